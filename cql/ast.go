@@ -17,7 +17,9 @@ type QualifiedName struct {
 // String returns the name as CQL text, quoted where it must be. Parse reads it back as the same name.
 func (n QualifiedName) String() string { return string(appendQualifiedName(nil, n)) }
 
-// Operator compares a column, or a part of one, with a value.
+// Operator compares a column, or a part of one, with a value. The order matters in one place: NotContains and
+// NotContainsKey follow each other as Contains and ContainsKey do, and the builder computes the negated operator from
+// the plain one.
 type Operator uint8
 
 // The operators of relations and conditions. IN and IS NOT NULL have AST nodes of their own.
@@ -70,7 +72,8 @@ func (o Operator) String() string {
 	return "?"
 }
 
-// Arithmetic is an operator between two numbers (or a time and a duration).
+// Arithmetic is an operator between two numbers (or a time and a duration). Package query decides which operands an
+// operator accepts: here both are only terms or selectors.
 type Arithmetic byte
 
 // The arithmetic operators; each is its own character.
@@ -83,7 +86,7 @@ const (
 )
 
 // Function returns the name of the native function that computes the operator. Package query resolves it among the
-// native functions.
+// native functions. It returns the empty string for an invalid operator.
 func (a Arithmetic) Function() string {
 	//exhaustive:enforce
 	switch a {

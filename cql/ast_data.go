@@ -11,21 +11,28 @@ package cql
 // of IF decides whether the write is executed.
 
 // Select is SELECT … FROM …. It is also the SELECT of EXPLAIN.
+//
+// Terms that are nil stand for clauses that the text does not contain. The grammar does not relate the clauses to each
+// other: package query refuses the combinations that make no sense.
 type Select struct {
-	JSON      bool
-	Distinct  bool
-	Columns   []SelectColumn // empty means *
-	Table     QualifiedName
+	// SELECT JSON returns each row as one text column, called [json].
+	JSON     bool
+	Distinct bool
+	Columns  []SelectColumn // empty means *
+	Table    QualifiedName
+	// A read of fragments shows what the executing node has stored for the table: an extension (docs/differences.md).
 	Fragments bool // of MUTATION_FRAGMENTS(Table)
-	Where     []Relation
+	// The relations are joined by AND. A WHERE with OR outside parentheses is a single *OrRelation.
+	Where []Relation
 	// Columns, or functions of them, of the primary key; package query checks that.
 	GroupBy           []Selector
 	OrderBy           []Ordering
 	PerPartitionLimit Term // nil, *Literal (integer) or *BindMarker
 	Limit             Term // nil, *Literal (integer) or *BindMarker
-	Offset            Term // nil, *Literal (integer) or *BindMarker
-	AllowFiltering    bool
-	Timeout           Term // of USING TIMEOUT: nil, *Literal (duration) or *BindMarker
+	// Offset is an extension: it omits the first rows or groups of the result.
+	Offset         Term // nil, *Literal (integer) or *BindMarker
+	AllowFiltering bool
+	Timeout        Term // of USING TIMEOUT: nil, *Literal (duration) or *BindMarker
 }
 
 // SelectColumn is one selector with its alias.
@@ -36,7 +43,8 @@ type SelectColumn struct {
 
 // Ordering is one element of ORDER BY.
 type Ordering struct {
-	Column     string
+	Column string
+	// A vector: rows are ordered by their distance from it.
 	ANN        Term // of ORDER BY c ANN OF term; nil otherwise
 	Descending bool
 }
@@ -90,6 +98,9 @@ type DeleteTarget struct {
 
 // Using is USING TIMESTAMP … AND TTL … AND TIMEOUT …; each is nil, *Literal (integer, for Timeout duration) or
 // *BindMarker. TTL may be a null literal only through a bind marker.
+//
+// The zero value means that the text has no USING. Timestamps are in microseconds since the epoch and TTLs in seconds;
+// package query checks their ranges, because a marker has no value yet.
 type Using struct {
 	Timestamp Term
 	TTL       Term
@@ -149,6 +160,7 @@ type ColumnRelation struct {
 
 // InList is the list after IN: terms, or one marker for all of them. An empty Values is IN (), which selects nothing.
 type InList struct {
+	// The value of the marker is a list of all elements, while each marker in Values is one element.
 	Marker *BindMarker // IN ?; Values is then nil
 	Values []Term
 }
@@ -202,10 +214,12 @@ type IndexRelation struct {
 }
 
 // BetweenRelation is subject BETWEEN low AND high. Low is the relation subject >= low and High is subject <= high: both
-// are *ColumnRelation, *TokenRelation or *TupleRelation of the same columns.
+// are *ColumnRelation, *TokenRelation or *TupleRelation of the same columns. Package query restricts the subject by
+// both, as if AND stood between them.
 type BetweenRelation struct{ Low, High Relation }
 
-// OrRelation is a disjunction: at least two alternatives, each of which is a list of relations joined by AND.
+// OrRelation is a disjunction: at least two alternatives, each of which is a list of relations joined by AND. An
+// alternative may contain an *OrRelation again: one within parentheses.
 type OrRelation struct{ Alternatives [][]Relation }
 
 // Assignment is one element of SET. The sum is closed: *SetColumn, *AddToColumn, *SubtractFromColumn, *PrependToColumn,
@@ -213,7 +227,7 @@ type OrRelation struct{ Alternatives [][]Relation }
 // or a collection.
 type Assignment interface{ assignment() }
 
-// SetColumn is c = term.
+// SetColumn is c = term. A null literal deletes the column.
 type SetColumn struct {
 	Column string
 	Value  Term
@@ -256,9 +270,10 @@ type SetField struct {
 // Value by Operator or, if In is set, by IN. The conditions of a list are joined by AND. Exactly one of Value and In is
 // set.
 type Condition struct {
-	Column   string
-	Key      Term
-	Field    string
+	Column string
+	Key    Term
+	Field  string
+	// The grammar of IF has fewer operators than WHERE: no LIKE, no BETWEEN, no NOT.
 	Operator Operator // OperatorInvalid if In is set
 	Value    Term
 	In       *InList

@@ -7,11 +7,13 @@ type RoleOptions struct {
 	Password       *string
 	HashedPassword *string
 	Generated      bool // GENERATED PASSWORD, as in later versions of Cassandra
-	Superuser      *bool
-	Login          *bool
-	Options        *MapLiteral // OPTIONS = {…}; an empty map is &MapLiteral{}
-	Datacenters    *AccessList // ACCESS TO …
-	CIDRs          *AccessList // ACCESS FROM …
+	// A nil Superuser or Login keeps what the role has, or its default at CREATE.
+	Superuser *bool
+	Login     *bool
+	// Keys and values are literals. Redact treats the values as secrets, because they may be keys.
+	Options     *MapLiteral // OPTIONS = {…}; an empty map is &MapLiteral{}
+	Datacenters *AccessList // ACCESS TO …
+	CIDRs       *AccessList // ACCESS FROM …
 }
 
 // AccessList is ALL, or the names of datacenters or of CIDR groups. Names is empty if All is set.
@@ -59,7 +61,8 @@ type GrantRole struct{ Role, Grantee string }
 // RevokeRole is REVOKE role FROM grantee.
 type RevokeRole struct{ Role, Grantee string }
 
-// Permission is a permission that can be granted on a resource.
+// Permission is a permission that can be granted on a resource. The grammar does not relate permissions to resources:
+// any of them may precede any resource.
 type Permission uint8
 
 // The permissions.
@@ -131,6 +134,7 @@ const (
 type Resource struct {
 	Kind ResourceKind
 	Name QualifiedName
+	// A function is named with the types of its arguments, because names may be overloaded.
 	Args []TypeExpr // of a function
 }
 

@@ -1,7 +1,8 @@
 package cql
 
 // Property is one name = value of WITH. The value is a *Literal (a bare word counts as a string) or a *MapLiteral whose
-// keys and values are literals. Package query decides which names exist.
+// keys and values are literals. Package query decides which names exist. The names are folded like other names, so Get
+// finds them in any spelling.
 type Property struct {
 	Name  string
 	Value Term
@@ -55,7 +56,8 @@ type DropKeyspace struct {
 }
 
 // CreateTable is CREATE TABLE. A primary key is in PrimaryKeys or in its column; package query checks that there is
-// exactly one. The grammar allows several primary keys, as Cassandra's does.
+// exactly one. The grammar allows several primary keys, as Cassandra's does. Names in Columns may be duplicated in the
+// text; package query refuses that.
 type CreateTable struct {
 	Table       QualifiedName
 	IfNotExists bool
@@ -279,11 +281,12 @@ type IndexTarget struct {
 type CreateIndex struct {
 	Custom      bool
 	IfNotExists bool
-	Name        string // empty means that a name is generated
-	Table       QualifiedName
-	Targets     []IndexTarget // Cassandra's grammar also accepts none
-	Using       *string       // the class, which may be empty; nil means none
-	Properties  Properties    // OPTIONS = {…}
+	// The index is in the keyspace of its table, so its name has none of its own.
+	Name       string // empty means that a name is generated
+	Table      QualifiedName
+	Targets    []IndexTarget // Cassandra's grammar also accepts none
+	Using      *string       // the class, which may be empty; nil means none
+	Properties Properties    // OPTIONS = {…}
 }
 
 // DropIndex is DROP INDEX.
@@ -324,7 +327,8 @@ type DropMaterializedView struct {
 	IfExists bool
 }
 
-// CreateFunction is CREATE FUNCTION. The language is in lower case, and the body without its quotes.
+// CreateFunction is CREATE FUNCTION. The language is in lower case, and the body without its quotes. Whether the
+// language exists, and whether the body compiles, is checked when the statement is executed.
 type CreateFunction struct {
 	OrReplace         bool
 	IfNotExists       bool
@@ -353,7 +357,8 @@ type CreateAggregate struct {
 	StateFunction string
 	StateType     TypeExpr
 	FinalFunction string // empty means none
-	Initial       Term   // nil means null
+	// It is a value of StateType.
+	Initial Term // nil means null
 }
 
 // DropAggregate is DROP AGGREGATE a, or a(types) when HasArgs.
@@ -364,7 +369,7 @@ type DropAggregate struct {
 	HasArgs  bool
 }
 
-// CreateTrigger is CREATE TRIGGER. A trigger is a Java class.
+// CreateTrigger is CREATE TRIGGER. A trigger is a Java class. Using is the name of that class.
 type CreateTrigger struct {
 	IfNotExists bool
 	Name        string
@@ -411,9 +416,10 @@ func (k CommentKind) String() string {
 
 // CommentOn is COMMENT ON … IS …, or SECURITY LABEL ON … IS ….
 type CommentOn struct {
-	Kind     CommentKind
-	Name     QualifiedName
-	Member   string   // a column or a field
+	Kind   CommentKind
+	Name   QualifiedName
+	Member string // a column or a field
+	// A null literal removes the comment or label.
 	Comment  *Literal // string or null
 	Label    bool     // SECURITY LABEL
 	Provider string   // of SECURITY LABEL FOR; empty means none

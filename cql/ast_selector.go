@@ -12,10 +12,12 @@ type ColumnSelector struct{ Column string }
 // TermSelector is a literal or a bind marker: Term is *Literal or *BindMarker.
 type TermSelector struct{ Term Term }
 
-// CountAll is COUNT(*), or COUNT of a constant, which means the same. It has no argument in the AST.
+// CountAll is COUNT(*), or COUNT of a constant, which means the same. It has no argument in the AST. Constants other
+// than null become CountAll; COUNT(null) stays a call.
 type CountAll struct{}
 
-// FunctionSelector is f(a, b). Aggregates are functions here; package query distinguishes them.
+// FunctionSelector is f(a, b). Aggregates are functions here; package query distinguishes them. TOKEN is a function
+// too, with the name "token".
 type FunctionSelector struct {
 	Name QualifiedName
 	Args []Selector

@@ -30,7 +30,8 @@ import (
 type builder struct {
 	// The parser of the text, for the tokens in messages.
 	parser *parser
-	text   string
+	// The statement as written. Only messages use it.
+	text string
 	// The number of bind markers so far: the index of the next one.
 	markers int
 	// operators is the number of operators in the sums and products around the part that is being built: at most so
@@ -49,7 +50,8 @@ type schemaBuilder struct{ *builder }
 // roleBuilder builds the statements about roles and permissions.
 type roleBuilder struct{ *builder }
 
-// fail records an error, unless there is one already.
+// fail records an error, unless there is one already. The builder continues after an error, with placeholders where it
+// needs a node, and the caller discards the statement. Later errors may only be consequences of the first one.
 func (b *builder) fail(msg string) {
 	if b.err == nil {
 		b.err = &SyntaxError{Msg: msg}
@@ -73,6 +75,7 @@ func (b *builder) enterOperators(children []antlr.Tree) bool {
 	if b.operators <= operatorsMax {
 		return true
 	}
+	// The caller builds nothing below, and does not call leaveOperators.
 	b.operators -= len(children) / 2
 	b.fail(fmt.Sprintf("Expression has more than %d operators", operatorsMax))
 	return false
@@ -83,6 +86,7 @@ func (b *builder) leaveOperators(children []antlr.Tree) { b.operators -= len(chi
 
 // statement builds the statement of a tree. It panics for a rule of the grammar that has no builder.
 func (b *builder) statement(ctx grammar.IStatementContext) Statement {
+	// The three group the same builder, so all of them number markers in one sequence.
 	data, definitions, roles := dataBuilder{b}, schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(0).(type) {
 	case *grammar.SelectStatementContext:
@@ -120,6 +124,7 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	case *grammar.SecurityLabelOnContext:
 		return definitions.securityLabelOn(c)
 	}
+	// Not reached unless the grammar gets a rule that has no case here.
 	panic("cql: a rule of statement has no builder")
 }
 
@@ -160,6 +165,7 @@ func (b *builder) create(ctx *grammar.CreateContext) Statement {
 		}
 	case *grammar.CreateUserContext:
 		return &CreateRole{
+			// Users have fewer options than roles: a password, and SUPERUSER or NOSUPERUSER.
 			User:        true,
 			Role:        roles.userName(c.UserName(), userNameQuoted),
 			IfNotExists: c.IfNotExists() != nil,
@@ -184,7 +190,8 @@ func (b *builder) alter(ctx *grammar.AlterContext) Statement {
 		return &AlterMaterializedView{
 			View:     tableName(c.TableName()),
 			IfExists: c.IfExists() != nil,
-			Options:  TableOptions{Properties: definitions.properties(c.Properties())},
+			// ALTER has properties only: its rule has neither CLUSTERING ORDER BY nor COMPACT STORAGE.
+			Options: TableOptions{Properties: definitions.properties(c.Properties())},
 		}
 	case *grammar.AlterRoleContext:
 		return &AlterRole{Role: roleName(c.RoleName()), IfExists: c.IfExists() != nil,
@@ -214,6 +221,7 @@ func (b *builder) drop(ctx *grammar.DropContext) Statement {
 		return &DropIndex{Index: tableName(c.TableName()), IfExists: c.IfExists() != nil}
 	case *grammar.DropMaterializedViewContext:
 		return &DropMaterializedView{View: tableName(c.TableName()), IfExists: c.IfExists() != nil}
+	// f and f() differ: without parentheses the name alone must be unique.
 	case *grammar.DropFunctionContext:
 		args, hasArgs := b.argumentTypes(c.ArgumentTypes())
 		return &DropFunction{IfExists: c.IfExists() != nil, Name: functionName(c.FunctionName()), Args: args,
@@ -239,7 +247,7 @@ func (b *builder) drop(ctx *grammar.DropContext) Statement {
 // starter is the part of every rule's context that the builder uses.
 type starter interface{ GetStart() antlr.Token }
 
-// name returns the name in a rule that consists of one token.
+// name returns the name in a rule that consists of one token. Its only token may be a keyword that is not reserved.
 func name(ctx starter) string { return identifier(ctx.GetStart()) }
 
 // identifier returns the name of a token: unchanged if quoted, otherwise in lower case.
@@ -266,6 +274,7 @@ func names[C starter](all []C) []string {
 
 // qualified returns the name between two tokens: one identifier, or two with a dot between them.
 func qualified(start, stop antlr.Token) QualifiedName {
+	// The same token, not only an equal one, so there is no dot.
 	if start == stop {
 		return QualifiedName{Name: identifier(start)}
 	}
@@ -279,11 +288,13 @@ func tableName(ctx grammar.ITableNameContext) QualifiedName {
 
 // functionName returns the name of a function or aggregate. Keywords that are functions are names here.
 func functionName(ctx grammar.IFunctionNameContext) QualifiedName {
+	// Empty means a native function, or one of the session's keyspace: package query decides.
 	return qualified(ctx.GetStart(), ctx.GetStop())
 }
 
 // stringText returns the content of a string literal. In $$…$$ nothing is escaped; in '…' a doubled quote is one.
 func stringText(text string) string {
+	// The lexer returns a string without its end as another token, so both quotes are there.
 	if text[0] == '$' {
 		return text[2 : len(text)-2]
 	}

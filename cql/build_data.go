@@ -8,6 +8,7 @@ import (
 
 // selectStatement builds SELECT. Its parts are built in the order of the text, because they may contain markers.
 func (b dataBuilder) selectStatement(ctx *grammar.SelectStatementContext) Statement {
+	// Go evaluates the calls in the fields in their order, which is the order of the text for what may contain markers.
 	s := &Select{
 		JSON:      ctx.K_JSON() != nil,
 		Distinct:  ctx.K_DISTINCT() != nil,
@@ -16,6 +17,7 @@ func (b dataBuilder) selectStatement(ctx *grammar.SelectStatementContext) Statem
 		Fragments: ctx.K_MUTATION_FRAGMENTS() != nil,
 		Where:     b.where(ctx.WhereClause()),
 	}
+	// Elements of GROUP BY are selectors, because floor(…) of a clustering column is allowed.
 	if c := ctx.GroupBy(); c != nil {
 		s.GroupBy = b.selectorList(c.AllSelector())
 	}
@@ -53,6 +55,7 @@ func (b dataBuilder) insert(ctx *grammar.InsertContext) Statement {
 		return &Insert{Table: table, Columns: columns, Values: values, IfNotExists: ifNotExists,
 			Using: b.using(ctx.UsingClause())}
 	}
+	// JSON is one string or one marker: no term may compute it.
 	var value Term
 	if marker := ctx.JsonValue().Marker(); marker != nil {
 		value = b.marker(marker)
@@ -87,6 +90,7 @@ func (b dataBuilder) update(ctx *grammar.UpdateContext) Statement {
 // delete builds DELETE. Its USING has a rule of its own, because it takes no TTL.
 func (b dataBuilder) delete(ctx *grammar.DeleteContext) Statement {
 	d := &Delete{Table: tableName(ctx.TableName())}
+	// The targets precede USING and WHERE in the text, so their markers come first.
 	for _, t := range ctx.AllDeleteTarget() {
 		target := DeleteTarget{Column: name(t.ColumnName())}
 		if key := t.Term(); key != nil {
@@ -121,6 +125,7 @@ func (b dataBuilder) batch(ctx *grammar.BatchContext) Statement {
 		batch.Kind = BatchCounter
 	}
 	for _, s := range ctx.AllBatchStatement() {
+		// A batch cannot contain SELECT, nor another batch: its rule has these three.
 		switch c := s.GetChild(0).(type) {
 		case *grammar.InsertContext:
 			batch.Statements = append(batch.Statements, b.insert(c))
@@ -174,6 +179,7 @@ func (b dataBuilder) timeout(ctx grammar.IUsingTimeoutContext) Term {
 	if marker := ctx.Marker(); marker != nil {
 		return b.marker(marker)
 	}
+	// The duration is the last token of the rule; the first is TIMEOUT.
 	return literal(ctx.GetStop())
 }
 
@@ -188,6 +194,7 @@ func (b dataBuilder) timeoutClause(ctx grammar.ITimeoutClauseContext) Term {
 // assignment builds one element of SET.
 func (b dataBuilder) assignment(ctx grammar.IAssignmentContext) Assignment {
 	column := name(ctx.ColumnName())
+	// The forms are told apart by their punctuation, which no other form has.
 	switch {
 	case ctx.AssignmentValue() != nil:
 		return b.assignmentValue(column, ctx.AssignmentValue())
@@ -206,6 +213,7 @@ func (b dataBuilder) assignment(ctx grammar.IAssignmentContext) Assignment {
 // assignmentValue builds the expression after "column =". A column in it must be the same column.
 func (b dataBuilder) assignmentValue(column string, ctx grammar.IAssignmentValueContext) Assignment {
 	other := ctx.ColumnName()
+	// The error is recorded where the message is known. An AST is built in any case.
 	same := other == nil || name(other) == column
 	children := ctx.GetChildren()
 	switch {
@@ -248,6 +256,8 @@ func (b dataBuilder) checkAssignments(all []Assignment) {
 	setWhole := make(map[string]bool, len(all))
 	for _, a := range all {
 		column, whole := assignedColumn(a)
+		// Two partial assignments are compatible: they are operations on different elements, or add up. One that sets
+		// the whole column is compatible with no other.
 		if earlier, twice := setWhole[column]; twice && (earlier || whole) {
 			b.fail("Multiple incompatible setting of column " + column)
 			return
@@ -275,7 +285,7 @@ func assignedColumn(a Assignment) (column string, whole bool) {
 	panic("cql: an assignment has no column")
 }
 
-// ifClause builds IF EXISTS, or IF with conditions.
+// ifClause builds IF EXISTS, or IF with conditions. Both results are zero without IF.
 func (b dataBuilder) ifClause(ctx grammar.IIfClauseContext) (exists bool, conditions []Condition) {
 	if ctx == nil {
 		return false, nil
@@ -300,6 +310,7 @@ func (b dataBuilder) condition(ctx grammar.IConditionContext) Condition {
 	}
 	switch {
 	case ctx.K_IN() != nil:
+		// A condition with IN has no Value and no Operator.
 		in := b.inValues(ctx.InValues())
 		c.In = &in
 		return c
@@ -336,6 +347,7 @@ func operator(ctx grammar.IOperatorContext) Operator {
 	case grammar.CqlLexerGTE:
 		return GreaterOrEqual
 	}
+	// LIKE, CONTAINS and the other words are not in the rule: their relations read them.
 	panic("cql: a token of operator has no builder")
 }
 

@@ -13,6 +13,7 @@ func (b schemaBuilder) createTableLike(ctx *grammar.CreateTableContext) Statemen
 		IfNotExists: ctx.IfNotExists() != nil,
 		Source:      tableName(ctx.TableName(1)),
 	}
+	// The options may be repeated, except properties, and their order does not matter.
 	for _, o := range ctx.AllLikeOption() {
 		switch {
 		case o.K_INDEXES() != nil:
@@ -97,6 +98,7 @@ func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 	case ctx.K_TYPE() != nil:
 		c.Kind, c.Name = CommentType, b.typeName(ctx.TypeName())
 	default:
+		// A field of a type and a column of a table have the same form; only the word before them differs.
 		c.Kind = CommentColumn
 		if ctx.K_FIELD() != nil {
 			c.Kind = CommentField
@@ -112,7 +114,8 @@ func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 	return c
 }
 
-// ParseConstraints parses the result of AppendConstraints. The schema keeps constraints as text.
+// ParseConstraints parses the result of AppendConstraints. The schema keeps constraints as text. They are parsed as a
+// part of ALTER TABLE, because Parse accepts whole statements only.
 func ParseConstraints(text string) ([]Constraint, error) {
 	action, err := parseAlterColumn("CHECK " + text)
 	if c, ok := action.(*AlterColumnConstraints); ok {
@@ -137,6 +140,7 @@ func parseAlterColumn(text string) (AlterTableAction, error) {
 		return nil, err
 	}
 	alter, ok := stmt.(*AlterTable)
+	// Whatever follows, a statement that begins with these words is an ALTER TABLE. The check spares a panic.
 	if !ok {
 		return nil, &SyntaxError{Msg: "not a part of ALTER TABLE: " + text}
 	}

@@ -32,6 +32,7 @@ func (b dataBuilder) disjunction(children []antlr.Tree) []Relation {
 			}
 		}
 	}
+	// Without OR the list stays flat, also out of parentheses, which then mean nothing.
 	if alternatives == nil {
 		return out
 	}
@@ -47,7 +48,8 @@ func (b dataBuilder) appendRelations(out []Relation, ctx grammar.IRelationContex
 	return append(out, b.relation(ctx))
 }
 
-// relation builds a relation of a column, of token(…), or of a tuple of columns.
+// relation builds a relation of a column, of token(…), or of a tuple of columns. BETWEEN becomes two relations of the
+// same subject, which share the slice of columns.
 func (b dataBuilder) relation(ctx grammar.IRelationContext) Relation {
 	switch {
 	case ctx.ColumnName() != nil:
@@ -86,6 +88,7 @@ func (b dataBuilder) columnRelation(column string, ctx grammar.IRelationContext)
 			Value: b.term(ctx.Term(1))}}
 	case ctx.K_IN() != nil:
 		return &InRelation{Column: column, Not: ctx.K_NOT() != nil, In: b.inValues(ctx.InValues())}
+	// IS NOT NULL is the only form of IS.
 	case ctx.K_IS() != nil:
 		return &NotNullRelation{Column: column}
 	case ctx.K_LIKE() != nil:

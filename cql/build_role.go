@@ -26,6 +26,7 @@ func (b roleBuilder) userName(ctx grammar.IUserNameContext, quoted string) strin
 	case ctx.STRING_LITERAL() != nil:
 		return stringText(ctx.STRING_LITERAL().GetText())
 	}
+	// Cassandra does not fold the names of users, but folds roles. A user created as Bob must be named as role "Bob".
 	return ctx.GetStart().GetText()
 }
 
@@ -35,6 +36,7 @@ func (b roleBuilder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	for _, c := range all {
 		b.roleOption(&o, c)
 	}
+	// Checked after all options are read: they may come in any order.
 	switch {
 	case o.Password != nil && o.HashedPassword != nil:
 		b.fail("Options 'password' and 'hashed password' are mutually exclusive")
@@ -62,8 +64,10 @@ func (b roleBuilder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) 
 		if o.Options != nil {
 			b.fail("Multiple definition for property 'OPTIONS'")
 		}
+		// The map follows the rules of properties: literals only, no duplicate keys.
 		o.Options = schemaBuilder(b).propertyMap(ctx.AllMapEntry())
 	case ctx.K_SUPERUSER() != nil:
+		// literal folds the spelling: TRUE is true too.
 		setOnce(b.builder, &o.Superuser, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "SUPERUSER")
 	case ctx.K_LOGIN() != nil:
 		setOnce(b.builder, &o.Login, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "LOGIN")
@@ -87,6 +91,7 @@ func setAccess(b *builder, option **AccessList, ctx grammar.IRoleOptionContext, 
 	if *option != nil {
 		b.fail(twice)
 	}
+	// ALL has no set of names in the grammar, so at most one of the two is set.
 	list := &AccessList{All: ctx.K_ALL() != nil}
 	if set := ctx.StringSet(); set != nil {
 		for _, s := range set.AllSTRING_LITERAL() {
@@ -127,6 +132,7 @@ func (b roleBuilder) addIdentity(ctx *grammar.AddIdentityContext) Statement {
 
 // grant builds GRANT of a role, or of permissions on a resource.
 func (b roleBuilder) grant(ctx *grammar.GrantContext) Statement {
+	// GRANT a TO b has two names of roles; GRANT … ON … TO b has one.
 	if ctx.Resource() == nil {
 		return &GrantRole{Role: roleName(ctx.RoleName(0)), Grantee: roleName(ctx.RoleName(1))}
 	}
@@ -156,6 +162,7 @@ func (b roleBuilder) list(ctx *grammar.ListContext) Statement {
 		of = roleName(ctx.RoleName())
 	}
 	noRecursive := ctx.K_NORECURSIVE() != nil
+	// Permissions come last, because they have no keyword before them that would decide.
 	switch {
 	case ctx.K_USERS() != nil:
 		return &ListUsers{}
@@ -217,6 +224,7 @@ func (b roleBuilder) resource(ctx grammar.IResourceContext) Resource {
 		return Resource{Kind: ResourceAllTablesInKeyspace, Name: inKeyspace()}
 	case ctx.K_ROLES() != nil:
 		return Resource{Kind: ResourceAllRoles}
+	// ALL FUNCTIONS IN KEYSPACE k has a name; ALL FUNCTIONS does not.
 	case ctx.K_FUNCTIONS() != nil && ctx.Ident() != nil:
 		return Resource{Kind: ResourceAllFunctionsInKeyspace, Name: inKeyspace()}
 	case ctx.K_FUNCTIONS() != nil:
@@ -228,6 +236,7 @@ func (b roleBuilder) resource(ctx grammar.IResourceContext) Resource {
 	case ctx.RoleName() != nil:
 		return Resource{Kind: ResourceRole, Name: QualifiedName{Name: roleName(ctx.RoleName())}}
 	case ctx.FunctionName() != nil:
+		// Parentheses are part of the rule: a permission never concerns all overloads of a name.
 		args, _ := b.argumentTypes(ctx.ArgumentTypes())
 		return Resource{Kind: ResourceFunction, Name: functionName(ctx.FunctionName()), Args: args}
 	case ctx.K_MBEAN() != nil:
@@ -235,5 +244,6 @@ func (b roleBuilder) resource(ctx grammar.IResourceContext) Resource {
 	case ctx.K_MBEANS() != nil:
 		return Resource{Kind: ResourceMBeans, Name: QualifiedName{Name: stringText(ctx.STRING_LITERAL().GetText())}}
 	}
+	// The word TABLE is optional, so a bare name is a table.
 	return Resource{Kind: ResourceTable, Name: tableName(ctx.TableName())}
 }

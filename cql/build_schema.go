@@ -67,6 +67,7 @@ func (b schemaBuilder) createIndex(ctx *grammar.CreateIndexContext) Statement {
 	for _, t := range ctx.AllIndexTarget() {
 		index.Targets = append(index.Targets, IndexTarget{Kind: targetKind(t), Column: name(t.ColumnName())})
 	}
+	// A pointer, because USING '' differs from no USING.
 	if using := ctx.STRING_LITERAL(); using != nil {
 		class := stringText(using.GetText())
 		index.Using = &class
@@ -87,6 +88,7 @@ func targetKind(ctx grammar.IIndexTargetContext) IndexTargetKind {
 	case grammar.CqlLexerK_FULL:
 		return TargetFull
 	}
+	// The first child is the rule of the column's name.
 	return TargetColumn
 }
 
@@ -99,8 +101,9 @@ func (b schemaBuilder) createFunction(ctx *grammar.CreateFunctionContext) Statem
 		Args:              b.fields(ctx.AllFieldDefinition()),
 		CalledOnNullInput: ctx.K_CALLED() != nil,
 		Returns:           b.dataType(ctx.DataType()),
-		Language:          identifier(ctx.IDENT().GetSymbol()),
-		Body:              stringText(ctx.STRING_LITERAL().GetText()),
+		// A name and not a string: java, JAVA and Java are one language.
+		Language: identifier(ctx.IDENT().GetSymbol()),
+		Body:     stringText(ctx.STRING_LITERAL().GetText()),
 	}
 }
 
@@ -113,6 +116,7 @@ func (b schemaBuilder) createAggregate(ctx *grammar.CreateAggregateContext) Stat
 		StateFunction: name(ctx.FunctionIdent(0)),
 		StateType:     b.dataType(ctx.DataType()),
 	}
+	// Parentheses are obligatory here, even around no type.
 	a.Args, _ = b.argumentTypes(ctx.ArgumentTypes())
 	if ctx.K_FINALFUNC() != nil {
 		// The second name of the rule, after SFUNC.
@@ -131,11 +135,13 @@ func (b schemaBuilder) describe(ctx *grammar.DescribeContext) Statement {
 		Only:      ctx.K_ONLY() != nil,
 		Internals: ctx.K_INTERNALS() != nil,
 	}
+	// The optional word stands between DESCRIBE and its object.
 	at := 1 // after DESCRIBE
 	if d.Full || d.Only {
 		at++
 	}
 	d.Kind = describeKind(kindOf(ctx.GetChild(at)))
+	// Lists have no name, and neither has DESCRIBE KEYSPACE of the session's keyspace.
 	switch {
 	case ctx.TableName() != nil:
 		d.Name = tableName(ctx.TableName())

@@ -61,6 +61,7 @@ func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 // selectorProduct builds unary (*/% unary)*, as selector does.
 func (b *builder) selectorProduct(ctx grammar.ISelectorProductContext) Selector {
 	children := ctx.GetChildren()
+	// A single operand has no operator, and counts nothing.
 	if !b.enterOperators(children) {
 		return &ColumnSelector{}
 	}
@@ -79,6 +80,7 @@ func (b *builder) selectorUnary(ctx grammar.ISelectorUnaryContext) Selector {
 	if inner := ctx.SelectorUnary(); inner != nil {
 		return &NegateSelector{Value: b.selectorUnary(inner)}
 	}
+	// Modifiers bind more tightly than a minus: -a[0] is -(a[0]).
 	return b.modified(b.simpleSelector(ctx.SimpleSelector()), ctx.AllSelectorModifier())
 }
 
@@ -135,6 +137,7 @@ func (b *builder) simpleSelector(ctx grammar.ISimpleSelectorContext) Selector {
 // keywordSelector builds a selector that begins with a token: a pseudo-function, or a bracket.
 func (b *builder) keywordSelector(kind int, ctx grammar.ISimpleSelectorContext) Selector {
 	switch kind {
+	// COUNT(*) has a form of its own; COUNT(column) arrives as a function.
 	case grammar.CqlLexerK_COUNT:
 		return &CountAll{}
 	case grammar.CqlLexerK_WRITETIME:
@@ -146,6 +149,7 @@ func (b *builder) keywordSelector(kind int, ctx grammar.ISimpleSelectorContext) 
 	case grammar.CqlLexerK_CAST:
 		return &CastSelector{Value: b.selector(ctx.Selector()), Type: nativeType(ctx.NativeType())}
 	case grammar.CqlLexerLPAREN:
+		// (int) x is a hint; (x) without a type is a tuple, or parentheses.
 		if hint := ctx.DataType(); hint != nil {
 			return &TypeHintSelector{Type: b.dataType(hint), Value: b.simpleSelector(ctx.SimpleSelector())}
 		}
@@ -168,6 +172,7 @@ func (b *builder) metadataSelector(kind Metadata, ctx grammar.ISimpleSelectorCon
 func (b *builder) functionSelector(ctx grammar.ISimpleSelectorContext) Selector {
 	f := &FunctionSelector{Name: functionName(ctx.FunctionName()), Args: b.selectors(ctx.Selectors())}
 	if f.Name == (QualifiedName{Name: "count"}) && len(f.Args) == 1 {
+		// A constant is never null, so every row is counted. A null literal stays an argument of the function.
 		if arg, ok := f.Args[0].(*TermSelector); ok {
 			if l, ok := arg.Term.(*Literal); ok && l.Kind != LiteralNull {
 				return &CountAll{}
@@ -180,6 +185,7 @@ func (b *builder) functionSelector(ctx grammar.ISimpleSelectorContext) Selector 
 // bracesSelector builds {…}: a set, a map, or a user-defined type if all keys are bare names.
 func (b *builder) bracesSelector(ctx grammar.ISimpleSelectorContext) Selector {
 	entries := ctx.AllMapSelectorEntry()
+	// Without a colon it is a set. Empty braces may be a map, too, and the type decides.
 	if len(entries) == 0 {
 		return &SetSelector{Elements: b.selectors(ctx.Selectors())}
 	}
@@ -191,6 +197,7 @@ func (b *builder) bracesSelector(ctx grammar.ISimpleSelectorContext) Selector {
 		bare = bare && isColumn
 	}
 	if !bare {
+		// A key that is no bare name cannot be a field.
 		return &MapSelector{Entries: out}
 	}
 	fields := make([]UDTSelectorField, len(out))

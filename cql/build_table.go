@@ -14,6 +14,7 @@ func (b schemaBuilder) createTable(ctx *grammar.CreateTableContext) Statement {
 	t := &CreateTable{Table: tableName(ctx.TableName(0)), IfNotExists: ctx.IfNotExists() != nil}
 	for _, e := range ctx.AllTableElement() {
 		if key := e.PrimaryKey(); key != nil {
+			// More than one is refused by package query, as Cassandra does, not by the grammar.
 			t.PrimaryKeys = append(t.PrimaryKeys, primaryKey(key))
 			continue
 		}
@@ -49,6 +50,7 @@ func (b schemaBuilder) mask(ctx grammar.IColumnMaskContext) *Mask {
 	if ctx.K_DEFAULT() != nil {
 		return &Mask{Default: true}
 	}
+	// The arguments follow the column's value, which is not written.
 	return &Mask{Function: functionName(ctx.FunctionName()), Args: b.terms(ctx.Terms())}
 }
 
@@ -56,6 +58,7 @@ func (b schemaBuilder) mask(ctx grammar.IColumnMaskContext) *Mask {
 func (b schemaBuilder) tableOptions(all []grammar.ITableOptionContext) TableOptions {
 	var options TableOptions
 	for _, o := range all {
+		// Options may come in any order, joined by AND.
 		switch {
 		case o.Property() != nil:
 			options.Properties = append(options.Properties, b.property(o.Property()))
@@ -97,6 +100,7 @@ func (b schemaBuilder) checkProperties(all Properties) {
 		if seen[p.Name] {
 			b.fail("Multiple definitions for property '" + p.Name + "'")
 		}
+		// Names are folded, so two spellings of a name are one property.
 		seen[p.Name] = true
 	}
 }
@@ -121,6 +125,7 @@ func (b schemaBuilder) propertyMap(entries []grammar.IMapEntryContext) *MapLiter
 		key, ok := propertyLiteral(e.Key)
 		if !ok {
 			b.fail("Invalid property name: " + propertyTerm(e.Key) + unbindableProperty(e.Key))
+			// Without a key there is nothing to name in further messages.
 			continue
 		}
 		if _, ok := propertyLiteral(e.Value); !ok {
@@ -167,6 +172,7 @@ func (b schemaBuilder) alterTable(ctx *grammar.AlterTableContext) Statement {
 		a.Action = &DropCompactStorage{}
 	case ctx.K_DROP() != nil:
 		drop := &DropColumns{IfExists: inner, Columns: names(ctx.AllIdent())}
+		// USING TIMESTAMP of DROP takes no marker: definitions are not bound.
 		if timestamp := ctx.INTEGER(); timestamp != nil {
 			drop.Timestamp = literal(timestamp.GetSymbol())
 		}
@@ -191,6 +197,7 @@ func (b schemaBuilder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool
 	if ctx.K_TYPE() != nil {
 		return &AlterColumnType{IfExists: ifExists, Column: column, Type: b.dataType(ctx.DataType())}
 	}
+	// DROP CHECK and DROP DEFAULT have the word and no rule; the other forms have the rule.
 	switch {
 	case ctx.ColumnConstraints() != nil, ctx.K_CHECK() != nil:
 		return &AlterColumnConstraints{IfExists: ifExists, Column: column,
@@ -228,6 +235,7 @@ func (b schemaBuilder) createMaterializedView(ctx *grammar.CreateMaterializedVie
 		PrimaryKey:  primaryKey(ctx.PrimaryKey()),
 		Options:     b.tableOptions(ctx.AllTableOption()),
 	}
+	// The rule of options is shared with CREATE TABLE, so the grammar accepts the words.
 	if view.Options.CompactStorage {
 		b.fail("COMPACT STORAGE tables are not allowed starting with version 4.0")
 	}

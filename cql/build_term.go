@@ -66,9 +66,11 @@ func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
 		return b.bindMarker("")
 	case grammar.CqlLexerCOLON:
 		return b.bindMarker(name(ctx.Ident()))
+	// The grammar of CAST has a simple term and a native type only.
 	case grammar.CqlLexerK_CAST:
 		return &CastTerm{Value: b.simpleTerm(ctx.SimpleTerm()), Type: nativeType(ctx.NativeType())}
 	case grammar.CqlLexerLPAREN:
+		// The lookahead of the parser has decided whether the parentheses contain a type or terms.
 		if hint := ctx.DataType(); hint != nil {
 			b.refuseNegation(ctx.SimpleTerm())
 			return &TypeHint{Type: b.dataType(hint), Value: b.simpleTerm(ctx.SimpleTerm())}
@@ -112,6 +114,7 @@ func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {
 	if entries := ctx.AllMapEntry(); len(entries) > 0 {
 		return &MapLiteral{Entries: b.mapEntries(entries)}
 	}
+	// The type that is expected makes empty braces a set or a map.
 	return &SetLiteral{Elements: b.terms(ctx.Terms())}
 }
 
@@ -156,6 +159,7 @@ func literal(token antlr.Token) *Literal {
 		return &Literal{Kind: LiteralInteger, Text: text}
 	case grammar.CqlLexerFLOAT:
 		return &Literal{Kind: LiteralFloat, Text: text}
+	// The lexer reads true and false in any case. The AST has one spelling of each.
 	case grammar.CqlLexerBOOLEAN:
 		if text[0] == 't' || text[0] == 'T' {
 			return &Literal{Kind: LiteralBoolean, Text: "true"}

@@ -19,6 +19,7 @@ func (b *builder) dataType(ctx grammar.IDataTypeContext) TypeExpr {
 	case *grammar.NativeTypeContext:
 		return nativeType(child)
 	case *grammar.TypeNameContext:
+		// A name of a native type in quotes is a user-defined type as well: it is not the rule of native types.
 		n := b.typeName(child)
 		return TypeExpr{Kind: TypeUser, Keyspace: n.Keyspace, Name: n.Name}
 	case antlr.TerminalNode:
@@ -32,6 +33,7 @@ func (b *builder) parameterType(token antlr.Token, ctx grammar.IDataTypeContext)
 	if token.GetTokenType() == grammar.CqlLexerSTRING_LITERAL {
 		return TypeExpr{Kind: TypeCustom, Custom: stringText(token.GetText())}
 	}
+	// The grammar fixes the number of arguments of each type.
 	args := b.dataTypes(ctx.AllDataType())
 	switch token.GetTokenType() {
 	case grammar.CqlLexerK_FROZEN:
@@ -61,6 +63,7 @@ func (b *builder) frozen(t TypeExpr) TypeExpr {
 	if t.Kind == TypeNative {
 		b.fail("frozen<> is only allowed on collections, tuples, and user-defined types (got " + t.Name + ")")
 	}
+	// Frozen twice is frozen once: a flag, not a node.
 	t.Frozen = true
 	return t
 }

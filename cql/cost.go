@@ -15,9 +15,9 @@ const (
 	operatorStack = 2 << 10
 )
 
-// ParseBytes returns the memory that Parse needs for a text at most, and how much of it the Statement keeps. It
-// counts words without parsing: at least as many as the text has tokens, and in quoted text no more than it has
-// quotes.
+// ParseBytes returns the memory that Parse needs for a text at most, and how much of it the Statement keeps. It counts
+// words without parsing: at least as many as the text has tokens, and in quoted text no more than it has quotes. It
+// reads the text once and does not allocate. Package query reserves this memory before it calls Parse.
 func ParseBytes(text string) (parsed, kept int) {
 	// The end of the text is a token too.
 	tokens, operators, wide := 1, 0, false
@@ -42,13 +42,16 @@ func ParseBytes(text string) (parsed, kept int) {
 			}
 		case c == '$' && strings.HasPrefix(text[i:], "$$"):
 			tokens++
+			// Without an end the rest is counted as ordinary text.
 			if end := strings.Index(text[i+2:], "$$"); end >= 0 {
 				i += end + 3
 			}
+		// Each byte of a character counts as a token, which is too many.
 		case c >= 0x80:
 			wide = true
 			tokens++
 		case c == '+' || c == '-' || c == '*' || c == '/' || c == '%':
+			// Also in UUIDs, comments and negative numbers, which have none: the bound only gets larger.
 			operators++
 			tokens++
 		default:

@@ -57,6 +57,7 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 // lookBack adapts the failure to Cassandra's parser if that decides earlier: it looks ahead from the previous token,
 // and then reports that no alternative matches instead of the missing token.
 func (p *parser) lookBack(f *failure) {
+	// There is no previous token, or the parser already looked ahead from an earlier one.
 	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
 		return
 	}
@@ -116,6 +117,7 @@ func (p *parser) failureError(text string, f *failure) *SyntaxError {
 		err.Line, err.Column = 0, -1
 	}
 	msg := appendPosition(nil, err.Line, err.Column)
+	// Messages show the content of literals, which may be secrets.
 	word := tokenText(f.offending)
 	if f.expected != antlr.TokenInvalidType {
 		msg = append(msg, "mismatched input '"+word+"' expecting "+tokenName(f.expected)...)
@@ -183,6 +185,7 @@ func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 		return nil
 	}
 	err := &SyntaxError{}
+	// The token runs to the end of the text, where Cassandra's lexer misses its end.
 	err.Line, err.Column = endOf(text)
 	msg := appendPosition(nil, err.Line, err.Column)
 	err.Msg = string(append(msg, "mismatched character '<EOF>' expecting "+expecting...))
@@ -198,6 +201,7 @@ func unexpectedCharacter(text string, token antlr.Token) *SyntaxError {
 		err.Msg = string(append(msg, "no viable alternative at character '"+token.GetText()+"'"...))
 		return err
 	}
+	// The message concerns the character after the dollar, which should be the second one.
 	err.Column++
 	next := "<EOF>"
 	if chars := []rune(text); token.GetStop()+1 < len(chars) {
@@ -230,6 +234,7 @@ func tokenName(kind int) string {
 	if kind == antlr.TokenEOF {
 		return "EOF"
 	}
+	// Static data of the generated lexer; it is initialized before any token exists.
 	names := &grammar.CqlLexerLexerStaticData
 	// Keywords have their symbolic name in messages, as in Cassandra, and punctuation its literal.
 	if kind < len(names.LiteralNames) && names.LiteralNames[kind] != "" &&
@@ -274,6 +279,7 @@ func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
 			start = previous.GetStop() + 1
 			continue
 		}
+		// The lexer skips comments as well, so they count as white space.
 		index, start = index-1, previous.GetStart()
 	}
 	if index == 0 && start == tokens.Get(0).GetStart() {
@@ -285,6 +291,7 @@ func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
 // appendLine appends the characters without line breaks.
 func appendLine(dst []byte, chars []rune) []byte {
 	for _, c := range chars {
+		// Cassandra shows the snippet in one line.
 		if c != '\n' && c != '\r' {
 			dst = append(dst, string(c)...)
 		}

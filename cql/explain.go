@@ -38,6 +38,7 @@ func explained(text string) (rest string, analyze, ok bool) {
 func wordAt(text string, from int, word string) (at int, ok bool) {
 	const space = " \t\r\n"
 	at = len(text) - len(strings.TrimLeft(text[from:], space))
+	// At the end of the text neither white space nor a statement can follow the word.
 	end := at + len(word)
 	return at, end < len(text) && strings.EqualFold(text[at:end], word) && strings.IndexByte(space, text[end]) >= 0
 }
@@ -56,6 +57,7 @@ func (p *parser) explain(rest string, analyze bool) (Statement, error) {
 	if err != nil {
 		return nil, err
 	}
+	// EXPLAIN of other statements parses, so their syntax errors come first.
 	if s, ok := s.(*Select); ok {
 		return &Explain{Analyze: analyze, Select: s}, nil
 	}

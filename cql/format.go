@@ -8,7 +8,8 @@ func appendIf(dst []byte, condition bool, text string) []byte {
 	return dst
 }
 
-// appendList appends the elements with a separator between them.
+// appendList appends the elements with a separator between them. each gets a pointer, so that large elements are not
+// copied.
 func appendList[E any](dst []byte, all []E, separator string, each func([]byte, *E) []byte) []byte {
 	for i := range all {
 		dst = appendIf(dst, i > 0, separator)

@@ -1,9 +1,12 @@
 package cql
 
+// appendTerms appends terms with commas between them, without brackets.
 func appendTerms(dst []byte, terms []Term) []byte {
 	return appendList(dst, terms, ", ", func(dst []byte, t *Term) []byte { return appendTerm(dst, *t) })
 }
 
+// appendTerm appends a term in the spelling that Parse reads as an equal term. A nil or unknown term is "?", which is
+// only for messages.
 func appendTerm(dst []byte, t Term) []byte {
 	switch t := t.(type) {
 	case *Literal:
@@ -36,8 +39,10 @@ func appendTerm(dst []byte, t Term) []byte {
 		own := precedence(t.Operator)
 		dst = appendOperand(dst, t.Left, own)
 		dst = append(dst, ' ', byte(t.Operator), ' ')
+		// The right operand needs a higher precedence: operators are left-associative.
 		return appendOperand(dst, t.Right, own+1)
 	case *NegateTerm:
+		// With a space, since -5 would be read as one negative number.
 		return appendOperand(append(dst, "- "...), t.Value, precedenceSimple)
 	}
 	return append(dst, '?')
@@ -51,6 +56,7 @@ const (
 	precedenceSimple
 )
 
+// precedence returns the level of an operator.
 func precedence(a Arithmetic) int {
 	if a == Plus || a == Minus {
 		return precedenceSum
@@ -58,6 +64,7 @@ func precedence(a Arithmetic) int {
 	return precedenceProduct
 }
 
+// appendOperand appends an operand, in parentheses if its operator binds less tightly than wanted.
 func appendOperand(dst []byte, t Term, wanted int) []byte {
 	if a, ok := t.(*ArithmeticTerm); ok && precedence(a.Operator) < wanted {
 		return append(appendTerm(append(dst, '('), t), ')')
@@ -65,6 +72,7 @@ func appendOperand(dst []byte, t Term, wanted int) []byte {
 	return appendTerm(dst, t)
 }
 
+// appendLiteral appends a constant. All kinds but null and strings keep their spelling in Text.
 func appendLiteral(dst []byte, l *Literal) []byte {
 	//exhaustive:enforce
 	switch l.Kind {
@@ -77,6 +85,7 @@ func appendLiteral(dst []byte, l *Literal) []byte {
 	return append(dst, l.Text...)
 }
 
+// appendMarker appends ? or :name. A formatted marker keeps its index only if the text keeps the order.
 func appendMarker(dst []byte, m *BindMarker) []byte {
 	if m.Name == "" {
 		return append(dst, '?')
@@ -84,6 +93,7 @@ func appendMarker(dst []byte, m *BindMarker) []byte {
 	return appendIdentifier(append(dst, ':'), m.Name)
 }
 
+// appendComparison appends an operator and the value on its right.
 func appendComparison(dst []byte, o Operator, value Term) []byte {
 	dst = append(append(append(dst, ' '), o.String()...), ' ')
 	return appendTerm(dst, value)

@@ -2,6 +2,7 @@ package cql
 
 import "strconv"
 
+// appendType appends a type as CQL text. Frozen encloses the whole type, as the builder reads it.
 func appendType(dst []byte, t *TypeExpr) []byte {
 	if t.Frozen {
 		dst = append(dst, "frozen<"...)
@@ -33,6 +34,7 @@ func appendType(dst []byte, t *TypeExpr) []byte {
 	return dst
 }
 
+// appendTypeArgs appends name<args>, with the dimensions of a vector as the last argument.
 func appendTypeArgs(dst []byte, name string, t *TypeExpr) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, '<')

@@ -37,12 +37,14 @@ func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _
 
 // RecoverInline is called if the only matching token is another one.
 func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
+	// Before the expectation is known: stop sets expected to its zero value otherwise.
 	h.stop(p, p.GetCurrentToken())
 	expected := p.GetExpectedTokens()
 	// Cassandra names the expected token only if there is one.
 	if intervals := expected.GetIntervals(); len(intervals) == 1 && intervals[0].Length() == 1 {
 		h.failure.expected = intervals[0].Start
 	}
+	// A panic leaves all rules of the parser at once; the generated code has no other way out.
 	panic(halted{})
 }
 
@@ -66,5 +68,5 @@ func (h *haltStrategy) stop(p antlr.Parser, offending antlr.Token) {
 // Sync does nothing: the default one would stop before loops and options, earlier than Cassandra.
 func (h *haltStrategy) Sync(antlr.Parser) {}
 
-// ReportMatch does nothing, because no recovery ever ends.
+// ReportMatch does nothing: no recovery ever begins, so none ends.
 func (h *haltStrategy) ReportMatch(antlr.Parser) {}

@@ -36,6 +36,7 @@ func tooLong(size int) string {
 // bounded reads all tokens, and refuses a text whose parsing would need excessive memory or time. It reads tokens only,
 // so its own memory is bounded by tokensMax.
 func (p *parser) bounded() error {
+	// Each counts one kind of nesting, open at this token. Their sum bounds the depth of the tree.
 	depth, minuses, types, hints := 0, 0, 0, 0
 	previous := antlr.TokenInvalidType
 	for count := 0; ; count++ {
@@ -49,9 +50,11 @@ func (p *parser) bounded() error {
 		token := p.tokens.Get(count)
 		kind := token.GetTokenType()
 		switch kind {
+		// Missing closing brackets are for the parser to report.
 		case antlr.TokenEOF:
 			return nil
 		case grammar.CqlLexerIDENT:
+			// A name without quotes is ASCII. Others get here only by way of runeStream, which reads µs as us.
 			if text := token.GetText(); !ascii(text) {
 				return nameWithMicro(token, text)
 			}
@@ -75,6 +78,7 @@ func (p *parser) bounded() error {
 		if minuses++; kind != grammar.CqlLexerMINUS {
 			minuses = 0
 		}
+		// Before the parser runs, so the error has no snippet.
 		if depth+types+minuses+hints > depthMax {
 			return &SyntaxError{
 				Line:   token.GetLine(),

@@ -25,12 +25,14 @@ var parsers sync.Pool
 
 // parser is a lexer and a parser, for one text at a time.
 type parser struct {
-	// The characters of the text, unless it has others than ASCII.
+	// The characters of the text if all are ASCII. Otherwise a runeStream is allocated for the text.
 	stream asciiStream
+	// The three of ANTLR are reused for each text: read resets them.
 	lexer  *grammar.CqlLexer
 	tokens *antlr.CommonTokenStream
 	parser *grammar.CqlParser
-	halt   *haltStrategy
+	// It stops the parser at the first error, and keeps where that was.
+	halt *haltStrategy
 }
 
 // newParser returns a parser that reports errors to its halt strategy and prints none.
@@ -93,6 +95,7 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 			return nil, err
 		}
 	}
+	// An accepted text may still have errors that Cassandra finds with code in its grammar.
 	b := builder{parser: p, text: text}
 	statement := b.statement(tree.Statement())
 	if b.err != nil {
@@ -112,6 +115,7 @@ func (p *parser) tree(mode int) (tree grammar.IRootContext, ok bool) {
 			ok = false
 		}
 	}()
+	// The mode is the interpreter's, and stays set when the parser returns to the pool.
 	p.parser.GetInterpreter().SetPredictionMode(mode)
 	return p.parser.Root(), true
 }

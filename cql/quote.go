@@ -6,7 +6,7 @@ import (
 	"cqld/internal/keyword"
 )
 
-// QuoteString returns s as a string literal.
+// QuoteString returns s as a string literal. Parse reads it back as the same string.
 func QuoteString(s string) string { return string(appendString(nil, s)) }
 
 // QuoteIdentifier returns name as an identifier. It quotes the name unless it consists of lower-case letters, digits
@@ -41,6 +41,7 @@ func appendIdentifier(dst []byte, name string) []byte {
 	return appendQuoted(dst, name, '"')
 }
 
+// appendString appends a string literal.
 func appendString(dst []byte, s string) []byte { return appendQuoted(dst, s, '\'') }
 
 // appendQuoted appends s between quotes, every quote inside doubled.
@@ -73,6 +74,7 @@ func appendFunctionName(dst []byte, n QualifiedName) []byte {
 	switch n.Name {
 	case "token":
 		return append(dst, n.Name...)
+	// These words begin a form of their own in a selector or term, so the plain word would not be read as a function.
 	case "ttl", "writetime", "maxwritetime", "key", "cast", "json", "distinct", "expr":
 		return appendQuoted(dst, n.Name, '"')
 	}
@@ -86,6 +88,7 @@ func appendTypeName(dst []byte, n QualifiedName) []byte {
 		dst = append(appendIdentifier(dst, n.Keyspace), '.')
 	}
 	switch n.Name {
+	// The last line is the names that typeName refuses without quotes.
 	case "ascii", "bigint", "blob", "boolean", "counter", "date", "decimal", "double", "duration", "float",
 		"inet", "int", "smallint", "text", "time", "timestamp", "timeuuid", "tinyint", "uuid", "varchar", "varint",
 		"frozen", "list", "map", "tuple", "vector",

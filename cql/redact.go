@@ -49,6 +49,7 @@ func RedactStatement(text string) string {
 // RedactError returns err's message for logs, without the secrets of the text to which it responds.
 func RedactError(text string, err error) string {
 	var syntax *SyntaxError
+	// A message about a broken text may quote any part of it, so nothing of it is kept.
 	if suspicious(text) && errors.As(err, &syntax) {
 		return "Syntax Exception. Obscured for security reasons."
 	}
@@ -66,6 +67,7 @@ func redactMessage(text, message string) string {
 		return message
 	}
 	all := tokensOf(text)
+	// A message is about a text with an error, so a secret may stand where no literal belongs.
 	misplaced, _ := unquoted(text, all, mentions(text))
 	spans := append(secrets(text, all), misplaced...)
 	// a secret may contain another one
@@ -116,6 +118,7 @@ func suspicious(text string) bool {
 // mentions reports whether a text has a word that may precede a secret. These are the words of statements about roles,
 // and the ones that sensitive columns contain.
 func mentions(text string) bool {
+	// Three passes over the text, none of which allocates.
 	return containsFold(text, "password") || containsFold(text, "role") || containsFold(text, "user")
 }
 
@@ -149,6 +152,7 @@ func firstWord(text string) (word, rest string) {
 		text = strings.TrimLeft(text, " \t\r\n")
 		end := comment(text)
 		if end == 0 {
+			// No comment begins here, so a word does, or the text has none.
 			break
 		}
 		text = text[end:]
@@ -172,6 +176,7 @@ func comment(text string) int {
 		}
 		return at + 1
 	case strings.HasPrefix(text, "/*"):
+		// The slash of the opening cannot close: /*/ is not a comment with an end.
 		closing, after = "*/", 2
 	default:
 		return 0

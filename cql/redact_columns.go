@@ -48,6 +48,7 @@ func (c *columnScan) sensitive(i int) bool {
 	case isString(t.kind) && c.kind(i+1) != grammar.CqlLexerCOLON && c.kind(i+1) != grammar.CqlLexerRBRACKET:
 		return false
 	}
+	// With its quotes, which do not matter for a search within the name.
 	return Sensitive(c.text[t.from:t.to])
 }
 
@@ -152,6 +153,7 @@ func (c *columnScan) listOperator(i int) int {
 		if depth += nesting(c.all[i].kind); depth >= 0 {
 			continue
 		}
+		// (a, password) NOT IN (…) has the operator one token later.
 		if i++; c.kind(i) == grammar.CqlLexerK_NOT {
 			i++
 		}
@@ -187,6 +189,7 @@ func (c *columnScan) constants(i int, between bool) {
 
 // endsValue reports whether a token ends an assignment or relation.
 func endsValue(kind int) bool {
+	// All words that may follow a value in some statement. One that is missing would only redact too much.
 	switch kind {
 	case grammar.CqlLexerCOMMA, grammar.CqlLexerSEMICOLON, grammar.CqlLexerK_AND, grammar.CqlLexerK_OR,
 		grammar.CqlLexerK_WHERE,

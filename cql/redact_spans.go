@@ -10,7 +10,8 @@ import (
 	"cqld/grammar"
 )
 
-// lexeme is a token with its position in bytes.
+// lexeme is a token with its position in bytes. Unlike the lexer's token it is small, and its positions are offsets in
+// the text: to is exclusive.
 type lexeme struct {
 	kind     int
 	from, to int
@@ -51,6 +52,7 @@ func redactSpans(text string, spans []span) string {
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder
+	// The end of what is written or replaced so far.
 	at := 0
 	for _, s := range spans {
 		// Overlaps the part that was replaced before.
@@ -69,6 +71,7 @@ func redactSpans(text string, spans []span) string {
 // secrets returns the contents, without quotes, of the secrets of a statement: passwords, the values of OPTIONS, those
 // of sensitive columns, and comments that may contain any of these.
 func secrets(text string, all []lexeme) []span {
+	// Other statements contain secrets only in values of sensitive columns, and in comments.
 	if !isRole(all) {
 		return append(columnSecrets(text, all), comments(text, all, func(c string) bool {
 			return containsFold(text, "password") || strings.ContainsAny(c, "'\"$") &&
@@ -109,6 +112,7 @@ func comments(text string, all []lexeme, secret func(comment string) bool) (span
 			end = all[i].from
 		}
 		for at < end {
+			// 0 means white space: one byte further.
 			n := comment(text[at:end])
 			if n == 0 {
 				at++
@@ -175,6 +179,7 @@ func isConstant(kind int) bool {
 
 // content returns the part of a literal within its quotes.
 func content(text string, t lexeme) span {
+	// The quotes stay, so that the redacted text looks like a literal.
 	quotes := 1
 	switch {
 	case !isString(t.kind):
@@ -232,6 +237,7 @@ func upTo(spans []span, at int) []span {
 // or -1.
 func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive int) {
 	spans, sensitive = comments(text, all, func(string) bool { return true }), -1
+	// A text about rows or the schema has its secrets in literals until it names a sensitive column.
 	plain := ordinary(text)
 	rows := plain  // until a sensitive name
 	value := false // after an equals sign or a colon, up to the end of the option
@@ -282,5 +288,6 @@ func named(all []lexeme, i int) bool {
 
 // isPunctuation reports whether a token is neither a word nor a literal.
 func isPunctuation(kind int) bool {
+	// The lexer's grammar declares all punctuation in one block, from SEMICOLON to EXPR_LPAREN.
 	return kind >= grammar.CqlLexerSEMICOLON && kind <= grammar.CqlLexerEXPR_LPAREN
 }

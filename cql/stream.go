@@ -55,17 +55,22 @@ func (s *asciiStream) LA(offset int) int {
 	return int(s.text[i])
 }
 
+// Consume moves to the next character.
 func (s *asciiStream) Consume() { s.index++ }
 
+// Index returns the position of the next character: a byte offset, since the text is ASCII.
 func (s *asciiStream) Index() int { return s.index }
 
+// Size returns the number of characters.
 func (s *asciiStream) Size() int { return len(s.text) }
 
 // Mark does nothing: the whole text is in memory, so every position stays available.
 func (s *asciiStream) Mark() int { return -1 }
 
+// Release does nothing, as Mark does.
 func (s *asciiStream) Release(int) {}
 
+// Seek sets the position of the next character, at most the end of the text.
 func (s *asciiStream) Seek(index int) { s.index = min(index, len(s.text)) }
 
 // GetSourceName returns no name: texts come from clients.
@@ -80,6 +85,7 @@ func (s *asciiStream) GetText(start, stop int) string {
 	return s.text[start:stop]
 }
 
+// GetTextFromTokens returns the characters from the first one of start to the last one of end.
 func (s *asciiStream) GetTextFromTokens(start, end antlr.Token) string {
 	if start == nil || end == nil {
 		return ""
@@ -87,6 +93,7 @@ func (s *asciiStream) GetTextFromTokens(start, end antlr.Token) string {
 	return s.GetText(start.GetStart(), end.GetStop())
 }
 
+// GetTextFromInterval returns the characters of an interval, whose both ends are inclusive.
 func (s *asciiStream) GetTextFromInterval(i antlr.Interval) string { return s.GetText(i.Start, i.Stop) }
 
 // runeStream is the character stream of a text with other characters than ASCII. The lexer caches its transitions for
@@ -94,6 +101,7 @@ func (s *asciiStream) GetTextFromInterval(i antlr.Interval) string { return s.Ge
 // the µ of durations, the lexer reads them all as other. It reads µs after a digit as us, which means the same;
 // parser.bounded refuses names in which that happened.
 type runeStream struct {
+	// The whole text, including µ and the other characters that LA hides: GetText returns them unchanged.
 	runes []rune
 	index int
 }

@@ -6,6 +6,7 @@ func WalkColumns(x Selector, f func(name string)) {
 	if c, ok := x.(*ColumnSelector); ok {
 		f(c.Column)
 	}
+	// Keys of elements and bounds of slices are terms, which name no column.
 	for _, s := range Operands(x) {
 		WalkColumns(s, f)
 	}
@@ -39,6 +40,7 @@ func Operands(x Selector) (all []Selector) {
 		for _, e := range x.Entries {
 			all = append(all, e.Key, e.Value)
 		}
+	// The names are fields here, not operands.
 	case *UDTSelector:
 		for _, e := range x.Fields {
 			all = append(all, e.Value)
