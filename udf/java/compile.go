@@ -11,17 +11,19 @@ import (
 type Program struct {
 	body []stmt
 	// Length of frame.vars: the variables, and values that are kept while a method is called.
-	slots  int
+	slots int
+	// The number of parameters. They have the first slots, in their order.
 	params int
 }
 
 // Function is what a body is compiled for. ArgNames and ArgTypes have the same length.
 type Function struct {
-	Body         string
-	ArgNames     []string
-	ArgTypes     []*types.Type
-	Returns      *types.Type
-	CalledOnNull bool // arguments and the result are boxes; otherwise primitive types
+	Body     string
+	ArgNames []string
+	ArgTypes []*types.Type
+	Returns  *types.Type
+	// CALLED ON NULL INPUT: arguments and the result are boxes, which may be null. Otherwise they have primitive types.
+	CalledOnNull bool
 }
 
 // Unsupported is the error of a body that is Java, but outside of the subset. A Java compiler may accept the body, so
@@ -53,9 +55,11 @@ func invalid(line int, format string, args ...any) {
 	panic(&Invalid{line, fmt.Sprintf(format, args...)})
 }
 
-// Compile compiles a function. Errors are *Unsupported and *Invalid.
+// Compile compiles a function. Errors are *Unsupported and *Invalid. It compiles in one pass, without a syntax tree:
+// types are known when an expression is read, because variables are declared before their use.
 func Compile(f Function) (p *Program, err error) {
 	defer func() {
+		// The compiler panics with its two errors, so that its recursive methods need no results for them.
 		switch e := recover().(type) {
 		case nil:
 		case *Unsupported:
@@ -100,11 +104,14 @@ func Compile(f Function) (p *Program, err error) {
 type compiler struct {
 	source
 	scopes
+	// The type that every return statement converts its value to.
 	returns *jtype
 	// The number of loops around the statement that is compiled.
-	loops  int
-	broken bool // the loop that is compiled contains break
-	depth  int
+	loops int
+	// The loop that is compiled contains break. A loop with the condition true can complete normally only then.
+	broken bool
+	// Levels of nesting that enter has counted and leave has not yet ended.
+	depth int
 }
 
 // Bounds of a body.
@@ -126,9 +133,11 @@ func (c *compiler) leave() { c.depth-- }
 
 // frame is a call in progress. Each call has its own, so a Program can be executed concurrently.
 type frame struct {
+	// Counts the work and the memory of the call, and panics when it has used its share; Run catches that.
 	m *value.Meter
 	// By slot. An int is an int64 here, see expr.
-	vars   []value.Value
+	vars []value.Value
+	// Set by the return statement. The compiler has checked that one is reached.
 	result value.Value
 }
 
@@ -140,6 +149,7 @@ func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, e
 	fr := &frame{m: m, vars: make([]value.Value, p.slots)}
 	// The parameters were declared first, so they have the first slots.
 	copy(fr.vars, args)
+	// The last statement of the body returns, or throws, so run's answer does not matter.
 	run(fr, p.body)
 	return fr.result, nil
 }

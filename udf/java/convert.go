@@ -54,6 +54,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 	case e.constant != nil && fits(*e.constant, t.kind):
 		return &expr{t: t, eval: e.eval}
 	}
+	// What reaches this point has no conversion, not even one by a cast of the compiler.
 	invalid(line, "Type mismatch: cannot convert from %s to %s", e.t, t)
 	return nil
 }
@@ -62,6 +63,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 // method that Java calls implicitly.
 func unbox(e *expr) func(fr *frame) value.Value {
 	if !e.t.boxed {
+		// A primitive value is never nil, so it needs no check.
 		return e.eval
 	}
 	method := map[kind]string{kindByte: "byte", kindShort: "short", kindInt: "int", kindLong: "long",
@@ -79,7 +81,8 @@ func unbox(e *expr) func(fr *frame) value.Value {
 
 // nullPointer fails as a Java virtual machine does when a method of null is called.
 func nullPointer(e *expr, method string) {
-	// Java names a parameter by its position, from 1.
+	// Java names a parameter by its position, from 1. Only parameters are named. For other expressions the message
+	// gives no reason.
 	because := ""
 	if e.variable != nil && e.variable.param > 0 {
 		because = " because \"<parameter" + itoa(e.variable.param) + ">\" is null"
@@ -112,10 +115,11 @@ func keepConstant(e *expr, to kind) *int64 {
 	if to == kindInt {
 		return e.constant
 	}
+	// A long constant never narrows to byte or short without a cast, so its value is not needed.
 	return nil
 }
 
-// cast returns (t) e.
+// cast returns (t) e. It is a cast of the language: between primitive numbers it cannot fail, and may lose digits.
 func cast(e *expr, t *jtype, line int) *expr {
 	if t.numeric() && !t.boxed {
 		e = promotedChar(e)
@@ -135,6 +139,7 @@ func cast(e *expr, t *jtype, line int) *expr {
 	if e.t.boxed && e.t.kind > t.kind {
 		invalid(line, "Cannot cast from %s to %s", e.t, t)
 	}
+	// From here both are numbers and t is primitive.
 	in, from := unbox(e), e.t.kind
 	if from <= t.kind {
 		return widen(&expr{t: primitive(from), eval: in, constant: e.constant}, t.kind)
@@ -159,6 +164,7 @@ func narrow(v value.Value, to kind) value.Value {
 		// byte and short narrow in two steps, by way of int, as the language specification says.
 		v = truncate(x, to)
 	}
+	// Go's conversions drop the high bits, as Java's do.
 	n, _ := v.(int64)
 	switch to {
 	case kindByte:

@@ -24,17 +24,23 @@ import (
 // type, and those of float and double are float64. An expression that is compiled is evaluated any number of times,
 // also concurrently, so eval keeps its state in the frame.
 type expr struct {
-	t        *jtype
-	eval     func(fr *frame) value.Value
-	constant *int64               // the value of a constant expression of type int
-	variable *variable            // of an expression that is a variable
-	literal  bool                 // a string literal
-	effect   bool                 // it can be a statement
-	create   func(t *jtype) *expr // of new C<>(), whose type follows from what it is assigned to
+	// The static type. eval returns nil only if the type is not primitive.
+	t    *jtype
+	eval func(fr *frame) value.Value
+	// The value of a constant expression of type int or char. It decides about implicit narrowing.
+	constant *int64
+	// Set if the expression is only a variable: what ++ and -- change, and what messages name.
+	variable *variable
+	// A string literal: it may name a field of a user-defined type.
+	literal bool
+	// The expression may stand as a statement: a call, an increment, or new.
+	effect bool
+	create func(t *jtype) *expr // of new C<>(), whose type follows from what it is assigned to
 }
 
 // constantInt returns a constant of type int.
 func constantInt(n int64) *expr {
+	// n is int64 in every value of an integer type, see expr.
 	return &expr{t: primitive(kindInt), constant: &n, eval: func(*frame) value.Value { return n }}
 }
 
@@ -60,6 +66,7 @@ func (c *compiler) expression() *expr {
 	otherwise := c.expression()
 	t := c.conditionalType(then, otherwise, line)
 	a, b := convert(then, t, line), convert(otherwise, t, line)
+	// Only the operand that is chosen is evaluated.
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		if condition.eval(fr) == true {
@@ -81,6 +88,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		return boxOf(a.t)
 	case a.t.kind == kindBoolean && b.t.kind == kindBoolean:
 		return primitive(kindBoolean)
+	// b ? 'x' : 65 is a char, because the constant is one.
 	case a.t.kind == kindChar && b.constant != nil && b.t.kind == kindInt && uint64(*b.constant) <= math.MaxUint16,
 		b.t.kind == kindChar && a.constant != nil && a.t.kind == kindInt && uint64(*a.constant) <= math.MaxUint16:
 		return primitive(kindChar)
@@ -96,6 +104,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		if b.constant != nil && fits(*b.constant, a.t.kind) {
 			return a.t.unboxed()
 		}
+		// A byte and a short: the only pair of numbers whose result is narrower than int.
 		if a.t.kind <= kindShort && b.t.kind <= kindShort {
 			return primitive(kindShort)
 		}
@@ -140,6 +149,7 @@ func levels() [][]string {
 // operation compiles binary operators of a level and higher ones. All are left-associative.
 func (c *compiler) operation(level int) *expr {
 	all := levels()
+	// All levels are passed: what follows binds more tightly than any of them.
 	if level == len(all) {
 		return c.unary()
 	}
@@ -190,6 +200,7 @@ func (c *compiler) unary() *expr {
 			return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return int64(math.MinInt64) }}
 		}
 		e := promotedChar(c.unary())
+		// Remains a constant, so that byte b = -1 needs no cast. It wraps as an int does.
 		if e.constant != nil {
 			return constantInt(int64(int32(-*e.constant)))
 		}
@@ -214,6 +225,7 @@ func (c *compiler) unary() *expr {
 		if e.t.kind != kindBoolean {
 			invalid(t.line, "The operator ! is undefined for the argument type(s) %s", e.t)
 		}
+		// A Boolean is unboxed, and null fails.
 		e = convert(e, primitive(kindBoolean), t.line)
 		return &expr{t: e.t, eval: func(fr *frame) value.Value { fr.m.Step(); return e.eval(fr) != true }}
 	// ~x is x ^ -1 in two's complement.
@@ -240,6 +252,7 @@ func (c *compiler) preIncrement() *expr {
 	c.assignable(v, op.line)
 	next := convert(cast(binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(),
 		op.line), v.t, op.line)
+	// The value after the change; postIncrement returns the one before.
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
 		fr.vars[v.slot] = next.eval(fr)
 		return fr.vars[v.slot]
@@ -252,6 +265,7 @@ func (c *compiler) castExpr() *expr {
 	start := c.at
 	c.expect("(")
 	t, ok := c.typeName()
+	// A name that is no type, or a type that does not end at the parenthesis, as in (a + b).
 	if !ok || t == nil || !c.symbol(")") {
 		c.at = start
 		return nil
@@ -262,6 +276,7 @@ func (c *compiler) castExpr() *expr {
 		c.at = start
 		return nil
 	}
+	// A cast binds as tightly as the other prefix operators: (int) a + b is ((int) a) + b.
 	e := c.unary()
 	return cast(e, t, next.line)
 }
@@ -275,6 +290,7 @@ func (c *compiler) primary() *expr {
 	case tokenFloat:
 		return floatLiteral(t)
 	case tokenString:
+		// The lexer has replaced the escapes.
 		s := t.text
 		return &expr{t: primitive(kindString), literal: true, eval: func(*frame) value.Value { return s }}
 	case tokenChar:
@@ -285,6 +301,7 @@ func (c *compiler) primary() *expr {
 		e.t = primitive(kindChar)
 		return e
 	case tokenSymbol:
+		// A parenthesized variable stays a variable: (x)++ is valid in Java, too.
 		if t.text == "(" {
 			e := c.expression()
 			c.expect(")")
@@ -325,6 +342,7 @@ func intLiteral(t token) *expr {
 	} else if len(digits) > 1 && digits[0] == '0' {
 		unsupported(t.line, "an octal number")
 	}
+	// Without a sign: a minus is an operator, and unary handles the least numbers itself.
 	u, err := strconv.ParseUint(digits, base, 64)
 	n := int64(u)
 	switch {
@@ -333,6 +351,7 @@ func intLiteral(t token) *expr {
 		u > math.MaxUint32:
 		invalid(t.line, "The literal %s of type %s is out of range ", t.text,
 			map[bool]string{true: "long", false: "int"}[long])
+	// 0xFFFFFFFF wraps to -1.
 	case !long:
 		return constantInt(int64(int32(u)))
 	}
@@ -369,6 +388,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 		return nil, false
 	}
 	name := c.name()
+	// A package, which is part of the name.
 	for c.peek().text == "." && c.ahead(1).kind == tokenName {
 		c.next()
 		name += "." + c.name()
@@ -387,6 +407,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 		// At most two types of elements: no class has more here.
 		for !c.closesType() {
 			elem, ok := c.typeName()
+			// Not a type after all: a variable may have such a name, and be compared.
 			if !ok || elem == nil || len(t.elems) > 1 {
 				c.at = start
 				return nil, false
@@ -410,6 +431,7 @@ func (c *compiler) closesType() bool {
 		return false
 	}
 	if rest := t.text[1:]; rest != "" {
+		// The rest stays as a symbol of its own, for the list around this one.
 		c.tokens = slices.Insert(c.tokens, c.at+1, token{kind: tokenSymbol, text: rest, line: t.line})
 		c.tokens[c.at].text = ">"
 	}
@@ -419,6 +441,7 @@ func (c *compiler) closesType() bool {
 
 // namedType returns the type with a name, or nil if it is not known.
 func namedType(name string) *jtype {
+	// The kinds with a primitive type and a box. char is not among them: no variable has that type.
 	for k := kindByte; k <= kindBoolean; k++ {
 		switch name {
 		case primitive(k).String():

@@ -47,7 +47,9 @@ type jtype struct {
 
 // primitive returns the type of a kind that is no box, which includes classes.
 func primitive(k kind) *jtype { return &jtype{kind: k} }
-func box(k kind) *jtype       { return &jtype{kind: k, boxed: true} }
+
+// box returns the class of boxes of a kind: Integer for kindInt.
+func box(k kind) *jtype { return &jtype{kind: k, boxed: true} }
 
 // numeric reports whether t is a number with operators, or its box. BigInteger and BigDecimal have methods only.
 func (t *jtype) numeric() bool { return t.kind >= kindByte && t.kind <= kindDouble }
@@ -60,11 +62,12 @@ func (t *jtype) isPrimitive() bool {
 	return !t.boxed && (t.numeric() || t.kind == kindBoolean || t.kind == kindChar)
 }
 
-// unboxed returns the primitive type of a box.
+// unboxed returns the primitive type of a box. For a primitive type it is an equal one.
 func (t *jtype) unboxed() *jtype { return primitive(t.kind) }
 
 // String returns the name as error messages of Java compilers have it.
 func (t *jtype) String() string {
+	// In the order of the kinds.
 	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "char", "String",
 		"BigInteger", "BigDecimal", "Date", "List", "Set",
 		"Map", "Collection", "TupleValue", "UDTValue", "null", "Object", "void"}
@@ -93,6 +96,7 @@ func (t *jtype) className() string {
 	switch {
 	case t.numeric() || t.kind == kindBoolean:
 		return "java.lang." + boxName(t.kind)
+	// Without its package, unlike the boxes.
 	case t.kind == kindString:
 		return "String"
 	case t.kind == kindBigInteger, t.kind == kindBigDecimal:
@@ -100,11 +104,14 @@ func (t *jtype) className() string {
 	case t.kind == kindTuple, t.kind == kindUDT:
 		return "org.apache.cassandra.cql3.functions.types." + t.String()
 	}
+	// Exceptions name the class without its type parameters.
 	name, _, _ := strings.Cut(t.String(), "<")
 	return "java.util." + name
 }
 
-// fromCQL returns the Java type of arguments and results of a CQL type.
+// fromCQL returns the Java type of arguments and results of a CQL type. boxed matters for numbers and booleans only. A
+// type that has no methods here, for example inet or uuid, becomes kindOther: a body can pass its values on, and
+// compare them with null.
 func fromCQL(t *types.Type, boxed bool) *jtype {
 	// The types are the ones of Cassandra's function bindings: time is a long in nanoseconds.
 	number := map[types.Kind]kind{types.Tinyint: kindByte, types.Smallint: kindShort, types.Int: kindInt,
@@ -154,7 +161,9 @@ func (t *jtype) equal(o *jtype) bool {
 	}
 	switch t.kind {
 	case kindOther:
+		// Values of different CQL types never mix, although none has a method.
 		return t.cql.Kind() == o.cql.Kind()
+	// A raw type equals every tuple or user-defined type. Whether a type is frozen is not visible in Java.
 	case kindTuple, kindUDT:
 		return t.cql == nil || o.cql == nil || t.cql.Freeze().Equal(o.cql.Freeze())
 	}

@@ -21,7 +21,8 @@ import (
 // Boxes are in postfix.go, BigInteger and BigDecimal in static.go, tuples in tuple.go. A function that compiles methods
 // returns nil for a name or a number of arguments that it does not know, and the caller refuses the call.
 
-// units returns a string as Java has it: in UTF-16. Lengths and positions in Java count these units.
+// units returns a string as Java has it: in UTF-16. Lengths and positions in Java count these units. Each call copies
+// the string, which the meter counts: Go strings are UTF-8 and have no index by units.
 func units(fr *frame, s string) []uint16 {
 	fr.m.Alloc(int64(3 * len(s)))
 	return utf16.Encode([]rune(s))
@@ -50,6 +51,7 @@ func (m *call) ofString() *expr {
 		return &expr{t: s, eval: func(fr *frame) value.Value { return on(fr) }}
 	case m.is("substring", 1), m.is("substring", 2):
 		return m.substring(on)
+	// Before the cases that convert the argument: equals takes any object.
 	case m.is("equals", 1):
 		return m.equals()
 	}
@@ -64,6 +66,7 @@ func (m *call) ofString() *expr {
 			m.args[i] = textOf(a)
 		}
 	}
+	// A character argument has become a string above, so both forms are this one.
 	if len(m.args) == 2 && m.name == "replace" {
 		from, to := m.argument(0), m.argument(1)
 		return &expr{t: s, eval: func(fr *frame) value.Value {
@@ -114,6 +117,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 		}}
 	case "indexOf", "lastIndexOf":
 		arg := m.argument(0)
+		// Bytes are searched, not units. In valid UTF-8 both find the same places.
 		index := strings.Index
 		if m.name == "lastIndexOf" {
 			index = strings.LastIndex
@@ -138,6 +142,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 					return int64(s[i]) - int64(t[i])
 				}
 			}
+			// One is the beginning of the other: the shorter one is less.
 			return int64(len(s) - len(t))
 		}}
 	}
@@ -157,6 +162,7 @@ func (m *call) mapped(on func(fr *frame) string) *expr {
 	}
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
 		s := on(fr)
+		// Another case may take more bytes than the original.
 		fr.m.Alloc(int64(2 * len(s)))
 		return f(s)
 	}}
@@ -168,6 +174,7 @@ func (m *call) charAt(on func(fr *frame) string) *expr {
 	return &expr{t: primitive(kindChar), eval: func(fr *frame) value.Value {
 		u := units(fr, on(fr))
 		i, _ := at(fr).(int64)
+		// The unit may be half of a pair: Java has no characters beyond 16 bits in char, either.
 		if i < 0 || i >= int64(len(u)) {
 			value.Failf("java.lang.StringIndexOutOfBoundsException: index %d, length %d", i, len(u))
 		}
@@ -192,11 +199,13 @@ func (m *call) substring(on func(fr *frame) string) *expr {
 		if begin < 0 || begin > end || end > int64(len(u)) {
 			value.Failf("java.lang.StringIndexOutOfBoundsException: begin %d, end %d, length %d", begin, end, len(u))
 		}
+		// Half of a pair, which Java would keep, becomes the replacement character.
 		return string(utf16.Decode(u[begin:end]))
 	}}
 }
 
-// elem returns the i-th type parameter of the object.
+// elem returns the i-th type parameter of the object. A raw type has none, and the body is refused: a value of unknown
+// type could not be checked.
 func (m *call) elem(i int) *jtype {
 	if i >= len(m.on.t.elems) {
 		unsupported(m.line, m.on.t.String()+" without the types of its elements")
@@ -231,6 +240,7 @@ func (m *call) sized() *expr {
 
 // ofList compiles the methods of List.
 func (m *call) ofList() *expr {
+	// The index is checked against the table at the time of the call, not when it is compiled.
 	at := func(i int) func(fr *frame, t *value.Table) int64 {
 		in := m.arg(i, primitive(kindInt))
 		return func(fr *frame, t *value.Table) int64 {
@@ -261,6 +271,7 @@ func (m *call) ofList() *expr {
 		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value {
 			t := m.table(fr)
 			n := index(fr, t)
+			// The result of set is the element that was there before.
 			old := t.Get(fr.m, n)
 			t.Set(fr.m, n, present(v(fr)))
 			return old
@@ -269,6 +280,7 @@ func (m *call) ofList() *expr {
 		v := m.key(0, m.elem(0))
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			t, wanted := m.table(fr), v(fr)
+			// One step for each element, as a loop of the body would count.
 			for _, e := range t.Values() {
 				fr.m.Step()
 				if value.Equal(fr.m, e, wanted) {
@@ -283,6 +295,7 @@ func (m *call) ofList() *expr {
 
 // ofSet compiles the methods of Set, and of the collections of a map.
 func (m *call) ofSet() *expr {
+	// The collections of a map have only sizes: their elements are reached by a loop.
 	if m.on.t.kind == kindSet {
 		switch {
 		case m.is("add", 1):
@@ -347,6 +360,7 @@ func (m *call) ofMap() *expr {
 	case m.is("put", 2), m.is("putIfAbsent", 2):
 		k, v := m.arg(0, m.elem(0)), m.arg(1, m.elem(1))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
+			// Neither may be null: a CQL map has no nulls.
 			t, key, next := m.table(fr), present(k(fr)), present(v(fr))
 			old := t.Get(fr.m, key)
 			if old == nil || m.name == "put" {
@@ -355,6 +369,7 @@ func (m *call) ofMap() *expr {
 			return old
 		}}
 	case m.is("keySet", 0), m.is("values", 0):
+		// The type parameter that is the type of the elements: 0 of keys, 1 of values.
 		at := 0
 		if m.name == "values" {
 			at = 1

@@ -46,6 +46,7 @@ func binary(op string, a, b *expr, line int) *expr {
 		return bitwise(op, a, b, line)
 	}
 	if op == "+" && (a.t.kind == kindString || b.t.kind == kindString) {
+		// Everything else has a text, also null.
 		if a.t.kind == kindVoid || b.t.kind == kindVoid {
 			undefined(op, a, b, line)
 		}
@@ -56,6 +57,7 @@ func binary(op string, a, b *expr, line int) *expr {
 	}
 	t := promoted(a.t, b.t)
 	x, y := convert(a, t, line), convert(b, t, line)
+	// The closures below are chosen by the type once, when the body is compiled.
 	e := &expr{t: t}
 	if t.kind >= kindFloat {
 		e.eval = func(fr *frame) value.Value {
@@ -124,6 +126,7 @@ func floatArith(op string, a, b value.Value, single bool) value.Value {
 	case "/":
 		r = x / y
 	default:
+		// Java's % of floats truncates, as math.Mod does; it is not the IEEE remainder.
 		r = math.Mod(x, y)
 	}
 	if single {
@@ -142,6 +145,7 @@ func logical(op string, a, b *expr, line int) *expr {
 	stop := op == "||"
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		fr.m.Step()
+		// The second operand is not evaluated, and its exceptions do not occur.
 		if x(fr) == stop {
 			return stop
 		}
@@ -168,6 +172,7 @@ func bitwise(op string, a, b *expr, line int) *expr {
 	if !a.t.integral() || !b.t.integral() {
 		undefined(op, a, b, line)
 	}
+	// Sign extension keeps the result of two ints in the range of int, so nothing is wrapped.
 	return &expr{t: promoted(a.t, b.t), eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		p, _ := x(fr).(int64)
@@ -189,6 +194,7 @@ func shift(op string, a, b *expr, line int) *expr {
 		undefined(op, a, b, line)
 	}
 	x, y := unbox(a), unbox(b)
+	// 1 << aLong is an int.
 	t := promoted(a.t, a.t)
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		fr.m.Step()
@@ -231,6 +237,7 @@ func equality(op string, a, b *expr, line int) *expr {
 	case a.t.kind == kindNull && b.t.kind == kindNull:
 		return result(func(*frame) bool { return true })
 	case a.t.kind == kindNull || b.t.kind == kindNull:
+		// The comparison is symmetric: the operand that is not the literal null is tested.
 		if a.t.kind == kindNull {
 			a = b
 		}
@@ -265,6 +272,7 @@ func comparison(op string, a, b *expr, line int) *expr {
 		// Both have the promoted type.
 		order, ok := value.Compare(fr.m, x.eval(fr), y.eval(fr))
 		switch {
+		// Not ordered: at least one is NaN.
 		case !ok:
 			return false
 		case op == "<":
@@ -303,6 +311,7 @@ func text(m *value.Meter, t *jtype, v value.Value) string {
 		return "null"
 	case string:
 		return v
+	// Other integers are formatted at the end, in decimal.
 	case int64:
 		if t.kind == kindChar {
 			return string(rune(v))

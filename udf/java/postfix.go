@@ -20,6 +20,7 @@ func (c *compiler) postfix(e *expr) *expr {
 		case ".":
 			c.next()
 			name := c.name()
+			// Objects have no visible fields. Constants of classes are read by static.
 			if !c.symbol("(") {
 				unsupported(t.line, "the field "+name)
 			}
@@ -40,6 +41,7 @@ func (c *compiler) postfix(e *expr) *expr {
 func (c *compiler) arguments() []*expr {
 	var list []*expr
 	for !c.symbol(")") {
+		// The list may be empty, but no argument may.
 		if len(list) > 0 {
 			c.expect(",")
 		}
@@ -71,7 +73,9 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if e.t.kind == kindNull || e.t.kind == kindVoid {
 		invalid(line, "Cannot invoke %s() on the type %s", name, e.t)
 	}
+	// A method is found by its name and number of arguments, and converts the arguments itself.
 	m := call{c: c, on: e, name: name, args: args, line: line}
+	// Before the arguments are compiled, so that its slot is known to them.
 	hold := m.holdObject()
 	var out *expr
 	switch e.t.kind {
@@ -99,6 +103,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if out == nil {
 		unsupported(line, "the method "+name+"("+argumentTypes(args)+") of "+e.t.String())
 	}
+	// Now the evaluation of the object and of the arguments precedes the method.
 	hold(out)
 	out.effect = true
 	return out
@@ -108,6 +113,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 // the object is null, as Java does. The function that it returns must be called with the call.
 func (m *call) holdObject() func(out *expr) {
 	if len(m.args) == 0 {
+		// Without arguments nothing happens between the object and the call.
 		return func(*expr) {}
 	}
 	// A slot of the frame keeps the object. A variable of the closure would be shared by concurrent calls.
@@ -141,13 +147,15 @@ func argumentTypes(args []*expr) string {
 
 // call is a method call that is compiled. on is nil for static methods and constructors.
 type call struct {
-	c    *compiler
+	c *compiler
+	// The object, as an expression.
 	on   *expr
 	name string
 	args []*expr
 	line int
 
-	before []func(fr *frame) // evaluate the arguments of a method of an object
+	// Evaluates the arguments of a method of an object, in their order.
+	before []func(fr *frame)
 }
 
 // is reports whether the call has this name and number of arguments.
@@ -180,6 +188,7 @@ func (m *call) key(i int, t *jtype) func(fr *frame) value.Value {
 	if arg.t.kind == t.kind {
 		return m.evaluated(arg.eval)
 	}
+	// Its evaluation may have effects or fail, so it is not omitted.
 	return m.evaluated(func(fr *frame) value.Value { arg.eval(fr); return nil })
 }
 
@@ -210,6 +219,7 @@ func deref(v value.Value, e *expr, method string) *value.Table {
 
 // ofBox compiles the methods of Integer, Double, Boolean, ….
 func (m *call) ofBox() *expr {
+	// The class of the box. Boxes and primitive values are the same Go values.
 	of := m.on.t
 	conversions := map[string]kind{"byteValue": kindByte, "shortValue": kindShort, "intValue": kindInt,
 		"longValue": kindLong, "floatValue": kindFloat,
@@ -238,6 +248,7 @@ func (m *call) ofBox() *expr {
 // equals compiles a.equals(b): objects of different classes are not equal.
 func (m *call) equals() *expr {
 	same := m.args[0].t.kind == m.on.t.kind
+	// The argument is evaluated also if the classes differ.
 	other := m.key(0, m.on.t)
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		v := m.object(fr)
@@ -271,8 +282,10 @@ func compared(m *value.Meter, k kind, a, b value.Value) value.Value {
 	switch {
 	case k == kindByte || k == kindShort:
 		return x - y
+	// int and long: -1, 0 or 1.
 	case integer:
 		return int64(cmp.Compare(x, y))
+	// BigInteger and BigDecimal.
 	case k != kindFloat && k != kindDouble:
 		order, _ := value.Compare(m, a, b)
 		return int64(order)

@@ -5,9 +5,11 @@ import "fmt"
 // variable is a local variable or a parameter. Its slot is its own: slots of variables that are out of scope are not
 // used again.
 type variable struct {
+	// The declared type, or for var the type of the initial value.
 	t     *jtype
 	slot  int
 	param int // from 1; 0 for local variables
+	// A final variable cannot be assigned after its declaration; assignable checks that.
 	final bool
 }
 
@@ -42,7 +44,7 @@ func (s *scopes) slot() int {
 	return s.slots - 1
 }
 
-// find returns a visible variable, or nil.
+// find returns a visible variable, or nil. It searches from the innermost scope to the parameters.
 func (s *scopes) find(name string) *variable {
 	for i := len(s.all) - 1; i >= 0; i-- {
 		if v := s.all[i][name]; v != nil {

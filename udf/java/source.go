@@ -10,7 +10,7 @@ type source struct {
 // peek returns the next token without consuming it.
 func (s *source) peek() token { return s.tokens[s.at] }
 
-// ahead returns the token n places after the next one.
+// ahead returns the token n places after the next one. Past the end of the body it is the token of the end.
 func (s *source) ahead(n int) token { return s.tokens[min(s.at+n, len(s.tokens)-1)] }
 
 // next consumes a token. The end is never consumed.
@@ -51,7 +51,7 @@ func (s *source) expect(text string) {
 	}
 }
 
-// name consumes a name that must be next.
+// name consumes a name that must be next. Keywords have the same kind.
 func (s *source) name() string {
 	t := s.next()
 	if t.kind != tokenName {

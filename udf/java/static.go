@@ -29,6 +29,7 @@ func (c *compiler) static(t token) *expr {
 		c.next()
 		path += "." + c.name()
 	}
+	// The last part is the member, and what precedes it the class.
 	class, member := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		class, member = path[:i], path[i+1:]
@@ -69,6 +70,7 @@ func (c *compiler) static(t token) *expr {
 			}}
 		}
 	case "String":
+		// Numbers, booleans, characters and strings, which have a text here.
 		if m.is("valueOf", 1) && m.args[0].t.kind <= kindBigDecimal {
 			e = textOf(m.args[0])
 		}
@@ -135,6 +137,7 @@ func constantOf(class, name string) *expr {
 		"java.math.BigInteger.TEN": 10}
 	decimals := map[string]int64{"java.math.BigDecimal.ZERO": 0, "java.math.BigDecimal.ONE": 1,
 		"java.math.BigDecimal.TEN": 10}
+	// The class decides the type, which the maps distinguish.
 	full := class + "." + name
 	fixed := func(k kind, boxed bool, v value.Value) *expr {
 		return &expr{t: &jtype{kind: k, boxed: boxed}, eval: func(*frame) value.Value { return v }}
@@ -149,6 +152,7 @@ func constantOf(class, name string) *expr {
 		return fixed(kindDouble, false, x)
 	}
 	if n, ok := bigs[full]; ok {
+		// Shared by all calls: no operation changes a number in place.
 		return fixed(kindBigInteger, false, big.NewInt(n))
 	}
 	if n, ok := decimals[full]; ok {
@@ -156,6 +160,7 @@ func constantOf(class, name string) *expr {
 	}
 	switch full {
 	case "Boolean.TRUE", "Boolean.FALSE":
+		// Objects, unlike the literals true and false.
 		return fixed(kindBoolean, true, name == "TRUE")
 	}
 	return nil
@@ -174,6 +179,7 @@ func (m *call) ofMath() *expr {
 				argumentTypes(m.args))
 		}
 	}
+	// Most methods are of double only; arguments are widened.
 	double := primitive(kindDouble)
 	functions := map[string]func(float64) float64{"sqrt": math.Sqrt, "cbrt": math.Cbrt, "exp": math.Exp,
 		"log": math.Log, "log10": math.Log10,
@@ -200,6 +206,7 @@ func (m *call) ofMath() *expr {
 			return f(value.ToFloat(fr.m, x(fr)), value.ToFloat(fr.m, y(fr)))
 		}}
 	case m.is("abs", 1):
+		// abs has an overload for each type that arithmetic has: int, long, float and double.
 		t := promoted(m.args[0].t, m.args[0].t)
 		in := m.arg(0, t)
 		return &expr{t: t, eval: func(fr *frame) value.Value {
@@ -220,6 +227,7 @@ func (m *call) ofMath() *expr {
 // absolute returns |v|. The least long has no positive counterpart and stays, as in Java.
 func absolute(m *value.Meter, v value.Value) value.Value {
 	if n, ok := v.(int64); ok {
+		// For an int the caller narrows the result, which wraps the least int.
 		return max(n, -n)
 	}
 	return math.Abs(value.ToFloat(m, v))
@@ -278,10 +286,12 @@ func (m *call) floor() *expr {
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		a, b := x(fr), y(fr)
+		// Both truncate. They are one too high, or a divisor too low, if the signs of remainder and divisor differ.
 		q, r := intArith("/", a, b), intArith("%", a, b)
 		if d, _ := b.(int64); r != 0 && (r^d) < 0 {
 			q, r = q-1, r+d
 		}
+		// Only the quotient of the least int by -1 leaves the range of int.
 		if m.name == "floorDiv" {
 			return narrow(q, t.kind)
 		}
@@ -292,6 +302,7 @@ func (m *call) floor() *expr {
 // ofBoxClass compiles the static methods of Integer, Double, …: valueOf, parseX, toString, compare, sum, max, min. It
 // returns nil for a method that k does not have.
 func (m *call) ofBoxClass(k kind) *expr {
+	// Float and Boolean have parse methods as well, which are not in the subset.
 	parse := map[kind]string{kindInt: "parseInt", kindLong: "parseLong", kindDouble: "parseDouble",
 		kindShort: "parseShort", kindByte: "parseByte"}[k]
 	switch {
@@ -325,6 +336,7 @@ func (m *call) ofBoxClass(k kind) *expr {
 // shortened if it is long.
 func (m *call) parse(t *jtype) *expr {
 	in := m.arg(0, primitive(kindString))
+	// The size also bounds the value: parseByte refuses 128.
 	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		s, ok := in(fr).(string)
@@ -343,6 +355,7 @@ func (m *call) parse(t *jtype) *expr {
 		}
 		n, err := strconv.ParseInt(s, 10, bits)
 		switch {
+		// The argument is null, which parses as an empty text above.
 		case !ok:
 			value.Failf("java.lang.NumberFormatException: Cannot parse null string")
 		case err != nil:
@@ -371,6 +384,7 @@ func (m *call) decimalValueOf() *expr {
 
 // decimalText parses a BigDecimal.
 func decimalText(fr *frame, s string) value.Value {
+	// It bounds the length, because parsing takes more than linear time.
 	if value.MayParse(fr.m, s) {
 		b, err := types.Native(types.Decimal).FromText(s)
 		if d, ok := types.Native(types.Decimal).Decimal(b); err == nil && ok {
@@ -384,6 +398,7 @@ func decimalText(fr *frame, s string) value.Value {
 // newExpr compiles new C(…) for the classes of numbers and collections.
 func (c *compiler) newExpr(line int) *expr {
 	class := c.qualified()
+	// java.util is imported implicitly here, java.math is not.
 	short := strings.TrimPrefix(class, "java.util.")
 	if kinds := map[string]kind{"ArrayList": kindList, "LinkedList": kindList, "HashSet": kindSet,
 		"LinkedHashSet": kindSet,
@@ -394,6 +409,7 @@ func (c *compiler) newExpr(line int) *expr {
 		unsupported(line, "an array")
 	}
 	c.expect("(")
+	// The class takes the place of the method's name: constructors are resolved in the same way.
 	m := call{c: c, name: class, args: c.arguments(), line: line}
 	switch {
 	case m.is("java.math.BigDecimal", 1) && m.args[0].t.kind == kindString:
@@ -441,6 +457,7 @@ func (m *call) newBox(k kind) *expr {
 		}}
 	case from.kind == kindString && k != kindFloat:
 		e = m.parse(box(k))
+	// new Float(double) exists, although a double does not convert to float implicitly.
 	case from.kind == kindDouble && k == kindFloat:
 		e = &expr{t: box(k), eval: cast(m.args[0], primitive(k), m.line).eval}
 	case from.kind != kindString:
@@ -470,6 +487,7 @@ func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	if len(c.arguments()) > 0 {
 		unsupported(line, "new "+class+" with arguments")
 	}
+	// NewTable counts the memory of the table.
 	eval := func(fr *frame) value.Value { return value.NewTable(fr.m) }
 	e := &expr{t: t, eval: eval, effect: true}
 	// The receiver decides the types of <>; convert calls create.
@@ -489,6 +507,7 @@ func (m *call) ofBig() *expr {
 	t, isDecimal := m.on.t, m.on.t.kind == kindBigDecimal
 	operators := map[string]byte{"add": '+', "subtract": '-', "multiply": '*'}
 	if op, ok := operators[m.name]; ok && len(m.args) == 1 {
+		// Both operands have the same class: BigInteger and BigDecimal do not convert into each other.
 		other := m.arg(0, t)
 		return &expr{t: t, eval: func(fr *frame) value.Value {
 			v, o := m.object(fr), other(fr)
@@ -521,6 +540,7 @@ func (m *call) ofBig() *expr {
 			return value.ToFloat(fr.m, v)
 		})
 	case !isDecimal && (m.is("intValue", 0) || m.is("longValue", 0)):
+		// intValue and longValue drop the high bits and never fail.
 		k := kindLong
 		if m.name == "intValue" {
 			k = kindInt
@@ -554,6 +574,7 @@ func (m *call) bigDivision() *expr {
 		a, _ := m.object(fr).(*big.Int)
 		b, ok := other(fr).(*big.Int)
 		switch {
+		// The divisor is null. The object was checked by object.
 		case !ok:
 			value.Failf("java.lang.NullPointerException")
 		case m.name == "mod" && b.Sign() <= 0:

@@ -30,6 +30,7 @@ func (m *call) ofTuple() *expr {
 			return t
 		}}
 	}
+	// Shorter than get and set with a suffix.
 	if len(m.name) < 4 {
 		return nil
 	}
@@ -39,6 +40,7 @@ func (m *call) ofTuple() *expr {
 	}
 	switch {
 	case m.name[:3] == "get" && len(m.args) == 1:
+		// Computed once, when the body is compiled.
 		zero := zeroOf(of)
 		return &expr{t: of, eval: func(fr *frame) value.Value {
 			if v := m.table(fr).Get(fr.m, key); v != nil {
@@ -61,6 +63,7 @@ func (m *call) ofTuple() *expr {
 // count from 0.
 func (m *call) field() (value.Value, *types.Type) {
 	of, arg := m.on.t.cql, m.args[0]
+	// A position, also for a user-defined type.
 	if arg.constant != nil {
 		n := *arg.constant
 		if n < 0 || n >= int64(len(of.Elems())) {
@@ -75,6 +78,7 @@ func (m *call) field() (value.Value, *types.Type) {
 	if arg.t.kind != kindString || of.Kind() != types.UDT || !arg.literal {
 		unsupported(m.line, "a field that is not named by a constant")
 	}
+	// A literal does not use the frame.
 	name, _ := arg.eval(nil).(string)
 	i := slices.Index(of.FieldNames(), name)
 	if i < 0 {
