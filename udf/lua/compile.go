@@ -22,13 +22,17 @@ import (
 
 // Program is a compiled function. It is immutable: calls share nothing. All state of a call is in its frames.
 type Program struct {
-	main    *proto
+	// The body, as a function whose parameters are the arguments.
+	main *proto
+	// Immutable too, so concurrent calls share it.
 	library *library
 }
 
 // proto is a compiled function body. Several closures may share it, each with its own upvalues.
 type proto struct {
-	params  int
+	// The parameters have the first slots.
+	params int
+	// The function has ..., which takes the arguments after the parameters.
 	vararg  bool
 	slots   int       // of local variables
 	capture []capture // of the upvalues
@@ -55,6 +59,7 @@ func Compile(body string, params []string) (p *Program, err error) {
 		return nil, compileError{"there are too many parameters"}
 	}
 	defer func() {
+		// Any panic but compileError is a defect of the compiler.
 		if e := recover(); e != nil {
 			failed, ok := e.(compileError)
 			if !ok {
@@ -70,6 +75,7 @@ func Compile(body string, params []string) (p *Program, err error) {
 	f := &function{}
 	f.open()
 	for _, name := range params {
+		// Declared before the body: a local of the same name hides the parameter.
 		f.declare(name, 0)
 	}
 	main := f.finish(f.block(chunk), len(params), false)
@@ -112,6 +118,7 @@ func syntaxError(err error) compileError {
 	switch {
 	case !errors.As(err, &e):
 		return compileError{err.Error()}
+	// The parser has no line for the end.
 	case e.Pos.Line == parse.EOF:
 		return compileError{e.Message + " at the end of the body"}
 	}
@@ -129,8 +136,10 @@ type function struct {
 	upvalues map[string]int
 	capture  []capture
 	vararg   bool
-	loops    int
-	depth    int
+	// Open loops around the statement that is compiled; break needs one.
+	loops int
+	// Levels of nesting, with the levels of the enclosing functions.
+	depth int
 }
 
 // open begins a scope.
@@ -192,6 +201,7 @@ func (f *function) upvalue(name string) (int, bool) {
 			return 0, false
 		}
 	}
+	// Most functions capture nothing.
 	if f.upvalues == nil {
 		f.upvalues = map[string]int{}
 	}
@@ -255,6 +265,7 @@ func (f *function) statement(s ast.Stmt) stmt {
 		}
 		return func(*frame) signal { return leaveLoop }
 	}
+	// Labels as well: they are the only statements that are left.
 	refuse(s.Line(), "goto is not supported")
 	return nil
 }
@@ -274,6 +285,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 			}
 		}
 	}
+	// Compiled before the names are declared: local x = x reads the outer x.
 	values := f.list(s.Exprs)
 	slots := make([]int, len(s.Names))
 	for i, name := range s.Names {
@@ -339,6 +351,7 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 		fr.m.Step()
 		setters := make([]func(value.Value), len(targets))
 		for i, t := range targets {
+			// From left to right, before the values. Lua leaves the order open; here it is fixed, so all nodes agree.
 			setters[i] = t(fr)
 		}
 		vs := values(fr)
@@ -370,6 +383,7 @@ func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 			}
 		}
 	}
+	// The target is the name, or the field of a table: function t.f().
 	target, make := f.target(s.Name.Func), f.functionExpr(s.Func)
 	return func(fr *frame) signal {
 		set := target(fr)
@@ -383,6 +397,7 @@ func (f *function) returns(s *ast.ReturnStmt) stmt {
 	values := f.list(s.Exprs)
 	return func(fr *frame) signal {
 		fr.m.Step()
+		// Lua has nothing after return in a block, so no statement overwrites it.
 		fr.result = values(fr)
 		return leaveFunction
 	}

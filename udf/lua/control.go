@@ -21,6 +21,7 @@ type stmt func(fr *frame) signal
 // run executes statements until one of them leaves the list.
 func run(fr *frame, list []stmt) signal {
 	for _, s := range list {
+		// The caller decides whether the signal ends with this list.
 		if sig := s(fr); sig != proceed {
 			return sig
 		}
@@ -45,6 +46,7 @@ func (f *function) branch(s *ast.IfStmt) stmt {
 		if truth(condition(fr)) {
 			return run(fr, then)
 		}
+		// Without else the list is empty.
 		return run(fr, otherwise)
 	}
 }
@@ -68,6 +70,7 @@ func (f *function) while(s *ast.WhileStmt) stmt {
 			switch run(fr, body) {
 			case leaveLoop:
 				return proceed
+			// return within the loop ends all blocks up to the call.
 			case leaveFunction:
 				return leaveFunction
 			case proceed:
@@ -121,6 +124,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 		if !value.IsNumber(i) || !value.IsNumber(limit) || !value.IsNumber(step) {
 			fail(line, "the bounds of 'for' must be numbers")
 		}
+		// The sign of the step. ok is false for NaN, which has none.
 		direction, ok := value.Compare(fr.m, step, int64(0))
 		if direction == 0 || !ok {
 			fail(line, "'for' step is zero")
@@ -161,6 +165,7 @@ func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 	line := s.Line()
 	return func(fr *frame) signal {
 		vs := values(fr)
+		// Evaluated once. Changes of the variables in the body do not reach the control value.
 		step, state, control := at(vs, 0), at(vs, 1), at(vs, 2)
 		for {
 			fr.m.Step()

@@ -44,6 +44,7 @@ func (f *function) list(xs []ast.Expr) multi {
 		for _, x := range first {
 			vs = append(vs, x(fr))
 		}
+		// A new slice, because last may be the varargs of the frame.
 		return append(vs, last(fr)...)
 	}
 }
@@ -62,6 +63,7 @@ func (f *function) multi(x ast.Expr) multi {
 			return func(fr *frame) []value.Value { return fr.varargs }
 		}
 	}
+	// Parentheses around a call or ... adjust it to one value.
 	one := f.expr(x)
 	return func(fr *frame) []value.Value { return []value.Value{one(fr)} }
 }
@@ -87,6 +89,7 @@ func (f *function) expr(x ast.Expr) expr {
 	case *ast.StringExpr:
 		return constant(x.Value)
 	case *ast.NumberExpr:
+		// Converted once, when the body is compiled.
 		n, ok := parseNumber(x.Value)
 		if !ok {
 			refuse(x.Line(), "malformed number %s", x.Value)
@@ -107,6 +110,7 @@ func (f *function) expr(x ast.Expr) expr {
 	case *ast.TableExpr:
 		return f.table(x)
 	case *ast.FuncCallExpr:
+		// In a place with one value, further results are dropped.
 		call := f.call(x)
 		return func(fr *frame) value.Value { return at(call(fr), 0) }
 	case *ast.FunctionExpr:
@@ -144,6 +148,7 @@ func (f *function) operator(x ast.Expr) expr {
 		a := f.expr(x.Expr)
 		return func(fr *frame) value.Value {
 			fr.m.Step()
+			// A string with a number is converted, as for the binary operators.
 			v := a(fr)
 			n, ok := number(fr.m, v)
 			if !ok {
@@ -189,6 +194,7 @@ func (f *function) relation(x *ast.RelationalOpExpr) expr {
 	return func(fr *frame) value.Value {
 		fr.m.Step()
 		x, y := a(fr), b(fr)
+		// With NaN each comparison is false, also the opposite one.
 		order, ok := compare(fr.m, x, y, line)
 		switch {
 		case !ok:
@@ -254,6 +260,7 @@ func number(m *value.Meter, v value.Value) (value.Value, bool) {
 		}
 		return parseNumber(strings.TrimSpace(s))
 	}
+	// Other values, among them nil, are not ok.
 	return v, value.IsNumber(v)
 }
 
@@ -281,6 +288,7 @@ func parseNumber(s string) (value.Value, bool) {
 	digits, negative := strings.CutPrefix(s, "-")
 	if hex, ok := strings.CutPrefix(strings.ToLower(digits), "0x"); ok {
 		n, err := strconv.ParseUint(hex, 16, 64)
+		// Wraps around: -0xFFFFFFFFFFFFFFFF is 1.
 		if negative {
 			return -int64(n), err == nil
 		}
@@ -297,6 +305,7 @@ func parseNumber(s string) (value.Value, bool) {
 // variable compiles a name: a local variable, an upvalue, or a global of the library.
 func (f *function) variable(x *ast.IdentExpr) expr {
 	if slot, ok := f.local(x.Value); ok {
+		// The box exists: a local can be named only after its declaration has run.
 		return func(fr *frame) value.Value { return fr.locals[slot].v }
 	}
 	if i, ok := f.upvalue(x.Value); ok {
@@ -330,6 +339,7 @@ func (f *function) table(x *ast.TableExpr) expr {
 	}
 	return func(fr *frame) value.Value {
 		t := value.NewTable(fr.m)
+		// Explicit keys do not change the count.
 		n := int64(1)
 		for _, in := range fields {
 			switch {
@@ -362,6 +372,7 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 		fr.m.Alloc(int64(64 + slotBytes*len(p.capture)))
 		c := &closure{proto: p, up: make([]*box, len(p.capture))}
 		for i, from := range p.capture {
+			// The box is shared, not the value: both functions see later assignments.
 			if from.local {
 				c.up[i] = fr.locals[from.index]
 			} else {
@@ -384,6 +395,7 @@ func (f *function) call(x *ast.FuncCallExpr) multi {
 			return fr.call(fn, append([]value.Value{self}, args(fr)...), line)
 		}
 	}
+	// The function is evaluated before its arguments.
 	fn := f.expr(x.Func)
 	return func(fr *frame) []value.Value { return fr.call(fn(fr), args(fr), line) }
 }

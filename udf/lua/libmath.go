@@ -17,6 +17,7 @@ func mathConstants() map[string]value.Value {
 
 // mathFunctions returns the functions of math. There are no random numbers, see the package comment.
 func mathFunctions() map[string]native {
+	// The argument is converted to a float, exact numbers with rounding.
 	float := func(f func(float64) float64) native {
 		return func(fr *frame, a args) []value.Value { return one(f(value.ToFloat(fr.m, a.number(0)))) }
 	}
@@ -34,6 +35,7 @@ func mathFunctions() map[string]native {
 	}
 	return map[string]native{
 		"abs": func(fr *frame, a args) []value.Value {
+			// The least integer has no positive counterpart and stays negative.
 			n := a.number(0)
 			if order, ok := value.Compare(fr.m, n, int64(0)); ok && order < 0 {
 				n = value.Negate(fr.m, n)
@@ -55,6 +57,7 @@ func mathFunctions() map[string]native {
 		"atan": float(math.Atan),
 		"log": func(fr *frame, a args) []value.Value {
 			x := math.Log(value.ToFloat(fr.m, a.number(0)))
+			// The base is optional.
 			if a.at(1) != nil {
 				x /= math.Log(value.ToFloat(fr.m, a.number(1)))
 			}
@@ -70,6 +73,7 @@ func mathFunctions() map[string]native {
 				return one(math.Mod(value.ToFloat(fr.m, x), value.ToFloat(fr.m, y)))
 			case d == 0:
 				a.bad(1, "zero")
+			// The least integer divided by -1 overflows; the remainder is 0 for every n.
 			case d == -1:
 				return one(int64(0))
 			}
@@ -108,6 +112,7 @@ func floorDivide(fr *frame, a args) []value.Value {
 		case 0:
 			value.Failf("attempt to perform 'n//0'")
 		case -1:
+			// Not n / d, which overflows for the least integer. The negation wraps.
 			return one(-n)
 		}
 		// Go truncates the quotient; it is one less if the signs differ.
@@ -138,6 +143,7 @@ func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.
 			return v
 		}
 		m.Alloc(digits / 2)
+		// The precision is not exceeded: the digits were bounded above.
 		c := apd.BaseContext.WithPrecision(digits)
 		c.Rounding = mode
 		out := new(apd.Decimal)

@@ -21,6 +21,7 @@ import (
 // library contains the functions that scripts can call. It is immutable. Programs may share one.
 type library struct {
 	globals map[string]value.Value
+	// The functions of string, also as methods of strings: s:upper().
 	strings *namespace
 }
 
@@ -36,7 +37,8 @@ type native func(fr *frame, a args) []value.Value
 type args struct {
 	name   string
 	values []value.Value
-	m      *value.Meter
+	// Conversions of arguments are counted, too.
+	m *value.Meter
 }
 
 // isGlobal reports whether name is a global name of the library. It must have the names of newLibrary.
@@ -58,6 +60,7 @@ func newLibrary() *library {
 	l := &library{globals: map[string]value.Value{}}
 	add := func(in map[string]value.Value, prefix string, functions map[string]native) {
 		for name, f := range functions {
+			// One object for each function, so that == on a function is true for itself.
 			in[name] = &builtin{prefix + name, func(fr *frame, vs []value.Value) []value.Value {
 				fr.m.Step()
 				return f(fr, args{prefix + name, vs, fr.m})
@@ -123,6 +126,7 @@ func (a args) integer(i int, absent ...int64) int64 {
 	if a.at(i) == nil && len(absent) > 0 {
 		return absent[0]
 	}
+	// A string that contains a number is converted first.
 	n, ok := toInteger(a.m, a.number(i))
 	if !ok {
 		a.bad(i, "number has no integer representation")
@@ -164,6 +168,7 @@ func baseFunctions() map[string]native {
 			// pairs keeps the position in the table, so that a step needs no search for the key.
 			t, at := a.table(0), 0
 			step := &builtin{"next", func(fr *frame, _ []value.Value) []value.Value {
+				// The traversal has ended; another call of the step has no result.
 				if at < 0 {
 					return nil
 				}
@@ -176,6 +181,7 @@ func baseFunctions() map[string]native {
 		// ipairs ends before the first nil.
 		"ipairs": func(_ *frame, a args) []value.Value {
 			step := &builtin{"ipairs", func(fr *frame, vs []value.Value) []value.Value {
+				// The state is in the arguments, so the step itself needs none.
 				n, _ := at(vs, 1).(int64)
 				t, _ := at(vs, 0).(*value.Table)
 				if t == nil || t.Get(fr.m, n+1) == nil {
@@ -187,6 +193,7 @@ func baseFunctions() map[string]native {
 		},
 		"next": func(fr *frame, a args) []value.Value {
 			t := a.table(0)
+			// nil is the position before the first key.
 			at, ok := t.After(fr.m, a.at(1))
 			if !ok {
 				value.Failf("invalid key to 'next'")
@@ -221,6 +228,7 @@ func selectArgs(_ *frame, a args) []value.Value {
 		return one(int64(len(a.values) - 1))
 	}
 	n := a.integer(0)
+	// Negative positions count from the last argument.
 	if n < 0 {
 		n += int64(len(a.values))
 	}
@@ -272,6 +280,7 @@ func unpack(fr *frame, a args) []value.Value {
 // exactInteger implements integer(x): a whole number without limit, as varint is. Arithmetic with it is exact, see
 // package value.
 func exactInteger(fr *frame, a args) []value.Value {
+	// The number itself; ParseInteger counts its digits.
 	fr.m.Alloc(64)
 	if s, ok := a.at(0).(string); ok {
 		if n, ok := value.ParseInteger(fr.m, s); ok {
@@ -294,6 +303,7 @@ func exactInteger(fr *frame, a args) []value.Value {
 // exactDecimal implements decimal(x): an exact decimal number. A float is converted by its text, so decimal(0.1) is
 // 0.1.
 func exactDecimal(fr *frame, a args) []value.Value {
+	// A number is formatted first, which counts its digits.
 	s := a.string(0)
 	d, ok := value.ParseDecimal(fr.m, s)
 	if !ok {

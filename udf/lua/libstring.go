@@ -14,6 +14,7 @@ func stringFunctions() map[string]native {
 		return func(fr *frame, a args) []value.Value {
 			s := a.string(0)
 			fr.m.Alloc(int64(len(s)))
+			// No locale: the result is the same on every node.
 			out := make([]byte, len(s))
 			for i := range len(s) {
 				out[i] = f(s[i])
@@ -45,7 +46,9 @@ func stringFunctions() map[string]native {
 		"reverse": reverse,
 		"byte": func(fr *frame, a args) []value.Value {
 			s := a.string(0)
+			// Without an end, byte returns one value.
 			first := a.integer(1, 1)
+			// Each byte becomes a value, whose memory was counted as 16 bytes.
 			from, to := bounds(len(s), first, a.integer(2, first))
 			fr.m.Alloc(int64(16 * (to - from)))
 			var out []value.Value
@@ -81,6 +84,7 @@ func bounds(n int, from, to int64) (int, int) {
 	if from < 0 {
 		from = max(size+from+1, 1)
 	}
+	// -1 is the last byte.
 	if to < 0 {
 		to = size + to + 1
 	}
@@ -107,6 +111,7 @@ func repeatString(fr *frame, a args) []value.Value {
 	// Counted before it is allocated. The product cannot overflow, because n is bounded above.
 	fr.m.Alloc(n * size)
 	out := strings.Repeat(s+separator, int(n))
+	// No separator follows the last one.
 	return one(out[:len(out)-len(separator)])
 }
 
@@ -133,6 +138,7 @@ func format(fr *frame, a args) []value.Value {
 			out.WriteByte(in[i])
 			continue
 		}
+		// A conversion: %, flags, width and precision, and a letter.
 		start := i
 		i++
 		for i < len(in) && strings.IndexByte("-+ #0", in[i]) >= 0 {
@@ -148,6 +154,7 @@ func format(fr *frame, a args) []value.Value {
 		if !plainWidth(in[digits:i]) {
 			value.Failf("invalid conversion '%s' to 'format'", in[start:i+1])
 		}
+		// %% takes no argument.
 		if in[i] == '%' {
 			out.WriteByte('%')
 			continue
@@ -172,6 +179,7 @@ func formatOne(flags string, verb byte, a args, i int) string {
 		a.bad(i, "no value")
 	}
 	switch verb {
+	// Go has one verb for the three of C.
 	case 'd', 'i', 'u':
 		return fmt.Sprintf(flags+"d", a.integer(i))
 	case 'c':
@@ -187,6 +195,7 @@ func formatOne(flags string, verb byte, a args, i int) string {
 	case 's':
 		return fmt.Sprintf(flags+"s", toText(a.m, a.at(i)))
 	case 'q':
+		// Not the text of Lua in every detail: Go escapes more characters.
 		return strconv.Quote(a.string(i))
 	}
 	value.Failf("invalid conversion '%s%c' to 'format'", flags, verb)

@@ -12,6 +12,7 @@ func tableFunctions() map[string]native {
 	return map[string]native{
 		"insert": func(fr *frame, a args) []value.Value {
 			t := a.table(0)
+			// With two arguments the value is appended; with three the second one is the position.
 			v, at := a.at(1), int64(t.Len())+1
 			if len(a.values) > 2 {
 				v, at = a.at(2), a.integer(1)
@@ -20,6 +21,7 @@ func tableFunctions() map[string]native {
 				a.bad(1, "position out of bounds")
 			}
 			switch {
+			// nil may be appended, and changes nothing.
 			case at == int64(t.Len())+1:
 				t.Set(fr.m, at, v)
 			case v == nil:
@@ -32,6 +34,7 @@ func tableFunctions() map[string]native {
 		"remove": func(fr *frame, a args) []value.Value {
 			t := a.table(0)
 			at := a.integer(1, int64(t.Len()))
+			// Lua accepts the position after the last value, and removes nothing.
 			if t.Len() == 0 || at == int64(t.Len())+1 {
 				return one(nil)
 			}
@@ -67,6 +70,7 @@ func tableFunctions() map[string]native {
 			for i, v := range a.values {
 				t.Set(fr.m, int64(i+1), v)
 			}
+			// The number of arguments, which the length does not show if some are nil.
 			t.Set(fr.m, "n", int64(len(a.values)))
 			return one(t)
 		},
@@ -98,6 +102,7 @@ func sortTable(fr *frame, a args) []value.Value {
 		}
 		return 0
 	})
+	// The function may have changed the length: the values are set in any case.
 	for i, v := range list {
 		t.Set(fr.m, int64(i+1), v)
 	}

@@ -12,6 +12,7 @@ func checkNesting(body string) error {
 		if c == '\n' {
 			line++
 		}
+		// The position after the token at i, and by how much it changes the depth.
 		next := i + 1
 		change := 0
 		switch {
@@ -19,6 +20,7 @@ func checkNesting(body string) error {
 			next = afterComment(body, i+2)
 		case c == '"' || c == '\'':
 			next = afterString(body, i)
+		// Before the plain bracket: [[ and [=[ begin a string.
 		case c == '[' && longBracket(body[i:]) >= 0:
 			next = afterLong(body, i)
 		case c == '(' || c == '[' || c == '{':
@@ -73,6 +75,7 @@ func longBracket(s string) int {
 // afterLong returns the position after the long string at i.
 func afterLong(body string, i int) int {
 	level := longBracket(body[i:])
+	// The opening has two brackets around the equals signs.
 	begin := i + level + 2
 	if n := strings.Index(body[begin:], "]"+strings.Repeat("=", level)+"]"); n >= 0 {
 		return begin + n + level + 2
@@ -82,6 +85,7 @@ func afterLong(body string, i int) int {
 
 // afterComment returns the position after the comment whose text begins at i.
 func afterComment(body string, i int) int {
+	// --[[ begins a comment of several lines.
 	if i < len(body) && body[i] == '[' && longBracket(body[i:]) >= 0 {
 		return afterLong(body, i)
 	}
@@ -99,6 +103,7 @@ func afterString(body string, i int) int {
 		switch body[i] {
 		case '\n':
 			return i
+		// The next byte is part of the string, also a quote or a line break.
 		case '\\':
 			i++
 		}

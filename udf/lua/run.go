@@ -36,9 +36,12 @@ type frame struct {
 	m       *value.Meter
 	library *library
 	locals  []*box
-	up      []*box
+	// The boxes that the closure has captured.
+	up []*box
+	// The arguments after the parameters; nil unless the function has ....
 	varargs []value.Value
-	result  []value.Value
+	// Set by return. nil means no result.
+	result []value.Value
 	// Number of calls around this one.
 	depth int
 }
@@ -66,6 +69,7 @@ func fail(line int, format string, args ...any) {
 
 // call calls a function value. The list of arguments is counted as memory.
 func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Value {
+	// 16 bytes are a value. Four more stand for the results.
 	fr.m.Alloc(int64(16 * (len(args) + 4)))
 	switch fn := fn.(type) {
 	case *closure:
@@ -89,8 +93,10 @@ func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)
 	}
 	fr.m.Alloc(int64(slotBytes*p.slots + 64))
+	// A new frame, also for recursion: slots of two calls never mix.
 	next := &frame{m: fr.m, library: fr.library, locals: make([]*box, p.slots), up: up, depth: fr.depth + 1}
 	for i := range p.params {
+		// Missing arguments are nil, and surplus ones are dropped.
 		next.locals[i] = &box{at(args, i)}
 	}
 	if p.vararg && len(args) > p.params {

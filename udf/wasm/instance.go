@@ -54,10 +54,12 @@ type instanceKey struct{}
 func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 	i := &instance{p: p, call: call, left: p.limits.Steps - p.initialization,
 		stack: make([]uint64, max(len(p.f.ArgTypes), 1))}
+	// Before the runtime allocates: instantiation writes all initial data.
 	if err := call.Reserve(instanceBytes + p.memory); err != nil {
 		return nil, err
 	}
 	i.memory = linearMemory{i: i, reserved: p.memory}
+	// A mapping is worth its cost only if the memory is to be restored.
 	if p.resets && p.uses.memory {
 		i.memory.pages = p.pool.pages
 	}
@@ -77,17 +79,21 @@ func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 	if p.argsInMemory() {
 		i.alloc = i.module.ExportedFunction("alloc")
 	}
+	// They exist once the runtime has made the callers.
 	i.stacks = stacksOf(i.f, i.alloc)
 	i.meter = meterOf(i.module)
 	for _, index := range p.mutable {
+		// The value at this point is the initial one: the start function has run.
 		if g, ok := i.module.ExportedGlobal(globalName(index)).(api.MutableGlobal); ok {
 			i.globals = append(i.globals, resetGlobal{g, g.Get()})
 		}
 	}
+	// All instances begin equally, so the first one's state serves all.
 	p.once.Do(func() { p.initial = i.initialState(i.left + int64(i.meter.Get())) })
 	return i, nil
 }
 
+// meterOf returns the global of the module that contains the operations left. withMeter has exported it.
 func meterOf(module api.Module) api.MutableGlobal {
 	meter, _ := module.ExportedGlobal(meterName).(api.MutableGlobal)
 	return meter
@@ -96,6 +102,7 @@ func meterOf(module api.Module) api.MutableGlobal {
 // begin prepares a call.
 func (i *instance) begin(call *value.Meter) {
 	i.call, i.left, i.stopped, i.grants, i.granted, i.frames = call, i.p.initial.operations, nil, 0, 0, 0
+	// The first region of the function goes below zero and calls grant.
 	i.meter.Set(0)
 }
 
@@ -104,6 +111,7 @@ func (i *instance) begin(call *value.Meter) {
 func grant(ctx context.Context, module api.Module, _ []uint64) {
 	i, _ := ctx.Value(instanceKey{}).(*instance)
 	meter := meterOf(module)
+	// The meter is negative by what the code has used beyond its quantum.
 	i.left += int64(meter.Get())
 	granted := min(quantum, i.left)
 	if i.grants++; i.grants == 1 {
@@ -121,6 +129,7 @@ func grant(ctx context.Context, module api.Module, _ []uint64) {
 	if i.stopped != nil {
 		panic(i.stopped)
 	}
+	// The code has the quantum now; what it does not use is counted at the next grant.
 	i.left -= granted
 	meter.Set(uint64(granted))
 }
@@ -132,6 +141,7 @@ func (i *instance) reserveFrames(n int64) error {
 	if i.granted += n; i.stacks == nil {
 		n = i.granted // the stacks of a start function, and of an unknown runtime, are not known
 	}
+	// The reservation only grows during a call, and ends with its account.
 	needed := min(grown*(i.stackBytes()+n*frameBytesPerOperation), stacksMax)
 	if needed <= i.frames {
 		return nil
@@ -159,6 +169,7 @@ func stacksOf(functions ...api.Function) (stacks []reflect.Value) {
 		if f == nil {
 			continue
 		}
+		// Reading an unexported field by reflection is allowed; only setting it is not.
 		caller := reflect.Indirect(reflect.ValueOf(f))
 		if caller.Kind() != reflect.Struct {
 			return nil
@@ -177,11 +188,13 @@ func (i *instance) fault(err error) error {
 	if i.stopped != nil {
 		return i.stopped
 	}
+	// A trap of the module, for example unreachable or a division by zero.
 	return &value.Fault{Msg: err.Error()}
 }
 
 // write copies a value to memory, at an address that the module has chosen.
 func (i *instance) write(at uint32, b []byte) bool {
+	// reset restores these bytes if the code itself changes no memory.
 	i.written = append(i.written, span{at, uint32(len(b))})
 	return i.module.Memory().Write(at, b)
 }
@@ -201,9 +214,11 @@ func (i *instance) reset() (ok bool) {
 		}
 		switch {
 		case !p.uses.memory: // only arguments were written
+		// The touched pages contain the arguments, too.
 		case i.memory.restore(&p.initial):
 			i.written = i.written[:0]
 		default:
+			// Not known what was touched: the whole memory is restored.
 			i.written = append(i.written[:0], span{0, memory.Size()})
 		}
 		for _, s := range i.written {
@@ -223,6 +238,7 @@ func (i *instance) bytes() int64 {
 	return i.memory.bytes() + instanceBytes + i.stackBytes()
 }
 
+// close frees the memory of the instance. The instance must not be in the pool.
 func (i *instance) close() { _ = i.module.Close(context.Background()) }
 
 // initial is the state of an instance before its first call, which is the same for all instances of a program.
@@ -243,6 +259,7 @@ func (i *instance) initialState(operations int64) initial {
 	s.memory = memory.Size()
 	b, _ := memory.Read(0, s.memory)
 	from, to := i.memory.used()
+	// Only what differs from zero is kept: most memories begin with few bytes of data.
 	for from < to && b[to-1] == 0 {
 		to--
 	}

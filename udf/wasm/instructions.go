@@ -27,6 +27,7 @@ type region struct {
 // rewrite appends the metered instructions to head.
 func (w *instructions) rewrite(head []byte) ([]byte, error) {
 	w.out = head
+	// The body of the function is a block, which its last end closes.
 	w.blocks = []bool{false}
 	w.region()
 	for len(w.blocks) > 0 {
@@ -36,6 +37,7 @@ func (w *instructions) rewrite(head []byte) ([]byte, error) {
 		if len(w.blocks) > nestingMax {
 			return nil, fmt.Errorf("blocks are nested deeper than %d", nestingMax)
 		}
+		// Two pieces for each region.
 		if len(w.pieces) > 2*loopsMax {
 			return nil, fmt.Errorf("a function has more than %d loops", loopsMax)
 		}
@@ -43,6 +45,7 @@ func (w *instructions) rewrite(head []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+	// Bytes after the end of the function.
 	if len(w.b) > 0 {
 		return nil, errMalformed
 	}
@@ -66,6 +69,7 @@ func (w *instructions) block(op byte) error {
 	case t >= 0:
 		return errMalformed
 	default:
+		// Other negative numbers are types of values, that is, one result.
 		const empty = -64
 		if t != empty {
 			of.results = 1
@@ -90,12 +94,14 @@ func (w *instructions) end() {
 	last := len(w.blocks) - 1
 	loop := w.blocks[last]
 	w.blocks = w.blocks[:last]
+	// Blocks and ifs belong to the region around them.
 	if !loop && last > 0 {
 		return
 	}
 	r := w.regions[len(w.regions)-1]
 	w.regions = w.regions[:len(w.regions)-1]
 	if last == 0 {
+		// The frame of a call costs as well, so that recursion is bounded.
 		r.operations += w.values / valuesPerOperation
 	}
 	w.pieces[r.charge] = w.charge(r.operations)
@@ -117,6 +123,7 @@ func (w *instructions) next() error {
 	if w.b == nil {
 		return errMalformed
 	}
+	// calls has appended the instruction, with the new index of its function.
 	if op != opCall {
 		w.out = append(w.out, w.since(before)...)
 	}
@@ -165,6 +172,7 @@ func (w *instructions) operands(op byte) error {
 		return w.calls(op)
 	case op >= opLocalGet && op <= opLocalTee:
 		i, _ := w.number()
+		// The variable that the meter adds is not accessible either.
 		if i >= w.local {
 			return errMalformed
 		}
@@ -178,6 +186,7 @@ func (w *instructions) operands(op byte) error {
 	case op >= 0x28 && op <= 0x3e: // loads and stores
 		w.leb()
 		w.leb()
+		// Loads change nothing.
 		w.uses.memory = w.uses.memory || op >= 0x36
 	case op == opMemoryGrow:
 		w.leb()
@@ -200,6 +209,7 @@ func (w *instructions) operands(op byte) error {
 func (w *instructions) growth() {
 	const operationsShift = 10 // pageBytes / bytesPerOperation operations a page
 	local := appendUnsigned(nil, uint64(w.local))
+	// The number of pages stays on the stack for memory.grow itself.
 	w.out = append(append(w.out, opLocalTee), local...)
 	// i64.extend_i32_u; i64.shl
 	amount := append(append([]byte{opLocalGet}, local...), 0xad, 0x42, operationsShift, 0x86, 0x42, 0)
@@ -227,6 +237,7 @@ func (w *instructions) branches(op byte) error {
 			return err
 		}
 	}
+	// After br and br_table the code up to the end of the block is dead.
 	if op != opBranchIf {
 		w.unreachable()
 	}
@@ -240,6 +251,7 @@ func (w *instructions) calls(op byte) error {
 		if int(i) >= len(w.functions) {
 			return errMalformed
 		}
+		// The imported function has index 0, so all others are one higher.
 		w.out = appendUnsigned(append(w.out, op), uint64(i)+hostFunctions)
 		w.call(w.types[w.functions[i]])
 		return nil
@@ -282,6 +294,7 @@ func (w *instructions) extended(before []byte) error {
 	}
 	if bulk {
 		w.bulk()
+		// The number of elements stays on the stack, and is divided by bytesPerOperation for the charge.
 		const tee, get = 0x22, 0x20
 		w.out = appendUnsigned(append(w.out, tee), uint64(w.local))
 		amount := appendUnsigned([]byte{get}, uint64(w.local))

@@ -12,7 +12,8 @@ import (
 // be found: most calls touch a few pages of a memory of a MiB, and to restore the others takes longer than the call.
 // The mapping belongs to the linearMemory until Free. A memory that grows moves to the heap; it is never reset.
 type linearMemory struct {
-	i        *instance
+	i *instance
+	// The memory as the module sees it. Its capacity is what was reserved.
 	b        []byte
 	most     uint64 // bytes
 	reserved int64  // bytes that are reserved but not yet allocated
@@ -20,6 +21,7 @@ type linearMemory struct {
 	pages   *pagemap // nil means that the memory is in the heap
 	mapping []byte   // of pages
 	entries []byte   // buffer for pages
+	// Frees the mapping if the collector finds the instance first.
 	dropped runtime.Cleanup
 }
 
@@ -33,6 +35,7 @@ func (m *linearMemory) Allocate(_, most uint64) experimental.LinearMemory {
 // with an error when it asks for further operations or returns.
 func (m *linearMemory) Reallocate(size uint64) []byte {
 	before := uint64(cap(m.b))
+	// Within the capacity: nothing moves, and the bytes are zero.
 	if size <= before && m.b != nil {
 		m.b = m.b[:size]
 		return m.b
@@ -43,6 +46,7 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 		m.i.stopped = err
 		return nil
 	}
+	// newInstance has reserved the initial size; it counts once.
 	m.reserved = 0
 	if m.b == nil && m.pages != nil && size >= mappingMin {
 		if m.mapping = m.pages.allocate(int(size)); m.mapping != nil {
@@ -81,6 +85,7 @@ func (m *linearMemory) used() (from, to int) {
 	if !ok {
 		return 0, len(m.b)
 	}
+	// Without a touched page both are zero.
 	return min(from, to), to
 }
 
@@ -89,6 +94,7 @@ func (m *linearMemory) bytes() int64 {
 	if m.b != nil && m.mapped() {
 		return int64(len(m.mapping))
 	}
+	// After growth the mapping remains until Free.
 	return int64(cap(m.b) + len(m.mapping))
 }
 

@@ -65,10 +65,12 @@ func withMeter(module []byte) (*metered, error) {
 		return nil, err
 	}
 	for _, id := range []byte{typeSection, importSection, globalSection} {
+		// The rewritten module has these sections in any case: for the imported function and for the meter.
 		sections = withSection(sections, id)
 	}
 	out := append([]byte{}, module[:header]...)
 	for _, s := range sections {
+		// read has read all sections, so all indexes are known.
 		if s.body, err = m.section(s); err != nil {
 			return nil, err
 		}
@@ -82,6 +84,7 @@ func (m *meter) section(s moduleSection) ([]byte, error) {
 	switch s.id {
 	case typeSection: // of the imported function
 		return withElements(s.body, []byte{0x60, 0, 0}), nil
+	// Modules with imports were refused, so this is the only one.
 	case importSection:
 		i := append(appendName(appendName([]byte{1}, hostName), quantumName), 0)
 		return appendUnsigned(i, uint64(len(m.types))), nil
@@ -111,6 +114,7 @@ func (m *meter) exports() (list [][]byte) {
 		list = append(list, appendUnsigned(append(appendName(nil, name), kind), uint64(index)))
 	}
 	add(meterName, m.globals)
+	// With more of them instances are not used again, and need no reset.
 	if len(m.mutable) <= resetGlobalsMax {
 		for _, i := range m.mutable {
 			add(globalName(i), i)
@@ -125,6 +129,7 @@ func globalName(i uint32) string { return fmt.Sprintf("cqld:global:%d", i) }
 // withSection returns sections with a section of the identifier id, which is empty if the module has none.
 func withSection(sections []moduleSection, id byte) []moduleSection {
 	i := 0
+	// The format orders sections by their identifiers.
 	for i < len(sections) && sections[i].id < id {
 		i++
 	}
@@ -142,6 +147,7 @@ func withElements(body []byte, elements ...[]byte) []byte {
 	return append(out, bytes.Join(elements, nil)...)
 }
 
+// appendName appends a name with its length.
 func appendName(dst []byte, name string) []byte {
 	return append(appendUnsigned(dst, uint64(len(name))), name...)
 }
@@ -163,6 +169,7 @@ func (m *meter) code(body []byte) ([]byte, error) {
 	}
 	out := appendUnsigned(nil, uint64(n))
 	for i := range n {
+		// Checked against the rest of the section, so the slice below is in range.
 		size := r.count()
 		if r.b == nil {
 			return nil, errMalformed
@@ -183,6 +190,7 @@ func (m *meter) function(body []byte, of signature) ([]byte, error) {
 	groups := r.count()
 	declared := r.b
 	locals := uint64(of.params)
+	// A group is a number of variables and their type.
 	for range groups {
 		n, _ := r.number()
 		locals += uint64(n)
@@ -196,6 +204,7 @@ func (m *meter) function(body []byte, of signature) ([]byte, error) {
 	}
 	declared = declared[:len(declared)-len(r.b)]
 	out := append(appendUnsigned(nil, uint64(groups)+1), declared...)
+	// One more group: the variable in which growth and bulk instructions keep a number.
 	out = append(out, 1, typeI32)
 	w := instructions{meter: m, reader: r, local: uint32(locals), estimate: newEstimate(of, locals)}
 	out, err := w.rewrite(out)

@@ -33,6 +33,7 @@ func (l *Pool) take(p *Program) *instance {
 	if len(idle) == 0 {
 		return nil
 	}
+	// The one that was used last, so that surplus ones age and are removed first.
 	return l.remove(p, len(idle)-1)
 }
 
@@ -66,6 +67,7 @@ func (l *Pool) put(i *instance) {
 		oldest, _ := l.order.Front().Value.(*instance)
 		dropped = append(dropped, l.remove(oldest.p, 0)) // the oldest of a program is its first
 	}
+	// Closing an instance takes time, so it happens without the lock.
 	l.mu.Unlock()
 	l.close(dropped)
 }
@@ -88,6 +90,7 @@ func (l *Pool) unreserve(i *instance) {
 
 // Clear closes all idle instances.
 func (l *Pool) Clear() {
+	// A shortage of memory calls it, while calls run: instances in use are not in the pool.
 	var dropped []*instance
 	l.mu.Lock()
 	for l.order.Len() > 0 {

@@ -39,6 +39,7 @@ func (r *reader) signed() (n int64) {
 	for i := range min(bytesMax, len(r.b)) {
 		n |= int64(r.b[i]&0x7f) << (7 * i)
 		if r.b[i] < 0x80 {
+			// The sign bit of the last byte extends to the left.
 			if shift := 7 * (i + 1); shift < 64 && r.b[i]&sign != 0 {
 				n |= -1 << shift
 			}
@@ -96,6 +97,7 @@ func (r *reader) expression() {
 			r.skip(1)
 		case blockEnd:
 			return
+		// Anything else is not a constant expression of the supported features.
 		default:
 			r.b = nil
 		}

@@ -41,6 +41,7 @@ func sectionsOf(b []byte) (sections []moduleSection, err error) {
 		if r.b == nil || id > dataCountSection || id != 0 && seen[id] {
 			return nil, errMalformed
 		}
+		// Custom sections (0) may be repeated, and are omitted.
 		seen[id] = true
 		if id != 0 {
 			sections = append(sections, moduleSection{id, r.b[:size]})
@@ -57,6 +58,7 @@ type signature struct{ params, results uint32 }
 type layout struct {
 	types     []signature
 	functions []uint32 // the type of each function
+	// The number of globals; the meter's own has this index.
 	globals   uint32
 	hasMemory bool
 	memory    int64 // bytes of a new instance
@@ -72,6 +74,7 @@ type layout struct {
 func (l *layout) read(sections []moduleSection) error {
 	for _, s := range sections {
 		r := reader{s.body}
+		// No vectors: a single number each.
 		if s.id == startSection || s.id == dataCountSection {
 			continue
 		}
@@ -123,6 +126,7 @@ func (l *layout) element(section byte, r *reader) error {
 	case memorySection:
 		l.hasMemory = true
 		l.memory = int64(r.limits()) * pageBytes
+		// The new instance must clear it.
 		l.initialization += l.memory / bytesPerOperation
 	case globalSection:
 		r.skip(1)
@@ -147,12 +151,14 @@ func (l *layout) element(section byte, r *reader) error {
 func (r *reader) limits() uint32 {
 	flags := r.byte()
 	least, _ := r.number()
+	// A maximum follows.
 	if flags&1 != 0 {
 		r.leb()
 	}
 	return least
 }
 
+// readType reads a type of functions. Only the numbers of its values matter here.
 func (l *layout) readType(r *reader) error {
 	r.skip(1)
 	params := r.count()
@@ -175,6 +181,7 @@ func (r *reader) shifted(dst []byte) []byte {
 	return appendUnsigned(dst, uint64(i)+hostFunctions)
 }
 
+// readExport reads an export, and copies it with the new index if it is a function.
 func (l *layout) readExport(r *reader) {
 	before := r.b
 	r.skip(r.count())
@@ -243,5 +250,6 @@ func (l *layout) readData(r *reader) {
 	}
 	size := r.count()
 	r.skip(size)
+	// The segment is copied to the memory of each new instance.
 	l.initialization += int64(size)/bytesPerOperation + 1
 }

@@ -73,6 +73,7 @@ func (m *pagemap) entries(b []byte) []byte { return make([]byte, len(b)/m.page*p
 // touched calls f for the parts of memory from allocate that may differ from zero. ok is false if the kernel did not
 // answer; f was not called then.
 func (m *pagemap) touched(b, entries []byte, f func(from, to int)) (ok bool) {
+	// The file has an entry for each page of the address space, in order.
 	first := int64(uintptr(unsafe.Pointer(&b[0]))) / int64(m.page)
 	n, err := m.file.ReadAt(entries, first*pagemapEntry)
 	if err != nil || n != len(b)/m.page*pagemapEntry {

@@ -31,13 +31,17 @@ type Program struct {
 	limits  value.Limits
 	pool    *Pool
 
-	uses           uses
-	mutable        []uint32
-	hasMemory      bool
+	// What calls change, and so what reset restores.
+	uses uses
+	// The indexes of the mutable globals.
+	mutable   []uint32
+	hasMemory bool
+	// Operations that a new instance costs the call that needs it.
 	initialization int64
 	memory         int64 // bytes of a new instance
 	resets         bool  // instances can be used again
-	bytes          int64
+	// The size of the compiled module, an estimate.
+	bytes int64
 
 	once    sync.Once
 	initial initial // set once, by the first instance
@@ -55,6 +59,7 @@ type Function struct {
 // Compile compiles a module and checks its exports. Its time and its memory are bounded by what limits.go says. It
 // calls reserve with the bytes of memory that the compiler needs, before it uses them. Idle instances are in pool.
 func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int64) error) (*Program, error) {
+	// Base64 has four characters for three bytes.
 	if len(f.Body) > moduleBytesMax*4/3 {
 		return nil, fmt.Errorf("the module has more than %d bytes", moduleBytesMax)
 	}
@@ -73,8 +78,10 @@ func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int
 		initialization: m.layout.initialization,
 		memory:         m.layout.memory, hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) +
 			m.work*codeBytesPerUnit}
+	// Dropped segments cannot be restored, and too much state is not worth it.
 	p.resets = !m.uses.segments && len(p.mutable) <= resetGlobalsMax && m.layout.memory <= resetMemoryMax
 	ctx := context.Background()
+	// One runtime for each program: programs share no modules and no compiled code.
 	p.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features()).
 		WithDebugInfoEnabled(false).
 		WithMemoryLimitPages(uint32(limits.Bytes/pageBytes)))
@@ -85,6 +92,7 @@ func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int
 	return p, nil
 }
 
+// compile compiles the rewritten module. Its host module has one function, grant, which only withMeter imports.
 func (p *Program) compile(ctx context.Context, binary []byte) error {
 	_, err := p.runtime.NewHostModuleBuilder(hostName).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(grant), nil, nil).Export(quantumName).Instantiate(ctx)
@@ -131,8 +139,10 @@ func (p *Program) check() error {
 	return nil
 }
 
+// equal compares two lists of types. A type is a byte.
 func equal(a, b []api.ValueType) bool { return string(a) == string(b) }
 
+// names returns types as messages show them.
 func names(list []api.ValueType) string {
 	text := ""
 	for i, t := range list {
@@ -175,6 +185,7 @@ func (p *Program) isDirect(t *types.Type) bool {
 	return false
 }
 
+// argsInMemory reports whether the module must export alloc.
 func (p *Program) argsInMemory() bool {
 	for _, t := range p.f.ArgTypes {
 		if !p.isDirect(t) {
@@ -184,6 +195,7 @@ func (p *Program) argsInMemory() bool {
 	return false
 }
 
+// inMemory reports whether the module must export its memory.
 func (p *Program) inMemory() bool { return p.argsInMemory() || !p.isDirect(p.f.Returns) }
 
 // null is the size of null.
@@ -198,6 +210,7 @@ func (p *Program) Run(call *value.Meter, args [][]byte) ([]byte, error) {
 			return nil, err
 		}
 	} else {
+		// The call reserves the memory of the instance before the pool returns its own reservation.
 		err := call.Reserve(i.idle)
 		p.pool.unreserve(i)
 		if err != nil {
@@ -207,6 +220,7 @@ func (p *Program) Run(call *value.Meter, args [][]byte) ([]byte, error) {
 	}
 	i.begin(call)
 	result, err := i.run(args)
+	// After a failure the module may be in any state, so the instance is not used again.
 	if err == nil && i.reset() {
 		p.pool.put(i)
 	} else {
@@ -215,6 +229,7 @@ func (p *Program) Run(call *value.Meter, args [][]byte) ([]byte, error) {
 	return result, err
 }
 
+// run calls the function. The arguments are copied in their order, each by a call of alloc.
 func (i *instance) run(args [][]byte) (result []byte, err error) {
 	p := i.p
 	for n, a := range args {
@@ -238,6 +253,7 @@ func (i *instance) param(t *types.Type, a []byte) (uint64, error) {
 		if a == nil {
 			return null << 32, nil
 		}
+		// The stack of the call: the size as a parameter, and the address as the result.
 		at := [1]uint64{uint64(len(a))}
 		if err := i.alloc.CallWithStack(i.ctx, at[:]); err != nil {
 			return 0, i.fault(err)
@@ -286,6 +302,7 @@ func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 		if err := i.call.Reserve(int64(size)); err != nil {
 			return nil, err
 		}
+		// A copy: the memory is reset, or freed, after the call.
 		b = append([]byte{}, b...)
 		if err := t.Validate(b); err != nil {
 			return nil, &value.Fault{Msg: err.Error()}
@@ -306,6 +323,7 @@ func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 		}
 		return b, nil
 	}
+	// A result of type i32 is in the lower bits.
 	n := int64(v)
 	if p.valueType(t) == api.ValueTypeI32 {
 		n = int64(api.DecodeI32(v))

@@ -44,6 +44,8 @@ type lifetime struct {
 	loop     int // the outermost loop of the last access, from 1; 0 means outside of loops
 }
 
+// newEstimate returns the estimate of a function before its first instruction. Parameters have values from the
+// beginning.
 func newEstimate(of signature, locals uint64) *estimate {
 	e := &estimate{work: functionWork + int64(of.params)/parametersPerUnit + int64(locals)/localsPerUnit,
 		locals: map[uint32]*lifetime{}}
@@ -68,6 +70,7 @@ func (e *estimate) total() int64 {
 	for _, l := range e.locals {
 		to := l.to
 		if l.loop > 0 {
+			// The value is needed until the last iteration ends.
 			to = e.loopEnds[l.loop-1]
 		}
 		live += to - l.from
@@ -93,6 +96,7 @@ func (e *estimate) local(i uint32, read bool) {
 			l.from = e.loopFrom
 		}
 		if read {
+			// It has the value zero since the beginning.
 			l.from = 0
 		}
 		e.locals[i] = l
@@ -115,6 +119,7 @@ func (e *estimate) open(of signature, edges int64, loop bool) {
 	e.stack(int(of.params), 0)
 	f := frame{block: of, label: int64(of.results), height: e.height, loop: loop, dead: e.dead, accesses: e.accesses}
 	if loop {
+		// A branch to a loop goes to its beginning, and brings its parameters.
 		f.label = int64(of.params)
 		if e.loops++; e.loops == 1 {
 			e.loopFrom = e.edges
@@ -157,6 +162,7 @@ func (e *estimate) branch(depth uint32, n int64) (ok bool) {
 	}
 	f := &e.frames[len(e.frames)-1-int(depth)]
 	f.branches += n
+	// Each value that the branch brings is moved.
 	e.work += n * (1 + f.label)
 	if !e.dead {
 		e.edge(n)
@@ -199,6 +205,7 @@ func (e *estimate) plain(op byte) {
 		e.stack(2, 1)
 	case op >= 0xa8 && op <= 0xab || op >= 0xae && op <= 0xb1: // truncations
 		e.work += truncationWork
+	// Instructions with one operand and one result change nothing.
 	case isBinary(op):
 		e.stack(2, 1)
 	}
