@@ -22,9 +22,11 @@ type cache struct {
 	compile   compiler
 	instances *wasm.Pool
 	memory    *memory.Pool // nil means that only most bounds the programs
-	most      int64        // bytes of all programs that are kept
-	now       func() time.Time
-	turns     turns // to compile WebAssembly modules
+	// The bytes of all programs that are kept, at most. A single program may be larger.
+	most int64
+	now  func() time.Time
+	// WebAssembly modules are compiled one at a time; sources are small and need no turn.
+	turns turns // to compile WebAssembly modules
 
 	mu       sync.Mutex
 	programs map[*schema.Function]*compiled // guarded by mu
@@ -44,8 +46,9 @@ type compiled struct {
 	err     error
 	held    memory.Held // by p
 
-	users   int           // requests that use it; guarded by the cache's mu
-	element *list.Element // in order, nil while it is not kept; guarded by the cache's mu
+	users int // requests that use it; guarded by the cache's mu
+	// In order; nil while it is not kept: before it is compiled, and after it was evicted. Guarded by the cache's mu.
+	element *list.Element
 }
 
 // Compilations are figures of the compiler.
@@ -61,6 +64,7 @@ type Compilations struct {
 // errBusy is the error of a request that finds too many others waiting for the compiler.
 var errBusy = &Refused{"Too many functions are being compiled; try again later"}
 
+// newCache returns an empty cache. most is in bytes, and now measures the time of compilations.
 func newCache(compile compiler, instances *wasm.Pool, m *memory.Pool, most int64, now func() time.Time) *cache {
 	return &cache{compile: compile, instances: instances, memory: m, most: most, now: now,
 		programs: map[*schema.Function]*compiled{},
@@ -77,6 +81,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 	}
 	if e != nil {
 		select {
+		// Compiled, or refused: no wait, and so no place among the waiting requests.
 		case <-e.done:
 			defer c.mu.Unlock()
 			if e.err == nil {
@@ -92,6 +97,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 		return nil, errBusy
 	}
 	c.waiting[owner]++
+	// This request compiles it. The entry is in the maps before, so that others wait for it.
 	if e == nil {
 		e = &compiled{f: f, aliases: []*schema.Function{f}, done: make(chan struct{}), users: 1}
 		c.programs[f] = e
@@ -100,6 +106,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 		defer c.stopWaiting(owner)
 		return e, c.add(ctx, owner, e)
 	}
+	// Counted before the wait, so that the program is not dropped when it is evicted meanwhile.
 	e.users++
 	c.mu.Unlock()
 	defer c.stopWaiting(owner)
@@ -107,6 +114,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 	case <-e.done:
 		return e, e.err
 	case <-ctx.Done():
+		// The program is not used. Its compilation continues for the others.
 		c.release(e)
 		return nil, ctx.Err()
 	}
@@ -125,6 +133,7 @@ func (c *cache) release(e *compiled) {
 
 // drop returns the memory of a program that is neither used nor kept.
 func (c *cache) drop(e *compiled) {
+	// Idle instances would keep the program in memory.
 	if p, ok := e.p.(*wasmProgram); ok {
 		c.instances.Forget(p.p)
 	}
@@ -133,6 +142,7 @@ func (c *cache) drop(e *compiled) {
 	}
 }
 
+// stopWaiting ends the wait of a request of owner.
 func (c *cache) stopWaiting(owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,6 +157,7 @@ func (c *cache) equal(f *schema.Function) *compiled {
 		if !equal(e.f, f) {
 			continue
 		}
+		// The cache does not learn when a version of the schema is no longer used, so it drops the oldest alias.
 		if e.aliases = append(e.aliases, f); len(e.aliases) > aliasesMax {
 			delete(c.programs, e.aliases[0])
 			e.aliases = slices.Delete(e.aliases, 0, 1)
@@ -173,12 +184,14 @@ func (c *cache) add(ctx context.Context, owner string, e *compiled) error {
 	e.err = errors.New("internal error: the compiler failed") // unless it returns
 	defer c.finish(e)
 	if e.f.Language == Wasm {
+		// The other requests for this program get errBusy too, and may try again.
 		if err := c.turns.wait(ctx, owner); err != nil {
 			e.err = errBusy
 			return err
 		}
 		defer c.turns.next()
 	}
+	// After the turn has come: the figures contain the time of the compiler, not of the queue.
 	defer c.count()()
 	var account memory.Account
 	c.memory.Open(&account, memory.Origin{}, nil)
@@ -215,8 +228,10 @@ func (c *cache) finish(e *compiled) {
 		e.element = c.order.PushBack(e)
 		c.bytes += e.p.bytes()
 	}
+	// The newest program stays in any case.
 	dropped := c.evict(func() bool { return c.order.Len() > 1 && (c.order.Len() > programsMax || c.bytes > c.most) })
 	c.mu.Unlock()
+	// After p and err are set: requests read them without the lock.
 	close(e.done)
 	for _, e := range dropped {
 		c.drop(e)
@@ -231,6 +246,7 @@ func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 		oldest.element = nil
 		c.bytes -= oldest.p.bytes()
 		c.forget(oldest)
+		// Otherwise the last release drops it.
 		if oldest.users == 0 {
 			unused = append(unused, oldest)
 		}

@@ -15,6 +15,8 @@ type javaProgram struct {
 	p *java.Program
 }
 
+// compileJava compiles a body. Its errors are *Refused. A body outside of the subset has another message than one that
+// is wrong, because its author can only rewrite it in another language.
 func compileJava(f *schema.Function) (program, error) {
 	p, err := java.Compile(java.Function{Body: f.Body, ArgNames: f.ArgNames, ArgTypes: f.ArgTypes, Returns: f.Returns,
 		CalledOnNull: f.CalledOnNull})
@@ -30,6 +32,7 @@ func compileJava(f *schema.Function) (program, error) {
 	return &javaProgram{f, p}, nil
 }
 
+// call implements program. Arguments and result are converted within the bounds of the call.
 func (p *javaProgram) call(m *value.Meter, args [][]byte) (result []byte, err error) {
 	values, err := fromCQL(m, p.f.ArgTypes, args)
 	if err != nil {
@@ -43,4 +46,5 @@ func (p *javaProgram) call(m *value.Meter, args [][]byte) (result []byte, err er
 	return value.ToCQL(m, p.f.Returns, v), nil
 }
 
+// bytes implements program.
 func (p *javaProgram) bytes() int64 { return sourceBytes(p.f) }

@@ -41,6 +41,7 @@ const (
 	aliasesMax = 4
 )
 
+// defaultLimits returns limits with a default in place of each zero.
 func defaultLimits(l value.Limits) value.Limits {
 	l.Steps = cmp.Or(l.Steps, stepsMax)
 	l.Bytes = cmp.Or(l.Bytes, bytesMax)

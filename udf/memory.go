@@ -39,6 +39,7 @@ func (c *calls) open(m *memory.Pool) *call {
 	return in
 }
 
+// close returns what the call has reserved, and keeps the account for another call. in may be nil.
 func (c *calls) close(in *call) {
 	if in != nil {
 		in.account.Close()
@@ -57,6 +58,7 @@ func (c *call) Grow(n int64) error {
 		const reason = "it needs %d bytes of memory, and a call may use at most %d of this node's"
 		return &value.Exceeded{Reason: fmt.Sprintf(reason, large.Bytes, large.Max)}
 	}
+	// The node has too little now. Another time the same call may succeed.
 	return &value.Unavailable{Err: err}
 }
 
@@ -66,6 +68,7 @@ func (c *call) Shrink(n int64) { c.account.Shrink(n) }
 // keep returns what an account holds but for n bytes, and returns these.
 func keep(m *memory.Pool, a *memory.Account, n int64) memory.Held {
 	h := a.Detach()
+	// The two parts of the pool are counted apart. Memory of the small part is kept first.
 	kept := memory.Held{Small: min(h.Small, n)}
 	kept.Large = min(h.Large, n-kept.Small)
 	m.Return(memory.Held{Small: h.Small - kept.Small, Large: h.Large - kept.Large})

@@ -34,7 +34,7 @@ type Runtime struct {
 // program is a compiled function. It is immutable and safe for concurrent use.
 type program interface {
 	// call returns the value of the function for arguments in wire form. Errors are *value.Exceeded, *value.Fault and
-	// *value.Unavailable.
+	// *value.Unavailable. m belongs to this call.
 	call(m *value.Meter, args [][]byte) ([]byte, error)
 	// bytes returns about what the program needs in memory.
 	bytes() int64
@@ -48,6 +48,7 @@ func New(o Options) *Runtime {
 	if o.Memory > 0 {
 		idle, programs = min(idle, o.Memory/keptDivisor), min(programs, o.Memory/keptDivisor)
 	}
+	// The cache measures compilations; without a clock they take no time.
 	now := o.Now
 	if now == nil {
 		now = func() time.Time { return time.Time{} }
@@ -55,6 +56,7 @@ func New(o Options) *Runtime {
 	r.instances = wasm.NewPool(r.memory, idle)
 	r.programs = newCache(r.compile, r.instances, r.memory, programs, now)
 	if r.memory != nil {
+		// Instances first: a new one costs less than a compilation.
 		r.memory.OnShortage(r.instances.Clear)
 		r.memory.OnShortage(r.programs.clear)
 	}
@@ -81,6 +83,7 @@ func (r *Runtime) Stats() (s Stats) {
 
 // Failure is the error of a call that failed.
 type Failure struct {
+	// The function whose call failed.
 	Function *schema.Function
 	Msg      string
 }
@@ -116,9 +119,11 @@ func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warnin
 	return result, warning, err
 }
 
+// run executes one call. elapsed is its clock, or nil.
 func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Duration) (result []byte, err error) {
 	p, err := r.programs.get(context.Background(), "", f) // compilations are bounded
 	switch {
+	// The caller reports an overload, not a failure of the function.
 	case errors.Is(err, memory.ErrExhausted):
 		return nil, err
 	case err != nil:
@@ -131,6 +136,7 @@ func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Dur
 			result, err = nil, &Failure{f, failed(f, fmt.Sprintf("internal error: %v", e))}
 		}
 	}()
+	// Compilation is not counted: it belongs to no single call.
 	m := value.NewMeter(r.o.Limits, elapsed)
 	m.SetWall(r.o.Now)
 	if c := r.calls.open(r.memory); c != nil {
@@ -171,6 +177,7 @@ func message(f *schema.Function, err error) string {
 	return failed(f, err.Error())
 }
 
+// failed returns the message of a function that failed, with Cassandra's text before the reason.
 func failed(f *schema.Function, reason string) string {
 	return fmt.Sprintf("execution of '%s.%s%v' failed: %s", f.Keyspace, f.Name, schema.ArgumentTexts(f.ArgTypes),
 		reason)
@@ -181,6 +188,7 @@ func Signature(f *schema.Function) string {
 	return fmt.Sprintf("%s.%s : (%s) -> %s", f.Keyspace, f.Name, joined(f.ArgTypes), schema.DeclaredText(f.Returns))
 }
 
+// joined returns types with commas between them.
 func joined(list []*types.Type) string {
 	text := ""
 	for i, t := range schema.ArgumentTexts(list) {
@@ -206,6 +214,7 @@ func Languages() []string { return []string{Lua, Wasm, Java} }
 func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (program, error) {
 	var failed error
 	reserve = remembering(reserve, &failed)
+	// The compilers wrap errors of reserve in their own, so the original is taken from remembering.
 	p, err := r.program(f, reserve)
 	var large *memory.TooLarge
 	switch {
@@ -227,10 +236,12 @@ func remembering(reserve func(bytes int64) error, failed *error) func(bytes int6
 	}
 }
 
+// program compiles a function in its language. Memory is reserved before the compiler runs.
 func (r *Runtime) program(f *schema.Function, reserve func(bytes int64) error) (program, error) {
 	if f.Language == Wasm {
 		return compileWasm(f, r.o.Limits, r.instances, reserve)
 	}
+	// Modules have a bound of their own, see package wasm.
 	if len(f.Body) > bodyBytesMax {
 		return nil, &Refused{fmt.Sprintf("The body of function %s has %d bytes; no more than %d are possible", f.Name,
 			len(f.Body), bodyBytesMax)}
@@ -263,6 +274,7 @@ type luaProgram struct {
 	p *lua.Program
 }
 
+// call implements program, as javaProgram.call does.
 func (p *luaProgram) call(m *value.Meter, args [][]byte) (result []byte, err error) {
 	values, err := fromCQL(m, p.f.ArgTypes, args)
 	if err != nil {
@@ -276,8 +288,10 @@ func (p *luaProgram) call(m *value.Meter, args [][]byte) (result []byte, err err
 	return value.ToCQL(m, p.f.Returns, v), nil
 }
 
+// bytes implements program.
 func (p *luaProgram) bytes() int64 { return sourceBytes(p.f) }
 
+// fromCQL converts arguments in wire form to values of scripts, which m counts.
 func fromCQL(m *value.Meter, list []*types.Type, args [][]byte) (values []value.Value, err error) {
 	defer value.Catch(&err)
 	for i, t := range list {

@@ -23,10 +23,12 @@ func (t *turns) wait(ctx context.Context, owner string) error {
 		t.mu.Unlock()
 		return nil
 	}
+	// next closes it. Nothing is sent, so a request that has left blocks no one.
 	turn := make(chan struct{})
 	if t.queues == nil {
 		t.queues = map[string][]chan struct{}{}
 	}
+	// An owner is in order once, however many of its requests wait.
 	if len(t.queues[owner]) == 0 {
 		t.order = append(t.order, owner)
 	}
@@ -51,6 +53,7 @@ func (t *turns) leave(owner string, turn chan struct{}) bool {
 	if i < 0 {
 		return false
 	}
+	// The last request of the owner has left, and so has the owner.
 	if t.queues[owner] = slices.Delete(t.queues[owner], i, i+1); len(t.queues[owner]) == 0 {
 		delete(t.queues, owner)
 		t.order = slices.DeleteFunc(t.order, func(o string) bool { return o == owner })
@@ -66,10 +69,12 @@ func (t *turns) next() {
 		t.busy = false
 		return
 	}
+	// busy stays set: the turn passes to the next request.
 	owner := t.order[0]
 	t.order = t.order[1:]
 	close(t.queues[owner][0])
 	if t.queues[owner] = t.queues[owner][1:]; len(t.queues[owner]) > 0 {
+		// The owner has more requests: it comes after all others.
 		t.order = append(t.order, owner)
 	} else {
 		delete(t.queues, owner)

@@ -9,6 +9,7 @@ import (
 // wasmProgram is a function in WebAssembly.
 type wasmProgram struct{ p *wasm.Program }
 
+// compileWasm compiles a module. Its errors are *Refused. Runtime.compile finds an error of reserve by itself.
 func compileWasm(f *schema.Function, limits value.Limits, pool *wasm.Pool, reserve func(bytes int64) error) (program,
 	error) {
 	p, err := wasm.Compile(wasm.Function{Body: f.Body, Name: f.Name, ArgTypes: f.ArgTypes, Returns: f.Returns,
@@ -20,6 +21,8 @@ func compileWasm(f *schema.Function, limits value.Limits, pool *wasm.Pool, reser
 	return &wasmProgram{p}, nil
 }
 
+// call implements program. Values stay in wire form: the module reads and writes them in its memory.
 func (p *wasmProgram) call(m *value.Meter, args [][]byte) ([]byte, error) { return p.p.Run(m, args) }
 
+// bytes implements program.
 func (p *wasmProgram) bytes() int64 { return programBytes + p.p.Bytes() }

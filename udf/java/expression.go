@@ -199,6 +199,7 @@ func (c *compiler) unary() *expr {
 			}
 			return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return int64(math.MinInt64) }}
 		}
+		// Two minuses with a space between them are two operators; without it the lexer reads a decrement.
 		e := promotedChar(c.unary())
 		// Remains a constant, so that byte b = -1 needs no cast. It wraps as an int does.
 		if e.constant != nil {

@@ -103,6 +103,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 		arg := m.argument(0)
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			s := on(fr)
+			// Go compares several bytes at a time, so a byte is less than a step.
 			fr.m.Work(int64(len(s)) / 8)
 			return test(s, arg(fr))
 		}}

@@ -52,6 +52,7 @@ func (c *compiler) static(t token) *expr {
 		}
 		return e
 	}
+	// A method of the body itself: there is none besides the body.
 	if class == "" {
 		unsupported(t.line, "the method "+member)
 	}

@@ -322,6 +322,7 @@ func (f *function) target(x ast.Expr) target {
 		object, key := f.expr(x.Object), f.expr(x.Key)
 		line := x.Line()
 		return func(fr *frame) func(value.Value) {
+			// Evaluated now. The assignment comes when all values are known.
 			t, k := object(fr), key(fr)
 			return func(v value.Value) { setIndex(fr.m, t, k, v, line) }
 		}

@@ -61,6 +61,7 @@ func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 	case types.Date:
 		return wireDate(b)
 	case types.Timestamp, types.Time:
+		// Both are 8 bytes, and scripts see the same number.
 		c := wire.NewCursor(b)
 		return c.Int64()
 	case types.UUID, types.Timeuuid, types.Inet:
@@ -72,6 +73,7 @@ func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 		out.Set(m, "days", int64(d.Days))
 		out.Set(m, "nanoseconds", d.Nanos)
 		return out
+	// The integers that are left: tinyint to bigint, and counter.
 	default:
 		if n, ok := t.Int64(b); ok {
 			return n
@@ -92,6 +94,7 @@ func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 	out := NewTable(m)
 	var key Value
 	for p := t.Parts(b); p.Next(); {
+		// The depth of the recursion is the depth of the type.
 		v := FromCQL(m, p.Type(), p.Bytes())
 		switch t.Kind() {
 		case types.Map:
@@ -104,6 +107,7 @@ func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 		case types.Set:
 			out.Set(m, v, true)
 		case types.UDT:
+			// A null field is an absent key, because setting nil adds none.
 			out.Set(m, t.FieldNames()[p.Index()], v)
 		default:
 			// A tuple may have null fields: their keys are absent.
@@ -137,11 +141,13 @@ func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 		allocNumber(m, v)
 		return decimalTo(m, t, v)
 	case types.Float, types.Double:
+		// Rounded to the nearest float, also from exact numbers.
 		if IsNumber(v) {
 			return t.AppendFloat64(nil, ToFloat(m, v))
 		}
 	case types.UUID, types.Timeuuid, types.Inet:
 		if s, ok := v.(string); ok {
+			// The text is parsed as in CQL. One that is not valid is a mismatch.
 			if b, err := t.FromText(s); err == nil {
 				return b
 			}
@@ -218,6 +224,7 @@ func wholeNumber(m *Meter, v Value) *big.Int {
 	case *big.Int:
 		return v
 	case float64:
+		// False for NaN, which equals nothing.
 		if v == math.Trunc(v) && !math.IsInf(v, 0) {
 			n, _ := big.NewFloat(v).Int(nil)
 			return n
@@ -258,6 +265,7 @@ func decimalTo(m *Meter, t *types.Type, v Value) []byte {
 	case int64, *big.Int, *apd.Decimal:
 		return types.AppendDecimal(nil, toDecimal(n))
 	case float64:
+		// Decimals have neither infinities nor NaN.
 		if !math.IsInf(n, 0) && n == n {
 			if b, err := t.FromText(floatText(n)); err == nil {
 				return b
@@ -304,6 +312,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	add := func(t *types.Type, v Value) {
 		m.Alloc(32)
 		b := ToCQL(m, t, v)
+		// A null part: allowed in tuples and user-defined types, and refused below in collections.
 		if b == nil && v == nil {
 			parts = append(parts, nil)
 			return
@@ -350,6 +359,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	}
 	m.Alloc(int64(len(b)))
 	if b == nil {
+		// An empty collection, not null.
 		b = []byte{}
 	}
 	return b
@@ -362,6 +372,7 @@ func durationTo(m *Meter, t *types.Type, v *Table) []byte {
 		if v.Get(m, name) == nil {
 			return 0
 		}
+		// A fraction, or something that is no number.
 		if n == nil || !n.IsInt64() {
 			Failf("%s of a duration is %s", name, Describe(v.Get(m, name)))
 		}

@@ -54,14 +54,17 @@ type Memory interface {
 // Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers
 // it. It belongs to one call, and is used by one goroutine.
 type Meter struct {
-	limits   Limits
-	steps    int64
+	limits Limits
+	// Operations so far; never more than limits.Steps plus one charge.
+	steps int64
+	// All that was allocated. Freed memory is not subtracted, so that the bound does not depend on the collector.
 	bytes    int64
 	elapsed  func() time.Duration // since the call began; nil means that time is not limited
 	wall     func() time.Time     // nil means the Unix epoch
 	memory   Memory               // nil means that only limits bound the call
 	reserved int64                // of bytes, from memory
-	waited   time.Duration        // for memory
+	// Time in which Reserve waited for memory. It is not the call's.
+	waited time.Duration
 }
 
 const (
@@ -100,6 +103,7 @@ func (m *Meter) Reserve(n int64) error {
 	if m.elapsed == nil {
 		return m.memory.Grow(n)
 	}
+	// The node's shortage must not end a call as too slow.
 	began := m.elapsed()
 	err := m.memory.Grow(n)
 	m.waited += m.elapsed() - began
@@ -108,6 +112,7 @@ func (m *Meter) Reserve(n int64) error {
 
 // Release returns what Reserve has reserved.
 func (m *Meter) Release(n int64) {
+	// Without a bound nothing was reserved.
 	if m.memory != nil {
 		m.memory.Shrink(n)
 	}
@@ -126,7 +131,7 @@ func (m *Meter) Work(n int64) {
 	if m.steps > m.limits.Steps {
 		panic(&Exceeded{fmt.Sprintf("it executed more than %d operations", m.limits.Steps)})
 	}
-	// Reading the clock costs more than a step.
+	// Reading the clock costs more than a step. One clock reading for a charge of any size.
 	if before/stepsBetweenClocks != m.steps/stepsBetweenClocks {
 		if err := m.Late(); err != nil {
 			panic(err)
@@ -154,6 +159,7 @@ func (m *Meter) Alloc(n int64) {
 	// Allocating takes time too.
 	m.Work(1 + n/bytesPerStep)
 	m.bytes += n
+	// Reservations are larger than allocations, so most allocations reserve nothing.
 	if m.bytes > m.reserved && m.memory != nil {
 		m.reserve(m.bytes - m.reserved)
 	}
@@ -171,6 +177,7 @@ func (m *Meter) reserve(n int64) {
 		err = m.Reserve(more)
 	}
 	if err != nil {
+		// Catch converts it, as all errors of a meter.
 		panic(err)
 	}
 	m.reserved += more
@@ -184,6 +191,7 @@ func (m *Meter) Scan(vs ...Value) {
 		case string:
 			m.Work(int64(len(v)) / bytesPerStep)
 		case *big.Int:
+			// BitLen is in bits.
 			m.Work(int64(v.BitLen()) / (8 * bytesPerStep))
 		case *apd.Decimal:
 			m.Convert(v)
@@ -207,6 +215,7 @@ func (m *Meter) Convert(vs ...Value) {
 // convert counts the conversion of a number of 64-bit words. One of 1,024 words, which has 19,700 digits, takes 0.5 ms.
 func (m *Meter) convert(words int64) {
 	const linear, pairsPerStep = 2, 256
+	// Two charges: a linear part for small numbers, and one by the square for large ones.
 	m.Work(linear * words)
 	m.Work(words * words / pairsPerStep)
 }

@@ -60,6 +60,7 @@ func ToFloat(m *Meter, v Value) float64 {
 	case int64:
 		return float64(v)
 	case *big.Int:
+		// Numbers out of range become infinite.
 		f, _ := new(big.Float).SetInt(v).Float64()
 		return f
 	case *apd.Decimal:
@@ -72,6 +73,7 @@ func ToFloat(m *Meter, v Value) float64 {
 	case float64:
 		return v
 	}
+	// v is not a number; callers check before.
 	return math.NaN()
 }
 
@@ -107,11 +109,13 @@ func Arith(m *Meter, op byte, a, b Value) Value {
 	switch {
 	case r == ranksInt && op != '/' && op != '^':
 		return arithInt(op, a.(int64), b.(int64)) //nolint:forcetypeassert // by rank
+	// Including the quotient, see arithBig.
 	case r == ranksBig && op != '^':
 		return arithBig(m, op, toBig(a), toBig(b))
 	case r == ranksDecimal && op != '^':
 		return arithDecimal(m, op, toDecimal(a), toDecimal(b))
 	}
+	// Floats, and what has no exact result: / of small integers, and powers.
 	return arithFloat(op, ToFloat(m, a), ToFloat(m, b))
 }
 
@@ -158,6 +162,7 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 		if b.Sign() == 0 {
 			Failf("attempt to divide by zero")
 		}
+		// Not an integer: the quotient is a float, as it is for small integers.
 		if q, r := new(big.Int).QuoRem(a, b, new(big.Int)); r.Sign() == 0 {
 			return q
 		}
@@ -166,6 +171,7 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 		if b.Sign() == 0 {
 			Failf("attempt to perform 'n%%%%0'")
 		}
+		// Truncated. The sign is corrected to the divisor's.
 		out.Rem(a, b)
 		if out.Sign() != 0 && out.Sign() != b.Sign() {
 			out.Add(out, b)
@@ -191,6 +197,7 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	if op != '+' && op != '-' {
 		m.Work((digits / digitsPerWord) * (digits / digitsPerWord) / 4)
 	}
+	// Precise enough that sums and products are not rounded.
 	c := apd.BaseContext.WithPrecision(uint32(digits) + 1)
 	c.Rounding, c.MaxExponent, c.MinExponent = apd.RoundHalfEven, exponentMax, -exponentMax
 	out := new(apd.Decimal)
@@ -203,6 +210,7 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	case '*':
 		_, err = c.Mul(out, a, b)
 	case '/':
+		// A quotient may have infinitely many digits.
 		c.Precision = quotientSize
 		_, err = c.Quo(out, a, b)
 	default:
@@ -224,12 +232,15 @@ func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
 	if d.Exponent > digitsOfInt64 || d.Exponent < -digitsMax {
 		return 0, false
 	}
+	// It fails for a fraction and for a number out of range.
 	n, err := d.Int64()
 	return n, err == nil
 }
 
 // digitsOf returns the number of digits of a decimal. It does not count them if there are too many for arithmetic.
 func digitsOf(d *apd.Decimal) int64 {
+	// Counting digits converts the number to decimal. A decimal digit takes less than four bits, so this is a lower
+	// bound, which is already more than digitsMax.
 	if bits := int64(d.Coeff.BitLen()); bits > 4*digitsMax {
 		return bits / 4
 	}
@@ -271,6 +282,7 @@ func arithFloat(op byte, a, b float64) Value {
 		}
 		return b
 	}
+	// It truncates; the correction gives the sign of the divisor.
 	r := math.Mod(a, b)
 	if r != 0 && (r < 0) != (b < 0) {
 		r += b
@@ -364,6 +376,7 @@ func Equal(m *Meter, a, b Value) bool {
 	if rankOf(a) != notNumber || rankOf(b) != notNumber {
 		return false
 	}
+	// Strings and booleans by value; tables and functions are pointers.
 	return a == b
 }
 
@@ -401,6 +414,7 @@ func numberText(v Value) string {
 		if v.Exponent > plainExponentMax || v.Exponent < -plainExponentMax {
 			return v.String()
 		}
+		// Without an exponent as long as that adds few zeros.
 		return v.Text('f')
 	case float64:
 		return floatText(v)
@@ -418,10 +432,12 @@ func floatText(v float64) string {
 	case math.IsInf(v, -1):
 		return "-inf"
 	}
+	// 17 digits identify every float64. A shorter text that does so is preferred.
 	text := strconv.FormatFloat(v, 'g', 17, 64)
 	if short := strconv.FormatFloat(v, 'g', -1, 64); len(short) < len(text) {
 		text = short
 	}
+	// A whole number would be read back as an integer.
 	if !strings.ContainsAny(text, ".en") {
 		text += ".0"
 	}

@@ -24,7 +24,8 @@ func MayParse(m *Meter, s string) bool {
 	return true
 }
 
-// ParseInteger converts digits to an integer. It is not ok for anything but decimal digits with an optional sign.
+// ParseInteger converts digits to an integer. It is not ok for anything but decimal digits with an optional sign. The
+// number has no bound of bits here: the length of the text bounds it.
 func ParseInteger(m *Meter, s string) (*big.Int, bool) {
 	if !MayParse(m, s) {
 		return nil, false
@@ -37,6 +38,7 @@ func ParseDecimal(m *Meter, s string) (*apd.Decimal, bool) {
 	if !MayParse(m, s) {
 		return nil, false
 	}
+	// It also accepts NaN and Infinity, which CQL's decimal does not have.
 	d, _, err := apd.NewFromString(s)
 	return d, err == nil && d.Form == apd.Finite
 }
