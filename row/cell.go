@@ -16,10 +16,12 @@ const NoTimestamp = math.MinInt64
 type Cell struct {
 	Column    schema.ColumnID
 	Tombstone bool
-	TTL       int32  // seconds; 0 if it does not expire
-	Path      []byte // ordered form of the element's key; nil unless the column is multi-cell
-	Timestamp int64  // µs
-	LocalTime int64  // seconds: when it expires (TTL > 0) or was deleted (Tombstone); else 0
+	TTL       int32 // seconds; 0 if it does not expire
+	// The ordered form of the element's key, by which elements sort; nil unless the column is multi-cell.
+	Path      []byte
+	Timestamp int64 // µs
+	// Seconds: when the cell expires (TTL > 0) or was deleted (Tombstone); otherwise 0.
+	LocalTime int64
 	Value     []byte // wire form; empty for a tombstone and for an element of a set
 }
 
@@ -48,7 +50,8 @@ func (c *Cell) equal(o *Cell) bool {
 type Liveness struct {
 	Timestamp int64 // µs; NoTimestamp if there is no marker
 	TTL       int32 // seconds; 0 if it does not expire
-	LocalTime int64 // seconds: when it expires
+	// Seconds: when it expires. Without a TTL it is not used.
+	LocalTime int64
 }
 
 // NoLiveness returns the marker of a row that was never inserted.
@@ -74,7 +77,8 @@ func NoDeletion() Deletion { return Deletion{Timestamp: NoTimestamp} }
 // Present reports whether d deletes anything.
 func (d Deletion) Present() bool { return d.Timestamp != NoTimestamp }
 
-// Deletes reports whether d deletes a write at timestamp.
+// Deletes reports whether d deletes a write at timestamp. NoTimestamp is less than every other timestamp, so NoDeletion
+// deletes no write.
 func (d Deletion) Deletes(timestamp int64) bool { return timestamp <= d.Timestamp }
 
 // Supersedes reports whether d wins over o. Of two deletions at one timestamp, the one that is kept for longer wins.

@@ -54,6 +54,7 @@ func SlicesAfter(in []Slice, c []byte, reversed bool) (out []Slice) {
 		} else if bytes.Compare(s.Start, bound) < 0 {
 			s.Start = bound
 		}
+		// What was read before is cut away.
 		if !s.Empty() {
 			out = append(out, s)
 		}
@@ -72,6 +73,7 @@ func (s Slice) Empty() bool { return s.End != nil && bytes.Compare(s.Start, s.En
 // Overlaps reports whether a clustering can lie in both s and o. Half-open intervals overlap if each begins before the
 // other one ends.
 func (s Slice) Overlaps(o Slice) bool {
+	// The first two test that each begins before the other ends; an empty slice overlaps nothing.
 	return !Slice{Start: o.Start, End: s.End}.Empty() && !Slice{Start: s.Start, End: o.End}.Empty() && !s.Empty() &&
 		!o.Empty()
 }
@@ -107,6 +109,7 @@ type KeyRange struct {
 // ReadCommand requests rows of one partition (Key.Bytes is not nil) or of a range of partitions from a replica. The
 // result is a page (page.go).
 type ReadCommand struct {
+	// The number of the table in storage. It is not used again after a drop, unlike a name.
 	Table schema.StorageID
 	// The partition of a read of one; Range is ignored then.
 	Key      PartitionKey
@@ -120,7 +123,8 @@ type ReadCommand struct {
 	// deletions of a row are merged without its cells: what several replicas return can be merged, too. A replica that
 	// does not know this field returns the cells.
 	Inserted bool
-	Limits   Limits
+	// Apply to the page, not to the whole query.
+	Limits Limits
 	// The coordinator sets it, so that all replicas agree about what has expired.
 	Now int64 // seconds; determines what has expired
 	// Filter omits rows from the page; nil omits none. Rows that it omits do not count against Limits. After a bounded
@@ -142,6 +146,7 @@ type ReadCommand struct {
 
 // Process calls Work before n bytes are processed. It may wait.
 func (c *ReadCommand) Process(n int) {
+	// Internal reads have no bound.
 	if c.Work != nil {
 		c.Work.Work(n)
 	}
@@ -249,6 +254,7 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	}
 	dst = append(dst, flags)
 	dst = wire.AppendUvarint(dst, uint64(c.Table))
+	// Both bounds of the tokens are fixed at 8 bytes: they are spread over the whole range.
 	if c.SinglePartition() {
 		dst = appendKey(dst, c.Key)
 	} else {
@@ -286,6 +292,7 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0,
 		Inserted: flags&64 != 0}
 	if flags&16 != 0 {
+		// Its count is local; the replica only needs to know that the read is one of a repair.
 		cmd.Repair = new(Repair)
 	}
 	cmd.Table = schema.StorageID(c.Uvarint())
@@ -295,6 +302,7 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 			cmd.Key.Bytes = []byte{}
 		}
 	} else {
+		// The two calls are evaluated in the order of the bytes.
 		cmd.Range.Tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
 		if flags&8 != 0 {
 			k := consumeKey(c)

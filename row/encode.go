@@ -125,6 +125,7 @@ func finishSized(dst []byte, at, left int) []byte {
 	// The guess was wrong: the row moves to where it would be with the right length.
 	if n := uvarintLen(size); n != left {
 		if n > left {
+			// Only lengthens the slice; the copy below moves the row.
 			dst = append(dst, room[:n-left]...)
 		}
 		copy(dst[at+n:], dst[at+left:at+left+size])
@@ -138,12 +139,15 @@ func finishSized(dst []byte, at, left int) []byte {
 // zero take one byte.
 func uvarintLen(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
 
+// appendDeletion appends a timestamp and a local time.
 func appendDeletion(dst []byte, d Deletion) []byte {
 	return wire.AppendVarint(wire.AppendInt64(dst, d.Timestamp), d.LocalTime)
 }
 
+// appendCell appends one cell. It omits what state, the previous parts, already has, and updates state.
 func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 	at := len(dst)
+	// Room for the flags, which are set at the end.
 	dst = append(dst, 0)
 	dst = wire.AppendUvarint(dst, uint64(c.Column))
 	var flags byte
@@ -155,6 +159,7 @@ func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 	switch {
 	case c.Tombstone:
 		flags |= cellTombstone
+		// A tombstone has its own time and does not change the shared expiry.
 		dst = wire.AppendVarint(dst, c.LocalTime)
 	case c.TTL > 0:
 		flags |= cellExpiring
@@ -211,6 +216,7 @@ func DecodeRow(r *Row, b []byte) error {
 	for c.Len() > 0 {
 		r.Cells = append(r.Cells, Cell{})
 		cell := &r.Cells[len(r.Cells)-1]
+		// After an error the cursor has no bytes left, so the loop ends.
 		consumeCell(&c, cell, &state)
 		mortal = mortal || cell.Tombstone || cell.TTL > 0
 	}
@@ -230,6 +236,7 @@ func consumeHead(c *wire.Cursor, r *Row, state *cellState) (flags byte) {
 	r.HasRangeTombstones = flags&flagRangeTombstones != 0
 	if flags&flagLiveness != 0 {
 		r.Liveness.Timestamp = c.Int64()
+		// The first cell shares it, as in appendHead.
 		state.timestamp = r.Liveness.Timestamp
 	}
 	if flags&flagLivenessTTL != 0 {
@@ -249,10 +256,12 @@ func consumeHead(c *wire.Cursor, r *Row, state *cellState) (flags byte) {
 	return flags
 }
 
+// consumeDeletion decodes what appendDeletion appends.
 func consumeDeletion(c *wire.Cursor) Deletion {
 	return Deletion{Timestamp: c.Int64(), LocalTime: c.Varint()}
 }
 
+// consumeColumn decodes the identifier of a column, which has 16 bits.
 func consumeColumn(c *wire.Cursor) schema.ColumnID {
 	id := c.Uvarint()
 	if id > math.MaxUint16 {
@@ -296,6 +305,7 @@ func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 		cell.TTL, cell.LocalTime = state.ttl, state.localTime
 	}
 	if flags&cellPath != 0 {
+		// An element with an empty key: nil would mean that the cell has no path.
 		if cell.Path = consumeShort(c); cell.Path == nil {
 			cell.Path = []byte{}
 		}

@@ -16,7 +16,7 @@ import (
 // A condition on a clustering column has the type of the column. A user-defined type is encoded as the tuple of
 // its fields, and a custom type as blob: they compare alike.
 
-// It is a bit of the byte of the kind.
+// typeMultiCell is a bit of the byte of the kind.
 const typeMultiCell = 0x80
 
 // appendFilter appends the encoding of f.
@@ -32,6 +32,7 @@ func appendFilter(dst []byte, f *Filter) []byte {
 	for i := range f.Conditions {
 		c := &f.Conditions[i]
 		dst = append(dst, byte(c.Kind))
+		// A column of the key is identified by its position, any other by its identifier.
 		if c.OnKey() {
 			dst = wire.AppendUvarint(dst, uint64(c.Position))
 		} else {
@@ -50,6 +51,7 @@ func appendFilter(dst []byte, f *Filter) []byte {
 	return dst
 }
 
+// boolByte returns 1 for true, and 0 otherwise.
 func boolByte(b bool) byte {
 	if b {
 		return 1
@@ -78,6 +80,8 @@ func consumeFilter(c *wire.Cursor) *Filter {
 	return f
 }
 
+// consumeCondition decodes a condition. f has its numbers of key columns and the types of its clustering columns by
+// then.
 func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
 	x.Kind = schema.ColumnKind(c.Uint8())
 	fits := true
@@ -104,6 +108,7 @@ func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
 		x.Type = consumeType(c, filterTypeDepthMax)
 	}
 	for n := c.Count(1); n > 0 && c.Err() == nil; n-- {
+		// An empty value is not null: it is encoded with the length 0.
 		x.Values = append(x.Values, notNull(consumeShort(c)))
 	}
 	// The number of values that the operator takes; a negative one never fits.
@@ -112,6 +117,7 @@ func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
 	case x.Operator < FilterEqual || x.Operator > FilterEntry:
 		want = -1
 	case x.Operator == FilterIn:
+		// Any number fits.
 		want = len(x.Values)
 	case x.Operator == FilterEntry:
 		want = 2
@@ -122,6 +128,7 @@ func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
 	return x
 }
 
+// consumeBool decodes a byte that must be 0 or 1, so that a filter has one encoding.
 func consumeBool(c *wire.Cursor) bool {
 	b := c.Uint8()
 	if b > 1 {
@@ -144,6 +151,7 @@ func consumeSmall(c *wire.Cursor) int {
 
 // encodableType reports whether a type has no more than depth levels.
 func encodableType(t *types.Type, depth int) bool {
+	// consumeType of the replica would refuse it.
 	if depth == 0 || t.Dimensions() > filterDimensionsMax {
 		return false
 	}
@@ -199,6 +207,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 	case kind == types.Set:
 		return types.NewSet(consumeType(c, depth-1), frozen)
 	case kind == types.Map:
+		// In a statement of its own, because the key comes first in the bytes.
 		key := consumeType(c, depth-1)
 		return types.NewMap(key, consumeType(c, depth-1), frozen)
 	case kind == types.Tuple && frozen:

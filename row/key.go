@@ -12,6 +12,7 @@ func AppendKeyComponents(dst []byte, values [][]byte) []byte {
 		return append(dst, values[0]...)
 	}
 	for _, v := range values {
+		// A longer value would wrap. The caller has checked the length.
 		dst = wire.AppendUint16(dst, uint16(len(v)))
 		dst = append(dst, v...)
 		dst = append(dst, 0)
@@ -41,6 +42,7 @@ func keyComponent(key []byte, position, n int) (v []byte, ok bool) {
 	}
 	c := wire.NewCursor(key)
 	for range position {
+		// The value and its zero byte.
 		c.Skip(int(c.Uint16()) + 1)
 	}
 	v = c.ShortBytes()

@@ -101,6 +101,7 @@ func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombston
 			in = in[1:]
 		}
 		for _, s := range in {
+			// This slice and all later ones begin after the tombstone.
 			if bytes.Compare(s.Start, t.End) >= 0 {
 				break
 			}
@@ -141,6 +142,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 	out := &Partition{Key: versions[0].Key, Header: *NewRow()}
 	var tombstones []RangeTombstone
 	for _, v := range versions {
+		// Not out.Header itself: Reconcile reads its operands while it writes.
 		merged := NewRow()
 		Reconcile(merged, &out.Header, &v.Header)
 		out.Header = *merged
@@ -161,6 +163,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 			return out
 		}
 		clustering := versions[next].Rows[at[next]].Clustering
+		// All versions of the row are merged, one after the other; their order does not matter.
 		merged := NewRow()
 		for i, v := range versions {
 			if at[i] < len(v.Rows) && bytes.Equal(v.Rows[at[i]].Clustering, clustering) {
@@ -179,6 +182,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 	}
 }
 
+// before reports whether clustering a comes before b in reading order.
 func before(a, b []byte, reversed bool) bool {
 	c := bytes.Compare(a, b)
 	return c < 0 && !reversed || c > 0 && reversed

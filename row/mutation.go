@@ -105,6 +105,7 @@ func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
 	header, deletion := NewRow(), NewRow()
 	// Reads look for range tombstones only if the flag is set, see storage.
 	header.HasRangeTombstones = true
+	// In the same mutation, so that no reader sees the tombstone without the flag.
 	m.AddHeader(header)
 	deletion.Deletion = rt.Deletion
 	m.entries = append(m.entries, byte(KindRangeTombstone))
@@ -113,10 +114,12 @@ func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
 	m.addValue(deletion)
 }
 
+// addBytes appends the length of b and b.
 func (m *Mutation) addBytes(b []byte) {
 	m.entries = append(wire.AppendUvarint(m.entries, uint64(len(b))), b...)
 }
 
+// addValue appends the size of r's encoding and the encoding.
 func (m *Mutation) addValue(r *Row) {
 	m.entries = appendSizedRow(m.entries, r)
 }
@@ -163,6 +166,7 @@ func (e *Entries) Next(entry *Entry) bool {
 		entry.Start = consumeShort(&e.c)
 	case KindRangeTombstone:
 		entry.Start, entry.End = consumeShort(&e.c), consumeShort(&e.c)
+	// Kinds of a later version: nothing can be said about what follows.
 	default:
 		e.c.Fail(wire.ErrMalformed)
 	}
@@ -188,6 +192,7 @@ func ConsumeMutation(c *wire.Cursor, m *Mutation) {
 	m.Key = consumeKey(c)
 	m.entries = consumeShort(c)
 	var entry Entry
+	// The end is found by Next, which also finds an error.
 	for es := m.Entries(); ; {
 		if !es.Next(&entry) {
 			if err := es.Err(); err != nil {
@@ -203,11 +208,13 @@ func ConsumeMutation(c *wire.Cursor, m *Mutation) {
 	}
 }
 
+// appendKey appends a key with its token, so that a receiver need not compute it.
 func appendKey(dst []byte, k PartitionKey) []byte {
 	dst = wire.AppendInt64(dst, int64(k.Token))
 	return append(wire.AppendUvarint(dst, uint64(len(k.Bytes))), k.Bytes...)
 }
 
+// consumeKey decodes what appendKey appends. The token is not compared with the bytes.
 func consumeKey(c *wire.Cursor) PartitionKey {
 	return PartitionKey{Token: ring.Token(c.Int64()), Bytes: consumeShort(c)}
 }

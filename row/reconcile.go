@@ -55,6 +55,7 @@ func reconcileLiveness(a, b Liveness) Liveness {
 			return a
 		}
 		return b
+	// Both expire, or neither does.
 	case a.LocalTime != b.LocalTime:
 		if a.LocalTime > b.LocalTime {
 			return a
@@ -81,6 +82,7 @@ func Reconcile(dst, a, b *Row) {
 	if dst.Deletion.Deletes(dst.Liveness.Timestamp) {
 		dst.Liveness = NoLiveness()
 	}
+	// Before the cells, which it decides about.
 	reconcileComplex(dst, a.Complex, b.Complex)
 	reconcileRowCells(dst, a.Cells, b.Cells)
 	if invariant.Enabled {
@@ -197,6 +199,7 @@ func Covers(a, b *Row) bool {
 		a.Deletion.Max(b.Deletion) != a.Deletion || reconcileLiveness(a.Liveness, b.Liveness) != a.Liveness {
 		return false
 	}
+	// Both lists ascend, so one pass over each is enough.
 	complexes := a.Complex
 	for _, c := range b.Complex {
 		for len(complexes) > 0 && complexes[0].Column < c.Column {
@@ -230,6 +233,7 @@ func (r *Row) Shadow(d Deletion) {
 	if d.Deletes(r.Liveness.Timestamp) {
 		r.Liveness = NoLiveness()
 	}
+	// At an equal timestamp d deletes the same writes, and more.
 	if d.Deletes(r.Deletion.Timestamp) {
 		r.Deletion = NoDeletion()
 	}
@@ -262,6 +266,7 @@ func (r *Row) Purge(gcBefore int64) {
 	}
 	complexes := r.Complex[:0]
 	for _, c := range r.Complex {
+		// The deletion of a column is kept as long as the one of a row.
 		if c.LocalTime >= gcBefore {
 			complexes = append(complexes, c)
 		}

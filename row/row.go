@@ -58,6 +58,7 @@ func (r *Row) Sort() {
 	if !sorted {
 		slices.SortStableFunc(r.Cells, func(a, b Cell) int { return a.compareID(&b) })
 	}
+	// In place: kept is never longer than what was read.
 	kept := r.Cells[:0]
 	for i := range r.Cells {
 		if n := len(kept); n > 0 && kept[n-1].compareID(&r.Cells[i]) == 0 {
@@ -79,6 +80,7 @@ func (r *Row) Clone() Row {
 	c.Complex = slices.Clone(r.Complex)
 	c.Cells = slices.Clone(r.Cells)
 	for i := range c.Cells {
+		// Clone of nil is nil: an absent path stays absent.
 		c.Cells[i].Path = slices.Clone(c.Cells[i].Path)
 		c.Cells[i].Value = slices.Clone(c.Cells[i].Value)
 	}

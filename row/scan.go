@@ -79,6 +79,7 @@ func plainTimestampMax(b []byte) (newest int64, ok bool) {
 		if len(b) < at+8 {
 			return 0, false
 		}
+		// The first cell may omit this timestamp.
 		newest = int64(binary.BigEndian.Uint64(b[at:]))
 		at += 8
 	}
@@ -151,6 +152,7 @@ func (s *scanner) head() bool {
 		if !s.timestamp() {
 			return false
 		}
+		// A marker without a TTL keeps the row alive permanently.
 		live := true
 		if flags&flagLivenessTTL != 0 {
 			if !s.expiry() {
@@ -203,6 +205,7 @@ func (s *scanner) cell() bool {
 	s.mortal = s.mortal || flags&(cellTombstone|cellExpiring) != 0
 	switch {
 	case flags&cellTombstone != 0:
+		// A tombstone has no TTL, and its time is its own.
 		deleted, ok := s.varint()
 		if !ok {
 			return false
@@ -280,6 +283,7 @@ func (s *scanner) timestamp() bool {
 	return true
 }
 
+// uvarint scans an unsigned varint.
 func (s *scanner) uvarint() (uint64, bool) {
 	// Most numbers take one byte.
 	if s.at < len(s.b) && s.b[s.at] < 0x80 {
@@ -292,17 +296,20 @@ func (s *scanner) uvarint() (uint64, bool) {
 	return v, n > 0
 }
 
+// varint scans a signed varint.
 func (s *scanner) varint() (int64, bool) {
 	v, n := binary.Varint(s.b[s.at:])
 	s.at += max(n, 0)
 	return v, n > 0
 }
 
+// bytes scans a length and that many bytes, which point into the row.
 func (s *scanner) bytes() ([]byte, bool) {
 	n, ok := s.uvarint()
 	if !ok || n > uint64(len(s.b)-s.at) {
 		return nil, false
 	}
+	// n is at most the number of bytes that are left, so it fits.
 	s.at += int(n)
 	return s.b[s.at-int(n) : s.at], true
 }

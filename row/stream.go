@@ -59,10 +59,12 @@ func (s *cells) next() {
 
 // encoder appends an encoded row, whose cells follow its head.
 type encoder struct {
-	b      []byte
-	at     int // of the row
-	state  cellState
-	flags  byte
+	b  []byte
+	at int // of the row
+	// What the next cell may omit.
+	state cellState
+	flags byte
+	// Seconds; decides live.
 	now    int64
 	live   bool // the row is live at now
 	filled bool // it has a cell
@@ -92,11 +94,13 @@ func (e *encoder) end() []byte {
 
 // cover reports which cells the deletions of a row delete. Cells are asked for in their order.
 type cover struct {
+	// The deletion of the row; complexes are by column, and deletes drops the ones that it has passed.
 	row       Deletion
 	complexes []ComplexDeletion
 }
 
-// Its memory of the columns moves forward only.
+// deletes reports whether c is deleted. Its memory of the columns moves forward only, so cells must come in their
+// order.
 func (d *cover) deletes(c *Cell) bool {
 	if d.row.Deletes(c.Timestamp) {
 		return true
@@ -146,11 +150,13 @@ func (s *Streamer) Header(dst, encoded []byte, gcBefore, now int64) (out []byte,
 	s.a.begin(head, encoded)
 	stored = Outline{Empty: head.Empty() && !s.a.ok, Deletion: head.Deletion,
 		RangeTombstones: head.HasRangeTombstones}
+	// The page has the tombstones themselves, normalized.
 	head.HasRangeTombstones = false
 	shown.Deletion = NoDeletion()
 	dst = slices.Grow(dst, len(encoded)+8)
 	out, shown.Live, shown.Empty, err = s.canonical(dst, NoDeletion(), gcBefore, now)
 	if shown.Empty {
+		// canonical has left this head empty.
 		out = AppendRow(out, &s.heads[1])
 	} else {
 		shown.Deletion = s.shown.Deletion
@@ -169,6 +175,7 @@ func (s *Streamer) canonical(dst []byte, d Deletion, gcBefore, now int64) (out [
 	s.shown.Shadow(d)
 	s.shown.Purge(gcBefore)
 	start := len(dst)
+	// The head first: its deletions and marker are complete, and only cells follow.
 	s.out.begin(dst, &s.shown, now)
 	for ; s.a.ok; s.a.next() {
 		c := &s.a.Cell
@@ -230,6 +237,7 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 		}
 		switch {
 		case first && second:
+			// The same cell in both: one winner is written.
 			c = ReconcileCells(&s.a.Cell, &s.b.Cell)
 		case first:
 			c = &s.a.Cell
@@ -239,6 +247,7 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 		if !deleted.deletes(c) {
 			s.out.cell(c)
 		}
+		// The operand whose cell was written, or has lost, advances.
 		if first {
 			s.a.next()
 		}
