@@ -15,27 +15,39 @@ import (
 
 // instance is an instance of a module. It is used by one call at a time. Between calls it is in its initial state.
 type instance struct {
-	p       *Program
-	module  api.Module
-	ctx     context.Context // contains the instance, for the host function
-	f       api.Function
-	alloc   api.Function // nil if no argument is passed in memory
-	meter   api.MutableGlobal
+	p      *Program
+	module api.Module
+	// The context of all calls. It contains the instance, where the host function finds it.
+	ctx context.Context
+	f   api.Function
+	// The module's allocator for arguments; nil if no argument is passed in memory.
+	alloc api.Function
+	// The module's global with the operations that are left of the quantum.
+	meter api.MutableGlobal
+	// The module's mutable globals, which reset restores.
 	globals []resetGlobal
 	stack   []uint64 // of parameters and results
 
-	call    *value.Meter
-	left    int64 // operations, besides those of the present quantum
-	stopped error // why the host ended the call
+	// The meter of the call in progress; nil while the instance is idle.
+	call *value.Meter
+	// The operations that the call may still execute after the present quantum.
+	left int64
+	// The error with which the host ended the call; nil while it may continue. It replaces the runtime's error, which
+	// says less.
+	stopped error
 	grants  int   // of quanta to the call
 	granted int64 // operations, in all
-	frames  int64 // reserved for the stacks of the call
+	// The bytes that are reserved for the stacks of the call.
+	frames int64
+	// What write has written since the last reset.
 	written []span
 
 	memory linearMemory
-	stacks []reflect.Value // of the runtime's callers of f and alloc
-	idle   int64           // bytes that an idle instance counts as
-	held   memory.Held     // reserved while it is idle
+	// The stacks of the runtime's callers of f and alloc; nil if they are not known.
+	stacks []reflect.Value
+	// The bytes that the pool counts for the instance. put sets them.
+	idle int64
+	held memory.Held // reserved while it is idle
 }
 
 // resetGlobal is a mutable global with its initial value.
@@ -244,9 +256,11 @@ func (i *instance) close() { _ = i.module.Close(context.Background()) }
 // initial is the state of an instance before its first call, which is the same for all instances of a program.
 type initial struct {
 	operations int64 // that are left
-	memory     uint32
-	at         int    // where the bytes of memory begin that are not zero
-	bytes      []byte // from there on
+	// The size of the memory, in bytes.
+	memory uint32
+	// The address of the first byte that is not zero. Everything outside of bytes is zero.
+	at    int
+	bytes []byte // from there on
 }
 
 // initialState returns the state of a new instance. It does not read untouched pages, which would touch them.

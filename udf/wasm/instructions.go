@@ -10,12 +10,16 @@ type instructions struct {
 	*meter
 	*estimate
 	reader
-	local uint32 // the first variable that the function does not have
+	// The index of the variable that the meter adds. Code that names it, or a later one, is malformed.
+	local uint32
 
-	out     []byte   // since the last of pieces
-	pieces  [][]byte // the instructions before; what a region charges is a piece of its own
-	regions []region // the open ones
-	blocks  []bool   // the open blocks; true means a loop
+	out []byte // since the last of pieces
+	// The instructions before out. What a region charges is a piece of its own, which is empty until the region ends.
+	pieces [][]byte
+	// The open regions, the innermost last. There is always one.
+	regions []region
+	// The open blocks, the innermost last; true means a loop.
+	blocks []bool
 }
 
 // region is a function without its loops, or a loop without those within it.
@@ -31,6 +35,7 @@ func (w *instructions) rewrite(head []byte) ([]byte, error) {
 	w.blocks = []bool{false}
 	w.region()
 	for len(w.blocks) > 0 {
+		// The code ends within a block.
 		if len(w.b) == 0 {
 			return nil, errMalformed
 		}
@@ -197,6 +202,7 @@ func (w *instructions) operands(op byte) error {
 		w.skip(4)
 	case op == 0x44: // f64.const
 		w.skip(8)
+	// nop, end, drop, select, comparisons, arithmetic and conversions: no operands in the code.
 	case op == 0x01 || op == blockEnd || op == 0x1a || op == 0x1b || op >= 0x45 && op <= 0xc4:
 	default:
 		return fmt.Errorf("the instruction 0x%02x is not supported", op)
@@ -272,6 +278,7 @@ func (w *instructions) extended(before []byte) error {
 	sub, ok := w.number()
 	bulk := true
 	switch {
+	// Tables of later features follow, such as table.grow.
 	case !ok || sub > 14:
 		return fmt.Errorf("the instruction 0xfc 0x%02x is not supported", sub)
 	case sub < 8: // saturating conversions

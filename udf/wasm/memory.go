@@ -14,13 +14,17 @@ import (
 type linearMemory struct {
 	i *instance
 	// The memory as the module sees it. Its capacity is what was reserved.
-	b        []byte
-	most     uint64 // bytes
-	reserved int64  // bytes that are reserved but not yet allocated
+	b []byte
+	// The size, in bytes, to which the memory may grow.
+	most uint64
+	// The bytes that newInstance has reserved and that are not yet allocated.
+	reserved int64
 
-	pages   *pagemap // nil means that the memory is in the heap
-	mapping []byte   // of pages
-	entries []byte   // buffer for pages
+	// Finds touched pages; nil means that the memory is in the heap.
+	pages   *pagemap
+	mapping []byte // of pages
+	// A buffer for pages.touched, so that reset allocates nothing.
+	entries []byte
 	// Frees the mapping if the collector finds the instance first.
 	dropped runtime.Cleanup
 }

@@ -34,6 +34,7 @@ const (
 
 // metered is a module that counts its operations.
 type metered struct {
+	// The rewritten module, without custom sections.
 	binary []byte
 	layout layout
 	// work is the estimated work of the compiler, and largest that for one function at most.
@@ -44,8 +45,10 @@ type metered struct {
 
 // uses are the kinds of state that the code of a module can change.
 type uses struct {
-	memory   bool // stores, and instructions on memory
-	segments bool // data.drop, elem.drop, and instructions that change tables
+	// Stores, and instructions that copy or fill memory. Without them only arguments change it.
+	memory bool
+	// data.drop, elem.drop, and instructions that change tables. None of these can be undone.
+	segments bool
 }
 
 // compilerBytes returns what the compiler needs in memory at most.
@@ -155,7 +158,8 @@ func appendName(dst []byte, name string) []byte {
 // meter rewrites the functions of a module. The index of its global follows those of the module.
 type meter struct {
 	layout
-	workDone int64 // the estimated work of the functions that are rewritten
+	// The estimated work for the functions that are rewritten, in the units of limits.go.
+	workDone int64
 	largest  int64 // the most for one of them
 	uses     uses
 }

@@ -10,14 +10,18 @@ import (
 // Pool contains idle instances of all programs, so that most calls need no new one. Instances are in their initial
 // state. It is safe for concurrent use.
 type Pool struct {
-	memory *memory.Pool // nil means that only most bounds the instances
+	// The memory of the node for functions; nil means that only most bounds the instances.
+	memory *memory.Pool
 	most   int64
 	pages  *pagemap // nil means that memories are reset as a whole
 
-	mu    sync.Mutex
-	idle  map[*Program][]*list.Element // guarded by mu
-	order list.List                    // of *instance, longest idle first; guarded by mu
-	bytes int64                        // guarded by mu
+	mu sync.Mutex
+	// The elements of order by program, longest idle first. Guarded by mu.
+	idle map[*Program][]*list.Element
+	// The *instance values, longest idle first. Guarded by mu.
+	order list.List
+	// The sum of instance.idle. Guarded by mu.
+	bytes int64
 }
 
 // NewPool returns an empty Pool of at most the given bytes, which are reserved in m.
@@ -42,6 +46,7 @@ func (l *Pool) remove(p *Program, n int) *instance {
 	idle := l.idle[p]
 	i, _ := l.order.Remove(idle[n]).(*instance)
 	l.bytes -= i.idle
+	// The slice is short: a program has few idle instances.
 	if l.idle[p] = append(idle[:n], idle[n+1:]...); len(idle) == 1 {
 		delete(l.idle, p)
 	}

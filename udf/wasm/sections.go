@@ -61,13 +61,15 @@ type layout struct {
 	// The number of globals; the meter's own has this index.
 	globals   uint32
 	hasMemory bool
-	memory    int64 // bytes of a new instance
+	// The bytes of memory of a new instance.
+	memory int64
 	// mutable are the mutable globals, which calls change.
 	mutable []uint32
 	// initialization is the number of operations that a new instance takes: its memory, its data and its tables.
 	initialization int64
 
-	exported, elements []byte // these sections, with the new indexes of functions
+	// The bodies of the export and element sections, with the new indexes of functions.
+	exported, elements []byte
 }
 
 // read reads sections. Each number in them is checked against the bytes that follow it.

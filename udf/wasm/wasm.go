@@ -39,21 +39,25 @@ type Program struct {
 	// Operations that a new instance costs the call that needs it.
 	initialization int64
 	memory         int64 // bytes of a new instance
-	resets         bool  // instances can be used again
+	// Instances can be restored to their initial state, and used again.
+	resets bool
 	// The size of the compiled module, an estimate.
 	bytes int64
 
-	once    sync.Once
-	initial initial // set once, by the first instance
+	once sync.Once
+	// The state of a new instance. The first instance sets it, once.
+	initial initial
 }
 
 // Function is what a module is compiled for.
 type Function struct {
-	Body         string // the module in base64
-	Name         string // of the exported function
-	ArgTypes     []*types.Type
-	Returns      *types.Type
-	CalledOnNull bool // numbers are passed in memory, too, because they may be null
+	Body string // the module in base64
+	// The name of the exported function, which is the name of the CQL function.
+	Name     string
+	ArgTypes []*types.Type
+	Returns  *types.Type
+	// Arguments may be null. Numbers are then passed in memory, too, where null has a representation.
+	CalledOnNull bool
 }
 
 // Compile compiles a module and checks its exports. Its time and its memory are bounded by what limits.go says. It
@@ -131,6 +135,7 @@ func (p *Program) check() error {
 	if p.inMemory() && len(p.module.ExportedMemories()) == 0 {
 		return errors.New("the module does not export a memory")
 	}
+	// alloc must have its type if it is needed. Otherwise any export of that name is ignored.
 	alloc := p.module.ExportedFunctions()["alloc"]
 	if p.argsInMemory() && (alloc == nil || !equal(alloc.ParamTypes(), []api.ValueType{api.ValueTypeI32}) ||
 		!equal(alloc.ResultTypes(), []api.ValueType{api.ValueTypeI32})) {
@@ -158,6 +163,7 @@ func names(list []api.ValueType) string {
 // address in the lower ones.
 func (p *Program) valueType(t *types.Type) api.ValueType {
 	if !p.f.CalledOnNull {
+		// Signed integers of up to 32 bits share i32; the size of the type is checked in result.
 		switch t.Kind() {
 		case types.Boolean, types.Tinyint, types.Smallint, types.Int:
 			return api.ValueTypeI32
@@ -250,6 +256,7 @@ func (i *instance) run(args [][]byte) (result []byte, err error) {
 func (i *instance) param(t *types.Type, a []byte) (uint64, error) {
 	p := i.p
 	if !p.isDirect(t) {
+		// null has no bytes and needs no memory.
 		if a == nil {
 			return null << 32, nil
 		}
@@ -279,6 +286,7 @@ func (i *instance) param(t *types.Type, a []byte) (uint64, error) {
 		}
 		return 0, nil
 	}
+	// Invalid bytes would be 0; arguments are valid for their types.
 	n, _ := t.Int64(a)
 	if p.valueType(t) == api.ValueTypeI32 {
 		return api.EncodeI32(int32(n)), nil

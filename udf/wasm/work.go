@@ -10,38 +10,50 @@ import "fmt"
 //     the beginning of the function, and one that is accessed in a loop can have a value during all iterations of the
 //     outermost loop.
 type estimate struct {
-	work   int64
-	values int64 // that instructions compute, each of which can need a place in the frame of a call
+	work int64
+	// The values that instructions compute. Each can need a place in the frame of a call.
+	values int64
 	edges  int64
-	live   int64 // values, summed over the edges
+	// The live values on the stack, summed over the edges.
+	live int64
 
-	height int // of the stack of operands
+	// The number of operands on the stack.
+	height int
 	frames []frame
-	dead   bool // the code cannot be reached: operands can be missing
+	// The code cannot be reached. Operands can be missing there, as the format allows.
+	dead bool
 
-	accesses int64 // of local variables
+	// Accesses of local variables so far.
+	accesses int64
 	locals   map[uint32]*lifetime
-	loopEnds []int64 // the edge after each outermost loop
-	loops    int     // open ones
-	loopFrom int64   // the first edge of the outermost open loop
+	// The edge after each outermost loop; 0 while the loop is open.
+	loopEnds []int64
+	loops    int // open ones
+	// The first edge of the outermost open loop. Meaningless if loops is 0.
+	loopFrom int64
 }
 
 // frame is an open block.
 type frame struct {
-	block  signature
-	label  int64 // the number of values that a branch to the block has
-	height int   // of the stack, without the parameters
+	block signature
+	// The number of values that a branch to the block brings: its results or, for a loop, its parameters.
+	label int64
+	// The height of the stack without the parameters. Instructions in the block do not reach below it.
+	height int
 	loop   bool
 	dead   bool
 
-	branches int64 // to the block
-	accesses int64 // before the block
+	// Branches to the block so far.
+	branches int64
+	// Accesses of local variables before the block.
+	accesses int64
 }
 
 // lifetime is the edges during which a local variable has a value.
 type lifetime struct {
 	from, to int64
-	loop     int // the outermost loop of the last access, from 1; 0 means outside of loops
+	// The outermost loop of the last access, counted from 1; 0 means outside of loops.
+	loop int
 }
 
 // newEstimate returns the estimate of a function before its first instruction. Parameters have values from the
@@ -92,6 +104,7 @@ func (e *estimate) local(i uint32, read bool) {
 	l := e.locals[i]
 	if l == nil {
 		l = &lifetime{from: e.edges}
+		// Written first in a loop: a later iteration may read it before.
 		if e.loops > 0 {
 			l.from = e.loopFrom
 		}
@@ -109,6 +122,7 @@ func (e *estimate) local(i uint32, read bool) {
 
 // stack changes the height of the stack.
 func (e *estimate) stack(pops, pushes int) {
+	// In dead code operands may be missing; the stack of the block around is not touched.
 	base := e.frames[len(e.frames)-1].height
 	e.height = max(e.height-pops, base) + pushes
 }
@@ -116,6 +130,7 @@ func (e *estimate) stack(pops, pushes int) {
 // open opens a block.
 func (e *estimate) open(of signature, edges int64, loop bool) {
 	e.work += int64(of.params+of.results) / parametersPerUnit
+	// The parameters belong to the block from here on.
 	e.stack(int(of.params), 0)
 	f := frame{block: of, label: int64(of.results), height: e.height, loop: loop, dead: e.dead, accesses: e.accesses}
 	if loop {
@@ -145,10 +160,12 @@ func (e *estimate) close() {
 	e.height, e.dead = f.height+int(f.block.results), f.dead
 	e.work += int64(f.block.results) / parametersPerUnit
 	if len(e.frames) > 0 { // the end of the function merges nothing
+		// At most the variables that were accessed in the block have several versions to merge.
 		merged := min(e.accesses-f.accesses, int64(len(e.locals)))
 		e.work += (f.branches + 1) * merged * merged / mergesPerUnit
 	}
 	if f.loop {
+		// An inner loop has no end of its own: values live through the outermost one.
 		if e.loops--; e.loops == 0 {
 			e.loopEnds[len(e.loopEnds)-1] = e.edges
 		}
