@@ -10,7 +10,8 @@ type Statement interface{ statement() }
 
 // QualifiedName names an object, optionally within a keyspace. Its parts are names without quotes, as Statement says.
 type QualifiedName struct {
-	Keyspace string // empty means the session's keyspace
+	// The name of the keyspace; empty means the session's.
+	Keyspace string
 	Name     string
 }
 
@@ -67,6 +68,7 @@ func (o Operator) String() string {
 		return "NOT CONTAINS KEY"
 	case ILike:
 		return "ILIKE"
+	// The zero value, of a Condition or Constraint that compares nothing.
 	case OperatorInvalid:
 	}
 	return "?"

@@ -18,21 +18,25 @@ type Select struct {
 	// SELECT JSON returns each row as one text column, called [json].
 	JSON     bool
 	Distinct bool
-	Columns  []SelectColumn // empty means *
-	Table    QualifiedName
+	// The selectors with their aliases, in the order of the result. Empty means *.
+	Columns []SelectColumn
+	Table   QualifiedName
 	// A read of fragments shows what the executing node has stored for the table: an extension (docs/differences.md).
 	Fragments bool // of MUTATION_FRAGMENTS(Table)
 	// The relations are joined by AND. A WHERE with OR outside parentheses is a single *OrRelation.
 	Where []Relation
 	// Columns, or functions of them, of the primary key; package query checks that.
-	GroupBy           []Selector
-	OrderBy           []Ordering
-	PerPartitionLimit Term // nil, *Literal (integer) or *BindMarker
+	GroupBy []Selector
+	OrderBy []Ordering
+	// The rows of each partition: nil, *Literal (integer) or *BindMarker. Limit and Offset have the same forms, and
+	// count the rows of the result.
+	PerPartitionLimit Term
 	Limit             Term // nil, *Literal (integer) or *BindMarker
 	// Offset is an extension: it omits the first rows or groups of the result.
 	Offset         Term // nil, *Literal (integer) or *BindMarker
 	AllowFiltering bool
-	Timeout        Term // of USING TIMEOUT: nil, *Literal (duration) or *BindMarker
+	// The duration of USING TIMEOUT, in place of the configured timeouts: nil, *Literal (duration) or *BindMarker.
+	Timeout Term
 }
 
 // SelectColumn is one selector with its alias.
@@ -44,8 +48,8 @@ type SelectColumn struct {
 // Ordering is one element of ORDER BY.
 type Ordering struct {
 	Column string
-	// A vector: rows are ordered by their distance from it.
-	ANN        Term // of ORDER BY c ANN OF term; nil otherwise
+	// The vector of ORDER BY c ANN OF term, from which the distance is measured; nil without ANN OF.
+	ANN        Term
 	Descending bool
 }
 
@@ -61,9 +65,11 @@ type Insert struct {
 
 // InsertJSON is INSERT INTO t JSON ….
 type InsertJSON struct {
-	Table        QualifiedName
-	Value        Term // *Literal (string) or *BindMarker
-	DefaultUnset bool // DEFAULT UNSET; otherwise omitted columns become null
+	Table QualifiedName
+	// The document: *Literal (string) or *BindMarker.
+	Value Term
+	// DEFAULT UNSET: columns that the document omits keep their values. Otherwise they become null.
+	DefaultUnset bool
 	IfNotExists  bool
 	Using        Using
 }
@@ -80,7 +86,8 @@ type Update struct {
 
 // Delete is DELETE … FROM t.
 type Delete struct {
-	Targets    []DeleteTarget // empty means whole rows
+	// The columns and elements to delete. Empty means whole rows.
+	Targets    []DeleteTarget
 	Table      QualifiedName
 	Using      Using // without TTL
 	Where      []Relation
@@ -132,9 +139,10 @@ func (k BatchKind) String() string {
 
 // Batch is BEGIN BATCH … APPLY BATCH. Statements of one batch may concern several tables.
 type Batch struct {
-	Kind       BatchKind
-	Using      Using
-	Statements []Statement // *Insert, *InsertJSON, *Update or *Delete
+	Kind  BatchKind
+	Using Using
+	// The statements, each *Insert, *InsertJSON, *Update or *Delete. Their own Using stays with them.
+	Statements []Statement
 }
 
 // Use is USE keyspace.
@@ -273,8 +281,9 @@ type Condition struct {
 	Column string
 	Key    Term
 	Field  string
-	// The grammar of IF has fewer operators than WHERE: no LIKE, no BETWEEN, no NOT.
-	Operator Operator // OperatorInvalid if In is set
+	// The comparison with Value; OperatorInvalid if In is set. IF has fewer operators than WHERE: no LIKE, no BETWEEN,
+	// no NOT.
+	Operator Operator
 	Value    Term
 	In       *InList
 }

@@ -10,10 +10,13 @@ type RoleOptions struct {
 	// A nil Superuser or Login keeps what the role has, or its default at CREATE.
 	Superuser *bool
 	Login     *bool
-	// Keys and values are literals. Redact treats the values as secrets, because they may be keys.
-	Options     *MapLiteral // OPTIONS = {…}; an empty map is &MapLiteral{}
-	Datacenters *AccessList // ACCESS TO …
-	CIDRs       *AccessList // ACCESS FROM …
+	// OPTIONS = {…}, of literals; an empty map is &MapLiteral{}. Redact treats the values as secrets, because they may
+	// be keys.
+	Options *MapLiteral
+	// ACCESS TO: the datacenters in which the role may connect.
+	Datacenters *AccessList
+	// ACCESS FROM: the groups of addresses from which the role may connect.
+	CIDRs *AccessList
 }
 
 // AccessList is ALL, or the names of datacenters or of CIDR groups. Names is empty if All is set.
@@ -25,7 +28,8 @@ type AccessList struct {
 // CreateRole is CREATE ROLE, or CREATE USER (User). The statements about users are Cassandra's older spelling of the
 // ones about roles.
 type CreateRole struct {
-	User        bool // CREATE USER: login is allowed by default
+	// CREATE USER instead of CREATE ROLE: the role may log in unless the options say otherwise.
+	User        bool
 	Role        string
 	IfNotExists bool
 	Options     RoleOptions
@@ -156,6 +160,7 @@ type RevokePermissions struct {
 // roles inherit are listed too.
 type ListPermissions struct {
 	Permissions []Permission // empty means ALL
+	// The resource of ON. Its kind is ResourceNone without ON, which means all resources.
 	Resource    Resource
 	Of          string // empty means all roles
 	NoRecursive bool

@@ -80,10 +80,11 @@ type CreateTableLike struct {
 // ColumnDefinition is one column of CREATE TABLE or ALTER TABLE ADD. PrimaryKey means that the column alone is the
 // primary key.
 type ColumnDefinition struct {
-	Name        string
-	Type        TypeExpr
-	Static      bool
-	NotNull     bool // NOT NULL without CHECK
+	Name   string
+	Type   TypeExpr
+	Static bool
+	// NOT NULL after the type, outside of CHECK. CHECK NOT NULL is an element of Constraints.
+	NotNull     bool
 	Mask        *Mask
 	Constraints []Constraint // of CHECK
 	Default     Term         // nil means none
@@ -93,10 +94,12 @@ type ColumnDefinition struct {
 // Constraint is one element of CHECK: NOT NULL (Function is then "NOT_NULL"), a comparison of the column (Column is
 // set), or a function of it, with or without a comparison.
 type Constraint struct {
-	Column   string // c > 5; empty means that Function is set
+	// The column that is compared, as in c > 5. Empty means that Function is set.
+	Column   string
 	Function string // in the spelling of the text
 	Args     []Term
-	Operator Operator // OperatorInvalid means that nothing is compared
+	// The comparison; OperatorInvalid means that the function alone is the constraint.
+	Operator Operator
 	Value    *Literal // nil without Operator
 }
 
@@ -281,12 +284,14 @@ type IndexTarget struct {
 type CreateIndex struct {
 	Custom      bool
 	IfNotExists bool
-	// The index is in the keyspace of its table, so its name has none of its own.
-	Name       string // empty means that a name is generated
-	Table      QualifiedName
-	Targets    []IndexTarget // Cassandra's grammar also accepts none
-	Using      *string       // the class, which may be empty; nil means none
-	Properties Properties    // OPTIONS = {…}
+	// The name of the index, without a keyspace: an index is in the keyspace of its table. Empty means that a name is
+	// generated.
+	Name    string
+	Table   QualifiedName
+	Targets []IndexTarget // Cassandra's grammar also accepts none
+	// The class of the index, which may be the empty string. Nil means that the text has no USING.
+	Using      *string
+	Properties Properties // OPTIONS = {…}
 }
 
 // DropIndex is DROP INDEX.
@@ -330,11 +335,12 @@ type DropMaterializedView struct {
 // CreateFunction is CREATE FUNCTION. The language is in lower case, and the body without its quotes. Whether the
 // language exists, and whether the body compiles, is checked when the statement is executed.
 type CreateFunction struct {
-	OrReplace         bool
-	IfNotExists       bool
-	Name              QualifiedName
-	Args              []FieldDefinition
-	CalledOnNullInput bool // otherwise RETURNS NULL ON NULL INPUT
+	OrReplace   bool
+	IfNotExists bool
+	Name        QualifiedName
+	Args        []FieldDefinition
+	// CALLED ON NULL INPUT. Otherwise the function RETURNS NULL ON NULL INPUT: one of the two is obligatory.
+	CalledOnNullInput bool
 	Returns           TypeExpr
 	Language          string
 	Body              string
@@ -420,9 +426,10 @@ type CommentOn struct {
 	Name   QualifiedName
 	Member string // a column or a field
 	// A null literal removes the comment or label.
-	Comment  *Literal // string or null
-	Label    bool     // SECURITY LABEL
-	Provider string   // of SECURITY LABEL FOR; empty means none
+	Comment *Literal // string or null
+	Label   bool     // SECURITY LABEL
+	// The provider of SECURITY LABEL FOR; empty means none, and COMMENT ON has none.
+	Provider string
 }
 
 // DescribeKind is the object of DESCRIBE.

@@ -31,7 +31,8 @@ type Literal struct {
 // BindMarker is a placeholder for a value of the request: ? or :name. Two markers with one name are two markers, each
 // with an index of its own.
 type BindMarker struct {
-	Index int    // 0 for the first marker in the text, and so on
+	// The position of the marker among all markers of the text, from 0. Values are bound by it.
+	Index int
 	Name  string // empty for ?
 }
 

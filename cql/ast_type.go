@@ -24,8 +24,9 @@ type TypeExpr struct {
 	Name       string // of a native or user-defined type
 	Custom     string
 	Args       []TypeExpr
-	Dimensions int  // of a vector
-	Frozen     bool // enclosed in frozen<…>
+	Dimensions int // of a vector
+	// The type is enclosed in frozen<…>.
+	Frozen bool
 }
 
 // String returns the type as CQL text.

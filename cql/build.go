@@ -37,7 +37,8 @@ type builder struct {
 	// operators is the number of operators in the sums and products around the part that is being built: at most so
 	// many nodes of the AST are above it.
 	operators int
-	err       *SyntaxError // the first error that the grammar does not detect
+	// The first error that Cassandra's parser finds with code, not by rules.
+	err *SyntaxError
 }
 
 // dataBuilder builds the statements that read and write rows, and their relations. It only groups methods; all builders

@@ -157,6 +157,7 @@ func (b dataBuilder) using(ctx grammar.IUsingClauseContext) Using {
 
 // usingOption sets the timestamp or the timeout.
 func (b dataBuilder) usingOption(u *Using, ctx antlr.Tree) {
+	// Words and AND between the options are children too, and are skipped.
 	switch c := ctx.(type) {
 	case *grammar.UsingTimestampContext:
 		b.setUsing(&u.Timestamp, b.integerValue(c.IntegerValue()))
@@ -290,6 +291,7 @@ func (b dataBuilder) ifClause(ctx grammar.IIfClauseContext) (exists bool, condit
 	if ctx == nil {
 		return false, nil
 	}
+	// IF EXISTS has no condition in the tree.
 	for _, c := range ctx.AllCondition() {
 		conditions = append(conditions, b.condition(c))
 	}

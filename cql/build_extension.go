@@ -81,6 +81,7 @@ func (b schemaBuilder) commentOn(ctx *grammar.CommentOnContext) Statement {
 func (b schemaBuilder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Statement {
 	c := b.commented(ctx.Commented())
 	c.Label, c.Comment = true, literal(ctx.GetStop())
+	// FOR is optional: a label may have no provider.
 	if ctx.Ident() != nil {
 		c.Provider = name(ctx.Ident())
 	}

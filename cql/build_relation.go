@@ -63,6 +63,7 @@ func (b dataBuilder) relation(ctx grammar.IRelationContext) Relation {
 		}
 		return &TokenRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(0))}
 	}
+	// Neither a column nor TOKEN: a tuple of columns.
 	columns := names(ctx.ColumnNames().AllColumnName())
 	switch {
 	case ctx.K_IN() != nil:

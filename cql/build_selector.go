@@ -16,6 +16,7 @@ func (b *builder) selectColumns(ctx grammar.ISelectColumnsContext) []SelectColum
 	var out []SelectColumn
 	for _, c := range ctx.AllSelectColumn() {
 		column := SelectColumn{Selector: b.selector(c.Selector())}
+		// Without an alias the result's column has the text of the selector, which package query formats.
 		if alias := c.Ident(); alias != nil {
 			column.Alias = name(alias)
 		}
@@ -128,6 +129,7 @@ func (b *builder) simpleSelector(ctx grammar.ISimpleSelectorContext) Selector {
 		return &TermSelector{Term: b.marker(child)}
 	case *grammar.FunctionNameContext:
 		return b.functionSelector(ctx)
+	// A keyword or a bracket, which decides about the rest.
 	case antlr.TerminalNode:
 		return b.keywordSelector(child.GetSymbol().GetTokenType(), ctx)
 	}

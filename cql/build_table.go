@@ -108,6 +108,7 @@ func (b schemaBuilder) checkProperties(all Properties) {
 // propertyValue builds the value of a property. A keyword is a string in the spelling of the text.
 func (b schemaBuilder) propertyValue(ctx grammar.IPropertyValueContext) Term {
 	switch {
+	// A bare word must be a keyword: the rule has no names.
 	case ctx.Keyword() != nil:
 		return &Literal{Kind: LiteralString, Text: ctx.Keyword().GetStart().GetText()}
 	case ctx.Constant() != nil:
@@ -212,6 +213,7 @@ func (b schemaBuilder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool
 func (b schemaBuilder) addedColumns(all []grammar.IAddedColumnContext) []ColumnDefinition {
 	var out []ColumnDefinition
 	for _, c := range all {
+		// PrimaryKey and NotNull stay false: the rule has no words for them.
 		out = append(out, ColumnDefinition{
 			Name:        name(c.Ident()),
 			Type:        b.dataType(c.DataType()),

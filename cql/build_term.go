@@ -45,6 +45,7 @@ func (b *builder) sum(children []antlr.Tree) Term {
 func (b *builder) product(ctx grammar.IProductContext) Term {
 	children := ctx.GetChildren()
 	if !b.enterOperators(children) {
+		// As in sum: the caller needs some term.
 		return &Literal{}
 	}
 	defer b.leaveOperators(children)

@@ -21,8 +21,10 @@ import (
 // SyntaxError is the error for a text that is not a CQL statement. Drivers show Msg to their users, so its text is
 // Cassandra's.
 type SyntaxError struct {
-	Line   int // line in the text, from 1; 0 if the error concerns the whole text
-	Column int // column in the line, in characters, from 0
+	// The line in the text, from 1; 0 if the error concerns the whole text or its end.
+	Line int
+	// The column in the line, in characters from 0; -1 at the end of the text.
+	Column int
 	Msg    string
 }
 

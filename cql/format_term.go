@@ -80,6 +80,7 @@ func appendLiteral(dst []byte, l *Literal) []byte {
 		return append(dst, "NULL"...)
 	case LiteralString:
 		return appendString(dst, l.Text)
+	// Text is the spelling of the literal already.
 	case LiteralInvalid, LiteralInteger, LiteralFloat, LiteralBoolean, LiteralUUID, LiteralBlob, LiteralDuration:
 	}
 	return append(dst, l.Text...)

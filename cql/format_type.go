@@ -10,6 +10,7 @@ func appendType(dst []byte, t *TypeExpr) []byte {
 	//exhaustive:enforce
 	switch t.Kind {
 	case TypeNative:
+		// Never quoted: the grammar lists these names.
 		dst = append(dst, t.Name...)
 	case TypeList:
 		dst = appendTypeArgs(dst, "list", t)
@@ -24,6 +25,7 @@ func appendType(dst []byte, t *TypeExpr) []byte {
 	case TypeUser:
 		dst = appendTypeName(dst, QualifiedName{Keyspace: t.Keyspace, Name: t.Name})
 	case TypeCustom:
+		// A Java class name is a string literal in CQL.
 		dst = appendString(dst, t.Custom)
 	case TypeInvalid:
 		dst = append(dst, '?')

@@ -9,10 +9,14 @@ type halted struct{}
 
 // failure describes where a parse stopped.
 type failure struct {
-	offending antlr.Token // the token that does not match
-	decision  int         // index of the token where the parser began to look ahead
-	expected  int         // the only token that would match, or antlr.TokenInvalidType
-	rule      int         // the grammar rule the parser was in
+	// The token that does not match.
+	offending antlr.Token
+	// The index of the token where the parser began to look ahead. It is at most the index of offending.
+	decision int
+	// The only token that would match, or antlr.TokenInvalidType if there are several.
+	expected int
+	// The rule of the grammar that the parser was in.
+	rule int
 }
 
 // haltStrategy stops the parser at the first error. Like Cassandra's parser, it never tries to recover, and does not

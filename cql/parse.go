@@ -11,6 +11,7 @@ import (
 // Parse parses a text to a statement, or returns a *SyntaxError. It is safe for concurrent use. The statement shares
 // memory with the text. It bounds its memory and time by the limits of limits.go, whatever the text is.
 func Parse(text string) (Statement, error) {
+	// The pool has no New function: the nil of an empty pool fails the assertion.
 	p, _ := parsers.Get().(*parser)
 	if p == nil {
 		p = newParser()
@@ -39,6 +40,7 @@ type parser struct {
 func newParser() *parser {
 	p := &parser{halt: &haltStrategy{}}
 	p.lexer = grammar.NewCqlLexer(&p.stream)
+	// The default listeners print to the standard error output.
 	p.lexer.RemoveErrorListeners()
 	p.tokens = antlr.NewCommonTokenStream(p.lexer, antlr.TokenDefaultChannel)
 	p.parser = grammar.NewCqlParser(p.tokens)

@@ -51,6 +51,7 @@ func appendQuoted(dst []byte, s string, quote byte) []byte {
 		if s[i] == quote {
 			dst = append(dst, quote)
 		}
+		// Bytes, not characters: no byte of a longer character equals a quote.
 		dst = append(dst, s[i])
 	}
 	return append(dst, quote)

@@ -131,6 +131,7 @@ func ordinary(text string) bool {
 	case isOneOf(first, "select", "insert", "update", "delete", "begin", "apply", "batch", "use", "truncate", "drop",
 		"list", "desc",
 		"describe", "explain", "grant", "revoke", "comment", "security", "add", ""):
+		// An empty word with a rest is a text that begins with a digit or a symbol.
 		return first != "" || rest == ""
 	case isOneOf(first, "create", "alter"):
 		second, _ := firstWord(rest)

@@ -25,8 +25,9 @@ func columnSecrets(text string, all []lexeme) []span {
 
 // columnScan collects the secrets of a statement.
 type columnScan struct {
-	text  string
-	all   []lexeme
+	text string
+	all  []lexeme
+	// The secrets so far, in no particular order; redactSpans sorts them.
 	spans []span
 }
 

@@ -151,6 +151,7 @@ func commentContent(text string, from, to int) span {
 // 'x' are both allowed.
 func kindBefore(all []lexeme, i int) int {
 	i--
+	// The sign is optional before a password.
 	if i >= 0 && all[i].kind == grammar.CqlLexerEQ {
 		i--
 	}
@@ -274,6 +275,7 @@ func named(all []lexeme, i int) bool {
 	if i+1 < len(all) && all[i+1].kind == grammar.CqlLexerEQ {
 		return true
 	}
+	// The first word of a statement is its verb, if more follows.
 	if i == 0 {
 		return i+1 < len(all)
 	}

@@ -24,6 +24,7 @@ var _ antlr.CharStream = (*asciiStream)(nil)
 // ascii reports whether a text has ASCII characters only.
 func ascii(text string) bool {
 	for i := 0; i < len(text); i++ {
+		// Invalid UTF-8 counts as not ASCII.
 		if text[i] >= utf8.RuneSelf {
 			return false
 		}
@@ -45,6 +46,7 @@ func (s *asciiStream) LA(offset int) int {
 	if offset == 0 {
 		return 0
 	}
+	// There is no offset 0: -1 is the character before the next one.
 	if offset < 0 {
 		offset++
 	}

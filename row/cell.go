@@ -22,7 +22,8 @@ type Cell struct {
 	Timestamp int64 // µs
 	// Seconds: when the cell expires (TTL > 0) or was deleted (Tombstone); otherwise 0.
 	LocalTime int64
-	Value     []byte // wire form; empty for a tombstone and for an element of a set
+	// The value in wire form; empty for a tombstone and for an element of a set.
+	Value []byte
 }
 
 // Live reports whether the cell has a value at now (seconds). A cell that expires at now is not live at now.
@@ -68,7 +69,8 @@ func (l Liveness) Live(now int64) bool {
 // Deletion deletes all writes in its scope up to its timestamp. A write with the same timestamp is deleted too.
 type Deletion struct {
 	Timestamp int64 // µs; NoTimestamp if there is none
-	LocalTime int64 // seconds: when the deletion was made, for gc_grace
+	// Seconds: when the deletion was made, from which gc_grace counts.
+	LocalTime int64
 }
 
 // NoDeletion returns a Deletion that deletes nothing.

@@ -79,6 +79,7 @@ func (c *Condition) Supports() bool {
 		!encodableType(c.Type, filterTypeDepthMax) {
 		return false
 	}
+	// Contains and the other operators on elements need a type with elements.
 	switch c.Operator {
 	case FilterContains:
 		return c.Type.Kind().IsCollection()
@@ -104,6 +105,7 @@ func (f *Filter) KeyConditions() *Filter {
 	if f == nil || !slices.ContainsFunc(f.Conditions, func(c Condition) bool { return c.OnKey() }) {
 		return nil
 	}
+	// The lists of columns are shared: a filter is not modified once it is used.
 	keys := &Filter{PartitionKey: f.PartitionKey, Clustering: f.Clustering}
 	for i := range f.Conditions {
 		if c := &f.Conditions[i]; c.OnKey() {
@@ -364,6 +366,7 @@ func (m *FilterMatcher) visit(cell *Cell) bool {
 
 // element reports whether a cell of a multi-cell collection satisfies the condition.
 func (c *Condition) element(path []byte, cell *Cell) bool {
+	// The condition names one element, and this cell is another.
 	if path != nil && !bytes.Equal(cell.Path, path) {
 		return false
 	}
@@ -393,6 +396,7 @@ func (c *Condition) compares(v []byte) bool {
 	case FilterIn:
 		return slices.ContainsFunc(c.Values, func(x []byte) bool { return c.Type.Compare(v, x) == 0 })
 	}
+	// The remaining operators are about the order of the type.
 	n := c.Type.Compare(v, c.Values[0])
 	switch c.Operator {
 	case FilterLess:

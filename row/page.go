@@ -69,6 +69,7 @@ func (w *PageWriter) EncodedPartition(key PartitionKey, header []byte, tombstone
 // tombstones appends the number of range tombstones and each of them.
 func (w *PageWriter) tombstones(tombstones []RangeTombstone) {
 	w.b = wire.AppendUvarint(w.b, uint64(len(tombstones)))
+	// Normalized and cut by the caller, so that equal content has equal bytes.
 	for _, t := range tombstones {
 		w.bytes(t.Start)
 		w.bytes(t.End)
@@ -129,6 +130,7 @@ func (w *PageWriter) FinishAfter(p *Position) []byte {
 	w.b = append(w.b, 0, pageMoreAfter)
 	w.b = appendKey(w.b, p.Key)
 	w.b = append(w.b, boolByte(p.Whole))
+	// A position after the whole partition has no clustering.
 	if !p.Whole {
 		w.bytes(p.Clustering)
 	}
@@ -213,10 +215,12 @@ type PageReader struct {
 	c wire.Cursor
 	// The cursor is among the rows of a partition.
 	inside bool
-	rows   bool // the current partition has a row
-	size   int  // of the current row
-	ended  bool
-	more   bool
+	// The current partition has a row, which was read or skipped.
+	rows bool
+	// The encoded size of the current row.
+	size  int
+	ended bool
+	more  bool
 	// Where the page ends, if it says so.
 	at *Position
 }
@@ -261,6 +265,7 @@ func (r *PageReader) skipRows() {
 	for r.inside {
 		if r.inside = r.c.Uint8() != 0; r.inside {
 			r.rows = true
+			// The clustering and the row.
 			consumeShort(&r.c)
 			consumeShort(&r.c)
 			r.inside = r.c.Err() == nil
@@ -277,6 +282,7 @@ func (r *PageReader) decode(row *Row, encoded []byte) {
 	} else {
 		err = DecodeRow(row, encoded)
 	}
+	// DecodeRow itself does not compare cells: rows of storage are in order.
 	if err == nil && !row.inOrder() {
 		err = wire.ErrMalformed
 	}
@@ -308,6 +314,7 @@ func (r *PageReader) NextRow(row *Row) bool {
 	if !r.inside {
 		return false
 	}
+	// The end of the partition. The next byte begins a partition, or is the end of the page.
 	if r.c.Uint8() == 0 {
 		r.inside = false
 		return false
@@ -348,6 +355,7 @@ func ContentsOf(page []byte) (n Contents) {
 		n.Partitions++
 		consumeKey(&c)
 		consumeShort(&c)
+		// Each takes 11 bytes at least, as in NextPartition.
 		tombstones := c.Count(11)
 		n.RangeTombstones += tombstones
 		for range tombstones {

@@ -41,6 +41,7 @@ func (r *Row) Live(now int64) bool {
 	if r.Liveness.Live(now) {
 		return true
 	}
+	// Without a marker the row exists as long as it has a live cell.
 	for i := range r.Cells {
 		if r.Cells[i].Live(now) {
 			return true
@@ -94,6 +95,7 @@ func (r *Row) Clone() Row {
 // ComplexDeletionOf returns the deletion of the multi-cell column of c. It is NoDeletion if the column has none.
 func (r *Row) ComplexDeletionOf(c *Cell) Deletion {
 	for i := range r.Complex {
+		// The list is short: most rows have none.
 		if r.Complex[i].Column == c.Column {
 			return r.Complex[i].Deletion
 		}

@@ -128,17 +128,19 @@ func ValidateRow(b []byte) error { return validate(b) }
 type scanner struct {
 	b []byte
 	// The next byte of b.
-	at        int
-	now       int64
-	expires   bool  // an earlier part had a ttl
-	localTime int64 // of the previous expiring cell or liveness
+	at      int
+	now     int64
+	expires bool // an earlier part had a ttl
+	// The expiry of the previous expiring cell or of the liveness. It is only valid if expires is set.
+	localTime int64
 	column    uint64
 	path      []byte
 	begun     bool // a cell was found
 	mortal    bool // a cell is a tombstone or expires
 	lapsed    bool // the liveness has expired
-	disorder  bool // cells or complex deletions are not ascending
-	sum       Summary
+	// Cells or complex deletions are not ascending. Only validate refuses that.
+	disorder bool
+	sum      Summary
 }
 
 // head scans everything but the cells.
@@ -274,6 +276,7 @@ func (s *scanner) expiry() bool {
 
 // timestamp scans a timestamp of 8 bytes.
 func (s *scanner) timestamp() bool {
+	// All timestamps count, also of deletions.
 	if len(s.b)-s.at < 8 {
 		return false
 	}

@@ -73,6 +73,7 @@ type encoder struct {
 // begin appends everything but the cells of head.
 func (e *encoder) begin(dst []byte, head *Row, now int64) {
 	e.at, e.now, e.live, e.filled = len(dst), now, head.Liveness.Live(now), false
+	// As AppendRow begins: nothing is shared yet.
 	e.state = cellState{timestamp: NoTimestamp}
 	e.b, e.flags = appendHead(dst, head, &e.state)
 }

@@ -21,7 +21,8 @@ type compiler func(f *schema.Function, reserve func(bytes int64) error) (program
 type cache struct {
 	compile   compiler
 	instances *wasm.Pool
-	memory    *memory.Pool // nil means that only most bounds the programs
+	// The memory of the node for functions; nil means that only most bounds the programs.
+	memory *memory.Pool
 	// The bytes of all programs that are kept, at most. A single program may be larger.
 	most int64
 	now  func() time.Time
@@ -31,30 +32,37 @@ type cache struct {
 	mu       sync.Mutex
 	programs map[*schema.Function]*compiled // guarded by mu
 	bodies   map[string][]*compiled         // by the body; guarded by mu
-	order    list.List                      // of *compiled, oldest first; guarded by mu
-	bytes    int64                          // guarded by mu
-	waiting  map[string]int                 // requests that wait for a program, by owner; guarded by mu
-	stats    Compilations                   // guarded by mu
+	// The *compiled values that are kept, oldest first. Guarded by mu.
+	order list.List
+	bytes int64 // guarded by mu
+	// The number of requests that wait for a program, by owner. Guarded by mu.
+	waiting map[string]int
+	stats   Compilations // guarded by mu
 }
 
 // compiled is a function that is compiled, or will be.
 type compiled struct {
-	f       *schema.Function
-	aliases []*schema.Function // the keys in programs; guarded by the cache's mu
-	done    chan struct{}      // closed when p and err are set
-	p       program
-	err     error
-	held    memory.Held // by p
+	f *schema.Function
+	// The keys of the entry in programs, oldest first. Guarded by the cache's mu.
+	aliases []*schema.Function
+	// Closed when p and err are set. Both are immutable then.
+	done chan struct{}
+	p    program
+	err  error
+	held memory.Held // by p
 
-	users int // requests that use it; guarded by the cache's mu
+	// The requests that use the program or wait for it. Guarded by the cache's mu.
+	users int
 	// In order; nil while it is not kept: before it is compiled, and after it was evicted. Guarded by the cache's mu.
 	element *list.Element
 }
 
 // Compilations are figures of the compiler.
 type Compilations struct {
-	Ended   int64         // compilations, with those that refused a function
-	Refused int64         // functions that could not be compiled, and requests that found too many others waiting
+	// Compilations that have ended, with those that refused a function.
+	Ended int64
+	// Functions that could not be compiled, and requests that found too many others waiting.
+	Refused int64
 	Running int           // compilations now
 	Time    time.Duration // of all that have ended
 	Kept    int           // programs that are kept
@@ -126,6 +134,7 @@ func (c *cache) release(e *compiled) {
 	e.users--
 	unused := e.users == 0 && e.element == nil
 	c.mu.Unlock()
+	// It was evicted while it was used.
 	if unused {
 		c.drop(e)
 	}
@@ -209,6 +218,7 @@ func (c *cache) count() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Running++
+	// Also after a panic of the compiler: the caller defers it.
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -257,6 +267,7 @@ func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 // clear removes all programs, because calls wait for memory.
 func (c *cache) clear() {
 	c.mu.Lock()
+	// Programs in use stay in memory until their calls end, but no longer in the cache.
 	dropped := c.evict(func() bool { return true })
 	c.mu.Unlock()
 	for _, e := range dropped {
@@ -269,6 +280,7 @@ func (c *cache) forget(e *compiled) {
 	for _, f := range e.aliases {
 		delete(c.programs, f)
 	}
+	// Functions with one body may differ in their types, so a body may have several entries.
 	if c.bodies[e.f.Body] = slices.DeleteFunc(c.bodies[e.f.Body],
 		func(o *compiled) bool { return o == e }); len(c.bodies[e.f.Body]) == 0 {
 		delete(c.bodies, e.f.Body)

@@ -26,6 +26,7 @@ func compileJava(f *schema.Function) (program, error) {
 		return nil, &Refused{fmt.Sprintf("LANGUAGE java: %s. Only a subset of Java is executed; write the function "+
 			"in Lua or WebAssembly instead",
 			unsupported.Error())}
+	// In the form in which Cassandra reports errors of its Java compiler.
 	case err != nil:
 		return nil, &Refused{"Java source compilation failed:\n" + err.Error() + "\n"}
 	}
@@ -42,6 +43,7 @@ func (p *javaProgram) call(m *value.Meter, args [][]byte) (result []byte, err er
 	if err != nil {
 		return nil, err
 	}
+	// Converting the result counts memory, too, and may exceed the bounds.
 	defer value.Catch(&err)
 	return value.ToCQL(m, p.f.Returns, v), nil
 }

@@ -43,6 +43,7 @@ const (
 
 // defaultLimits returns limits with a default in place of each zero.
 func defaultLimits(l value.Limits) value.Limits {
+	// Zero means the default, so no limit can be switched off here.
 	l.Steps = cmp.Or(l.Steps, stepsMax)
 	l.Bytes = cmp.Or(l.Bytes, bytesMax)
 	l.Output = cmp.Or(l.Output, outputMax)

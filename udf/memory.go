@@ -35,6 +35,7 @@ func (c *calls) open(m *memory.Pool) *call {
 	if !ok {
 		in = new(call)
 	}
+	// No origin and no flow: a call's memory belongs to functions, not to a client.
 	m.Open(&in.account, memory.Origin{}, nil)
 	return in
 }

@@ -16,8 +16,10 @@ import (
 
 // Options configure a Runtime.
 type Options struct {
-	Limits value.Limits     // of one call; zero fields have defaults
-	Now    func() time.Time // the time of day; nil means the Unix epoch and that the time of calls is not limited
+	// The bounds of one call. Fields that are zero have defaults.
+	Limits value.Limits
+	// The time of day. Nil means the Unix epoch, and that the time of calls is not limited.
+	Now func() time.Time
 	// Memory bounds what calls, compilations, compiled functions and idle instances use together; zero means no bound.
 	Memory int64
 }
@@ -112,6 +114,7 @@ func (r *Runtime) Check(ctx context.Context, role string, f *schema.Function) er
 func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warning string, err error) {
 	elapsed := r.elapsed()
 	result, err = r.run(f, args, elapsed)
+	// A call that failed needs no warning in addition.
 	if err == nil && elapsed != nil && r.o.Limits.Warn > 0 && elapsed() > r.o.Limits.Warn {
 		warning = fmt.Sprintf("User defined function %s ran longer than %dms", Signature(f),
 			r.o.Limits.Warn.Milliseconds())
@@ -284,6 +287,7 @@ func (p *luaProgram) call(m *value.Meter, args [][]byte) (result []byte, err err
 	if err != nil {
 		return nil, err
 	}
+	// Converting the result counts memory, too, and may exceed the bounds.
 	defer value.Catch(&err)
 	return value.ToCQL(m, p.f.Returns, v), nil
 }

@@ -9,10 +9,12 @@ import (
 // turns lets one request at a time compile a module, so that others keep their processors. Owners, which are roles,
 // alternate: one that creates many functions delays another's by one compilation.
 type turns struct {
-	mu     sync.Mutex
-	busy   bool                       // guarded by mu
-	queues map[string][]chan struct{} // of the owners that wait; guarded by mu
-	order  []string                   // these owners, the next one first; guarded by mu
+	mu   sync.Mutex
+	busy bool // guarded by mu
+	// The requests that wait, by owner, first come first. A channel is closed when its turn comes. Guarded by mu.
+	queues map[string][]chan struct{}
+	// The owners in queues, the next one first, each once. Guarded by mu.
+	order []string
 }
 
 // wait returns when it is the caller's turn, or ctx ends. The caller calls next after its turn.

@@ -14,6 +14,7 @@ func compileWasm(f *schema.Function, limits value.Limits, pool *wasm.Pool, reser
 	error) {
 	p, err := wasm.Compile(wasm.Function{Body: f.Body, Name: f.Name, ArgTypes: f.ArgTypes, Returns: f.Returns,
 		CalledOnNull: f.CalledOnNull},
+		// The program itself needs memory besides what the compiler needs.
 		limits, pool, func(bytes int64) error { return reserve(programBytes + bytes) })
 	if err != nil {
 		return nil, &Refused{"WebAssembly compilation failed: " + err.Error()}

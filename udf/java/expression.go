@@ -25,7 +25,8 @@ import (
 // also concurrently, so eval keeps its state in the frame.
 type expr struct {
 	// The static type. eval returns nil only if the type is not primitive.
-	t    *jtype
+	t *jtype
+	// Computes the value. It panics with *value.Fault for an exception.
 	eval func(fr *frame) value.Value
 	// The value of a constant expression of type int or char. It decides about implicit narrowing.
 	constant *int64
@@ -35,7 +36,9 @@ type expr struct {
 	literal bool
 	// The expression may stand as a statement: a call, an increment, or new.
 	effect bool
-	create func(t *jtype) *expr // of new C<>(), whose type follows from what it is assigned to
+	// Completes new C<>(), whose type follows from what it is assigned to. convert calls it. Nil for all other
+	// expressions.
+	create func(t *jtype) *expr
 }
 
 // constantInt returns a constant of type int.

@@ -37,12 +37,14 @@ const (
 
 // jtype is a Java type. It is immutable. Types are compared with equal: each use may have a value of its own.
 type jtype struct {
+	// The class, without the distinction of boxes.
 	kind  kind
 	boxed bool // of numbers and booleans
 	// Type parameters of collections; empty for a raw type.
 	elems []*jtype
-	// nil for a raw type, such as a variable of type TupleValue before its value is known.
-	cql *types.Type // of tuples, user-defined types and others
+	// The CQL type of a tuple, a user-defined type, a collection or a class without methods. Nil for a raw type, such
+	// as a variable of type TupleValue before its value is known.
+	cql *types.Type
 }
 
 // primitive returns the type of a kind that is no box, which includes classes.

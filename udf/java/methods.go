@@ -84,6 +84,7 @@ func (m *call) ofString() *expr {
 
 // argument returns a string argument, which must not be null.
 func (m *call) argument(i int) func(fr *frame) string {
+	// An argument of another type is an error of the compilation.
 	in := m.arg(i, primitive(kindString))
 	return func(fr *frame) string {
 		v, ok := in(fr).(string)

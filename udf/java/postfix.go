@@ -59,6 +59,7 @@ func (c *compiler) postIncrement(e *expr, op token) *expr {
 	c.assignable(v, op.line)
 	next := convert(cast(binary(op.text[:1], e, constantInt(1), op.line), v.t.unboxed(), op.line), v.t, op.line)
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
+		// Numbers are immutable values, so old stays as it is.
 		old := fr.vars[v.slot]
 		fr.vars[v.slot] = next.eval(fr)
 		return old
@@ -140,6 +141,7 @@ func argumentTypes(args []*expr) string {
 		names = append(names, a.t.String())
 	}
 	if len(args) > shown {
+		// Messages of bodies with many arguments stay short.
 		names = append(names, "…")
 	}
 	return strings.Join(names, ", ")
@@ -151,6 +153,7 @@ type call struct {
 	// The object, as an expression.
 	on   *expr
 	name string
+	// Compiled, but not converted: the method decides about their types.
 	args []*expr
 	line int
 
@@ -194,6 +197,7 @@ func (m *call) key(i int, t *jtype) func(fr *frame) value.Value {
 
 // object evaluates the object, which must not be null.
 func (m *call) object(fr *frame) value.Value {
+	// A call of a method is a step, in addition to its arguments.
 	fr.m.Step()
 	v := m.on.eval(fr)
 	if v == nil {
@@ -266,6 +270,7 @@ func (m *call) compareTo(t *jtype) *expr {
 	other := m.arg(0, t)
 	return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
 		v := m.object(fr)
+		// Conversion to the class of a box does not unbox, so the argument may be null.
 		o := other(fr)
 		if o == nil {
 			value.Failf("java.lang.NullPointerException")

@@ -6,18 +6,22 @@ import "fmt"
 // used again.
 type variable struct {
 	// The declared type, or for var the type of the initial value.
-	t     *jtype
-	slot  int
-	param int // from 1; 0 for local variables
+	t *jtype
+	// The index in frame.vars.
+	slot int
+	// The position of a parameter, from 1; 0 for local variables.
+	param int
 	// A final variable cannot be assigned after its declaration; assignable checks that.
 	final bool
 }
 
 // scopes are the variables that are visible where the compiler is, and the places of all variables of the body.
 type scopes struct {
-	all   []map[string]*variable // the innermost scope is the last one
+	// The visible variables by name. The innermost scope is the last one.
+	all   []map[string]*variable
 	slots int
-	named int // variables that have a name, among the slots
+	// The variables that have a name, among the slots: variablesMax bounds these only.
+	named int
 }
 
 // open begins a scope, and close ends it.

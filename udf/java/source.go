@@ -44,6 +44,7 @@ func (s *source) word(text string) bool {
 func (s *source) expect(text string) {
 	if !s.symbol(text) {
 		t := s.peek()
+		// There is no token to name.
 		if t.kind == tokenEnd {
 			invalid(t.line, "Syntax error, insert \"%s\" to complete the body", text)
 		}

@@ -96,6 +96,7 @@ func accessor(suffix string, cql *types.Type) *jtype {
 		"String": {types.Text, types.Ascii},
 		"Varint": {types.Varint}, "Decimal": {types.Decimal}, "Timestamp": {types.Timestamp},
 		"TupleValue": {types.Tuple}, "UDTValue": {types.UDT}}
+	// getX must fit the field exactly: getLong of an int is refused.
 	if slices.Contains(kinds[suffix], cql.Kind()) {
 		return fromCQL(cql, false)
 	}
@@ -105,6 +106,7 @@ func accessor(suffix string, cql *types.Type) *jtype {
 // zeroOf returns what getX returns for null: zero for primitive types, otherwise null.
 func zeroOf(t *jtype) value.Value {
 	switch {
+	// All integers are int64 here.
 	case t.integral():
 		return int64(0)
 	case t.numeric():

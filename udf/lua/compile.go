@@ -33,9 +33,11 @@ type proto struct {
 	// The parameters have the first slots.
 	params int
 	// The function has ..., which takes the arguments after the parameters.
-	vararg  bool
-	slots   int       // of local variables
-	capture []capture // of the upvalues
+	vararg bool
+	// The number of local variables of all scopes, with the parameters.
+	slots int
+	// Where a closure takes its upvalues from, by their index.
+	capture []capture
 	body    []stmt
 }
 
@@ -128,8 +130,9 @@ func syntaxError(err error) compileError {
 // function compiles one function body. It exists during compilation; finish makes a proto of it.
 type function struct {
 	// The enclosing function, nil for the body.
-	outer  *function
-	scopes []map[string]int // name to slot, innermost last
+	outer *function
+	// The slots of the visible variables by name. The innermost scope is the last one.
+	scopes []map[string]int
 	// Slots are not used again after a scope has ended: closures may still refer to their boxes.
 	slotsMax int
 	// By name: a variable is captured once.
@@ -175,6 +178,7 @@ func (f *function) declare(name string, line int) int {
 
 // local returns the slot of a variable of this function that is visible here.
 func (f *function) local(name string) (int, bool) {
+	// From the innermost scope, so that the latest declaration hides others.
 	for i := len(f.scopes) - 1; i >= 0; i-- {
 		if slot, ok := f.scopes[i][name]; ok {
 			return slot, true

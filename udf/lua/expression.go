@@ -249,6 +249,7 @@ func stringOf(m *value.Meter, v value.Value) (string, bool) {
 	if value.IsNumber(v) {
 		return value.NumberText(m, v), true
 	}
+	// Tables and functions have no text in concatenations; tostring gives them one.
 	return "", false
 }
 
@@ -274,6 +275,7 @@ func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
 	if !also {
 		fail(line, "attempt to perform arithmetic on a %s value", typeName(b))
 	}
+	// It counts the step.
 	return value.Arith(m, op, x, y)
 }
 

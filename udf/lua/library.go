@@ -35,7 +35,8 @@ type native func(fr *frame, a args) []value.Value
 // args are the arguments of a call, with the name of the function for messages. Its methods count arguments from 0, and
 // messages from 1.
 type args struct {
-	name   string
+	name string
+	// They may be the caller's own list, so they are not modified.
 	values []value.Value
 	// Conversions of arguments are counted, too.
 	m *value.Meter
@@ -43,6 +44,7 @@ type args struct {
 
 // isGlobal reports whether name is a global name of the library. It must have the names of newLibrary.
 func isGlobal(name string) bool {
+	// A list and not the map of a library: the compiler has none yet.
 	switch name {
 	case "string", "math", "table", "pairs", "ipairs", "next", "select", "type", "tostring", "tonumber", "error",
 		"assert", "pcall",
@@ -328,6 +330,7 @@ func toText(m *value.Meter, v value.Value) string {
 	case *closure, *builtin, *namespace:
 		return "function"
 	}
+	// A string or a number: nothing else is left.
 	s, _ := stringOf(m, v)
 	return s
 }

@@ -121,6 +121,7 @@ func reverse(fr *frame, a args) []value.Value {
 	fr.m.Alloc(int64(len(s)))
 	out := make([]byte, len(s))
 	for i := range len(s) {
+		// By bytes: the result of a text that is not ASCII is no valid text.
 		out[len(s)-1-i] = s[i]
 	}
 	return one(string(out))

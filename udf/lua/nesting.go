@@ -63,6 +63,7 @@ func isNamePart(c byte) bool {
 // bracket.
 func longBracket(s string) int {
 	n := 1
+	// [==[ has level 2, and ends with ]==].
 	for n < len(s) && s[n] == '=' {
 		n++
 	}

@@ -22,7 +22,8 @@ type box struct{ v value.Value }
 // closure is a function value of a script. Two closures are equal only if they are the same object.
 type closure struct {
 	proto *proto
-	up    []*box
+	// The captured variables, in the order of proto.capture.
+	up []*box
 }
 
 // builtin is a function of the library. Its identity is its address, by which == compares functions.
@@ -35,7 +36,8 @@ type builtin struct {
 type frame struct {
 	m       *value.Meter
 	library *library
-	locals  []*box
+	// By slot. A slot is nil until its declaration has run.
+	locals []*box
 	// The boxes that the closure has captured.
 	up []*box
 	// The arguments after the parameters; nil unless the function has ....
@@ -120,6 +122,7 @@ func typeName(v value.Value) string {
 	case *closure, *builtin:
 		return "function"
 	}
+	// All four kinds of numbers have one type, as in Lua.
 	return "number"
 }
 
@@ -130,6 +133,7 @@ func index(m *value.Meter, object, key value.Value, line int) value.Value {
 		return t.Get(m, key)
 	case *namespace:
 		if name, ok := key.(string); ok {
+			// An unknown member is nil, as in a table.
 			return t.members[name]
 		}
 		return nil
@@ -153,6 +157,7 @@ func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 // method returns the function of object:name(…); those of strings are the functions of the string library.
 func (fr *frame) method(object value.Value, name string, line int) value.Value {
 	if _, ok := object.(string); ok {
+		// Strings have no fields, only these functions.
 		if fn, ok := fr.library.strings.members[name]; ok {
 			return fn
 		}

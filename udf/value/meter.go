@@ -12,7 +12,8 @@ import (
 // Limits are the bounds of one call of a function. All of them are set by the configuration of the node.
 type Limits struct {
 	Steps int64 // operations
-	Bytes int64 // of memory, including what is no longer used
+	// Bytes of memory that the call allocates, including what it no longer uses.
+	Bytes int64
 	// Output is the largest result, in bytes.
 	Output int64
 	// Warn is the duration of a call after which the client gets a warning.
@@ -58,11 +59,14 @@ type Meter struct {
 	// Operations so far; never more than limits.Steps plus one charge.
 	steps int64
 	// All that was allocated. Freed memory is not subtracted, so that the bound does not depend on the collector.
-	bytes    int64
-	elapsed  func() time.Duration // since the call began; nil means that time is not limited
-	wall     func() time.Time     // nil means the Unix epoch
-	memory   Memory               // nil means that only limits bound the call
-	reserved int64                // of bytes, from memory
+	bytes int64
+	// The duration of the call so far. Nil means that time is not limited.
+	elapsed func() time.Duration
+	wall    func() time.Time // nil means the Unix epoch
+	// The memory of the node. Nil means that only limits bound the call.
+	memory Memory
+	// What was reserved from memory for bytes. It is at least bytes if memory is set.
+	reserved int64
 	// Time in which Reserve waited for memory. It is not the call's.
 	waited time.Duration
 }
@@ -205,6 +209,7 @@ func (m *Meter) Convert(vs ...Value) {
 	for _, v := range vs {
 		switch v := v.(type) {
 		case *big.Int:
+			// A number of less than a word costs nothing in addition.
 			m.convert(int64(v.BitLen()) / 64)
 		case *apd.Decimal:
 			m.convert(int64(v.Coeff.BitLen()) / 64)
@@ -230,6 +235,7 @@ func Catch(err *error) {
 		*err = e
 	case *Unavailable:
 		*err = e
+	// A defect of the interpreter, or a run-time error of Go.
 	default:
 		panic(e)
 	}

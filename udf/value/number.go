@@ -46,6 +46,7 @@ func rankOf(v Value) rank {
 	case float64:
 		return ranksFloat
 	}
+	// Strings that contain a number are none: languages convert them first, if they do.
 	return notNumber
 }
 
@@ -85,6 +86,7 @@ func toBig(v Value) *big.Int {
 	case *big.Int:
 		return v
 	}
+	// Not reached: callers have compared the ranks.
 	return new(big.Int)
 }
 
@@ -98,6 +100,7 @@ func toDecimal(v Value) *apd.Decimal {
 	case *apd.Decimal:
 		return v
 	}
+	// Not reached: Arith gives floats to arithFloat.
 	return new(apd.Decimal)
 }
 
@@ -255,6 +258,7 @@ func numberBytes(v Value) int64 {
 	case *apd.Decimal:
 		return int64(v.Coeff.BitLen())/8 + 64
 	}
+	// int64 and float64.
 	return 8
 }
 
@@ -338,6 +342,7 @@ func compareInts(a, b int64) int {
 
 // compareFloats returns -1, 0 or 1 for numbers that are not NaN.
 func compareFloats(a, b float64) int {
+	// 0.0 and -0.0 are equal.
 	switch {
 	case a < b:
 		return -1
@@ -382,6 +387,7 @@ func Equal(m *Meter, a, b Value) bool {
 
 // Negate returns -v. v must be a number.
 func Negate(m *Meter, v Value) Value {
+	// Exact numbers are immutable, so the result is a new one.
 	m.Alloc(numberBytes(v))
 	switch v := v.(type) {
 	case int64:

@@ -16,6 +16,7 @@ const (
 // MayParse counts the conversion of a text to a number before it is done. It returns false for a text that is too long
 // to be one.
 func MayParse(m *Meter, s string) bool {
+	// Not counted: nothing is done.
 	if len(s) > numberBytesMax {
 		return false
 	}

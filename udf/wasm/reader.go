@@ -18,6 +18,7 @@ func (r *reader) number() (n uint32, ok bool) {
 			return n, true
 		}
 	}
+	// Longer than a number of 32 bits, or cut off.
 	r.b = nil
 	return 0, false
 }
@@ -26,6 +27,7 @@ func (r *reader) number() (n uint32, ok bool) {
 // the numbers of a module never make the decoder allocate more than a multiple of the module's size.
 func (r *reader) count() uint32 {
 	n, ok := r.number()
+	// After a failure 0, so that loops over it end.
 	if !ok || uint64(n) > uint64(len(r.b)) {
 		r.b = nil
 		return 0
@@ -75,6 +77,7 @@ func (r *reader) skip(n uint32) {
 // byte reads a byte.
 func (r *reader) byte() byte {
 	if len(r.b) == 0 {
+		// 0 is also a valid byte: callers check b.
 		r.b = nil
 		return 0
 	}

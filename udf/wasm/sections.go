@@ -162,6 +162,7 @@ func (r *reader) limits() uint32 {
 
 // readType reads a type of functions. Only the numbers of its values matter here.
 func (l *layout) readType(r *reader) error {
+	// The byte that begins a type of functions; the runtime checks it.
 	r.skip(1)
 	params := r.count()
 	r.skip(params)
@@ -187,6 +188,7 @@ func (r *reader) shifted(dst []byte) []byte {
 func (l *layout) readExport(r *reader) {
 	before := r.b
 	r.skip(r.count())
+	// Only indexes of functions change.
 	isFunction := r.byte() == 0
 	if isFunction {
 		l.exported = r.shifted(append(l.exported, r.since(before)...))

@@ -44,6 +44,7 @@ func (m *pagemap) works() bool {
 		return false
 	}
 	defer m.free(b)
+	// The middle page: neighbors that are reported too would be noticed.
 	b[m.page+1] = 1
 	var found []span
 	ok := m.touched(b, m.entries(b), func(from, to int) {

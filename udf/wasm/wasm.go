@@ -106,6 +106,7 @@ func (p *Program) compile(ctx context.Context, binary []byte) error {
 	if p.module, err = p.runtime.CompileModule(ctx, binary); err != nil {
 		return err
 	}
+	// After the compilation, which validates the module: exports are only known then.
 	return p.check()
 }
 
@@ -183,6 +184,7 @@ func (p *Program) isDirect(t *types.Type) bool {
 	if p.f.CalledOnNull {
 		return false
 	}
+	// The same types as in valueType.
 	switch t.Kind() {
 	case types.Boolean, types.Tinyint, types.Smallint, types.Int, types.Bigint, types.Counter, types.Timestamp,
 		types.Time, types.Float, types.Double:

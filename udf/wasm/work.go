@@ -62,6 +62,7 @@ func newEstimate(of signature, locals uint64) *estimate {
 	e := &estimate{work: functionWork + int64(of.params)/parametersPerUnit + int64(locals)/localsPerUnit,
 		locals: map[uint32]*lifetime{}}
 	for i := range of.params {
+		// From the first edge on.
 		e.locals[i] = &lifetime{}
 	}
 	e.frames = append(e.frames, frame{block: of, label: int64(of.results)})
