@@ -195,7 +195,7 @@ func (b dataBuilder) timeoutClause(ctx grammar.ITimeoutClauseContext) Term {
 // assignment builds one element of SET.
 func (b dataBuilder) assignment(ctx grammar.IAssignmentContext) Assignment {
 	column := name(ctx.ColumnName())
-	// The forms are told apart by their punctuation, which no other form has.
+	// The forms are distinguished by their punctuation, which no other form has.
 	switch {
 	case ctx.AssignmentValue() != nil:
 		return b.assignmentValue(column, ctx.AssignmentValue())

@@ -29,7 +29,9 @@ type Function struct {
 // Unsupported is the error of a body that is Java, but outside of the subset. A Java compiler may accept the body, so
 // the message says that the server is the reason.
 type Unsupported struct {
+	// The line in the body, from 1.
 	Line int
+	// What is used, as a noun: the message continues with "is not supported".
 	What string
 }
 
@@ -41,7 +43,8 @@ func (e *Unsupported) Error() string {
 // Invalid is the error of a body that a Java compiler refuses, in its words.
 type Invalid struct {
 	Line int
-	Msg  string
+	// The message of a Java compiler, without the line.
+	Msg string
 }
 
 // Error returns the message.
@@ -81,6 +84,7 @@ func Compile(f Function) (p *Program, err error) {
 		v.param = i + 1
 	}
 	var body []stmt
+	// The body may not declare a name of a parameter: the scope is another, but declare searches both.
 	c.open()
 	ends := true
 	for c.peek().kind != tokenEnd {
@@ -123,6 +127,7 @@ const (
 
 // enter counts a level of nesting, so that neither compilation nor execution exhausts the stack.
 func (c *compiler) enter() {
+	// Both recurse: the compiler through its methods, a call through closures.
 	if c.depth++; c.depth > nestingMax {
 		unsupported(c.peek().line, fmt.Sprintf("nesting of more than %d levels", nestingMax))
 	}

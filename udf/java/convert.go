@@ -20,7 +20,7 @@ import (
 
 // convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of
 // constants. Conversions that only change the type return the same closure, because boxes and primitive values are the
-// same Go values. The error is Java's message.
+// same Go values. The error is Java's message. line is the place of the conversion, for the message.
 func convert(e *expr, t *jtype, line int) *expr {
 	// new C<>() gets its type now.
 	if e.create != nil {
@@ -28,6 +28,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 	}
 	// A character is a number wherever a primitive number is expected. Constants may also become a Byte or a Short.
 	if e.t.kind == kindChar && t.numeric() && (!t.boxed || t.kind <= kindShort) {
+		// A char becomes an int here, and the cases below widen it.
 		e = promotedChar(e)
 	}
 	switch {
@@ -41,6 +42,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 	// Unboxing fails when it is executed, if the box is null.
 	case e.t.kind == t.kind && e.t.boxed && !t.boxed:
 		return &expr{t: t, eval: unbox(e)}
+	// Boxing: an Integer is the same int64.
 	case e.t.kind == t.kind && t.boxed && !e.t.boxed:
 		return &expr{t: t, eval: e.eval}
 	case e.t.kind == t.kind && len(t.elems) == 0 && !t.boxed: // a raw type
@@ -66,6 +68,7 @@ func unbox(e *expr) func(fr *frame) value.Value {
 		// A primitive value is never nil, so it needs no check.
 		return e.eval
 	}
+	// The names of the methods that Java calls for unboxing: intValue() and so on.
 	method := map[kind]string{kindByte: "byte", kindShort: "short", kindInt: "int", kindLong: "long",
 		kindFloat: "float", kindDouble: "double",
 		kindBoolean: "boolean"}[e.t.kind]
@@ -122,6 +125,7 @@ func keepConstant(e *expr, to kind) *int64 {
 // cast returns (t) e. It is a cast of the language: between primitive numbers it cannot fail, and may lose digits.
 func cast(e *expr, t *jtype, line int) *expr {
 	if t.numeric() && !t.boxed {
+		// (int) 'a' is the number of the character.
 		e = promotedChar(e)
 	}
 	// A cast that is no conversion between numbers is an assignment conversion, or an error.
@@ -156,6 +160,7 @@ func cast(e *expr, t *jtype, line int) *expr {
 func narrow(v value.Value, to kind) value.Value {
 	if x, ok := v.(float64); ok {
 		switch to {
+		// A double out of range becomes an infinity.
 		case kindFloat:
 			return float64(float32(x))
 		case kindDouble:
@@ -180,6 +185,7 @@ func narrow(v value.Value, to kind) value.Value {
 // truncate converts a float to long, or to int for narrower kinds: values out of range become the nearest one, and NaN
 // 0.
 func truncate(x float64, to kind) int64 {
+	// byte and short take the range of int, and narrow cuts them further.
 	low, high := int64(math.MinInt32), int64(math.MaxInt32)
 	if to == kindLong {
 		low, high = math.MinInt64, math.MaxInt64

@@ -10,4 +10,16 @@
 //
 // The compiler turns each expression and statement into a Go closure. A closure counts its work on the meter (package
 // value), so a call ends when it has used its time or memory, however the body is written.
+//
+// Values of Java are Go values of package value:
+//
+//	byte, short, int, long, char    int64, in the range of the type
+//	float, double                   float64; a float is rounded after each operation
+//	boolean, String                 bool; string, in UTF-8
+//	BigInteger, BigDecimal          *big.Int, *apd.Decimal; never modified
+//	Date                            int64: milliseconds since 1970
+//	collections, tuples, UDTs       *value.Table
+//	null                            nil; otherwise a box is the same value as its primitive type
+//
+// Types exist in the compiler only: at execution no value knows its type.
 package java

@@ -89,6 +89,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		return boxOf(b.t)
 	case b.t.kind == kindNull:
 		return boxOf(a.t)
+	// A boolean and a Boolean. Two equal types were the first case.
 	case a.t.kind == kindBoolean && b.t.kind == kindBoolean:
 		return primitive(kindBoolean)
 	// b ? 'x' : 65 is a char, because the constant is one.
@@ -96,6 +97,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		b.t.kind == kindChar && a.constant != nil && a.t.kind == kindInt && uint64(*a.constant) <= math.MaxUint16:
 		return primitive(kindChar)
 	case (a.t.numeric() || a.t.kind == kindChar) && (b.t.numeric() || b.t.kind == kindChar):
+		// A char and another number: the char counts as an int.
 		a, b = promotedChar(a), promotedChar(b)
 		if a.t.kind == b.t.kind {
 			return a.t.unboxed()
@@ -111,6 +113,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		if a.t.kind <= kindShort && b.t.kind <= kindShort {
 			return primitive(kindShort)
 		}
+		// As in arithmetic, for all other pairs of numbers.
 		return promoted(a.t, b.t)
 	}
 	// The two types have no type in common here; Java reports the one that does not match the receiver. The result of
@@ -170,6 +173,7 @@ func (c *compiler) operation(level int) *expr {
 		if n > nestingMax {
 			unsupported(t.line, "an expression with more than "+strconv.Itoa(nestingMax)+" operators in a row")
 		}
+		// Consumed only now: above, the token may belong to a lower level.
 		c.next()
 		// The right operand has a higher level, which makes the operators left-associative.
 		e = binary(t.text, e, c.operation(level+1), t.line)
@@ -318,9 +322,11 @@ func (c *compiler) primary() *expr {
 	}
 	switch t.text {
 	case "true", "false":
+		// Keywords are names for the lexer.
 		v := t.text == "true"
 		return &expr{t: primitive(kindBoolean), eval: func(*frame) value.Value { return v }}
 	case "null":
+		// A type of its own, which convert turns into any class.
 		return &expr{t: primitive(kindNull), eval: func(*frame) value.Value { return nil }}
 	case "new":
 		return c.newExpr(t.line)
@@ -375,6 +381,7 @@ func floatLiteral(t token) *expr {
 	}
 	// Parsed with the precision of the type, because rounding twice may differ.
 	x, err := strconv.ParseFloat(text, bits)
+	// Too large. A literal that is too small becomes 0.
 	if err != nil {
 		invalid(t.line, "The literal %s is out of range ", t.text)
 	}
@@ -397,6 +404,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 		c.next()
 		name += "." + c.name()
 	}
+	// The declaration takes the type of its initial value.
 	if name == "var" {
 		return nil, true
 	}

@@ -12,6 +12,7 @@ type kind uint8
 // The numeric kinds are in the order of their widening conversions.
 const (
 	kindNone kind = iota
+	// From here to kindDouble the order is the order of widening, which comparisons of kinds use.
 	kindByte
 	kindShort
 	kindInt
@@ -20,6 +21,7 @@ const (
 	kindDouble
 	kindBoolean
 	kindChar // of expressions only, not of variables; their values are int64
+	// Classes, which have no primitive form.
 	kindString
 	kindBigInteger
 	kindBigDecimal
@@ -30,6 +32,7 @@ const (
 	kindCollection // of keySet() and values()
 	kindTuple
 	kindUDT
+	// Of expressions only.
 	kindNull
 	kindOther // a class without methods here
 	kindVoid
@@ -120,6 +123,7 @@ func fromCQL(t *types.Type, boxed bool) *jtype {
 		types.Bigint:  kindLong,
 		types.Counter: kindLong, types.Time: kindLong, types.Float: kindFloat, types.Double: kindDouble,
 		types.Boolean: kindBoolean}
+	// Only these types have two forms: primitive and box.
 	if k, ok := number[t.Kind()]; ok {
 		return &jtype{kind: k, boxed: boxed}
 	}
@@ -137,6 +141,7 @@ func fromCQL(t *types.Type, boxed bool) *jtype {
 		return primitive(kindBigDecimal)
 	case types.Timestamp:
 		return primitive(kindDate)
+	// A vector is a List of its elements.
 	case types.List, types.Vector:
 		return &jtype{kind: kindList, elems: elems, cql: t}
 	case types.Set:

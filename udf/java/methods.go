@@ -55,6 +55,7 @@ func (m *call) ofString() *expr {
 	case m.is("equals", 1):
 		return m.equals()
 	}
+	// What remains without arguments maps the string to another one.
 	if len(m.args) == 0 {
 		return m.mapped(on)
 	}
@@ -79,6 +80,7 @@ func (m *call) ofString() *expr {
 	if len(m.args) != 1 {
 		return nil
 	}
+	// Exactly one argument, and all methods left take a string.
 	return m.withString(on)
 }
 
@@ -113,6 +115,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 	case "concat":
 		arg := m.argument(0)
 		return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
+			// The object first: a null object fails before a null argument.
 			s, t := on(fr), arg(fr)
 			fr.m.Alloc(int64(len(s) + len(t)))
 			return s + t
@@ -265,6 +268,7 @@ func (m *call) ofList() *expr {
 	case m.is("add", 1):
 		v := m.arg(0, m.elem(0))
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			// The meter counts the element, so an endless loop of add ends.
 			m.table(fr).Append(fr.m, present(v(fr)))
 			return true
 		}}
@@ -336,6 +340,7 @@ func (m *call) ofMap() *expr {
 				return nil
 			}
 			v := t.Get(fr.m, key)
+			// Removing an absent key changes nothing.
 			if m.name == "remove" && v != nil {
 				t.Set(fr.m, key, nil)
 			}
@@ -350,6 +355,7 @@ func (m *call) ofMap() *expr {
 	case m.is("getOrDefault", 2):
 		k, v := m.key(0, m.elem(0)), m.arg(1, m.elem(1))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
+			// The default is evaluated also if the key is present, as every argument is.
 			t, key, absent := m.table(fr), k(fr), v(fr)
 			if key == nil {
 				return absent
@@ -364,6 +370,7 @@ func (m *call) ofMap() *expr {
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
 			// Neither may be null: a CQL map has no nulls.
 			t, key, next := m.table(fr), present(k(fr)), present(v(fr))
+			// The result: the previous value, or null.
 			old := t.Get(fr.m, key)
 			if old == nil || m.name == "put" {
 				t.Set(fr.m, key, next)

@@ -52,10 +52,12 @@ func binary(op string, a, b *expr, line int) *expr {
 		}
 		return concat(a, b)
 	}
+	// The operators that are left compute with numbers.
 	if !a.t.numeric() || !b.t.numeric() {
 		undefined(op, a, b, line)
 	}
 	t := promoted(a.t, b.t)
+	// Unboxes, and so fails for null when it is executed.
 	x, y := convert(a, t, line), convert(b, t, line)
 	// The closures below are chosen by the type once, when the body is compiled.
 	e := &expr{t: t}
@@ -100,7 +102,7 @@ func intArith(op string, a, b value.Value) int64 {
 	switch {
 	case y == 0:
 		value.Failf("java.lang.ArithmeticException: / by zero")
-	// The least number divided by -1 stays the least number, as -x does.
+	// The least number divided by -1 stays the least number, as -x does. 
 	case y == -1 && op == "/":
 		return -x
 	case y == -1:
@@ -193,6 +195,7 @@ func shift(op string, a, b *expr, line int) *expr {
 	if !a.t.integral() || !b.t.integral() {
 		undefined(op, a, b, line)
 	}
+	// Unlike in arithmetic, the operands are not promoted to a common type.
 	x, y := unbox(a), unbox(b)
 	// 1 << aLong is an int.
 	t := promoted(a.t, a.t)
@@ -227,6 +230,7 @@ func shift(op string, a, b *expr, line int) *expr {
 // compare objects, which have no identity here.
 func equality(op string, a, b *expr, line int) *expr {
 	equal := op == "=="
+	// same compares once; != negates its result.
 	result := func(same func(fr *frame) bool) *expr {
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			fr.m.Step()
@@ -235,6 +239,7 @@ func equality(op string, a, b *expr, line int) *expr {
 	}
 	switch {
 	case a.t.kind == kindNull && b.t.kind == kindNull:
+		// The only comparison that is known to the compiler.
 		return result(func(*frame) bool { return true })
 	case a.t.kind == kindNull || b.t.kind == kindNull:
 		// The comparison is symmetric: the operand that is not the literal null is tested.

@@ -24,6 +24,7 @@ func (c *compiler) postfix(e *expr) *expr {
 			if !c.symbol("(") {
 				unsupported(t.line, "the field "+name)
 			}
+			// The call becomes the object of what follows: a.b().c().
 			e = c.method(e, name, c.arguments(), t.line)
 		case "++", "--":
 			c.next()
@@ -71,6 +72,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if e.t.isPrimitive() {
 		invalid(line, "Cannot invoke %s(%s) on the primitive type %s", name, argumentTypes(args), e.t)
 	}
+	// The literal null, or a method without a result.
 	if e.t.kind == kindNull || e.t.kind == kindVoid {
 		invalid(line, "Cannot invoke %s() on the type %s", name, e.t)
 	}
@@ -97,6 +99,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 			out = m.simple(primitive(kindLong), func(_ *frame, v value.Value) value.Value { return v })
 		}
 	default:
+		// All other classes, such as inet's, have no methods here.
 		if e.t.boxed {
 			out = m.ofBox()
 		}
@@ -125,6 +128,7 @@ func (m *call) holdObject() func(out *expr) {
 		inner := out.eval
 		out.eval = func(fr *frame) value.Value {
 			fr.vars[slot] = object(fr)
+			// In order, each into a slot of its own.
 			for _, evaluate := range m.before {
 				evaluate(fr)
 			}
@@ -188,6 +192,7 @@ func (m *call) key(i int, t *jtype) func(fr *frame) value.Value {
 	if arg.t.kind == kindVoid {
 		invalid(m.line, "The method %s(Object) is not applicable for the arguments (void)", m.name)
 	}
+	// Kinds are compared without boxes: contains(1) finds an Integer.
 	if arg.t.kind == t.kind {
 		return m.evaluated(arg.eval)
 	}

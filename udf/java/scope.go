@@ -34,6 +34,7 @@ func (s *scopes) declare(name string, t *jtype, line int) *variable {
 	if s.find(name) != nil {
 		invalid(line, "Duplicate local variable %s", name)
 	}
+	// Slots of method calls are not counted: the length of the body bounds them.
 	if s.named++; s.named > variablesMax {
 		unsupported(line, fmt.Sprintf("more than %d variables", variablesMax))
 	}

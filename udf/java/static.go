@@ -29,7 +29,6 @@ func (c *compiler) static(t token) *expr {
 		c.next()
 		path += "." + c.name()
 	}
-	// The last part is the member, and what precedes it the class.
 	class, member := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		class, member = path[:i], path[i+1:]
@@ -52,7 +51,6 @@ func (c *compiler) static(t token) *expr {
 		}
 		return e
 	}
-	// A method of the body itself: there is none besides the body.
 	if class == "" {
 		unsupported(t.line, "the method "+member)
 	}
@@ -71,7 +69,6 @@ func (c *compiler) static(t token) *expr {
 			}}
 		}
 	case "String":
-		// Numbers, booleans, characters and strings, which have a text here.
 		if m.is("valueOf", 1) && m.args[0].t.kind <= kindBigDecimal {
 			e = textOf(m.args[0])
 		}

@@ -38,12 +38,14 @@ type proto struct {
 	slots int
 	// Where a closure takes its upvalues from, by their index.
 	capture []capture
-	body    []stmt
+	// The statements, as closures that get the frame of their call.
+	body []stmt
 }
 
 // capture is the origin of an upvalue: a local variable or an upvalue of the enclosing function. The index is a slot of
 // the enclosing function, or an index of its upvalues.
 type capture struct {
+	// True: a local variable of the enclosing function. False: one of its upvalues.
 	local bool
 	index int
 }
@@ -80,6 +82,7 @@ func Compile(body string, params []string) (p *Program, err error) {
 		// Declared before the body: a local of the same name hides the parameter.
 		f.declare(name, 0)
 	}
+	// The body itself has no varargs: its parameters are named.
 	main := f.finish(f.block(chunk), len(params), false)
 	// Globals are known when the body is compiled, so each program has the library ready.
 	return &Program{main, newLibrary()}, nil
@@ -106,6 +109,7 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 	if err := checkNesting(body); err != nil {
 		return nil, err
 	}
+	// The name is only in messages of the parser, which syntaxError omits.
 	chunk, err := parse.Parse(strings.NewReader(body), "function")
 	if err != nil {
 		return nil, syntaxError(err)
@@ -151,6 +155,7 @@ func (f *function) close() { f.scopes = f.scopes[:len(f.scopes)-1] }
 
 // enter counts a level of nesting, so that neither compilation nor execution exhausts the stack.
 func (f *function) enter(line int) {
+	// Execution recurses through closures as deeply as the text is nested.
 	if f.depth++; f.depth > nestingMax {
 		panic(nestingError(line))
 	}
@@ -166,6 +171,7 @@ func (f *function) leave() { f.depth-- }
 
 // declare returns the slot of a new local variable.
 func (f *function) declare(name string, line int) int {
+	// A new slot each time, also for a name that was declared before.
 	slot := f.slotsMax
 	f.slotsMax++
 	if f.slotsMax > localsMax {
@@ -196,6 +202,7 @@ func (f *function) upvalue(name string) (int, bool) {
 	if f.outer == nil {
 		return 0, false
 	}
+	// The nearest enclosing function is searched first.
 	c := capture{local: true}
 	var ok bool
 	// Otherwise the enclosing functions pass it on, each as an upvalue of its own.
@@ -282,7 +289,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 			slot := f.declare(s.Names[0], s.Line())
 			make := f.functionExpr(fn)
 			return func(fr *frame) signal {
-				// The box exists before the closure captures it.
+				// The box exists before the closure captures it. A function that calls itself finds its own box.
 				fr.locals[slot] = new(box)
 				fr.locals[slot].v = make(fr)
 				return proceed
@@ -292,6 +299,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 	// Compiled before the names are declared: local x = x reads the outer x.
 	values := f.list(s.Exprs)
 	slots := make([]int, len(s.Names))
+	// Names without a value are nil, see at.
 	for i, name := range s.Names {
 		slots[i] = f.declare(name, s.Line())
 	}
@@ -359,6 +367,7 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 			// From left to right, before the values. Lua leaves the order open; here it is fixed, so all nodes agree.
 			setters[i] = t(fr)
 		}
+		// After the targets: t[i], i = 1, 2 uses the old i.
 		vs := values(fr)
 		for i, set := range setters {
 			set(at(vs, i))

@@ -54,6 +54,7 @@ func (f *function) branch(s *ast.IfStmt) stmt {
 // loopBody compiles a block in which break is allowed.
 func (f *function) loopBody(list []ast.Stmt) []stmt {
 	f.loops++
+	// A function within the body counts its own loops: break does not leave it.
 	defer func() { f.loops-- }()
 	return f.block(list)
 }
@@ -98,6 +99,7 @@ func (f *function) repeat(s *ast.RepeatStmt) stmt {
 				return leaveFunction
 			case proceed:
 			}
+			// The boxes of the body's variables are those of this round.
 			if truth(until(fr)) {
 				return proceed
 			}
@@ -113,6 +115,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 	if s.Step != nil {
 		by = f.expr(s.Step)
 	}
+	// The variable exists in the body only.
 	f.open()
 	slot := f.declare(s.Name, s.Line())
 	body := f.loopBody(s.Stmts)
@@ -143,6 +146,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 				return leaveFunction
 			case proceed:
 			}
+			// int64 wraps around, which the comparison below finds.
 			next := value.Arith(fr.m, '+', i, step)
 			if order, ok := value.Compare(fr.m, next, i); !ok || order*direction <= 0 {
 				return proceed // the sum has wrapped around or is too small to count
@@ -169,6 +173,7 @@ func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 		step, state, control := at(vs, 0), at(vs, 1), at(vs, 2)
 		for {
 			fr.m.Step()
+			// Each round is a call, which counts its steps and memory.
 			results := fr.call(step, []value.Value{state, control}, line)
 			if control = at(results, 0); control == nil {
 				return proceed

@@ -6,4 +6,11 @@
 // to the host: no files, no modules, no clock, no random numbers, no coroutines, and no loading of code.
 //
 //	body ── Compile ──▶ *Program ── Run(meter, arguments) ──▶ value
+//
+// The parts:
+//
+//	compile.go, control.go, expression.go    statements and expressions as closures
+//	nesting.go                               a bound on nesting, before the parser
+//	run.go                                   calls, frames and values
+//	library.go, lib*.go, pattern.go          the functions that scripts can call
 package lua

@@ -35,6 +35,7 @@ func (f *function) list(xs []ast.Expr) multi {
 	for i, x := range xs[:len(xs)-1] {
 		first[i] = f.expr(x)
 	}
+	// f(a, g()) passes all results of g, and f(g(), a) only the first.
 	last := f.multi(xs[len(xs)-1])
 	if len(first) == 0 {
 		return last
@@ -101,6 +102,7 @@ func (f *function) expr(x ast.Expr) expr {
 	case *ast.IdentExpr:
 		return f.variable(x)
 	case *ast.AttrGetExpr:
+		// t.name is t["name"] for the parser.
 		object, key, line := f.expr(x.Object), f.expr(x.Key), x.Line()
 		return func(fr *frame) value.Value {
 			fr.m.Step()
@@ -127,6 +129,7 @@ func (f *function) operator(x ast.Expr) expr {
 	line := x.Line()
 	switch x := x.(type) {
 	case *ast.LogicalOpExpr:
+		// Both operators return an operand, not a boolean.
 		a, b, and := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator == "and"
 		return func(fr *frame) value.Value {
 			fr.m.Step()
@@ -142,6 +145,7 @@ func (f *function) operator(x ast.Expr) expr {
 		a, b := f.expr(x.Lhs), f.expr(x.Rhs)
 		return func(fr *frame) value.Value { return concat(fr.m, a(fr), b(fr), line) }
 	case *ast.ArithmeticOpExpr:
+		// The first byte is enough: all operators of arithmetic have one.
 		a, b, op := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator[0]
 		return func(fr *frame) value.Value { return arith(fr.m, op, a(fr), b(fr), line) }
 	case *ast.UnaryMinusOpExpr:
@@ -228,6 +232,7 @@ func compare(m *value.Meter, a, b value.Value, line int) (int, bool) {
 
 // concat returns a .. b.
 func concat(m *value.Meter, a, b value.Value, line int) value.Value {
+	// Both are converted before either fails, but the left one is reported.
 	s, ok := stringOf(m, a)
 	t, also := stringOf(m, b)
 	if !ok {
@@ -334,6 +339,7 @@ func (f *function) table(x *ast.TableExpr) expr {
 		case in.Key != nil:
 			fields[i] = field{key: f.expr(in.Key), value: f.expr(in.Value)}
 		case i == len(x.Fields)-1:
+			// {f()} contains all results of f, {f(), 1} only the first.
 			fields[i] = field{rest: f.multi(in.Value)}
 		default:
 			fields[i] = field{value: f.expr(in.Value)}
@@ -346,6 +352,7 @@ func (f *function) table(x *ast.TableExpr) expr {
 		for _, in := range fields {
 			switch {
 			case in.rest != nil:
+				// nil results leave gaps.
 				for _, v := range in.rest(fr) {
 					t.Set(fr.m, n, v)
 					n++
@@ -371,6 +378,7 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	}
 	p := inner.finish(inner.block(x.Stmts), len(x.ParList.Names), x.ParList.HasVargs)
 	return func(fr *frame) value.Value {
+		// The closure itself and a pointer for each upvalue.
 		fr.m.Alloc(int64(64 + slotBytes*len(p.capture)))
 		c := &closure{proto: p, up: make([]*box, len(p.capture))}
 		for i, from := range p.capture {

@@ -17,7 +17,6 @@ func mathConstants() map[string]value.Value {
 
 // mathFunctions returns the functions of math. There are no random numbers, see the package comment.
 func mathFunctions() map[string]native {
-	// The argument is converted to a float, exact numbers with rounding.
 	float := func(f func(float64) float64) native {
 		return func(fr *frame, a args) []value.Value { return one(f(value.ToFloat(fr.m, a.number(0)))) }
 	}
@@ -35,7 +34,6 @@ func mathFunctions() map[string]native {
 	}
 	return map[string]native{
 		"abs": func(fr *frame, a args) []value.Value {
-			// The least integer has no positive counterpart and stays negative.
 			n := a.number(0)
 			if order, ok := value.Compare(fr.m, n, int64(0)); ok && order < 0 {
 				n = value.Negate(fr.m, n)
@@ -57,7 +55,6 @@ func mathFunctions() map[string]native {
 		"atan": float(math.Atan),
 		"log": func(fr *frame, a args) []value.Value {
 			x := math.Log(value.ToFloat(fr.m, a.number(0)))
-			// The base is optional.
 			if a.at(1) != nil {
 				x /= math.Log(value.ToFloat(fr.m, a.number(1)))
 			}
@@ -73,7 +70,6 @@ func mathFunctions() map[string]native {
 				return one(math.Mod(value.ToFloat(fr.m, x), value.ToFloat(fr.m, y)))
 			case d == 0:
 				a.bad(1, "zero")
-			// The least integer divided by -1 overflows; the remainder is 0 for every n.
 			case d == -1:
 				return one(int64(0))
 			}
@@ -122,6 +118,7 @@ func floorDivide(fr *frame, a args) []value.Value {
 		}
 		return one(q)
 	}
+	// Floats and exact numbers: the quotient, rounded down.
 	return one(round(fr.m, value.Arith(fr.m, '/', x, y), math.Floor, apd.RoundFloor))
 }
 
@@ -131,6 +128,7 @@ func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.
 	case float64:
 		// Infinity and large floats stay floats.
 		x := float(v)
+		// As in later versions of Lua, floor and ceil return integers.
 		if n, ok := toInteger(m, x); ok {
 			return n
 		}

@@ -169,6 +169,7 @@ func baseFunctions() map[string]native {
 		"pairs": func(_ *frame, a args) []value.Value {
 			// pairs keeps the position in the table, so that a step needs no search for the key.
 			t, at := a.table(0), 0
+			// The generic for passes table and key, which this function does not need.
 			step := &builtin{"next", func(fr *frame, _ []value.Value) []value.Value {
 				// The traversal has ended; another call of the step has no result.
 				if at < 0 {
@@ -256,6 +257,7 @@ func protected(fr *frame, a args) (result []value.Value) {
 			panic(e)
 		}
 	}()
+	// Within the protection: pcall() fails as a call within it would.
 	if len(a.values) == 0 {
 		a.bad(0, "value expected")
 	}
@@ -265,6 +267,7 @@ func protected(fr *frame, a args) (result []value.Value) {
 // unpack implements unpack(t, i, j).
 func unpack(fr *frame, a args) []value.Value {
 	t := a.table(0)
+	// The whole table by default.
 	from, to := a.integer(1, 1), a.integer(2, int64(t.Len()))
 	const most = 1000
 	// The second comparison catches a difference that overflows.
@@ -274,6 +277,7 @@ func unpack(fr *frame, a args) []value.Value {
 	fr.m.Alloc(16 * (to - from + 1))
 	var out []value.Value
 	for i := from; i <= to; i++ {
+		// Keys without a value give nil.
 		out = append(out, t.Get(fr.m, i))
 	}
 	return out
@@ -284,6 +288,7 @@ func unpack(fr *frame, a args) []value.Value {
 func exactInteger(fr *frame, a args) []value.Value {
 	// The number itself; ParseInteger counts its digits.
 	fr.m.Alloc(64)
+	// Not by number(): that would round to a float.
 	if s, ok := a.at(0).(string); ok {
 		if n, ok := value.ParseInteger(fr.m, s); ok {
 			return one(n)

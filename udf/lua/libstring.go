@@ -88,6 +88,7 @@ func bounds(n int, from, to int64) (int, int) {
 	if to < 0 {
 		to = size + to + 1
 	}
+	// Positions count from 1, and to is inclusive.
 	from, to = max(from, 1), min(to, size)
 	if from > to {
 		return 0, 0
@@ -134,6 +135,7 @@ func format(fr *frame, a args) []value.Value {
 	var out strings.Builder
 	next := 1
 	for i := 0; i < len(in); i++ {
+		// Each byte of the format counts.
 		fr.m.Alloc(1)
 		if in[i] != '%' {
 			out.WriteByte(in[i])
@@ -145,6 +147,7 @@ func format(fr *frame, a args) []value.Value {
 		for i < len(in) && strings.IndexByte("-+ #0", in[i]) >= 0 {
 			i++
 		}
+		// Width and precision: at most two digits each, with a point.
 		digits := i
 		for i < len(in) && (in[i] >= '0' && in[i] <= '9' || in[i] == '.') {
 			i++
@@ -188,6 +191,7 @@ func formatOne(flags string, verb byte, a args, i int) string {
 	case 'x', 'X', 'o':
 		// C formats these as unsigned numbers.
 		return fmt.Sprintf(flags+string(verb), uint64(a.integer(i)))
+	// Exact numbers are converted to floats, as in arithmetic with a float.
 	case 'e', 'E', 'f', 'F', 'g', 'G':
 		if !strings.Contains(flags, ".") {
 			flags += ".6" // the default of C

@@ -48,6 +48,7 @@ func tableFunctions() map[string]native {
 			if a.at(1) != nil {
 				separator = a.string(1)
 			}
+			// The bounds are numbers of the script: a range of missing values fails at its first one.
 			from, to := a.integer(2, 1), a.integer(3, int64(t.Len()))
 			var b strings.Builder
 			for i := from; i <= to; i++ {
@@ -85,6 +86,7 @@ func sortTable(fr *frame, a args) []value.Value {
 		order, ok := compare(fr.m, x, y, 0)
 		return ok && order < 0
 	}
+	// The function of the script replaces <.
 	if fn := a.at(1); fn != nil {
 		less = func(x, y value.Value) bool { return truth(at(fr.call(fn, []value.Value{x, y}, 0), 0)) }
 	}

@@ -28,6 +28,7 @@ func checkNesting(body string) error {
 		case c == ')' || c == ']' || c == '}':
 			change = -1
 		case isNamePart(c):
+			// The whole word: undo contains do, and is no keyword.
 			for next < len(body) && isNamePart(body[next]) {
 				next++
 			}
@@ -81,6 +82,7 @@ func afterLong(body string, i int) int {
 	if n := strings.Index(body[begin:], "]"+strings.Repeat("=", level)+"]"); n >= 0 {
 		return begin + n + level + 2
 	}
+	// The parser reports that it does not end.
 	return len(body)
 }
 

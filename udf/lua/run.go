@@ -28,13 +28,15 @@ type closure struct {
 
 // builtin is a function of the library. Its identity is its address, by which == compares functions.
 type builtin struct {
+	// For messages.
 	name string
 	call func(fr *frame, args []value.Value) []value.Value
 }
 
 // frame is a call in progress. The compiler has turned names into slots, so no name is looked up in a call.
 type frame struct {
-	m       *value.Meter
+	m *value.Meter
+	// The library of the program, for globals and methods of strings.
 	library *library
 	// By slot. A slot is nil until its declaration has run.
 	locals []*box
@@ -79,6 +81,7 @@ func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Valu
 	case *builtin:
 		// Functions of the library call the script again, so they count too.
 		fr.depth++
+		// pcall(pcall, pcall, …) nests without a function of the script.
 		if fr.depth > callsMax {
 			fail(line, "stack overflow")
 		}
@@ -94,6 +97,7 @@ func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	if fr.depth >= callsMax {
 		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)
 	}
+	// All slots, although boxes are created as declarations run.
 	fr.m.Alloc(int64(slotBytes*p.slots + 64))
 	// A new frame, also for recursion: slots of two calls never mix.
 	next := &frame{m: fr.m, library: fr.library, locals: make([]*box, p.slots), up: up, depth: fr.depth + 1}
