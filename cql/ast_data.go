@@ -41,6 +41,7 @@ type Select struct {
 
 // SelectColumn is one selector with its alias.
 type SelectColumn struct {
+	// An expression over the columns of the row, or an aggregate of the rows of a group.
 	Selector Selector
 	Alias    string // empty means none
 }
@@ -56,7 +57,8 @@ type Ordering struct {
 // Insert is INSERT INTO t (…) VALUES (…). len(Columns) may differ from len(Values); package query checks it. Both lists
 // are in the order of the text.
 type Insert struct {
-	Table       QualifiedName
+	Table QualifiedName
+	// The names as the statement lists them; Values has the value of each at the same position.
 	Columns     []string
 	Values      []Term
 	IfNotExists bool
@@ -99,8 +101,10 @@ type Delete struct {
 // set.
 type DeleteTarget struct {
 	Column string
-	Key    Term
-	Field  string
+	// The key of a map, the element of a set, or the index of a list; nil unless an element is deleted.
+	Key Term
+	// The field of a user-defined type; empty unless a field is deleted.
+	Field string
 }
 
 // Using is USING TIMESTAMP … AND TTL … AND TIMEOUT …; each is nil, *Literal (integer, for Timeout duration) or
@@ -109,9 +113,12 @@ type DeleteTarget struct {
 // The zero value means that the text has no USING. Timestamps are in microseconds since the epoch and TTLs in seconds;
 // package query checks their ranges, because a marker has no value yet.
 type Using struct {
+	// Microseconds since the epoch.
 	Timestamp Term
-	TTL       Term
-	Timeout   Term
+	// Seconds.
+	TTL Term
+	// An extension (docs/differences.md): the time for the statement.
+	Timeout Term
 }
 
 // BatchKind is the guarantee of a batch. The numbers are the ones of the native protocol (BATCH, <type>).
@@ -119,8 +126,11 @@ type BatchKind uint8
 
 // The kinds of batches. The zero value is the logged batch.
 const (
+	// The batch is logged first, so that all statements take effect if one does.
 	BatchLogged BatchKind = iota
+	// Without the log.
 	BatchUnlogged
+	// Updates of counters only.
 	BatchCounter
 )
 
@@ -176,8 +186,9 @@ type InList struct {
 // InRelation is c IN (…), or c NOT IN (…).
 type InRelation struct {
 	Column string
-	Not    bool
-	In     InList
+	// NOT IN, which selects by exclusion.
+	Not bool
+	In  InList
 }
 
 // NotNullRelation is c IS NOT NULL (of materialized views).
@@ -195,7 +206,8 @@ type ElementRelation struct {
 type TokenRelation struct {
 	Columns  []string
 	Operator Operator
-	Value    Term
+	// The token, usually a call of token(…) or an integer.
+	Value Term
 }
 
 // TupleRelation is (c, …) op (term, …). Value is *TupleLiteral or *BindMarker. It compares clustering columns together,
@@ -218,6 +230,7 @@ type TupleInRelation struct {
 // of the table that is read.
 type IndexRelation struct {
 	Index QualifiedName
+	// The expression for the index, which only the index understands.
 	Value Term
 }
 
@@ -263,8 +276,9 @@ type PrependToColumn struct {
 // SetElement is c[key] = term. For a list Key is an index, for a map a key.
 type SetElement struct {
 	Column string
-	Key    Term
-	Value  Term
+	// Evaluated before Value, because it precedes it in the text.
+	Key   Term
+	Value Term
 }
 
 // SetField is c.field = term.

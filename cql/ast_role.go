@@ -21,6 +21,7 @@ type RoleOptions struct {
 
 // AccessList is ALL, or the names of datacenters or of CIDR groups. Names is empty if All is set.
 type AccessList struct {
+	// ALL, in place of a list.
 	All   bool
 	Names []string
 }
@@ -52,7 +53,8 @@ type DropRole struct {
 
 // ListRoles is LIST ROLES [OF role] [NORECURSIVE].
 type ListRoles struct {
-	Of          string // empty means all roles
+	Of string // empty means all roles
+	// Only the roles that are granted directly, without the roles of these.
 	NoRecursive bool
 }
 
@@ -136,6 +138,7 @@ const (
 // Resource is an object on which permissions are granted. The constants of ResourceKind say which fields are set. A
 // keyspace that is not named is the session's.
 type Resource struct {
+	// It decides which of the other fields are set.
 	Kind ResourceKind
 	Name QualifiedName
 	// A function is named with the types of its arguments, because names may be overloaded.
@@ -170,7 +173,8 @@ type ListPermissions struct {
 type AddIdentity struct {
 	Identity    string
 	IfNotExists bool
-	Role        string
+	// The role that a client with the identity has.
+	Role string
 }
 
 // DropIdentity is DROP IDENTITY 'id'.

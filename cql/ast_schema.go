@@ -24,9 +24,11 @@ func (p Properties) Get(name string) (Term, bool) {
 // TableOptions are the options after WITH of a table or a view. An option that is not set has its zero value, and
 // package query fills in the default.
 type TableOptions struct {
-	Properties      Properties
+	Properties Properties
+	// CLUSTERING ORDER BY, in the order of the text; nil means ascending.
 	ClusteringOrder []ClusteringOrder
-	CompactStorage  bool
+	// COMPACT STORAGE. Package query gives the columns the compact form, or refuses them.
+	CompactStorage bool
 }
 
 // ClusteringOrder is one element of CLUSTERING ORDER BY.
@@ -62,6 +64,7 @@ type CreateTable struct {
 	Table       QualifiedName
 	IfNotExists bool
 	Columns     []ColumnDefinition
+	// PRIMARY KEY (…) among the columns.
 	PrimaryKeys []PrimaryKey
 	Options     TableOptions
 }
@@ -70,11 +73,13 @@ type CreateTable struct {
 type CreateTableLike struct {
 	Table       QualifiedName
 	IfNotExists bool
-	Source      QualifiedName
-	Indexes     bool // WITH INDEXES
-	Comments    bool // WITH COMMENTS
-	Labels      bool // WITH SECURITY LABELS
-	Properties  Properties
+	// The table whose columns and key are copied.
+	Source   QualifiedName
+	Indexes  bool // WITH INDEXES
+	Comments bool // WITH COMMENTS
+	Labels   bool // WITH SECURITY LABELS
+	// Properties that replace the ones of the source.
+	Properties Properties
 }
 
 // ColumnDefinition is one column of CREATE TABLE or ALTER TABLE ADD. PrimaryKey means that the column alone is the
@@ -109,6 +114,7 @@ const NotNullConstraint = "NOT_NULL"
 // Mask is MASKED WITH DEFAULT, or MASKED WITH function(args). The value of the column is the first argument of the
 // function, and is not in Args.
 type Mask struct {
+	// MASKED WITH DEFAULT. Function and Args are not set then.
 	Default  bool
 	Function QualifiedName
 	Args     []Term // *Literal, or terms without bind markers
@@ -141,8 +147,9 @@ type AddColumns struct {
 
 // DropColumns is DROP, without (nil) or with a timestamp. The timestamp is in microseconds: cells up to it are dropped.
 type DropColumns struct {
-	IfExists  bool
-	Columns   []string
+	IfExists bool
+	Columns  []string
+	// Microseconds; nil means now.
 	Timestamp *Literal // integer
 }
 
@@ -276,6 +283,7 @@ func (k IndexTargetKind) String() string {
 
 // IndexTarget is one column of CREATE INDEX. Without a kind, a collection is indexed by its values.
 type IndexTarget struct {
+	// What of the column is indexed.
 	Kind   IndexTargetKind
 	Column string
 }
@@ -306,9 +314,10 @@ type CreateMaterializedView struct {
 	IfNotExists bool
 	Columns     []SelectColumn // empty means *
 	Table       QualifiedName  // Base completes it
-	Where       []Relation
-	PrimaryKey  PrimaryKey
-	Options     TableOptions
+	// Which rows of the base table the view contains.
+	Where      []Relation
+	PrimaryKey PrimaryKey
+	Options    TableOptions
 }
 
 // Base returns the name of the base table. Without a keyspace of its own, it is in the view's.
@@ -351,17 +360,20 @@ type DropFunction struct {
 	IfExists bool
 	Name     QualifiedName
 	Args     []TypeExpr
-	HasArgs  bool
+	// Distinguishes f() from f.
+	HasArgs bool
 }
 
 // CreateAggregate is CREATE AGGREGATE. The state function has the state as its first argument and returns the next one.
 type CreateAggregate struct {
-	OrReplace     bool
-	IfNotExists   bool
-	Name          QualifiedName
-	Args          []TypeExpr
+	OrReplace   bool
+	IfNotExists bool
+	Name        QualifiedName
+	Args        []TypeExpr
+	// A name without a keyspace: the function is in the keyspace of the aggregate.
 	StateFunction string
 	StateType     TypeExpr
+	// Converts the last state to the result.
 	FinalFunction string // empty means none
 	// It is a value of StateType.
 	Initial Term // nil means null
@@ -457,10 +469,11 @@ const (
 
 // Describe is DESCRIBE …. cqlsh sends DESCRIBE to the server and prints the create_statement of its rows.
 type Describe struct {
-	Kind      DescribeKind
-	Name      QualifiedName
-	Full      bool // of DescribeSchema
-	Only      bool // of DescribeKeyspace
+	Kind DescribeKind
+	Name QualifiedName
+	Full bool // of DescribeSchema
+	Only bool // of DescribeKeyspace
+	// WITH INTERNALS adds what a restore needs, such as identifiers and dropped columns.
 	Internals bool // WITH INTERNALS
 }
 

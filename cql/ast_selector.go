@@ -65,7 +65,8 @@ func (m Metadata) String() string {
 // *ColumnSelector, or a *FieldSelector, *ElementSelector or *SliceSelector of one.
 type MetadataSelector struct {
 	Kind Metadata
-	Of   Selector
+	// The column, or the part of it, whose cells are looked at.
+	Of Selector
 }
 
 // FieldSelector is x.field.
@@ -76,7 +77,8 @@ type FieldSelector struct {
 
 // ElementSelector is x[key]. Key is a constant or a marker: it names no column.
 type ElementSelector struct {
-	Of  Selector
+	Of Selector
+	// A constant, a marker or a call: it is the same for all rows.
 	Key Term
 }
 

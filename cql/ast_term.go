@@ -24,6 +24,7 @@ const (
 
 // Literal is a constant. Text is not converted: whether 300 fits depends on the type.
 type Literal struct {
+	// The kind, from which it follows how Text is to be read.
 	Kind LiteralKind
 	Text string // empty for null
 }
@@ -54,6 +55,7 @@ type UDTLiteral struct{ Fields []UDTField }
 
 // UDTField is one field: value.
 type UDTField struct {
+	// Folded like every name.
 	Name  string
 	Value Term
 }

@@ -19,10 +19,12 @@ const (
 // TypeExpr is a type as written. Packages query and schema resolve it with the user-defined types of a keyspace. The
 // zero value is invalid.
 type TypeExpr struct {
-	Kind       TypeKind
-	Keyspace   string // of a user-defined type
-	Name       string // of a native or user-defined type
-	Custom     string
+	Kind     TypeKind
+	Keyspace string // of a user-defined type
+	Name     string // of a native or user-defined type
+	// The Java class of a custom type.
+	Custom string
+	// The element types of collections, tuples and vectors; a map has two.
 	Args       []TypeExpr
 	Dimensions int // of a vector
 	// The type is enclosed in frozen<…>.

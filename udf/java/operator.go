@@ -102,7 +102,7 @@ func intArith(op string, a, b value.Value) int64 {
 	switch {
 	case y == 0:
 		value.Failf("java.lang.ArithmeticException: / by zero")
-	// The least number divided by -1 stays the least number, as -x does. 
+	// The least number divided by -1 stays the least number, as -x does.
 	case y == -1 && op == "/":
 		return -x
 	case y == -1:

@@ -68,6 +68,7 @@ func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 		return string(t.AppendText(nil, b))
 	case types.Duration:
 		d, _ := types.DecodeDuration(b)
+		// All three parts are present, also if they are 0.
 		out := NewTable(m)
 		out.Set(m, "months", int64(d.Months))
 		out.Set(m, "days", int64(d.Days))
@@ -175,6 +176,7 @@ func Describe(v Value) string {
 		return "nil"
 	case string:
 		const shown = 40
+		// A message must not contain a whole result.
 		if len(v) > shown {
 			v = v[:shown] + "…"
 		}
@@ -197,6 +199,7 @@ func Describe(v Value) string {
 
 // textTo returns a string as text, ascii or blob. Numbers are not converted.
 func textTo(m *Meter, t *types.Type, v Value) []byte {
+	// Strings of scripts are bytes, which may be anything.
 	s, ok := v.(string)
 	if !ok {
 		mismatch(t, v)
@@ -236,6 +239,7 @@ func wholeNumber(m *Meter, v Value) *big.Int {
 			return nil
 		}
 		var whole apd.Decimal
+		// 1e1000000 is a short decimal and a long integer.
 		if v.Exponent >= 0 && v.Exponent > exponentMax {
 			return nil
 		}
@@ -253,6 +257,7 @@ func wholeNumber(m *Meter, v Value) *big.Int {
 // allocNumber counts the memory for the encoding of an exact number: its bytes and an intermediate number.
 func allocNumber(m *Meter, v Value) {
 	const copies = 3
+	// Other values have a small encoding, or none.
 	switch v.(type) {
 	case *big.Int, *apd.Decimal:
 		m.Alloc(copies * numberBytes(v))
@@ -261,6 +266,7 @@ func allocNumber(m *Meter, v Value) {
 
 // decimalTo returns a number as a decimal. A float becomes its shortest decimal text, so 0.1 is 0.1.
 func decimalTo(m *Meter, t *types.Type, v Value) []byte {
+	// Strings are not converted, as for all numbers.
 	switch n := v.(type) {
 	case int64, *big.Int, *apd.Decimal:
 		return types.AppendDecimal(nil, toDecimal(n))
@@ -378,6 +384,7 @@ func durationTo(m *Meter, t *types.Type, v *Table) []byte {
 		}
 		return n.Int64()
 	}
+	// Both have 32 bits in a duration.
 	months, days := part("months"), part("days")
 	if months != int64(int32(months)) || days != int64(int32(days)) {
 		Failf("the result is out of the range of duration")

@@ -131,6 +131,7 @@ func (m *Meter) Step() { m.Work(1) }
 // Work counts n operations.
 func (m *Meter) Work(n int64) {
 	before := m.steps
+	// n is bounded by callers, so the sum does not overflow.
 	m.steps += n
 	if m.steps > m.limits.Steps {
 		panic(&Exceeded{fmt.Sprintf("it executed more than %d operations", m.limits.Steps)})
@@ -145,6 +146,7 @@ func (m *Meter) Work(n int64) {
 
 // Late returns *Exceeded if the call has run longer than its time.
 func (m *Meter) Late() error {
+	// Time in which the call waited for memory is not its own.
 	if m.elapsed != nil && m.limits.Time > 0 && m.elapsed()-m.waited > m.limits.Time {
 		return &Exceeded{fmt.Sprintf("it ran longer than %dms", m.limits.Time.Milliseconds())}
 	}
@@ -172,6 +174,7 @@ func (m *Meter) Alloc(n int64) {
 // reserve reserves n bytes for Alloc, or more: a quarter of what the call has allocated, so that large calls seldom
 // wait.
 func (m *Meter) reserve(n int64) {
+	// At least what is needed now.
 	more := max(n, reservationMin, min(m.bytes/4, reservationMax))
 	err := m.Reserve(more)
 	var exceeded *Exceeded

@@ -87,6 +87,7 @@ func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 		i.close()
 		return nil, i.stopped
 	}
+	// check has found the exports in the compiled module, so they exist.
 	i.f = i.module.ExportedFunction(p.f.Name)
 	if p.argsInMemory() {
 		i.alloc = i.module.ExportedFunction("alloc")
@@ -130,6 +131,7 @@ func grant(ctx context.Context, module api.Module, _ []uint64) {
 		granted = min(firstQuantum, i.left)
 	}
 	switch {
+	// The memory could not grow: the call ends here.
 	case i.stopped != nil:
 	case i.left < 0:
 		i.stopped = &value.Exceeded{Reason: fmt.Sprintf("it executed more than %d operations", i.p.limits.Steps)}
@@ -215,6 +217,7 @@ func (i *instance) write(at uint32, b []byte) bool {
 // instance.
 func (i *instance) reset() (ok bool) {
 	p := i.p
+	// An instance that has become large is cheaper to replace than to keep.
 	if !p.resets || i.bytes() > instanceBytesMax {
 		return false
 	}
@@ -241,6 +244,7 @@ func (i *instance) reset() (ok bool) {
 	for _, g := range i.globals {
 		g.global.Set(g.initial)
 	}
+	// The meter of the call is not used after it.
 	i.call = nil
 	return true
 }

@@ -278,7 +278,7 @@ func (w *instructions) extended(before []byte) error {
 	sub, ok := w.number()
 	bulk := true
 	switch {
-	// Tables of later features follow, such as table.grow.
+	// Instructions of later features follow, such as table.grow.
 	case !ok || sub > 14:
 		return fmt.Errorf("the instruction 0xfc 0x%02x is not supported", sub)
 	case sub < 8: // saturating conversions

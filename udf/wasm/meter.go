@@ -25,6 +25,7 @@ const (
 )
 
 const (
+	// The magic number and the version.
 	header   = 8
 	typeI32  = 0x7f
 	typeI64  = 0x7e
@@ -235,10 +236,13 @@ func (m *meter) charge(n int64) []byte {
 func (m *meter) subtract(amount []byte) []byte {
 	get, set := appendUnsigned([]byte{0x23}, uint64(m.globals)), appendUnsigned([]byte{0x24}, uint64(m.globals))
 	b := append(append([]byte{}, get...), amount...)
+	// global.get, amount, i64.sub, global.set: four instructions, and the global again for the comparison.
 	b = append(append(append(b, 0x7d), set...), get...)
+	// Negative means used up. The call returns after a grant, and the code continues.
 	return append(b, 0x42, 0, 0x53, 0x04, 0x40, opCall, 0, blockEnd) // i64.const 0; i64.lt_s; if; call; end
 }
 
+// appendUnsigned appends an unsigned LEB128 number, which has the form of Go's uvarint.
 func appendUnsigned(dst []byte, n uint64) []byte { return binary.AppendUvarint(dst, n) }
 
 // appendSigned appends a signed LEB128 number.

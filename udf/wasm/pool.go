@@ -57,6 +57,7 @@ func (l *Pool) remove(p *Program, n int) *instance {
 // memory for it.
 func (l *Pool) put(i *instance) {
 	i.idle = i.bytes()
+	// Idle memory counts for the node, too. Without any left, the instance is not kept.
 	if l.memory != nil {
 		var ok bool
 		if i.held, ok = l.memory.Reserve(i.idle); !ok {
@@ -68,6 +69,7 @@ func (l *Pool) put(i *instance) {
 	var dropped []*instance
 	l.mu.Lock()
 	l.idle[i.p] = append(l.idle[i.p], l.order.PushBack(i))
+	// The new instance itself is dropped if it alone is too large.
 	for l.bytes += i.idle; l.bytes > l.most; {
 		oldest, _ := l.order.Front().Value.(*instance)
 		dropped = append(dropped, l.remove(oldest.p, 0)) // the oldest of a program is its first

@@ -120,6 +120,7 @@ func (l *layout) element(section byte, r *reader) error {
 		l.functions = append(l.functions, t)
 	case tableSection:
 		r.skip(1)
+		// The maximum does not matter: table.grow is not supported.
 		least := r.limits()
 		if least > tableMax {
 			return fmt.Errorf("the module has a table of %d elements; no more than %d are possible", least, tableMax)
@@ -220,8 +221,10 @@ func (l *layout) readElements(r *reader) error {
 	for range n {
 		before := r.b
 		switch {
+		// A list of indexes.
 		case !expressions:
 			l.elements = r.shifted(l.elements)
+		// ref.func with an index; any other expression is ref.null or a global.
 		case len(before) > 0 && before[0] == opRefFunc:
 			r.skip(1)
 			l.elements = r.shifted(append(l.elements, opRefFunc))

@@ -81,6 +81,7 @@ func (m *pagemap) touched(b, entries []byte, f func(from, to int)) (ok bool) {
 		return false
 	}
 	for i := 0; i < n; i += pagemapEntry {
+		// Two bits of the entry: in memory, or swapped out.
 		if binary.NativeEndian.Uint64(entries[i:])&pagemapTouched != 0 {
 			at := i / pagemapEntry * m.page
 			f(at, at+m.page)

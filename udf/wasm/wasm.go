@@ -5,6 +5,14 @@
 //
 // A module exports its memory, the function with the name of the CQL function and, if an argument is not a number,
 // alloc(size i32) i32. See docs/FUNCTIONS.md for how values are passed.
+//
+//	base64 ── Compile: bounds, withMeter, wazero ──▶ *Program
+//	                                                    │ Run
+//	          Pool ── take ──▶ instance ◀── newInstance ┘
+//	           ▲                  │ alloc and copy arguments, call, copy the result
+//	           └── put ◀── reset ─┘ (closed instead if the call failed or the state cannot be restored)
+//
+// Errors of Compile concern the module, or are reserve's. Errors of Run are *value.Exceeded, *value.Fault and *value.Unavailable.
 package wasm
 
 import (
@@ -112,6 +120,7 @@ func (p *Program) compile(ctx context.Context, binary []byte) error {
 
 // features returns the extensions of WebAssembly 1.0 that modules can use.
 func features() api.CoreFeatures {
+	// Each extension adds instructions that the meter must know, so the list is closed.
 	return api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureMultiValue |
 		api.CoreFeatureNonTrappingFloatToIntConversion | api.CoreFeatureBulkMemoryOperations
 }
@@ -226,6 +235,7 @@ func (p *Program) Run(call *value.Meter, args [][]byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+	// From here on the host function counts for this call.
 	i.begin(call)
 	result, err := i.run(args)
 	// After a failure the module may be in any state, so the instance is not used again.
@@ -270,6 +280,7 @@ func (i *instance) param(t *types.Type, a []byte) (uint64, error) {
 		if !i.write(uint32(at[0]), a) {
 			return 0, &value.Fault{Msg: fmt.Sprintf("alloc(%d) returned an address outside of the memory", len(a))}
 		}
+		// As valueType says: the size above, the address below.
 		return uint64(len(a))<<32 | at[0]&math.MaxUint32, nil
 	}
 	switch t.Kind() {
@@ -314,6 +325,7 @@ func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 		}
 		// A copy: the memory is reset, or freed, after the call.
 		b = append([]byte{}, b...)
+		// The module may have written anything. Only valid values are stored.
 		if err := t.Validate(b); err != nil {
 			return nil, &value.Fault{Msg: err.Error()}
 		}
@@ -321,6 +333,7 @@ func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 	}
 	switch t.Kind() {
 	case types.Boolean:
+		// Any number but 0 is true, as in C.
 		return []byte{map[bool]byte{true: 1}[uint32(v) != 0]}, nil
 	case types.Float:
 		return t.AppendFloat64(nil, float64(api.DecodeF32(v))), nil
