@@ -148,6 +148,7 @@ func cast(e *expr, t *jtype, line int) *expr {
 	if from <= t.kind {
 		return widen(&expr{t: primitive(from), eval: in, constant: e.constant}, t.kind)
 	}
+	// The kind of the value is known only by its type, so narrow gets the target alone.
 	to := t.kind
 	out := &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(in(fr), to) }}
 	if e.constant != nil && to == kindInt {

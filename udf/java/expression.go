@@ -228,6 +228,7 @@ func (c *compiler) unary() *expr {
 			return convert(e, e.t.unboxed(), t.line)
 		}
 		return binary("+", constantInt(0), e, t.line)
+	// Both kinds of booleans; a Boolean is unboxed below.
 	case c.symbol("!"):
 		e := c.unary()
 		if e.t.kind != kindBoolean {
@@ -246,6 +247,7 @@ func (c *compiler) unary() *expr {
 			return e
 		}
 	}
+	// No prefix: what is left binds most tightly.
 	return c.postfix(c.primary())
 }
 
@@ -270,6 +272,7 @@ func (c *compiler) preIncrement() *expr {
 // castExpr compiles (T) x, or returns nil if the parenthesis is not a cast. The position is restored if it is none: the
 // parenthesis then belongs to an expression.
 func (c *compiler) castExpr() *expr {
+	// Where the parenthesis is read again as a part of an expression.
 	start := c.at
 	c.expect("(")
 	t, ok := c.typeName()
@@ -293,6 +296,7 @@ func (c *compiler) castExpr() *expr {
 func (c *compiler) primary() *expr {
 	t := c.next()
 	switch t.kind {
+	// The literals: their values are known to the compiler.
 	case tokenInt:
 		return intLiteral(t)
 	case tokenFloat:
@@ -316,6 +320,7 @@ func (c *compiler) primary() *expr {
 			return e
 		}
 		invalid(t.line, "Syntax error on token \"%s\", delete this token", t.text)
+	// The body ends where an expression must follow.
 	case tokenEnd:
 		invalid(t.line, "Syntax error, insert \"Expression\" to complete Expression")
 	case tokenName:
@@ -394,6 +399,7 @@ func floatLiteral(t token) *expr {
 
 // typeName consumes a type. ok is false if the next tokens are none; the type is nil for var.
 func (c *compiler) typeName() (t *jtype, ok bool) {
+	// Where the tokens are read again if they are no type.
 	start := c.at
 	if c.peek().kind != tokenName {
 		return nil, false
@@ -447,6 +453,7 @@ func (c *compiler) closesType() bool {
 		c.tokens = slices.Insert(c.tokens, c.at+1, token{kind: tokenSymbol, text: rest, line: t.line})
 		c.tokens[c.at].text = ">"
 	}
+	// The symbol is one > now.
 	c.at++
 	return true
 }
@@ -482,5 +489,6 @@ func namedType(name string) *jtype {
 	case "Map", "java.util.Map":
 		return primitive(kindMap)
 	}
+	// Every other name: the caller decides whether that is an error.
 	return nil
 }

@@ -76,11 +76,13 @@ func (t *jtype) String() string {
 	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "char", "String",
 		"BigInteger", "BigDecimal", "Date", "List", "Set",
 		"Map", "Collection", "TupleValue", "UDTValue", "null", "Object", "void"}
+	// Integer for int, and so on.
 	if t.boxed {
 		return boxName(t.kind)
 	}
 	name := plain[t.kind]
 	if len(t.elems) > 0 {
+		// The parameters, as in List<Integer>.
 		parts := make([]string, len(t.elems))
 		for i, e := range t.elems {
 			parts[i] = e.String()
@@ -106,6 +108,7 @@ func (t *jtype) className() string {
 		return "String"
 	case t.kind == kindBigInteger, t.kind == kindBigDecimal:
 		return "java.math." + t.String()
+	// Classes of Cassandra, which bodies get as arguments.
 	case t.kind == kindTuple, t.kind == kindUDT:
 		return "org.apache.cassandra.cql3.functions.types." + t.String()
 	}
@@ -148,11 +151,13 @@ func fromCQL(t *types.Type, boxed bool) *jtype {
 		return &jtype{kind: kindSet, elems: elems, cql: t}
 	case types.Map:
 		return &jtype{kind: kindMap, elems: elems, cql: t}
+	// cql has the types of the fields, which accessors need.
 	case types.Tuple:
 		return &jtype{kind: kindTuple, cql: t}
 	case types.UDT:
 		return &jtype{kind: kindUDT, cql: t}
 	}
+	// Types such as uuid and inet, which have no methods here.
 	return &jtype{kind: kindOther, cql: t}
 }
 
@@ -161,6 +166,7 @@ func (t *jtype) equal(o *jtype) bool {
 	if t.kind != o.kind || t.boxed != o.boxed || len(t.elems) != len(o.elems) {
 		return false
 	}
+	// The parameters must be equal: a List<Integer> is no List<Long>.
 	for i, e := range t.elems {
 		if !e.equal(o.elems[i]) {
 			return false

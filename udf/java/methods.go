@@ -49,6 +49,7 @@ func (m *call) ofString() *expr {
 		return &expr{t: b, eval: func(fr *frame) value.Value { return on(fr) == "" }}
 	case m.is("toString", 0):
 		return &expr{t: s, eval: func(fr *frame) value.Value { return on(fr) }}
+	// The methods that are left have functions of their own.
 	case m.is("substring", 1), m.is("substring", 2):
 		return m.substring(on)
 	// Before the cases that convert the argument: equals takes any object.
@@ -59,6 +60,7 @@ func (m *call) ofString() *expr {
 	if len(m.args) == 0 {
 		return m.mapped(on)
 	}
+	// Before the loop below: its argument is a number.
 	if m.is("charAt", 1) {
 		return m.charAt(on)
 	}
@@ -112,6 +114,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 		}}
 	}
 	switch m.name {
+	// Unlike +, it fails for null.
 	case "concat":
 		arg := m.argument(0)
 		return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
@@ -161,6 +164,7 @@ func (m *call) mapped(on func(fr *frame) string) *expr {
 		"toLowerCase": cases.Lower(language.Und).String, // a sigma at the end of a word has a form of its own
 		"trim":        func(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) },
 	}
+	// The map is made for each call of the compiler, not of the method.
 	f := mappings[m.name]
 	if f == nil {
 		return nil
@@ -190,6 +194,7 @@ func (m *call) charAt(on func(fr *frame) string) *expr {
 // substring compiles substring(begin) and substring(begin, end).
 func (m *call) substring(on func(fr *frame) string) *expr {
 	from := m.arg(0, primitive(kindInt))
+	// Without a second argument the end is the length of the string.
 	to := func(*frame) value.Value { return nil }
 	if len(m.args) == 2 {
 		to = m.arg(1, primitive(kindInt))
@@ -198,6 +203,7 @@ func (m *call) substring(on func(fr *frame) string) *expr {
 		u := units(fr, on(fr))
 		begin, _ := from(fr).(int64)
 		end := int64(len(u))
+		// nil is the missing argument: an int is never nil.
 		if n, ok := to(fr).(int64); ok {
 			end = n
 		}
@@ -273,6 +279,7 @@ func (m *call) ofList() *expr {
 			return true
 		}}
 	case m.is("set", 2):
+		// In the order of the arguments.
 		index, v := at(0), m.arg(1, m.elem(0))
 		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value {
 			t := m.table(fr)
@@ -305,6 +312,7 @@ func (m *call) ofSet() *expr {
 	if m.on.t.kind == kindSet {
 		switch {
 		case m.is("add", 1):
+			// add takes an element, while contains and remove take any object.
 			v := m.arg(0, m.elem(0))
 			return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 				t, e := m.table(fr), present(v(fr))
@@ -352,6 +360,7 @@ func (m *call) ofMap() *expr {
 			t, key := m.table(fr), k(fr)
 			return key != nil && t.Get(fr.m, key) != nil
 		}}
+	// A map has no null values, so a missing key is the only case of the default.
 	case m.is("getOrDefault", 2):
 		k, v := m.key(0, m.elem(0)), m.arg(1, m.elem(1))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
@@ -377,6 +386,7 @@ func (m *call) ofMap() *expr {
 			}
 			return old
 		}}
+	// For loops over a map.
 	case m.is("keySet", 0), m.is("values", 0):
 		// The type parameter that is the type of the elements: 0 of keys, 1 of values.
 		at := 0
@@ -387,6 +397,7 @@ func (m *call) ofMap() *expr {
 			// A copy, unlike in Java: changes of the map are not visible in it, and it cannot be modified.
 			out := value.NewTable(fr.m)
 			t := m.table(fr)
+			// In the order of insertion.
 			for k, v, next := t.Next(fr.m, 0); next >= 0; k, v, next = t.Next(fr.m, next) {
 				if at == 1 {
 					k = v

@@ -34,6 +34,7 @@ func binary(op string, a, b *expr, line int) *expr {
 		a, b = promotedChar(a), promotedChar(b)
 	}
 	switch op {
+	// The operators with rules of their own for types; arithmetic follows.
 	case "&&", "||":
 		return logical(op, a, b, line)
 	case "==", "!=":
@@ -68,6 +69,7 @@ func binary(op string, a, b *expr, line int) *expr {
 		}
 		return e
 	}
+	// int or long.
 	e.eval = func(fr *frame) value.Value {
 		fr.m.Step()
 		n := intArith(op, x.eval(fr), y.eval(fr))
@@ -125,6 +127,7 @@ func floatArith(op string, a, b value.Value, single bool) value.Value {
 		r = x - y
 	case "*":
 		r = x * y
+	// A division by zero gives an infinity or NaN, and no exception.
 	case "/":
 		r = x / y
 	default:
@@ -161,6 +164,7 @@ func bitwise(op string, a, b *expr, line int) *expr {
 	if a.t.kind == kindBoolean && b.t.kind == kindBoolean {
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			fr.m.Step()
+			// No operand decides alone: both are evaluated, as the language says.
 			p, q := x(fr) == true, y(fr) == true
 			switch op {
 			case "&":
@@ -171,6 +175,7 @@ func bitwise(op string, a, b *expr, line int) *expr {
 			return p != q
 		}}
 	}
+	// Floats have no bitwise operators.
 	if !a.t.integral() || !b.t.integral() {
 		undefined(op, a, b, line)
 	}
@@ -270,6 +275,7 @@ func comparison(op string, a, b *expr, line int) *expr {
 	if !a.t.numeric() || !b.t.numeric() {
 		undefined(op, a, b, line)
 	}
+	// Booleans and strings have no order in Java's operators.
 	t := promoted(a.t, b.t)
 	x, y := convert(a, t, line), convert(b, t, line)
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
@@ -301,6 +307,7 @@ func promotedChar(e *expr) *expr {
 
 // concat compiles + with a string. The operands are evaluated before their texts are made, from left to right.
 func concat(a, b *expr) *expr {
+	// Not a constant: the result is no literal, so it cannot name a field.
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
 		s, t := text(fr.m, a.t, a.eval(fr)), text(fr.m, b.t, b.eval(fr))
 		fr.m.Alloc(int64(len(s) + len(t)))

@@ -86,10 +86,12 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 		out = m.ofString()
 	case kindList:
 		out = m.ofList()
+	// ofSet distinguishes them.
 	case kindSet, kindCollection:
 		out = m.ofSet()
 	case kindMap:
 		out = m.ofMap()
+	// Their methods depend on the CQL type.
 	case kindTuple, kindUDT:
 		out = m.ofTuple()
 	case kindBigInteger, kindBigDecimal:
@@ -109,6 +111,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	}
 	// Now the evaluation of the object and of the arguments precedes the method.
 	hold(out)
+	// Also if it changes nothing: Java accepts every call as a statement.
 	out.effect = true
 	return out
 }
@@ -239,10 +242,12 @@ func (m *call) ofBox() *expr {
 		return cast(in, primitive(k), m.line)
 	}
 	switch {
+	// object has checked that the box is not null, which is all that unboxing does.
 	case m.is("booleanValue", 0) && of.kind == kindBoolean:
 		return m.simple(primitive(kindBoolean), func(_ *frame, v value.Value) value.Value { return v })
 	case m.is("toString", 0):
 		return m.simple(primitive(kindString), func(fr *frame, v value.Value) value.Value {
+			// More than the longest text of a number.
 			fr.m.Alloc(32)
 			return text(fr.m, of, v)
 		})

@@ -23,6 +23,7 @@ func (m *call) ofTuple() *expr {
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			return m.table(fr).Get(fr.m, key) == nil
 		}}
+	// The methods that set return the object, so that calls can be chained.
 	case "setToNull":
 		return &expr{t: m.on.t, eval: func(fr *frame) value.Value {
 			t := m.table(fr)
@@ -34,6 +35,7 @@ func (m *call) ofTuple() *expr {
 	if len(m.name) < 4 {
 		return nil
 	}
+	// get and set have the same suffixes.
 	of := accessor(m.name[3:], cql)
 	if of == nil {
 		return nil
@@ -62,6 +64,7 @@ func (m *call) ofTuple() *expr {
 // field returns the key and the type of the field that the first argument names, which must be a constant. Positions
 // count from 0.
 func (m *call) field() (value.Value, *types.Type) {
+	// of is the tuple or user-defined type.
 	of, arg := m.on.t.cql, m.args[0]
 	// A position, also for a user-defined type.
 	if arg.constant != nil {

@@ -72,10 +72,12 @@ func Compile(body string, params []string) (p *Program, err error) {
 			err = failed
 		}
 	}()
+	// Syntax first; names and nesting are checked while the tree is compiled.
 	chunk, err := parseChunk(body)
 	if err != nil {
 		return nil, err
 	}
+	// The body is a function without an enclosing one, so it has no upvalues.
 	f := &function{}
 	f.open()
 	for _, name := range params {
@@ -252,9 +254,11 @@ func (f *function) statement(s ast.Stmt) stmt {
 	case *ast.LocalAssignStmt:
 		return f.localAssign(s)
 	case *ast.FuncCallStmt:
+		// A call as a statement: its results are dropped.
 		call := f.call(s.Expr.(*ast.FuncCallExpr)) //nolint:forcetypeassert // by the parser
 		return func(fr *frame) signal { call(fr); return proceed }
 	case *ast.DoBlockStmt:
+		// A block for its scope only.
 		return sequence(f.block(s.Stmts))
 	case *ast.WhileStmt:
 		return f.while(s)
@@ -322,6 +326,7 @@ type target func(fr *frame) func(v value.Value)
 func (f *function) target(x ast.Expr) target {
 	switch x := x.(type) {
 	case *ast.IdentExpr:
+		// A local variable hides an upvalue of the same name.
 		if slot, ok := f.local(x.Value); ok {
 			return func(fr *frame) func(value.Value) { return func(v value.Value) { fr.locals[slot].v = v } }
 		}
@@ -331,6 +336,7 @@ func (f *function) target(x ast.Expr) target {
 		refuse(x.Line(), "%s is not a local variable: global variables cannot be assigned, because calls share "+
 			"nothing; write local %s", x.Value, x.Value)
 	case *ast.AttrGetExpr:
+		// A field of a table. Whether the object is one is known when it runs.
 		object, key := f.expr(x.Object), f.expr(x.Key)
 		line := x.Line()
 		return func(fr *frame) func(value.Value) {
@@ -362,6 +368,7 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 	values := f.list(s.Rhs)
 	return func(fr *frame) signal {
 		fr.m.Step()
+		// One for each target: they keep what was evaluated.
 		setters := make([]func(value.Value), len(targets))
 		for i, t := range targets {
 			// From left to right, before the values. Lua leaves the order open; here it is fixed, so all nodes agree.
@@ -379,9 +386,11 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 // functionStatement compiles function t.f() and function t:f(), which has the parameter self.
 func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 	if s.Name.Method != "" {
+		// function t:f() is t.f = function(self).
 		object, name := f.expr(s.Name.Receiver), s.Name.Method
 		// A copy: the syntax tree is not modified.
 		fn := *s.Func
+		// The list is copied as well, because append could write into its array.
 		params := *fn.ParList
 		params.Names = append([]string{"self"}, params.Names...)
 		fn.ParList = &params

@@ -91,6 +91,7 @@ func (f *function) repeat(s *ast.RepeatStmt) stmt {
 	f.loops--
 	return func(fr *frame) signal {
 		for {
+			// Each round is a step.
 			fr.m.Step()
 			switch run(fr, body) {
 			case leaveLoop:
@@ -122,6 +123,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 	f.close()
 	line := s.Line()
 	return func(fr *frame) signal {
+		// From left to right, once.
 		i, limit, step := from(fr), to(fr), by(fr)
 		// Strings are not converted here, as in later versions of Lua.
 		if !value.IsNumber(i) || !value.IsNumber(limit) || !value.IsNumber(step) {
@@ -164,6 +166,7 @@ func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 	for i, name := range s.Names {
 		slots[i] = f.declare(name, s.Line())
 	}
+	// In the scope of the variables, and with a scope of its own.
 	body := f.loopBody(s.Stmts)
 	f.close()
 	line := s.Line()
@@ -179,6 +182,7 @@ func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 				return proceed
 			}
 			for i, slot := range slots {
+				// New boxes, so that closures of former rounds keep their values.
 				fr.locals[slot] = &box{at(results, i)}
 			}
 			switch run(fr, body) {

@@ -54,6 +54,7 @@ func (f *function) list(xs []ast.Expr) multi {
 func (f *function) multi(x ast.Expr) multi {
 	switch x := x.(type) {
 	case *ast.FuncCallExpr:
+		// (f()) is one value, and f() all of them.
 		if !x.AdjustRet {
 			return f.call(x)
 		}
@@ -96,9 +97,11 @@ func (f *function) expr(x ast.Expr) expr {
 			refuse(x.Line(), "malformed number %s", x.Value)
 		}
 		return constant(n)
+	// In a place with one value.
 	case *ast.Comma3Expr:
 		f.checkVararg(x)
 		return func(fr *frame) value.Value { return at(fr.varargs, 0) }
+	// A name, which is resolved now.
 	case *ast.IdentExpr:
 		return f.variable(x)
 	case *ast.AttrGetExpr:
@@ -161,6 +164,7 @@ func (f *function) operator(x ast.Expr) expr {
 			return value.Negate(fr.m, n)
 		}
 	case *ast.UnaryNotOpExpr:
+		// not of every value is a boolean.
 		a := f.expr(x.Expr)
 		return func(fr *frame) value.Value { fr.m.Step(); return !truth(a(fr)) }
 	case *ast.UnaryLenOpExpr:
@@ -185,12 +189,14 @@ func (f *function) operator(x ast.Expr) expr {
 
 // relation compiles comparisons.
 func (f *function) relation(x *ast.RelationalOpExpr) expr {
+	// The operands are evaluated from left to right.
 	a, b, op, line := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator, x.Line()
 	// Values of different types are not equal; only order comparisons fail for them.
 	if op == "==" || op == "~=" {
 		equal := op == "=="
 		return func(fr *frame) value.Value {
 			fr.m.Step()
+			// Equal compares numbers of different kinds by value: 1 == 1.0.
 			x, y := a(fr), b(fr)
 			return value.Equal(fr.m, x, y) == equal
 		}
@@ -333,6 +339,7 @@ func (f *function) table(x *ast.TableExpr) expr {
 		value expr
 		rest  multi // of the last field, which may have several values
 	}
+	// The kinds of fields are decided now, and only values when it runs.
 	fields := make([]field, len(x.Fields))
 	for i, in := range x.Fields {
 		switch {
@@ -395,6 +402,7 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 
 // call compiles f(…) and o:m(…).
 func (f *function) call(x *ast.FuncCallExpr) multi {
+	// The line is for messages of the call.
 	args, line := f.list(x.Args), x.Line()
 	if x.Method != "" {
 		object, name := f.expr(x.Receiver), x.Method

@@ -11,6 +11,7 @@ import (
 
 // mathConstants returns the members of math that are no functions.
 func mathConstants() map[string]value.Value {
+	// huge is infinity, as in Lua.
 	return map[string]value.Value{"huge": math.Inf(1), "pi": math.Pi, "maxinteger": int64(math.MaxInt64),
 		"mininteger": int64(math.MinInt64)}
 }
@@ -103,6 +104,7 @@ func floorDivide(fr *frame, a args) []value.Value {
 	x, y := a.number(0), a.number(1)
 	n, ok := x.(int64)
 	d, also := y.(int64)
+	// Two integers: the quotient is exact.
 	if ok && also {
 		switch d {
 		case 0:
@@ -124,6 +126,7 @@ func floorDivide(fr *frame, a args) []value.Value {
 
 // round returns a whole number: an integer if it is one of 64 bits.
 func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.Rounder) value.Value {
+	// int64 and *big.Int are whole, and are returned at the end.
 	switch v := v.(type) {
 	case float64:
 		// Infinity and large floats stay floats.

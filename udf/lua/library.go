@@ -70,6 +70,7 @@ func newLibrary() *library {
 		}
 	}
 	add(l.globals, "", baseFunctions())
+	// Kept apart, because methods of strings are looked up in it.
 	l.strings = &namespace{map[string]value.Value{}}
 	add(l.strings.members, "string.", stringFunctions())
 	numbers := &namespace{mathConstants()}
@@ -125,6 +126,7 @@ func (a args) number(i int) value.Value {
 
 // integer returns an integer argument, or the default value if it is absent. A float without a fraction is an integer.
 func (a args) integer(i int, absent ...int64) int64 {
+	// An explicit nil counts as absent.
 	if a.at(i) == nil && len(absent) > 0 {
 		return absent[0]
 	}
@@ -146,6 +148,7 @@ func toInteger(m *value.Meter, v value.Value) (int64, bool) {
 		n := int64(v)
 		return n, float64(n) == v && v < 1<<63 && v >= -1<<63
 	case *big.Int:
+		// The number means nothing if it does not fit.
 		return v.Int64(), v.IsInt64()
 	case *apd.Decimal:
 		return value.DecimalInt64(m, v)
@@ -161,6 +164,7 @@ func baseFunctions() map[string]native {
 			return one(toText(fr.m, a.at(0)))
 		},
 		"tonumber": func(fr *frame, a args) []value.Value {
+			// Anything that is no number gives nil, not an error.
 			if n, ok := number(fr.m, a.at(0)); ok {
 				return one(n)
 			}
@@ -214,6 +218,7 @@ func baseFunctions() map[string]native {
 				if a.at(1) != nil {
 					panic(&value.Fault{Msg: toText(fr.m, a.at(1))})
 				}
+				// Lua's text for an assert without a message.
 				value.Failf("assertion failed!")
 			}
 			return a.values
@@ -238,6 +243,7 @@ func selectArgs(_ *frame, a args) []value.Value {
 	if n < 1 {
 		a.bad(0, "index out of range")
 	}
+	// The arguments after the first one, from position n on: values[0] is n itself.
 	return a.values[min(n, int64(len(a.values))):]
 }
 
@@ -274,6 +280,7 @@ func unpack(fr *frame, a args) []value.Value {
 	if to-from >= most || to < from-1 {
 		value.Failf("too many results to unpack")
 	}
+	// The list of results.
 	fr.m.Alloc(16 * (to - from + 1))
 	var out []value.Value
 	for i := from; i <= to; i++ {
@@ -298,6 +305,7 @@ func exactInteger(fr *frame, a args) []value.Value {
 	switch n := a.number(0).(type) {
 	case *big.Int:
 		return one(n)
+	// A whole number of 64 bits. Larger floats and decimals are refused.
 	case float64, int64, *apd.Decimal:
 		if i, ok := toInteger(fr.m, n); ok {
 			return one(big.NewInt(i))

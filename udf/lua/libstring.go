@@ -12,6 +12,7 @@ import (
 func stringFunctions() map[string]native {
 	mapped := func(f func(byte) byte) native {
 		return func(fr *frame, a args) []value.Value {
+			// Numbers are converted, as in all functions of string.
 			s := a.string(0)
 			fr.m.Alloc(int64(len(s)))
 			// No locale: the result is the same on every node.
@@ -62,6 +63,7 @@ func stringFunctions() map[string]native {
 			out := make([]byte, len(a.values))
 			for i := range a.values {
 				n := a.integer(i)
+				// A byte, not a character.
 				if n < 0 || n > 255 {
 					a.bad(i, "value out of range")
 				}
@@ -102,6 +104,7 @@ func repeatString(fr *frame, a args) []value.Value {
 	if a.at(2) != nil {
 		separator = a.string(2)
 	}
+	// A separator follows each copy here; the last one is cut below.
 	size := int64(len(s) + len(separator))
 	if n <= 0 || size == 0 {
 		return one("")
@@ -152,6 +155,7 @@ func format(fr *frame, a args) []value.Value {
 		for i < len(in) && (in[i] >= '0' && in[i] <= '9' || in[i] == '.') {
 			i++
 		}
+		// Two digits, a point, and two digits.
 		if i >= len(in) || i-digits > 5 {
 			value.Failf("invalid conversion '%s' to 'format'", in[start:min(i, len(in))])
 		}
@@ -166,6 +170,7 @@ func format(fr *frame, a args) []value.Value {
 		text := formatOne(in[start:i], in[i], a, next)
 		fr.m.Alloc(int64(len(text)))
 		out.WriteString(text)
+		// Each conversion takes the next argument; a.at(0) is the format.
 		next++
 	}
 	return one(out.String())

@@ -17,6 +17,7 @@ func tableFunctions() map[string]native {
 			if len(a.values) > 2 {
 				v, at = a.at(2), a.integer(1)
 			}
+			// The position after the last value appends.
 			if at < 1 || at > int64(t.Len())+1 {
 				a.bad(1, "position out of bounds")
 			}
@@ -41,6 +42,7 @@ func tableFunctions() map[string]native {
 			if at < 1 || at > int64(t.Len()) {
 				a.bad(1, "position out of bounds")
 			}
+			// Later values move down by one.
 			return one(t.Remove(fr.m, int(at)))
 		},
 		"concat": func(fr *frame, a args) []value.Value {
@@ -83,6 +85,7 @@ func tableFunctions() map[string]native {
 func sortTable(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	less := func(x, y value.Value) bool {
+		// Line 0: the library has no line. NaN is less than nothing.
 		order, ok := compare(fr.m, x, y, 0)
 		return ok && order < 0
 	}

@@ -108,6 +108,7 @@ func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	if p.vararg && len(args) > p.params {
 		next.varargs = args[p.params:]
 	}
+	// A body that ends without return has no result.
 	run(next, p.body)
 	return next.result
 }

@@ -12,7 +12,8 @@
 //	           ▲                  │ alloc and copy arguments, call, copy the result
 //	           └── put ◀── reset ─┘ (closed instead if the call failed or the state cannot be restored)
 //
-// Errors of Compile concern the module, or are reserve's. Errors of Run are *value.Exceeded, *value.Fault and *value.Unavailable.
+// Errors of Compile concern the module, or are reserve's. Errors of Run are *value.Exceeded, *value.Fault and
+// *value.Unavailable.
 package wasm
 
 import (
