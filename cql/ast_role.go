@@ -78,11 +78,16 @@ const (
 	PermissionAlter
 	PermissionDrop
 	PermissionSelect
+	// INSERT, UPDATE, DELETE and TRUNCATE.
 	PermissionModify
+	// To grant and revoke permissions on the resource.
 	PermissionAuthorize
 	PermissionDescribe
+	// Of functions: to call them.
 	PermissionExecute
+	// Returns the values of masked columns as they are stored.
 	PermissionUnmask
+	// Allows conditions on masked columns, whose values remain masked.
 	PermissionSelectMasked
 )
 

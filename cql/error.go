@@ -42,6 +42,7 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 			return err
 		}
 	}
+	// Cassandra's grammar accepts a marker in these places, and refuses it with a message of its own.
 	if f.offending.GetTokenType() == grammar.CqlLexerQMARK {
 		rule := f.rule
 		if rule == grammar.CqlParserRULE_selectStatement && f.decision > 0 &&
@@ -70,6 +71,7 @@ func (p *parser) lookBack(f *failure) {
 		grammar.CqlParserRULE_list, grammar.CqlParserRULE_grant, grammar.CqlParserRULE_revoke,
 		grammar.CqlParserRULE_alterTable, grammar.CqlParserRULE_relation,
 		grammar.CqlParserRULE_insert:
+		// With a single expected token both parsers report that token.
 		if f.expected == antlr.TokenInvalidType {
 			f.decision--
 		}
@@ -126,6 +128,7 @@ func (p *parser) failureError(text string, f *failure) *SyntaxError {
 	} else {
 		msg = append(msg, "no viable alternative at input '"+word+"'"...)
 	}
+	// At the end of the text there is nothing to show.
 	if !atEnd {
 		msg = p.appendSnippet(msg, text, f)
 	}

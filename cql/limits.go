@@ -61,6 +61,7 @@ func (p *parser) bounded() error {
 		case grammar.CqlLexerLPAREN, grammar.CqlLexerLBRACKET, grammar.CqlLexerLBRACE:
 			depth++
 			if kind == grammar.CqlLexerLPAREN && previous == grammar.CqlLexerRPAREN {
+				// A chain of hints needs no closing brackets, so depth does not see it.
 				hints++ // (type)(type)…: each hint contains the following ones
 			}
 		case grammar.CqlLexerRPAREN, grammar.CqlLexerRBRACKET, grammar.CqlLexerRBRACE:
@@ -68,6 +69,7 @@ func (p *parser) bounded() error {
 			depth = max(depth-1, 0)
 		// Elsewhere < is a comparison, and nothing closes it.
 		case grammar.CqlLexerLT:
+			// The lexer does not know types; the word before decides.
 			if opensType(previous) {
 				types++
 			}
@@ -93,6 +95,7 @@ func (p *parser) bounded() error {
 
 // nameWithMicro returns the error for a name in which the lexer took µs for us.
 func nameWithMicro(token antlr.Token, name string) error {
+	// At the character itself, as Cassandra's lexer reports it.
 	err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn() + strings.IndexRune(name, micro)}
 	err.Msg = string(appendPosition(nil, err.Line, err.Column)) + "no viable alternative at character '" +
 		string(micro) + "'"

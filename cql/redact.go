@@ -35,6 +35,7 @@ func Redact(text string) string {
 	if _, err := Parse(text); err != nil {
 		return redactInvalid(text)
 	}
+	// The text is a statement, so its secrets stand in known places.
 	return RedactStatement(text)
 }
 
@@ -103,6 +104,7 @@ const cutBytesMax = 4096
 
 // replaceWord replaces a short secret where it stands within quotes or brackets.
 func replaceWord(message, secret string) string {
+	// Shorter secrets occur in other words, and would be replaced there.
 	for _, around := range []string{"''", "()", "[]"} {
 		message = strings.ReplaceAll(message, around[:1]+secret+around[1:], around[:1]+redacted+around[1:])
 	}
@@ -190,6 +192,7 @@ func comment(text string) int {
 
 // containsFold reports whether text contains a word of lower-case ASCII letters in any case.
 func containsFold(text, word string) bool {
+	// No allocation, unlike strings.ToLower.
 	for i := 0; i+len(word) <= len(text); i++ {
 		// Setting bit 5 folds an ASCII letter. The first byte excludes most positions cheaply.
 		if text[i]|0x20 == word[0] && strings.EqualFold(text[i:i+len(word)], word) {

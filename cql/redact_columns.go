@@ -73,6 +73,7 @@ func (c *columnScan) insert(i int) int {
 	}
 	for i++; i < len(c.all) && c.all[i].kind != grammar.CqlLexerLPAREN; i++ {
 	}
+	// The position among the values, and the open brackets.
 	at, depth := 0, 0
 	for ; i < len(c.all); i++ {
 		t := c.all[i]
@@ -123,6 +124,7 @@ func (c *columnScan) valueOf(i int) {
 		}
 		depth += nesting(kind)
 		closed := nesting(kind) < 0
+		// What may stand between the name and its operator: an index, a field, NOT, or a type.
 		switch {
 		case depth > 0 && isConstant(kind): // an element of a set, or a key
 			c.spans = append(c.spans, content(c.text, c.all[i]))
@@ -178,6 +180,7 @@ func (c *columnScan) constants(i int, between bool) {
 		switch {
 		case isConstant(t.kind):
 			c.spans = append(c.spans, content(c.text, t))
+		// A comma within a collection or a call ends nothing.
 		case depth > 0:
 		case t.kind == grammar.CqlLexerK_AND && between:
 			// BETWEEN low AND high: both are secrets.

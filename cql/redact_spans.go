@@ -79,7 +79,8 @@ func secrets(text string, all []lexeme) []span {
 		})...)
 	}
 	spans := comments(text, all, func(string) bool { return true })
-	// OPTIONS = {key: value}: the keys stay, and each value is a secret up to the comma or brace.
+	// OPTIONS = {key: value}: the keys stay, and each value is a secret up to the comma or brace. Within OPTIONS, and
+	// after the colon of an entry.
 	options, value := false, false
 	for i, t := range all {
 		switch {
@@ -198,6 +199,7 @@ func content(text string, t lexeme) span {
 // text.
 func redactInvalid(text string) string {
 	all := tokensOf(text)
+	// Names count as secrets too: the password may lack its quotes.
 	spans, sensitive := unquoted(text, all, true)
 	for i, t := range all {
 		switch {
@@ -242,6 +244,7 @@ func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive in
 	plain := ordinary(text)
 	rows := plain  // until a sensitive name
 	value := false // after an equals sign or a colon, up to the end of the option
+	// One pass; value says whether a token stands after = or a colon.
 	for i, t := range all {
 		if !value && (t.kind == grammar.CqlLexerK_PASSWORD || plain && isSensitiveName(text, t)) && !listed(all, i) {
 			if value, rows = true, false; sensitive < 0 {

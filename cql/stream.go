@@ -81,6 +81,7 @@ func (s *asciiStream) GetSourceName() string { return "" }
 // GetText returns the characters from start to stop, inclusive.
 func (s *asciiStream) GetText(start, stop int) string {
 	stop = min(stop+1, len(s.text))
+	// An interval out of the text is empty.
 	if start >= stop {
 		return ""
 	}
@@ -173,6 +174,7 @@ func (s *runeStream) GetTextFromInterval(i antlr.Interval) string { return s.Get
 
 // unquote returns the content of text, whose first and last byte are the quote. It replaces doubled quotes by one.
 func unquote(text string, quote string) string {
+	// Both quotes are there: the lexer has another token for a text without its end.
 	content := text[1 : len(text)-1]
 	// Most literals have no quote inside, and share memory with the text.
 	if strings.Contains(content, quote) {

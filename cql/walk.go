@@ -36,6 +36,7 @@ func Operands(x Selector) (all []Selector) {
 		all = x.Elements
 	case *TupleSelector:
 		all = x.Elements
+	// A new slice, in which keys and values alternate.
 	case *MapSelector:
 		for _, e := range x.Entries {
 			all = append(all, e.Key, e.Value)

@@ -29,9 +29,11 @@ type cache struct {
 	// WebAssembly modules are compiled one at a time; sources are small and need no turn.
 	turns turns // to compile WebAssembly modules
 
-	mu       sync.Mutex
-	programs map[*schema.Function]*compiled // guarded by mu
-	bodies   map[string][]*compiled         // by the body; guarded by mu
+	mu sync.Mutex
+	// The entries by the functions for which they were requested. Guarded by mu.
+	programs map[*schema.Function]*compiled
+	// All entries by their body, where equal searches. Guarded by mu.
+	bodies map[string][]*compiled
 	// The *compiled values that are kept, oldest first. Guarded by mu.
 	order list.List
 	bytes int64 // guarded by mu
@@ -85,6 +87,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 	c.mu.Lock()
 	e := c.programs[f]
 	if e == nil {
+		// Another version of the schema has other pointers for the same function.
 		e = c.equal(f)
 	}
 	if e != nil {
@@ -104,6 +107,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 		c.mu.Unlock()
 		return nil, errBusy
 	}
+	// Until stopWaiting, also for the request that compiles.
 	c.waiting[owner]++
 	// This request compiles it. The entry is in the maps before, so that others wait for it.
 	if e == nil {
@@ -202,6 +206,7 @@ func (c *cache) add(ctx context.Context, owner string, e *compiled) error {
 	}
 	// After the turn has come: the figures contain the time of the compiler, not of the queue.
 	defer c.count()()
+	// One account for the compilation and for the program that remains of it.
 	var account memory.Account
 	c.memory.Open(&account, memory.Origin{}, nil)
 	defer account.Close()

@@ -20,6 +20,7 @@ type turns struct {
 // wait returns when it is the caller's turn, or ctx ends. The caller calls next after its turn.
 func (t *turns) wait(ctx context.Context, owner string) error {
 	t.mu.Lock()
+	// No one compiles, so no one waits: next leaves busy set otherwise.
 	if !t.busy {
 		t.busy = true
 		t.mu.Unlock()
@@ -39,6 +40,7 @@ func (t *turns) wait(ctx context.Context, owner string) error {
 	select {
 	case <-turn:
 		return nil
+	// The queue may have given the turn at the same time; leave decides.
 	case <-ctx.Done():
 	}
 	if !t.leave(owner, turn) {

@@ -157,6 +157,7 @@ func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 		if table, ok := v.(*Table); ok {
 			return tableTo(m, t, table)
 		}
+	// tinyint to bigint, counter, date, time and timestamp.
 	default:
 		return integerTo(m, t, v)
 	}
@@ -278,6 +279,7 @@ func decimalTo(m *Meter, t *types.Type, v Value) []byte {
 			}
 		}
 	}
+	// Also for a float that FromText refuses.
 	mismatch(t, v)
 	return nil
 }
@@ -288,6 +290,7 @@ func integerTo(m *Meter, t *types.Type, v Value) []byte {
 	if n == nil {
 		mismatch(t, v)
 	}
+	// A number of more than 64 bits fits no type here.
 	if !n.IsInt64() {
 		Failf("the result %s is out of the range of %s", Describe(v), t)
 	}
@@ -315,6 +318,7 @@ func integerTo(m *Meter, t *types.Type, v Value) []byte {
 // tableTo returns a table as a collection, a tuple, a user-defined type or a duration.
 func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	var parts [][]byte
+	// The list of parts is memory as well: a slice takes 24 bytes.
 	add := func(t *types.Type, v Value) {
 		m.Alloc(32)
 		b := ToCQL(m, t, v)
@@ -326,6 +330,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 		parts = append(parts, append([]byte{}, b...))
 	}
 	switch t.Kind() {
+	// A table with named parts, not a collection.
 	case types.Duration:
 		return durationTo(m, t, v)
 	case types.List, types.Vector:

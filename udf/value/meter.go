@@ -11,7 +11,8 @@ import (
 
 // Limits are the bounds of one call of a function. All of them are set by the configuration of the node.
 type Limits struct {
-	Steps int64 // operations
+	// The operations of a call, as Step and Work count them.
+	Steps int64
 	// Bytes of memory that the call allocates, including what it no longer uses.
 	Bytes int64
 	// Output is the largest result, in bytes.

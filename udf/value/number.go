@@ -15,7 +15,9 @@ import (
 
 // Limits on the size of exact numbers, so that one operation takes a bounded time.
 const (
-	bitsMax          = 1 << 16
+	// Of an integer: 19,700 decimal digits.
+	bitsMax = 1 << 16
+	// Of a decimal in an operation, with the zeros that a common exponent needs.
 	digitsMax        = 1 << 14
 	exponentMax      = 1 << 14
 	plainExponentMax = 100 // of decimals that are written without an exponent
@@ -305,6 +307,7 @@ func Compare(m *Meter, a, b Value) (order int, ok bool) {
 		}
 	}
 	m.Scan(a, b)
+	// Strings and other values have no order here.
 	ra, rb := rankOf(a), rankOf(b)
 	if ra == notNumber || rb == notNumber {
 		return 0, false
@@ -378,6 +381,7 @@ func exactFloat(m *Meter, v Value) *big.Float {
 
 // Equal reports whether two values are equal: numbers by value, tables by identity.
 func Equal(m *Meter, a, b Value) bool {
+	// Compare counts the work, also for strings.
 	if order, ok := Compare(m, a, b); ok {
 		return order == 0
 	}

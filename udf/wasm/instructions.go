@@ -69,6 +69,7 @@ func (w *instructions) region() {
 func (w *instructions) block(op byte) error {
 	var of signature
 	switch t := w.signed(); {
+	// A type with parameters and results, by its index.
 	case t >= 0 && t < int64(len(w.types)):
 		of = w.types[t]
 	case t >= 0:
@@ -118,6 +119,7 @@ func (w *instructions) next() error {
 	op := w.byte()
 	w.regions[len(w.regions)-1].operations++
 	w.work += instructionWork
+	// Most instructions compute a value; the estimate may be too high.
 	w.values++
 	if op == 0xfc {
 		return w.extended(before)
@@ -125,6 +127,7 @@ func (w *instructions) next() error {
 	if err := w.operands(op); err != nil {
 		return err
 	}
+	// The operands ended before the function did.
 	if w.b == nil {
 		return errMalformed
 	}
@@ -143,23 +146,28 @@ func (w *instructions) next() error {
 
 // The instructions that are named here.
 const (
-	opUnreachable  = 0x00
-	opBlock        = 0x02
-	opLoop         = 0x03
-	opIf           = 0x04
-	opElse         = 0x05
-	opBranch       = 0x0c
-	opBranchIf     = 0x0d
-	opBranchTable  = 0x0e
-	opReturn       = 0x0f
+	// Without operands. Code after it is dead, as after a return or a branch.
+	opUnreachable = 0x00
+	// A type of a block follows.
+	opBlock = 0x02
+	opLoop  = 0x03
+	opIf    = 0x04
+	opElse  = 0x05
+	// One depth follows, and after br_table several: the number of open blocks between the branch and its target.
+	opBranch      = 0x0c
+	opBranchIf    = 0x0d
+	opBranchTable = 0x0e
+	opReturn      = 0x0f
+	// The index of a function or, for call_indirect, of a type and a table.
 	opCall         = 0x10
 	opCallIndirect = 0x11
-	opLocalGet     = 0x20
-	opLocalTee     = 0x22
-	opGlobalGet    = 0x23
-	opGlobalSet    = 0x24
-	opMemoryGrow   = 0x40
-	opRefFunc      = 0xd2
+	// The index of a variable or, below, of a global.
+	opLocalGet   = 0x20
+	opLocalTee   = 0x22
+	opGlobalGet  = 0x23
+	opGlobalSet  = 0x24
+	opMemoryGrow = 0x40
+	opRefFunc    = 0xd2
 )
 
 // operands skips the operands of an instruction, and adds its work to the estimate.
@@ -219,6 +227,7 @@ func (w *instructions) growth() {
 	w.out = append(append(w.out, opLocalTee), local...)
 	// i64.extend_i32_u; i64.shl
 	amount := append(append([]byte{opLocalGet}, local...), 0xad, 0x42, operationsShift, 0x86, 0x42, 0)
+	// select takes the charge, or 0 if the number of pages is so large that the instruction fails.
 	amount = appendSigned(append(append(append(amount, opLocalGet), local...), 0x41), growMax)
 	w.out = append(w.out, w.subtract(append(amount, 0x4d, 0x1b))...) // i32.le_u; select
 	w.metered()
@@ -239,6 +248,7 @@ func (w *instructions) branches(op byte) error {
 		if !ok || !w.branch(depth, each) {
 			return errMalformed
 		}
+		// In the loop, because br_table may have a target for each byte of the module.
 		if err := w.check(); err != nil {
 			return err
 		}
@@ -262,6 +272,7 @@ func (w *instructions) calls(op byte) error {
 		w.call(w.types[w.functions[i]])
 		return nil
 	}
+	// The index of the table.
 	w.leb()
 	if int(i) >= len(w.types) {
 		return errMalformed

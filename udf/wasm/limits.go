@@ -3,14 +3,18 @@ package wasm
 // The bounds of a module. They are checked in one pass over its bytes, before the compiler sees it, and depend on
 // nothing else: a module that one node accepts, every node compiles.
 const (
+	// Of the binary format; the body in base64 is a third longer.
 	moduleBytesMax = 1 << 20
-	pageBytes      = 64 << 10
-	tableMax       = 10000 // elements of a table
-	nestingMax     = 500   // blocks within blocks of a function
-	loopsMax       = 500   // of a function
-	localsMax      = 50000 // of a function, with its parameters
-	valuesMax      = 1000  // parameters, and results, of a type of functions
-	globalsMax     = 10000
+	// The unit of memory of WebAssembly.
+	pageBytes = 64 << 10
+	tableMax  = 10000 // elements of a table
+	// The rewriting keeps an entry for each open one.
+	nestingMax = 500 // blocks within blocks of a function
+	// Each loop is a region with a charge of its own.
+	loopsMax   = 500   // of a function
+	localsMax  = 50000 // of a function, with its parameters
+	valuesMax  = 1000  // parameters, and results, of a type of functions
+	globalsMax = 10000
 
 	// functionWorkMax and moduleWorkMax bound the estimated work of the compiler. On each of the shapes in work_test.go
 	// a unit takes at most about 2 µs and allocates at most 512 bytes; typical code takes a third of that. So the
@@ -25,6 +29,7 @@ const (
 // block that a branch can reach: the compiler's graph algorithms take time by the square of their number, and by the
 // values that are live at each.
 const (
+	// A function without instructions.
 	functionWork      = 8
 	instructionWork   = 1
 	accessWork        = 10 // loads, stores, and integer divisions

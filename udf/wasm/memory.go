@@ -46,6 +46,7 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 	}
 	// A memory that grows by pages is copied a bounded number of times.
 	next := max(size, min(before+before/2, m.most))
+	// Before the allocation. The whole new size: the old memory remains until it is copied.
 	if err := m.i.call.Reserve(int64(next) - m.reserved); err != nil {
 		m.i.stopped = err
 		return nil
@@ -61,6 +62,7 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 		}
 	}
 	b := make([]byte, size, next)
+	// A mapping is copied to the heap when it grows, and stays allocated until Free.
 	copy(b, m.b)
 	if !m.mapped() { // Free returns a mapping
 		m.i.call.Release(int64(before))
@@ -105,6 +107,7 @@ func (m *linearMemory) bytes() int64 {
 // Free implements experimental.LinearMemory. Further calls have no effect.
 func (m *linearMemory) Free() {
 	if m.mapping != nil {
+		// Otherwise the collector would free the mapping a second time.
 		m.dropped.Stop()
 		m.pages.free(m.mapping)
 	}

@@ -56,8 +56,10 @@ type signature struct{ params, results uint32 }
 
 // layout describes a module, without its code.
 type layout struct {
-	types     []signature
-	functions []uint32 // the type of each function
+	// The types of functions, by index.
+	types []signature
+	// The index of the type of each function of the module.
+	functions []uint32
 	// The number of globals; the meter's own has this index.
 	globals   uint32
 	hasMemory bool
@@ -246,12 +248,14 @@ func (l *layout) readElements(r *reader) error {
 func (l *layout) readData(r *reader) {
 	const passive, named = 1, 2
 	kind, _ := r.number()
+	// Other kinds are not defined.
 	if kind > named {
 		r.b = nil
 	}
 	if kind == named {
 		r.leb()
 	}
+	// The address, as a constant expression.
 	if kind != passive {
 		r.expression()
 	}

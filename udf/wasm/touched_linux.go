@@ -11,6 +11,7 @@ import (
 // from the page tables: an untouched page has no entry. See "pagemap" in the kernel's documentation. It is safe for
 // concurrent use.
 type pagemap struct {
+	// /proc/self/pagemap, which is read at offsets only.
 	file *os.File
 	page int // bytes
 }
@@ -57,6 +58,7 @@ func (m *pagemap) works() bool {
 // allocate returns n bytes of zeros outside of the heap, which free must be called for, or nil. No page of them is
 // touched.
 func (m *pagemap) allocate(n int) []byte {
+	// Private and anonymous: the kernel gives zeros, and no page before it is touched.
 	b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	if err != nil {
 		return nil

@@ -74,6 +74,7 @@ func newEstimate(of signature, locals uint64) *estimate {
 func (e *estimate) edge(n int64) {
 	e.work += n * edgeWork
 	e.edges += n
+	// The operands on the stack are live at each of them.
 	e.live += n * int64(e.height)
 }
 
@@ -150,6 +151,7 @@ func (e *estimate) open(of signature, edges int64, loop bool) {
 // otherwise begins the other branch of an if.
 func (e *estimate) otherwise() {
 	f := e.frames[len(e.frames)-1]
+	// The branch begins as the block did; what the first branch left does not count.
 	e.height, e.dead = f.height+int(f.block.params), f.dead
 	e.work += int64(f.block.params) / parametersPerUnit
 }
@@ -158,6 +160,7 @@ func (e *estimate) otherwise() {
 func (e *estimate) close() {
 	f := e.frames[len(e.frames)-1]
 	e.frames = e.frames[:len(e.frames)-1]
+	// The results replace what the block has left on the stack.
 	e.height, e.dead = f.height+int(f.block.results), f.dead
 	e.work += int64(f.block.results) / parametersPerUnit
 	if len(e.frames) > 0 { // the end of the function merges nothing
@@ -197,6 +200,7 @@ func (e *estimate) unreachable() {
 // call counts a call of a function.
 func (e *estimate) call(of signature) {
 	e.work += callWork + int64(of.params+of.results)
+	// Arguments and results have places in the frame as well.
 	e.values += int64(of.params + of.results)
 	e.stack(int(of.params), int(of.results))
 }
@@ -247,6 +251,7 @@ func (e *estimate) bulk() {
 	e.work += bulkWork
 	e.stack(3, 0)
 	e.edge(bulkEdges)
+	// The instructions that charge for its elements.
 	e.metered()
 }
 
