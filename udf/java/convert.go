@@ -96,7 +96,8 @@ func nullPointer(e *expr, method string) {
 // itoa returns n in decimal.
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// widen returns a primitive number as one of a wider kind.
+// widen returns a primitive number as one of a wider kind. Only long to float and double, and int to float, can lose
+// digits.
 func widen(e *expr, to kind) *expr {
 	// Only this widening changes the Go type of the value.
 	if e.t.integral() && to >= kindFloat {
@@ -157,7 +158,7 @@ func cast(e *expr, t *jtype, line int) *expr {
 	return out
 }
 
-// narrow returns a number as one of a narrower kind, as Java's casts do.
+// narrow returns a number as one of a narrower kind, as Java's casts do. v is an int64 or a float64.
 func narrow(v value.Value, to kind) value.Value {
 	if x, ok := v.(float64); ok {
 		switch to {

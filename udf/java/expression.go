@@ -52,7 +52,8 @@ func (c *compiler) variableExpr(v *variable) *expr {
 	return &expr{t: v.t, variable: v, eval: func(fr *frame) value.Value { return fr.vars[v.slot] }}
 }
 
-// expression compiles a conditional expression or one with higher precedence.
+// expression compiles a conditional expression or one with higher precedence. The condition must be a boolean or
+// Boolean.
 func (c *compiler) expression() *expr {
 	c.enter()
 	defer c.leave()
@@ -79,7 +80,8 @@ func (c *compiler) expression() *expr {
 	}}
 }
 
-// conditionalType returns the type of a ? b : c, as the language specification has it.
+// conditionalType returns the type of a ? b : c, as the language specification has it. It ends the compilation if the
+// operands have no common type.
 func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 	switch {
 	case a.t.equal(b.t):
@@ -190,7 +192,8 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// unary compiles prefix operators, casts, and what follows a primary expression.
+// unary compiles prefix operators, casts, and what follows a primary expression. Operators of one place apply from
+// right to left: - - x, !(!b).
 func (c *compiler) unary() *expr {
 	c.enter()
 	defer c.leave()
@@ -251,7 +254,7 @@ func (c *compiler) unary() *expr {
 	return c.postfix(c.primary())
 }
 
-// preIncrement compiles ++x and --x.
+// preIncrement compiles ++x and --x. x must be a local variable or parameter that is not final.
 func (c *compiler) preIncrement() *expr {
 	op := c.next()
 	v := c.find(c.name())
@@ -292,7 +295,8 @@ func (c *compiler) castExpr() *expr {
 	return cast(e, t, next.line)
 }
 
-// primary compiles literals, variables, parentheses, new, and names of classes.
+// primary compiles literals, variables, parentheses, new, and names of classes. It consumes at least one token, or ends
+// the compilation.
 func (c *compiler) primary() *expr {
 	t := c.next()
 	switch t.kind {
@@ -346,7 +350,8 @@ func (c *compiler) primary() *expr {
 	return c.static(t)
 }
 
-// intLiteral returns an int, or with the suffix L a long.
+// intLiteral returns an int, or with the suffix L a long. Decimal and hexadecimal numbers are supported, octal and
+// binary ones are not.
 func intLiteral(t token) *expr {
 	// Underscores separate digits.
 	text := strings.ReplaceAll(t.text, "_", "")
@@ -373,7 +378,7 @@ func intLiteral(t token) *expr {
 	return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return n }}
 }
 
-// floatLiteral returns a double, or with the suffix f a float.
+// floatLiteral returns a double, or with the suffix f a float. The number may have an exponent.
 func floatLiteral(t token) *expr {
 	text, single := strings.ToLower(strings.ReplaceAll(t.text, "_", "")), false
 	if strings.HasSuffix(text, "f") {
@@ -458,7 +463,8 @@ func (c *compiler) closesType() bool {
 	return true
 }
 
-// namedType returns the type with a name, or nil if it is not known.
+// namedType returns the type with a name, or nil if it is not known. A collection has no type parameters yet: typeName
+// adds them.
 func namedType(name string) *jtype {
 	// The kinds with a primitive type and a box. char is not among them: no variable has that type.
 	for k := kindByte; k <= kindBoolean; k++ {

@@ -62,7 +62,7 @@ func (t *jtype) numeric() bool { return t.kind >= kindByte && t.kind <= kindDoub
 // integral reports whether t is byte, short, int or long, or a box of one.
 func (t *jtype) integral() bool { return t.kind >= kindByte && t.kind <= kindLong }
 
-// isPrimitive reports whether values of t cannot be null.
+// isPrimitive reports whether values of t cannot be null. They cannot be compared with null either.
 func (t *jtype) isPrimitive() bool {
 	return !t.boxed && (t.numeric() || t.kind == kindBoolean || t.kind == kindChar)
 }
@@ -161,7 +161,7 @@ func fromCQL(t *types.Type, boxed bool) *jtype {
 	return &jtype{kind: kindOther, cql: t}
 }
 
-// equal reports whether two types are the same.
+// equal reports whether two types are the same. Boxes and primitive types differ, although their values do not.
 func (t *jtype) equal(o *jtype) bool {
 	if t.kind != o.kind || t.boxed != o.boxed || len(t.elems) != len(o.elems) {
 		return false

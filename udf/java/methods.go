@@ -28,7 +28,8 @@ func units(fr *frame, s string) []uint16 {
 	return utf16.Encode([]rune(s))
 }
 
-// ofString compiles the methods of String.
+// ofString compiles the methods of String. Positions and lengths are in units of UTF-16. Methods with locales or
+// regular expressions are not in the subset.
 func (m *call) ofString() *expr {
 	s, b, i := primitive(kindString), primitive(kindBoolean), primitive(kindInt)
 	// object fails for null, so the value is a string.
@@ -99,7 +100,7 @@ func (m *call) argument(i int) func(fr *frame) string {
 	}
 }
 
-// withString compiles the methods of String with one argument that is a string.
+// withString compiles the methods of String with one argument that is a string. on returns the string of the object.
 func (m *call) withString(on func(fr *frame) string) *expr {
 	tests := map[string]func(s, t string) bool{"contains": strings.Contains, "startsWith": strings.HasPrefix,
 		"endsWith":         strings.HasSuffix,
@@ -177,7 +178,8 @@ func (m *call) mapped(on func(fr *frame) string) *expr {
 	}}
 }
 
-// charAt compiles the method that returns a unit of UTF-16.
+// charAt compiles the method that returns a unit of UTF-16. The result is a char, which prints as a character and
+// computes as a number.
 func (m *call) charAt(on func(fr *frame) string) *expr {
 	at := m.arg(0, primitive(kindInt))
 	return &expr{t: primitive(kindChar), eval: func(fr *frame) value.Value {
@@ -191,7 +193,7 @@ func (m *call) charAt(on func(fr *frame) string) *expr {
 	}}
 }
 
-// substring compiles substring(begin) and substring(begin, end).
+// substring compiles substring(begin) and substring(begin, end). The end is exclusive, as in Java.
 func (m *call) substring(on func(fr *frame) string) *expr {
 	from := m.arg(0, primitive(kindInt))
 	// Without a second argument the end is the length of the string.
@@ -238,7 +240,7 @@ func present(v value.Value) value.Value {
 	return v
 }
 
-// sized compiles size() and isEmpty().
+// sized compiles size() and isEmpty(). All collections have them.
 func (m *call) sized() *expr {
 	switch {
 	case m.is("size", 0):
@@ -249,7 +251,7 @@ func (m *call) sized() *expr {
 	return nil
 }
 
-// ofList compiles the methods of List.
+// ofList compiles the methods of List. Lists that are arguments can be changed: they are copies of this call.
 func (m *call) ofList() *expr {
 	// The index is checked against the table at the time of the call, not when it is compiled.
 	at := func(i int) func(fr *frame, t *value.Table) int64 {
@@ -306,7 +308,8 @@ func (m *call) ofList() *expr {
 	return m.sized()
 }
 
-// ofSet compiles the methods of Set, and of the collections of a map.
+// ofSet compiles the methods of Set, and of the collections of a map. add and remove return whether the set has
+// changed.
 func (m *call) ofSet() *expr {
 	// The collections of a map have only sizes: their elements are reached by a loop.
 	if m.on.t.kind == kindSet {
@@ -337,7 +340,7 @@ func (m *call) ofSet() *expr {
 	return m.sized()
 }
 
-// ofMap compiles the methods of Map.
+// ofMap compiles the methods of Map. Keys are compared by value: numbers and strings, not objects.
 func (m *call) ofMap() *expr {
 	switch {
 	case m.is("get", 1), m.is("remove", 1):

@@ -89,7 +89,8 @@ func binary(op string, a, b *expr, line int) *expr {
 	return e
 }
 
-// intArith computes with wrap-around. A long wraps by itself.
+// intArith computes with wrap-around. A long wraps by itself. op is one of + - * / and %. A division by zero fails as
+// in Java.
 func intArith(op string, a, b value.Value) int64 {
 	x, _ := a.(int64)
 	y, _ := b.(int64)
@@ -115,7 +116,8 @@ func intArith(op string, a, b value.Value) int64 {
 	return x % y
 }
 
-// floatArith computes with IEEE 754. A float result is rounded once: a double is precise enough for that.
+// floatArith computes with IEEE 754. A float result is rounded once: a double is precise enough for that. op is one of
+// + - * / and %.
 func floatArith(op string, a, b value.Value, single bool) value.Value {
 	x, _ := a.(float64)
 	y, _ := b.(float64)
@@ -140,7 +142,7 @@ func floatArith(op string, a, b value.Value, single bool) value.Value {
 	return r
 }
 
-// logical compiles && and ||, which evaluate the second operand only if it decides.
+// logical compiles && and ||, which evaluate the second operand only if it decides. The result is a primitive boolean.
 func logical(op string, a, b *expr, line int) *expr {
 	if a.t.kind != kindBoolean || b.t.kind != kindBoolean {
 		undefined(op, a, b, line)
@@ -158,7 +160,8 @@ func logical(op string, a, b *expr, line int) *expr {
 	}}
 }
 
-// bitwise compiles &, | and ^ of booleans, which evaluate both operands, and of integers.
+// bitwise compiles &, | and ^ of booleans, which evaluate both operands, and of integers. Boxes are unboxed, and fail
+// for null.
 func bitwise(op string, a, b *expr, line int) *expr {
 	x, y := unbox(a), unbox(b)
 	if a.t.kind == kindBoolean && b.t.kind == kindBoolean {
@@ -195,7 +198,7 @@ func bitwise(op string, a, b *expr, line int) *expr {
 }
 
 // shift compiles shifts. The type is the promoted type of the left operand alone, and the distance is taken modulo its
-// size.
+// size. A negative distance is taken modulo as well: x << -1 is x << 31.
 func shift(op string, a, b *expr, line int) *expr {
 	if !a.t.integral() || !b.t.integral() {
 		undefined(op, a, b, line)
@@ -232,7 +235,7 @@ func shift(op string, a, b *expr, line int) *expr {
 }
 
 // equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they
-// compare objects, which have no identity here.
+// compare objects, which have no identity here. Primitive numbers are compared after promotion, so 1 == 1.0 is true.
 func equality(op string, a, b *expr, line int) *expr {
 	equal := op == "=="
 	// same compares once; != negates its result.
@@ -270,7 +273,7 @@ func equality(op string, a, b *expr, line int) *expr {
 	return nil
 }
 
-// comparison compiles <, >, <= and >=. With NaN all are false.
+// comparison compiles <, >, <= and >=. With NaN all are false. Boxes are unboxed, and fail for null.
 func comparison(op string, a, b *expr, line int) *expr {
 	if !a.t.numeric() || !b.t.numeric() {
 		undefined(op, a, b, line)
@@ -305,7 +308,8 @@ func promotedChar(e *expr) *expr {
 	return &expr{t: primitive(kindInt), constant: e.constant, eval: e.eval}
 }
 
-// concat compiles + with a string. The operands are evaluated before their texts are made, from left to right.
+// concat compiles + with a string. The operands are evaluated before their texts are made, from left to right. null
+// becomes the text "null".
 func concat(a, b *expr) *expr {
 	// Not a constant: the result is no literal, so it cannot name a field.
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {

@@ -51,7 +51,7 @@ func (c *compiler) arguments() []*expr {
 	return list
 }
 
-// postIncrement compiles x++ and x--.
+// postIncrement compiles x++ and x--. The type of the result is the type of the variable, also for a box.
 func (c *compiler) postIncrement(e *expr, op token) *expr {
 	v := e.variable
 	if v == nil || !v.t.numeric() {
@@ -67,7 +67,8 @@ func (c *compiler) postIncrement(e *expr, op token) *expr {
 	}}
 }
 
-// method compiles a call of a method of an object.
+// method compiles a call of a method of an object. A method that the type does not have, or not with this number of
+// arguments, is outside of the subset.
 func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if e.t.isPrimitive() {
 		invalid(line, "Cannot invoke %s(%s) on the primitive type %s", name, argumentTypes(args), e.t)
@@ -171,7 +172,8 @@ type call struct {
 // is reports whether the call has this name and number of arguments.
 func (m *call) is(name string, n int) bool { return m.name == name && len(m.args) == n }
 
-// arg returns an argument as a value of a type.
+// arg returns an argument as a value of a type. The conversion is the one of an assignment; an argument that has none
+// is an error of the compilation.
 func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
 	return m.evaluated(convert(m.args[i], t, m.line).eval)
 }
@@ -203,7 +205,7 @@ func (m *call) key(i int, t *jtype) func(fr *frame) value.Value {
 	return m.evaluated(func(fr *frame) value.Value { arg.eval(fr); return nil })
 }
 
-// object evaluates the object, which must not be null.
+// object evaluates the object, which must not be null. Each method calls it once, before it uses its arguments.
 func (m *call) object(fr *frame) value.Value {
 	// A call of a method is a step, in addition to its arguments.
 	fr.m.Step()
@@ -229,7 +231,8 @@ func deref(v value.Value, e *expr, method string) *value.Table {
 	return t
 }
 
-// ofBox compiles the methods of Integer, Double, Boolean, ….
+// ofBox compiles the methods of Integer, Double, Boolean, …. The object is a box; calls on a primitive value are an
+// error of the compilation.
 func (m *call) ofBox() *expr {
 	// The class of the box. Boxes and primitive values are the same Go values.
 	of := m.on.t

@@ -43,7 +43,8 @@ func (s *scopes) declare(name string, t *jtype, line int) *variable {
 	return v
 }
 
-// slot returns a new place in frame.vars, for a variable or for a value during a call of a method.
+// slot returns a new place in frame.vars, for a variable or for a value during a call of a method. Slots are never used
+// twice, so nested calls do not overwrite each other's values.
 func (s *scopes) slot() int {
 	s.slots++
 	return s.slots - 1

@@ -22,7 +22,7 @@ func (s *source) next() token {
 	return t
 }
 
-// symbol consumes a symbol if it is next.
+// symbol consumes a symbol if it is next. It reports whether it has done so.
 func (s *source) symbol(text string) bool {
 	if t := s.peek(); t.kind == tokenSymbol && t.text == text {
 		s.at++
@@ -31,7 +31,7 @@ func (s *source) symbol(text string) bool {
 	return false
 }
 
-// word consumes a name or keyword if it is next.
+// word consumes a name or keyword if it is next. It reports whether it has done so.
 func (s *source) word(text string) bool {
 	if t := s.peek(); t.kind == tokenName && t.text == text {
 		s.at++

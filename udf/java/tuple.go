@@ -8,7 +8,8 @@ import (
 )
 
 // ofTuple compiles the methods of TupleValue and UDTValue: isNull, setToNull, and getX and setX by position or, for
-// user-defined types, by name. As in Cassandra, getX of a primitive type returns zero for null.
+// user-defined types, by name. As in Cassandra, getX of a primitive type returns zero for null. Every field that is not
+// set is null.
 func (m *call) ofTuple() *expr {
 	if m.on.t.cql == nil {
 		unsupported(m.line, "a variable of the raw type "+m.on.t.String())

@@ -56,7 +56,9 @@ const (
 	localsMax  = 200 // of one function
 )
 
-// Compile compiles the body of a function with named parameters. Errors have the line and what is wrong.
+// Compile compiles the body of a function with named parameters. Errors have the line and what is wrong. params are the
+// names of the parameters, whose values Run gets in the same order. The body is a chunk of Lua, and returns its result
+// with return.
 func Compile(body string, params []string) (p *Program, err error) {
 	// Half of the variables stay for the body.
 	if len(params) > localsMax/2 {
@@ -155,7 +157,8 @@ type function struct {
 func (f *function) open()  { f.scopes = append(f.scopes, map[string]int{}) }
 func (f *function) close() { f.scopes = f.scopes[:len(f.scopes)-1] }
 
-// enter counts a level of nesting, so that neither compilation nor execution exhausts the stack.
+// enter counts a level of nesting, so that neither compilation nor execution exhausts the stack. line is for the
+// message.
 func (f *function) enter(line int) {
 	// Execution recurses through closures as deeply as the text is nested.
 	if f.depth++; f.depth > nestingMax {
@@ -196,7 +199,8 @@ func (f *function) local(name string) (int, bool) {
 }
 
 // upvalue returns the index of a variable of an enclosing function. It records the capture in this function and, if
-// needed, in the functions around it.
+// needed, in the functions around it. It returns false if no enclosing function has the variable: the name is then one
+// of the library, or unknown.
 func (f *function) upvalue(name string) (int, bool) {
 	if i, ok := f.upvalues[name]; ok {
 		return i, true
@@ -228,7 +232,8 @@ func (f *function) finish(body []stmt, params int, vararg bool) *proto {
 	return &proto{params: params, vararg: vararg, slots: f.slotsMax, capture: f.capture, body: body}
 }
 
-// block compiles statements in a scope of their own.
+// block compiles statements in a scope of their own. Variables that it declares are not visible after it, and keep
+// their slots.
 func (f *function) block(list []ast.Stmt) []stmt {
 	f.open()
 	defer f.close()
@@ -322,7 +327,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 // function does the assignment.
 type target func(fr *frame) func(v value.Value)
 
-// target compiles the left side of an assignment.
+// target compiles the left side of an assignment. The name must be a local variable or an upvalue.
 func (f *function) target(x ast.Expr) target {
 	switch x := x.(type) {
 	case *ast.IdentExpr:
@@ -349,7 +354,8 @@ func (f *function) target(x ast.Expr) target {
 	return nil
 }
 
-// assign compiles a, b = x, y. All values are evaluated before any is assigned, so a, b = b, a exchanges them.
+// assign compiles a, b = x, y. All values are evaluated before any is assigned, so a, b = b, a exchanges them. Globals
+// cannot be assigned, so a script has no state besides its local variables and tables.
 func (f *function) assign(s *ast.AssignStmt) stmt {
 	targets := make([]target, len(s.Lhs))
 	for i, x := range s.Lhs {
@@ -383,7 +389,8 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 	}
 }
 
-// functionStatement compiles function t.f() and function t:f(), which has the parameter self.
+// functionStatement compiles function t.f() and function t:f(), which has the parameter self. function name() assigns
+// to a local variable or an upvalue, which must have been declared.
 func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 	if s.Name.Method != "" {
 		// function t:f() is t.f = function(self).
@@ -415,7 +422,8 @@ func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 	}
 }
 
-// returns compiles return. Calls in tail position are ordinary calls.
+// returns compiles return. Calls in tail position are ordinary calls. A return leaves the innermost function, also out
+// of loops.
 func (f *function) returns(s *ast.ReturnStmt) stmt {
 	values := f.list(s.Exprs)
 	return func(fr *frame) signal {

@@ -29,7 +29,7 @@ func run(fr *frame, list []stmt) signal {
 	return proceed
 }
 
-// sequence returns a statement that executes a block.
+// sequence returns a statement that executes a block. The block has no effect on control: signals pass through.
 func sequence(list []stmt) stmt {
 	return func(fr *frame) signal { return run(fr, list) }
 }
@@ -59,7 +59,8 @@ func (f *function) loopBody(list []ast.Stmt) []stmt {
 	return f.block(list)
 }
 
-// while compiles while. Each round is a step, so an endless loop ends at the bound.
+// while compiles while. Each round is a step, so an endless loop ends at the bound. The condition is evaluated before
+// each round.
 func (f *function) while(s *ast.WhileStmt) stmt {
 	condition, body := f.expr(s.Condition), f.loopBody(s.Stmts)
 	return func(fr *frame) signal {
@@ -100,7 +101,7 @@ func (f *function) repeat(s *ast.RepeatStmt) stmt {
 				return leaveFunction
 			case proceed:
 			}
-			// The boxes of the body's variables are those of this round.
+			// The condition sees the boxes that the body's variables have in this round.
 			if truth(until(fr)) {
 				return proceed
 			}
@@ -108,7 +109,8 @@ func (f *function) repeat(s *ast.RepeatStmt) stmt {
 	}
 }
 
-// numericFor compiles for i = a, b, c.
+// numericFor compiles for i = a, b, c. The bounds may be numbers of any kind. Integers that would overflow end the
+// loop.
 func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 	// Compiled before the variable is declared, and evaluated once.
 	from, to := f.expr(s.Init), f.expr(s.Limit)
@@ -158,7 +160,8 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 	}
 }
 
-// genericFor compiles for k, v in f, s, c: f(s, c) is called until its first result is nil.
+// genericFor compiles for k, v in f, s, c: f(s, c) is called until its first result is nil. The function may be one of
+// the script, or the step that pairs and ipairs return.
 func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 	values := f.list(s.Exprs)
 	f.open()

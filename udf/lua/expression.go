@@ -77,7 +77,7 @@ func (f *function) checkVararg(x *ast.Comma3Expr) {
 	}
 }
 
-// expr compiles an expression to one value.
+// expr compiles an expression to one value. A call or ... is adjusted to its first value, or nil.
 func (f *function) expr(x ast.Expr) expr {
 	f.enter(x.Line())
 	defer f.leave()
@@ -127,7 +127,8 @@ func (f *function) expr(x ast.Expr) expr {
 // constant returns an expression with a fixed value.
 func constant(v value.Value) expr { return func(*frame) value.Value { return v } }
 
-// operator compiles an expression with an operator.
+// operator compiles an expression with an operator. and, or and not work with every value; the others need numbers or
+// strings. There are no metamethods.
 func (f *function) operator(x ast.Expr) expr {
 	line := x.Line()
 	switch x := x.(type) {
@@ -187,7 +188,7 @@ func (f *function) operator(x ast.Expr) expr {
 	return nil
 }
 
-// relation compiles comparisons.
+// relation compiles comparisons. The operands are evaluated before their types are checked.
 func (f *function) relation(x *ast.RelationalOpExpr) expr {
 	// The operands are evaluated from left to right.
 	a, b, op, line := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator, x.Line()
@@ -236,7 +237,7 @@ func compare(m *value.Meter, a, b value.Value, line int) (int, bool) {
 	return strings.Compare(s, t), true
 }
 
-// concat returns a .. b.
+// concat returns a .. b. Numbers become text, as tostring shows them.
 func concat(m *value.Meter, a, b value.Value, line int) value.Value {
 	// Both are converted before either fails, but the left one is reported.
 	s, ok := stringOf(m, a)
@@ -291,7 +292,7 @@ func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
 }
 
 // parseNumber parses a number as Lua writes it. A number with a point or an exponent is a float, any other an integer.
-// Hexadecimal numbers are integers of 64 bits.
+// Hexadecimal numbers are integers of 64 bits. s has no white space around it. It returns false for what is no number.
 func parseNumber(s string) (value.Value, bool) {
 	const longest = 400
 	// Go accepts more than Lua does: underscores, inf, nan, and hexadecimal exponents.
@@ -315,7 +316,8 @@ func parseNumber(s string) (value.Value, bool) {
 	return x, err == nil || math.IsInf(x, 0) && s != ""
 }
 
-// variable compiles a name: a local variable, an upvalue, or a global of the library.
+// variable compiles a name: a local variable, an upvalue, or a global of the library. The first of these that has the
+// name is meant.
 func (f *function) variable(x *ast.IdentExpr) expr {
 	if slot, ok := f.local(x.Value); ok {
 		// The box exists: a local can be named only after its declaration has run.
@@ -332,7 +334,7 @@ func (f *function) variable(x *ast.IdentExpr) expr {
 	return func(fr *frame) value.Value { return fr.global(name) }
 }
 
-// table compiles { … }.
+// table compiles { … }. Fields are set in the order of the text; a later one with the same key wins.
 func (f *function) table(x *ast.TableExpr) expr {
 	type field struct {
 		key   expr // nil for the next number
@@ -375,7 +377,8 @@ func (f *function) table(x *ast.TableExpr) expr {
 	}
 }
 
-// functionExpr compiles a function value: a closure over the boxes of its upvalues.
+// functionExpr compiles a function value: a closure over the boxes of its upvalues. Each evaluation makes a closure of
+// its own, with the boxes that exist then.
 func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	// Its nesting counts from the enclosing function, because compilation recurses through both.
 	inner := &function{outer: f, vararg: x.ParList.HasVargs, depth: f.depth}
@@ -400,7 +403,7 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	}
 }
 
-// call compiles f(…) and o:m(…).
+// call compiles f(…) and o:m(…). o:m(…) passes o as the first argument.
 func (f *function) call(x *ast.FuncCallExpr) multi {
 	// The line is for messages of the call.
 	args, line := f.list(x.Args), x.Line()

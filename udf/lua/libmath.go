@@ -17,6 +17,16 @@ func mathConstants() map[string]value.Value {
 }
 
 // mathFunctions returns the functions of math. There are no random numbers, see the package comment.
+//
+//	abs, max, min                      exact; the result has the kind of the argument
+//	ceil, floor                        floats become integers if they fit; decimals stay decimals
+//	sqrt, exp, sin, cos, atan, log     floats, to which exact numbers are rounded
+//	pow                                as the operator ^
+//	fmod                               an integer of two integers, otherwise a float
+//	idiv                               the quotient, rounded down
+//
+// The least integer has no positive counterpart, so abs leaves it negative. A division by -1 is a case of its own,
+// since it overflows for that integer.
 func mathFunctions() map[string]native {
 	float := func(f func(float64) float64) native {
 		return func(fr *frame, a args) []value.Value { return one(f(value.ToFloat(fr.m, a.number(0)))) }
@@ -25,7 +35,7 @@ func mathFunctions() map[string]native {
 		return func(fr *frame, a args) []value.Value {
 			best := a.number(0)
 			for i := range a.values {
-				// Exact, also between integers and floats. NaN compares with nothing and never wins.
+				// Exact, also between integers and floats. NaN compares with nothing: it stays if it is the first.
 				if order, ok := value.Compare(fr.m, a.number(i), best); ok && order*sign > 0 {
 					best = a.number(i)
 				}

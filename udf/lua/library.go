@@ -57,7 +57,8 @@ func isGlobal(name string) bool {
 // global returns a global of the library; the compiler has checked the name.
 func (fr *frame) global(name string) value.Value { return fr.library.globals[name] }
 
-// newLibrary returns the library. Each call of one of its functions is a step.
+// newLibrary returns the library. Each call of one of its functions is a step. The names must agree with isGlobal, by
+// which the compiler resolves them.
 func newLibrary() *library {
 	l := &library{globals: map[string]value.Value{}}
 	add := func(in map[string]value.Value, prefix string, functions map[string]native) {
@@ -99,6 +100,7 @@ func (a args) expected(i int, what string) {
 
 // table returns a table argument.
 func (a args) table(i int) *value.Table {
+	// A namespace of the library is no table for functions.
 	t, ok := a.at(i).(*value.Table)
 	if !ok {
 		a.expected(i, "table")
@@ -108,6 +110,7 @@ func (a args) table(i int) *value.Table {
 
 // string returns a string argument. Numbers are converted.
 func (a args) string(i int) string {
+	// The text of a number is counted.
 	s, ok := stringOf(a.m, a.at(i))
 	if !ok {
 		a.expected(i, "string")
@@ -117,6 +120,7 @@ func (a args) string(i int) string {
 
 // number returns a number argument. Strings that contain numbers are converted.
 func (a args) number(i int) value.Value {
+	// A string is parsed at each call.
 	n, ok := number(a.m, a.at(i))
 	if !ok {
 		a.expected(i, "number")
@@ -248,7 +252,8 @@ func selectArgs(_ *frame, a args) []value.Value {
 }
 
 // protected calls a function and returns its failure. Exceeded bounds end the whole call. It is pcall: true and the
-// results, or false and the message.
+// results, or false and the message. It is a call of the library as every other one, so nested pcalls count against
+// callsMax.
 func protected(fr *frame, a args) (result []value.Value) {
 	// The frames of the failed call have ended without restoring it.
 	depth := fr.depth

@@ -8,7 +8,8 @@ import (
 	"cqld/udf/value"
 )
 
-// stringFunctions returns the functions of string. Strings are bytes; upper and lower change ASCII letters only.
+// stringFunctions returns the functions of string. Strings are bytes; upper and lower change ASCII letters only. Every
+// function counts what it allocates before it does so. Numbers are accepted in place of strings.
 func stringFunctions() map[string]native {
 	mapped := func(f func(byte) byte) native {
 		return func(fr *frame, a args) []value.Value {
@@ -49,8 +50,8 @@ func stringFunctions() map[string]native {
 			s := a.string(0)
 			// Without an end, byte returns one value.
 			first := a.integer(1, 1)
-			// Each byte becomes a value, whose memory was counted as 16 bytes.
 			from, to := bounds(len(s), first, a.integer(2, first))
+			// Each byte becomes a value, which takes 16 bytes.
 			fr.m.Alloc(int64(16 * (to - from)))
 			var out []value.Value
 			for i := from; i < to; i++ {

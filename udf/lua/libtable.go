@@ -7,7 +7,8 @@ import (
 	"cqld/udf/value"
 )
 
-// tableFunctions returns the functions of table. Positions count from 1.
+// tableFunctions returns the functions of table. Positions count from 1. insert, remove and sort change their table in
+// place. By default all are about the keys 1, 2, … without a gap.
 func tableFunctions() map[string]native {
 	return map[string]native{
 		"insert": func(fr *frame, a args) []value.Value {

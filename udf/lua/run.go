@@ -58,7 +58,7 @@ const slotBytes = 32
 const callsMax = 150
 
 // Run calls the program with arguments and returns its first result. Errors are *value.Exceeded and *value.Fault.
-// Missing arguments are nil.
+// Missing arguments are nil. Further results are dropped. It is safe for concurrent use, with a meter for each call.
 func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, err error) {
 	defer value.Catch(&err)
 	// A frame outside of the script, from which the body is called.
@@ -66,12 +66,14 @@ func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, e
 	return at(fr.enter(p.main, nil, args), 0), nil
 }
 
-// fail ends the call with a message and the line of the body.
+// fail ends the call with a message and the line of the body. The message begins with the line, counted from 1 in the
+// body.
 func fail(line int, format string, args ...any) {
 	value.Failf("line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-// call calls a function value. The list of arguments is counted as memory.
+// call calls a function value. The list of arguments is counted as memory. The arguments must not be modified after the
+// call: a function may keep them as its varargs.
 func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Value {
 	// 16 bytes are a value. Four more stand for the results.
 	fr.m.Alloc(int64(16 * (len(args) + 4)))
@@ -92,7 +94,8 @@ func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Valu
 	return nil
 }
 
-// enter executes a function of the script.
+// enter executes a function of the script. Its results may be the arguments, or parts of them: the caller must not
+// modify them.
 func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	if fr.depth >= callsMax {
 		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)
@@ -131,7 +134,8 @@ func typeName(v value.Value) string {
 	return "number"
 }
 
-// index returns object[key]. There are no metatables.
+// index returns object[key]. There are no metatables. A missing key is nil. It fails for values that have no keys;
+// strings have methods only, not fields.
 func index(m *value.Meter, object, key value.Value, line int) value.Value {
 	switch t := object.(type) {
 	case *value.Table:
