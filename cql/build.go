@@ -129,7 +129,8 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	panic("cql: a rule of statement has no builder")
 }
 
-// create builds CREATE …. The second child is the rule of the object that is created.
+// create builds CREATE …. The second child is the rule of the object that is created. It panics for a rule that has no
+// case, as statement does.
 func (b *builder) create(ctx *grammar.CreateContext) Statement {
 	definitions, roles := schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(1).(type) {
@@ -251,7 +252,8 @@ type starter interface{ GetStart() antlr.Token }
 // name returns the name in a rule that consists of one token. Its only token may be a keyword that is not reserved.
 func name(ctx starter) string { return identifier(ctx.GetStart()) }
 
-// identifier returns the name of a token: unchanged if quoted, otherwise in lower case.
+// identifier returns the name of a token: unchanged if quoted, otherwise in lower case. The result has no quotes, and
+// doubled quotes inside are one.
 func identifier(token antlr.Token) string {
 	switch token.GetTokenType() {
 	case grammar.CqlLexerQUOTED_NAME:
@@ -273,7 +275,8 @@ func names[C starter](all []C) []string {
 	return out
 }
 
-// qualified returns the name between two tokens: one identifier, or two with a dot between them.
+// qualified returns the name between two tokens: one identifier, or two with a dot between them. The names are not
+// looked up, so a keyspace need not exist.
 func qualified(start, stop antlr.Token) QualifiedName {
 	// The same token, not only an equal one, so there is no dot.
 	if start == stop {

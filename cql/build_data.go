@@ -298,7 +298,7 @@ func (b dataBuilder) ifClause(ctx grammar.IIfClauseContext) (exists bool, condit
 	return ctx.K_EXISTS() != nil, conditions
 }
 
-// condition builds one condition of IF.
+// condition builds one condition of IF. The subject comes first in the text, then the operator, then the value.
 func (b dataBuilder) condition(ctx grammar.IConditionContext) Condition {
 	c := Condition{Column: name(ctx.ColumnName())}
 	terms := ctx.AllTerm()
@@ -353,7 +353,8 @@ func operator(ctx grammar.IOperatorContext) Operator {
 	panic("cql: a token of operator has no builder")
 }
 
-// inValues builds the list of IN: IN ? has one marker for the whole list, IN (?) one for an element.
+// inValues builds the list of IN: IN ? has one marker for the whole list, IN (?) one for an element. An empty list is
+// IN (), which the grammar allows.
 func (b dataBuilder) inValues(ctx grammar.IInValuesContext) InList {
 	if marker := ctx.Marker(); marker != nil {
 		return InList{Marker: b.marker(marker)}

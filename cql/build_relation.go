@@ -6,7 +6,7 @@ import (
 	"cqld/grammar"
 )
 
-// where builds WHERE; nil if there is none.
+// where builds WHERE; nil if there is none. The list is in the order of the text.
 func (b dataBuilder) where(ctx grammar.IWhereClauseContext) []Relation {
 	if ctx == nil {
 		return nil
@@ -76,7 +76,8 @@ func (b dataBuilder) relation(ctx grammar.IRelationContext) Relation {
 	return &TupleRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.tupleValue(ctx.TupleValue(0))}
 }
 
-// columnRelation builds a relation whose subject is a column or an element of one.
+// columnRelation builds a relation whose subject is a column or an element of one. The operator words LIKE, ILIKE and
+// CONTAINS are read here, the symbols by operator.
 func (b dataBuilder) columnRelation(column string, ctx grammar.IRelationContext) Relation {
 	switch {
 	case ctx.LBRACKET() != nil:

@@ -101,7 +101,7 @@ func setAccess(b *builder, option **AccessList, ctx grammar.IRoleOptionContext, 
 	*option = list
 }
 
-// userOptions builds the options of CREATE USER and ALTER USER.
+// userOptions builds the options of CREATE USER and ALTER USER. The parser has refused other words than these.
 func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser bool) RoleOptions {
 	var o RoleOptions
 	if password != nil && password.K_GENERATED() != nil {
@@ -214,7 +214,8 @@ func permission(token int) Permission {
 	panic("cql: a token of permission has no builder")
 }
 
-// resource builds what follows ON. Plural words are tested first, because they precede names in the rule.
+// resource builds what follows ON. Plural words are tested first, because they precede names in the rule. The kind
+// follows from the words alone; whether the object exists is for package query.
 func (b roleBuilder) resource(ctx grammar.IResourceContext) Resource {
 	inKeyspace := func() QualifiedName { return QualifiedName{Keyspace: name(ctx.Ident())} }
 	switch {

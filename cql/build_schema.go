@@ -27,7 +27,7 @@ func (b schemaBuilder) field(ctx grammar.IFieldDefinitionContext) FieldDefinitio
 	return FieldDefinition{Name: name(ctx.Ident()), Type: b.dataType(ctx.DataType())}
 }
 
-// alterType builds ALTER TYPE.
+// alterType builds ALTER TYPE. IF EXISTS may stand before the type, after RENAME, or in both places.
 func (b schemaBuilder) alterType(ctx *grammar.AlterTypeContext) Statement {
 	a := &AlterType{Type: b.typeName(ctx.TypeName())}
 	ifExists := ctx.AllIfExists() // before the name, and after RENAME
@@ -128,7 +128,7 @@ func (b schemaBuilder) createAggregate(ctx *grammar.CreateAggregateContext) Stat
 	return a
 }
 
-// describe builds DESCRIBE.
+// describe builds DESCRIBE. Names are not resolved: DESCRIBE of a name without a kind searches several kinds.
 func (b schemaBuilder) describe(ctx *grammar.DescribeContext) Statement {
 	d := &Describe{
 		Full:      ctx.K_FULL() != nil,

@@ -85,7 +85,8 @@ func (b *builder) selectorUnary(ctx grammar.ISelectorUnaryContext) Selector {
 	return b.modified(b.simpleSelector(ctx.SimpleSelector()), ctx.AllSelectorModifier())
 }
 
-// modified wraps a selector in the fields, elements and slices that follow it.
+// modified wraps a selector in the fields, elements and slices that follow it. The first modifier is the innermost:
+// a.b[1] is an element of a field.
 func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierContext) Selector {
 	// Modifiers are a list in the text and nested in the AST, whose depth is bounded.
 	if len(modifiers) > depthMax {
@@ -184,7 +185,8 @@ func (b *builder) functionSelector(ctx grammar.ISimpleSelectorContext) Selector 
 	return f
 }
 
-// bracesSelector builds {…}: a set, a map, or a user-defined type if all keys are bare names.
+// bracesSelector builds {…}: a set, a map, or a user-defined type if all keys are bare names. A set is {a}, a map {a:
+// b}; bare names decide between a map and a type.
 func (b *builder) bracesSelector(ctx grammar.ISimpleSelectorContext) Selector {
 	entries := ctx.AllMapSelectorEntry()
 	// Without a colon it is a set. Empty braces may be a map, too, and the type decides.

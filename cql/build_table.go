@@ -117,7 +117,7 @@ func (b schemaBuilder) propertyValue(ctx grammar.IPropertyValueContext) Term {
 	return b.propertyMap(ctx.AllMapEntry())
 }
 
-// propertyMap builds a map of literals without duplicate keys.
+// propertyMap builds a map of literals without duplicate keys. It returns a map also after an error.
 func (b schemaBuilder) propertyMap(entries []grammar.IMapEntryContext) *MapLiteral {
 	m := &MapLiteral{Entries: b.mapEntries(entries)}
 	seen := make(map[string]bool, len(m.Entries))
@@ -158,7 +158,8 @@ func unbindableProperty(t Term) string {
 	return ""
 }
 
-// alterTable builds ALTER TABLE. K_COMPACT is tested before K_DROP, which precedes it in the text.
+// alterTable builds ALTER TABLE. K_COMPACT is tested before K_DROP, which precedes it in the text. IF EXISTS may stand
+// before the table, within the action, or in both places.
 func (b schemaBuilder) alterTable(ctx *grammar.AlterTableContext) Statement {
 	a := &AlterTable{Table: tableName(ctx.TableName())}
 	all := ctx.AllIfExists() // before the table, and within the action

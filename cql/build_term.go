@@ -119,7 +119,7 @@ func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {
 	return &SetLiteral{Elements: b.terms(ctx.Terms())}
 }
 
-// mapEntries builds k: v, ….
+// mapEntries builds k: v, …. Duplicate keys are not refused here.
 func (b *builder) mapEntries(entries []grammar.IMapEntryContext) []MapEntry {
 	var out []MapEntry
 	for _, e := range entries {
@@ -150,7 +150,8 @@ func (b *builder) integerValue(ctx grammar.IIntegerValueContext) Term {
 	return literal(ctx.GetStart())
 }
 
-// literal returns the constant of a token.
+// literal returns the constant of a token. Text is the spelling without quotes, except that booleans, NaN and
+// infinities have one spelling each.
 func literal(token antlr.Token) *Literal {
 	text := token.GetText()
 	switch token.GetTokenType() {

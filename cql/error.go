@@ -58,7 +58,8 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 }
 
 // lookBack adapts the failure to Cassandra's parser if that decides earlier: it looks ahead from the previous token,
-// and then reports that no alternative matches instead of the missing token.
+// and then reports that no alternative matches instead of the missing token. f is changed in place. Nothing changes if
+// both parsers stop at the same token.
 func (p *parser) lookBack(f *failure) {
 	// There is no previous token, or the parser already looked ahead from an earlier one.
 	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
@@ -112,7 +113,7 @@ func isWord(token antlr.Token) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// failureError returns the error for a failure in which all tokens are valid.
+// failureError returns the error for a failure in which all tokens are valid. It does not redact secrets.
 func (p *parser) failureError(text string, f *failure) *SyntaxError {
 	err := &SyntaxError{Line: f.offending.GetLine(), Column: f.offending.GetColumn()}
 	atEnd := f.offending.GetTokenType() == antlr.TokenEOF
@@ -170,7 +171,7 @@ func unbindable(rule int, ctx antlr.ParserRuleContext) string {
 	return ""
 }
 
-// brokenLexeme returns the error for an invalid token.
+// brokenLexeme returns the error for an invalid token. It returns nil for a valid token.
 func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 	expecting := ""
 	switch token.GetTokenType() {
@@ -234,7 +235,7 @@ func tokenText(token antlr.Token) string {
 	return token.GetText()
 }
 
-// tokenName returns the name of a kind of token in messages.
+// tokenName returns the name of a kind of token in messages. kind is a type of the lexer or EOF.
 func tokenName(kind int) string {
 	if kind == antlr.TokenEOF {
 		return "EOF"

@@ -64,7 +64,8 @@ func precedence(a Arithmetic) int {
 	return precedenceProduct
 }
 
-// appendOperand appends an operand, in parentheses if its operator binds less tightly than wanted.
+// appendOperand appends an operand, in parentheses if its operator binds less tightly than wanted. Parse returns a
+// TupleLiteral for such parentheses, so only built terms need them.
 func appendOperand(dst []byte, t Term, wanted int) []byte {
 	if a, ok := t.(*ArithmeticTerm); ok && precedence(a.Operator) < wanted {
 		return append(appendTerm(append(dst, '('), t), ')')

@@ -34,7 +34,7 @@ func tooLong(size int) string {
 }
 
 // bounded reads all tokens, and refuses a text whose parsing would need excessive memory or time. It reads tokens only,
-// so its own memory is bounded by tokensMax.
+// so its own memory is bounded by tokensMax. It returns nil for a text whose other errors the parser will find.
 func (p *parser) bounded() error {
 	// Each counts one kind of nesting, open at this token. Their sum bounds the depth of the tree.
 	depth, minuses, types, hints := 0, 0, 0, 0

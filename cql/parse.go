@@ -58,7 +58,7 @@ func (p *parser) put() {
 	parsers.Put(p)
 }
 
-// read sets the input of the lexer and the parser.
+// read sets the input of the lexer and the parser. All state of the former text is lost; the pool relies on that.
 func (p *parser) read(text string) {
 	p.lexer.SetInputStream(characters(text, &p.stream))
 	p.tokens.SetTokenSource(p.lexer)
@@ -77,7 +77,8 @@ func (p *parser) parse(text string) (Statement, error) {
 	return p.parsePlain(text)
 }
 
-// parsePlain parses a statement of the grammar.
+// parsePlain parses a statement of the grammar. Cheap checks come first: the tokens, then the grammar, and at last the
+// builder.
 func (p *parser) parsePlain(text string) (Statement, error) {
 	p.read(text)
 	// Before the parser runs: its recursion and its memory depend on the tokens.

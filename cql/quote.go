@@ -33,7 +33,7 @@ func plainIdentifier(name string) bool {
 	return !ReservedWord(name) && name != "true" && name != "false"
 }
 
-// appendIdentifier appends a name, quoted if it must be.
+// appendIdentifier appends a name, quoted if it must be. identifier reads it back as the same name.
 func appendIdentifier(dst []byte, name string) []byte {
 	if plainIdentifier(name) {
 		return append(dst, name...)

@@ -53,7 +53,8 @@ func (c *columnScan) sensitive(i int) bool {
 	return Sensitive(c.text[t.from:t.to])
 }
 
-// insert handles INSERT from its first token, and returns the last token that it has looked at.
+// insert handles INSERT from its first token, and returns the last token that it has looked at. Columns and values are
+// matched by position; more values than columns are not secret.
 func (c *columnScan) insert(i int) int {
 	for i++; i < len(c.all) && c.all[i].kind != grammar.CqlLexerLPAREN; i++ {
 		// The whole document is one literal: it is a secret if it mentions a sensitive name anywhere.

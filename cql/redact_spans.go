@@ -18,7 +18,7 @@ type lexeme struct {
 }
 
 // tokensOf returns the tokens of a text. Comments are not tokens, but the lexer's unterminated comments are. The lexer
-// accepts every text, so it also works for one that is not a statement.
+// accepts every text, so it also works for one that is not a statement. The token of the end is not among them.
 func tokensOf(text string) []lexeme {
 	lexer := grammar.NewCqlLexer(characters(text, &asciiStream{}))
 	lexer.RemoveErrorListeners()

@@ -68,8 +68,8 @@ func reconcileLiveness(a, b Liveness) Liveness {
 }
 
 // Reconcile sets dst to the merge of a and b: the winner of each cell, without the cells that the merged deletions
-// delete. dst must be neither a nor b; its slices are reused and will point to the same values as theirs. The result
-// is canonical: equal content has an equal encoding.
+// delete. dst must be neither a nor b; its slices are reused and will point to the same values as theirs. The result is
+// canonical: equal content has an equal encoding.
 func Reconcile(dst, a, b *Row) {
 	// The inputs are read while dst is written.
 	invariant.Check(dst != a && dst != b, "row: a row is reconciled into itself")

@@ -143,9 +143,8 @@ func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int6
 }
 
 // Header is Canonical for the header of a partition, which nothing else deletes, and of which an empty row is appended
-// if nothing is left. stored is the outline of the encoded
-// header, and shown the header of the appended one, which does not say whether there are range tombstones: readers of a
-// page determine that themselves.
+// if nothing is left. stored is the outline of the encoded header, and shown the header of the appended one, which does
+// not say whether there are range tombstones: readers of a page determine that themselves.
 func (s *Streamer) Header(dst, encoded []byte, gcBefore, now int64) (out []byte, stored, shown Outline, err error) {
 	head := &s.heads[0]
 	s.a.begin(head, encoded)

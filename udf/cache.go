@@ -164,7 +164,8 @@ func (c *cache) stopWaiting(owner string) {
 	}
 }
 
-// equal returns the entry of an equal function, and remembers f for it. It is called with mu.
+// equal returns the entry of an equal function, and remembers f for it. It is called with mu. Functions are compared by
+// what determines their program.
 func (c *cache) equal(f *schema.Function) *compiled {
 	for _, e := range c.bodies[f.Body] {
 		if !equal(e.f, f) {
@@ -254,7 +255,7 @@ func (c *cache) finish(e *compiled) {
 }
 
 // evict removes the oldest programs, as long as there are too many, and returns those that no request uses. It is
-// called with mu.
+// called with mu. Requests keep using a program that is removed.
 func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 	for c.order.Len() > 0 && tooMany() {
 		oldest, _ := c.order.Remove(c.order.Front()).(*compiled)

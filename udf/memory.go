@@ -26,7 +26,7 @@ type calls struct{ pool sync.Pool }
 // call is the account of a call.
 type call struct{ account memory.Account }
 
-// open returns the account of a call, or nil if memory has no bound.
+// open returns the account of a call, or nil if memory has no bound. The caller must close it.
 func (c *calls) open(m *memory.Pool) *call {
 	if m == nil {
 		return nil
@@ -66,7 +66,7 @@ func (c *call) Grow(n int64) error {
 // Shrink implements value.Memory.
 func (c *call) Shrink(n int64) { c.account.Shrink(n) }
 
-// keep returns what an account holds but for n bytes, and returns these.
+// keep returns what an account holds but for n bytes, and returns these. The account is empty afterwards.
 func keep(m *memory.Pool, a *memory.Account, n int64) memory.Held {
 	h := a.Detach()
 	// The two parts of the pool are counted apart. Memory of the small part is kept first.

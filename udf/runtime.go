@@ -42,7 +42,7 @@ type program interface {
 	bytes() int64
 }
 
-// New returns a Runtime.
+// New returns a Runtime. Zero fields of o.Limits have defaults.
 func New(o Options) *Runtime {
 	o.Limits = defaultLimits(o.Limits)
 	r := &Runtime{o: o, memory: newMemory(o.Memory)}
@@ -100,7 +100,7 @@ type Refused struct{ Msg string }
 func (e *Refused) Error() string { return e.Msg }
 
 // Check compiles a function that a role wants to create, and keeps the program for its calls. The error is *Refused,
-// memory.ErrExhausted, or ctx's.
+// memory.ErrExhausted, or ctx's. A function that is equal to one that is kept is not compiled again.
 func (r *Runtime) Check(ctx context.Context, role string, f *schema.Function) error {
 	p, err := r.programs.get(ctx, role, f)
 	if err == nil {
@@ -231,7 +231,7 @@ func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (
 	return p, err
 }
 
-// remembering returns reserve, and stores its error.
+// remembering returns reserve, and stores its error. failed keeps the last error, or nil after a success.
 func remembering(reserve func(bytes int64) error, failed *error) func(bytes int64) error {
 	return func(bytes int64) error {
 		*failed = reserve(bytes)

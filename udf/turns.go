@@ -65,7 +65,7 @@ func (t *turns) leave(owner string, turn chan struct{}) bool {
 	return true
 }
 
-// next ends a turn.
+// next ends a turn. It is the owner of the turn that calls it, exactly once.
 func (t *turns) next() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -90,7 +90,8 @@ func wireDate(b []byte) Value {
 	return int64(uint32(c.Int32())) - 1<<31
 }
 
-// tableFrom returns a collection, a tuple or a user-defined type as a table.
+// tableFrom returns a collection, a tuple or a user-defined type as a table. The elements are counted as they are
+// converted.
 func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 	out := NewTable(m)
 	var key Value
@@ -220,7 +221,8 @@ func textTo(m *Meter, t *types.Type, v Value) []byte {
 	return append([]byte{}, s...)
 }
 
-// wholeNumber returns a number without a fraction as an integer, or nil.
+// wholeNumber returns a number without a fraction as an integer, or nil. The result may be v itself, which is not
+// modified.
 func wholeNumber(m *Meter, v Value) *big.Int {
 	switch v := v.(type) {
 	case int64:
@@ -315,7 +317,8 @@ func integerTo(m *Meter, t *types.Type, v Value) []byte {
 	return t.AppendInt64(nil, x)
 }
 
-// tableTo returns a table as a collection, a tuple, a user-defined type or a duration.
+// tableTo returns a table as a collection, a tuple, a user-defined type or a duration. A key or a value that is no
+// value of its type fails the whole result.
 func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	var parts [][]byte
 	// The list of parts is memory as well: a slice takes 24 bytes.
@@ -376,7 +379,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	return b
 }
 
-// durationTo returns a table as a duration. Absent parts are 0.
+// durationTo returns a table as a duration. Absent parts are 0. Other keys are ignored.
 func durationTo(m *Meter, t *types.Type, v *Table) []byte {
 	part := func(name string) int64 {
 		n := wholeNumber(m, v.Get(m, name))

@@ -81,6 +81,7 @@ const (
 )
 
 // NewMeter returns a meter with nothing counted. elapsed returns the duration of the call so far and may be nil.
+// SetMemory and SetWall complete it before the call.
 func NewMeter(limits Limits, elapsed func() time.Duration) *Meter {
 	return &Meter{limits: limits, elapsed: elapsed}
 }
@@ -100,7 +101,7 @@ func (m *Meter) Wall() time.Time {
 func (m *Meter) SetMemory(memory Memory) { m.memory = memory }
 
 // Reserve reserves n bytes of the node's memory in addition to what Alloc counts. The time for which it waits does not
-// count as the call's.
+// count as the call's. Nothing is reserved if n is not positive, or if the meter has no Memory.
 func (m *Meter) Reserve(n int64) error {
 	if m.memory == nil || n <= 0 {
 		return nil
@@ -129,7 +130,7 @@ func (m *Meter) Used() (steps, bytes int64) { return m.steps, m.bytes }
 // Step counts one operation.
 func (m *Meter) Step() { m.Work(1) }
 
-// Work counts n operations.
+// Work counts n operations. It panics with *Exceeded when the operations or the time are used up.
 func (m *Meter) Work(n int64) {
 	before := m.steps
 	// n is bounded by callers, so the sum does not overflow.
@@ -157,7 +158,8 @@ func (m *Meter) Late() error {
 // bytesPerStep is the number of bytes that are copied in about the time of one operation.
 const bytesPerStep = 64
 
-// Alloc counts n bytes of memory before they are allocated.
+// Alloc counts n bytes of memory before they are allocated. It panics with *Exceeded, or with *Unavailable if the node
+// has no memory in time.
 func (m *Meter) Alloc(n int64) {
 	// Subtracted, because the sum may overflow. A negative n is a product that has overflowed.
 	if n < 0 || n > m.limits.Bytes-m.bytes {

@@ -56,7 +56,7 @@ func rankOf(v Value) rank {
 func IsNumber(v Value) bool { return rankOf(v) != notNumber }
 
 // ToFloat returns a number as a float64. Like all functions whose time depends on their arguments, it counts what it
-// does.
+// does. A number that is out of range becomes infinite.
 func ToFloat(m *Meter, v Value) float64 {
 	m.Convert(v)
 	switch v := v.(type) {
@@ -125,7 +125,7 @@ func Arith(m *Meter, op byte, a, b Value) Value {
 	return arithFloat(op, ToFloat(m, a), ToFloat(m, b))
 }
 
-// arithInt computes + - * and % with wrap-around.
+// arithInt computes + - * and % with wrap-around. % has the sign of the divisor.
 func arithInt(op byte, a, b int64) Value {
 	switch op {
 	case '+':
@@ -151,7 +151,8 @@ func arithInt(op byte, a, b int64) Value {
 	return r
 }
 
-// arithBig computes + - * / and %. Time and memory are counted before they are used.
+// arithBig computes + - * / and %. Time and memory are counted before they are used. The remainder has the sign of the
+// divisor, as in Lua.
 func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 	m.Alloc(int64(a.BitLen()+b.BitLen())/8 + 32)
 	if op != '+' && op != '-' { // by the product of the words
@@ -191,7 +192,8 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 	return out
 }
 
-// arithDecimal computes + - * / and %, exactly but for the quotient.
+// arithDecimal computes + - * / and %, exactly but for the quotient. A quotient has 34 significant digits. Results with
+// more digits than digitsMax fail.
 func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	m.Scan(a, b)
 	// An upper bound of the digits of any exact result: operands are brought to the same exponent.
@@ -244,7 +246,8 @@ func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// digitsOf returns the number of digits of a decimal. It does not count them if there are too many for arithmetic.
+// digitsOf returns the number of digits of a decimal. It does not count them if there are too many for arithmetic. For
+// arithmetic it is then only known to be too large.
 func digitsOf(d *apd.Decimal) int64 {
 	// Counting digits converts the number to decimal. A decimal digit takes less than four bits, so this is a lower
 	// bound, which is already more than digitsMax.
@@ -298,7 +301,7 @@ func arithFloat(op byte, a, b float64) Value {
 	return r
 }
 
-// Compare compares two numbers exactly. ok is false if one is NaN or not a number.
+// Compare compares two numbers exactly. ok is false if one is NaN or not a number. order is negative, 0 or positive.
 func Compare(m *Meter, a, b Value) (order int, ok bool) {
 	// The usual case is not counted: its time is constant.
 	if x, ok := a.(int64); ok {
@@ -379,7 +382,8 @@ func exactFloat(m *Meter, v Value) *big.Float {
 	return new(big.Float)
 }
 
-// Equal reports whether two values are equal: numbers by value, tables by identity.
+// Equal reports whether two values are equal: numbers by value, tables by identity. Values of different types are not
+// equal, except numbers.
 func Equal(m *Meter, a, b Value) bool {
 	// Compare counts the work, also for strings.
 	if order, ok := Compare(m, a, b); ok {
@@ -393,7 +397,7 @@ func Equal(m *Meter, a, b Value) bool {
 	return a == b
 }
 
-// Negate returns -v. v must be a number.
+// Negate returns -v. v must be a number. The least int64 stays, as it wraps.
 func Negate(m *Meter, v Value) Value {
 	// Exact numbers are immutable, so the result is a new one.
 	m.Alloc(numberBytes(v))
@@ -410,7 +414,8 @@ func Negate(m *Meter, v Value) Value {
 	return nil
 }
 
-// NumberText returns a number as text. Floats that are whole have ".0".
+// NumberText returns a number as text. Floats that are whole have ".0". Decimals with extreme exponents are written
+// with an exponent.
 func NumberText(m *Meter, v Value) string {
 	m.Convert(v)
 	// A digit takes about 3.3 bits: the text is some 2.4 times as long as the number.
@@ -437,7 +442,8 @@ func numberText(v Value) string {
 	return ""
 }
 
-// floatText returns a float so that it is read back as the same float, and never as an integer.
+// floatText returns a float so that it is read back as the same float, and never as an integer. The form is the one of
+// Lua's tostring: nan, inf and -inf have names.
 func floatText(v float64) string {
 	switch {
 	case v != v:

@@ -34,7 +34,7 @@ func ParseInteger(m *Meter, s string) (*big.Int, bool) {
 	return new(big.Int).SetString(s, 10)
 }
 
-// ParseDecimal converts a text to a finite decimal number.
+// ParseDecimal converts a text to a finite decimal number. The text may have an exponent.
 func ParseDecimal(m *Meter, s string) (*apd.Decimal, bool) {
 	if !MayParse(m, s) {
 		return nil, false

@@ -62,7 +62,8 @@ type span struct{ at, size uint32 }
 // instanceKey is the key of the instance in a context.
 type instanceKey struct{}
 
-// newInstance instantiates the module. Its start function counts as a part of the call.
+// newInstance instantiates the module. Its start function counts as a part of the call. After an error nothing of it
+// remains.
 func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 	i := &instance{p: p, call: call, left: p.limits.Steps - p.initialization,
 		stack: make([]uint64, max(len(p.f.ArgTypes), 1))}
@@ -120,7 +121,8 @@ func (i *instance) begin(call *value.Meter) {
 }
 
 // grant is the host function that code calls when the operations of its quantum are used up: the meter is negative. It
-// ends the call by a panic, which the runtime converts to an error.
+// ends the call by a panic, which the runtime converts to an error. The quantum is never larger than what is left of
+// the call's operations.
 func grant(ctx context.Context, module api.Module, _ []uint64) {
 	i, _ := ctx.Value(instanceKey{}).(*instance)
 	meter := meterOf(module)
@@ -149,7 +151,8 @@ func grant(ctx context.Context, module api.Module, _ []uint64) {
 }
 
 // reserveFrames reserves memory for the stacks before the call executes n operations. A stack doubles when it is full,
-// and the old one remains until its frames are copied.
+// and the old one remains until its frames are copied. The error is the one of the meter: *value.Exceeded or
+// *value.Unavailable.
 func (i *instance) reserveFrames(n int64) error {
 	const grown = 3 // the old stack and one of twice its size
 	if i.granted += n; i.stacks == nil {
@@ -206,7 +209,8 @@ func (i *instance) fault(err error) error {
 	return &value.Fault{Msg: err.Error()}
 }
 
-// write copies a value to memory, at an address that the module has chosen.
+// write copies a value to memory, at an address that the module has chosen. It returns false if the range is outside of
+// the memory.
 func (i *instance) write(at uint32, b []byte) bool {
 	// reset restores these bytes if the code itself changes no memory.
 	i.written = append(i.written, span{at, uint32(len(b))})

@@ -58,7 +58,8 @@ func (m *metered) compilerBytes() int64 {
 		m.largest*compilerBytesPerUnit
 }
 
-// withMeter rewrites a module, within the bounds in limits.go.
+// withMeter rewrites a module, within the bounds in limits.go. The error says what is not supported or exceeds a bound;
+// the message is for the author of the function.
 func withMeter(module []byte) (*metered, error) {
 	sections, err := sectionsOf(module)
 	if err != nil {
@@ -189,7 +190,8 @@ func (m *meter) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// function rewrites one function, to which it adds a local variable.
+// function rewrites one function, to which it adds a local variable. of is the function's type. Its work is added to
+// the module's.
 func (m *meter) function(body []byte, of signature) ([]byte, error) {
 	r := reader{body}
 	groups := r.count()

@@ -53,8 +53,8 @@ func (l *Pool) remove(p *Program, n int) *instance {
 	return i
 }
 
-// put keeps an instance that is in its initial state, in place of those that have been idle longest, if there is
-// memory for it.
+// put keeps an instance that is in its initial state, in place of those that have been idle longest, if there is memory
+// for it.
 func (l *Pool) put(i *instance) {
 	i.idle = i.bytes()
 	// Idle memory counts for the node, too. Without any left, the instance is not kept.

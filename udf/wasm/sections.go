@@ -109,7 +109,7 @@ func (l *layout) read(sections []moduleSection) error {
 	return nil
 }
 
-// element reads an element of a section.
+// element reads an element of a section. A failure leaves r.b nil, which read checks.
 func (l *layout) element(section byte, r *reader) error {
 	switch section {
 	case typeSection:
@@ -202,7 +202,8 @@ func (l *layout) readExport(r *reader) {
 }
 
 // readElements reads a segment of a table. Bit 0 of its kind: it is passive or declarative, which the runtime supports
-// only with reference types; bit 1: it names its table; bit 2: its elements are expressions.
+// only with reference types; bit 1: it names its table; bit 2: its elements are expressions. The segment is copied with
+// the new indexes of its functions.
 func (l *layout) readElements(r *reader) error {
 	before := r.b
 	kind, _ := r.number()

@@ -129,7 +129,7 @@ func features() api.CoreFeatures {
 // Bytes returns about what the program needs in memory.
 func (p *Program) Bytes() int64 { return p.bytes + int64(len(p.f.Body)) }
 
-// check checks what the module imports and exports.
+// check checks what the module imports and exports. The messages name what the module should export.
 func (p *Program) check() error {
 	def := p.module.ExportedFunctions()[p.f.Name]
 	if def == nil {

@@ -78,7 +78,8 @@ func (e *estimate) edge(n int64) {
 	e.live += n * int64(e.height)
 }
 
-// total returns the work, after the last instruction.
+// total returns the work, after the last instruction. Local variables are added here, because their lifetimes are only
+// known at the end.
 func (e *estimate) total() int64 {
 	live := e.live
 	for _, l := range e.locals {
@@ -92,7 +93,8 @@ func (e *estimate) total() int64 {
 	return e.work + live + e.edges*e.edges/edgesPerUnit
 }
 
-// check fails as soon as the work is too much.
+// check fails as soon as the work is too much. It is called for each instruction and branch, so that a hostile module
+// costs little.
 func (e *estimate) check() error {
 	if e.work+e.live+e.edges*e.edges/edgesPerUnit > functionWorkMax {
 		return errFunctionWork
@@ -191,7 +193,8 @@ func (e *estimate) branch(depth uint32, n int64) (ok bool) {
 	return true
 }
 
-// unreachable says that the code that follows, up to the end of the block, is never executed.
+// unreachable says that the code that follows, up to the end of the block, is never executed. Branches in dead code
+// count no edges.
 func (e *estimate) unreachable() {
 	e.dead = true
 	e.height = e.frames[len(e.frames)-1].height
