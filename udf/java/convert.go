@@ -56,7 +56,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 	case e.constant != nil && fits(*e.constant, t.kind):
 		return &expr{t: t, eval: e.eval}
 	}
-	// What reaches this point has no conversion, not even one by a cast of the compiler.
+	// What reaches this point has no assignment conversion.
 	invalid(line, "Type mismatch: cannot convert from %s to %s", e.t, t)
 	return nil
 }
