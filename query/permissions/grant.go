@@ -14,9 +14,12 @@ func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Res
 	if err != nil {
 		return r, 0, err
 	}
+	// Native functions belong to keyspace system. Every client may call them.
 	if r.Keyspace == "system" && (r.Kind == auth.KindKeyspaceFunctions || r.Kind == auth.KindFunction) {
 		return r, 0, &invalid.Error{Msg: "Altering permissions on builtin functions is not supported"}
 	}
+	// ALL means the permissions that apply to the resource. A list that names others besides them is accepted as well,
+	// and the others are ignored.
 	set := Set(list) & auth.NewPermissionSet(r.Permissions()...)
 	if set == 0 {
 		return r, 0, &cql.SyntaxError{Msg: "Resource type " + resourceClass(r) +
@@ -25,7 +28,7 @@ func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Res
 	return r, set, nil
 }
 
-// resourceClass returns the name of Cassandra's class of a resource.
+// resourceClass returns the name of Cassandra's class of a resource. Messages contain it.
 func resourceClass(r auth.Resource) string {
 	//exhaustive:enforce
 	switch r.Kind {
@@ -53,9 +56,11 @@ func Set(list []cql.Permission) auth.PermissionSet {
 	return set
 }
 
-// ResourceOf returns the resource that a statement names. keyspace is the keyspace of unqualified names.
+// ResourceOf returns the resource that a statement names. keyspace is the keyspace of unqualified names. Errors are
+// *invalid.Error. Whether the resource exists is not examined.
 func ResourceOf(keyspace string, r *cql.Resource) (auth.Resource, error) {
 	c := requirer{keyspace: keyspace}
+	// The keyspace of the session does not apply to functions here, unlike in calls and in DROP FUNCTION.
 	if r.Kind == cql.ResourceFunction && r.Name.Keyspace == "" {
 		return auth.Resource{}, &invalid.Error{Msg: "In this context function name must be explictly qualified by " +
 			"a keyspace"}
@@ -63,7 +68,8 @@ func ResourceOf(keyspace string, r *cql.Resource) (auth.Resource, error) {
 	return c.resource(r), c.err
 }
 
-// resource returns the resource that a statement names.
+// resource returns the resource that a statement names. It sets c.err if the name of a table has no keyspace.
+// ResourceNone, which LIST PERMISSIONS without ON has, is the zero resource.
 func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	//exhaustive:enforce
 	switch r.Kind {
@@ -94,7 +100,8 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	return auth.Resource{}
 }
 
-// permission returns the permission that a statement names.
+// permission returns the permission that a statement names. PermissionInvalid has none: the result is zero, which no
+// set contains.
 func permission(p cql.Permission) auth.Permission {
 	//exhaustive:enforce
 	switch p {

@@ -19,6 +19,7 @@ import (
 //
 // USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
 func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
+	// The four groups are disjoint. The first one that knows the statement collects its requirements.
 	c := requirer{now: now, keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
 		return nil, &invalid.Error{Msg: "Unknown kind of statement"}
@@ -35,6 +36,7 @@ func Protected(needs []auth.Requirement) error {
 		if r.Kind == auth.KindFunction || r.Kind == auth.KindKeyspaceFunctions {
 			continue // package definition refuses them
 		}
+		// Reads and writes of system tables are not definitions, and have rules of their own.
 		switch q.Permission {
 		case auth.Create, auth.Alter, auth.Drop:
 		default:
@@ -43,6 +45,7 @@ func Protected(needs []auth.Requirement) error {
 		switch {
 		case schema.IsLocalSystem(r.Keyspace), schema.IsVirtualSystem(r.Keyspace):
 			return &invalid.Unauthorized{Msg: r.Keyspace + " keyspace is not user-modifiable."}
+		// ALTER KEYSPACE remains: operators change the replication of these keyspaces with it.
 		case schema.IsReplicatedSystem(r.Keyspace) && (q.Permission != auth.Alter || r.Kind != auth.KindKeyspace):
 			return &invalid.Unauthorized{Msg: "Cannot " + q.Permission.String() + " " + r.String()}
 		}
@@ -53,6 +56,8 @@ func Protected(needs []auth.Requirement) error {
 // ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or
 // drop a view are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
 func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
+	// A view is a table of the schema with View set, so c.table has required permissions on the view itself. needs is
+	// copied before the first change: most statements name no view.
 	changed := false
 	switch stmt.(type) {
 	case *cql.AlterMaterializedView, *cql.DropMaterializedView:
@@ -60,10 +65,14 @@ func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []a
 	}
 	var out []auth.Requirement
 	for i, q := range needs {
+		// In statements that do not change a view, only SELECT is replaced: MODIFY of a view keeps the view as its
+		// resource.
 		if q.Resource.Kind != auth.KindTable || !changed && q.Permission != auth.Select {
 			continue
 		}
 		t := s.Table(q.Resource.Keyspace, q.Resource.Name)
+		// An unknown table remains in the requirements of a SELECT, so that the answer does not reveal to a client
+		// without permission that it does not exist.
 		if t == nil && !changed || t != nil && t.View == nil {
 			continue
 		}
@@ -82,6 +91,7 @@ func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []a
 	return slices.DeleteFunc(out, func(q auth.Requirement) bool { return q.Permission == 0 })
 }
 
+// viewBase returns the base table of a view. It is nil if the view does not exist, or its base table no longer does.
 func viewBase(s *schema.Schema, t *schema.Table) *schema.Table {
 	if t == nil {
 		return nil
@@ -92,19 +102,27 @@ func viewBase(s *schema.Schema, t *schema.Table) *schema.Table {
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
 // statement belongs to the group.
 type requirer struct {
-	now      *schema.Schema
-	keyspace string // of unqualified names; empty means there is none
-	needs    []auth.Requirement
-	err      error // of the first name that has no keyspace
+	// now finds indexes, views and functions. It may be nil, which finds no function, in a requirer that resolves
+	// resources only.
+	now *schema.Schema
+	// keyspace is the keyspace of unqualified names; empty means there is none.
+	keyspace string
+	// needs contains no duplicates. Its order matters: the error names the first requirement that a client lacks.
+	needs []auth.Requirement
+	// err is the error of the first name that has no keyspace. Collecting continues with an empty keyspace, and the
+	// caller returns err in place of the requirements.
+	err error
 }
 
+// need adds a requirement, unless it is there already: the statements of a batch often have the same.
 func (c *requirer) need(p auth.Permission, r auth.Resource) {
 	if q := (auth.Requirement{Permission: p, Resource: r}); !slices.Contains(c.needs, q) {
 		c.needs = append(c.needs, q)
 	}
 }
 
-// in returns the keyspace of a name.
+// in returns the keyspace of a name: its own, or else the one of the session. Without either it sets c.err and returns
+// an empty string.
 func (c *requirer) in(n cql.QualifiedName) string {
 	d := definition.Definer{Keyspace: c.keyspace}
 	keyspace, err := d.KeyspaceOf(n)
@@ -114,6 +132,7 @@ func (c *requirer) in(n cql.QualifiedName) string {
 	return keyspace
 }
 
+// table adds a permission on a table, which need not exist.
 func (c *requirer) table(p auth.Permission, n cql.QualifiedName) {
 	c.need(p, auth.Table(c.in(n), n.Name))
 }
@@ -138,12 +157,14 @@ func (c *requirer) data(stmt cql.Statement) bool {
 		c.modification(stmt.Table, stmt.IfExists || len(stmt.Conditions) > 0)
 	case *cql.Batch:
 		for _, one := range stmt.Statements {
+			// A batch may contain nothing but modifications. A statement of another group makes the batch unknown.
 			if !c.data(one) {
 				return false
 			}
 		}
 	case *cql.Truncate:
 		c.table(auth.Modify, stmt.Table)
+	// They need no permission. The case keeps them from being refused as unknown.
 	case *cql.Use, *cql.Describe:
 	default:
 		return false
@@ -174,6 +195,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.need(auth.Drop, auth.Keyspace(stmt.Keyspace))
 	case *cql.CreateTable:
 		c.tables(auth.Create, stmt.Table)
+	// The new table shows the columns and options of the source, which the client must be able to read.
 	case *cql.CreateTableLike:
 		c.table(auth.Select, stmt.Source)
 		c.tables(auth.Create, stmt.Table)
@@ -183,6 +205,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.comment(stmt)
 	case *cql.DropTable:
 		c.table(auth.Drop, stmt.Table)
+	// Types are no resources: the permission on all tables of the keyspace includes them.
 	case *cql.CreateType:
 		c.tables(auth.Create, stmt.Type)
 	case *cql.AlterType:
@@ -192,6 +215,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateIndex:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.DropIndex:
+		// The statement names the index only; the schema knows its table.
 		if t, _ := c.now.Index(c.in(stmt.Index), stmt.Index.Name); t != nil {
 			c.need(auth.Alter, auth.Table(t.Keyspace, t.Name))
 		}
@@ -220,7 +244,8 @@ func (c *requirer) comment(stmt *cql.CommentOn) {
 	}
 }
 
-// function handles changes of functions and aggregates. The schema has neither yet, so OR REPLACE always creates.
+// function handles changes of functions and aggregates. The functions of an aggregate need not exist: package
+// definition refuses the statement later.
 func (c *requirer) function(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateFunction:
@@ -231,6 +256,8 @@ func (c *requirer) function(stmt cql.Statement) bool {
 		c.createFunction(stmt.Name, types, stmt.OrReplace)
 	case *cql.CreateAggregate:
 		c.createFunction(stmt.Name, stmt.Args, stmt.OrReplace)
+		// The state function receives the state and the arguments of the aggregate, the final function only the state.
+		// The permission is required once, when the aggregate is created; calls require it again (Execute).
 		c.execute(stmt.Name, stmt.StateFunction, append([]cql.TypeExpr{stmt.StateType}, stmt.Args...))
 		if stmt.FinalFunction != "" {
 			c.execute(stmt.Name, stmt.FinalFunction, []cql.TypeExpr{stmt.StateType})
@@ -245,12 +272,13 @@ func (c *requirer) function(stmt cql.Statement) bool {
 	return true
 }
 
-// execute adds the permission to execute a function of the aggregate's keyspace.
+// execute adds the permission to execute a function of the aggregate's keyspace. name has no keyspace of its own.
 func (c *requirer) execute(aggregate cql.QualifiedName, name string, args []cql.TypeExpr) {
 	c.need(auth.Execute, auth.Function(c.in(aggregate), signature(name, args)))
 }
 
-// createFunction adds the permission for CREATE: ALTER on a function that is replaced.
+// createFunction adds the permission for CREATE: ALTER on a function that OR REPLACE replaces, and in all other cases
+// CREATE on all functions of the keyspace.
 func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, orReplace bool) {
 	keyspace, s := c.in(n), signature(n.Name, args)
 	if k := c.keyspaceNamed(keyspace); orReplace && k != nil && k.HasSignature(s) {
@@ -260,6 +288,7 @@ func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, orRe
 	c.need(auth.Create, auth.KeyspaceFunctions(keyspace))
 }
 
+// keyspaceNamed returns a keyspace, or nil if it does not exist or the requirer has no schema.
 func (c *requirer) keyspaceNamed(name string) *schema.Keyspace {
 	if c.now == nil {
 		return nil
@@ -272,6 +301,7 @@ func (c *requirer) keyspaceNamed(name string) *schema.Keyspace {
 func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
 	keyspace := c.in(n)
 	k := c.keyspaceNamed(keyspace)
+	// Without the keyspace there is no function to protect. The statement then fails, or has no effect with IF EXISTS.
 	if k == nil {
 		return
 	}
@@ -300,7 +330,8 @@ func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArg
 	}
 }
 
-// signature returns a function's name with its argument types.
+// signature returns a function's name with its argument types. schema.Function.Signature has the same form, so that
+// both name the same resource.
 func signature(name string, args []cql.TypeExpr) string {
 	b := append([]byte(name), '(')
 	for i, arg := range args {
@@ -313,7 +344,8 @@ func signature(name string, args []cql.TypeExpr) string {
 	return string(append(b, ')'))
 }
 
-// thaw returns a type as signatures contain it, however it is written: without frozen, keyspaces and second names.
+// thaw returns a type as signatures contain it, however it is written: without frozen, keyspaces and second names. e is
+// a copy, and its Args are cloned before they change: the syntax tree of the caller stays as it is.
 func thaw(e cql.TypeExpr) cql.TypeExpr {
 	e.Frozen, e.Keyspace = false, ""
 	if e.Kind == cql.TypeNative && e.Name == "varchar" {
@@ -338,7 +370,7 @@ func Execute(called []*function.Function) []auth.Requirement {
 }
 
 // role handles statements about roles, permissions and identities. What they need depends on the roles themselves, so
-// package query/roles asks for it.
+// package query/roles requires it. For GRANT and REVOKE it only reports the errors of Granted early.
 func (c *requirer) role(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.GrantPermissions:

@@ -17,6 +17,9 @@ func (e *execution) changeGrant(list []cql.Permission, on *cql.Resource, role st
 	if err != nil {
 		return err
 	}
+	// Authorization comes before the checks of existence: a caller without AUTHORIZE must not learn whether the role or
+	// the resource exists. The error is *auth.Denied, which names the permission that is missing, and not the general
+	// text of permit.
 	for _, p := range append([]auth.Permission{auth.Authorize}, set.List()...) {
 		if err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r}); err != nil {
 			return err
@@ -25,9 +28,12 @@ func (e *execution) changeGrant(list []cql.Permission, on *cql.Resource, role st
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
+	// Without an authorizer Authorize permits everything, and validGrant refuses the statement after it.
 	if err := e.validGrant(r, set, role, grant); err != nil {
 		return err
 	}
+	// Only direct grants count here. A permission that the role has by a parent resource or another role can still be
+	// granted, because the other grant may be revoked later.
 	granted := e.directory.Granted(role, r)
 	if grant {
 		e.warn(granted&set, "Role '%s' was already granted %s on %s", role, r)
@@ -37,12 +43,17 @@ func (e *execution) changeGrant(list []cql.Permission, on *cql.Resource, role st
 	return e.propose(&auth.RevokePermissions{Role: role, Resource: r, Permissions: set})
 }
 
+// warn adds a warning about permissions that the statement does not change: GRANT of granted ones, or REVOKE of others.
+// The statement still succeeds. format receives the role, the permissions and the resource, in this order.
 func (e *execution) warn(set auth.PermissionSet, format, role string, r auth.Resource) {
 	if set != 0 {
 		e.result.Warnings = append(e.result.Warnings, fmt.Sprintf(format, role, set, r))
 	}
 }
 
+// validGrant refuses grants to a role, or on a resource, that does not exist, all grants without CassandraAuthorizer,
+// and permissions on system keyspaces that could be used to take over the cluster. set contains only permissions that
+// apply to r.
 func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role string, grant bool) error {
 	if _, exists := e.directory.Role(role); !exists {
 		return invalid.Errorf("Role %s doesn't exist", role)
@@ -57,6 +68,7 @@ func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role str
 		}
 		return invalid.Errorf("%s operation is not supported by AllowAllAuthorizer", verb)
 	}
+	// Virtual keyspaces are excluded: no statement can change their rows, so MODIFY on them is harmless.
 	// CVE-2025-23015: a role that may write a system keyspace could become a superuser.
 	if auth.IsSystemKeyspace(r.Keyspace) && !schema.IsVirtualSystem(r.Keyspace) &&
 		set&^auth.NewPermissionSet(auth.Alter, auth.Select) != 0 {
@@ -66,7 +78,9 @@ func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role str
 	return nil
 }
 
-// exists reports whether there is a resource. Control operations are not listed, so each name of one exists.
+// exists reports whether there is a resource. Control operations are not listed, so each name of one exists. All kinds
+// that stand for all resources of a group exist, provided that their keyspace exists. The schema is the current one of
+// this node.
 func (e *execution) exists(r auth.Resource) bool {
 	var k *schema.Keyspace
 	if r.Keyspace != "" {

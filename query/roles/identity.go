@@ -15,6 +15,8 @@ func (e *execution) addIdentity(stmt *cql.AddIdentity) error {
 	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
 		return invalid.Unauthorizedf("Only superusers can bind identities to a role with superuser status")
 	}
+	// The permission on a role that does not exist is not requested: auth.AddIdentity refuses such a role, with the
+	// message that Cassandra has for it.
 	if _, exists := e.directory.Role(stmt.Role); exists {
 		if err := e.permit(auth.Authorize, auth.RoleResource(stmt.Role)); err != nil {
 			return err
@@ -31,6 +33,7 @@ func (e *execution) addIdentity(stmt *cql.AddIdentity) error {
 
 // dropIdentity needs DROP on the role of the identity, or on all roles if there is none.
 func (e *execution) dropIdentity(stmt *cql.DropIdentity) error {
+	// The statement names the identity only. The role that it logs in as determines who may drop it.
 	on := auth.AllRoles()
 	role, exists := e.directory.Identity(stmt.Identity)
 	if exists {
@@ -39,6 +42,7 @@ func (e *execution) dropIdentity(stmt *cql.DropIdentity) error {
 	if err := e.permit(auth.Drop, on); err != nil {
 		return err
 	}
+	// DROP on a role must not be enough to lock a superuser out that logs in by its certificate.
 	if exists && e.directory.IsSuperuser(role) && !e.superuser() {
 		return invalid.Unauthorizedf("Only superusers can remove identity bindings from a role with superuser status")
 	}

@@ -12,8 +12,10 @@ import (
 	"cqld/types"
 )
 
+// textColumn returns a column of type text.
 func textColumn(name string) Column { return Column{name, types.Native(types.Text)} }
 
+// booleanColumn returns a column of type boolean.
 func booleanColumn(name string) Column { return Column{name, types.Native(types.Boolean)} }
 
 // listRoles lists all roles, those granted to a role, or, without DESCRIBE on all roles, those granted to the caller.
@@ -31,6 +33,8 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 		return err
 	}
 	var names []string
+	// A caller sees its own roles without DESCRIBE. LIST ROLES without a name then shows fewer roles, and does not
+	// fail, as in Cassandra.
 	switch {
 	case stmt.Of == "" && all:
 		names = e.directory.RoleNames()
@@ -41,6 +45,7 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 	default:
 		return invalid.Unauthorizedf("You are not authorized to view roles granted to %s ", stmt.Of)
 	}
+	// Column "super" shows the status of the role itself, unlike LIST USERS, which includes inherited status.
 	e.result.Table = "roles"
 	e.result.Columns = []Column{textColumn("role"), booleanColumn("super"), booleanColumn("login"),
 		{"options", types.NewMap(types.Native(types.Text), types.Native(types.Text), true)}, textColumn("datacenters")}
@@ -61,6 +66,7 @@ func (e *execution) granted(role string, direct bool) []string {
 	if !ok {
 		return nil
 	}
+	// append copies: MemberOf belongs to the immutable directory.
 	return slices.Sorted(slices.Values(append([]string{role}, r.MemberOf...)))
 }
 
@@ -71,6 +77,7 @@ func (e *execution) shownOptions(r *auth.Role) []byte {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
+	// This is the wire form of a map<text, text>: the number of entries, and for each a key and a value as [bytes].
 	b := wire.AppendInt32(nil, int32(len(keys)))
 	for _, key := range keys {
 		b = wire.AppendBytes(b, text(key))
@@ -79,11 +86,15 @@ func (e *execution) shownOptions(r *auth.Role) []byte {
 	return b
 }
 
-// datacenters returns from where a role may use the cluster, in the form of LIST.
+// datacenters returns from where a role may use the cluster, in the form of LIST. The column has three forms: n/a, ALL,
+// or the names of the data centers.
 func (e *execution) datacenters(r *auth.Role) string {
 	switch {
+	// A role that cannot log in uses no data center itself, and roles do not inherit access from it
+	// (auth.Directory.MayAccess).
 	case e.o.Config.Network && !r.Login:
 		return "n/a"
+	// Without CassandraNetworkAuthorizer, restrictions may be stored but are not enforced.
 	case !e.o.Config.Network || e.directory.IsSuperuser(r.Name) || !r.Datacenters.Restricted:
 		return "ALL"
 	}
@@ -145,6 +156,7 @@ func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
+	// Without a list of permissions, filter contains all of them.
 	filter := permissions.Set(stmt.Permissions)
 	var on *auth.Resource
 	if stmt.Resource.Kind != cql.ResourceNone {
@@ -155,6 +167,7 @@ func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
 		if !e.exists(r) {
 			return invalid.Errorf("%s doesn't exist", r)
 		}
+		// on stays nil if the statement names no resource; grants on all resources are then listed.
 		on = &r
 	}
 	names, err := e.listedRoles(stmt.Of)
@@ -162,6 +175,8 @@ func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
 		return err
 	}
 	for _, name := range names {
+		// names already contains the roles from which a role inherits, so direct grants of each are enough. Each row
+		// names the role that has the grant.
 		for _, g := range e.directory.Grants(name) {
 			if on == nil || covers(g.Resource, *on, stmt.NoRecursive) {
 				e.addPermissions(g, g.Permissions&filter)
@@ -176,7 +191,8 @@ func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
 	return nil
 }
 
-// listedRoles returns the roles whose permissions are listed.
+// listedRoles returns the roles whose permissions are listed: all roles if of is empty, and otherwise the role with all
+// roles granted to it. The caller needs DESCRIBE, unless it is a member of the role. Error messages are Cassandra's.
 func (e *execution) listedRoles(of string) ([]string, error) {
 	on := auth.AllRoles()
 	if of != "" {
@@ -201,7 +217,8 @@ func (e *execution) listedRoles(of string) ([]string, error) {
 	return e.directory.RolesOf(of), nil
 }
 
-// covers reports whether a grant on one resource concerns another: the same, or, unless exact, one below it.
+// covers reports whether a grant on one resource concerns another: the same, or, unless exact, one below it. on is
+// walked up to its root, because grants are stored where they were made: a grant on a keyspace covers its tables.
 func covers(granted, on auth.Resource, exact bool) bool {
 	for ok := true; ok; on, ok = on.Parent() {
 		if granted == on {
@@ -214,6 +231,8 @@ func covers(granted, on auth.Resource, exact bool) bool {
 	return false
 }
 
+// addPermissions adds one row for each permission in set. The columns role and username have the same value, as in
+// Cassandra.
 func (e *execution) addPermissions(g auth.Grant, set auth.PermissionSet) {
 	for _, p := range set.List() {
 		e.result.Rows = append(e.result.Rows, [][]byte{text(g.Role), text(g.Role), text(g.Resource.String()),
@@ -221,8 +240,10 @@ func (e *execution) addPermissions(g auth.Grant, set auth.PermissionSet) {
 	}
 }
 
+// text returns a value of type text. It is never nil, because nil means null: an empty name stays an empty value.
 func text(s string) []byte { return append([]byte{}, s...) }
 
+// boolean returns a value of type boolean.
 func boolean(b bool) []byte {
 	if b {
 		return []byte{1}

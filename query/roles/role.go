@@ -14,8 +14,11 @@ import (
 // errEmptyKey refuses an empty name. Roles are rows of Cassandra's tables.
 func errEmptyKey() error { return invalid.Errorf("Key may not be empty") }
 
+// roleManager is the class that Cassandra's messages about unsupported options name.
 const roleManager = "org.apache.cassandra.auth.CassandraRoleManager"
 
+// createRole executes CREATE ROLE and CREATE USER. The caller needs CREATE on all roles. With CassandraAuthorizer it
+// receives all permissions on the new role.
 func (e *execution) createRole(stmt *cql.CreateRole) error {
 	if err := e.permit(auth.Create, auth.AllRoles()); err != nil {
 		return err
@@ -24,6 +27,8 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 	if o.Superuser != nil && *o.Superuser && !e.superuser() {
 		return invalid.Unauthorizedf("Only superusers can create a role with superuser status")
 	}
+	// Options are validated before the existence of the role is revealed: their errors do not depend on whether it
+	// exists.
 	if err := e.checkOptions(o); err != nil {
 		return err
 	}
@@ -39,14 +44,18 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 		}
 		return invalid.Errorf("%s already exists", stmt.Role)
 	}
+	// The change repeats IF NOT EXISTS: another node may create the role between this check and the commit of the
+	// change.
 	change := &auth.CreateRole{Name: stmt.Role, IfNotExists: stmt.IfNotExists}
 	if e.o.Config.Authorization {
+		// Without an authorizer no role keeps grants, so the change names no creator.
 		change.Creator = e.caller.Principal.Name
 	}
 	var err error
 	if change.Settings, err = e.settings(o); err != nil {
 		return err
 	}
+	// CREATE USER is CREATE ROLE with LOGIN = true, unless the statement says otherwise.
 	if stmt.User && change.Settings.Login == nil {
 		login := true
 		change.Settings.Login = &login
@@ -54,6 +63,8 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 	return e.proposeWithSecrets(change, change.Settings.Tables)
 }
 
+// alterRole executes ALTER ROLE and ALTER USER. Passwords are hashed last (settings), after all checks, because a hash
+// takes much CPU time: a refused statement must not cost it.
 func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	o := &stmt.Options
 	if err := e.mayAlter(stmt.Role, o); err != nil {
@@ -62,6 +73,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	if err := e.checkOptions(o); err != nil {
 		return err
 	}
+	// RoleOptions contains only pointers and booleans, so the comparison finds a statement without options.
 	if *o == (cql.RoleOptions{}) {
 		return invalid.Errorf("ALTER [ROLE|USER] can't be empty")
 	}
@@ -77,6 +89,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 		}
 		return invalid.Errorf("Role %s doesn't exist", stmt.Role)
 	}
+	// CREATE ROLE accepts these options without the authorizers, and stores them; ALTER ROLE refuses them.
 	switch on := e.o.Config; {
 	case o.Datacenters != nil && !on.Network:
 		return invalid.Errorf("ACCESS TO DATACENTERS operations not supported by AllowAllNetworkAuthorizer")
@@ -101,6 +114,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 	superuser := e.superuser()
 	switch {
+	// e.is includes roles granted to the caller: to change the status of one of them would change the caller's own.
 	case o.Superuser != nil && e.is(role):
 		return invalid.Unauthorizedf("You aren't allowed to alter your own superuser status or that of a role " +
 			"granted to you")
@@ -112,6 +126,7 @@ func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 		return invalid.Unauthorizedf("Only superusers are allowed to alter access to datacenters.")
 	case o.CIDRs != nil:
 		return invalid.Unauthorizedf("Only superusers are allowed to alter access from CIDR groups.")
+	// Rules 1 and 2 are decided here. What remains is the password, LOGIN and OPTIONS.
 	case role != e.caller.Principal.Name:
 		if err := e.permit(auth.Alter, auth.RoleResource(role)); err != nil {
 			return err
@@ -120,6 +135,7 @@ func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 			return invalid.Unauthorizedf("Only superusers can alter a role with superuser status")
 		}
 		return nil
+	// The caller alters itself. Only its password is left to it; it needs no permission for that.
 	case o.Login != nil:
 		return invalid.Unauthorizedf("You aren't allowed to alter LOGIN")
 	case o.Options != nil:
@@ -128,6 +144,8 @@ func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 	return nil
 }
 
+// dropRole executes DROP ROLE and DROP USER. The caller needs DROP on the role, and must be a superuser to drop one. No
+// role drops itself.
 func (e *execution) dropRole(stmt *cql.DropRole) error {
 	if err := e.permit(auth.Drop, auth.RoleResource(stmt.Role)); err != nil {
 		return err
@@ -135,6 +153,7 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
 		return invalid.Unauthorizedf("Only superusers can drop a role with superuser status")
 	}
+	// Existence is checked after authorization, as the package comment says.
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
@@ -146,6 +165,7 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 		return invalid.Errorf("%s doesn't exist", stmt.Role)
 	case !exists:
 		return nil
+	// The connection of the caller would otherwise end with this statement.
 	case stmt.Role == e.caller.Principal.Name:
 		return invalid.Errorf("Cannot DROP primary role for current login")
 	}
@@ -162,6 +182,7 @@ func (e *execution) changeMembership(role, grantee string, change auth.Change) e
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
+	// IsSuperuser includes inherited status: a role to which a superuser is granted hands that status on.
 	if e.directory.IsSuperuser(role) && !e.superuser() {
 		verb := "revoke"
 		if _, grant := change.(*auth.GrantRole); grant {
@@ -169,6 +190,7 @@ func (e *execution) changeMembership(role, grantee string, change auth.Change) e
 		}
 		return invalid.Unauthorizedf("Only superusers can %s a role with superuser status", verb)
 	}
+	// auth.Apply decides about cycles and about memberships that exist already.
 	for _, name := range []string{role, grantee} {
 		if _, exists := e.directory.Role(name); !exists {
 			return invalid.Errorf("%s doesn't exist", name)
@@ -241,10 +263,12 @@ func validHash(hash string) (cost int, ok bool) {
 	return cost, err == nil && strings.HasPrefix(hash, prefix) && len(hash) == length
 }
 
+// checkDatacenters refuses names that are not data centers of the current topology. nil and ALL are valid.
 func (e *execution) checkDatacenters(a *cql.AccessList) error {
 	if a == nil || a.All {
 		return nil
 	}
+	// Data centers without nodes are unknown. The check is made once: a restriction remains when its last node leaves.
 	known := map[string]bool{}
 	for _, n := range e.o.Topology().Nodes() {
 		known[n.Datacenter] = true
@@ -258,6 +282,8 @@ func (e *execution) checkDatacenters(a *cql.AccessList) error {
 	return nil
 }
 
+// checkCIDRs refuses names that are not CIDR groups of the directory. auth.Apply repeats the check for groups that are
+// dropped meanwhile.
 func (e *execution) checkCIDRs(a *cql.AccessList) error {
 	if a == nil || a.All {
 		return nil
@@ -281,7 +307,9 @@ func sorted(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
-// settings converts options. It hashes the password.
+// settings converts the options of a statement to the settings of a change. It hashes the password, which may wait for
+// other hashes, and generates one for GENERATED PASSWORD. The metadata log therefore contains hashes only. Fields that
+// the statement does not set are nil and keep their values.
 func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 	out := auth.RoleSettings{Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword,
 		Datacenters: access(o.Datacenters), CIDRs: access(o.CIDRs)}
@@ -293,6 +321,7 @@ func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 	}
 	password := o.Password
 	if o.Generated {
+		// The password is kept for the result: this statement is the only one that shows it.
 		e.password = e.o.NewPassword()
 		password = &e.password
 	}
@@ -306,6 +335,7 @@ func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 	return out, nil
 }
 
+// access converts ACCESS TO and ACCESS FROM. nil means that the statement does not set it, which differs from ALL.
 func access(a *cql.AccessList) *auth.Access {
 	if a == nil {
 		return nil

@@ -16,7 +16,8 @@ import (
 type Changer interface {
 	// ProposeRoles returns when the change is in force on every live node, or with *auth.Invalid if it was refused.
 	ProposeRoles(ctx context.Context, change auth.Change) error
-	// ProposeSchemaAs changes the schema and grants the role creator all permissions on what the change creates.
+	// ProposeSchemaAs changes the schema and grants the role creator all permissions on what the change creates. An
+	// empty creator means that no role gets permissions.
 	ProposeSchemaAs(ctx context.Context, change schema.Change, creator string) error
 }
 
@@ -32,6 +33,8 @@ type Config struct {
 
 // Options are the dependencies of Statements.
 type Options struct {
+	// Directory, Schema and Topology return the current snapshots of this node. They are called for each statement and
+	// must not block.
 	Directory func() *auth.Directory
 	Schema    func() *schema.Schema
 	Topology  func() *ring.Topology
@@ -67,17 +70,21 @@ func (s *Statements) ProposeSchema(ctx context.Context, by auth.Principal, chang
 	return s.o.Changer.ProposeSchemaAs(ctx, change, creator)
 }
 
-// Caller is who executes a statement.
+// Caller is the client that executes a statement. It belongs to one call of Execute.
 type Caller struct {
 	Principal auth.Principal
-	Authorize func(...auth.Requirement) error // returns nil or *auth.Denied
-	Keyspace  string                          // of unqualified names; empty means none
+	// Authorize returns nil if the principal has all permissions, and *auth.Denied if it lacks one. Other errors mean
+	// that the decision failed. Without an authorizer it permits everything.
+	Authorize func(...auth.Requirement) error
+	Keyspace  string // of unqualified names; empty means none
 }
 
 // Result is the result of a statement. Without columns it is void.
 type Result struct {
-	Table    string // that metadata shows, in system_auth
-	Columns  []Column
+	// Table is the table of system_auth that the metadata of the result names. No such table needs to exist.
+	Table   string
+	Columns []Column
+	// Rows contains one value in wire form for each column; nil is null.
 	Rows     [][][]byte
 	Warnings []string
 }
@@ -109,17 +116,22 @@ func (s *Statements) Execute(ctx context.Context, c *Caller, stmt cql.Statement)
 	return &e.result, nil
 }
 
-// execution is one statement in execution.
+// execution is one statement in execution. It reads one snapshot of the directory for all of its checks, so that they
+// are consistent with each other. Another statement may change the directory before the proposal is applied: auth.Apply
+// repeats the checks that protect the directory.
 type execution struct {
 	*Statements
 	caller    *Caller
 	ctx       context.Context
 	directory *auth.Directory // the snapshot that the statement is checked against
 	result    Result
-	password  string  // that the statement generated; empty means none
-	generated [2]bool // the keys of an Azure Tables account that the statement generated
+	// password is the one that the statement generated; empty means none.
+	password string
+	// generated marks the keys of an Azure Tables account that the statement generated, and shows once.
+	generated [2]bool
 }
 
+// execute dispatches a statement. Handles lists the same types.
 func (e *execution) execute(stmt cql.Statement) error {
 	switch stmt := stmt.(type) {
 	case *cql.CreateRole:
@@ -166,7 +178,9 @@ func (e *execution) is(role string) bool {
 	return false
 }
 
-// permit asks for a permission, and refuses the statement with Cassandra's message for statements about roles.
+// permit returns *invalid.Unauthorized, with Cassandra's message for statements about roles, if the caller lacks a
+// permission. The message does not name the permission. Other errors mean that the decision failed, and are returned
+// unchanged.
 func (e *execution) permit(p auth.Permission, r auth.Resource) error {
 	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
 	var denied *auth.Denied
@@ -177,7 +191,8 @@ func (e *execution) permit(p auth.Permission, r auth.Resource) error {
 	return err
 }
 
-// permitted reports whether the caller has a permission.
+// permitted reports whether the caller has a permission. Unlike permit it does not refuse the statement: the caller
+// decides what LIST shows without it. The error means that the decision failed.
 func (e *execution) permitted(p auth.Permission, r auth.Resource) (bool, error) {
 	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
 	var denied *auth.Denied
@@ -187,7 +202,8 @@ func (e *execution) permitted(p auth.Permission, r auth.Resource) (bool, error) 
 	return err == nil, err
 }
 
-// loggedIn refuses anonymous callers.
+// loggedIn refuses anonymous callers. Without CassandraAuthorizer they pass
+// the authorization before it.
 func (e *execution) loggedIn() error {
 	if e.caller.Principal.Name == "" {
 		return invalid.Unauthorizedf("You have to be logged in and not anonymous to perform this request")
@@ -195,7 +211,9 @@ func (e *execution) loggedIn() error {
 	return nil
 }
 
-// propose makes a change, unless it would have no effect.
+// propose makes a change, and returns when it is in force on every live node. A change without effect on this node's
+// directory is not proposed: it would cost a round of the log and the application on every node. Errors are
+// *auth.Invalid and the Changer's.
 func (e *execution) propose(change auth.Change) error {
 	next, err := auth.Apply(e.directory, change)
 	if err != nil {

@@ -19,12 +19,14 @@ const (
 	generateKey = "generate"
 )
 
+// isTables reports whether an option concerns an account of Azure Tables.
 func isTables(option string) bool {
 	return option == tablesAccount || option == tablesLevel || option == tablesKey1 || option == tablesKey2 ||
 		option == tablesDrop
 }
 
-// onlyTables reports whether options concern nothing but accounts of Azure Tables.
+// onlyTables reports whether options concern nothing but accounts of Azure Tables. An empty map concerns none. The
+// result is false for a key that is no constant, which optionMap refuses.
 func onlyTables(m *cql.MapLiteral) bool {
 	for _, entry := range m.Entries {
 		if key, ok := constant(entry.Key); !ok || !isTables(key) {
@@ -34,7 +36,9 @@ func onlyTables(m *cql.MapLiteral) bool {
 	return len(m.Entries) > 0
 }
 
-// tablesSettings converts the options of Azure Tables accounts. A new account without keys gets two generated ones.
+// tablesSettings converts the options of Azure Tables accounts. A new account without keys gets two generated ones. A
+// key that is not mentioned stays as it is in an existing account. The result is nil without such options. Names, keys
+// and levels are validated by auth.Apply.
 func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSettings, error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -53,6 +57,7 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 	}
 	out := &auth.TablesSettings{Account: name}
 	_, exists := e.directory.TablesAccount(name)
+	// keyed means that the statement mentions a key. Then a new account gets only the keys that are mentioned.
 	keyed := false
 	for _, option := range []string{tablesKey1, tablesKey2} {
 		_, set := given[option]
@@ -62,6 +67,7 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		level = strings.ToUpper(level)
 		out.Consistency = &level
 	}
+	// Keys[i] remains nil if the key is not to be changed, and points to an empty text if it is to be removed.
 	for i, option := range []string{tablesKey1, tablesKey2} {
 		key, set := given[option]
 		switch {
@@ -72,6 +78,8 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		}
 		out.Keys[i] = &key
 	}
+	// The name alone creates an account. For an existing one the statement would do nothing, and the client would wait
+	// for keys that it does not get.
 	if exists && len(given) == 1 {
 		return nil, invalid.Errorf("Azure Tables account %s already exists; set '%s' or '%s' to change a key, or '%s'",
 			name, tablesKey1, tablesKey2, tablesLevel)
@@ -80,7 +88,8 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 }
 
 // proposeWithSecrets makes a change of a role. If it generated a password or keys of an Azure Tables account, the
-// result is one row with them: they are not shown again.
+// result is one row with them: they are not shown again. The row is made after the change is in force, so that no
+// client receives a secret that does not work.
 func (e *execution) proposeWithSecrets(change auth.Change, tables *auth.TablesSettings) error {
 	if err := e.propose(change); err != nil {
 		return err
@@ -91,6 +100,7 @@ func (e *execution) proposeWithSecrets(change auth.Change, tables *auth.TablesSe
 		e.result.Table = "roles"
 		columns, row = append(columns, textColumn("generated_password")), append(row, text(e.password))
 	}
+	// A statement that generates both has one row with all of them; Table then names the accounts.
 	if tables != nil && (e.generated[0] || e.generated[1]) {
 		e.result.Table = "tables_accounts"
 		columns, row = append(columns, textColumn(tablesAccount)), append(row, text(tables.Account))
