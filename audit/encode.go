@@ -6,9 +6,12 @@ import (
 	"unicode/utf8"
 )
 
+// timeFormat has microseconds, always six digits, so that entries sort by their time as text.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// appendEntry appends the entry as one line of JSON. Fields without a value are left out.
+// appendEntry appends the entry as one line of JSON. Fields without a value are left out. The encoder is written by
+// hand, because it runs in the request: encoding/json would allocate. host is the address of this node. The names of
+// fields are part of the format that operators process.
 func appendEntry(dst []byte, e *Entry, host string, now time.Time) []byte {
 	dst = append(dst, `{"time":"`...)
 	dst = now.UTC().AppendFormat(dst, timeFormat)
@@ -27,6 +30,7 @@ func appendEntry(dst []byte, e *Entry, host string, now time.Time) []byte {
 	dst = appendText(dst, "keyspace", cut(e.Keyspace, namesBytesMax))
 	dst = appendText(dst, "scope", cut(e.Scope, namesBytesMax))
 	dst = appendText(dst, "batch", e.Batch)
+	// A text that was cut is marked, so that it cannot be taken for the whole statement.
 	operation := cut(e.Operation, operationBytesMax)
 	dst = appendText(dst, "operation", operation)
 	if len(operation) < len(e.Operation) {
@@ -46,13 +50,14 @@ func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
+	// s[n] is the first byte that is left out. It must begin a character.
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
 	return s[:n]
 }
 
-// appendText appends a field, unless its value is empty.
+// appendText appends a field, unless its value is empty. name is a constant that needs no escaping.
 func appendText(dst []byte, name, value string) []byte {
 	if value == "" {
 		return dst
@@ -75,6 +80,7 @@ func appendString(dst []byte, s string) []byte {
 			dst = append(dst, '\\', c)
 		case c == '\n':
 			dst = append(dst, '\\', 'n')
+		// Control characters could also change what a terminal shows.
 		case c < ' ' || c == 0x7f:
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		case c < utf8.RuneSelf:
@@ -89,6 +95,7 @@ func appendString(dst []byte, s string) []byte {
 			default:
 				dst = append(dst, s[i:i+size]...)
 			}
+			// The bytes of the character were consumed together; the increment below is for single bytes.
 			i += size
 			continue
 		}

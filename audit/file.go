@@ -14,6 +14,7 @@ import (
 	"github.com/DeRuina/timberjack"
 )
 
+// The names are audit.log for the file that is written, and audit-TIME-REASON.log for older ones.
 const (
 	fileStem = "audit"
 	fileExt  = ".log"
@@ -26,18 +27,24 @@ const (
 type files struct {
 	rotating *timberjack.Logger
 	dir      string
-	max      int64 // bytes of all files
-	step     int64 // bytes between two checks of the total
-	since    int64 // bytes written since the last check
-	log      *slog.Logger
+	// max bounds the bytes of all files (max_log_size).
+	max int64
+	// step is the number of bytes between two checks of the total: a quarter of a file.
+	step int64
+	// since is the number of bytes written since the last check.
+	since int64
+	log   *slog.Logger
 }
 
-// openFiles creates the directory, and checks that the log can be written.
+// openFiles creates the directory, and checks that the log can be written. The directory has mode 0700 and the files
+// 0600: entries name users, addresses and data. Errors name the option or the file.
 func openFiles(dir string, s *Settings, log *slog.Logger) (output, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("audit: make audit_logs_dir: %w", err)
 	}
 	name := filepath.Join(dir, fileStem+fileExt)
+	// timberjack opens the file with the first entry. Opening it here reports an error to the operator that enables the
+	// log, before requests depend on it.
 	probe, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("audit: open the audit log: %w", err)
@@ -46,14 +53,17 @@ func openFiles(dir string, s *Settings, log *slog.Logger) (output, error) {
 		return nil, err
 	}
 	interval, _ := rollCycle(s.RollCycle)
+	// The size of one file, in MiB, because timberjack takes it so.
 	size := min(max(s.MaxLogSize/filesIn, fileBytesMin), fileBytesMax) / mebibyte
 	f := &files{dir: dir, max: s.MaxLogSize, step: size * mebibyte / 4, log: log, rotating: &timberjack.Logger{
 		Filename: name, MaxSize: int(size), RotationInterval: interval, FileMode: 0o600}}
+	// max_log_size may be smaller than before.
 	f.prune()
 	return f, nil
 }
 
-// Write implements output. p consists of complete lines.
+// Write implements output. p consists of complete lines. Only the goroutine of the writer calls it, so the counts need
+// no lock.
 func (f *files) Write(p []byte) (int, error) {
 	n, err := f.rotating.Write(p)
 	if f.since += int64(n); f.since >= f.step {
@@ -71,6 +81,7 @@ func (f *files) Close() error {
 }
 
 // prune removes the oldest files until the total, and the file that is being written at its largest, are within max.
+// Errors are logged and not returned: entries are written even if old ones cannot be removed.
 func (f *files) prune() {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -78,10 +89,12 @@ func (f *files) prune() {
 		return
 	}
 	var old []fs.FileInfo
+	// The current file counts with its full size, so that it can grow until the next check.
 	total := int64(f.rotating.MaxSize) * mebibyte
 	for _, e := range entries {
 		name := e.Name()
 		info, err := e.Info()
+		// Operators may keep other files in the directory; those are left alone and not counted.
 		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(name, fileStem+"-") ||
 			!strings.HasSuffix(name, fileExt) {
 			continue
@@ -89,6 +102,7 @@ func (f *files) prune() {
 		old = append(old, info)
 		total += info.Size()
 	}
+	// Names contain the time in a form that sorts, and cannot change like the modification time.
 	slices.SortFunc(old, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
 	for _, info := range old {
 		if total <= f.max {

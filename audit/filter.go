@@ -3,6 +3,7 @@ package audit
 // set is a set of names. An empty one does not restrict.
 type set map[string]struct{}
 
+// newSet returns nil for an empty list.
 func newSet(names []string) set {
 	if len(names) == 0 {
 		return nil
@@ -14,6 +15,7 @@ func newSet(names []string) set {
 	return s
 }
 
+// has reports whether a name is in the set; a nil set has none.
 func (s set) has(name string) bool {
 	_, ok := s[name]
 	return ok
@@ -27,13 +29,16 @@ func (p pair) passes(value string) bool {
 	return !p.excluded.has(value) && (len(p.included) == 0 || p.included.has(value))
 }
 
-// filter decides which entries are written.
+// filter decides which entries are written. It is immutable: another configuration makes another filter.
 type filter struct {
 	keyspaces, users, roles pair
 	categories              [categories]bool // those that are written
-	rolesOf                 func(user string) []string
+	// rolesOf returns the roles of a user, directly and indirectly; nil means that users have no further roles.
+	rolesOf func(user string) []string
 }
 
+// newFilter returns the filter for valid settings. Categories become an array, because they are examined first, for
+// each entry.
 func newFilter(s *Settings, rolesOf func(user string) []string) *filter {
 	f := &filter{
 		keyspaces: pair{newSet(s.IncludedKeyspaces), newSet(s.ExcludedKeyspaces)},
@@ -41,6 +46,7 @@ func newFilter(s *Settings, rolesOf func(user string) []string) *filter {
 		roles:     pair{newSet(s.IncludedRoles), newSet(s.ExcludedRoles)},
 		rolesOf:   rolesOf,
 	}
+	// Without included categories all are written. Exclusion takes precedence over inclusion.
 	for c := range f.categories {
 		f.categories[c] = len(s.IncludedCategories) == 0
 	}
@@ -57,12 +63,15 @@ func newFilter(s *Settings, rolesOf func(user string) []string) *filter {
 	return f
 }
 
+// passes reports whether an entry is written. The cheapest restriction comes first.
 func (f *filter) passes(t Type, keyspace, user string) bool {
 	return f.categories[t.Category()] && f.keyspaces.passes(keyspace) && f.users.passes(user) && f.passesRoles(user)
 }
 
-// passesRoles applies the restriction by roles. A user has the role of its own name.
+// passesRoles applies the restriction by roles. A user has the role of its own name. Exclusion by any role takes
+// precedence over inclusion by another.
 func (f *filter) passesRoles(user string) bool {
+	// Most configurations have no roles, and need no look-up of the user's.
 	if f.roles.included == nil && f.roles.excluded == nil {
 		return true
 	}

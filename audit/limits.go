@@ -15,15 +15,17 @@ const (
 	namesBytesMax = 512
 	// bufferKeep is the size of the largest buffers that are kept for reuse.
 	bufferKeep = 64 << 10
-	batchKeep  = 1 << 20
+	// batchKeep is the same for the two buffers of the writer.
+	batchKeep = 1 << 20
 
 	// logBytesDefault is Cassandra's default of max_log_size. A file has one filesIn-th of it, within the other
 	// bounds: the last one removed is then a small part of the history.
 	logBytesDefault = 16 << 30
-	logBytesMin     = 4 << 20
-	filesIn         = 16
-	fileBytesMin    = 1 << 20
-	fileBytesMax    = 256 << 20
+	// logBytesMin is the least max_log_size: four files of the least size.
+	logBytesMin  = 4 << 20
+	filesIn      = 16
+	fileBytesMin = 1 << 20
+	fileBytesMax = 256 << 20
 
 	// writeBytesMax bounds one write, so that rotation by size is accurate.
 	writeBytesMax = 256 << 10

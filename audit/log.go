@@ -8,23 +8,30 @@ import (
 	"time"
 )
 
-// Entry is one event. It must not contain secrets.
+// Entry is one event. It must not contain secrets. Empty fields are left out of the line. User, Keyspace and Scope are
+// cut at namesBytesMax, Error at errorBytesMax.
 type Entry struct {
-	Protocol string // cql, tables or control
+	// Protocol is cql, tables or control.
+	Protocol string
 	Type     Type
-	User     string         // the role that the client logged in as, or tried to; the account of Azure Tables
-	Source   netip.AddrPort // the client
+	// User is the role that the client logged in as, or tried to; for Azure Tables the account.
+	User string
+	// Source is the client's address; the zero value means that it has none, such as a client of the control socket.
+	Source   netip.AddrPort
 	Keyspace string
 	Scope    string
 	// Operation is the text of the statement or the request. Texts longer than operationBytesMax are cut.
 	Operation string
-	Batch     string // the id that the statements of a batch share
-	Error     string // why the operation failed
+	// Batch is the id that the statements of a batch share.
+	Batch string
+	// Error is why the operation failed.
+	Error string
 }
 
 // Options configure a Log.
 type Options struct {
-	Host   string           // the node in entries
+	// Host identifies this node in its entries.
+	Host   string
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil means slog.Default()
 	// Go runs the writer in a goroutine, which ends before Disable and Close return. Nil means a go statement.
@@ -37,19 +44,23 @@ type Options struct {
 
 // Log is the audit log of a node. It is safe for concurrent use. A nil Log is always disabled.
 type Log struct {
-	o       Options
-	active  atomic.Pointer[writer] // nil while the log is disabled
-	buffers sync.Pool              // *[]byte
-	stats   counters
+	o Options
+	// active is nil while the log is disabled. Requests load it without a lock.
+	active atomic.Pointer[writer]
+	// buffers contains *[]byte, into which requests encode entries.
+	buffers sync.Pool
+	// stats continues over all writers.
+	stats counters
 
 	mu struct {
-		sync.Mutex // held while the log is enabled or disabled
-		settings   Settings
-		closed     bool
+		// The lock is held while the log is enabled or disabled, which may take long. Requests do not take it.
+		sync.Mutex
+		settings Settings
+		closed   bool
 	}
 }
 
-// counters are the counts of Stats.
+// counters are the counts of Stats. They are shared by all writers of a Log.
 type counters struct{ recorded, filtered, dropped, lost, failures, bytes, waits atomic.Int64 }
 
 // Stats are the counts of entries since the node started.
@@ -64,7 +75,7 @@ type Stats struct {
 	Queued   int64 // bytes in the queue
 }
 
-// New returns a disabled Log with the given settings for Enable.
+// New returns a disabled Log with the given settings for Enable. Nothing is written before Enable.
 func New(o Options, s Settings) *Log {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -80,6 +91,7 @@ func New(o Options, s Settings) *Log {
 	}
 	l := &Log{o: o}
 	l.mu.settings = s.clone()
+	// Settings reports what is in force, and s may come from a configuration that enables the log.
 	l.mu.settings.Enabled = false
 	l.buffers.New = func() any { return new([]byte) }
 	return l
@@ -88,7 +100,8 @@ func New(o Options, s Settings) *Log {
 // Enabled reports whether entries are recorded. It costs one load.
 func (l *Log) Enabled() bool { return l != nil && l.active.Load() != nil }
 
-// Wants reports whether an entry with these properties would be written, so that callers need not build others.
+// Wants reports whether an entry with these properties would be written, so that callers need not build others. Record
+// filters again, so the answer need not be kept until then.
 func (l *Log) Wants(t Type, keyspace, user string) bool {
 	if l == nil {
 		return false
@@ -98,7 +111,8 @@ func (l *Log) Wants(t Type, keyspace, user string) bool {
 }
 
 // Record writes an entry, if the log is enabled and its options include the entry. It waits for the queue if the
-// options say so, and otherwise never blocks. The entry may be reused after the call.
+// options say so, and otherwise never blocks. The entry may be reused after the call. Callers record after the
+// operation and before its answer: a client that has its answer has its entry in the queue (ADR 33).
 func (l *Log) Record(e *Entry) {
 	if l == nil {
 		return
@@ -111,16 +125,18 @@ func (l *Log) Record(e *Entry) {
 		l.stats.filtered.Add(1)
 		return
 	}
+	// The entry is encoded outside of the queue's lock, and add copies it.
 	p := l.buffers.Get().(*[]byte)
 	*p = appendEntry((*p)[:0], e, l.o.Host, l.o.Now())
 	w.add(*p)
+	// One long statement must not keep its memory for good.
 	if cap(*p) <= bufferKeep {
 		l.buffers.Put(p)
 	}
 }
 
-// Enable starts to record with the given settings. If the log is enabled already,
-// entries recorded with the previous settings are written first.
+// Enable starts to record with the given settings. If the log is enabled already, entries recorded with the previous
+// settings are written first. An error leaves the log as it was. After Close it has no effect.
 func (l *Log) Enable(s Settings) error {
 	s = s.clone()
 	s.Enabled = true
@@ -141,12 +157,13 @@ func (l *Log) Enable(s Settings) error {
 	if old := l.active.Swap(w); old != nil {
 		old.close() // meanwhile, entries wait in the new queue
 	}
+	// The old writer has ended: two of them must not write and rotate the same file.
 	l.o.Go(w.run)
 	return nil
 }
 
 // Disable stops to record, and returns when all recorded entries are written, or could not be. The last one, unless
-// nil, enters the queue even if it is full.
+// nil, enters the queue even if it is full. Thus the log itself contains who disabled it.
 func (l *Log) Disable(last *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,6 +184,8 @@ func (l *Log) Close() {
 	l.mu.closed = true
 }
 
+// stopLocked ends the writer, if there is one. Requests that have loaded it before may still add entries; these are
+// dropped and counted. l.mu is held.
 func (l *Log) stopLocked() {
 	if w := l.active.Swap(nil); w != nil {
 		w.close()
@@ -174,14 +193,15 @@ func (l *Log) stopLocked() {
 	l.mu.settings.Enabled = false
 }
 
-// Settings returns the settings in force, or those of the last Enable.
+// Settings returns the settings in force, or those of the last Enable. The caller owns the result.
 func (l *Log) Settings() Settings {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.settings.clone()
 }
 
-// Stats returns the counts of entries.
+// Stats returns the counts of entries. The counts are read one after the other, and may not agree with each other
+// exactly.
 func (l *Log) Stats() Stats {
 	c := &l.stats
 	s := Stats{Recorded: c.recorded.Load(), Filtered: c.filtered.Load(), Dropped: c.dropped.Load(), Lost: c.lost.Load(),

@@ -9,11 +9,13 @@ import (
 )
 
 // Settings are Cassandra's audit_logging_options. Empty lists do not restrict. The names in JSON equal those of
-// cassandra.yaml.
+// cassandra.yaml. Enable takes a copy; Validate states which values are valid.
 type Settings struct {
-	Enabled bool   `json:"enabled"`
-	Logger  string `json:"logger"` // JSONAuditLogger
-	Dir     string `json:"audit_logs_dir"`
+	Enabled bool `json:"enabled"`
+	// Logger is always LoggerName (ParseLogger).
+	Logger string `json:"logger"`
+	// Dir is the directory of the files. It is created if it does not exist.
+	Dir string `json:"audit_logs_dir"`
 
 	IncludedKeyspaces  []string `json:"included_keyspaces,omitempty"`
 	ExcludedKeyspaces  []string `json:"excluded_keyspaces,omitempty"`
@@ -26,17 +28,21 @@ type Settings struct {
 	IncludedRoles []string `json:"included_roles,omitempty"`
 	ExcludedRoles []string `json:"excluded_roles,omitempty"`
 
-	RollCycle string `json:"roll_cycle"` // MINUTELY, HOURLY or DAILY
+	// RollCycle is how often a file ends: MINUTELY, HOURLY or DAILY. A file also ends when it has its full size.
+	RollCycle string `json:"roll_cycle"`
 	// Block makes requests wait while the queue is full. Otherwise their entries are dropped.
-	Block          bool  `json:"block"`
-	MaxQueueWeight int64 `json:"max_queue_weight"` // bytes
-	MaxLogSize     int64 `json:"max_log_size"`     // bytes of all files
+	Block bool `json:"block"`
+	// MaxQueueWeight bounds the queue, in bytes of encoded entries.
+	MaxQueueWeight int64 `json:"max_queue_weight"`
+	// MaxLogSize bounds all files together, in bytes.
+	MaxLogSize int64 `json:"max_log_size"`
 }
 
 // LoggerName is the name of the only logger, which writes JSON lines.
 const LoggerName = "JSONAuditLogger"
 
-// DefaultSettings returns Cassandra's defaults, except for max_queue_weight.
+// DefaultSettings returns Cassandra's defaults, except for max_queue_weight. Enabled is false and Dir is empty: the
+// configuration sets them.
 func DefaultSettings() Settings {
 	return Settings{
 		Logger:            LoggerName,
@@ -54,6 +60,7 @@ func ParseLogger(class string) (name, note string, err error) {
 	switch short := strings.TrimPrefix(class, "org.apache.cassandra.audit."); short {
 	case "", LoggerName:
 		return LoggerName, "", nil
+	// Configurations of Cassandra remain usable.
 	case "BinAuditLogger", "FileAuditLogger":
 		return LoggerName, fmt.Sprintf("the audit log is written as JSON lines by %s: %s is not available", LoggerName,
 			short), nil
@@ -62,7 +69,8 @@ func ParseLogger(class string) (name, note string, err error) {
 	}
 }
 
-// ParseList returns the elements of a list separated by commas.
+// ParseList returns the elements of a list separated by commas. Spaces around elements and empty elements are ignored.
+// The result is nil if there are none.
 func ParseList(text string) (list []string) {
 	for _, element := range strings.Split(text, ",") {
 		if element = strings.TrimSpace(element); element != "" {
@@ -86,7 +94,8 @@ func rollCycle(name string) (time.Duration, bool) {
 	return 0, false
 }
 
-// Validate returns an error that names all invalid options.
+// Validate returns an error that names all invalid options. Names of keyspaces, users and roles are not validated: they
+// may be created later.
 func (s *Settings) Validate() error {
 	var errs []error
 	if _, ok := rollCycle(s.RollCycle); !ok {
@@ -108,6 +117,7 @@ func (s *Settings) Validate() error {
 	if s.MaxLogSize < logBytesMin {
 		errs = append(errs, fmt.Errorf("max_log_size: must be at least %d bytes", logBytesMin))
 	}
+	// A log that is off needs no directory.
 	if s.Enabled && s.Dir == "" {
 		errs = append(errs, errors.New("audit_logs_dir: must not be empty"))
 	}

@@ -13,7 +13,8 @@ type Client struct {
 	Source netip.AddrPort
 }
 
-// Executed records a statement that succeeded. Its text was parsed, and may contain secrets.
+// Executed records a statement that succeeded. Its text was parsed, and may contain secrets. batch is the id of its
+// batch, or empty. l may be nil.
 func (l *Log) Executed(c Client, about Subject, text, batch string) {
 	if l.Wants(about.Type, about.Keyspace, c.User) {
 		l.Record(&Entry{Protocol: "cql", Type: about.Type, User: c.User, Source: c.Source, Keyspace: about.Keyspace,
@@ -23,7 +24,8 @@ func (l *Log) Executed(c Client, about Subject, text, batch string) {
 }
 
 // Failed records a statement that failed, whose text may contain secrets. unauthorized means that the client lacks a
-// permission.
+// permission. Such a text need not be a statement, so the redaction is stricter than the one of Executed: see
+// cql.Redact. The subject is unknown, and the keyspace is the one of the session.
 func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bool) {
 	e := Entry{Protocol: "cql", Type: RequestFailure, User: c.User, Source: c.Source, Keyspace: keyspace}
 	if unauthorized {
@@ -35,14 +37,14 @@ func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bo
 	}
 }
 
-// BatchMessage is a BATCH message of a client.
+// BatchMessage is a BATCH message of a client. It is a value that is made before the batch is executed.
 type BatchMessage struct {
 	Text   string // in place of the text of the statements
 	log    *Log
 	client Client
 }
 
-// Batch returns a message with a number of statements.
+// Batch returns a message with a number of statements. consistency is shown in the text.
 func (l *Log) Batch(c Client, statements int, consistency fmt.Stringer) BatchMessage {
 	return BatchMessage{fmt.Sprintf("BATCH of %d statements at consistency %v", statements, consistency), l, c}
 }
@@ -51,6 +53,7 @@ func (l *Log) Batch(c Client, statements int, consistency fmt.Stringer) BatchMes
 // id that they share.
 func (b BatchMessage) Executed(keyspace string, id [16]byte, statements int,
 	statement func(i int) (about Subject, text string)) {
+	// This is the text form of a UUID.
 	batch := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	b.log.Executed(b.client, Subject{Type: Batch, Keyspace: keyspace}, b.Text, batch)
 	for i := range statements {

@@ -2,7 +2,7 @@ package audit
 
 import "strings"
 
-// Category is a category of entries, Cassandra's AuditLogEntryCategory.
+// Category is a category of entries, Cassandra's AuditLogEntryCategory. Options include and exclude entries by it.
 type Category uint8
 
 // The categories.
@@ -18,7 +18,7 @@ const (
 	categories
 )
 
-// String returns the name that options and entries contain.
+// String returns the name that options and entries contain. c must be one of the constants.
 func (c Category) String() string {
 	return [categories]string{"QUERY", "DML", "DDL", "DCL", "OTHER", "AUTH", "ERROR", "PREPARE"}[c]
 }
@@ -42,7 +42,8 @@ func parseCategory(name string) (Category, bool) {
 	return 0, false
 }
 
-// Type is a kind of entry, Cassandra's AuditLogEntryType. The types from Control on are cqld's own.
+// Type is a kind of entry, Cassandra's AuditLogEntryType. The types from Control on are cqld's own. The values are not
+// part of any encoding.
 type Type uint8
 
 // The types.
@@ -101,6 +102,7 @@ type kind struct {
 }
 
 // kindOf returns the name and category of a type. It is a switch and not a table because it is used for each entry.
+// Types that it does not list are changes of the schema.
 func kindOf(t Type) kind {
 	switch t {
 	case Select:
@@ -208,7 +210,8 @@ func (t Type) String() string { return kindOf(t).name }
 // Category returns the category of the type.
 func (t Type) Category() Category { return kindOf(t).category }
 
-// failed reports whether entries of the type are failures.
+// failed reports whether entries of the type are failures. Cassandra has these three types for failures, in place of
+// the type of the statement.
 func (t Type) failed() bool {
 	return t == RequestFailure || t == LoginError || t == UnauthorizedAttempt
 }

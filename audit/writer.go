@@ -8,35 +8,43 @@ import (
 	"time"
 )
 
-// output is where entries are written.
+// output is where entries are written. Each Write contains complete lines. Its methods are called by one goroutine.
 type output interface {
 	io.Writer
 	Close() error
 }
 
 // writer owns the queue and the goroutine that writes it. Requests append encoded entries to pending; the goroutine
-// exchanges pending for an empty buffer and writes it.
+// exchanges pending for an empty buffer and writes it. The memory of the queue is two buffers, and no entry is
+// allocated. close ends the writer for good.
 type writer struct {
-	out     output
-	filter  *filter
-	block   bool
-	weight  int // bound of the queue in bytes
-	stats   *counters
-	log     *slog.Logger
-	closing chan struct{} // closed by close
-	done    chan struct{} // closed when the goroutine has ended
+	out    output
+	filter *filter
+	// block makes add wait while the queue is full.
+	block bool
+	// weight bounds the queue in bytes.
+	weight int
+	stats  *counters
+	log    *slog.Logger
+	// closing is closed by close. It interrupts the pause after a failed write.
+	closing chan struct{}
+	// done is closed when the goroutine has ended.
+	done chan struct{}
 
 	mu struct {
 		sync.Mutex
 		work    sync.Cond // signaled when pending is not empty, or closed is true
 		room    sync.Cond // signaled when the queue has become smaller, or closed is true
 		pending []byte
-		queued  int // bytes in pending and in the buffer being written
-		entries int // of queued
+		// queued is the number of bytes in pending and in the buffer that is being written: both take memory.
+		queued int
+		// entries is the number of entries in queued bytes.
+		entries int
 		closed  bool
 	}
 }
 
+// newWriter returns a writer whose run the caller starts.
 func newWriter(out output, s *Settings, f *filter, stats *counters, log *slog.Logger) *writer {
 	w := &writer{out: out, filter: f, block: s.Block, weight: int(s.MaxQueueWeight), stats: stats, log: log,
 		closing: make(chan struct{}), done: make(chan struct{})}
@@ -44,7 +52,8 @@ func newWriter(out output, s *Settings, f *filter, stats *counters, log *slog.Lo
 	return w
 }
 
-// add appends an entry to the queue. An entry larger than the bound is accepted when the queue is empty.
+// add appends an entry to the queue. An entry larger than the bound is accepted when the queue is empty. It blocks as
+// long as the queue is full, if the settings say so, and drops the entry otherwise. entry is copied.
 func (w *writer) add(entry []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,6 +63,7 @@ func (w *writer) add(entry []byte) {
 			w.stats.dropped.Add(1)
 			return
 		}
+		// An entry counts once, however often it wakes up to a full queue.
 		if !waited {
 			w.stats.waits.Add(1)
 		}
@@ -62,13 +72,15 @@ func (w *writer) add(entry []byte) {
 	w.appendLocked(entry)
 }
 
-// force appends an entry without regard to the bounds.
+// force appends an entry without regard to the bounds. It is for the entry about the end of the log, which must not be
+// dropped.
 func (w *writer) force(entry []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.appendLocked(entry)
 }
 
+// appendLocked appends an entry, or drops it if the writer is closed. w.mu is held.
 func (w *writer) appendLocked(entry []byte) {
 	if w.mu.closed {
 		w.stats.dropped.Add(1)
@@ -81,6 +93,7 @@ func (w *writer) appendLocked(entry []byte) {
 	w.mu.work.Signal()
 }
 
+// queuedBytes returns the size of the queue.
 func (w *writer) queuedBytes() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,6 +103,7 @@ func (w *writer) queuedBytes() int64 {
 // run writes entries until close. However it ends, requests no longer wait for it.
 func (w *writer) run() {
 	defer close(w.done)
+	// Deferred calls run in reverse order: requests are released before close returns.
 	defer w.abandon()
 	var spare []byte
 	for {
@@ -98,6 +112,7 @@ func (w *writer) run() {
 			break
 		}
 		w.write(batch)
+		// The buffer has grown while the disk was slow.
 		if cap(batch) > batchKeep {
 			batch = nil
 		}
@@ -108,7 +123,8 @@ func (w *writer) run() {
 	}
 }
 
-// take waits for entries and returns them. It returns nil when the writer is closed and all entries were taken.
+// take waits for entries and returns them. It returns nil when the writer is closed and all entries were taken. spare
+// becomes the next pending buffer. The bytes that are returned count as queued until written.
 func (w *writer) take(spare []byte) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +139,8 @@ func (w *writer) take(spare []byte) []byte {
 	return batch
 }
 
-// written removes lines from the queue.
+// written removes lines from the queue. All waiting requests are woken: the room may be enough for several, and entries
+// have different sizes.
 func (w *writer) written(lines []byte) (entries int) {
 	entries = bytes.Count(lines, []byte{'\n'})
 	w.mu.Lock()
@@ -143,6 +160,8 @@ func (w *writer) write(lines []byte) {
 				n = bytes.IndexByte(lines, '\n') + 1 // a line longer than that
 			}
 		}
+		// The part leaves the queue whether or not it was written, so that a failing disk does not stop requests for
+		// good with block: false.
 		complete := w.writePart(lines[:n])
 		entries := w.written(lines[:n])
 		if !complete {
@@ -161,8 +180,10 @@ func (w *writer) writePart(part []byte) bool {
 		if err == nil {
 			return true
 		}
+		// A part of the bytes may be in the file. Repeating them would make lines twice, or broken ones.
 		part = part[n:]
 		w.stats.failures.Add(1)
+		// A full disk would otherwise add a line each second to the node's log.
 		if !warned {
 			warned = true
 			w.log.Error("cannot write the audit log", "err", err, "requests_wait", w.block)
@@ -186,7 +207,8 @@ func (w *writer) abandon() {
 	w.mu.room.Broadcast()
 }
 
-// close writes the remaining entries and waits for the goroutine.
+// close writes the remaining entries and waits for the goroutine. Requests that wait in add continue, and their entries
+// are dropped. It must be called once.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.mu.closed = true

@@ -11,9 +11,11 @@ import (
 var errUnchanged = errors.New("auth: no change")
 
 // Apply returns the directory after a change, or *Invalid if the change is not possible. It depends on its arguments
-// only and never changes d. For a change without effect it returns d itself.
+// only and never changes d. For a change without effect it returns d itself. All nodes apply the same changes in the
+// same order, so the result must not depend on anything else, such as the clock or the order of a map.
 func Apply(d *Directory, c Change) (*Directory, error) {
 	next := *d
+	// A change that fails may have replaced some maps of next already. next is discarded then.
 	switch err := c.apply(&next); {
 	case errors.Is(err, errUnchanged):
 		return d, nil
@@ -26,6 +28,8 @@ func Apply(d *Directory, c Change) (*Directory, error) {
 // The apply methods change a shallow copy of a directory, whose maps and roles still belong to the original. They
 // therefore replace maps and roles and change only what they have copied.
 
+// The cases repeat what package query/roles has checked: another change may have been applied between its check and
+// this one.
 func (c *CreateRole) apply(d *Directory) error {
 	switch _, exists := d.roles[c.Name]; {
 	case exists && c.IfNotExists:
@@ -38,6 +42,7 @@ func (c *CreateRole) apply(d *Directory) error {
 	if err := checkName(c.Name); err != nil {
 		return err
 	}
+	// The creator gets a grant, whose resource is a key of a row as well and longer than the name.
 	if err := checkName(RoleResource(c.Name).Path()); err != nil && c.Creator != "" {
 		return err
 	}
@@ -46,6 +51,7 @@ func (c *CreateRole) apply(d *Directory) error {
 	}
 	role := &Role{Name: c.Name}
 	c.Settings.set(role)
+	// The role must exist before it is the resource of a grant.
 	d.put(role)
 	d.grantAll(c.Creator, []Resource{RoleResource(c.Name)})
 	return c.Settings.applyTables(d, c.Name)
@@ -59,6 +65,7 @@ func checkName(name string) error {
 	return nil
 }
 
+// It copies the old role, changes the copy, and replaces the role: readers may have the old one.
 func (c *AlterRole) apply(d *Directory) error {
 	old := d.roles[c.Name]
 	switch {
@@ -76,6 +83,8 @@ func (c *AlterRole) apply(d *Directory) error {
 	return c.Settings.applyTables(d, c.Name)
 }
 
+// applyTables changes the account of Azure Tables that the settings name, if any. It comes after the change of the
+// role, because the account belongs to it.
 func (s *RoleSettings) applyTables(d *Directory, role string) error {
 	if s.Tables == nil {
 		return nil
@@ -83,11 +92,13 @@ func (s *RoleSettings) applyTables(d *Directory, role string) error {
 	return s.Tables.apply(d, role)
 }
 
-// checkSettings refuses unknown CIDR groups and too many options.
+// checkSettings refuses unknown CIDR groups and too many options. Data centers are not checked here: the directory does
+// not know the topology.
 func (d *Directory) checkSettings(s *RoleSettings) error {
 	if len(s.Options) > optionsMax {
 		return invalidf("a role cannot have more than %d options", optionsMax)
 	}
+	// nil means that the statement does not set CIDR groups.
 	if s.CIDRs == nil {
 		return nil
 	}
@@ -103,7 +114,8 @@ func (d *Directory) checkSettings(s *RoleSettings) error {
 	return nil
 }
 
-// set changes a role that belongs to the caller.
+// set changes a role that belongs to the caller. Settings that are nil stay as they are. The role gets copies of maps
+// and slices.
 func (s *RoleSettings) set(r *Role) {
 	if s.Hash != nil {
 		r.Hash = *s.Hash
@@ -130,6 +142,7 @@ func (a *Access) sorted() Access {
 	return Access{Restricted: a.Restricted, Names: slices.Compact(slices.Sorted(slices.Values(a.Names)))}
 }
 
+// It removes all traces of the role, so that a new role of the same name starts without them.
 func (c *DropRole) apply(d *Directory) error {
 	role := d.roles[c.Name]
 	switch {
@@ -138,9 +151,11 @@ func (c *DropRole) apply(d *Directory) error {
 	case role == nil:
 		return invalidf("%s doesn't exist", c.Name)
 	}
+	// The members must be determined while the role still exists: they lose what they had by it.
 	affected := d.membersOf(c.Name)
 	d.roles = maps.Clone(d.roles)
 	delete(d.roles, c.Name)
+	// d.roles is a copy from here on, but the roles in it are shared with the old directory.
 	for _, name := range role.Members {
 		member := *d.roles[name]
 		member.MemberOf = without(member.MemberOf, c.Name)
@@ -158,16 +173,20 @@ func (c *DropRole) apply(d *Directory) error {
 	d.identities = maps.Clone(d.identities)
 	maps.DeleteFunc(d.identities, func(_, of string) bool { return of == c.Name })
 	d.dropAccounts(c.Name)
+	// revokeAll comes last: it uses the effective state that derive has made.
 	d.derive(affected)
 	d.revokeAll([]Resource{RoleResource(c.Name)})
 	return nil
 }
 
+// Membership is kept in both directions: Members of the role, MemberOf of the grantee.
 func (c *GrantRole) apply(d *Directory) error {
 	role, grantee, err := d.pair(c.Role, c.Grantee)
 	if err != nil {
 		return err
 	}
+	// RolesOf includes the role itself, so the first of the two checks also refuses the grant of a role to itself. The
+	// second refuses cycles.
 	if slices.Contains(d.RolesOf(c.Grantee), c.Role) {
 		return invalidf("%s is a member of %s", c.Grantee, c.Role)
 	}
@@ -180,6 +199,7 @@ func (c *GrantRole) apply(d *Directory) error {
 	return nil
 }
 
+// Only direct membership can be revoked.
 func (c *RevokeRole) apply(d *Directory) error {
 	role, grantee, err := d.pair(c.Role, c.Grantee)
 	if err != nil {
@@ -197,7 +217,7 @@ func (c *RevokeRole) apply(d *Directory) error {
 	return nil
 }
 
-// pair returns copies of two roles.
+// pair returns copies of two roles, which the caller may change. The error names the first one that does not exist.
 func (d *Directory) pair(role, grantee string) (*Role, *Role, error) {
 	for _, name := range []string{role, grantee} {
 		if d.roles[name] == nil {
@@ -208,12 +228,15 @@ func (d *Directory) pair(role, grantee string) (*Role, *Role, error) {
 	return &r, &g, nil
 }
 
+// putPair replaces two roles after their membership has changed. The effective state changes for the grantee and its
+// members only.
 func (d *Directory) putPair(role, grantee *Role) {
 	d.roles = maps.Clone(d.roles)
 	d.roles[role.Name], d.roles[grantee.Name] = role, grantee
 	d.derive(d.membersOf(grantee.Name))
 }
 
+// Permissions that are granted already are kept: GRANT adds.
 func (c *GrantPermissions) apply(d *Directory) error {
 	old, err := d.toChange(c.Role, c.Resource, c.Permissions)
 	if err != nil {
@@ -222,6 +245,7 @@ func (c *GrantPermissions) apply(d *Directory) error {
 	if old|c.Permissions == old {
 		return errUnchanged
 	}
+	// The bound keeps the metadata small, which every node has in memory.
 	if len(d.grants[c.Role]) >= grantsMax {
 		return invalidf("Role %s already has permissions on %d resources, which is the maximum", c.Role, grantsMax)
 	}
@@ -230,6 +254,7 @@ func (c *GrantPermissions) apply(d *Directory) error {
 	return nil
 }
 
+// Permissions that the role does not have are ignored.
 func (c *RevokePermissions) apply(d *Directory) error {
 	old, err := d.toChange(c.Role, c.Resource, c.Permissions)
 	if err != nil {
@@ -258,6 +283,7 @@ func (d *Directory) toChange(role string, r Resource, set PermissionSet) (Permis
 	return d.grants[role][r], nil
 }
 
+// An anonymous creator, and one that was dropped meanwhile, gets nothing.
 func (c *ResourcesCreated) apply(d *Directory) error {
 	if d.roles[c.Creator] == nil {
 		return errUnchanged
@@ -266,6 +292,7 @@ func (c *ResourcesCreated) apply(d *Directory) error {
 	return nil
 }
 
+// Most drops concern no grant, and leave the directory as it is.
 func (c *ResourcesDropped) apply(d *Directory) error {
 	before := len(d.grants)
 	if before == 0 || !d.revokeAll(c.Resources) {
@@ -277,6 +304,7 @@ func (c *ResourcesDropped) apply(d *Directory) error {
 func (c *AddIdentity) apply(d *Directory) error {
 	_, exists := d.identities[c.Identity]
 	switch {
+	// The role comes first: IF NOT EXISTS concerns the identity only.
 	case d.roles[c.Role] == nil:
 		return invalidf("Can not add identity for non-existent role '%s'", c.Role)
 	case exists && c.IfNotExists:
@@ -309,6 +337,7 @@ func (c *DropIdentity) apply(d *Directory) error {
 	return nil
 }
 
+// Ranges are stored masked, sorted and without duplicates, so that equal groups have equal encodings.
 func (c *SetCIDRGroup) apply(d *Directory) error {
 	_, exists := d.groups[c.Name]
 	switch {
@@ -345,6 +374,7 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
+// Roles keep the name of a group that is dropped, and are no longer admitted by it.
 func (c *DropCIDRGroup) apply(d *Directory) error {
 	if _, ok := d.groups[c.Name]; !ok {
 		return invalidf("CIDR group '%s' doesn't exist", c.Name)
@@ -354,6 +384,7 @@ func (c *DropCIDRGroup) apply(d *Directory) error {
 	return nil
 }
 
+// Any role counts, not only superusers: operators may have dropped the first one on purpose.
 func (c *FirstSuperuser) apply(d *Directory) error {
 	if len(d.roles) > 0 {
 		return errUnchanged
@@ -362,6 +393,7 @@ func (c *FirstSuperuser) apply(d *Directory) error {
 	return nil
 }
 
+// Options, memberships and grants of an existing role stay.
 func (c *ResetSuperuser) apply(d *Directory) error {
 	role := Role{Name: c.Name}
 	if old := d.roles[c.Name]; old != nil {

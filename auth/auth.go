@@ -19,7 +19,7 @@ func (p Principal) String() string {
 	return p.Name
 }
 
-// Requirement is a permission that a request needs on a resource.
+// Requirement is a permission that a request needs on a resource. It is comparable.
 type Requirement struct {
 	Permission Permission
 	Resource   Resource
@@ -36,13 +36,13 @@ type Authorizer interface {
 	Authorize(ctx context.Context, p Principal, need Requirement) error
 }
 
-// AllowAll is an Authorizer that allows everything.
+// AllowAll is an Authorizer that allows everything. It is the authorizer AllowAllAuthorizer.
 type AllowAll struct{}
 
 // Authorize implements Authorizer.
 func (AllowAll) Authorize(context.Context, Principal, Requirement) error { return nil }
 
-// Denied is the error of a request that lacks a permission.
+// Denied is the error of a request that lacks a permission. It names one requirement, the first that is not met.
 type Denied struct {
 	Principal   Principal
 	Requirement Requirement

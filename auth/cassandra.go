@@ -16,9 +16,11 @@ type CassandraAuthorizer struct {
 
 // Authorize implements Authorizer. It does not allocate when it allows a request.
 func (a CassandraAuthorizer) Authorize(_ context.Context, p Principal, need Requirement) error {
+	// Rule 2 comes first: it holds for anonymous clients and for roles that no longer exist.
 	if need.Permission == Select && readable(need.Resource) {
 		return nil
 	}
+	// The third argument of has is rule 3: the search ends before the root.
 	e := a.Directory().effective[p.Name]
 	if e == nil || !e.superuser && !e.has(need.Permission, need.Resource, IsSystemKeyspace(need.Resource.Keyspace)) {
 		return &Denied{Principal: p, Requirement: need}
@@ -27,6 +29,7 @@ func (a CassandraAuthorizer) Authorize(_ context.Context, p Principal, need Requ
 }
 
 // IsSystemKeyspace reports whether a keyspace belongs to the system: permissions on ALL KEYSPACES do not include it.
+// CVE-2025-23015 shows why: a role with MODIFY on ALL KEYSPACES could make itself a superuser.
 func IsSystemKeyspace(name string) bool {
 	switch name {
 	case "system", "system_schema", "system_auth", "system_distributed", "system_traces",
@@ -48,6 +51,7 @@ func readable(r Resource) bool {
 		case "local", "peers", "peers_v2", "size_estimates", "table_estimates":
 			return true
 		}
+	// All tables of these keyspaces describe the schema.
 	case "system_schema", "system_virtual_schema":
 		return true
 	}

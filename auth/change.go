@@ -6,11 +6,13 @@ import (
 	"net/netip"
 )
 
-// Change is a change of a Directory: a pointer to one of the types below. Changes are entries of the metadata log, so
-// a field, once released, keeps its name and meaning.
+// Change is a change of a Directory: a pointer to one of the types below. Changes are entries of the metadata log, so a
+// field, once released, keeps its name and meaning. The apply methods validate again what statements have validated,
+// against the directory to which they are applied.
 type Change interface{ apply(d *Directory) error }
 
-// CreateRole adds a role and grants its creator all permissions that apply to it.
+// CreateRole adds a role and grants its creator all permissions that apply to it. Without IfNotExists, an existing role
+// is an error.
 type CreateRole struct {
 	Name        string
 	IfNotExists bool `json:",omitempty"`
@@ -25,8 +27,10 @@ type AlterRole struct {
 	Settings RoleSettings
 }
 
-// RoleSettings are the settings of a role that a statement contains. nil means not set.
+// RoleSettings are the settings of a role that a statement contains. nil means not set. A pointer distinguishes a
+// setting that the statement does not contain from false, an empty text, or ALL.
 type RoleSettings struct {
+	// Hash is a bcrypt hash: changes never contain passwords.
 	Hash        *string           `json:",omitempty"`
 	Login       *bool             `json:",omitempty"`
 	Superuser   *bool             `json:",omitempty"`
@@ -43,20 +47,22 @@ type DropRole struct {
 	IfExists bool `json:",omitempty"`
 }
 
-// GrantRole makes Grantee a member of Role.
+// GrantRole makes Grantee a member of Role. The change is refused if Grantee is a member already, directly or
+// indirectly, or if the membership would make a cycle.
 type GrantRole struct{ Role, Grantee string }
 
-// RevokeRole ends the membership of Grantee in Role.
+// RevokeRole ends the membership of Grantee in Role. Only a direct membership can be revoked.
 type RevokeRole struct{ Role, Grantee string }
 
-// GrantPermissions adds permissions of a role on a resource.
+// GrantPermissions adds permissions of a role on a resource. Permissions must apply to the kind of the resource.
+// Whether a keyspace, table or function exists is not known here.
 type GrantPermissions struct {
 	Role        string
 	Resource    Resource
 	Permissions PermissionSet
 }
 
-// RevokePermissions removes permissions of a role on a resource.
+// RevokePermissions removes permissions of a role on a resource. Permissions that the role lacks are ignored.
 type RevokePermissions struct {
 	Role        string
 	Resource    Resource
@@ -73,7 +79,7 @@ type ResourcesCreated struct {
 // ResourcesDropped removes all grants on resources and on everything below them.
 type ResourcesDropped struct{ Resources []Resource }
 
-// AddIdentity lets an identity log in as a role.
+// AddIdentity lets an identity log in as a role. An identity belongs to one role at a time.
 type AddIdentity struct {
 	Identity    string
 	Role        string
@@ -86,7 +92,7 @@ type DropIdentity struct {
 	IfExists bool `json:",omitempty"`
 }
 
-// SetCIDRGroup creates a CIDR group or replaces its ranges.
+// SetCIDRGroup creates a CIDR group or replaces its ranges. There is at least one range. Ranges may overlap.
 type SetCIDRGroup struct {
 	Name  string
 	CIDRs []netip.Prefix
@@ -96,10 +102,11 @@ type SetCIDRGroup struct {
 type DropCIDRGroup struct{ Name string }
 
 // FirstSuperuser creates the first superuser of a cluster. It has no effect if any role exists: several nodes of a new
-// cluster may propose it.
+// cluster may propose it. Hash is the bcrypt hash of its password.
 type FirstSuperuser struct{ Name, Hash string }
 
 // ResetSuperuser creates a superuser that may log in from anywhere with a new password, or makes an existing role one.
+// It lifts restrictions to data centers and CIDR groups. Hash is a bcrypt hash.
 type ResetSuperuser struct{ Name, Hash string }
 
 // Invalid is the error of a change or statement that is not valid. Msg is Cassandra's text.
@@ -110,7 +117,8 @@ func (e *Invalid) Error() string { return e.Msg }
 
 func invalidf(format string, args ...any) error { return &Invalid{Msg: fmt.Sprintf(format, args...)} }
 
-// encoded is the JSON form of a Change. Exactly one of the pointers is set.
+// encoded is the JSON form of a Change. Exactly one of the pointers is set. A released field keeps its name: entries of
+// the log are decoded by later versions.
 type encoded struct {
 	CreateRole        *CreateRole        `json:",omitempty"`
 	AlterRole         *AlterRole         `json:",omitempty"`
@@ -129,7 +137,7 @@ type encoded struct {
 	ResetSuperuser    *ResetSuperuser    `json:",omitempty"`
 }
 
-// EncodeChange returns the encoding of a change.
+// EncodeChange returns the encoding of a change. It fails only for types that encoded does not contain.
 func EncodeChange(c Change) ([]byte, error) {
 	var e encoded
 	switch c := c.(type) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// put adds or replaces a role.
+// put adds or replaces a role. It computes the effective state of the role and of all of its members.
 func (d *Directory) put(r *Role) {
 	d.roles = cloned(d.roles)
 	d.roles[r.Name] = r
@@ -16,6 +16,8 @@ func (d *Directory) put(r *Role) {
 // membersOf returns a role and the roles that are members of it, directly and indirectly.
 func (d *Directory) membersOf(name string) []string {
 	out := []string{name}
+	// The effective state of each role lists what it is a member of, so one pass over all roles finds the members. The
+	// order is arbitrary; callers use the result as a set.
 	for of, e := range d.effective {
 		if _, ok := slices.BinarySearch(e.roles, name); ok && of != name {
 			out = append(out, of)
@@ -24,7 +26,8 @@ func (d *Directory) membersOf(name string) []string {
 	return out
 }
 
-// setGrant replaces the permissions of a role on a resource. The caller calls derive.
+// setGrant replaces the permissions of a role on a resource. The caller calls derive. An empty set removes the entry,
+// and the role's map with its last entry, so that neither is ever empty.
 func (d *Directory) setGrant(role string, r Resource, set PermissionSet) {
 	d.grants = cloned(d.grants)
 	of := cloned(d.grants[role])
@@ -36,7 +39,8 @@ func (d *Directory) setGrant(role string, r Resource, set PermissionSet) {
 	}
 }
 
-// grantAll grants a role all permissions that apply to resources; empty means no role.
+// grantAll grants a role all permissions that apply to resources; empty means no role. A role that does not exist gets
+// none.
 func (d *Directory) grantAll(role string, resources []Resource) {
 	if d.roles[role] == nil {
 		return
@@ -52,6 +56,7 @@ func (d *Directory) revokeAll(resources []Resource) bool {
 	changed := false
 	for role, grants := range d.grants { // the map is replaced, not changed, while it is read
 		for r := range grants {
+			// setGrant replaces the map of the role, so that this loop continues over the old one.
 			if slices.ContainsFunc(resources, r.within) {
 				d.setGrant(role, r, 0)
 				changed = true
@@ -64,7 +69,7 @@ func (d *Directory) revokeAll(resources []Resource) bool {
 	return changed
 }
 
-// within reports whether r is root or below it.
+// within reports whether r is root or below it. It walks from r towards the root of its hierarchy, at most three steps.
 func (r Resource) within(root Resource) bool {
 	for ok := true; ok; r, ok = r.Parent() {
 		if r == root {
@@ -74,7 +79,9 @@ func (r Resource) within(root Resource) bool {
 	return false
 }
 
-// derive computes the effective state of roles after their settings, memberships or grants have changed.
+// derive computes the effective state of roles after their settings, memberships or grants have changed. names contains
+// all roles that the change concerns; the entries of others stay shared with the old directory. A role that does not
+// exist loses its entry.
 func (d *Directory) derive(names []string) {
 	d.effective = cloned(d.effective)
 	for _, name := range names {
@@ -86,6 +93,8 @@ func (d *Directory) derive(names []string) {
 	}
 }
 
+// deriveRole computes the effective state of a role. Superuser status and grants are inherited; LOGIN, data centers and
+// CIDR groups are not.
 func (d *Directory) deriveRole(name string) *effective {
 	e := &effective{roles: d.closure(name)}
 	for _, granted := range e.roles {
@@ -93,6 +102,7 @@ func (d *Directory) deriveRole(name string) *effective {
 		from := d.grants[granted]
 		switch {
 		case len(from) == 0:
+		// Most roles are members of none, and share the map of their grants.
 		case len(e.roles) == 1:
 			e.grants = from // not copied: the maps of a Directory never change
 		default:
@@ -109,6 +119,8 @@ func (d *Directory) deriveRole(name string) *effective {
 
 // closure returns a role and all roles that it is a member of, ascending.
 func (d *Directory) closure(name string) []string {
+	// GrantRole refuses cycles. seen keeps the loop finite even in a directory that was decoded with one, and lists
+	// roles that are granted in two ways once.
 	seen := map[string]bool{name: true}
 	all := []string{name}
 	for i := 0; i < len(all); i++ {
@@ -131,7 +143,7 @@ func cloned[K comparable, V any](m map[K]V) map[K]V {
 	return maps.Clone(m)
 }
 
-// with returns a copy of a sorted list with one more name.
+// with returns a copy of a sorted list with one more name. The name must not be in the list.
 func with(names []string, name string) []string {
 	at, _ := slices.BinarySearch(names, name)
 	return slices.Insert(slices.Clone(names), at, name)

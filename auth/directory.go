@@ -10,7 +10,8 @@ import (
 type Role struct {
 	Name string
 	// Hash is the bcrypt hash of the password. Empty means that the role has no password and cannot log in with one.
-	Hash        string
+	Hash string
+	// Login allows the role to log in. Roles without it are groups of permissions.
 	Login       bool
 	Superuser   bool              // of the role itself; Directory.IsSuperuser includes inherited status
 	Options     map[string]string // nil means none
@@ -20,7 +21,8 @@ type Role struct {
 	CIDRs       Access            // groups from ACCESS FROM
 }
 
-// Access restricts from or to where a role may connect. The zero value is ALL.
+// Access restricts from or to where a role may connect. The zero value is ALL. Names is only meaningful if Restricted;
+// an empty list then admits nothing.
 type Access struct {
 	Restricted bool
 	Names      []string // of data centers or CIDR groups, ascending, if Restricted
@@ -41,17 +43,19 @@ type CIDRGroup struct {
 
 // Directory contains the roles of a cluster with everything that belongs to them. It is immutable and safe for
 // concurrent use. Nodes replicate it as part of the cluster's metadata; Apply makes the next one. The zero value is
-// empty.
+// empty. Everything that a change does not concern is shared by the old and the new directory.
 type Directory struct {
 	roles      map[string]*Role
 	grants     map[string]map[Resource]PermissionSet // by role; neither maps nor sets are empty
 	identities map[string]string                     // roles by identity
 	groups     map[string][]netip.Prefix             // CIDR groups by name
 	accounts   map[string]*TablesAccount             // of Azure Tables, by name
-	effective  map[string]*effective                 // by role
+	// effective is by role, with an entry for each role. It is derived and not encoded.
+	effective map[string]*effective
 }
 
-// effective contains what a role has including all roles granted to it, directly and indirectly.
+// effective contains what a role has including all roles granted to it, directly and indirectly. It is computed when a
+// change is applied, so that Authorize costs a few look-ups in maps, and no walk over memberships.
 type effective struct {
 	superuser bool
 	roles     []string                   // the role itself and those granted to it, ascending
@@ -132,10 +136,12 @@ func (e *effective) has(p Permission, r Resource, belowRoot bool) bool {
 		if e.grants[r].Has(p) {
 			return true
 		}
+		// A hierarchy has at most four levels, so that at most four look-ups decide.
 		parent, ok := r.Parent()
 		if !ok {
 			return false
 		}
+		// The parent is the root.
 		if _, inner := parent.Parent(); belowRoot && !inner {
 			return false
 		}
@@ -154,10 +160,11 @@ func (d *Directory) MayAccess(role, datacenter string) bool {
 }
 
 // GroupsOf returns the names of the CIDR groups that contain the longest prefix of an address, ascending. As in
-// Cassandra, groups with only shorter ones do not count.
+// Cassandra, groups with only shorter ones do not count. It is nil if no group contains the address.
 func (d *Directory) GroupsOf(client netip.Addr) []string {
 	var out []string
 	longest := -1
+	// Ranges of IPv4 are stored unmapped, and a zone would keep an address from matching.
 	client = client.Unmap().WithZone("")
 	for _, name := range d.GroupNames() {
 		of := -1
@@ -166,6 +173,7 @@ func (d *Directory) GroupsOf(client netip.Addr) []string {
 				of = max(of, p.Bits())
 			}
 		}
+		// A longer prefix replaces all groups found before; an equal one is added.
 		if of > longest {
 			out, longest = nil, of
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// directoryFormat is the version of the encoding of a Directory.
+// directoryFormat is the version of the encoding of a Directory. Decode refuses all others.
 const directoryFormat = 1
 
 // directoryJSON is the encoded form. Members of roles are omitted: they follow from MemberOf.
@@ -20,6 +20,7 @@ type directoryJSON struct {
 	Accounts   []accountJSON  `json:",omitempty"`
 }
 
+// roleJSON is the encoded form of a Role. nil restrictions keep the encoding of most roles small.
 type roleJSON struct {
 	Name        string
 	Hash        string            `json:",omitempty"`
@@ -52,6 +53,7 @@ type groupJSON struct {
 
 // Encode returns the encoding of a directory. Equal directories have equal encodings.
 func Encode(d *Directory) ([]byte, error) {
+	// Maps are encoded as lists in ascending order, which makes the encoding deterministic.
 	j := directoryJSON{Format: directoryFormat}
 	for _, name := range d.RoleNames() {
 		r := d.roles[name]
@@ -80,7 +82,8 @@ func Encode(d *Directory) ([]byte, error) {
 	return json.Marshal(&j)
 }
 
-// Decode decodes a directory.
+// Decode decodes a directory. It refuses references to roles that do not exist, because the code that uses a Directory
+// relies on them.
 func Decode(b []byte) (*Directory, error) {
 	var j directoryJSON
 	if err := json.Unmarshal(b, &j); err != nil {
@@ -106,6 +109,7 @@ func Decode(b []byte) (*Directory, error) {
 		}
 		d.roles[e.Name] = r
 	}
+	// Members can be set after all roles are there only: a role may be a member of a later one.
 	if err := d.addMembers(); err != nil {
 		return nil, err
 	}
@@ -131,11 +135,12 @@ func Decode(b []byte) (*Directory, error) {
 		}
 		d.accounts[a.Name] = &a
 	}
+	// derive needs roles, memberships and grants.
 	d.derive(d.RoleNames())
 	return d, nil
 }
 
-// addMembers sets Members from MemberOf.
+// addMembers sets Members from MemberOf. Roles are visited in ascending order, so that Members is sorted.
 func (d *Directory) addMembers() error {
 	for _, name := range d.RoleNames() {
 		for _, parent := range d.roles[name].MemberOf {

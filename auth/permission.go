@@ -1,6 +1,7 @@
 package auth
 
-// Permission is a kind of access to a resource. The permissions are Cassandra's.
+// Permission is a kind of access to a resource. The permissions are Cassandra's. Values are bits of a PermissionSet and
+// part of its encoding: they must not change.
 type Permission uint8
 
 // The permissions. The zero value is none of them.

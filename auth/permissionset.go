@@ -2,7 +2,8 @@ package auth
 
 import "strings"
 
-// PermissionSet is a set of permissions. The zero value is empty.
+// PermissionSet is a set of permissions. The zero value is empty. Bit p is set if the set contains Permission p; bit 0
+// is not used. Encodings contain the number.
 type PermissionSet uint16
 
 // NewPermissionSet returns the set of these permissions.

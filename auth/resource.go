@@ -2,7 +2,7 @@ package auth
 
 import "strings"
 
-// Kind is a kind of resource.
+// Kind is a kind of resource. Values are part of the encoding of grants.
 type Kind uint8
 
 // The kinds of resources. The zero value is none of them.
@@ -25,7 +25,7 @@ type Resource struct {
 	Kind     Kind
 	Keyspace string // of a keyspace, or of tables or functions; empty for other kinds
 	// Name is the name of a table, a role or a control operation, or a function with its argument types: "f(int,
-	// text)".
+	// text)". It is empty for resources that stand for all of a group.
 	Name string
 }
 
@@ -68,7 +68,8 @@ func AllMBeans() Resource { return Resource{Kind: KindAllMBeans} }
 // MBean returns a control operation.
 func MBean(name string) Resource { return Resource{Kind: KindMBean, Name: name} }
 
-// Parent returns the resource directly above r; ok is false if r is the root of its hierarchy.
+// Parent returns the resource directly above r; ok is false if r is the root of its hierarchy. Following it ends after
+// at most three steps.
 func (r Resource) Parent() (parent Resource, ok bool) {
 	//exhaustive:enforce
 	switch r.Kind {
@@ -121,7 +122,8 @@ func (r Resource) String() string {
 	return "<no resource>"
 }
 
-// Permissions returns the permissions that can be granted on the resource: those of GRANT ALL.
+// Permissions returns the permissions that can be granted on the resource: those of GRANT ALL. They are Cassandra's for
+// each kind. The list belongs to the caller.
 func (r Resource) Permissions() []Permission {
 	//exhaustive:enforce
 	switch r.Kind {

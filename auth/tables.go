@@ -13,7 +13,8 @@ const (
 	DevelopmentKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// TablesAccount is an account of Azure Tables. Its requests run as its role. It is immutable.
+// TablesAccount is an account of Azure Tables. Its requests run as its role. It is immutable. Logs must not contain its
+// keys: String and LogValue omit them.
 type TablesAccount struct {
 	Name, Role string
 	Keys       [2]string // base64; at most one is empty
@@ -36,7 +37,8 @@ func (a *TablesAccount) String() string {
 // LogValue implements slog.LogValuer, without the keys.
 func (a *TablesAccount) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// TablesSettings create, change or remove an account of Azure Tables that belongs to the role of the change.
+// TablesSettings create, change or remove an account of Azure Tables that belongs to the role of the change. Without
+// New, Exists and Drop, an account is created or changed.
 type TablesSettings struct {
 	Account string
 	New     bool       `json:",omitempty"` // refuse the change if the account exists
@@ -66,6 +68,7 @@ func (d *Directory) HasTablesAccounts() bool { return len(d.accounts) > 0 }
 func (s *TablesSettings) apply(d *Directory, role string) error {
 	old := d.accounts[s.Account]
 	switch {
+	// An account never changes its role: its clients would silently get other permissions.
 	case old != nil && old.Role != role:
 		return invalidf("Azure Tables account %s belongs to another role", s.Account)
 	case old != nil && s.New:
@@ -80,6 +83,7 @@ func (s *TablesSettings) apply(d *Directory, role string) error {
 		delete(d.accounts, s.Account)
 		return nil
 	}
+	// The old account may be in use by readers, so it is replaced.
 	next := TablesAccount{Name: s.Account, Role: role}
 	if old != nil {
 		next.Keys, next.Consistency = old.Keys, old.Consistency
@@ -92,6 +96,7 @@ func (s *TablesSettings) apply(d *Directory, role string) error {
 			next.Keys[i] = *key
 		}
 	}
+	// The result is checked, not the settings: an existing account may lose one key, but not both.
 	if err := next.check(); err != nil {
 		return err
 	}
@@ -105,6 +110,7 @@ func (a *TablesAccount) check() error {
 	switch problem := CheckTablesName(a.Name); {
 	case problem != "":
 		return invalidf("Invalid name of an Azure Tables account: %s", problem)
+	// The key of the development account is public, so that no role may lend its permissions to it.
 	case a.Name == DevelopmentAccount:
 		return invalidf("Invalid name of an Azure Tables account: %s is the development account", a.Name)
 	case CheckTablesConsistency(a.Consistency) != "":
@@ -120,6 +126,7 @@ func (a *TablesAccount) check() error {
 		if problem := CheckTablesKey(key); problem != "" {
 			return invalidf("Invalid key %d of Azure Tables account %s: %s", i+1, a.Name, problem)
 		}
+		// Any name with the public key would be open as well.
 		if key == DevelopmentKey {
 			return invalidf("Invalid key %d of Azure Tables account %s: it is the development account's, which is "+
 				"public", i+1, a.Name)
@@ -138,6 +145,7 @@ func CheckTablesName(name string) (problem string) {
 			return "the name must consist of lower case letters and digits"
 		}
 	}
+	// Names of other system keyspaces contain an underscore, which the loop refuses.
 	if name == "system" {
 		return "the name is that of a system keyspace"
 	}
@@ -161,7 +169,7 @@ func CheckTablesKey(key string) (problem string) {
 	return ""
 }
 
-// dropAccounts removes the accounts of a role.
+// dropAccounts removes the accounts of a role. The caller has removed the role.
 func (d *Directory) dropAccounts(role string) {
 	d.accounts = maps.Clone(d.accounts)
 	maps.DeleteFunc(d.accounts, func(_ string, a *TablesAccount) bool { return a.Role == role })

@@ -16,17 +16,22 @@ import (
 	"cqld/types"
 )
 
-// Check evaluates the constraints of one column. It is immutable.
+// Check evaluates the constraints of one column. It is immutable. Violations are *invalid.Error, with Cassandra's
+// messages.
 type Check struct {
-	column     *schema.Column
-	required   bool // NOT NULL
+	column *schema.Column
+	// required means NOT NULL. It concerns the statement and not the value: see Missing and Deleted.
+	required bool
+	// conditions are evaluated in the order in which they were defined; the first that is violated is the error.
 	conditions []condition
 }
 
-// condition returns an error if a value, which is not null, violates a constraint.
+// condition returns an error if a value, which is not null, violates a constraint. v is in wire form. It may be empty,
+// which is a valid value of some types.
 type condition func(v []byte) error
 
-// Compile returns the constraints of a column, or nil if it has none.
+// Compile returns the constraints of a column, or nil if it has none. The text comes from the schema, where Define has
+// put it.
 func Compile(col *schema.Column) (*Check, error) {
 	text := col.CheckText()
 	if text == "" {
@@ -40,11 +45,12 @@ func Compile(col *schema.Column) (*Check, error) {
 }
 
 // Define checks the constraints of a column, and returns them in the form that Compile accepts. Only the name, kind and
-// type of the column are used.
+// type of the column are used. all are not changed. It returns an empty text if there are none.
 func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (string, error) {
 	if len(all) == 0 {
 		return "", nil
 	}
+	// The message has an advice only for types that would be accepted if they were frozen.
 	if !schema.Constrainable(col.Type) {
 		advice := ""
 		if col.Type.MultiCell() && col.Type.Kind() != types.UDT {
@@ -53,6 +59,8 @@ func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (s
 		return "", invalid.Errorf("Constraint cannot be defined on the column %s of type %s for the table %s.%s.%s",
 			col.Name, col.Type, keyspace, table, advice)
 	}
+	// Errors are found in this order, which determines the message: unknown functions, contradictions, and types and
+	// constants.
 	for i := range all {
 		if err := recognize(col, &all[i]); err != nil {
 			return "", err
@@ -74,6 +82,7 @@ func Renamed(col *schema.Column, to string) (string, error) {
 		return "", err
 	}
 	for i := range all {
+		// Functions apply to the column they are defined on and do not name it.
 		if all[i].Column != "" {
 			all[i].Column = to
 		}
@@ -83,6 +92,8 @@ func Renamed(col *schema.Column, to string) (string, error) {
 
 // recognize returns an error for a function that does not exist, and for a comparison of another column.
 func recognize(col *schema.Column, c *cql.Constraint) error {
+	// compared means that the constraint has an operator and a constant. NOT NULL and JSON stand alone, the other
+	// functions need a comparison.
 	compared := c.Operator != cql.OperatorInvalid
 	switch {
 	case c.Column != "" && c.Column != col.Name:
@@ -97,14 +108,17 @@ func recognize(col *schema.Column, c *cql.Constraint) error {
 	return invalid.Errorf("Unrecognized constraint function: %s", strings.ToLower(c.Function))
 }
 
+// compile returns the Check of constraints that have been parsed.
 func compile(col *schema.Column, all []cql.Constraint) (*Check, error) {
 	x := &Check{column: col}
 	for i := range all {
 		c := &all[i]
+		// NOT NULL has no condition: a statement that assigns no value has none to evaluate.
 		if c.Function == cql.NotNullConstraint {
 			if err := checkNotNull(col, c); err != nil {
 				return nil, err
 			}
+			// The value is not examined: null is the absence of a value, which Missing and Deleted report.
 			x.required = true
 			continue
 		}
@@ -117,6 +131,7 @@ func compile(col *schema.Column, all []cql.Constraint) (*Check, error) {
 	return x, nil
 }
 
+// checkNotNull refuses NOT NULL on columns of the primary key, which are never null.
 func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 	if err := checkArguments(c); err != nil {
 		return err
@@ -132,6 +147,7 @@ func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 	return nil
 }
 
+// checkArguments refuses arguments. The grammar accepts them, and no constraint has any.
 func checkArguments(c *cql.Constraint) error {
 	if len(c.Args) > 0 {
 		return invalid.Errorf("Constraint %s does not accept any arguments.", c.Function)
@@ -139,7 +155,9 @@ func checkArguments(c *cql.Constraint) error {
 	return nil
 }
 
+// compileOne returns the condition of a constraint other than NOT NULL.
 func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
+	// Define has recognized all constraints before. For Compile this is the first check.
 	if err := recognize(col, c); err != nil {
 		return nil, err
 	}
@@ -151,6 +169,7 @@ func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
 	}
 	switch c.Function {
 	case "LENGTH":
+		// The length of a text is counted like Java's String.length, in UTF-16 units; the length of a blob in bytes.
 		length := function.UTF16Length
 		if col.Type.Kind() == types.Blob {
 			length = func(v []byte) int { return len(v) }
@@ -161,11 +180,14 @@ func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
 	case "JSON":
 		return isJSON(col, c)
 	}
+	// recognize has left REGEXP only.
 	return matches(col, c)
 }
 
-// scalar compares the column with a constant.
+// scalar compares the column with a constant. An empty value violates every comparison.
 func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
+	// The order of the types is the one in which Cassandra's message lists them. Counters pass here and are refused by
+	// constant.
 	err := checkType(col, c.Column+" "+c.Operator.String(), types.Tinyint, types.Counter, types.Decimal, types.Double,
 		types.Float, types.Int,
 		types.Varint, types.Bigint, types.Smallint, types.Time, types.Date, types.Timestamp)
@@ -186,7 +208,9 @@ func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
 	}, nil
 }
 
-// constant returns the encoding of the constant with which a constraint compares the column.
+// constant returns the encoding of the constant with which a constraint compares the column. The text of the constant
+// is converted as the text form of the type. A quoted constant is accepted only where CQL has quoted constants of the
+// type, so that no number can be written as a string.
 func constant(col *schema.Column, c *cql.Constraint) ([]byte, error) {
 	if quoted := c.Value.Kind == cql.LiteralString; !quoted || takesStrings(col.Type) {
 		if bound, err := col.Type.FromText(c.Value.Text); err == nil && len(bound) > 0 &&
@@ -202,6 +226,7 @@ func takesStrings(t *types.Type) bool {
 	return t.Kind() == types.Date || t.Kind() == types.Time || t.Kind() == types.Timestamp
 }
 
+// unparsed returns the error for a constant that does not fit the column.
 func unparsed(col *schema.Column, c *cql.Constraint) error {
 	return invalid.Errorf("Cannot parse constraint value from %s for column '%s'", valueText(c), col.Name)
 }
@@ -209,10 +234,12 @@ func unparsed(col *schema.Column, c *cql.Constraint) error {
 // valueText returns the constant of a constraint as CQL text.
 func valueText(c *cql.Constraint) string { return cql.FormatTerm(c.Value) }
 
+// lengthOf compares a length of the column's value with a constant. length computes it from the wire form.
 func lengthOf(col *schema.Column, c *cql.Constraint, length func([]byte) int) (condition, error) {
 	if err := checkType(col, c.Function, types.Blob, types.Text, types.Ascii); err != nil {
 		return nil, err
 	}
+	// The bound has 32 bits, so that the difference below does not overflow.
 	bound, err := strconv.ParseInt(c.Value.Text, 10, 32)
 	if err != nil || c.Value.Kind != cql.LiteralInteger {
 		return nil, unparsed(col, c)
@@ -228,6 +255,7 @@ func lengthOf(col *schema.Column, c *cql.Constraint, length func([]byte) int) (c
 	}, nil
 }
 
+// isJSON refuses values that are not JSON.
 func isJSON(col *schema.Column, c *cql.Constraint) (condition, error) {
 	if err := checkType(col, c.Function, types.Text, types.Ascii); err != nil {
 		return nil, err
@@ -247,13 +275,17 @@ func matches(col *schema.Column, c *cql.Constraint) (condition, error) {
 	if err := checkType(col, c.Function, types.Text, types.Ascii); err != nil {
 		return nil, err
 	}
+	// An expression has no order, so it can only match or not match.
 	if c.Operator != cql.Equal && c.Operator != cql.NotEqual {
 		return nil, invalid.Errorf("%s constraint of relation '%s' is not supported. Only these are: [=, !=]",
 			c.Function, c.Operator)
 	}
+	// The expression must be valid by itself: one such as "a)|(b" would be valid in the group below, and match parts of
+	// the value.
 	if _, err := regexp.Compile(c.Value.Text); err != nil {
 		return nil, invalid.Errorf("String '%s' is not a valid regular expression", c.Value.Text)
 	}
+	// The whole value must match, as with Matcher.matches in Java.
 	expression, err := regexp.Compile(`^(?:` + c.Value.Text + `)$`)
 	if err != nil { // too large with the group
 		return nil, invalid.Errorf("String '%s' is not a valid regular expression", c.Value.Text)
@@ -269,6 +301,8 @@ func matches(col *schema.Column, c *cql.Constraint) (condition, error) {
 	}, nil
 }
 
+// checkType refuses columns whose type is not among those that a constraint accepts. name is the constraint in the
+// message.
 func checkType(col *schema.Column, name string, allowed ...types.Kind) error {
 	if slices.Contains(allowed, col.Type.Kind()) {
 		return nil
@@ -284,6 +318,7 @@ func checkType(col *schema.Column, name string, allowed ...types.Kind) error {
 // class returns the name of a type's class in Cassandra, without its parameters.
 func class(t *types.Type) string {
 	name := t.MarshalClass()
+	// FrozenType is a parameter list around the type itself, not the class that the message names.
 	if inner, frozen := strings.CutPrefix(name, "org.apache.cassandra.db.marshal.FrozenType("); frozen {
 		name = inner
 	}
@@ -291,7 +326,8 @@ func class(t *types.Type) string {
 	return name
 }
 
-// holds reports whether a comparison with result n satisfies the operator.
+// holds reports whether a comparison with result n satisfies the operator. n is negative, zero or positive, as the
+// result of a Compare.
 func holds(op cql.Operator, n int) bool {
 	switch op {
 	case cql.Equal:
@@ -316,8 +352,10 @@ func (c *Check) Column() *schema.Column { return c.column }
 // Required reports whether the column must have a value.
 func (c *Check) Required() bool { return c.required }
 
-// Value returns an error unless a value satisfies all constraints. Null satisfies none, as in Cassandra.
+// Value returns an error unless a value satisfies all constraints. Null satisfies none, as in Cassandra. The first
+// violated constraint is the error.
 func (c *Check) Value(v []byte) error {
+	// An empty value is not null, and is examined by the conditions.
 	if v == nil {
 		return invalid.Errorf("Column value does not satisfy value constraint for column '%s' as it is null.",
 			c.column.Name)
@@ -330,7 +368,8 @@ func (c *Check) Value(v []byte) error {
 	return nil
 }
 
-// Missing returns the error for a statement that writes rows without a value for a required column.
+// Missing returns the error for a statement that writes rows without a value for a required column. The caller knows
+// which columns the statement assigns.
 func (c *Check) Missing() error {
 	return invalid.Errorf("Column '%s' has to be specified as part of this query.", c.column.Name)
 }

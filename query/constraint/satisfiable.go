@@ -14,10 +14,12 @@ import (
 // and any number with != and different constants. Combinations of exactly two are examined; those with further != are
 // not.
 func satisfiable(col *schema.Column, all []cql.Constraint) error {
+	// repeated contains each repeated constraint once, in the order of the second occurrence.
 	var repeated []string
 	names := map[string]int{}
 	for i := range all {
 		c := &all[i]
+		// combinable compares the constants of these.
 		if c.Operator == cql.NotEqual {
 			continue
 		}
@@ -33,6 +35,7 @@ func satisfiable(col *schema.Column, all []cql.Constraint) error {
 		return invalid.Errorf("There are duplicate constraint definitions on column '%s': [%s]", col.Name,
 			strings.Join(repeated, ", "))
 	}
+	// Subjects are examined one after the other: constraints on different subjects never contradict each other here.
 	for _, name := range []string{"LENGTH", "OCTET_LENGTH", "REGEXP", col.Name} {
 		var group []cql.Constraint
 		for i := range all {
@@ -57,6 +60,7 @@ func subject(c *cql.Constraint) string {
 
 // combinable examines the comparisons of one subject.
 func combinable(col *schema.Column, group []cql.Constraint) error {
+	// different contains the != comparisons as text, which makes equal constants equal only if they are written alike.
 	different := make(map[string]bool, len(group))
 	others := 0
 	for i := range group {
@@ -75,6 +79,7 @@ func combinable(col *schema.Column, group []cql.Constraint) error {
 			"column '%s' but you have specified %d",
 			col.Name, others)
 	}
+	// One comparison can be satisfied, and so can any number with !=.
 	if len(group) != 2 || others == 0 {
 		return nil
 	}
@@ -89,11 +94,14 @@ func pair(col *schema.Column, a, b *cql.Constraint) error {
 	}
 	text := col.Name + " " + a.Operator.String() + " " + valueText(a) + ", " + col.Name + " " + b.Operator.String() +
 		" " + valueText(b)
+	// below is the upper bound and above the lower one, if there is one of each.
 	below, above := a, b
 	if isUpper(b.Operator) {
 		below, above = b, a
 	}
 	switch {
+	// Besides a lower with an upper bound, only pairs with != are possible: = leaves nothing to combine, and of two
+	// bounds in one direction one is redundant.
 	case a.Operator == cql.Equal || b.Operator == cql.Equal || isUpper(a.Operator) && isUpper(b.Operator) ||
 		isLower(a.Operator) && isLower(b.Operator):
 		return invalid.Errorf("Constraints combination of %s is not supported: %s", name, text)
@@ -104,16 +112,19 @@ func pair(col *schema.Column, a, b *cql.Constraint) error {
 	if err != nil {
 		return err
 	}
+	// Equal bounds leave exactly one value, if both include it.
 	if n > 0 || n == 0 && (below.Operator == cql.Less || above.Operator == cql.Greater) {
 		return invalid.Errorf("Constraints of %s are not satisfiable: %s", name, text)
 	}
 	return nil
 }
 
+// isUpper reports whether a comparison is an upper bound, isLower whether it is a lower one.
 func isUpper(op cql.Operator) bool { return op == cql.Less || op == cql.LessOrEqual }
 func isLower(op cql.Operator) bool { return op == cql.Greater || op == cql.GreaterOrEqual }
 
-// compareConstants compares the constants of two constraints: those of functions are integers.
+// compareConstants compares the constants of two constraints on one subject. The constants of functions are lengths,
+// and therefore integers; other constants have the type of the column.
 func compareConstants(col *schema.Column, a, b *cql.Constraint) (int, error) {
 	as := col
 	if a.Column == "" {

@@ -5,17 +5,19 @@ import (
 	"cqld/request"
 )
 
-// Environment provides clocks, UUIDs and warnings to the functions of one statement.
+// Environment provides clocks, UUIDs and warnings to the functions of one statement. It implements function.Env and
+// belongs to one statement.
 type Environment struct {
 	*request.Request // for warnings
 	ids              *uuid.Source
-	millis           int64
+	// millis is the time of the statement in milliseconds since 1970. It stays the same while the statement runs.
+	millis int64
 }
 
 // NowMillis returns the time at which the statement began.
 func (e *Environment) NowMillis() int64 { return e.millis }
 
-// TimeUUID returns a new time-based UUID.
+// TimeUUID returns a new time-based UUID. Its time is the time of the statement. Each call returns another one.
 func (e *Environment) TimeUUID() [16]byte { return e.ids.TimeUUID(e.millis) }
 
 // RandomUUID returns a new random UUID.

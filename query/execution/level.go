@@ -7,7 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// CheckReadLevel rejects ANY, which only writes accept.
+// CheckReadLevel rejects ANY, which only writes accept. The errors of the checks of levels are *invalid.Error with
+// Cassandra's messages, unless their comments say otherwise.
 func CheckReadLevel(c ring.Consistency) error {
 	if c == ring.Any {
 		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")
@@ -15,7 +16,8 @@ func CheckReadLevel(c ring.Consistency) error {
 	return nil
 }
 
-// CheckSerialReadLevel refuses serial reads of more than one partition.
+// CheckSerialReadLevel refuses serial reads of more than one partition. keys is the number of partitions: Paxos decides
+// about one partition at a time.
 func CheckSerialReadLevel(c ring.Consistency, keys int) error {
 	if c.IsSerial() && keys > 1 {
 		return invalid.Errorf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
@@ -29,6 +31,7 @@ func CheckLocalLevel(t *schema.Table, level ring.Consistency) error {
 	if t.Keyspace != "system" && t.Keyspace != "system_schema" {
 		return nil
 	}
+	// One replica, this node, stores these tables. The error is the one of a keyspace with replication factor 1.
 	if need := level.BlockFor(ring.Replication{Class: ring.Simple, Factor: 1}, ""); need > 1 {
 		return &coordinator.Unavailable{Consistency: level, Required: need, Alive: 1}
 	}
@@ -37,6 +40,7 @@ func CheckLocalLevel(t *schema.Table, level ring.Consistency) error {
 
 // ReadLevel returns the level at which a table is read in a ring of some nodes. A ring of one answers for both replicas
 // of system_traces, so that a client that reads its traces at the level of its statements, as cqlsh does, finds them.
+// Other tables, and larger rings, are read at level.
 func ReadLevel(t *schema.Table, level ring.Consistency, nodes int) ring.Consistency {
 	if nodes == 1 && t.Keyspace == "system_traces" && !level.IsSerial() {
 		return ring.One

@@ -24,10 +24,11 @@ type Params struct {
 	ResultMetadataID []byte // v5 EXECUTE
 }
 
-// Stated reports whether USING of a batch has set the timestamp.
+// Stated reports whether USING of a batch has set the timestamp. A timestamp of the driver does not count.
 func (p *Params) Stated() bool { return p.stated }
 
-// WithTimestamp returns p with the timestamp of a batch. stated means that its USING has set it.
+// WithTimestamp returns p with the timestamp of a batch. stated means that its USING has set it. p is not changed: the
+// statements of a batch share it.
 func (p *Params) WithTimestamp(timestamp int64, stated bool) *Params {
 	with := *p
 	with.HasTimestamp, with.Timestamp, with.stated = true, timestamp, stated
@@ -37,8 +38,10 @@ func (p *Params) WithTimestamp(timestamp int64, stated bool) *Params {
 // Timeout returns the timeout of USING; zero means that the configured ones apply.
 func (p *Params) Timeout() time.Duration { return p.timeout }
 
-// Moment is the time of a statement.
+// Moment is the time of a statement. Both fields count from 1970, and differ if the request contains its own time.
 type Moment struct {
-	Millis  int64
-	Seconds int64 // determines what has expired
+	// Millis is for functions such as now(), and always comes from the clock.
+	Millis int64
+	// Seconds determines which cells have expired, and when cells with a time to live expire.
+	Seconds int64
 }

@@ -11,11 +11,13 @@ import (
 	"cqld/schema"
 )
 
-// View is the current state of the cluster that statements need.
+// View is the current state of the cluster that statements need. Each method returns the newest state, so two calls may
+// see different versions. Results are immutable.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
 	Topology() *ring.Topology
+	// Alive reports whether a node answers, as far as this node knows.
 	Alive(ring.NodeID) bool
 }
 
@@ -24,13 +26,15 @@ type Timestamps interface{ Next() int64 }
 
 // Services are what executions of statements use of their node. They are immutable and shared by all executions.
 type Services struct {
-	Executor   *request.Executor // what statements read and write with
+	// Executor reads and writes rows, and authorizes requests.
+	Executor   *request.Executor
 	View       View
 	Clock      env.Clock
 	IDs        *uuid.Source
 	Timestamps Timestamps
 	Timeouts   Timeouts
-	Virtual    VirtualSource // nil: there are no virtual tables
+	// Virtual generates the rows of virtual tables; nil means that there are none.
+	Virtual VirtualSource
 	// Masking means that masks of columns are applied for clients without UNMASK.
 	Masking     bool
 	Guardrails  *guardrail.Guardrails  // nil means none
@@ -53,7 +57,7 @@ func (s *Services) Moment(params *Params) Moment {
 	return m
 }
 
-// TimeoutsOf returns the timeouts of a statement with these parameters.
+// TimeoutsOf returns the timeouts of a statement with these parameters. USING TIMEOUT replaces all of them.
 func (s *Services) TimeoutsOf(params *Params) Timeouts {
 	d := params.timeout
 	if d == 0 {
@@ -81,7 +85,8 @@ func (s *Services) Ordinary(r *request.Request) bool {
 	return name != "" && s.IsSuperuser != nil && !s.IsSuperuser(name)
 }
 
-// Guard returns the guard of a request, or nil if guardrails do not bind it.
+// Guard returns the guard of a request, or nil if guardrails do not bind it. Warnings of the guard are appended to the
+// request.
 func (s *Services) Guard(r *request.Request) *guardrail.Guard {
 	name := r.Principal.Name
 	if s.Guardrails == nil || name != "" && s.IsSuperuser != nil && s.IsSuperuser(name) {
@@ -104,6 +109,7 @@ func (s *Services) Masks(r *request.Request, d *mask.Decision) (*mask.Table, err
 	if d == nil {
 		return nil, nil
 	}
+	// The decision is made even while masking is off, because it also refuses the restriction of masked columns.
 	masks, err := d.Masks(r.Principal, func(need auth.Requirement) error { return s.Executor.Authorize(r, need) })
 	if err != nil || !s.Masking {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"cqld/types"
 )
 
-// Timeouts are the timeouts of requests to the coordinator.
+// Timeouts are the timeouts of requests to the coordinator. Zero means not set (WithDefaults).
 type Timeouts struct {
 	Read, Range, Write, Counter, CAS, Truncate time.Duration
 	// Schema is the timeout of a schema change. Without a majority of the voters, a change would never complete.
@@ -43,6 +43,7 @@ func (p *Params) WithTimeout(t term.Term, values []wire.Value) (*Params, error) 
 	if t == nil {
 		return p, nil
 	}
+	// An unset bind variable leaves the configured timeouts in force.
 	v, err := t.Eval(&term.Scope{Values: values})
 	if err != nil || v.Kind == wire.ValueUnset {
 		return p, err
@@ -56,7 +57,8 @@ func (p *Params) WithTimeout(t term.Term, values []wire.Value) (*Params, error) 
 	return &with, err
 }
 
-// positiveTimeout checks the value of USING TIMEOUT, with ScyllaDB's rules.
+// positiveTimeout checks the value of USING TIMEOUT, with ScyllaDB's rules. Months and days have no fixed length.
+// Cassandra has no USING TIMEOUT.
 func positiveTimeout(d types.DurationValue) (time.Duration, error) {
 	switch {
 	case d.Months != 0 || d.Days != 0:

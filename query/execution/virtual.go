@@ -19,7 +19,7 @@ type VirtualSource interface {
 	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool, err error)
 }
 
-// withoutColumn returns a row without the cells of a column.
+// withoutColumn returns a row without the cells of a column. r is shared, and therefore not changed.
 func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
 	stripped := *r
 	stripped.Cells = slices.DeleteFunc(slices.Clone(r.Cells), func(cell row.Cell) bool { return cell.Column == c.ID })
@@ -30,6 +30,7 @@ func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
 // requests, without the column hidden unless it is nil. The consumer applies limits.
 func VirtualPage(source VirtualSource, t *schema.Table, cmd *row.ReadCommand, hidden *schema.Column) ([]byte, error) {
 	var partitions []*row.Partition
+	// The source yields partitions in any order; pages must have the order in which their position is compared.
 	order := keyOrder(t)
 	more, err := source.Partitions(t, cmd, func(x *row.Partition) bool {
 		if wantedPartition(cmd, x.Key, order) {
@@ -46,6 +47,7 @@ func VirtualPage(source VirtualSource, t *schema.Table, cmd *row.ReadCommand, hi
 		w.Partition(x.Key, &x.Header, nil)
 		for i := range x.Rows {
 			r := &x.Rows[i]
+			// Rows are stored ascending, and read from the end if the command is reversed.
 			if cmd.Reversed {
 				r = &x.Rows[len(x.Rows)-1-i]
 			}
@@ -61,7 +63,8 @@ func VirtualPage(source VirtualSource, t *schema.Table, cmd *row.ReadCommand, hi
 	return w.Finish(more), nil
 }
 
-// keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, the order of the keys.
+// keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, the order of the keys. Other
+// virtual tables have the order of the ring, like stored tables.
 func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return func(a, b row.PartitionKey) int { return bytes.Compare(a.Bytes, b.Bytes) }
@@ -69,6 +72,8 @@ func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
 	return row.PartitionKey.Compare
 }
 
+// wantedPartition reports whether a command reads a partition: its only one, or one in its range of tokens that is
+// later than the end of the previous page.
 func wantedPartition(cmd *row.ReadCommand, key row.PartitionKey, order func(a, b row.PartitionKey) int) bool {
 	if cmd.SinglePartition() {
 		return bytes.Equal(cmd.Key.Bytes, key.Bytes)

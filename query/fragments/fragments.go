@@ -15,6 +15,7 @@ import (
 
 // The values of partition_region. Fragments sort by it.
 const (
+	// The values equal the order of the fragments in a partition.
 	regionStart = iota
 	regionStatic
 	regionRow
@@ -23,6 +24,8 @@ const (
 
 // The values of position_weight.
 const (
+	// before and after are positions of range tombstone changes: before or after all rows that begin with the
+	// fragment's clustering prefix. Rows are at their clustering.
 	before = -1
 	at     = 0
 	after  = 1
@@ -48,15 +51,22 @@ type Shape struct {
 	Base  *schema.Table // whose rows are stored
 	Table *schema.Table // whose rows are fragments
 
+	// These are the regular columns of Table. All have the type text.
 	metadata, kind, value *schema.Column
 }
 
-// NewShape returns the shape of the fragments of base, which must store rows.
+// NewShape returns the shape of the fragments of base, which must store rows. Its partition key is the one of base; the
+// clustering of a fragment is (mutation_source, partition_region, clustering of base, position_weight). Thus slices of
+// fragments, and paging states, work as in any other table. base must not change while the shape is used.
 func NewShape(base *schema.Table) *Shape {
+	// Virtual means that the rows come from other code than storage. The ids of base and its replication remain, so
+	// that partitions have the same tokens and replicas.
 	t := &schema.Table{ID: base.ID, StorageID: base.StorageID, Keyspace: base.Keyspace, Name: base.Name + Suffix,
 		Options: base.Options,
 		Virtual: true, Replication: base.Replication}
 	s := &Shape{Base: base, Table: t}
+	// names contains the names that are taken. The clustering columns of base reserve theirs before the columns of
+	// fragments that precede them are created.
 	names := map[string]bool{}
 	for _, c := range base.PartitionKey {
 		t.PartitionKey = append(t.PartitionKey, s.column(names, c.Name, schema.PartitionKey, c.Type, c.Position, false))
@@ -84,8 +94,8 @@ func NewShape(base *schema.Table) *Shape {
 	return s
 }
 
-// column returns a new column of the derived table. Key columns keep their names; another column with such a name is
-// shown with an underscore in front.
+// column returns a new column of the derived table, with the next id. A name that is taken gets underscores in front
+// until it is free. names are the names that are taken.
 func (s *Shape) column(names map[string]bool, name string, kind schema.ColumnKind, t *types.Type, position int,
 	desc bool) *schema.Column {
 	for names[name] {
@@ -106,7 +116,8 @@ type Read func(*row.ReadCommand) ([]byte, error)
 // commandRows is how many rows one read of storage returns at most. The bytes of a page bound it, too.
 const commandRows = 1000
 
-// storedRows returns how many rows are read for a command. The first of them may be the last one of the previous page.
+// storedRows returns how many rows are read for a command. The first of them may be the last row of the previous page,
+// which was shown already; one more is read for it, so that each page makes progress.
 func storedRows(cmd *row.ReadCommand) uint32 {
 	if cmd.Limits.Rows == 0 {
 		return commandRows
@@ -115,12 +126,14 @@ func storedRows(cmd *row.ReadCommand) uint32 {
 }
 
 // Page answers a command on the derived table with the fragments of one page of storage, among those that the command
-// selects.
+// selects. A page of fragments may contain more or fewer rows than the command requests: its size follows the page that
+// storage returned, and the consumer applies limits. The error is ErrReversed or an error of read.
 func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 	if cmd.Reversed {
 		return nil, ErrReversed
 	}
 	w := &writer{shape: s, slices: cmd.Slices, out: row.NewPageWriter(nil)}
+	// A command without slices selects no row.
 	if len(cmd.Slices) == 0 {
 		return w.out.Finish(false), nil
 	}
@@ -128,6 +141,8 @@ func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 	stored := row.ReadCommand{Table: s.Base.StorageID, Key: cmd.Key, Range: cmd.Range,
 		Limits: row.Limits{Rows: storedRows(cmd)},
 		Cancel: cmd.Cancel, Memory: cmd.Memory}
+	// begin is where rows are read from; nil is the first row. For a scan of several partitions it stays nil: slices of
+	// the fragments are then applied by emit only.
 	var begin []byte
 	if cmd.SinglePartition() {
 		var rows bool
@@ -141,6 +156,8 @@ func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 		return nil, err
 	}
 	shown, err := w.page(page)
+	// Storage returned nothing from begin on, which does not mean that the partition does not exist: its end is still
+	// to be shown. The writer is replaced, because page has finished its page.
 	if err == nil && w.shown == 0 && len(begin) > 0 {
 		w.out = row.NewPageWriter(nil)
 		return w.onlyEnd(&stored, read)
@@ -149,9 +166,12 @@ func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 }
 
 // storedStart returns the stored clustering from which the fragments from start on are read. rows is false if they
-// include neither rows nor range tombstones.
+// include neither rows nor range tombstones. start is the ordered form of a prefix of the fragments' clustering, such
+// as the position of a paging state. Everything that cannot be decoded means the first row, which reads more than
+// necessary and never less.
 func (s *Shape) storedStart(start []byte) (stored []byte, rows bool) {
 	columns := s.Table.Clustering
+	// The first two components are mutation_source and partition_region.
 	rest, err := columns[0].Type.SkipOrdered(start, false)
 	if err != nil {
 		return nil, true
@@ -160,9 +180,11 @@ func (s *Shape) storedStart(start []byte) (stored []byte, rows bool) {
 	if err != nil || len(region) != 1 || int8(region[0]) < regionRow {
 		return nil, true
 	}
+	// Only the end of the partition follows the rows.
 	if region[0] > regionRow {
 		return nil, false
 	}
+	// The components between the first two and position_weight are the clustering of a stored row.
 	all := rest
 	for _, c := range columns[2 : len(columns)-1] {
 		after, err := c.Type.SkipOrdered(rest, c.Desc)

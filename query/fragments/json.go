@@ -15,9 +15,11 @@ import (
 // The JSON of metadata and value has the form that ScyllaDB documents for its statement of this name: metadata is
 // everything except values, and value has the values only.
 
-// object appends the members of a JSON object.
+// object appends the members of a JSON object. The caller calls name and then one of the methods for values, for each
+// member, and end last. Names and texts are escaped; nested JSON is appended as it is.
 type object struct {
-	b   []byte
+	b []byte
+	// any means that the object has a member, so that the next one needs a comma.
 	any bool
 }
 
@@ -35,21 +37,26 @@ func (o *object) name(name string) *object {
 // raw appends the value of a member, which is JSON.
 func (o *object) raw(json []byte) { o.b = append(o.b, json...) }
 
+// text appends the value of a member, a string.
 func (o *object) text(text string) { o.b = appendString(o.b, []byte(text)) }
 
+// number appends the value of a member, an integer.
 func (o *object) number(n int64) { o.b = strconv.AppendInt(o.b, n, 10) }
 
 // end returns the object.
 func (o *object) end() []byte {
+	// name has opened the object unless it has no member.
 	if !o.any {
 		o.b = append(o.b, '{')
 	}
 	return append(o.b, '}')
 }
 
+// appendString appends a JSON string of UTF-8 text.
 func appendString(dst, s []byte) []byte { return types.Native(types.Text).AppendJSON(dst, s) }
 
-// timeText returns a time in seconds since 1970.
+// timeText returns a time in seconds since 1970. The form is the one of ScyllaDB's statement, such as 2026-01-31
+// 12:00:00z.
 func timeText(seconds int64) string {
 	return time.Unix(seconds, 0).UTC().Format("2006-01-02 15:04:05") + "z"
 }
@@ -71,7 +78,8 @@ func tombstoneOf(d row.Deletion) []byte {
 	return o.end()
 }
 
-// row returns the metadata and the values of a row.
+// row returns the metadata and the values of a row. The metadata contain a tombstone if the row has one, the marker
+// (the liveness of INSERT) if it has one, and the columns. value contains the columns that have a value.
 func (s *Shape) row(x *row.Row) (metadata, value []byte) {
 	var o object
 	if x.Deletion.Present() {
@@ -83,6 +91,7 @@ func (s *Shape) row(x *row.Row) (metadata, value []byte) {
 		expiry(&m, l.TTL, l.LocalTime)
 		o.name("marker").raw(m.end())
 	}
+	// Header and row have columns in the same form; only rows have a marker.
 	columns, value := s.columns(x)
 	o.name("columns").raw(columns)
 	return o.end(), value
@@ -90,18 +99,21 @@ func (s *Shape) row(x *row.Row) (metadata, value []byte) {
 
 // expiry appends the time to live and the time of expiry, if there is one.
 func expiry(o *object, ttl int32, at int64) {
+	// A cell without a time to live has no expiry: LocalTime is zero then.
 	if ttl > 0 {
 		o.name("ttl").text(strconv.Itoa(int(ttl)) + "s")
 		o.name("expiry").text(timeText(at))
 	}
 }
 
-// columns returns the metadata and the values of the columns of a row or header.
+// columns returns the metadata and the values of the columns of a row or header. Cells and deletions of columns are
+// both sorted by column; the loop merges them. A column may have cells, a deletion of all of its elements, or both.
 func (s *Shape) columns(x *row.Row) (metadata, value []byte) {
 	var m, v object
 	cells, deletions := x.Cells, x.Complex
 	for len(cells) > 0 || len(deletions) > 0 {
 		id, deleted := nextColumn(cells, deletions)
+		// The cells of one column are adjacent.
 		n := 0
 		for n < len(cells) && cells[n].Column == id {
 			n++
@@ -116,7 +128,8 @@ func (s *Shape) columns(x *row.Row) (metadata, value []byte) {
 	return m.end(), v.end()
 }
 
-// nextColumn returns the least id of a column, and whether the column has a deletion.
+// nextColumn returns the least id of a column, and whether the column has a deletion. At least one of the lists is not
+// empty.
 func nextColumn(cells []row.Cell, deletions []row.ComplexDeletion) (id schema.ColumnID, deleted bool) {
 	switch {
 	case len(deletions) == 0:
@@ -128,10 +141,11 @@ func nextColumn(cells []row.Cell, deletions []row.ComplexDeletion) (id schema.Co
 	return id, deletions[0].Column == id
 }
 
-// column is a column of the stored table.
+// column is a column of the stored table. It exists for dropped columns, too.
 type column struct {
-	name  string
-	of    *types.Type // nil if it is unknown: the values are shown as blobs
+	name string
+	of   *types.Type // nil if it is unknown: the values are shown as blobs
+	// multi means that the column has a cell for each element, or for each shard of a counter.
 	multi bool
 }
 
@@ -148,26 +162,32 @@ func (s *Shape) columnOf(id schema.ColumnID) column {
 	return column{name: "dropped column " + strconv.Itoa(int(id))}
 }
 
-// append appends the metadata and the value of the column's cells.
+// append appends the metadata and the value of the column's cells. A column without exactly one cell has the form of a
+// collection, whatever its type is: no cell is hidden.
 func (c column) append(m, v *object, cells []row.Cell, deletion row.Deletion) {
 	switch {
+	// A counter with nothing but a deletion has no newest cell, and takes the form of a collection.
 	case c.of != nil && c.of.Kind() == types.Counter && len(cells) > 0:
 		c.counter(m, v, cells)
 	case c.multi || deletion.Present() || len(cells) != 1:
 		c.collection(m, v, cells, deletion)
 	default:
 		kind := "regular"
+		// The kinds from List on are collections, tuples, user-defined types and vectors. One that has a single cell is
+		// frozen.
 		if c.of != nil && c.of.Kind() >= types.List {
 			kind = "frozen-collection"
 		}
 		m.name(c.name).raw(cellObject(&cells[0], kind))
+		// A tombstone has metadata only.
 		if !cells[0].Tombstone {
 			v.name(c.name).raw(c.text(c.of, cells[0].Value))
 		}
 	}
 }
 
-// cellObject returns the metadata of a cell.
+// cellObject returns the metadata of a cell. is_live says whether the cell is a tombstone. It does not consider the
+// time: an expired cell remains live here until it is compacted.
 func cellObject(x *row.Cell, kind string) []byte {
 	var o object
 	o.name("is_live").raw(strconv.AppendBool(nil, !x.Tombstone))
@@ -181,8 +201,10 @@ func cellObject(x *row.Cell, kind string) []byte {
 	return o.end()
 }
 
-// text returns a JSON string of the text of a value.
+// text returns a JSON string of the text of a value. The text is CQL's, without quotes: a number is a JSON string as
+// well, so that its digits are kept. A value of unknown type is a blob.
 func (c column) text(t *types.Type, value []byte) []byte {
+	// AppendText takes nil for null.
 	if value == nil {
 		value = []byte{}
 	}
@@ -192,7 +214,9 @@ func (c column) text(t *types.Type, value []byte) []byte {
 	return appendString(nil, t.AppendText(nil, value))
 }
 
-// collection appends a column that has a cell for each element.
+// collection appends a column that has a cell for each element. The metadata contain an object for each cell with its
+// key, and the values one for each cell that is not a tombstone. Both are arrays in the order of the cells, because
+// keys need not be texts.
 func (c column) collection(m, v *object, cells []row.Cell, deletion row.Deletion) {
 	var meta object
 	meta.name("type").text("collection")
@@ -221,6 +245,7 @@ func (c column) collection(m, v *object, cells []row.Cell, deletion row.Deletion
 
 // element returns the key of an element as a JSON string, and the type of its value.
 func (c column) element(x *row.Cell) (key []byte, value *types.Type) {
+	// ordered decodes a path. A path that cannot be decoded is shown as a blob rather than omitted.
 	ordered := func(t *types.Type) []byte {
 		wire, _, err := t.ConsumeOrdered(nil, x.Path, false)
 		if err != nil {
@@ -236,9 +261,12 @@ func (c column) element(x *row.Cell) (key []byte, value *types.Type) {
 	case types.Map:
 		return ordered(elems[0]), elems[1]
 	case types.Set:
+		// Elements of a set are in the path; their values are empty.
 		return ordered(elems[0]), types.Native(types.Blob)
+	// The paths of list elements are time-based UUIDs, which order them.
 	case types.List:
 		return ordered(types.Native(types.Timeuuid)), elems[0]
+	// The path is the position of the field (rowview.FieldPath).
 	case types.UDT:
 		field, _, err := types.Native(types.Smallint).ConsumeOrdered(nil, x.Path, false)
 		if err != nil || len(field) != 2 {
@@ -251,7 +279,9 @@ func (c column) element(x *row.Cell) (key []byte, value *types.Type) {
 	return appendString(nil, []byte("0x"+hex.EncodeToString(x.Path))), types.Native(types.Blob)
 }
 
-// counter appends a column with a cell for the shard of each node.
+// counter appends a column with a cell for the shard of each node. The metadata describe the newest shard; the
+// value is a list of shards with the id of the node, its count and its clock. Shards are added up by readers of the
+// counter.
 func (c column) counter(m, v *object, cells []row.Cell) {
 	var shards [][]byte
 	newest := &cells[0]
@@ -260,6 +290,7 @@ func (c column) counter(m, v *object, cells []row.Cell) {
 		if x.Timestamp > newest.Timestamp {
 			newest = x
 		}
+		// Only live shards are shown. A shard is a 64-bit number.
 		if x.Tombstone || len(x.Value) != 8 {
 			continue
 		}

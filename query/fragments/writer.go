@@ -9,21 +9,27 @@ import (
 	"cqld/types"
 )
 
-// writer converts pages of storage to pages of fragments.
+// writer converts pages of storage to pages of fragments. It is used for one page.
 type writer struct {
-	shape  *Shape
-	slices []row.Slice // of the fragments that are wanted
+	shape *Shape
+	// slices select the fragments that are wanted, in the clustering of the derived table.
+	slices []row.Slice
 	out    row.PageWriter
-	shown  int // partitions in the page of storage
+	// shown is the number of partitions in the page of storage, including those without wanted fragments.
+	shown int
 }
 
-// change is a position from which another range tombstone applies, or none.
+// change is a position from which another range tombstone applies, or none. Storage has range tombstones with a start
+// and an end. Fragments have changes instead: one where each tombstone begins, and one with no deletion where it ends,
+// unless the next one begins there.
 type change struct {
 	at       []byte // clustering of the fragment
 	deletion row.Deletion
 }
 
-// page appends the fragments of a page of storage, and ends the page.
+// page appends the fragments of a page of storage, and ends the page. The end of the page is a position of the derived
+// table, from which the next page continues: storage's own position if a partition is complete, and otherwise the
+// fragment of the last row.
 func (w *writer) page(page []byte) ([]byte, error) {
 	var r row.PageReader
 	r.Reset(page)
@@ -35,6 +41,8 @@ func (w *writer) page(page []byte) ([]byte, error) {
 	switch {
 	case r.Err() != nil || !r.More():
 		return w.out.Finish(false), r.Err()
+	// The position that storage reports takes precedence over the last partition: it may be later, where it examined
+	// rows that it did not return.
 	case r.End() != nil && !r.End().Whole:
 		end = &row.Position{Key: r.End().Key, Clustering: w.clustering(regionRow, r.End().Clustering, weight(at))}
 	case r.End() != nil:
@@ -48,11 +56,13 @@ func (w *writer) partition(r *row.PageReader) *row.Position {
 	key := row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)}
 	w.out.Partition(key, row.NewRow(), nil)
 	defer w.out.EndPartition()
+	// Each fragment is offered in the order of its clustering; emit drops those that are not wanted.
 	w.emit(w.clustering(regionStart, nil, nil), kindStart, tombstoneOf(r.Header.Deletion), nil)
 	if len(r.Header.Cells)+len(r.Header.Complex) > 0 {
 		metadata, value := w.shape.columns(&r.Header)
 		w.emit(w.clustering(regionStatic, nil, nil), kindStatic, metadata, value)
 	}
+	// Changes are interleaved with the rows by their clustering.
 	changes := w.changes(r.RangeTombstones)
 	var x row.Row
 	var last []byte
@@ -62,6 +72,7 @@ func (w *writer) partition(r *row.PageReader) *row.Position {
 		metadata, value := w.shape.row(&x)
 		w.emit(last, kindRow, metadata, value)
 	}
+	// The rest of the partition, with changes after the last row and the end, belongs to the next page.
 	if r.Continues() {
 		return &row.Position{Key: key, Clustering: last}
 	}
@@ -70,7 +81,8 @@ func (w *writer) partition(r *row.PageReader) *row.Position {
 	return &row.Position{Key: key, Whole: true}
 }
 
-// changesUntil appends the changes before a position, or all if it is nil, and returns the others.
+// changesUntil appends the changes before a position, or all if it is nil, and returns the others. The order is the one
+// of encoded clusterings.
 func (w *writer) changesUntil(changes []change, position []byte) []change {
 	for len(changes) > 0 && (position == nil || bytes.Compare(changes[0].at, position) < 0) {
 		w.emit(changes[0].at, kindTombstone, tombstoneOf(changes[0].deletion), nil)
@@ -84,11 +96,13 @@ func (w *writer) changesUntil(changes []change, position []byte) []change {
 func (w *writer) changes(tombstones []row.RangeTombstone) (out []change) {
 	for i, t := range tombstones {
 		out = append(out, change{w.bound(t.Start), t.Deletion})
+		// Adjacent tombstones need one change only: the one that begins the second.
 		if i+1 < len(tombstones) && bytes.Equal(t.End, tombstones[i+1].Start) {
 			continue
 		}
 		end := t.End
 		if end == nil {
+			// nil is the end of the partition. 0xFF sorts after every clustering.
 			end = []byte{0xFF} // of the partition
 		}
 		out = append(out, change{w.bound(end), row.NoDeletion()})
@@ -110,10 +124,13 @@ func (w *writer) bound(b []byte) []byte {
 		}
 		rest = after
 	}
+	// The bytes after the components that are given say on which side of the prefix the bound is: 0xFF is after all of
+	// its rows.
 	side, fill := before, byte(0)
 	if len(rest) > 0 && rest[0] == 0xFF {
 		side, fill = after, 0xFF
 	}
+	// The result must have a component for each clustering column, so that position_weight follows at its place.
 	prefix := slices.Clone(b[:len(b)-len(rest)])
 	for range missing {
 		prefix = append(prefix, fill)
@@ -124,7 +141,8 @@ func (w *writer) bound(b []byte) []byte {
 // weight returns the value of position_weight.
 func weight(side int) []byte { return []byte{byte(int8(side))} }
 
-// clustering returns the clustering of a fragment. Without a weight it ends after the region.
+// clustering returns the clustering of a fragment. Without a weight it ends after the region. stored is the clustering
+// of a row or a bound in ordered form; it is used only with a weight.
 func (w *writer) clustering(region byte, stored, weight []byte) []byte {
 	tinyint := types.Native(types.Tinyint)
 	b := types.Native(types.Text).AppendOrdered(nil, []byte(source), false)
@@ -140,6 +158,7 @@ func (w *writer) emit(clustering []byte, kind string, metadata, value []byte) {
 	if !slices.ContainsFunc(w.slices, func(s row.Slice) bool { return s.Contains(clustering) }) {
 		return
 	}
+	// Fragments are no stored rows: they have no liveness, no timestamps, and are never deleted.
 	r := row.NewRow()
 	r.Clustering, r.Liveness = clustering, row.Liveness{}
 	s := w.shape
@@ -155,7 +174,8 @@ func (w *writer) emit(clustering []byte, kind string, metadata, value []byte) {
 }
 
 // onlyEnd answers a command for the rest of a partition in which no row follows: the end of the partition, if it
-// exists.
+// exists. The command on storage requests one row from the beginning, because the fragment exists even if the slices
+// exclude all rows. stored is changed.
 func (w *writer) onlyEnd(stored *row.ReadCommand, read Read) ([]byte, error) {
 	stored.Slices, stored.Limits.Rows = []row.Slice{row.AllRows()}, 1
 	page, err := read(stored)

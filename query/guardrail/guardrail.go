@@ -25,12 +25,14 @@ const (
 	UncompressedTables
 	UserTimestamps
 	VectorType
+	// flags is the number of features. Guardrails has an array of this length.
 	flags
 )
 
 // Flags returns all flags.
 func Flags() []Flag { return sequence[Flag](int(flags)) }
 
+// sequence returns the values 0 to n-1.
 func sequence[T ~int](n int) []T {
 	list := make([]T, n)
 	for i := range list {
@@ -39,8 +41,11 @@ func sequence[T ~int](n int) []T {
 	return list
 }
 
+// flagText contains the words for a feature: its option in cassandra.yaml, the name of the guardrail in messages, and
+// the feature as the subject of a message. The first two differ for some features, as they do in Cassandra.
 type flagText struct{ option, name, feature string }
 
+// text returns the words for f.
 func (f Flag) text() flagText {
 	return [flags]flagText{
 		AllowFiltering: {"allow_filtering_enabled", "allow_filtering", "Querying with ALLOW FILTERING"},
@@ -88,6 +93,7 @@ const (
 	SAIVectorTermSize
 	Tables
 	VectorDimensions
+	// thresholds is the number of numbers that can be bounded.
 	thresholds
 )
 
@@ -96,6 +102,7 @@ func Thresholds() []Threshold { return sequence[Threshold](int(thresholds)) }
 
 // Name returns the name of t in messages. In cassandra.yaml it is followed by _warn_threshold or _fail_threshold.
 func (t Threshold) Name() string {
+	// The names are in the order of the constants.
 	return [thresholds]string{"collection_size", "column_value_size", "columns_per_table", "fields_per_udt",
 		"in_select_cartesian_product",
 		"items_per_collection", "keyspaces", "materialized_views_per_table", "maximum_replication_factor",
@@ -121,6 +128,7 @@ const (
 	TableProperties Values = iota
 	ReadConsistency
 	WriteConsistency
+	// valueSets is the number of sets.
 	valueSets
 )
 
@@ -132,14 +140,21 @@ func (v Values) Name() string {
 	return [valueSets]string{"table_properties", "read_consistency_levels", "write_consistency_levels"}[v]
 }
 
+// what returns the words for v in messages.
 func (v Values) what() string {
 	return [valueSets]string{"Table Properties", "read consistency levels", "write consistency levels"}[v]
 }
 
-// Guardrails is what the operator configured. The zero value permits everything.
+// Guardrails is what the operator configured. The zero value permits everything. It must not change after a Guard uses
+// it: requests read it without a lock.
 type Guardrails struct {
-	Disabled   [flags]bool
-	Warn, Fail [thresholds]int64 // 0: no bound
+	// Disabled contains the features that clients must not use, by Flag.
+	Disabled [flags]bool
+	// Warn and Fail are bounds by Threshold: bytes if Threshold.Bytes, and otherwise a count. A number equal to the
+	// bound is permitted; zero and less mean that there is no bound.
+	Warn, Fail [thresholds]int64
+	// Warned, Ignored and Disallowed contain words in the form in which statements are compared with them: names of
+	// options and of consistency levels.
 	Warned     [valueSets][]string
 	Ignored    [valueSets][]string // of TableProperties only
 	Disallowed [valueSets][]string
@@ -166,7 +181,8 @@ func Defaults() Guardrails {
 }
 
 // BoundsData reports whether a guardrail bounds statements that read or write data, apart from BoundsTerms and
-// Guard.Intersection.
+// Guard.Intersection. The result is computed once, so that requests without guardrails need no Guard. All guardrails
+// that query/read and query/write apply must be in its lists.
 func (g *Guardrails) BoundsData() bool {
 	for _, f := range []Flag{AllowFiltering, GroupBy, NonPartitionRestrictedIndexQuery, ReadBeforeWriteLists,
 		UserTimestamps} {
@@ -201,15 +217,21 @@ func (g *Guard) BoundsValues() bool {
 	return false
 }
 
-// Guard applies guardrails to one request. A nil Guard permits everything.
+// Guard applies guardrails to one request. A nil Guard permits everything. It belongs to the request and is not safe
+// for concurrent use, because it appends warnings.
 type Guard struct {
 	*Guardrails
-	Anonymous bool      // the client did not log in
-	Warnings  *[]string // receives warnings
+	// Anonymous means that the client did not log in. Bounds apply to it, too; the warnings that are on by default
+	// (ZeroTTL, Intersection) are omitted.
+	Anonymous bool
+	// Warnings receives the warnings that the client is answered with. It must not be nil.
+	Warnings *[]string
 }
 
+// warn adds a warning to the answer.
 func (g *Guard) warn(text string) { *g.Warnings = append(*g.Warnings, text) }
 
+// violated returns a message in the form of Cassandra's guardrails. name is the name of the guardrail.
 func violated(name, format string, args ...any) string {
 	return "Guardrail " + name + " violated: " + fmt.Sprintf(format, args...)
 }
@@ -223,6 +245,7 @@ func (g *Guard) EnabledFor(f Flag, feature string) error {
 		return nil
 	}
 	text := violated(f.text().name, "%s is not allowed", feature)
+	// These two messages have a second sentence in Cassandra.
 	switch f {
 	case AllowFiltering:
 		text += ". ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance."
@@ -239,6 +262,7 @@ func (g *Guard) Within(t Threshold, n int64, what string) error {
 		return nil
 	}
 	switch {
+	// The failure comes first: a statement that is refused has no warning of the same guardrail.
 	case t.beyond(n, g.Fail[t]):
 		return &invalid.Error{Msg: violated(t.Name(), "%s", t.message(false, n, g.Fail[t], what))}
 	case t.beyond(n, g.Warn[t]):
@@ -247,6 +271,7 @@ func (g *Guard) Within(t Threshold, n int64, what string) error {
 	return nil
 }
 
+// beyond reports whether n violates a bound of t.
 func (t Threshold) beyond(n, bound int64) bool {
 	if bound <= 0 {
 		return false
@@ -263,6 +288,7 @@ func (g *Guard) Permitted(v Values, values ...string) (ignored []string, err err
 	if g == nil {
 		return nil, nil
 	}
+	// Disallowed values refuse the statement, even if they are among the ignored ones.
 	if bad := among(values, g.Disallowed[v]); bad != nil {
 		return nil, &invalid.Error{Msg: violated(v.Name(),
 			"Provided values [%s] are not allowed for %s (disallowed values are: [%s])",
@@ -280,6 +306,7 @@ func (g *Guard) Permitted(v Values, values ...string) (ignored []string, err err
 	return ignored, nil
 }
 
+// among returns the values that are in list, in their order; nil if there are none.
 func among(values, list []string) (found []string) {
 	for _, v := range values {
 		if slices.Contains(list, v) {
@@ -300,6 +327,7 @@ func (g *Guard) ZeroTTL() error {
 		"statements if you expect data to be expired as table settings will not do it. "
 	switch {
 	case g == nil:
+	// The warning is on by default, so it is for roles only: without authentication all clients would receive it.
 	case g.ZeroTTLRefused:
 		return &invalid.Error{Msg: violated("zero_ttl_on_twcs", text, "allowed")}
 	case !g.ZeroTTLAccepted && !g.Anonymous:
@@ -318,6 +346,7 @@ func (g *Guard) Intersection() error {
 		"levels that would require coordinator reconciliation may violate the guarantees of those consistency levels."
 	switch {
 	case g == nil:
+	// The warning is on by default, and for roles only, as in ZeroTTL.
 	case g.IntersectionsRefused:
 		return &invalid.Error{Msg: violated("intersect_filtering_query", text, "allowed")}
 	case !g.IntersectionsAccepted && !g.Anonymous:

@@ -2,12 +2,15 @@ package guardrail
 
 import "fmt"
 
-// message returns the message for a number beyond a warning or failure threshold, in Cassandra's words.
+// message returns the message for a number beyond a warning or failure threshold, in Cassandra's words. n is the number
+// that exceeds bound, and what the subject: a table, column, keyspace or type. Messages do not follow one pattern,
+// because they repeat those that clients know from Cassandra.
 func (t Threshold) message(warning bool, n, bound int64, what string) string {
 	exceeds := "this exceeds the failure threshold of"
 	if warning {
 		exceeds = "this exceeds the warning threshold of"
 	}
+	// The messages of some thresholds differ in more than the name of the threshold.
 	choose := func(warn, fail string) string {
 		if warning {
 			return warn
@@ -54,7 +57,8 @@ func (t Threshold) message(warning bool, n, bound int64, what string) string {
 	return t.readMessage(warning, n, bound, what)
 }
 
-// readMessage is message for reads.
+// readMessage is message for PageSize, PartitionKeysInSelect and InSelectProduct. It is separate only because of the
+// length of message.
 func (t Threshold) readMessage(warning bool, n, bound int64, what string) string {
 	switch {
 	case t == PageSize && warning:

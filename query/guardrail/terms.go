@@ -13,7 +13,8 @@ import (
 // entry.
 const entryOverhead = 6
 
-// BoundsTerms reports whether a guardrail bounds the terms of an index of t.
+// BoundsTerms reports whether a guardrail bounds the terms of an index of t. Statements on other tables need no Guard
+// of terms. g may be nil.
 func (g *Guardrails) BoundsTerms(t *schema.Table) bool {
 	return g != nil && slices.ContainsFunc(t.Indexes(), func(x *schema.Index) bool {
 		bound := termBound(t, x)
@@ -21,7 +22,9 @@ func (g *Guardrails) BoundsTerms(t *schema.Table) bool {
 	})
 }
 
-// termBound returns the guardrail that bounds the terms of an index.
+// termBound returns the guardrail that bounds the terms of an index. Vectors have the largest terms and bounds of their
+// own, and so do frozen collections, tuples and user-defined types. All other types count as strings, whatever their
+// size.
 func termBound(t *schema.Table, x *schema.Index) Threshold {
 	c := t.ColumnByID(x.Column)
 	switch {
@@ -35,7 +38,8 @@ func termBound(t *schema.Table, x *schema.Index) Threshold {
 }
 
 // Terms applies the guardrails on the terms of storage-attached indexes to a row that is written: kind is schema.Static
-// for a static row. now (seconds since 1970) decides which cells have expired.
+// for a static row. now (seconds since 1970) decides which cells have expired. key is the partition key in wire form.
+// Only storage-attached indexes have such guardrails. The error is *invalid.Error.
 func (g *Guard) Terms(t *schema.Table, key []byte, kind schema.ColumnKind, r *row.Row, now int64) error {
 	if g == nil {
 		return nil
@@ -45,6 +49,7 @@ func (g *Guard) Terms(t *schema.Table, key []byte, kind schema.ColumnKind, r *ro
 		if x.Class != schema.SAI || c == nil || (c.Kind == schema.Static) != (kind == schema.Static) {
 			continue
 		}
+		// A static row contains the terms of indexes on static columns only, and other rows contain the others.
 		w := termGuard{Guard: g, bound: termBound(t, x), column: c, target: x.Target,
 			analyzer: analysis.Of(x.Class.String(), x.Options)}
 		if err := w.row(t, key, r, now); err != nil {
@@ -63,6 +68,7 @@ type termGuard struct {
 	analyzer *analysis.Analyzer // nil: a value is one term
 }
 
+// row applies the guardrail to the terms that a row adds to the index. Tombstones and expired cells add none.
 func (g *termGuard) row(t *schema.Table, key []byte, r *row.Row, now int64) error {
 	switch g.column.Kind {
 	case schema.PartitionKey:
@@ -80,6 +86,8 @@ func (g *termGuard) row(t *schema.Table, key []byte, r *row.Row, now int64) erro
 	return nil
 }
 
+// clustering applies the guardrail to the value of a clustering column. It decodes the columns up to it, because their
+// encodings have no index.
 func (g *termGuard) clustering(t *schema.Table, clustering []byte) (err error) {
 	for _, c := range t.Clustering {
 		var v []byte
@@ -93,6 +101,8 @@ func (g *termGuard) clustering(t *schema.Table, clustering []byte) (err error) {
 // cell applies the guardrail to the term of a cell: an element, a key, an entry or a value.
 func (g *termGuard) cell(c *row.Cell) error {
 	kind := g.column.Type.Kind()
+	// The elements of a set and the keys of a map are in the path of the cell, the values of a map and the elements of
+	// a list in its value.
 	ofPath := kind == types.Set || kind == types.Map && g.target != schema.IndexValues
 	if !g.column.Type.Kind().IsCollection() || !g.column.Type.MultiCell() || !ofPath {
 		return g.value(c.Value)
@@ -107,8 +117,10 @@ func (g *termGuard) cell(c *row.Cell) error {
 	return g.value(path)
 }
 
-// value applies the guardrail to the terms of a value.
+// value applies the guardrail to the terms of a value. An analyzer makes several terms of it, each of which is
+// examined.
 func (g *termGuard) value(v []byte) error {
+	// A value within both bounds is not analyzed: the analyzer costs more than the comparison of sizes.
 	if g.analyzer == nil || !g.bound.beyond(int64(len(v)), g.Warn[g.bound]) &&
 		!g.bound.beyond(int64(len(v)), g.Fail[g.bound]) {
 		return g.size(int64(len(v)))
@@ -121,4 +133,5 @@ func (g *termGuard) value(v []byte) error {
 	return nil
 }
 
+// size applies the guardrail to the size of a term in bytes.
 func (g *termGuard) size(n int64) error { return g.Within(g.bound, n, g.column.Name) }

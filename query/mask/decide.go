@@ -12,13 +12,15 @@ import (
 
 // Decision is what the masks of a table mean for one statement. It is immutable.
 type Decision struct {
+	// masks is not nil: tables without masks have no Decision.
 	masks *Table
 	table *schema.Table
 	// restricted are the masked columns in WHERE or IF, in Cassandra's order.
 	restricted []*schema.Column
 }
 
-// NewDecision returns the decision for a statement that restricts some columns of t, or nil if t has no masks.
+// NewDecision returns the decision for a statement that restricts some columns of t, or nil if t has no masks. The
+// order of restricted does not matter.
 func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *Decision {
 	if masks == nil {
 		return nil
@@ -34,11 +36,13 @@ func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *De
 
 // Masks returns the masks to be applied for a principal: none if it may see all values. authorize returns nil if the
 // principal has a permission on a resource, and otherwise *auth.Denied. The error is *invalid.Unauthorized if the
-// principal must not restrict the columns that the statement restricts.
+// principal must not restrict the columns that the statement restricts. A nil Decision, for a table without masks,
+// returns nil and does not ask authorize.
 func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) error) (*Table, error) {
 	if d == nil {
 		return nil, nil
 	}
+	// UNMASK lifts everything, so it is asked first; a principal with it does not need SELECT_MASKED.
 	resource := auth.Table(d.table.Keyspace, d.table.Name)
 	if ok, err := allowed(authorize(auth.Requirement{Permission: auth.Unmask, Resource: resource})); ok || err != nil {
 		return nil, err
@@ -66,7 +70,8 @@ func (d *Decision) denied(p auth.Principal) error {
 		p, d.table.Keyspace, d.table.Name, strings.Join(names, ", "))
 }
 
-// allowed separates a refusal from the failure to decide.
+// allowed separates a refusal from the failure to decide. Only *auth.Denied is a refusal. Other errors must not be
+// taken for one, or for a permission.
 func allowed(err error) (bool, error) {
 	var denied *auth.Denied
 	switch {
@@ -79,17 +84,20 @@ func allowed(err error) (bool, error) {
 }
 
 // inHashOrder returns columns in the order in which Cassandra lists them: the order of a Java HashMap by name, whose
-// buckets depend on the number of columns.
+// buckets depend on the number of columns. The messages of denied list columns in this order. A bucket has its columns
+// in the order of the argument.
 func inHashOrder(columns []*schema.Column) []*schema.Column {
 	buckets := 16
 	for len(columns) > buckets*3/4 {
 		buckets *= 2
 	}
 	bucket := func(name string) int {
+		// This is hashCode of the ByteBuffer that holds the name, from its last byte to its first.
 		h := int32(1)
 		for i := len(name) - 1; i >= 0; i-- {
 			h = 31*h + int32(int8(name[i])) //nolint:gosec // Java's bytes are signed
 		}
+		// HashMap mixes the upper half of the hash into the lower one before it chooses a bucket.
 		u := uint32(h) //nolint:gosec // the bits
 		return int(u^u>>16) & (buckets - 1)
 	}

@@ -13,7 +13,8 @@ import (
 	"cqld/types"
 )
 
-// Definer converts MASKED WITH to masks of columns. Its error messages are Cassandra's.
+// Definer converts MASKED WITH to masks of columns. Its error messages are Cassandra's. One Definer serves the
+// definitions of one statement.
 type Definer struct {
 	Compiler *term.Compiler // of the arguments
 	Table    string         // for messages
@@ -24,13 +25,16 @@ type Definer struct {
 	Execute func(fn *function.Function) error
 }
 
-// Define returns the mask that m attaches to a column.
+// Define returns the mask that m attaches to a column. t is the type of the column. The arguments of the mask are
+// constants, and are evaluated here, once: all reads use the same values. Errors are *invalid.Error, and errors of
+// Execute.
 func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
 	name, terms := m.Function, m.Args
 	if m.Default {
 		name = cql.QualifiedName{Name: "mask_default"}
 	}
 	written := term.FunctionText(name) + "(" + termsText(terms) + ")"
+	// The masked value is the first argument of the function, and is not written.
 	args := []function.Arg{columnArg{t}}
 	for _, a := range terms {
 		if term.HasMarker(a) {
@@ -55,6 +59,8 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 			written, d.Compiler.Keyspace, d.Table)
 	case fn.Keyspace == "" && !function.IsMask(fn.Name):
 		return nil, invalid.Errorf("Not-masking function %s cannot be used for masking table columns", written)
+	// The result replaces the value of the column. Types of user-defined functions are compared without frozen, which
+	// their declarations omit.
 	case !fn.Returns.Equal(t) && (fn.Keyspace == "" || !fn.Returns.Freeze().Equal(t.Freeze())):
 		return nil,
 			invalid.Errorf("Masking function %s return type is %s. This is different to the type of the masked "+
@@ -66,6 +72,8 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 			return nil, err
 		}
 	}
+	// User-defined functions may be overloaded, so the mask stores the declared types of its arguments to find the same
+	// one again. Native functions follow from name and column (ArgumentTypes).
 	out := &schema.Mask{Keyspace: fn.Keyspace, Function: fn.Name}
 	for i, a := range terms {
 		v, err := d.value(a, fn, i+1)
@@ -80,7 +88,8 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 	return out, nil
 }
 
-// value evaluates an argument.
+// value evaluates the ith argument of fn, and returns its wire form; nil is null. i counts from the masked value, which
+// is argument 0.
 func (d *Definer) value(a cql.Term, fn *function.Function, i int) ([]byte, error) {
 	receiver := term.Spec{Name: fmt.Sprintf("arg%d(%s)", i, fn.Qualified()), Type: fn.Args[i]}
 	t, err := d.Compiler.Term(a, receiver)
@@ -94,6 +103,7 @@ func (d *Definer) value(a cql.Term, fn *function.Function, i int) ([]byte, error
 	return term.NotNil(v.Bytes), nil
 }
 
+// termsText returns arguments as CQL, for messages.
 func termsText(terms []cql.Term) string {
 	texts := make([]string, len(terms))
 	for i, t := range terms {
@@ -102,7 +112,8 @@ func termsText(terms []cql.Term) string {
 	return strings.Join(texts, ", ")
 }
 
-// columnArg is the masked column as an argument of the masking function.
+// columnArg is the masked column as an argument of the masking function. It has a type and no value: the value is known
+// only when rows are read.
 type columnArg struct{ t *types.Type }
 
 // Match implements function.Arg.

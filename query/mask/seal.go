@@ -32,8 +32,10 @@ func Keys(t *schema.Table) bool {
 }
 
 // Seal encrypts and authenticates a text with a secret: AES-256-GCM, whose nonce is a MAC of the text. Equal texts have
-// equal results.
+// equal results. The nonce therefore repeats only with the same text, which reveals that two states are equal and
+// nothing else. The output is the nonce, the ciphertext and the tag. text is not changed.
 func Seal(secret, text []byte) []byte {
+	// The padding is one byte 0x80 and as many zeros as needed, so that it can be removed whatever the text ends with.
 	padded := append(bytes.Clone(text), 0x80)
 	padded = append(padded, make([]byte, (sealedPad-len(padded)%sealedPad)%sealedPad)...)
 	aead := newAEAD(secret)
@@ -41,7 +43,8 @@ func Seal(secret, text []byte) []byte {
 	return aead.Seal(nonce, nonce, padded, nil)
 }
 
-// Open returns the text of the output of Seal with the same secret.
+// Open returns the text of the output of Seal with the same secret. Everything else, such as the output with another
+// secret, is an error: clients can send any bytes as a paging state.
 func Open(secret, sealed []byte) ([]byte, error) {
 	aead := newAEAD(secret)
 	if len(sealed) < aead.NonceSize() {
@@ -51,6 +54,7 @@ func Open(secret, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mask: open a sealed text: %w", err)
 	}
+	// Only zeros follow the byte 0x80 that ends the text.
 	end := bytes.LastIndexByte(padded, 0x80)
 	if end < 0 {
 		return nil, fmt.Errorf("mask: a sealed text without its end")
@@ -58,7 +62,8 @@ func Open(secret, sealed []byte) ([]byte, error) {
 	return padded[:end], nil
 }
 
-// derive returns a key or nonce for one purpose.
+// derive returns a key or nonce for one purpose. The result has 32 bytes. Different purposes give independent results
+// from one secret, so that it is never used as a key itself.
 func derive(secret []byte, purpose string, data []byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("cqld paging state " + purpose + "\x00"))
@@ -66,6 +71,7 @@ func derive(secret []byte, purpose string, data []byte) []byte {
 	return h.Sum(nil)
 }
 
+// newAEAD returns the cipher of a secret of any length.
 func newAEAD(secret []byte) cipher.AEAD {
 	block, err := aes.NewCipher(derive(secret, "key", nil))
 	if err != nil {

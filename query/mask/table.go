@@ -11,7 +11,8 @@ import (
 
 // Table contains the compiled masks of a table. It is immutable. The nil *Table has no masks.
 type Table struct {
-	columns []column // by column id
+	// columns is indexed by column id.
+	columns []column
 }
 
 // column is the mask of one column; eval is nil if the column has none.
@@ -21,7 +22,8 @@ type column struct {
 }
 
 // Compile returns the masks of t, or nil if t has none. A mask that cannot be applied to its column shows null instead
-// of the column's values.
+// of the column's values. Failing instead would make the table unreadable, and showing the values would reveal what the
+// mask hides. The result is valid for this version of t and of the functions of its keyspace.
 func Compile(c *term.Compiler, t *schema.Table) *Table {
 	if !t.Masked() {
 		return nil
@@ -39,7 +41,7 @@ func Compile(c *term.Compiler, t *schema.Table) *Table {
 	return out
 }
 
-// hiding returns the mask that shows null.
+// hiding returns the mask that shows null. It replaces masks that cannot be applied.
 func hiding() column {
 	return column{eval: func(function.Env, [][]byte) ([]byte, error) { return nil, nil }}
 }
@@ -52,7 +54,9 @@ func compileUser(c *term.Compiler, col *schema.Column) column {
 	return hiding()
 }
 
-// UserFunction returns the user-defined function that masks a column, or nil.
+// UserFunction returns the user-defined function that masks a column, or nil. Its arguments are the value of the column
+// and the arguments of the mask, its result has the type of the column, and the types are compared as Define compares
+// them, without frozen.
 func UserFunction(c *term.Compiler, col *schema.Column) *function.Function {
 	if col.Mask == nil || col.Mask.Keyspace == "" || c.UserFunctions == nil {
 		return nil
@@ -70,6 +74,8 @@ func UserFunction(c *term.Compiler, col *schema.Column) *function.Function {
 	return nil
 }
 
+// compile returns a mask with a native function. It does not trust the stored arguments: what does not match the
+// function hides the value.
 func compile(functions *function.Library, c *schema.Column) column {
 	hidden := hiding()
 	args := []function.Arg{columnArg{c.Type}}
@@ -90,10 +96,11 @@ func compile(functions *function.Library, c *schema.Column) column {
 	return column{eval: fn.Eval, args: c.Mask.Args}
 }
 
-// Masks reports whether a column has a mask.
+// Masks reports whether a column has a mask. t may be nil.
 func (t *Table) Masks(c *schema.Column) bool { return t != nil && t.columns[c.ID].eval != nil }
 
-// Value returns what a client without UNMASK sees instead of the value v of a column. Null is masked, too.
+// Value returns what a client without UNMASK sees instead of the value v of a column. Null is masked, too. v is in wire
+// form, and nil is null. Without a mask the result is v itself. t must not be nil.
 func (t *Table) Value(env function.Env, c *schema.Column, v []byte) ([]byte, error) {
 	m := &t.columns[c.ID]
 	if m.eval == nil {

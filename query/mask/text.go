@@ -7,7 +7,9 @@ import (
 	"cqld/types"
 )
 
-// ArgumentTypes returns the types of the arguments of a column's mask.
+// ArgumentTypes returns the types of the arguments of a column's mask. The masked value is not among them. There are as
+// many as the mask has arguments, unless its types cannot be decoded: then there are fewer, and Compile hides the
+// values.
 func ArgumentTypes(c *schema.Column) []*types.Type {
 	var all []*types.Type
 	for _, class := range c.Mask.Types {
@@ -17,6 +19,7 @@ func ArgumentTypes(c *schema.Column) []*types.Type {
 		}
 		all = append(all, t)
 	}
+	// Native masks store no types. The last arguments of mask_inner, mask_outer and mask_hash may be omitted.
 	switch c.Mask.Function {
 	case "mask_replace":
 		all = []*types.Type{c.Type}
@@ -49,7 +52,7 @@ func Text(c *schema.Column) string {
 }
 
 // ValueText returns an argument as system_schema.column_masks shows it: collections and vectors as hexadecimal digits,
-// the fields of tuples and user-defined types separated by colons, and null as an empty text.
+// the fields of tuples and user-defined types separated by colons, and null as an empty text. v is in wire form.
 func ValueText(t *types.Type, v []byte) string {
 	switch {
 	case v == nil:

@@ -16,35 +16,50 @@ import (
 
 // View is one row of a result during a scan: its keys, and the live cells by column. Its contents are valid until
 // it moves on, unless it is a clone.
+//
+// A View is reused for all rows of a request. The order of calls is Reset once, then for each partition Partition, then
+// for each row Next and Mark; Release ends its use. Values that its methods return point into the page, or into memory
+// of the View, and are valid as long as the row. It is not safe for concurrent use.
 type View struct {
 	Key        row.PartitionKey // set by Partition
 	Clustering []byte           // ordered form, set by Next; nil for the row that represents a partition without rows
 	Header     row.Row          // of the partition; set by the caller before Partition
 	Row        row.Row          // memory into which the caller decodes rows
 
-	table     *schema.Table
-	now       int64 // seconds
+	// table is the one that Reset has set. Its NextColumn is greater than all ids of its columns.
+	table *schema.Table
+	// now is the time in seconds since 1970 at which cells are live or have expired.
+	now int64
+	// keyValues are the components of Key in wire form; they point into Key.
 	keyValues [][]byte
 
-	cells   []cellSpan // by column id
-	marked  []schema.ColumnID
-	element row.Cell // of a run
+	// cells has an entry for each column id of table. Entries of columns without cells are zero.
+	cells []cellSpan
+	// marked contains the ids whose entries are set: columns of the header first, then columns of the row. Only these
+	// are cleared for the next row, because tables may have thousands of columns.
+	marked []schema.ColumnID
+	// element is the memory into which cells of a run are decoded, one at a time.
+	element row.Cell
 
-	clusteringValues [][]byte // decoded on demand
-	memory           []byte   // memory of clusteringValues
+	// clusteringValues are in wire form, decoded when the first one is read; empty before.
+	clusteringValues [][]byte
+	// memory holds the bytes of clusteringValues.
+	memory []byte
 }
 
 // cellsKept is the number of cells for which a released View keeps memory.
 const cellsKept = 4096
 
-// cellSpan is the cells of one column, or its run.
+// cellSpan is where the cells of one column are. The zero value means that there are none.
 type cellSpan struct {
-	of      *row.Row
+	// of is the row or header that contains the cells. It must not be moved while the span is used.
+	of *row.Row
+	// The cells are of.Cells[from:from+n]. For a run, n is the number of its cells and from is not used.
 	from, n int32
 	run     *row.Run // instead of cells; nil if the row was decoded with row.DecodeRow
 }
 
-// Reset prepares v for rows of table.
+// Reset prepares v for rows of table. now is in seconds since 1970. The memory of earlier rows is kept.
 func (v *View) Reset(table *schema.Table, now int64) {
 	v.table, v.now = table, now
 	n := int(table.NextColumn)
@@ -57,7 +72,8 @@ func (v *View) Reset(table *schema.Table, now int64) {
 	v.keyValues, v.clusteringValues, v.Clustering = v.keyValues[:0], v.clusteringValues[:0], nil
 }
 
-// Release removes all references to a request from v, and keeps its memory.
+// Release removes all references to a request from v, and keeps its memory. A pooled View would otherwise keep the page
+// of the request alive. Buffers of unusually wide rows are dropped.
 func (v *View) Release() {
 	v.table, v.Key, v.Header = nil, row.PartitionKey{}, row.Row{}
 	v.Row.Clustering = nil
@@ -72,10 +88,12 @@ func (v *View) Release() {
 // Now returns the time in seconds that determines which cells have expired.
 func (v *View) Now() int64 { return v.now }
 
-// Marked returns how many columns are indexed. After Partition, these are the columns of the header.
+// Marked returns how many columns are indexed. After Partition, these are the columns of the header. A caller passes
+// this number to Next, which keeps these columns.
 func (v *View) Marked() int { return len(v.marked) }
 
-// Partition moves v to a partition, and indexes its header once for all of its rows.
+// Partition moves v to a partition, and indexes its header once for all of its rows. The caller has set Header. Rows of
+// the partition then share its static columns.
 func (v *View) Partition(key row.PartitionKey) {
 	v.clearSpans(0)
 	v.Key = key
@@ -83,14 +101,18 @@ func (v *View) Partition(key row.PartitionKey) {
 	v.Mark(&v.Header)
 }
 
-// Mark indexes the cells of r's columns that readers can see.
+// Mark indexes the cells of r's columns that readers can see. r must stay where it is, and unchanged, until Next. Cells
+// are sorted by column, so that those of one column are adjacent. Cells that have expired are indexed as well; the
+// methods that read them decide.
 func (v *View) Mark(r *row.Row) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
+		// The row may come from a replica that knows a newer schema, with more columns.
 		if int(c.Column) >= len(v.cells) {
 			continue
 		}
 		s := &v.cells[c.Column]
+		// The previous cell of r has begun the span.
 		if s.of == r {
 			s.n++
 			continue
@@ -107,7 +129,7 @@ func (v *View) Mark(r *row.Row) {
 	}
 }
 
-// clearSpans clears the column indexes from the nth on.
+// clearSpans clears the entries of the marked columns, except for the first n.
 func (v *View) clearSpans(n int) {
 	for _, id := range v.marked[n:] {
 		v.cells[id] = cellSpan{}
@@ -115,9 +137,11 @@ func (v *View) clearSpans(n int) {
 	v.marked = v.marked[:n]
 }
 
-// LiveCell returns the cell of a single-cell column, or nil.
+// LiveCell returns the cell of a single-cell column, or nil. It is nil as well if the cell has expired, is a tombstone,
+// or was written before the column was dropped and added again. The cell is valid as long as the row.
 func (v *View) LiveCell(c *schema.Column) *row.Cell {
 	s := v.cells[c.ID]
+	// A run contains cells of a multi-cell column, which have no single cell.
 	if s.n == 0 || s.run != nil {
 		return nil
 	}
@@ -128,7 +152,7 @@ func (v *View) LiveCell(c *schema.Column) *row.Cell {
 	return cell
 }
 
-// Value returns the value of a column in wire form; nil means null.
+// Value returns the value of a column in wire form; nil means null. The value is valid as long as the row.
 func (v *View) Value(c *schema.Column) []byte {
 	switch c.Kind {
 	case schema.PartitionKey:
@@ -151,7 +175,8 @@ func (v *View) Value(c *schema.Column) []byte {
 	return nil
 }
 
-// clusteringValue returns the value of one clustering column. It decodes all of them at once.
+// clusteringValue returns the value of one clustering column. It decodes all of them at once. Many statements read no
+// clustering column, or all of them.
 func (v *View) clusteringValue(position int) []byte {
 	if v.Clustering == nil {
 		return nil
@@ -162,6 +187,8 @@ func (v *View) clusteringValue(position int) []byte {
 	return v.clusteringValues[position]
 }
 
+// decodeClustering decodes the values from Clustering. Each of them gets its part of memory. A value that cannot be
+// decoded is null, and so are the following ones.
 func (v *View) decodeClustering() {
 	rest := v.Clustering
 	for _, c := range v.table.Clustering {
@@ -177,24 +204,30 @@ func (v *View) decodeClustering() {
 			rest = after
 			continue
 		}
+		// ConsumeOrdered has appended to memory. If that moved it, values decoded before keep pointing to the old
+		// array, which stays valid. The capacity is limited, so that no append to one value overwrites the next.
 		v.memory, rest = value, after
 		v.clusteringValues = append(v.clusteringValues, value[start:len(value):len(value)])
 	}
 }
 
-// Next prepares v for the cells of another row of the partition. The first fixed columns stay.
+// Next prepares v for the cells of another row of the partition. The first fixed columns stay. fixed is the result of
+// Marked after Partition. clustering is in ordered form, and nil for the row that represents a partition without rows;
+// v keeps it.
 func (v *View) Next(fixed int, clustering []byte) {
 	v.clearSpans(fixed)
 	v.memory, v.clusteringValues = v.memory[:0], v.clusteringValues[:0]
 	v.Clustering = clustering
 }
 
-// Elements calls f for every live cell of a multi-cell column, in order. The cell is valid during the call.
+// Elements calls f for every live cell of a multi-cell column, in order. The cell is valid during the call. The order
+// is the one of the paths. Cells written before the column was dropped and added again are omitted.
 func (v *View) Elements(c *schema.Column, f func(*row.Cell)) {
 	s := v.cells[c.ID]
 	if s.n == 0 {
 		return
 	}
+	// A run is decoded while it is read, without memory for its cells.
 	if s.run != nil {
 		s.run.Each(&v.element, func(cell *row.Cell) bool {
 			if cell.Live(v.now) && (c.DroppedMicros == 0 || cell.Timestamp > c.DroppedMicros) {
@@ -212,12 +245,15 @@ func (v *View) Elements(c *schema.Column, f func(*row.Cell)) {
 	}
 }
 
-// Append appends the value of a column as [bytes]. It makes no copy of a collection.
+// Append appends the value of a column as [bytes]: its length and its value in wire form, or the length -1 for null.
+// Collections are appended element by element, without a copy of the whole value.
 func (v *View) Append(dst []byte, c *schema.Column) []byte {
 	if !c.Type.MultiCell() || c.Type.Kind() == types.UDT || c.Kind == schema.PartitionKey ||
 		c.Kind == schema.Clustering {
 		return wire.AppendBytes(dst, v.Value(c))
 	}
+	// The first four bytes are the length and the next four the number of elements. Both are known only after the
+	// elements, and are set then.
 	start := len(dst)
 	dst, n := v.appendElements(append(dst, make([]byte, 8)...), c)
 	if n == 0 {
@@ -245,7 +281,8 @@ func (v *View) multiCell(c *schema.Column) []byte {
 	return out
 }
 
-// appendElements appends the live elements of a collection, and returns their number.
+// appendElements appends the live elements of a collection, and returns their number. An element of a list is a value,
+// of a set a key, and of a map a key and a value. Each is appended as [bytes].
 func (v *View) appendElements(dst []byte, c *schema.Column) (out []byte, n int) {
 	kind := c.Type.Kind()
 	v.Elements(c, func(cell *row.Cell) {
@@ -260,7 +297,8 @@ func (v *View) appendElements(dst []byte, c *schema.Column) (out []byte, n int) 
 	return dst, n
 }
 
-// appendPathValue appends the key of an element as [bytes].
+// appendPathValue appends the key of an element as [bytes]. path is in ordered form. A path that cannot be decoded
+// becomes an empty key.
 func appendPathValue(dst []byte, t *types.Type, path []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
@@ -272,6 +310,8 @@ func appendPathValue(dst []byte, t *types.Type, path []byte) []byte {
 	return out
 }
 
+// udt returns the value of a user-defined type that is not frozen. Fields without a live cell are null; the value is
+// null if all are.
 func (v *View) udt(c *schema.Column) []byte {
 	fields := make([][]byte, len(c.Type.Elems()))
 	any := false
@@ -309,6 +349,7 @@ func FieldPath(i int) []byte {
 	return types.Native(types.Smallint).AppendOrdered(nil, wire.AppendUint16(nil, uint16(i)), false)
 }
 
+// fieldIndex returns the index of the field with a path. For a malformed path it is beyond every type's fields.
 func fieldIndex(path []byte) int {
 	v := pathValue(types.Native(types.Smallint), path)
 	if len(v) != 2 {
@@ -322,6 +363,7 @@ func fieldIndex(path []byte) int {
 func (v *View) FindElement(c *schema.Column, path []byte) (found *row.Cell) {
 	v.Elements(c, func(cell *row.Cell) {
 		if bytes.Equal(cell.Path, path) {
+			// A run decodes its next cell into the same memory.
 			own := *cell
 			found = &own
 		}
@@ -329,7 +371,8 @@ func (v *View) FindElement(c *schema.Column, path []byte) (found *row.Cell) {
 	return found
 }
 
-// Live reports whether the row exists for a reader. Cells of dropped columns do not count.
+// Live reports whether the row exists for a reader. Cells of dropped columns do not count. A row without liveness
+// exists as long as one of its cells is live. r may be any row of the table, also one that is not marked.
 func (v *View) Live(r *row.Row) bool {
 	if r.Liveness.Live(v.now) {
 		return true
@@ -352,7 +395,7 @@ func (v *View) Live(r *row.Row) bool {
 	return false
 }
 
-// liveRun reports whether a column has a live cell.
+// liveRun reports whether a column has a live cell. It stops at the first live cell.
 func (v *View) liveRun(run *row.Run) (live bool) {
 	col := v.table.ColumnByID(run.Column)
 	if col == nil {
@@ -365,11 +408,13 @@ func (v *View) liveRun(run *row.Run) (live bool) {
 	return live
 }
 
-// Clone returns a copy of v that stays valid. The row that represents a partition without rows has no cells of its
-// own: v.Row then still contains the previous row.
+// Clone returns a copy of v that stays valid. The row that represents a partition without rows has no cells of its own:
+// v.Row then still contains the previous row. Everything that depends on the page is copied. A clone takes several
+// allocations, so sinks clone only the rows that they keep.
 func (v *View) Clone() *View {
 	c := &View{Clustering: bytes.Clone(v.Clustering)}
 	c.Key = row.PartitionKey{Token: v.Key.Token, Bytes: bytes.Clone(v.Key.Bytes)}
+	// Reset removes the clustering, and Partition indexes the header that is copied before it.
 	clustering := c.Clustering
 	c.Reset(v.table, v.now)
 	c.Clustering = clustering
@@ -382,7 +427,7 @@ func (v *View) Clone() *View {
 	return c
 }
 
-// counterValue returns the sum of a counter's shards, or null without shards.
+// counterValue returns the sum of a counter's shards, or null without shards. The result has 8 bytes, big-endian.
 func (v *View) counterValue(c *schema.Column) []byte {
 	sum, any := int64(0), false
 	v.Elements(c, func(cell *row.Cell) {
@@ -396,7 +441,7 @@ func (v *View) counterValue(c *schema.Column) []byte {
 	return wire.AppendInt64(nil, sum)
 }
 
-// CounterCell returns the newest live cell of a counter, or nil.
+// CounterCell returns the newest live cell of a counter, or nil. The result is a copy.
 func (v *View) CounterCell(c *schema.Column) (newest *row.Cell) {
 	v.Elements(c, func(cell *row.Cell) {
 		if newest == nil || cell.Timestamp > newest.Timestamp {
