@@ -10,22 +10,29 @@ import (
 )
 
 // Call is one operation of the coordinator or proposer that a request waits for. It is reused, and its callbacks are
-// created once, so that requests do not allocate them.
+// created once, so that requests do not allocate them. A Call has one owner at a time: the goroutine of the request
+// until the operation is sent, the callback until it signals, and then the request again until Release.
 type Call struct {
-	e      *Executor
+	e *Executor
+	// waiter is signaled once for each operation, by end.
 	waiter env.Waiter
 	cancel *env.Cancel // cancels the operation; nil if it cannot be canceled
 
-	kind     Kind
+	kind Kind
+	// measured means that the latency of this operation counts in Stats (Kind.sampled).
 	measured bool
-	began    time.Duration      // if measured, or if there are timers
-	timers   []*histogram.Timer // those of tables that measure the operation
+	// began is in monotonic time. It is set if measured, or if there are timers.
+	began time.Duration
+	// timers belong to the tables that measure the operation.
+	timers []*histogram.Timer
 
 	// Written by the callback, and read after the wait.
-	err     error
-	page    []byte // a copy: the coordinator's page is valid only during the callback
+	err error
+	// page is a copy: the coordinator's page is valid only during the callback.
+	page    []byte
 	applied bool
 
+	// answered lets a Scan consume a result that is there already, before it starts further Reads.
 	answered atomic.Bool
 
 	room   memory.Account // of a write, in Options.Room
@@ -40,6 +47,7 @@ type Call struct {
 // a page of 1000 rows of 1 KB.
 const pageKeepMax = 2 << 20
 
+// newCall returns a Call with its three callbacks, one for each form of result.
 func newCall(e *Executor) *Call {
 	c := &Call{e: e, waiter: e.o.NewWaiter()}
 	c.onDone = func(err error) {
@@ -53,6 +61,7 @@ func newCall(e *Executor) *Call {
 	}
 	c.onApplied = func(applied bool, page []byte, err error) {
 		c.err, c.applied = err, applied
+		// The page of a change that was applied is not needed: it would show what the condition was compared with.
 		if c.page = c.page[:0]; !applied {
 			c.page = append(c.page, page...)
 		}
@@ -62,6 +71,7 @@ func newCall(e *Executor) *Call {
 	return c
 }
 
+// call returns a Call from the pool.
 func (e *Executor) call() *Call { return e.calls.Get().(*Call) }
 
 // begin counts the operation, and records the time if its latency is measured. count has counted it for tables before.
@@ -79,7 +89,8 @@ func (c *Call) count(t *histogram.Timer) {
 	}
 }
 
-// end completes the operation. After the signal, the Call belongs to the waiting goroutine.
+// end completes the operation. After the signal, the Call belongs to the waiting goroutine. It runs in the goroutine of
+// the callback.
 func (c *Call) end() {
 	if c.measured || len(c.timers) > 0 {
 		now := c.e.o.Clock.Monotonic()
@@ -105,7 +116,8 @@ func (c *Call) Wait(r *Request) (page []byte, err error) {
 	return c.page, err
 }
 
-// wait is Wait without the page.
+// wait is Wait without the page. If the context of the request ends first, it cancels the operation and still waits for
+// its callback, which writes to c.
 func (c *Call) wait(r *Request) error {
 	env.WaitOrCancel(r.Context, c.waiter, c.cancel)
 	return clientGone(c.err)
@@ -114,11 +126,13 @@ func (c *Call) wait(r *Request) error {
 // Page returns the page of the completed operation. It is valid until Release.
 func (c *Call) Page() []byte { return c.page }
 
-// Keep transfers the page to the caller: Release does not reuse its memory.
+// Keep transfers the page to the caller: Release does not reuse its memory. The caller may use it without a limit of
+// time.
 func (c *Call) Keep() { c.page = nil }
 
 // Release returns the Call to the Executor. The caller must have waited for it, and must not use it afterwards.
 func (c *Call) Release() {
+	// The pool would otherwise keep the largest page that each Call has ever received.
 	if cap(c.page) > pageKeepMax {
 		c.page = nil
 	}

@@ -8,6 +8,9 @@ import (
 )
 
 // Cost counts the work of a request. Each page of a paged query is a separate request.
+//
+// Packages that execute statements add to it while the request runs, and servers return it to clients that ask for it.
+// It bounds nothing.
 type Cost struct {
 	// Path names the access path of a CQL statement: how it found the partitions that it read. A SELECT sets it only if
 	// the request is measured; it is empty if nothing was read.
@@ -18,9 +21,12 @@ type Cost struct {
 	// Tombstones counts the deleted and expired rows that the coordinator examined, and both bounds of each range
 	// tombstone.
 	Tombstones int
-	Partitions int // partitions with rows or deletions that the coordinator received
-	Commands   int // reads executed by the coordinator, or by the leader of a counter update
-	Bytes      int // size of the pages of these reads
+	// Partitions counts the partitions with rows or deletions that the coordinator received.
+	Partitions int
+	// Commands counts the reads that the coordinator executed, or the leader of a counter update.
+	Commands int
+	// Bytes is the size of the pages of these reads.
+	Bytes int
 }
 
 // CountPage adds the rows, tombstones and partitions of a page whose rows are all examined, as of now, in seconds. The
@@ -61,7 +67,8 @@ func (r *Request) observer() coordinator.Trace {
 	return r.observation.Observe(r.Trace)
 }
 
-// addReads adds the reads of a measured request's writes to its cost.
+// addReads adds the reads of a measured request's writes to its cost. Writes read in two cases: conditional changes,
+// and updates of counters.
 func (r *Request) addReads() {
 	if r.observation == nil {
 		return

@@ -62,9 +62,13 @@ type Options struct {
 	Counters    Counters
 	Proposer    Proposer
 	Clock       env.Clock
-	Authorizer  auth.Authorizer   // nil means auth.AllowAll
-	NewWaiter   func() env.Waiter // creates the waiters of requests; nil means channels
-	Refuse      func() error      // returns why this node must not serve clients now, or nil; optional
+	// Authorizer decides about requirements; nil means auth.AllowAll.
+	Authorizer auth.Authorizer
+	// NewWaiter creates the waiters of requests; nil means channels.
+	NewWaiter func() env.Waiter
+	// Refuse returns why this node must not serve clients now, or nil. It is called for each operation; nil means
+	// never.
+	Refuse func() error
 	// Room has the bytes of the writes that wait for the disk (RoomForWrites); nil means no bound.
 	Room *memory.Pool
 	// Tables returns the statistics of a table; nil means that there are none by table.
@@ -72,7 +76,7 @@ type Options struct {
 }
 
 // Executor executes the reads and writes of requests: it sends them to the coordinator and blocks until they have
-// completed. Its methods are safe for concurrent use.
+// completed. Its methods are safe for concurrent use. It has no goroutine of its own.
 type Executor struct {
 	o     Options
 	stats Stats
@@ -99,7 +103,7 @@ func New(o Options) *Executor {
 func (e *Executor) Stats() *Stats { return &e.stats }
 
 // Authorize returns nil if the request's principal meets all requirements, and otherwise *auth.Denied for the first
-// unmet one.
+// unmet one. Other errors mean that the decision could not be made.
 func (e *Executor) Authorize(r *Request, needs ...auth.Requirement) error {
 	for _, need := range needs {
 		if err := e.o.Authorizer.Authorize(r.Context, r.Principal, need); err != nil {
@@ -113,7 +117,7 @@ func (e *Executor) Authorize(r *Request, needs ...auth.Requirement) error {
 // Executor.
 func (e *Executor) NewWaiter() env.Waiter { return e.o.NewWaiter() }
 
-// Pause blocks for d.
+// Pause blocks for d. It waits even if the context of a request ends.
 func (e *Executor) Pause(d time.Duration) {
 	w := e.o.NewWaiter()
 	e.o.Clock.After(d, w.Signal)
@@ -123,6 +127,7 @@ func (e *Executor) Pause(d time.Duration) {
 // WithDeadline returns the request's context, limited by its deadline and by timeout; zero means no timeout. The caller
 // must call cancel when it no longer uses the context.
 func (e *Executor) WithDeadline(r *Request, timeout time.Duration) (ctx context.Context, cancel context.CancelFunc) {
+	// A deadline that has passed leaves 1 ns, because zero would mean no timeout.
 	if r.Deadline != 0 {
 		if left := max(r.Deadline-e.o.Clock.Monotonic(), 1); timeout == 0 || left < timeout {
 			timeout = left
@@ -135,7 +140,8 @@ func (e *Executor) WithDeadline(r *Request, timeout time.Duration) (ctx context.
 }
 
 // limit shortens the timeout of an operation to the time until the request's deadline. It fails if the node must not
-// serve clients, or if the deadline has passed. The request may wait after it, so its computation rests.
+// serve clients, or if the deadline has passed. The request may wait after it, so its computation rests. Errors are the
+// one of Options.Refuse, and context.DeadlineExceeded.
 func (e *Executor) limit(r *Request, timeout *time.Duration) error {
 	r.Memory.Rest()
 	if err := e.o.Refuse(); err != nil {
@@ -153,11 +159,13 @@ func (e *Executor) limit(r *Request, timeout *time.Duration) error {
 }
 
 // Write applies mutations as the write's type requires: counter updates, logged batches, or others. It cannot be
-// canceled: it returns what is known about the mutations, within the timeout.
+// canceled: it returns what is known about the mutations, within the timeout. It changes req: the timeout, the trace
+// and Blocks. Reads that the write needs count in the cost of a measured request.
 func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	c := e.call()
 	defer c.Release()
 	defer e.leaveRoom(c)
+	// limit comes after it, because the time that it waits counts towards the deadline.
 	if err := e.enterRoom(r, c, req); err != nil {
 		return err
 	}
@@ -178,12 +186,14 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 		c.begin(KindWrite)
 		e.o.Coordinator.Write(req, c.onDone)
 	}
+	// The end of the context is ignored: replicas may have the mutations already, and the client must learn the outcome
+	// if it still can.
 	c.waiter.Wait()
 	r.addReads()
 	return c.err
 }
 
-// Truncate deletes all rows of a table.
+// Truncate deletes all rows of a table. Like a write, it cannot be canceled.
 func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Duration) error {
 	if err := e.limit(r, &timeout); err != nil {
 		return err
@@ -202,6 +212,8 @@ func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error)
 	if r.Memory == nil {
 		return e.read(r, req)
 	}
+	// The size of a row is not known before. The read starts with the memory that suffices for most rows, and is
+	// repeated with more if a replica reports that the row is larger.
 	for s := sizeOf(req.Consistency.IsSerial()); ; {
 		if err := r.Grow(s.held()); err != nil {
 			return nil, err
@@ -209,6 +221,7 @@ func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error)
 		req.Command.Limits.Bytes, req.Memory = s.limit(), s.held()
 		c, err := e.read(r, req)
 		if err == nil {
+			// The page remains; the rest is spare for the next operation of the request.
 			r.Memory.Spare(int64(s.held() - len(c.page)))
 			return c, nil
 		}
@@ -222,6 +235,7 @@ func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error)
 	}
 }
 
+// read makes one attempt.
 func (e *Executor) read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
 	c := e.Start(r, req)
 	if _, err := c.Wait(r); err != nil {
@@ -243,6 +257,7 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 		return c
 	}
 	req.Trace, req.Blocks = r.observer(), true // the request's own goroutine may block on the disk
+	// A command counts when it is sent, whether or not it succeeds.
 	r.Cost.Commands++
 	e.countRead(c, req.Command)
 	c.begin(KindRead)
@@ -287,12 +302,14 @@ func (e *Executor) cas(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 		return false, nil, err
 	}
 	req.Trace = r.observer()
+	// A context that never ends needs no Cancel.
 	if req.Cancel == nil && r.Context.Done() != nil {
 		req.Cancel = env.NewCancel(r.Context)
 	}
 	c = e.call()
 	c.cancel = req.Cancel
 	c.begin(KindCAS)
+	// measureCAS copies the request, which costs an allocation.
 	if r.Measured() {
 		req = r.measureCAS(req)
 	}

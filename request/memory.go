@@ -11,14 +11,18 @@ import (
 
 // size is the size of the page of an operation on one row, and the memory that is reserved for it.
 type size struct {
-	bytes  int // its bound
-	copies int // of the page
-	merge  int // bytes for a merge of differing pages beyond that
+	// bytes is the bound of the page.
+	bytes int
+	// copies is how many copies of the page exist at the same time.
+	copies int
+	// merge is the number of bytes for a merge of differing pages beyond the copies.
+	merge int
 }
 
 // casHeld is what a request of package paxos reserves first: with it, it is a small request (package memory).
 const casHeld = 48 << 10
 
+// sizeOf returns the size with which an operation begins. serial means that package paxos executes it.
 func sizeOf(serial bool) size {
 	if serial {
 		return size{bytes: casHeld / paxos.Pages, copies: paxos.Pages}
@@ -29,18 +33,22 @@ func sizeOf(serial bool) size {
 // held returns the memory to reserve.
 func (s *size) held() int { return s.copies*s.bytes + s.merge }
 
-// limit returns the bound of the page.
+// limit returns the bound of the page. Limits of commands have 32 bits.
 func (s *size) limit() uint32 { return uint32(min(s.bytes, math.MaxUint32)) }
 
-// enlarge reports whether an operation must be repeated because of err, with the size that s then is.
+// enlarge reports whether an operation must be repeated because of err, with the size that s then is. The size grows
+// with each call that returns true, so that the repetition ends: with success, or when memory is exhausted.
 func (s *size) enlarge(err error) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory
 	switch {
+	// The row is larger than the page: the replica reports how large it is.
 	case errors.As(err, &small) && small.Bytes > s.bytes:
 		s.bytes = small.Bytes
+	// The round of package paxos needs more for all of its pages together.
 	case errors.As(err, &needs) && s.copies == paxos.Pages:
 		s.bytes = max(2*s.bytes, needs.Bytes/s.copies)
+	// Replicas differ, and merging their pages takes more than the copies.
 	case errors.As(err, &needs) && needs.Bytes > s.held():
 		s.merge = needs.Bytes - s.copies*s.bytes
 	default:
@@ -53,7 +61,8 @@ func (s *size) enlarge(err error) bool {
 const keyBytes = 2 * 24
 
 // repeat calls do with a function that reserves memory without waiting, and calls it again if that did not suffice,
-// after it has waited for more. The request keeps what do returns.
+// after it has waited for more. The request keeps what do returns. Memory is reserved without waiting inside do,
+// because it runs in callbacks of the coordinator, which must not block.
 func (r *Request) repeat(do func(coordinator.Grow) (kept int, err error)) error {
 	if r.Memory == nil {
 		_, err := do(nil)
@@ -63,6 +72,7 @@ func (r *Request) repeat(do func(coordinator.Grow) (kept int, err error)) error 
 		if err := r.Grow(first); err != nil {
 			return err
 		}
+		// held is what this attempt has reserved in total, and spare the part of it that do has not used.
 		held, spare := first, first
 		kept, err := do(func(n int) bool {
 			if n > spare {
@@ -79,7 +89,10 @@ func (r *Request) repeat(do func(coordinator.Grow) (kept int, err error)) error 
 			r.Memory.Shrink(int64(held - min(held, kept)))
 			return err
 		}
+		// Everything is returned before more is requested: two requests that each hold a part and wait for the rest
+		// would block each other.
 		r.Memory.Shrink(int64(held))
+		// Doubling bounds the number of repetitions if needs is an estimate.
 		first = max(2*first, needs.Bytes)
 	}
 }

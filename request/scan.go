@@ -25,7 +25,7 @@ const (
 	StopBefore
 )
 
-// Source determines what a Scan reads.
+// Source determines what a Scan reads. The Scan calls its methods in the request's goroutine.
 type Source interface {
 	// Next returns the next Read, with its Cursor set, or nil if there is none. The Scan ignores a Read without
 	// commands, and otherwise uses it until Done or the end of Run. An error ends the scan after the rows of the
@@ -44,7 +44,8 @@ type Source interface {
 	Wanted() int
 }
 
-// Consumer is given the rows of a Scan in order.
+// Consumer is given the rows of a Scan in order. The Scan calls its methods in the request's goroutine. For each page
+// they are called for its partitions in order: Partition, then Live and Row for its rows.
 type Consumer interface {
 	// Partition is called for each partition of a page, with r.Reader at its beginning.
 	Partition(r *Read)
@@ -83,9 +84,10 @@ type Scan struct {
 	// commands have no bound.
 	FirstBytes, PageBytes int
 
-	reads []*Read // the started ones, in order
-	done  int     // completed Reads
-	bytes int     // of the pages consumed
+	// reads are the started Reads in order. Rows of the first are consumed; the others wait with at most one page each.
+	reads []*Read
+	done  int // completed Reads
+	bytes int // of the pages consumed
 	more  bool
 	spare row.Row // for left
 
@@ -97,13 +99,17 @@ type Scan struct {
 // Read is one cursor of a Scan.
 type Read struct {
 	scan.Cursor
-	call    *Call  // of the current command; nil if it was not sent to the coordinator
-	open    bool   // call has not been waited for
-	page    []byte // from Local
-	err     error  // of Local, or of what precedes the command
-	size           // of the page of the next command; 0 if it is the first one
-	differs bool   // replicas have differed
-	held    int64  // memory of the request for the page
+	// call is the Call of the current command; nil if it was not sent to the coordinator.
+	call *Call
+	// open means that call has not been waited for, so that drain must do it.
+	open bool
+	page []byte // from Local
+	err  error  // of Local, or of what precedes the command
+	size        // of the page of the next command; 0 if it is the first one
+	// differs means that replicas have differed. Pages then stay small, because merging them takes memory in addition.
+	differs bool
+	// held is the memory of the request that is reserved for the page.
+	held int64
 }
 
 // The memory that is reserved for a page.
@@ -152,6 +158,7 @@ func (s *Scan) Run() error {
 	s.Width = max(s.Width, 1)
 	err := s.run()
 	s.Request.Memory.Rest()
+	// An error, or a Consumer that has enough rows, leaves commands in progress.
 	s.drain()
 	if s.timer != nil {
 		now := s.Executor.o.Clock.Monotonic()
@@ -190,6 +197,7 @@ func (s *Scan) run() error {
 			return err
 		}
 		s.release(r)
+		// The slice is moved down and not resliced, so that its memory is used again.
 		copy(s.reads, s.reads[1:])
 		s.reads[len(s.reads)-1] = nil
 		s.reads = s.reads[:len(s.reads)-1]
@@ -223,6 +231,7 @@ func (s *Scan) fill() error {
 // widen sets the number of concurrent Reads according to the results so far.
 func (s *Scan) widen() {
 	wanted := min(s.Source.Wanted(), s.WidthMax)
+	// done is at least 1 here: run has just counted a Read.
 	if mean := s.bytes / s.done; mean > 0 {
 		wanted = min(wanted, s.WidthBytes/mean)
 	}
@@ -232,6 +241,7 @@ func (s *Scan) widen() {
 // start sends the next command of a Read that has More. wait returns its error.
 func (s *Scan) start(r *Read) {
 	s.release(r)
+	// A request whose client has gone sends no further command.
 	if r.err = s.Request.Context.Err(); r.err != nil {
 		return
 	}
@@ -265,6 +275,7 @@ func (s *Scan) wait(r *Read) (page []byte, err error) {
 		return r.page, r.err
 	}
 	r.open = false
+	// What was reserved for the page and its copies is reduced to the page itself.
 	if page, err = r.call.Wait(s.Request); err == nil {
 		err = s.hold(r, int64(len(page)))
 	}
@@ -285,6 +296,8 @@ func (s *Scan) reserve(r *Read, req *coordinator.ReadRequest) error {
 	case !cmd.SinglePartition():
 		r.copies = rangeCopies
 	}
+	// The first page has the size FirstBytes; for a serial read at most half of what the request may have, because it
+	// has several copies.
 	if r.bytes == 0 {
 		r.bytes = min(max(s.FirstBytes, s.first(serial)), s.PageBytes)
 		if most := memory.Max(); serial && most > 0 {
@@ -379,6 +392,7 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 	}
 	for {
 		page, err := s.wait(r)
+		// next takes the error as well: a page that was too small is repeated with another size.
 		if s.next(r, page, err) {
 			s.start(r)
 			continue
@@ -393,6 +407,7 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 		if stop, err := s.rows(r); stop || err != nil {
 			return stop, err
 		}
+		// The position moves to the end of the page, so that start sends the command for the rest.
 		if err := r.EndPage(); err != nil {
 			return false, err
 		}

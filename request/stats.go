@@ -10,7 +10,8 @@ import (
 	"cqld/search"
 )
 
-// Kind is a kind of operation that an Executor sends to the coordinator.
+// Kind is a kind of operation that an Executor sends to the coordinator. Reads of a scan are of KindRead, each command
+// once.
 type Kind uint8
 
 // The kinds.
@@ -47,7 +48,7 @@ func (k Kind) String() string {
 }
 
 // sampled returns n if one in n operations of the kind is measured. Reading the clock twice costs a tenth of a small
-// read; the other kinds cost much more than that.
+// read; the other kinds cost much more than that. A sample is enough for a histogram; Count is exact.
 func (k Kind) sampled() int64 {
 	if k == KindRead || k == KindWrite {
 		return SampledReads
@@ -67,15 +68,18 @@ type Stats struct {
 
 // KindStats contains the statistics of one kind.
 type KindStats struct {
-	Count   atomic.Int64
-	Latency histogram.Histogram // of the measured operations
+	Count atomic.Int64
+	// Latency is of the measured operations only.
+	Latency histogram.Histogram
 }
 
 // begin counts a request and reports whether to measure its latency. The first request is measured.
 func (s *Stats) begin(k Kind) (measured bool) { return (s.Kinds[k].Count.Add(1)-1)%k.sampled() == 0 }
 
+// end records how long a measured operation took.
 func (s *Stats) end(k Kind, took time.Duration) { s.Kinds[k].Latency.Add(took) }
 
+// decided counts the outcome of a conditional change.
 func (s *Stats) decided(applied bool, err error) {
 	switch {
 	case err != nil:
@@ -90,9 +94,12 @@ func (s *Stats) decided(applied bool, err error) {
 // TableStats contains the statistics of one table since the node started: what this node did as the coordinator.
 // Conditional changes do not count, as in Cassandra. They are safe for concurrent use.
 type TableStats struct {
-	Read  histogram.Timer // reads of one partition; one of several partitions counts for each
-	Scan  histogram.Timer // pages of reads without a partition key
-	Write histogram.Timer // writes; one of several partitions of the table counts once
+	// Read is for reads of one partition; a read of several partitions counts for each.
+	Read histogram.Timer
+	// Scan is for pages of reads without a partition key.
+	Scan histogram.Timer
+	// Write is for writes; one of several partitions of the table counts once.
+	Write histogram.Timer
 }
 
 // countRead counts a read of one partition. Scan counts the others.
@@ -102,6 +109,7 @@ func (e *Executor) countRead(c *Call, cmd *row.ReadCommand) {
 	}
 }
 
+// countSearch counts a search by an index: in one partition as a read, and otherwise as a scan.
 func (e *Executor) countSearch(c *Call, req *search.Request) {
 	if e.o.Tables == nil {
 		return
@@ -118,6 +126,7 @@ func (e *Executor) countWrite(c *Call, mutations []*row.Mutation) {
 	if e.o.Tables == nil {
 		return
 	}
+	// Batches concern few tables, so that comparing with all earlier mutations needs no map.
 	for i, m := range mutations {
 		if !slices.ContainsFunc(mutations[:i], func(earlier *row.Mutation) bool { return earlier.Table == m.Table }) {
 			c.count(&e.o.Tables(m.Table).Write)

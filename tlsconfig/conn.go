@@ -19,20 +19,26 @@ const recordHandshake = 0x16
 // Handshake, performs the handshake. The methods may be called concurrently, like those of a net.Conn.
 type Conn struct {
 	net.Conn // the socket
+	// config is shared by all connections of a port.
 	config   *tls.Config
 	optional bool
 	records  recordReader
 
 	handshake sync.Mutex
-	done      bool // guarded by handshake
-	err       error
-	secure    atomic.Pointer[tls.Conn] // nil before the first byte, and if the client does not encrypt
-	plain     atomic.Bool              // the client does not encrypt
-	closed    atomic.Bool
+	// done and err are guarded by handshake. The first attempt decides: a handshake is never repeated.
+	done bool
+	err  error
+	// secure is nil before the first byte, and if the client does not encrypt. Read and Write load it without a lock.
+	secure atomic.Pointer[tls.Conn]
+	// plain means that the client does not encrypt.
+	plain atomic.Bool
+	// closed is set by Close, for a handshake that begins at the same time.
+	closed atomic.Bool
 }
 
 // NewConn returns the server side of a connection with the configuration of Source.Server. If optional is true, the
-// first byte determines whether the client encrypts.
+// first byte determines whether the client encrypts. Nothing is read or written before the first call of a method. The
+// Conn owns the socket.
 func NewConn(socket net.Conn, config *tls.Config, optional bool) *Conn {
 	c := &Conn{Conn: socket, config: config, optional: optional}
 	c.records.Conn = socket
@@ -45,6 +51,7 @@ func NewConn(socket net.Conn, config *tls.Config, optional bool) *Conn {
 func (c *Conn) Handshake(ctx context.Context) error {
 	c.handshake.Lock()
 	defer c.handshake.Unlock()
+	// Concurrent calls wait for the lock, and have the result of the first one.
 	if c.done {
 		return c.err
 	}
@@ -56,6 +63,7 @@ func (c *Conn) Handshake(ctx context.Context) error {
 			secure.Close() // Close may have missed it
 		}
 		err = secure.HandshakeContext(ctx)
+		// crypto/tls sets Conn only if it has not written anything. The socket is then still usable without encryption.
 		if first := (tls.RecordHeaderError{}); errors.As(err, &first) && first.Conn != nil {
 			c.plain.Store(true)
 			c.secure.Store(nil)
@@ -65,7 +73,7 @@ func (c *Conn) Handshake(ctx context.Context) error {
 	return err
 }
 
-// detect reads the first byte if the client may choose.
+// detect reads the first byte if the client may choose. The byte is kept for the first Read.
 func (c *Conn) detect() error {
 	if !c.optional {
 		return nil
@@ -78,7 +86,8 @@ func (c *Conn) detect() error {
 	return nil
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. It performs the handshake if there was none, and returns the handshake's error on each
+// call.
 func (c *Conn) Read(b []byte) (int, error) {
 	if secure := c.secure.Load(); secure != nil {
 		return secure.Read(b)
@@ -87,12 +96,13 @@ func (c *Conn) Read(b []byte) (int, error) {
 		if err := c.Handshake(context.Background()); err != nil {
 			return 0, err
 		}
+		// The handshake has set secure or plain.
 		return c.Read(b)
 	}
 	return c.records.raw(b)
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. Like Read, it begins with the handshake.
 func (c *Conn) Write(b []byte) (int, error) {
 	if secure := c.secure.Load(); secure != nil {
 		return secure.Write(b)
@@ -106,7 +116,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// CloseWrite ends the output.
+// CloseWrite ends the output. It has no effect if the socket cannot do so.
 func (c *Conn) CloseWrite() error {
 	if secure := c.secure.Load(); secure != nil {
 		return secure.CloseWrite()
@@ -117,8 +127,10 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. A Read or Write in progress returns with an error.
 func (c *Conn) Close() error {
+	// Handshake stores secure before it loads closed, and Close stores closed before it loads secure: one of them
+	// closes the TLS connection.
 	c.closed.Store(true)
 	if secure := c.secure.Load(); secure != nil {
 		return secure.Close()
@@ -140,7 +152,8 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 // Encrypted reports whether the connection is encrypted. It is meaningful after the handshake.
 func (c *Conn) Encrypted() bool { return c.secure.Load() != nil }
 
-// State returns the state of an encrypted connection after the handshake.
+// State returns the state of an encrypted connection after the handshake. ok is false before the handshake has
+// completed, and for a connection that is not encrypted.
 func (c *Conn) State() (state tls.ConnectionState, ok bool) {
 	if secure := c.secure.Load(); secure != nil {
 		state = secure.ConnectionState()
@@ -150,6 +163,7 @@ func (c *Conn) State() (state tls.ConnectionState, ok bool) {
 
 // Peer returns the verified certificate of the client after the handshake, or nil if it has none.
 func (c *Conn) Peer() *x509.Certificate {
+	// Without chains the certificate was not verified, and proves nothing.
 	if state, ok := c.State(); ok && len(state.VerifiedChains) > 0 {
 		return state.PeerCertificates[0]
 	}
@@ -161,7 +175,8 @@ func (c *Conn) Peer() *x509.Certificate {
 func (c *Conn) Partial() bool { return c.Encrypted() && c.records.partial() }
 
 // recordReader is the socket below crypto/tls. It follows the boundaries of records: crypto/tls reads incomplete ones
-// into memory of its own, where they are visible neither in the socket nor to its caller.
+// into memory of its own, where they are visible neither in the socket nor to its caller. It does not interpret them:
+// it only counts bytes.
 type recordReader struct {
 	net.Conn
 	first  [1]byte
@@ -172,14 +187,14 @@ type recordReader struct {
 	body   int     // bytes of the record that are still to be read
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. crypto/tls calls it; connections without encryption use raw.
 func (r *recordReader) Read(b []byte) (n int, err error) {
 	n, err = r.raw(b)
 	r.follow(b[:n])
 	return n, err
 }
 
-// raw reads without following records.
+// raw reads without following records. The byte that detect has read comes first, alone.
 func (r *recordReader) raw(b []byte) (n int, err error) {
 	if r.unread && len(b) > 0 {
 		r.unread = false
@@ -189,6 +204,8 @@ func (r *recordReader) raw(b []byte) (n int, err error) {
 	return r.Conn.Read(b)
 }
 
+// follow counts the bytes of b as parts of records: a header of 5 bytes, whose last two are the length of the body, and
+// the body.
 func (r *recordReader) follow(b []byte) {
 	for len(b) > 0 {
 		if r.body > 0 {
@@ -205,4 +222,5 @@ func (r *recordReader) follow(b []byte) {
 	}
 }
 
+// partial reports whether the bytes so far end inside a record.
 func (r *recordReader) partial() bool { return r.have > 0 || r.body > 0 }

@@ -11,10 +11,11 @@ type Counts struct {
 	failures           [reasons]atomic.Int64 // by position in Reasons
 }
 
-// reasons is the number of values of Reason.
+// reasons is the number of values of Reason. It must be changed with the constants.
 const reasons = 10
 
-// HandshakeStats are the handshakes of a port.
+// HandshakeStats are the handshakes of a port. Failures has an entry for each reason, also with a count of zero, so
+// that metrics exist from the beginning.
 type HandshakeStats struct {
 	Completed int64 // including those that resumed a session
 	Resumed   int64
@@ -40,7 +41,7 @@ func (c *Counts) Fail(err error) Reason {
 	return reason
 }
 
-// Stats returns the counts so far, with all reasons.
+// Stats returns the counts so far, with all reasons. They are read one after the other while handshakes continue.
 func (c *Counts) Stats() HandshakeStats {
 	s := HandshakeStats{Completed: c.completed.Load(), Resumed: c.resumed.Load(), Failures: map[Reason]int64{}}
 	for i, r := range Reasons() {

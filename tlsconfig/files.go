@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Files names the files of a Source. Each value is a path, or PEM text itself if it contains "-----BEGIN".
+// Files names the files of a Source. Each value is a path, or PEM text itself if it contains "-----BEGIN". It must not
+// change while a Source uses it.
 type Files struct {
 	// Certificate has the certificate of this process, followed by those of intermediate authorities. If it is empty,
 	// the file of the private key contains them as well.
@@ -26,7 +27,7 @@ type Files struct {
 	RevocationLists []string
 }
 
-// paths returns the files to be watched.
+// paths returns the files to be watched. Inline PEM text cannot change.
 func (f Files) paths() []string {
 	var paths []string
 	for _, p := range append([]string{f.Certificate, f.PrivateKey, f.TrustedCertificates}, f.RevocationLists...) {
@@ -40,7 +41,7 @@ func (f Files) paths() []string {
 // inline reports whether the value is PEM text instead of a path.
 func inline(value string) bool { return strings.Contains(value, "-----BEGIN") }
 
-// describe returns the value for messages.
+// describe returns the value for messages. Messages must not contain inline text, which may be a private key.
 func describe(value string) string {
 	if inline(value) {
 		return "inline PEM"
@@ -67,10 +68,12 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", value)
 	}
+	// One byte more than the limit shows that the file is larger, without reading it all.
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
+	// Users also put the key into the file of the certificate.
 	if secret || bytes.Contains(b, []byte("PRIVATE KEY-----")) {
 		if err := CheckPrivate(value, "a private key", info); err != nil {
 			return nil, err
@@ -87,6 +90,7 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 // file contains.
 func CheckPrivate(path, secrets string, info os.FileInfo) error {
 	mode := info.Mode().Perm()
+	// All other bits of the mode must be zero.
 	allowed := os.FileMode(0o700)
 	if ownedByRoot(info) {
 		allowed = 0o740
@@ -101,6 +105,7 @@ func CheckPrivate(path, secrets string, info os.FileInfo) error {
 // signature identifies the contents of watched files without reading them.
 type signature []os.FileInfo // nil for a file that does not exist
 
+// newSignature examines the files at paths. The element of a file that cannot be examined is nil, and load reports why.
 func newSignature(paths []string) signature {
 	s := make(signature, len(paths))
 	for i, p := range paths {
@@ -113,6 +118,8 @@ func newSignature(paths []string) signature {
 	return s
 }
 
+// equal reports whether no file has changed between two signatures of the same paths. A file that was replaced by
+// another of the same size and time is a different file (os.SameFile).
 func (s signature) equal(other signature) bool {
 	for i, a := range s {
 		b := other[i]

@@ -12,7 +12,8 @@ const (
 	spiffePrefix = spiffeScheme + "://"
 )
 
-// SPIFFE returns the first SPIFFE identity of a certificate.
+// SPIFFE returns the first SPIFFE identity of a certificate. ok is false if it has none. It says nothing about whether
+// the certificate is to be trusted.
 func SPIFFE(c *x509.Certificate) (identity string, ok bool) {
 	for _, u := range c.URIs {
 		if text := u.String(); strings.HasPrefix(text, spiffePrefix) {
@@ -33,12 +34,14 @@ func ClientIdentity(cluster, name string) string {
 	return identity(cluster, "client", name)
 }
 
+// identity returns a SPIFFE identity of a cluster. Characters of name that a URL path cannot contain are escaped.
 func identity(cluster, kind, name string) string {
 	u := url.URL{Scheme: spiffeScheme, Host: TrustDomain(cluster), Path: "/" + kind + "/" + name}
 	return u.String()
 }
 
-// TrustDomain returns the SPIFFE trust domain of a cluster.
+// TrustDomain returns the SPIFFE trust domain of a cluster. Letters become lower case, because trust domains have no
+// others. Different names of clusters may have the same trust domain.
 func TrustDomain(cluster string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -51,7 +54,8 @@ func TrustDomain(cluster string) string {
 	}, cluster)
 }
 
-// Node returns the name of the node that a certificate identifies in a cluster: NAME of spiffe://CLUSTER/node/NAME.
+// Node returns the name of the node that a certificate identifies in a cluster: NAME of spiffe://CLUSTER/node/NAME. ok
+// is false for certificates of clients, of other clusters, and without such an identity.
 func Node(c *x509.Certificate, cluster string) (name string, ok bool) {
 	for _, u := range c.URIs {
 		if u.Scheme != spiffeScheme || u.Host != TrustDomain(cluster) {

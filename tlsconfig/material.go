@@ -8,15 +8,21 @@ import (
 	"time"
 )
 
-// material is what was read from the files at one time. It does not change.
+// material is what was read from the files at one time. It does not change. Connections that have begun with it keep it
+// after a reload.
 type material struct {
-	pair    *tls.Certificate // nil if there is no certificate
-	trusted *x509.CertPool   // nil: the authorities of the operating system
+	// pair is the certificate with its key and chain; nil if there is no certificate.
+	pair *tls.Certificate
+	// trusted are the authorities for peers; nil means the authorities of the operating system.
+	trusted *x509.CertPool
+	// revoked is never nil.
 	revoked *revoked
-	expiry  time.Time // zero if there is no certificate
+	// expiry is when the first certificate of the chain expires; zero if there is no certificate.
+	expiry time.Time
 }
 
-// load reads all files. now is used to refuse a certificate that no peer would accept.
+// load reads all files. now is used to refuse a certificate that no peer would accept. Either everything is usable, or
+// there is an error: a Source never mixes old and new files.
 func load(f Files, now time.Time) (*material, error) {
 	m := &material{revoked: &revoked{}}
 	var authorities []*x509.Certificate
@@ -34,6 +40,7 @@ func load(f Files, now time.Time) (*material, error) {
 		}
 	}
 	if len(f.RevocationLists) > 0 {
+		// A list proves itself by the signature of a trusted authority.
 		if authorities == nil {
 			return nil, errors.New("revocation lists need trusted certificates, which must contain the authorities " +
 				"that signed them")
@@ -53,11 +60,14 @@ func load(f Files, now time.Time) (*material, error) {
 	if m.pair, err = loadPair(f); err != nil {
 		return nil, err
 	}
+	// A certificate of this process that has expired is an error when it is read. One that expires later stays in use,
+	// and is reported by warnExpiry.
 	m.expiry, err = m.validity(now)
 	return m, err
 }
 
-// validity returns when the certificate, or an authority above it, expires.
+// validity returns when the certificate, or an authority above it, expires. The error is for a certificate that is not
+// valid at now.
 func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 	leaf := m.pair.Leaf
 	if now.After(leaf.NotAfter) {
@@ -69,6 +79,7 @@ func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 			date(leaf.NotBefore))
 	}
 	expiry = leaf.NotAfter
+	// Peers refuse a chain as soon as one of its certificates has expired.
 	earliest := func(c *x509.Certificate) {
 		if c.NotAfter.Before(expiry) {
 			expiry = c.NotAfter
@@ -89,6 +100,7 @@ func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 	// Peers may trust other authorities, so it is no error if the certificate is not from the trusted ones.
 	chains, err := leaf.Verify(x509.VerifyOptions{Roots: m.trusted, Intermediates: intermediates, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	// The root counts as well: the chain that was found ends with it.
 	if err == nil {
 		for _, c := range chains[0] {
 			earliest(c)
@@ -97,4 +109,5 @@ func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 	return expiry, nil
 }
 
+// date returns a time as messages contain it.
 func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// checkFormat returns an error for files that are not PEM, with the command that converts them.
+// checkFormat returns an error for files that are not PEM, with the command that converts them. Keystores of Java are
+// what users of Cassandra have. what names the file.
 func checkFormat(what string, b []byte) error {
 	switch {
 	case bytes.Contains(b, []byte("-----BEGIN ")):
@@ -25,6 +26,7 @@ func checkFormat(what string, b []byte) error {
 		return fmt.Errorf("%s is a Java keystore (JKS or JCEKS), and only PEM files are supported; convert it with "+
 			"`keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12` and "+
 			"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem`", what)
+	// Both formats begin with an ASN.1 SEQUENCE.
 	case b[0] == 0x30:
 		return fmt.Errorf("%s is binary, such as a PKCS#12 keystore or DER, and only PEM files are supported; "+
 			"convert it with "+
@@ -35,7 +37,8 @@ func checkFormat(what string, b []byte) error {
 }
 
 // ParseCertificates returns the certificates of PEM text and ignores its other blocks. It is an error if there are
-// none, or more than limit. what names the text in errors.
+// none, or more than limit. what names the text in errors. The order is kept: a file of a chain begins with the
+// certificate of this process.
 func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate, error) {
 	if err := checkFormat(what, text); err != nil {
 		return nil, err
@@ -68,7 +71,7 @@ func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate
 }
 
 // ParseKey returns the private key of PEM text. what names the text in errors, which never contain the key or the
-// password.
+// password. It is the first key; other blocks are ignored, so that a file may also contain certificates.
 func ParseKey(what string, text []byte, password string) (crypto.Signer, error) {
 	if err := checkFormat(what, text); err != nil {
 		return nil, err
@@ -99,6 +102,7 @@ var (
 		"`openssl pkcs8 -topk8 -in KEY.pem -out NEW.pem`")
 )
 
+// parseKeyBlock parses one block. Errors must not contain its bytes or the password.
 func parseKeyBlock(block *pem.Block, password string) (crypto.Signer, error) {
 	if strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
 		return nil, errKeyLegacy
@@ -142,7 +146,8 @@ func checkKey(key crypto.Signer) error {
 	return nil
 }
 
-// checkNames bounds the names of a certificate.
+// checkNames bounds the names of a certificate. It applies to certificates of peers, which choose how many names they
+// present.
 func checkNames(c *x509.Certificate) error {
 	if n := len(c.DNSNames) + len(c.IPAddresses) + len(c.URIs) + len(c.EmailAddresses); n > namesMax {
 		return fmt.Errorf("the certificate has %d names, and at most %d are supported", n, namesMax)
@@ -156,6 +161,7 @@ func loadPair(f Files) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without a file of its own, the certificate is in the file of the key.
 	certificate, certText := f.Certificate, keyText
 	if certificate == "" {
 		certificate = f.PrivateKey
@@ -170,6 +176,7 @@ func loadPair(f Files) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+	// All supported keys have Equal. The comparison finds files that were not replaced together.
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(chain[0].PublicKey) {
 		return nil, fmt.Errorf("private key %s does not belong to the first certificate of %s", describe(f.PrivateKey),

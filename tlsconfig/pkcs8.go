@@ -20,16 +20,20 @@ import (
 // Encrypted private keys are EncryptedPrivateKeyInfo of PKCS#8 (RFC 5958) with PBES2 and PBKDF2 (RFC 8018 sections 5.2
 // and 6.2), as `openssl pkcs8 -topk8` and `openssl genpkey -aes256` write them.
 
+// encryptedKey is EncryptedPrivateKeyInfo (RFC 5958 section 3).
 type encryptedKey struct {
 	Algorithm pkix.AlgorithmIdentifier
 	Data      []byte
 }
 
+// pbes2Parameters is PBES2-params (RFC 8018 appendix A.4).
 type pbes2Parameters struct {
 	Derivation pkix.AlgorithmIdentifier
 	Scheme     pkix.AlgorithmIdentifier
 }
 
+// pbkdf2Parameters is PBKDF2-params (RFC 8018 appendix A.2). A salt from another source is not supported. An absent PRF
+// means HMAC-SHA-1, and an absent KeyLength the length of the cipher's key.
 type pbkdf2Parameters struct {
 	Salt       []byte
 	Iterations int
@@ -47,7 +51,8 @@ var (
 		"`openssl pkcs8 -topk8 -v2 aes-256-cbc -in KEY.pem -out NEW.pem`")
 )
 
-// decryptKey decrypts and parses an encrypted PKCS#8 key.
+// decryptKey decrypts and parses an encrypted PKCS#8 key. Errors are errKeyEncrypted without a password, errPassword
+// with a wrong one, errEncryption for an algorithm that is not supported, and others for a malformed key.
 func decryptKey(der []byte, password string) (any, error) {
 	if password == "" {
 		return nil, errKeyEncrypted
@@ -78,7 +83,8 @@ func decryptKey(der []byte, password string) (any, error) {
 	return key, nil
 }
 
-// cipher derives the key and returns the cipher with its initialization vector.
+// cipher derives the key and returns the cipher with its initialization vector. Everything that comes from the file is
+// bounded before it is used: the iterations, and the lengths of the key and of the vector.
 func (p *pbes2Parameters) cipher(password string) (block cipher.Block, iv []byte, err error) {
 	scheme, ok := cipherOf(p.Scheme.Algorithm)
 	if !ok || !p.Derivation.Algorithm.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}) { // PBKDF2
@@ -112,12 +118,13 @@ func (p *pbes2Parameters) cipher(password string) (block cipher.Block, iv []byte
 	return block, iv, nil
 }
 
-// keyCipher is a block cipher in CBC mode.
+// keyCipher is a block cipher in CBC mode. keyBytes is the length of its key.
 type keyCipher struct {
 	keyBytes int
 	open     func([]byte) (cipher.Block, error)
 }
 
+// cipherOf returns the cipher with an object identifier: AES-128, AES-192 and AES-256, and Triple DES, all in CBC mode.
 func cipherOf(id asn1.ObjectIdentifier) (c keyCipher, ok bool) {
 	switch id.String() {
 	case "2.16.840.1.101.3.4.1.2":
@@ -132,7 +139,7 @@ func cipherOf(id asn1.ObjectIdentifier) (c keyCipher, ok bool) {
 	return c, false
 }
 
-// hashOf returns the hash of the HMAC that PBKDF2 uses.
+// hashOf returns the hash of the HMAC that PBKDF2 uses. The empty identifier is the default of PBKDF2.
 func hashOf(id asn1.ObjectIdentifier) (h func() hash.Hash, ok bool) {
 	switch id.String() {
 	case "", "1.2.840.113549.2.7":
@@ -147,7 +154,8 @@ func hashOf(id asn1.ObjectIdentifier) (h func() hash.Hash, ok bool) {
 	return nil, false
 }
 
-// decryptCBC decrypts data and removes its padding (RFC 8018 section 6.1.1).
+// decryptCBC decrypts data and removes its padding (RFC 8018 section 6.1.1). The padding has no authentication: a wrong
+// password is found by it or, with a small probability, only when the key is parsed. data is not changed.
 func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
 	size := block.BlockSize()
 	if len(data) == 0 || len(data)%size != 0 {

@@ -23,9 +23,11 @@ const (
 )
 
 // Policy is how the files of a Source are used. The zero value is a server for all clients, or a client that verifies
-// the server's certificate and name, with TLS 1.2 and 1.3.
+// the server's certificate and name, with TLS 1.2 and 1.3. A Policy is copied into the configuration; its slices must
+// not change.
 type Policy struct {
-	ClientAuth ClientAuth // of servers
+	// ClientAuth is for servers.
+	ClientAuth ClientAuth
 	// MinVersion and MaxVersion are tls.VersionTLS12 or tls.VersionTLS13. 0 means the former and the latter.
 	MinVersion, MaxVersion uint16
 	// CipherSuites applies to TLS 1.2; nil means DefaultCipherSuites. TLS 1.3 has no configurable suites.
@@ -51,8 +53,11 @@ var errNoCertificate = errors.New("tlsconfig: no certificate is configured")
 // Server returns a configuration for servers. Each connection uses the files that are current when it begins.
 //
 // Clients resume sessions only if they present no certificates: each connection of a client with a certificate proves
-// that it has the private key, and revocation takes effect at the next connection.
+// that it has the private key, and revocation takes effect at the next connection. A Source without a certificate
+// refuses all connections.
 func (s *Source) Server(p Policy) *tls.Config {
+	// A configuration is made for each material, not for each connection: crypto/tls keeps the keys of session tickets
+	// in it. Two connections may both make one after a reload; one of them is then used only once.
 	var cached atomic.Pointer[serverConfig]
 	outer := s.base(p)
 	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -77,11 +82,13 @@ func (s *Source) Server(p Policy) *tls.Config {
 	return outer
 }
 
+// serverConfig is the configuration that was made from a material.
 type serverConfig struct {
 	material *material
 	config   *tls.Config
 }
 
+// serverConfig returns the configuration for connections that begin while m is current.
 func (s *Source) serverConfig(p Policy, m *material) *tls.Config {
 	c := s.base(p)
 	c.Certificates = []tls.Certificate{*m.pair}
@@ -95,8 +102,10 @@ func (s *Source) serverConfig(p Policy, m *material) *tls.Config {
 	if c.ClientCAs = m.trusted; c.ClientCAs == nil {
 		c.ClientCAs = x509.NewCertPool() // nil would mean the authorities of the operating system
 	}
+	// A resumed session would skip the proof of the private key.
 	c.SessionTicketsDisabled = true
 	c.VerifyConnection = func(state tls.ConnectionState) error {
+		// ClientAuthOptional admits clients without a certificate.
 		if len(state.PeerCertificates) == 0 {
 			return nil
 		}
@@ -106,7 +115,7 @@ func (s *Source) serverConfig(p Policy, m *material) *tls.Config {
 }
 
 // Client returns a configuration for clients. Each connection uses the files that are current when it begins. Sessions
-// are not resumed.
+// are not resumed. MinValidity, MaxValidity and Verify apply to the certificate of the server.
 func (s *Source) Client(p Policy) *tls.Config {
 	c := s.base(p)
 	c.ServerName = p.ServerName
@@ -123,7 +132,8 @@ func (s *Source) Client(p Policy) *tls.Config {
 }
 
 // ClientConfig returns a configuration for a client that runs for a short time: the files are read once. serverName is
-// a DNS name or an IP address.
+// a DNS name or an IP address. It has no Policy: TLS 1.2 or later, the name of the server is verified, and revocation
+// lists apply.
 func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, error) {
 	m, err := load(files, now)
 	if err != nil {
@@ -138,7 +148,8 @@ func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, e
 	return c, nil
 }
 
-// base returns the part of a configuration that is the same for servers and clients.
+// base returns the part of a configuration that is the same for servers and clients. Nil cipher suites and version 0
+// are replaced by their defaults.
 func (s *Source) base(p Policy) *tls.Config {
 	c := &tls.Config{
 		MinVersion: p.MinVersion, MaxVersion: p.MaxVersion,
@@ -157,7 +168,8 @@ func (s *Source) base(p Policy) *tls.Config {
 	return c
 }
 
-// verifyServer verifies the certificate of a server like crypto/tls, with the current authorities.
+// verifyServer verifies the certificate of a server like crypto/tls, with the current authorities. The names of the
+// certificate are compared unless p.AnyName is set; without a name to compare, the handshake fails.
 func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 	m := s.current.Load()
 	if len(state.PeerCertificates) == 0 {
@@ -177,6 +189,7 @@ func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 			return errors.New("tlsconfig: the name of the server is not known")
 		}
 	}
+	// Peers send the certificates between theirs and the root.
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
@@ -220,7 +233,7 @@ func (e *ValidityError) Error() string {
 }
 
 // SecureCipherSuites returns the names of the TLS 1.2 cipher suites that a Policy may contain, as in IANA's registry,
-// which are also their names in Java.
+// which are also their names in Java. The caller owns the map.
 func SecureCipherSuites() map[string]uint16 {
 	suites := map[string]uint16{}
 	for _, c := range tls.CipherSuites() {
@@ -233,7 +246,7 @@ func SecureCipherSuites() map[string]uint16 {
 
 // DefaultCipherSuites returns the TLS 1.2 cipher suites that are used unless others are configured: those with
 // authenticated encryption. crypto/tls also has suites in CBC mode on by default, whose padding attackers have used to
-// decrypt (Lucky Thirteen).
+// decrypt (Lucky Thirteen). They are sorted by number; crypto/tls has its own order of preference.
 func DefaultCipherSuites() []uint16 {
 	var suites []uint16
 	for name, id := range SecureCipherSuites() {

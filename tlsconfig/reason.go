@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Reason is why a handshake failed, as a label of metrics. There are a fixed few.
+// Reason is why a handshake failed, as a label of metrics. There are a fixed few. Errors contain names and addresses
+// that peers choose, so they cannot be labels.
 type Reason string
 
 // Reasons of failed handshakes.
@@ -34,7 +35,7 @@ func Reasons() [reasons]Reason {
 		ReasonCertificate, ReasonRefused, ReasonProtocol}
 }
 
-// ReasonOf returns why a handshake failed with err.
+// ReasonOf returns why a handshake failed with err. The order matters: an error may wrap several of these types.
 func ReasonOf(err error) Reason {
 	var plain tls.RecordHeaderError
 	var alert tls.AlertError
@@ -46,14 +47,17 @@ func ReasonOf(err error) Reason {
 		return ReasonTimeout
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return ReasonClosed
+	// Alerts of the peer arrive as *net.OpError from crypto/tls.
 	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error":
 		return ReasonRefused
+	// Other errors of the network, such as a reset, end the connection.
 	case errors.As(err, &op):
 		return ReasonClosed
 	}
 	return certificateReason(err)
 }
 
+// certificateReason returns the reason of an error that is not one of the connection.
 func certificateReason(err error) Reason {
 	var invalid x509.CertificateInvalidError
 	var untrusted x509.UnknownAuthorityError

@@ -11,22 +11,26 @@ import (
 )
 
 // revoked is the set of certificates that trusted authorities have revoked. An authority is identified by its public
-// key, because two of them may have the same name.
+// key, because two of them may have the same name. It is immutable once loaded.
 type revoked struct {
 	entries map[revokedKey]struct{}
-	next    time.Time // the earliest time at which a newer list is due; zero if there are no lists
+	// next is the earliest time at which a newer list is due; zero if there are no lists.
+	next time.Time
 }
 
+// revokedKey identifies a certificate: serial numbers are unique for one authority only.
 type revokedKey struct {
 	authority [sha256.Size]byte // of the public key
 	serial    string
 }
 
+// newRevokedKey returns the key of the certificate with a serial number that authority has issued.
 func newRevokedKey(authority *x509.Certificate, serial *big.Int) revokedKey {
 	return revokedKey{sha256.Sum256(authority.RawSubjectPublicKeyInfo), string(serial.Bytes())}
 }
 
-// loadRevoked reads revocation lists. Each must be signed by one of the authorities.
+// loadRevoked reads revocation lists. Each must be signed by one of the authorities. A list that is out of date is
+// used, too; warnExpiry reports it.
 func loadRevoked(files []string, authorities []*x509.Certificate) (*revoked, error) {
 	r := &revoked{entries: map[revokedKey]struct{}{}}
 	for _, file := range files {
@@ -47,7 +51,8 @@ func loadRevoked(files []string, authorities []*x509.Certificate) (*revoked, err
 	return r, nil
 }
 
-// ParseRevocationLists returns the revocation lists of PEM text, or the one of DER.
+// ParseRevocationLists returns the revocation lists of PEM text, or the one of DER. Other PEM blocks are ignored. It is
+// an error if there is no list. Signatures are not verified.
 func ParseRevocationLists(b []byte) ([]*x509.RevocationList, error) {
 	if !bytes.Contains(b, []byte("-----BEGIN ")) {
 		list, err := x509.ParseRevocationList(b)
@@ -99,6 +104,7 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 	return nil
 }
 
+// signerOf returns the authority that has signed a list, or nil. Several may have the name of the issuer.
 func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) *x509.Certificate {
 	for _, a := range authorities {
 		if bytes.Equal(a.RawSubject, list.RawIssuer) && list.CheckSignatureFrom(a) == nil {
@@ -108,7 +114,8 @@ func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) *x509.
 	return nil
 }
 
-// check returns an error if each of the chains contains a revoked certificate.
+// check returns an error if each of the chains contains a revoked certificate. One chain without revoked certificates
+// is enough, because any of the verified chains proves the peer.
 func (r *revoked) check(chains [][]*x509.Certificate) error {
 	if len(r.entries) == 0 {
 		return nil
@@ -124,6 +131,7 @@ func (r *revoked) check(chains [][]*x509.Certificate) error {
 	return found
 }
 
+// checkChain examines each certificate of a chain but the root, with the one after it as its authority.
 func (r *revoked) checkChain(chain []*x509.Certificate) error {
 	for i := 0; i+1 < len(chain); i++ {
 		if _, ok := r.entries[newRevokedKey(chain[i+1], chain[i].SerialNumber)]; ok {

@@ -27,24 +27,30 @@ type Options struct {
 }
 
 // Source holds a certificate with its private key and the trusted authorities, and reads their files again when they
-// change. It is safe for concurrent use.
+// change. It is safe for concurrent use. It owns one goroutine, from Open to Close.
 type Source struct {
-	files   Files
+	files Files
+	// paths are the files that are watched.
 	paths   []string
 	options Options
 	log     *slog.Logger
 
+	// current is never nil after Open. Connections load it without a lock.
 	current  atomic.Pointer[material]
 	reloads  atomic.Int64
 	failures atomic.Int64
 
 	// Only one goroutine at a time reads the files.
-	mu        sync.Mutex
+	mu sync.Mutex
+	// signature is the state of the files when they were read last, whether or not that succeeded.
 	signature signature
-	failure   string        // the last failure, which is logged once
-	retry     bool          // the last reload failed
-	reminded  time.Duration // when a warning about expiry was logged
-	warned    bool
+	// failure is the last failure that was logged, so that it is logged once; empty if there is none.
+	failure string
+	// retry means that the last reload failed, so that the files are read again although they have not changed.
+	retry bool
+	// reminded is the monotonic time of the last warning about expiry, if warned.
+	reminded time.Duration
+	warned   bool
 
 	closing sync.Once
 	stop    chan struct{}
@@ -64,6 +70,7 @@ func Open(files Files, options Options) (*Source, error) {
 	}
 	s := &Source{files: files, paths: files.paths(), options: options, log: options.Logger.With("files", options.Name),
 		stop: make(chan struct{})}
+	// The signature is taken before the files are read: a change in between is noticed by the next check.
 	s.signature = newSignature(s.paths)
 	m, err := load(files, options.Clock.Now())
 	if err != nil {
@@ -87,6 +94,7 @@ func (s *Source) watch() {
 	defer s.watcher.Done()
 	due := make(chan struct{}, 1)
 	for {
+		// due has room for one value, so the timer never blocks, also after watch has ended.
 		timer := s.options.Clock.After(s.options.Poll, func() { due <- struct{}{} })
 		select {
 		case <-due:
@@ -98,7 +106,8 @@ func (s *Source) watch() {
 	}
 }
 
-// check reloads the files if one has changed, or if the last reload failed.
+// check reloads the files if one has changed, or if the last reload failed. Files may become usable without a change of
+// their own, such as a certificate that was not valid yet.
 func (s *Source) check() {
 	defer s.options.Guard.Recover("certificate reload", nil)
 	s.mu.Lock()
@@ -109,7 +118,8 @@ func (s *Source) check() {
 	s.warnExpiry()
 }
 
-// Reload reads the files now. If it fails, the previous certificates stay in use.
+// Reload reads the files now. If it fails, the previous certificates stay in use. It returns the failure, which is also
+// logged.
 func (s *Source) Reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,6 +157,7 @@ func (s *Source) warnExpiry() {
 	if s.warned && s.options.Clock.Monotonic()-s.reminded < expiryReminder {
 		return
 	}
+	// Both warnings share the time of the last one; a reload resets it.
 	warn := func(level func(string, ...any), message string, at time.Time) {
 		level(message, "expires", date(at), "days left", int(at.Sub(now).Hours()/24))
 		s.warned, s.reminded = true, s.options.Clock.Monotonic()
@@ -163,7 +174,7 @@ func (s *Source) warnExpiry() {
 	}
 }
 
-// Stats describe a Source.
+// Stats describe a Source. Failures count each cause once, until a reload succeeds or the cause changes.
 type Stats struct {
 	Expiry            time.Time // zero without a certificate
 	RevocationsDue    time.Time // when the first revocation list is out of date; zero without one
@@ -180,7 +191,7 @@ func (s *Source) Stats() Stats {
 // Expiry returns when the certificate, or an authority above it, expires. It is zero if there is no certificate.
 func (s *Source) Expiry() time.Time { return s.current.Load().expiry }
 
-// HasCertificate reports whether the Source can serve.
+// HasCertificate reports whether the Source can serve. Clients need no certificate.
 func (s *Source) HasCertificate() bool { return s.current.Load().pair != nil }
 
 // HasTrusted reports whether the Source has authorities that can verify clients.

@@ -31,12 +31,15 @@ const backdated = 5 * time.Minute
 // keyAttempts bounds the draws of a key. A draw fails with a probability of 2^-32.
 const keyAttempts = 16
 
-// Environment is the source of time and randomness.
+// Environment is the source of time and randomness. Tests set both fields to make the same certificates again.
 type Environment struct {
-	Random io.Reader // nil means crypto/rand
-	Now    time.Time // the time of issue; zero means the machine's time
+	// Random is read for keys and serial numbers; nil means crypto/rand.
+	Random io.Reader
+	// Now is the time of issue; zero means the machine's time.
+	Now time.Time
 }
 
+// now returns the time of issue.
 func (e Environment) now() time.Time {
 	if e.Now.IsZero() {
 		return time.Now()
@@ -44,6 +47,7 @@ func (e Environment) now() time.Time {
 	return e.Now
 }
 
+// random returns the source of randomness.
 func (e Environment) random() io.Reader {
 	if e.Random == nil {
 		return rand.Reader
@@ -51,15 +55,16 @@ func (e Environment) random() io.Reader {
 	return e.Random
 }
 
-// Pair is a certificate with its private key.
+// Pair is a certificate with its private key. Its fields must not be changed.
 type Pair struct {
 	Certificate *x509.Certificate
 	Key         crypto.Signer
-	// Chain has the certificates of intermediate authorities.
+	// Chain has the certificates of intermediate authorities. The root is not among them.
 	Chain []*x509.Certificate
 }
 
-// Authority is a certificate authority that can issue certificates.
+// Authority is a certificate authority that can issue certificates. It is immutable and safe for concurrent use if
+// Environment.Random is.
 type Authority struct {
 	Pair
 	environment Environment
@@ -77,6 +82,7 @@ func NewCluster(e Environment, cluster string, validity time.Duration) (*Authori
 		URIs: []*url.URL{{Scheme: "spiffe", Host: tlsconfig.TrustDomain(cluster)}}}, validity)
 }
 
+// newAuthority makes a root: template and parent of its certificate are the same.
 func newAuthority(e Environment, template *x509.Certificate, validity time.Duration) (*Authority, error) {
 	if validity == 0 {
 		validity = AuthorityValidity
@@ -86,6 +92,7 @@ func newAuthority(e Environment, template *x509.Certificate, validity time.Durat
 		return nil, err
 	}
 	template.BasicConstraintsValid, template.IsCA = true, true
+	// The key signs certificates and revocation lists, and nothing else.
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	if template.SubjectKeyId, err = keyID(key.Public()); err != nil {
 		return nil, err
@@ -108,7 +115,9 @@ func (a *Authority) Cluster() string {
 	return ""
 }
 
-// Load returns the authority of PEM text, which may also have been made by other programs.
+// Load returns the authority of PEM text, which may also have been made by other programs. key may be encrypted with
+// password. The first certificate is the authority, which must belong to the key; those after it are intermediate
+// authorities above it.
 func Load(e Environment, certificate, key []byte, password string) (*Authority, error) {
 	chain, err := tlsconfig.ParseCertificates("the certificate of the authority", certificate, 16)
 	if err != nil {
@@ -122,13 +131,14 @@ func Load(e Environment, certificate, key []byte, password string) (*Authority, 
 	if !ok || !public.Equal(chain[0].PublicKey) {
 		return nil, errors.New("the private key does not belong to the certificate of the authority")
 	}
+	// Go would sign with the certificate of a leaf as well, and no peer would accept the result.
 	if !chain[0].IsCA {
 		return nil, fmt.Errorf("the certificate of %q is not one of a certificate authority", chain[0].Subject)
 	}
 	return &Authority{Pair{Certificate: chain[0], Key: signer, Chain: chain[1:]}, e}, nil
 }
 
-// Request describes a certificate.
+// Request describes a certificate. The names in it are not validated.
 type Request struct {
 	Name      string // common name
 	DNS       []string
@@ -144,6 +154,7 @@ type Request struct {
 }
 
 // Node returns the request for a node of a cluster. Nodes serve clients and other nodes, and connect to other nodes.
+// dns and addresses are the names by which clients and nodes connect to it.
 func Node(cluster, name string, dns []string, addresses []netip.Addr) Request {
 	return Request{Name: name, DNS: dns, Addresses: addresses, Identity: tlsconfig.NodeIdentity(cluster, name),
 		Server: true, Client: true}
@@ -154,7 +165,8 @@ func Client(cluster, name string) Request {
 	return Request{Name: name, Identity: tlsconfig.ClientIdentity(cluster, name), Client: true}
 }
 
-// Issue makes a certificate. It does not outlive the authority.
+// Issue makes a certificate. It does not outlive the authority. r is not changed. A new key is made for each
+// certificate unless r.Key is set.
 func (a *Authority) Issue(r Request) (*Pair, error) {
 	e := a.environment
 	if !r.Issued.IsZero() {
@@ -186,6 +198,7 @@ func (a *Authority) Issue(r Request) (*Pair, error) {
 		}
 		template.URIs = []*url.URL{u}
 	}
+	// Extended usages separate clients from servers: a client's certificate cannot be used to serve.
 	if r.Server {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
@@ -207,6 +220,7 @@ func (a *Authority) intermediates() []*x509.Certificate {
 	return append([]*x509.Certificate{a.Certificate}, a.Chain...)
 }
 
+// sign makes a certificate that the authority signs, and that ends with the authority at the latest.
 func (a *Authority) sign(e Environment, template *x509.Certificate, public crypto.PublicKey,
 	validity time.Duration) (*x509.Certificate, error) {
 	now := e.now()
@@ -220,7 +234,8 @@ func (a *Authority) sign(e Environment, template *x509.Certificate, public crypt
 	return sign(e, template, a.Certificate, public, a.Key, validity)
 }
 
-// sign makes a certificate that is valid from now, or a little earlier.
+// sign makes a certificate that is valid from now, or a little earlier. It sets the validity and the serial number of
+// template. The certificate is not valid before its parent, unless it is its own parent.
 func sign(e Environment, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer,
 	validity time.Duration) (*x509.Certificate, error) {
 	now := e.now().Truncate(time.Second)
@@ -249,7 +264,8 @@ func signatureRandom(key crypto.Signer, random io.Reader) io.Reader {
 	return random
 }
 
-// newKey draws a private key. It does not use ecdsa.GenerateKey, which ignores the given randomness.
+// newKey draws a private key. It does not use ecdsa.GenerateKey, which ignores the given randomness. Drawing the scalar
+// makes the key depend on random alone.
 func newKey(random io.Reader) (*ecdsa.PrivateKey, error) {
 	var scalar [32]byte
 	for range keyAttempts {
@@ -263,7 +279,8 @@ func newKey(random io.Reader) (*ecdsa.PrivateKey, error) {
 	return nil, errors.New("the random numbers are no private keys")
 }
 
-// newSerial draws a serial number of 127 bits.
+// newSerial draws a serial number of 127 bits. The first bit is zero, because serial numbers are positive (RFC 5280
+// section 4.1.2.2).
 func newSerial(random io.Reader) (*big.Int, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -274,7 +291,8 @@ func newSerial(random io.Reader) (*big.Int, error) {
 	return new(big.Int).SetBytes(b[:]), nil
 }
 
-// keyID returns the identifier of a public key (RFC 7093, method 1).
+// keyID returns the identifier of a public key (RFC 7093, method 1). It is the first 160 bits of the SHA-256 hash of
+// the key.
 func keyID(public crypto.PublicKey) ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// CertificatePEM returns the certificate and those of intermediate authorities.
+// CertificatePEM returns the certificate and those of intermediate authorities. Peers need the certificates in this
+// order: each is followed by the one that has signed it.
 func (p *Pair) CertificatePEM() []byte {
 	var b bytes.Buffer
 	for _, c := range append([]*x509.Certificate{p.Certificate}, p.Chain...) {
@@ -20,9 +21,11 @@ func (p *Pair) CertificatePEM() []byte {
 	return b.Bytes()
 }
 
-// KeyPEM returns the private key as PKCS#8.
+// KeyPEM returns the private key as PKCS#8. It is not encrypted: the caller stores it in a file that only its user can
+// read.
 func (p *Pair) KeyPEM() ([]byte, error) { return keyPEM(p.Key) }
 
+// keyPEM returns a private key as an unencrypted PEM block.
 func keyPEM(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -31,7 +34,7 @@ func keyPEM(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// TLS returns the pair as crypto/tls uses it.
+// TLS returns the pair as crypto/tls uses it. It shares the certificates with p.
 func (p *Pair) TLS() tls.Certificate {
 	c := tls.Certificate{PrivateKey: p.Key, Leaf: p.Certificate, Certificate: [][]byte{p.Certificate.Raw}}
 	for _, i := range p.Chain {
@@ -40,7 +43,8 @@ func (p *Pair) TLS() tls.Certificate {
 	return c
 }
 
-// Pool returns a pool that contains the authority.
+// Pool returns a pool that contains the authority. Peers with this pool accept what the authority has issued, even if
+// it is an intermediate one.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Certificate)
@@ -48,8 +52,9 @@ func (a *Authority) Pool() *x509.CertPool {
 }
 
 // Revoke returns a revocation list, as PEM, of certificates that the authority has issued. It is due for replacement
-// after validity.
+// after validity. The list replaces earlier ones, so serials must contain all certificates that are still revoked.
 func (a *Authority) Revoke(validity time.Duration, serials ...*big.Int) ([]byte, error) {
+	// The number of a list must grow (RFC 5280 section 5.2.3); the time of issue does.
 	now := a.environment.now().Truncate(time.Second)
 	list := &x509.RevocationList{Number: big.NewInt(now.Unix()), ThisUpdate: now.Add(-backdated),
 		NextUpdate: now.Add(validity)}

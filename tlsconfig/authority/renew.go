@@ -15,13 +15,16 @@ import (
 // ErrForeign is the error for a certificate that another authority has issued.
 var ErrForeign = errors.New("the certificate was issued by another authority")
 
-// Issued reports whether the authority has signed a certificate.
+// Issued reports whether the authority has signed a certificate. A signature is verified, because any authority may
+// have the same name.
 func (a *Authority) Issued(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, a.Certificate.RawSubject) && c.CheckSignatureFrom(a.Certificate) == nil
 }
 
 // Renew makes a certificate with the subject, names, usages and key type of an old one that the authority has issued,
-// and with a new key unless key is set. validity 0 means the validity of the old one.
+// and with a new key unless key is set. validity 0 means the validity of the old one. The error is ErrForeign, or one
+// about the certificate or the authority. Validity of the old one is not required: an expired certificate can be
+// renewed.
 func (a *Authority) Renew(old *x509.Certificate, key crypto.Signer, validity time.Duration) (*Pair, error) {
 	if !a.Issued(old) {
 		return nil, ErrForeign
@@ -36,6 +39,7 @@ func (a *Authority) Renew(old *x509.Certificate, key crypto.Signer, validity tim
 			return nil, err
 		}
 	}
+	// The new certificate has a new serial number, so that a revocation of the old one does not affect it.
 	cert, err := a.sign(e, renewal(old), key.Public(), validityOf(old, validity))
 	if err != nil {
 		return nil, err
@@ -44,12 +48,14 @@ func (a *Authority) Renew(old *x509.Certificate, key crypto.Signer, validity tim
 }
 
 // RenewAuthority returns the authority with a later end. It keeps its key, so that the certificates that it has issued
-// remain valid.
+// remain valid. Peers verify them with the old or the new certificate of the authority. The error is ErrForeign for an
+// intermediate authority, which only its parent can renew.
 func (a *Authority) RenewAuthority(validity time.Duration) (*Authority, error) {
 	if !a.Issued(a.Certificate) {
 		return nil, ErrForeign // an intermediate authority
 	}
 	template := renewal(a.Certificate)
+	// Issued certificates name the authority's key by this identifier.
 	template.SubjectKeyId = a.Certificate.SubjectKeyId
 	cert, err := sign(a.environment, template, template, a.Key.Public(), a.Key, validityOf(a.Certificate, validity))
 	if err != nil {
@@ -58,7 +64,8 @@ func (a *Authority) RenewAuthority(validity time.Duration) (*Authority, error) {
 	return &Authority{Pair{Certificate: cert, Key: a.Key}, a.environment}, nil
 }
 
-// renewal returns a certificate to be signed with what old says.
+// renewal returns a certificate to be signed with what old says. It has no serial number, validity or key: sign sets
+// them.
 func renewal(old *x509.Certificate) *x509.Certificate {
 	return &x509.Certificate{
 		RawSubject: old.RawSubject, DNSNames: old.DNSNames, IPAddresses: old.IPAddresses, URIs: old.URIs,
@@ -69,6 +76,8 @@ func renewal(old *x509.Certificate) *x509.Certificate {
 	}
 }
 
+// validityOf returns the validity for a renewal: the given one, or the one of the old certificate, without the time by
+// which it was backdated.
 func validityOf(old *x509.Certificate, validity time.Duration) time.Duration {
 	if validity != 0 {
 		return validity
@@ -80,6 +89,7 @@ func validityOf(old *x509.Certificate, validity time.Duration) time.Duration {
 func newKeyLike(e Environment, public crypto.PublicKey) (crypto.Signer, error) {
 	switch p := public.(type) {
 	case *ecdsa.PublicKey:
+		// newKey depends on the randomness of the environment only; other types of keys may use more.
 		if p.Curve.Params().BitSize == 256 {
 			return newKey(e.random())
 		}
