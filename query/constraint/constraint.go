@@ -37,6 +37,7 @@ func Compile(col *schema.Column) (*Check, error) {
 	if text == "" {
 		return nil, nil
 	}
+	// The stored form is CQL text, as DESCRIBE shows it.
 	all, err := cql.ParseConstraints(text)
 	if err != nil {
 		return nil, err
@@ -136,6 +137,7 @@ func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 	if err := checkArguments(c); err != nil {
 		return err
 	}
+	// The values of these columns are part of each row's identity, so that the constraint would say nothing.
 	switch col.Kind {
 	case schema.PartitionKey:
 		return invalid.Errorf("%s constraint can not be specified on a partition key column '%s'", c.Function,
@@ -308,6 +310,7 @@ func checkType(col *schema.Column, name string, allowed ...types.Kind) error {
 		return nil
 	}
 	classes := make([]string, len(allowed))
+	// The message names the classes of Cassandra.
 	for i, kind := range allowed {
 		classes[i] = class(types.Native(kind))
 	}

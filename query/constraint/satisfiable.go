@@ -128,6 +128,7 @@ func isLower(op cql.Operator) bool { return op == cql.Greater || op == cql.Great
 func compareConstants(col *schema.Column, a, b *cql.Constraint) (int, error) {
 	as := col
 	if a.Column == "" {
+		// constant converts by the type of the column, so a column of type int stands for the length.
 		as = &schema.Column{Name: col.Name, Type: types.Native(types.Int)}
 	}
 	x, err := constant(as, a)

@@ -66,6 +66,7 @@ func CheckCounterLevel(c ring.Consistency) error {
 
 // CheckConditionalLevels refuses the levels of a conditional change that do not exist for a table.
 func CheckConditionalLevels(t *schema.Table, commit, serial ring.Consistency) error {
+	// serial is the level of the Paxos rounds and commit the level at which the decision is written to replicas.
 	if !serial.IsSerial() {
 		return invalid.Errorf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
 	}
@@ -73,6 +74,7 @@ func CheckConditionalLevels(t *schema.Table, commit, serial ring.Consistency) er
 		return invalid.Errorf("%s is not supported as conditional update commit consistency. Use ANY if you mean "+
 			"\"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
 	}
+	// Only NetworkTopologyStrategy has a quorum in each data center.
 	if x := t.Replication; commit == ring.EachQuorum && x.Class != ring.NetworkTopology {
 		return invalid.Errorf("consistency level EACH_QUORUM not compatible with replication strategy (%s)",
 			x.Class.Name())

@@ -154,6 +154,7 @@ func (s *Shape) columnOf(id schema.ColumnID) column {
 	if c := s.Base.ColumnByID(id); c != nil {
 		return column{c.Name, c.Type, c.Type.MultiCell() || c.IsCounter()}
 	}
+	// The schema remembers the names and types of dropped columns.
 	for _, d := range s.Base.Dropped {
 		if d.ID == id {
 			return column{d.Name, d.Type, d.Type.MultiCell() || d.IsCounter()}
@@ -193,6 +194,7 @@ func cellObject(x *row.Cell, kind string) []byte {
 	o.name("is_live").raw(strconv.AppendBool(nil, !x.Tombstone))
 	o.name("type").text(kind)
 	o.name("timestamp").number(x.Timestamp)
+	// LocalTime is the time of deletion for a tombstone, and of expiry for a cell with a time to live.
 	if x.Tombstone {
 		o.name("deletion_time").text(timeText(x.LocalTime))
 	} else {
@@ -226,6 +228,7 @@ func (c column) collection(m, v *object, cells []row.Cell, deletion row.Deletion
 	var metas, values [][]byte
 	for i := range cells {
 		x := &cells[i]
+		// The key is repeated in both parts, so that values can be matched with their metadata.
 		key, element := c.element(x)
 		var e object
 		e.name("key").raw(key)

@@ -184,6 +184,7 @@ func (w *writer) onlyEnd(stored *row.ReadCommand, read Read) ([]byte, error) {
 	}
 	var r row.PageReader
 	r.Reset(page)
+	// The partition exists if storage returns anything of it, such as its deletion.
 	if r.NextPartition() {
 		w.out.Partition(stored.Key, row.NewRow(), nil)
 		w.emit(w.clustering(regionEnd, nil, nil), kindEnd, nil, nil)

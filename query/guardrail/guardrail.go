@@ -47,6 +47,7 @@ type flagText struct{ option, name, feature string }
 
 // text returns the words for f.
 func (f Flag) text() flagText {
+	// The index names the feature, so that the order of the constants may change.
 	return [flags]flagText{
 		AllowFiltering: {"allow_filtering_enabled", "allow_filtering", "Querying with ALLOW FILTERING"},
 		AlterTable:     {"alter_table_enabled", "alter_table", "ALTER TABLE changing columns"},
@@ -184,18 +185,21 @@ func Defaults() Guardrails {
 // Guard.Intersection. The result is computed once, so that requests without guardrails need no Guard. All guardrails
 // that query/read and query/write apply must be in its lists.
 func (g *Guardrails) BoundsData() bool {
+	// The other features concern definitions of the schema.
 	for _, f := range []Flag{AllowFiltering, GroupBy, NonPartitionRestrictedIndexQuery, ReadBeforeWriteLists,
 		UserTimestamps} {
 		if g.Disabled[f] {
 			return true
 		}
 	}
+	// The other numbers concern definitions, and terms of indexes (BoundsTerms).
 	for _, t := range []Threshold{CollectionSize, ColumnValueSize, InSelectProduct, ItemsPerCollection, PageSize,
 		PartitionKeysInSelect} {
 		if g.Warn[t] > 0 || g.Fail[t] > 0 {
 			return true
 		}
 	}
+	// TableProperties concerns definitions.
 	for _, v := range []Values{ReadConsistency, WriteConsistency} {
 		if g.Warned[v] != nil || g.Disallowed[v] != nil {
 			return true
@@ -204,7 +208,8 @@ func (g *Guardrails) BoundsData() bool {
 	return false
 }
 
-// BoundsValues reports whether a guardrail bounds the values of cells.
+// BoundsValues reports whether a guardrail bounds the values of cells. Writes then look at each cell, which they need
+// not do otherwise.
 func (g *Guard) BoundsValues() bool {
 	if g == nil {
 		return false
@@ -236,7 +241,7 @@ func violated(name, format string, args ...any) string {
 	return "Guardrail " + name + " violated: " + fmt.Sprintf(format, args...)
 }
 
-// Enabled returns a *invalid.Error if f is disabled.
+// Enabled returns a *invalid.Error if f is disabled. g may be nil.
 func (g *Guard) Enabled(f Flag) error { return g.EnabledFor(f, f.text().feature) }
 
 // EnabledFor is Enabled for a feature in the words of the message.
@@ -256,7 +261,7 @@ func (g *Guard) EnabledFor(f Flag, feature string) error {
 }
 
 // Within warns of a number beyond the warning threshold of t, or returns a *invalid.Error if it is beyond the other
-// one. what is the subject of the message.
+// one. what is the subject of the message. g may be nil.
 func (g *Guard) Within(t Threshold, n int64, what string) error {
 	if g == nil {
 		return nil
@@ -282,8 +287,8 @@ func (t Threshold) beyond(n, bound int64) bool {
 	return n > bound
 }
 
-// Permitted warns of values, or returns a *invalid.Error if one of them is disallowed. It returns those to be
-// ignored.
+// Permitted warns of values, or returns a *invalid.Error if one of them is disallowed. It returns those to be ignored.
+// g may be nil.
 func (g *Guard) Permitted(v Values, values ...string) (ignored []string, err error) {
 	if g == nil {
 		return nil, nil

@@ -76,6 +76,7 @@ func (g *termGuard) row(t *schema.Table, key []byte, r *row.Row, now int64) erro
 	case schema.Clustering:
 		return g.clustering(t, r.Clustering)
 	}
+	// A collection has a cell for each element.
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Column == g.column.ID && c.Live(now) {
 			if err := g.cell(c); err != nil {

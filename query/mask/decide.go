@@ -27,6 +27,7 @@ func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *De
 	}
 	d := &Decision{masks: masks, table: t}
 	for _, c := range inHashOrder(t.Columns()) {
+		// Restricting a column without a mask reveals nothing that is hidden.
 		if masks.Masks(c) && slices.Contains(restricted, c) {
 			d.restricted = append(d.restricted, c)
 		}

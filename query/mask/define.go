@@ -91,12 +91,14 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 // value evaluates the ith argument of fn, and returns its wire form; nil is null. i counts from the masked value, which
 // is argument 0.
 func (d *Definer) value(a cql.Term, fn *function.Function, i int) ([]byte, error) {
+	// The name is the one that Cassandra's messages have for an argument.
 	receiver := term.Spec{Name: fmt.Sprintf("arg%d(%s)", i, fn.Qualified()), Type: fn.Args[i]}
 	t, err := d.Compiler.Term(a, receiver)
 	if err != nil {
 		return nil, err
 	}
 	v, err := t.Eval(&term.Scope{Env: d.Env})
+	// A null argument is stored as nil.
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}

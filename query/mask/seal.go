@@ -21,6 +21,7 @@ func Keys(t *schema.Table) bool {
 	if !t.Masked() {
 		return false
 	}
+	// Regular and static columns never appear in a paging state.
 	for _, list := range [...][]*schema.Column{t.PartitionKey, t.Clustering} {
 		for _, c := range list {
 			if c.Mask != nil {

@@ -62,6 +62,7 @@ func UserFunction(c *term.Compiler, col *schema.Column) *function.Function {
 		return nil
 	}
 	want := append([]*types.Type{col.Type}, ArgumentTypes(col)...)
+	// The stored types cannot be decoded, or do not belong to the arguments.
 	if len(want) != 1+len(col.Mask.Args) {
 		return nil
 	}
@@ -84,6 +85,7 @@ func compile(functions *function.Library, c *schema.Column) column {
 		return hidden
 	}
 	for i, t := range argTypes {
+		// The arguments are part of the schema; the function would trust them.
 		if v := c.Mask.Args[i]; v != nil && t.Validate(v) != nil {
 			return hidden
 		}
@@ -106,5 +108,6 @@ func (t *Table) Value(env function.Env, c *schema.Column, v []byte) ([]byte, err
 	if m.eval == nil {
 		return v, nil
 	}
+	// The list is made for each call: the Table is shared by all requests.
 	return m.eval(env, append([][]byte{v}, m.args...))
 }

@@ -72,6 +72,7 @@ func partsText(t *types.Type, v []byte) string {
 		if p.Index() > 0 {
 			out = append(out, ':')
 		}
+		// A null field is an @, which is escaped in values.
 		if p.Bytes() == nil {
 			out = append(out, '@')
 			continue

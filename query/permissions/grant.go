@@ -44,7 +44,8 @@ func resourceClass(r auth.Resource) string {
 	return "resource"
 }
 
-// Set returns the permissions of a list; an empty list means all.
+// Set returns the permissions of a list; an empty list means all. Permissions that do not apply to the resource are
+// included: Granted removes them.
 func Set(list []cql.Permission) auth.PermissionSet {
 	if len(list) == 0 {
 		return auth.NewPermissionSet(auth.Permissions()...)
@@ -80,6 +81,7 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	case cql.ResourceAllTablesInKeyspace:
 		return auth.AllTables(r.Name.Keyspace)
 	case cql.ResourceTable:
+		// Only names of tables take the keyspace of the session.
 		return auth.Table(c.in(r.Name), r.Name.Name)
 	case cql.ResourceAllRoles:
 		return auth.AllRoles()
@@ -90,6 +92,7 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	case cql.ResourceAllFunctionsInKeyspace:
 		return auth.KeyspaceFunctions(r.Name.Keyspace)
 	case cql.ResourceFunction:
+		// ResourceOf has refused names without a keyspace.
 		return auth.Function(r.Name.Keyspace, signature(r.Name.Name, r.Args))
 	case cql.ResourceAllMBeans:
 		return auth.AllMBeans()

@@ -338,6 +338,7 @@ func signature(name string, args []cql.TypeExpr) string {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
+		// frozen<list<int>> and list<int> are the same argument type.
 		thawed := thaw(arg)
 		b = append(b, thawed.String()...)
 	}
@@ -352,6 +353,7 @@ func thaw(e cql.TypeExpr) cql.TypeExpr {
 		e.Name = "text"
 	}
 	e.Args = slices.Clone(e.Args)
+	// Types may be nested.
 	for i, inner := range e.Args {
 		e.Args[i] = thaw(inner)
 	}
@@ -374,9 +376,11 @@ func Execute(called []*function.Function) []auth.Requirement {
 func (c *requirer) role(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.GrantPermissions:
+		// Errors of the statement itself, such as an unknown resource type, are found before authorization.
 		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
 	case *cql.RevokePermissions:
 		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
+	// Which permissions these need depends on the caller and on the roles.
 	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.ListRoles,
 		*cql.ListUsers,
 		*cql.ListPermissions, *cql.AddIdentity, *cql.DropIdentity:

@@ -82,6 +82,7 @@ func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role str
 // that stand for all resources of a group exist, provided that their keyspace exists. The schema is the current one of
 // this node.
 func (e *execution) exists(r auth.Resource) bool {
+	// All resources with a keyspace need it, whatever their kind is.
 	var k *schema.Keyspace
 	if r.Keyspace != "" {
 		if k = e.o.Schema().Keyspace(r.Keyspace); k == nil {
@@ -97,6 +98,7 @@ func (e *execution) exists(r auth.Resource) bool {
 		return ok
 	case auth.KindFunction:
 		return k.HasSignature(r.Name)
+	// Nothing else can be missing for these kinds.
 	case auth.KindAllKeyspaces, auth.KindKeyspace, auth.KindAllTables, auth.KindAllRoles, auth.KindAllFunctions,
 		auth.KindKeyspaceFunctions,
 		auth.KindAllMBeans, auth.KindMBean:

@@ -113,6 +113,7 @@ func (e *execution) shownRoles() ([]string, error) {
 	if all {
 		return e.directory.RoleNames(), nil
 	}
+	// The caller always sees itself and the roles that it is a member of.
 	return e.granted(e.caller.Principal.Name, false), nil
 }
 
@@ -125,6 +126,7 @@ func (e *execution) listUsers() error {
 	e.result.Table = "users"
 	e.result.Columns = []Column{textColumn("name"), booleanColumn("super"), textColumn("datacenters")}
 	for _, name := range names {
+		// names come from the same snapshot, so the role exists.
 		if r, _ := e.directory.Role(name); r.Login {
 			e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(e.directory.IsSuperuser(name)),
 				text(e.datacenters(r))})
@@ -143,6 +145,7 @@ func (e *execution) listSuperusers() error {
 	e.result.Table = "roles"
 	e.result.Columns = []Column{textColumn("role")}
 	for _, name := range names {
+		// Inherited status counts, unlike in the column "super" of LIST ROLES.
 		if e.directory.IsSuperuser(name) {
 			e.result.Rows = append(e.result.Rows, [][]byte{text(name)})
 		}
@@ -200,6 +203,7 @@ func (e *execution) listedRoles(of string) ([]string, error) {
 			return nil, invalid.Errorf("%s doesn't exist", on)
 		}
 	}
+	// The role is looked up first: an unknown one has that error in every configuration.
 	if !e.o.Config.Authorization {
 		return nil, invalid.Errorf("LIST PERMISSIONS operation is not supported by AllowAllAuthorizer")
 	}
@@ -211,6 +215,7 @@ func (e *execution) listedRoles(of string) ([]string, error) {
 		return nil, invalid.Unauthorizedf("You are not authorized to view everyone's permissions")
 	case of == "":
 		return e.directory.RoleNames(), nil
+	// A caller needs no permission to see what it may do itself.
 	case !permitted && !e.is(of):
 		return nil, invalid.Unauthorizedf("You are not authorized to view %s's permissions", of)
 	}
@@ -224,6 +229,7 @@ func covers(granted, on auth.Resource, exact bool) bool {
 		if granted == on {
 			return true
 		}
+		// NORECURSIVE compares with the resource itself only.
 		if exact {
 			return false
 		}

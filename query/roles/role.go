@@ -209,6 +209,7 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 		return invalid.Errorf(roleManager + " doesn't support GENERATED_PASSWORD")
 	case o.HashedPassword != nil && !on.Authentication:
 		return invalid.Errorf(roleManager + " doesn't support HASHED PASSWORD")
+	// Without configured keys, OPTIONS may contain nothing but accounts of Azure Tables.
 	case o.Options != nil && len(on.Options) == 0 && !onlyTables(o.Options):
 		return invalid.Errorf(roleManager + " doesn't support OPTIONS")
 	}
@@ -240,6 +241,7 @@ func (e *execution) checkPassword(o *cql.RoleOptions) error {
 			"supported",
 			len(*o.Password), passwordBytesMax)
 	}
+	// A password was checked above, and a statement without either is valid.
 	if o.HashedPassword == nil {
 		return nil
 	}
@@ -247,6 +249,7 @@ func (e *execution) checkPassword(o *cql.RoleOptions) error {
 	switch {
 	case !ok:
 		return invalid.Errorf("Invalid hashed password value. Please use jBcrypt.")
+	// Not even superusers may exceed this bound.
 	case cost > hashCostMax:
 		return invalid.Errorf("The hashed password has the cost %d; the greatest that is supported is %d", cost,
 			hashCostMax)
@@ -288,6 +291,7 @@ func (e *execution) checkCIDRs(a *cql.AccessList) error {
 	if a == nil || a.All {
 		return nil
 	}
+	// The message lists the unknown names and all groups, both in order.
 	groups := e.directory.GroupNames()
 	var unknown []string
 	for _, name := range sorted(a.Names) {

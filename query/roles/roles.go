@@ -21,7 +21,8 @@ type Changer interface {
 	ProposeSchemaAs(ctx context.Context, change schema.Change, creator string) error
 }
 
-// Config determines which parts of access control are on. Their names in the configuration are Cassandra's.
+// Config determines which parts of access control are on. Their names in the configuration are Cassandra's. It does not
+// change while the node runs.
 type Config struct {
 	Authentication bool // authenticator: clients log in as roles, with passwords
 	Authorization  bool // authorizer: CassandraAuthorizer
@@ -110,6 +111,7 @@ func Handles(stmt cql.Statement) bool {
 // *cql.SyntaxError and those of the Changer.
 func (s *Statements) Execute(ctx context.Context, c *Caller, stmt cql.Statement) (*Result, error) {
 	e := &execution{Statements: s, caller: c, ctx: ctx, directory: s.o.Directory()}
+	// A statement that fails has no result, not even its warnings.
 	if err := e.execute(stmt); err != nil {
 		return nil, err
 	}
@@ -168,7 +170,7 @@ func (e *execution) execute(stmt cql.Statement) error {
 // superuser reports whether the caller is a superuser. An anonymous caller is none.
 func (e *execution) superuser() bool { return e.directory.IsSuperuser(e.caller.Principal.Name) }
 
-// is reports whether the caller is a role, or is a member of it, directly or indirectly.
+// is reports whether the caller is a role, or is a member of it, directly or indirectly. Anonymous callers are no role.
 func (e *execution) is(role string) bool {
 	for _, own := range e.directory.RolesOf(e.caller.Principal.Name) {
 		if own == role {
@@ -215,6 +217,7 @@ func (e *execution) loggedIn() error {
 // directory is not proposed: it would cost a round of the log and the application on every node. Errors are
 // *auth.Invalid and the Changer's.
 func (e *execution) propose(change auth.Change) error {
+	// The result is discarded. It shows whether the change is valid and has an effect here; the log decides finally.
 	next, err := auth.Apply(e.directory, change)
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 	if len(given) == 0 {
 		return nil, nil
 	}
+	// To drop an account and to change another one in the same statement would be two changes.
 	if name, drop := given[tablesDrop]; drop {
 		if len(given) > 1 {
 			return nil, invalid.Errorf("Option '%s' cannot be combined with others of Azure Tables accounts",
@@ -63,6 +64,7 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		_, set := given[option]
 		keyed = keyed || set
 	}
+	// auth compares levels in upper case.
 	if level, set := given[tablesLevel]; set {
 		level = strings.ToUpper(level)
 		out.Consistency = &level

@@ -66,6 +66,7 @@ func (v *View) Reset(table *schema.Table, now int64) {
 	if cap(v.cells) < n {
 		v.cells = make([]cellSpan, n)
 	}
+	// The array may be from another table, so that old entries are cleared.
 	v.cells = v.cells[:n]
 	clear(v.cells)
 	v.marked = v.marked[:0]
@@ -166,6 +167,7 @@ func (v *View) Value(c *schema.Column) []byte {
 	if c.Type.MultiCell() {
 		return v.multiCell(c)
 	}
+	// Counters are not multi-cell by type, but have a cell for each shard.
 	if c.IsCounter() {
 		return v.counterValue(c)
 	}
@@ -277,6 +279,7 @@ func (v *View) multiCell(c *schema.Column) []byte {
 	if n == 0 {
 		return nil
 	}
+	// The first four bytes are reserved for the number of elements.
 	wire.AppendInt32(out[:0], int32(n))
 	return out
 }
@@ -287,6 +290,7 @@ func (v *View) appendElements(dst []byte, c *schema.Column) (out []byte, n int) 
 	kind := c.Type.Kind()
 	v.Elements(c, func(cell *row.Cell) {
 		n++
+		// The path of a list element is its position and not part of the value.
 		if kind != types.List {
 			dst = appendPathValue(dst, c.Type.Elems()[0], cell.Path)
 		}
@@ -316,6 +320,7 @@ func (v *View) udt(c *schema.Column) []byte {
 	fields := make([][]byte, len(c.Type.Elems()))
 	any := false
 	v.Elements(c, func(cell *row.Cell) {
+		// A cell of a field that this node does not know yet is ignored.
 		if i := fieldIndex(cell.Path); i < len(fields) {
 			fields[i], any = term.NotNil(cell.Value), true
 		}
@@ -431,6 +436,7 @@ func (v *View) Clone() *View {
 func (v *View) counterValue(c *schema.Column) []byte {
 	sum, any := int64(0), false
 	v.Elements(c, func(cell *row.Cell) {
+		// A value of another length is no shard.
 		if len(cell.Value) == 8 {
 			sum, any = sum+int64(binary.BigEndian.Uint64(cell.Value)), true
 		}
