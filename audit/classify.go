@@ -9,7 +9,8 @@ import (
 // Subject is what a statement is about: its type, and the keyspace and the object that it names. The filters of the log
 // use Type and Keyspace.
 type Subject struct {
-	Type     Type
+	Type Type
+	// Keyspace is the one of the object, or the one of the session; it may be empty.
 	Keyspace string
 	// Scope is the name of a table, type, index, view, function, aggregate or trigger, or the resource of a permission.
 	// It is empty for other statements.
@@ -32,6 +33,7 @@ func Classify(keyspace string, stmt cql.Statement) Subject {
 		return named(Select, s.Table)
 	case *cql.Explain:
 		return named(Select, s.Select.Table)
+	// INSERT is an UPDATE in Cassandra's log.
 	case *cql.Insert:
 		return named(Update, s.Table)
 	case *cql.InsertJSON:
@@ -42,9 +44,11 @@ func Classify(keyspace string, stmt cql.Statement) Subject {
 		return named(Delete, s.Table)
 	case *cql.Truncate:
 		return named(Truncate, s.Table)
+	// The statements of a batch have entries of their own (BatchMessage).
 	case *cql.Batch:
 		return Subject{Type: Batch, Keyspace: keyspace}
 	case *cql.Use:
+		// The keyspace is the new one.
 		return Subject{Type: UseKeyspace, Keyspace: s.Keyspace}
 	case *cql.Describe:
 		return Subject{Type: Describe, Keyspace: keyspace}
@@ -83,6 +87,7 @@ func definition(named func(Type, cql.QualifiedName) Subject, stmt cql.Statement)
 	case *cql.DropType:
 		return named(DropType, s.Type), true
 	case *cql.CreateIndex:
+		// The scope is the name of the index, in the keyspace of its table.
 		return named(CreateIndex, cql.QualifiedName{Keyspace: s.Table.Keyspace, Name: s.Name}), true
 	case *cql.DropIndex:
 		return named(DropIndex, s.Index), true
@@ -116,6 +121,7 @@ func comment(named func(Type, cql.QualifiedName) Subject, s *cql.CommentOn) Subj
 	case cql.CommentType, cql.CommentField:
 		return named(AlterType, s.Name)
 	}
+	// What remains is a keyspace, whose name is not qualified.
 	return Subject{Type: AlterKeyspace, Keyspace: s.Name.Name}
 }
 
@@ -131,11 +137,13 @@ func access(keyspace string, stmt cql.Statement) Subject {
 		return about(AlterRole)
 	case *cql.DropRole:
 		return about(DropRole)
+	// Grants of roles and of permissions have the same type.
 	case *cql.GrantRole:
 		return about(Grant)
 	case *cql.RevokeRole:
 		return about(Revoke)
 	case *cql.GrantPermissions:
+		// The resource takes the place of the object.
 		return permission(Grant, keyspace, s.Resource)
 	case *cql.RevokePermissions:
 		return permission(Revoke, keyspace, s.Resource)
@@ -161,6 +169,7 @@ func permission(t Type, keyspace string, r cql.Resource) Subject {
 	path := func(parts ...string) string { return strings.Join(parts, "/") }
 	switch r.Kind {
 	case cql.ResourceAllKeyspaces:
+		// Resources without a keyspace have none in the entry, not even the one of the session.
 		return Subject{Type: t, Scope: "data"}
 	case cql.ResourceKeyspace:
 		return Subject{t, r.Name.Keyspace, path("data", r.Name.Keyspace)}

@@ -16,6 +16,7 @@ func appendEntry(dst []byte, e *Entry, host string, now time.Time) []byte {
 	dst = append(dst, `{"time":"`...)
 	dst = now.UTC().AppendFormat(dst, timeFormat)
 	dst = append(dst, '"')
+	// All further fields begin with a comma: time is always there.
 	dst = appendText(dst, "host", host)
 	if e.Source.IsValid() {
 		dst = append(dst, `,"source":"`...)
@@ -36,6 +37,7 @@ func appendEntry(dst []byte, e *Entry, host string, now time.Time) []byte {
 	if len(operation) < len(e.Operation) {
 		dst = append(dst, `,"truncated":true`...)
 	}
+	// The outcome follows from the type, so that both can be used in searches.
 	outcome := "success"
 	if e.Type.failed() {
 		outcome = "failure"
@@ -86,6 +88,7 @@ func appendString(dst []byte, s string) []byte {
 		case c < utf8.RuneSelf:
 			dst = append(dst, c)
 		default:
+			// Only characters beyond ASCII are decoded.
 			r, size := utf8.DecodeRuneInString(s[i:])
 			switch {
 			case r == utf8.RuneError && size == 1:

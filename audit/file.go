@@ -23,7 +23,7 @@ const (
 
 // files is the output in a directory: audit.log, and older files whose names contain their time. timberjack rotates by
 // size and time; files removes the oldest ones, because timberjack bounds their number and age but not their total
-// size.
+// size. It is used by one goroutine.
 type files struct {
 	rotating *timberjack.Logger
 	dir      string
@@ -52,6 +52,7 @@ func openFiles(dir string, s *Settings, log *slog.Logger) (output, error) {
 	if err := probe.Close(); err != nil {
 		return nil, err
 	}
+	// Validate has accepted the name.
 	interval, _ := rollCycle(s.RollCycle)
 	// The size of one file, in MiB, because timberjack takes it so.
 	size := min(max(s.MaxLogSize/filesIn, fileBytesMin), fileBytesMax) / mebibyte
@@ -83,6 +84,7 @@ func (f *files) Close() error {
 // prune removes the oldest files until the total, and the file that is being written at its largest, are within max.
 // Errors are logged and not returned: entries are written even if old ones cannot be removed.
 func (f *files) prune() {
+	// The directory is read each time, because timberjack names the files, and operators may remove some.
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
 		f.log.Error("cannot list the audit log's files", "err", err)
@@ -105,6 +107,7 @@ func (f *files) prune() {
 	// Names contain the time in a form that sorts, and cannot change like the modification time.
 	slices.SortFunc(old, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
 	for _, info := range old {
+		// Files are removed only as long as there is need: the newest ones stay.
 		if total <= f.max {
 			return
 		}
@@ -112,6 +115,7 @@ func (f *files) prune() {
 			f.log.Error("cannot remove an old file of the audit log", "file", info.Name(), "err", err)
 			return
 		}
+		// A file that is gone already counts as removed.
 		total -= info.Size()
 	}
 }

@@ -31,8 +31,10 @@ func (p pair) passes(value string) bool {
 
 // filter decides which entries are written. It is immutable: another configuration makes another filter.
 type filter struct {
+	// An entry must pass all of these restrictions.
 	keyspaces, users, roles pair
-	categories              [categories]bool // those that are written
+	// categories contains true for those that are written.
+	categories [categories]bool
 	// rolesOf returns the roles of a user, directly and indirectly; nil means that users have no further roles.
 	rolesOf func(user string) []string
 }
@@ -75,6 +77,7 @@ func (f *filter) passesRoles(user string) bool {
 	if f.roles.included == nil && f.roles.excluded == nil {
 		return true
 	}
+	// The user counts as a role before the others are looked up.
 	included := len(f.roles.included) == 0 || f.roles.included.has(user)
 	if f.roles.excluded.has(user) {
 		return false

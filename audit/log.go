@@ -17,7 +17,8 @@ type Entry struct {
 	// User is the role that the client logged in as, or tried to; for Azure Tables the account.
 	User string
 	// Source is the client's address; the zero value means that it has none, such as a client of the control socket.
-	Source   netip.AddrPort
+	Source netip.AddrPort
+	// Keyspace and Scope are the ones of a Subject, or of an object of Azure Tables.
 	Keyspace string
 	Scope    string
 	// Operation is the text of the statement or the request. Texts longer than operationBytesMax are cut.
@@ -65,14 +66,23 @@ type counters struct{ recorded, filtered, dropped, lost, failures, bytes, waits 
 
 // Stats are the counts of entries since the node started.
 type Stats struct {
-	Recorded int64 // entries that entered the queue
-	Filtered int64 // entries that the options exclude
-	Dropped  int64 // entries that found the queue full, with block: false, or the log closing
-	Lost     int64 // entries that could not be written
-	Failures int64 // failed writes, some of which were repeated
-	Waits    int64 // entries that waited for the queue
-	Bytes    int64 // written
-	Queued   int64 // bytes in the queue
+	// Recorded counts entries that entered the queue.
+	Recorded int64
+	// Filtered counts entries that the options exclude. Entries that callers did not build because of Wants are not
+	// among them.
+	Filtered int64
+	// Dropped counts entries that found the queue full, with block: false, or the log closing.
+	Dropped int64
+	// Lost counts entries that left the queue and could not be written.
+	Lost int64
+	// Failures counts failed writes, some of which were repeated.
+	Failures int64
+	// Waits counts entries that waited for the queue.
+	Waits int64
+	// Bytes is the number of bytes written.
+	Bytes int64
+	// Queued is the number of bytes in the queue now.
+	Queued int64
 }
 
 // New returns a disabled Log with the given settings for Enable. Nothing is written before Enable.
@@ -145,6 +155,7 @@ func (l *Log) Enable(s Settings) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The node is stopping, and this is no error of the operator.
 	if l.mu.closed {
 		return nil
 	}
@@ -168,6 +179,7 @@ func (l *Log) Disable(last *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w := l.active.Load(); w != nil && last != nil {
+		// This entry is rare, and needs no pooled memory. It is not filtered.
 		w.force(appendEntry(nil, last, l.o.Host, l.o.Now()))
 	}
 	l.stopLocked()

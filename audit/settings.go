@@ -17,6 +17,7 @@ type Settings struct {
 	// Dir is the directory of the files. It is created if it does not exist.
 	Dir string `json:"audit_logs_dir"`
 
+	// Exclusion takes precedence over inclusion (pair). An entry without a keyspace passes only if none is included.
 	IncludedKeyspaces  []string `json:"included_keyspaces,omitempty"`
 	ExcludedKeyspaces  []string `json:"excluded_keyspaces,omitempty"`
 	IncludedCategories []string `json:"included_categories,omitempty"`
@@ -83,6 +84,7 @@ func ParseList(text string) (list []string) {
 // rollCycle returns the interval of rotation. Chronicle's names with the prefix FAST_, which Cassandra accepts, mean
 // the same intervals.
 func rollCycle(name string) (time.Duration, bool) {
+	// Names are accepted in any case.
 	switch strings.TrimPrefix(strings.ToUpper(name), "FAST_") {
 	case "MINUTELY":
 		return time.Minute, true

@@ -9,6 +9,7 @@ import (
 
 // Client is the client of a CQL statement.
 type Client struct {
+	// User is the role that the client logged in as; empty if it is anonymous.
 	User   string
 	Source netip.AddrPort
 }
@@ -32,6 +33,7 @@ func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bo
 		e.Type = UnauthorizedAttempt
 	}
 	if l.Wants(e.Type, e.Keyspace, e.User) {
+		// Messages of errors may repeat parts of the text.
 		e.Operation, e.Error = cql.Redact(text), cql.RedactError(text, err)
 		l.Record(&e)
 	}
@@ -39,7 +41,8 @@ func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bo
 
 // BatchMessage is a BATCH message of a client. It is a value that is made before the batch is executed.
 type BatchMessage struct {
-	Text   string // in place of the text of the statements
+	// Text takes the place of the text of the statements, which are recorded one by one.
+	Text   string
 	log    *Log
 	client Client
 }

@@ -147,6 +147,7 @@ func kindOf(t Type) kind {
 		return kind{"UNAUTHORIZED_ATTEMPT", Auth}
 	case LoginSuccess:
 		return kind{"LOGIN_SUCCESS", Auth}
+	// Cassandra has neither of the following two.
 	case Control:
 		return kind{"CONTROL_OPERATION", Other}
 	case ServiceRequest:
@@ -158,6 +159,7 @@ func kindOf(t Type) kind {
 // definitionName returns the name of a type of the category DDL.
 func definitionName(t Type) string {
 	switch t {
+	// Cassandra counts TRUNCATE as a definition.
 	case Truncate:
 		return "TRUNCATE"
 	case CreateKeyspace:

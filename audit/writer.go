@@ -86,6 +86,7 @@ func (w *writer) appendLocked(entry []byte) {
 		w.stats.dropped.Add(1)
 		return
 	}
+	// The buffer grows up to the bound of the queue, and is exchanged by take.
 	w.mu.pending = append(w.mu.pending, entry...)
 	w.mu.queued += len(entry)
 	w.mu.entries++
@@ -135,6 +136,7 @@ func (w *writer) take(spare []byte) []byte {
 		w.mu.work.Wait()
 	}
 	batch := w.mu.pending
+	// spare may be nil, and is then allocated by the next entry.
 	w.mu.pending = spare[:0]
 	return batch
 }
@@ -153,9 +155,11 @@ func (w *writer) written(lines []byte) (entries int) {
 
 // write writes lines in parts that end with a line.
 func (w *writer) write(lines []byte) {
+	// Each part leaves the queue when it has been written, so that requests need not wait for all lines.
 	for len(lines) > 0 {
 		n := len(lines)
 		if n > writeBytesMax {
+			// The end of a line before the bound is where the part ends.
 			if n = bytes.LastIndexByte(lines[:writeBytesMax], '\n') + 1; n == 0 {
 				n = bytes.IndexByte(lines, '\n') + 1 // a line longer than that
 			}
@@ -175,6 +179,7 @@ func (w *writer) write(lines []byte) {
 // they ended, until the log is closed: no request continues without its entry while the queue is full.
 func (w *writer) writePart(part []byte) bool {
 	for warned := false; ; {
+		// Requests are not blocked by the write itself: the lock is not held.
 		n, err := w.out.Write(part)
 		w.stats.bytes.Add(int64(n))
 		if err == nil {
@@ -203,6 +208,7 @@ func (w *writer) writePart(part []byte) bool {
 func (w *writer) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// The goroutine has ended: nothing will be written, and requests must not wait.
 	w.mu.closed = true
 	w.mu.room.Broadcast()
 }

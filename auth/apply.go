@@ -28,8 +28,8 @@ func Apply(d *Directory, c Change) (*Directory, error) {
 // The apply methods change a shallow copy of a directory, whose maps and roles still belong to the original. They
 // therefore replace maps and roles and change only what they have copied.
 
-// The cases repeat what package query/roles has checked: another change may have been applied between its check and
-// this one.
+// apply adds the role. The cases repeat what package query/roles has checked: another change may have been applied
+// between its check and this one.
 func (c *CreateRole) apply(d *Directory) error {
 	switch _, exists := d.roles[c.Name]; {
 	case exists && c.IfNotExists:
@@ -46,6 +46,7 @@ func (c *CreateRole) apply(d *Directory) error {
 	if err := checkName(RoleResource(c.Name).Path()); err != nil && c.Creator != "" {
 		return err
 	}
+	// The account of Azure Tables is validated last, by applyTables.
 	if err := d.checkSettings(&c.Settings); err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// It copies the old role, changes the copy, and replaces the role: readers may have the old one.
+// apply copies the old role, changes the copy, and replaces the role: readers may have the old one.
 func (c *AlterRole) apply(d *Directory) error {
 	old := d.roles[c.Name]
 	switch {
@@ -77,6 +78,7 @@ func (c *AlterRole) apply(d *Directory) error {
 	if err := d.checkSettings(&c.Settings); err != nil {
 		return err
 	}
+	// Members and MemberOf are shared with the old role; settings do not change them.
 	role := *old
 	c.Settings.set(&role)
 	d.put(&role)
@@ -126,9 +128,11 @@ func (s *RoleSettings) set(r *Role) {
 	if s.Superuser != nil {
 		r.Superuser = *s.Superuser
 	}
+	// Options are replaced as a whole, and not merged.
 	if s.Options != nil {
 		r.Options = maps.Clone(s.Options)
 	}
+	// The form in the directory is sorted, so that equal directories have equal encodings.
 	if s.Datacenters != nil {
 		r.Datacenters = s.Datacenters.sorted()
 	}
@@ -142,7 +146,7 @@ func (a *Access) sorted() Access {
 	return Access{Restricted: a.Restricted, Names: slices.Compact(slices.Sorted(slices.Values(a.Names)))}
 }
 
-// It removes all traces of the role, so that a new role of the same name starts without them.
+// apply removes all traces of the role, so that a new role of the same name starts without them.
 func (c *DropRole) apply(d *Directory) error {
 	role := d.roles[c.Name]
 	switch {
@@ -179,7 +183,7 @@ func (c *DropRole) apply(d *Directory) error {
 	return nil
 }
 
-// Membership is kept in both directions: Members of the role, MemberOf of the grantee.
+// apply records the membership in both directions: Members of the role, MemberOf of the grantee.
 func (c *GrantRole) apply(d *Directory) error {
 	role, grantee, err := d.pair(c.Role, c.Grantee)
 	if err != nil {
@@ -199,7 +203,7 @@ func (c *GrantRole) apply(d *Directory) error {
 	return nil
 }
 
-// Only direct membership can be revoked.
+// apply removes the membership in both directions. Only a direct one can be revoked.
 func (c *RevokeRole) apply(d *Directory) error {
 	role, grantee, err := d.pair(c.Role, c.Grantee)
 	if err != nil {
@@ -208,6 +212,7 @@ func (c *RevokeRole) apply(d *Directory) error {
 	if c.Role == c.Grantee { // a role is a member of itself, and remains one
 		return errUnchanged
 	}
+	// An indirect membership is one of another role, and has to be revoked there.
 	if !slices.Contains(grantee.MemberOf, c.Role) {
 		return invalidf("%s is not a member of %s", c.Grantee, c.Role)
 	}
@@ -236,12 +241,13 @@ func (d *Directory) putPair(role, grantee *Role) {
 	d.derive(d.membersOf(grantee.Name))
 }
 
-// Permissions that are granted already are kept: GRANT adds.
+// apply adds permissions, and keeps those that are granted already.
 func (c *GrantPermissions) apply(d *Directory) error {
 	old, err := d.toChange(c.Role, c.Resource, c.Permissions)
 	if err != nil {
 		return err
 	}
+	// Without a new permission nothing changes.
 	if old|c.Permissions == old {
 		return errUnchanged
 	}
@@ -254,12 +260,13 @@ func (c *GrantPermissions) apply(d *Directory) error {
 	return nil
 }
 
-// Permissions that the role does not have are ignored.
+// apply removes permissions, and ignores those that the role does not have.
 func (c *RevokePermissions) apply(d *Directory) error {
 	old, err := d.toChange(c.Role, c.Resource, c.Permissions)
 	if err != nil {
 		return err
 	}
+	// None of the permissions is granted on exactly this resource.
 	if old&^c.Permissions == old {
 		return errUnchanged
 	}
@@ -274,6 +281,7 @@ func (d *Directory) toChange(role string, r Resource, set PermissionSet) (Permis
 	if d.roles[role] == nil {
 		return 0, invalidf("Role %s doesn't exist", role)
 	}
+	// permissions.Granted has reduced the set to those that apply.
 	if set&^NewPermissionSet(r.Permissions()...) != 0 {
 		return 0, invalidf("the permissions do not apply to %s", r)
 	}
@@ -283,8 +291,9 @@ func (d *Directory) toChange(role string, r Resource, set PermissionSet) (Permis
 	return d.grants[role][r], nil
 }
 
-// An anonymous creator, and one that was dropped meanwhile, gets nothing.
+// apply grants nothing to an anonymous creator, and to one that was dropped meanwhile.
 func (c *ResourcesCreated) apply(d *Directory) error {
+	// The zero name is no role, so anonymous creators end here as well.
 	if d.roles[c.Creator] == nil {
 		return errUnchanged
 	}
@@ -292,7 +301,7 @@ func (c *ResourcesCreated) apply(d *Directory) error {
 	return nil
 }
 
-// Most drops concern no grant, and leave the directory as it is.
+// apply leaves the directory as it is if no grant is concerned, as with most drops.
 func (c *ResourcesDropped) apply(d *Directory) error {
 	before := len(d.grants)
 	if before == 0 || !d.revokeAll(c.Resources) {
@@ -337,7 +346,7 @@ func (c *DropIdentity) apply(d *Directory) error {
 	return nil
 }
 
-// Ranges are stored masked, sorted and without duplicates, so that equal groups have equal encodings.
+// apply stores ranges masked, sorted and without duplicates, so that equal groups have equal encodings.
 func (c *SetCIDRGroup) apply(d *Directory) error {
 	_, exists := d.groups[c.Name]
 	switch {
@@ -352,6 +361,7 @@ func (c *SetCIDRGroup) apply(d *Directory) error {
 		return err
 	}
 	var ranges []netip.Prefix
+	// A prefix from JSON may be invalid, and may have bits after its length.
 	for _, p := range c.CIDRs {
 		if !p.IsValid() {
 			return invalidf("CIDR group %s contains an invalid range", c.Name)
@@ -374,7 +384,7 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// Roles keep the name of a group that is dropped, and are no longer admitted by it.
+// apply removes the group only: roles keep its name, and are no longer admitted by it.
 func (c *DropCIDRGroup) apply(d *Directory) error {
 	if _, ok := d.groups[c.Name]; !ok {
 		return invalidf("CIDR group '%s' doesn't exist", c.Name)
@@ -384,7 +394,7 @@ func (c *DropCIDRGroup) apply(d *Directory) error {
 	return nil
 }
 
-// Any role counts, not only superusers: operators may have dropped the first one on purpose.
+// apply has no effect if there is any role, also if none of them is a superuser.
 func (c *FirstSuperuser) apply(d *Directory) error {
 	if len(d.roles) > 0 {
 		return errUnchanged
@@ -393,12 +403,14 @@ func (c *FirstSuperuser) apply(d *Directory) error {
 	return nil
 }
 
-// Options, memberships and grants of an existing role stay.
+// apply keeps the options, memberships and grants of an existing role.
 func (c *ResetSuperuser) apply(d *Directory) error {
+	// A role that does not exist is created.
 	role := Role{Name: c.Name}
 	if old := d.roles[c.Name]; old != nil {
 		role = *old
 	}
+	// Restrictions of a role could keep its operator out.
 	role.Hash, role.Login, role.Superuser, role.Datacenters, role.CIDRs = c.Hash, true, true, Access{}, Access{}
 	d.put(&role)
 	return nil

@@ -17,7 +17,8 @@ type CreateRole struct {
 	Name        string
 	IfNotExists bool `json:",omitempty"`
 	Settings    RoleSettings
-	Creator     string `json:",omitempty"` // empty means that no role gets permissions
+	// Creator is the role that gets all permissions on the new one; empty means none.
+	Creator string `json:",omitempty"`
 }
 
 // AlterRole changes the settings of a role.
@@ -31,13 +32,15 @@ type AlterRole struct {
 // setting that the statement does not contain from false, an empty text, or ALL.
 type RoleSettings struct {
 	// Hash is a bcrypt hash: changes never contain passwords.
-	Hash        *string           `json:",omitempty"`
-	Login       *bool             `json:",omitempty"`
-	Superuser   *bool             `json:",omitempty"`
-	Options     map[string]string `json:",omitempty"` // replaces all options, if not nil
+	Hash      *string `json:",omitempty"`
+	Login     *bool   `json:",omitempty"`
+	Superuser *bool   `json:",omitempty"`
+	// Options replaces all options, if not nil.
+	Options     map[string]string `json:",omitempty"`
 	Datacenters *Access           `json:",omitempty"`
 	CIDRs       *Access           `json:",omitempty"`
-	Tables      *TablesSettings   `json:",omitempty"`
+	// Tables changes an account of Azure Tables that belongs to the role.
+	Tables *TablesSettings `json:",omitempty"`
 }
 
 // DropRole removes a role, its memberships and members, its identities, its accounts of Azure Tables, and all grants to
@@ -171,6 +174,7 @@ func EncodeChange(c Change) ([]byte, error) {
 		e.FirstSuperuser = c
 	case *ResetSuperuser:
 		e.ResetSuperuser = c
+	// A new type of change must be added to encoded, here and in DecodeChange.
 	default:
 		return nil, fmt.Errorf("auth: a change of type %T has no encoding", c)
 	}
@@ -183,6 +187,7 @@ func DecodeChange(b []byte) (Change, error) {
 	if err := json.Unmarshal(b, &e); err != nil {
 		return nil, fmt.Errorf("auth: decode change: %w", err)
 	}
+	// Exactly one field is set. A change of a later version sets none that is known here.
 	switch {
 	case e.CreateRole != nil:
 		return e.CreateRole, nil

@@ -34,6 +34,7 @@ func (d *Directory) setGrant(role string, r Resource, set PermissionSet) {
 	if of[r] = set; set == 0 {
 		delete(of, r)
 	}
+	// The outer map was cloned above, so both assignments change the copy.
 	if d.grants[role] = of; len(of) == 0 {
 		delete(d.grants, role)
 	}
@@ -45,6 +46,7 @@ func (d *Directory) grantAll(role string, resources []Resource) {
 	if d.roles[role] == nil {
 		return
 	}
+	// The effective state is derived once, after all grants.
 	for _, r := range resources {
 		d.setGrant(role, r, NewPermissionSet(r.Permissions()...))
 	}
@@ -85,6 +87,7 @@ func (r Resource) within(root Resource) bool {
 func (d *Directory) derive(names []string) {
 	d.effective = cloned(d.effective)
 	for _, name := range names {
+		// The role was dropped.
 		if d.roles[name] == nil {
 			delete(d.effective, name)
 			continue
@@ -109,6 +112,7 @@ func (d *Directory) deriveRole(name string) *effective {
 			if e.grants == nil {
 				e.grants = make(map[Resource]PermissionSet, len(from))
 			}
+			// A permission counts whichever of the roles has it.
 			for r, set := range from {
 				e.grants[r] |= set
 			}
@@ -123,6 +127,7 @@ func (d *Directory) closure(name string) []string {
 	// roles that are granted in two ways once.
 	seen := map[string]bool{name: true}
 	all := []string{name}
+	// all grows while it is visited: it is the queue of a breadth-first search.
 	for i := 0; i < len(all); i++ {
 		for _, parent := range d.roles[all[i]].MemberOf {
 			if !seen[parent] {

@@ -12,13 +12,18 @@ type Role struct {
 	// Hash is the bcrypt hash of the password. Empty means that the role has no password and cannot log in with one.
 	Hash string
 	// Login allows the role to log in. Roles without it are groups of permissions.
-	Login       bool
-	Superuser   bool              // of the role itself; Directory.IsSuperuser includes inherited status
-	Options     map[string]string // nil means none
-	MemberOf    []string          // roles granted to this one, ascending
-	Members     []string          // roles that this one is granted to, ascending
-	Datacenters Access            // from ACCESS TO
-	CIDRs       Access            // groups from ACCESS FROM
+	Login bool
+	// Superuser is the status of the role itself; Directory.IsSuperuser includes inherited status.
+	Superuser bool
+	Options   map[string]string // nil means none
+	// MemberOf contains the roles granted to this one directly, ascending.
+	MemberOf []string
+	// Members contains the roles that this one is granted to directly, ascending.
+	Members []string
+	// Datacenters is from ACCESS TO.
+	Datacenters Access
+	// CIDRs is from ACCESS FROM, and contains names of groups.
+	CIDRs Access
 }
 
 // Access restricts from or to where a role may connect. The zero value is ALL. Names is only meaningful if Restricted;
@@ -37,19 +42,24 @@ type Grant struct {
 
 // CIDRGroup is a named list of address ranges.
 type CIDRGroup struct {
-	Name  string
-	CIDRs []netip.Prefix // masked, ascending
+	Name string
+	// CIDRs are masked and ascending. IPv4 ranges are not mapped to IPv6.
+	CIDRs []netip.Prefix
 }
 
 // Directory contains the roles of a cluster with everything that belongs to them. It is immutable and safe for
 // concurrent use. Nodes replicate it as part of the cluster's metadata; Apply makes the next one. The zero value is
 // empty. Everything that a change does not concern is shared by the old and the new directory.
 type Directory struct {
-	roles      map[string]*Role
-	grants     map[string]map[Resource]PermissionSet // by role; neither maps nor sets are empty
-	identities map[string]string                     // roles by identity
-	groups     map[string][]netip.Prefix             // CIDR groups by name
-	accounts   map[string]*TablesAccount             // of Azure Tables, by name
+	roles map[string]*Role
+	// grants is by role. Neither its maps nor their sets are empty.
+	grants map[string]map[Resource]PermissionSet
+	// identities contains the role of each identity.
+	identities map[string]string
+	// groups contains the ranges of each CIDR group.
+	groups map[string][]netip.Prefix
+	// accounts contains the accounts of Azure Tables, by name.
+	accounts map[string]*TablesAccount
 	// effective is by role, with an entry for each role. It is derived and not encoded.
 	effective map[string]*effective
 }
@@ -58,8 +68,10 @@ type Directory struct {
 // change is applied, so that Authorize costs a few look-ups in maps, and no walk over memberships.
 type effective struct {
 	superuser bool
-	roles     []string                   // the role itself and those granted to it, ascending
-	grants    map[Resource]PermissionSet // merged
+	// roles are the role itself and those granted to it, ascending.
+	roles []string
+	// grants are merged from all of them. It may be the map of one role, and must not be changed.
+	grants map[Resource]PermissionSet
 }
 
 // NewDirectory returns an empty Directory.

@@ -59,6 +59,7 @@ func Encode(d *Directory) ([]byte, error) {
 		r := d.roles[name]
 		e := roleJSON{Name: r.Name, Hash: r.Hash, Login: r.Login, Superuser: r.Superuser, Options: r.Options,
 			MemberOf: r.MemberOf}
+		// Names without Restricted have no meaning, and are not encoded.
 		if r.Datacenters.Restricted {
 			e.Datacenters = &r.Datacenters
 		}
@@ -98,6 +99,7 @@ func Decode(b []byte) (*Directory, error) {
 	for _, e := range j.Roles {
 		r := &Role{Name: e.Name, Hash: e.Hash, Login: e.Login, Superuser: e.Superuser, Options: e.Options,
 			MemberOf: e.MemberOf}
+		// nil is the zero value, ALL.
 		if e.Datacenters != nil {
 			r.Datacenters = *e.Datacenters
 		}
@@ -117,6 +119,7 @@ func Decode(b []byte) (*Directory, error) {
 		if d.roles[g.Role] == nil {
 			return nil, fmt.Errorf("auth: decode directory: a grant names the unknown role %q", g.Role)
 		}
+		// A role without grants has no map.
 		if d.grants[g.Role] == nil {
 			d.grants[g.Role] = map[Resource]PermissionSet{}
 		}

@@ -75,6 +75,7 @@ func (r Resource) Parent() (parent Resource, ok bool) {
 	switch r.Kind {
 	case KindKeyspace:
 		return AllKeyspaces(), true
+	// Tables are below all tables of their keyspace, which are below the keyspace: GRANT … ON KEYSPACE includes both.
 	case KindAllTables:
 		return Keyspace(r.Keyspace), true
 	case KindTable:
@@ -127,8 +128,10 @@ func (r Resource) String() string {
 func (r Resource) Permissions() []Permission {
 	//exhaustive:enforce
 	switch r.Kind {
+	// CREATE applies to resources in which something can be created, and DESCRIBE to roles and control operations.
 	case KindAllKeyspaces, KindKeyspace, KindAllTables:
 		return []Permission{Create, Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked}
+	// A table contains nothing that could be created.
 	case KindTable:
 		return []Permission{Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked}
 	case KindAllRoles:

@@ -17,7 +17,8 @@ const (
 // keys: String and LogValue omit them.
 type TablesAccount struct {
 	Name, Role string
-	Keys       [2]string // base64; at most one is empty
+	// Keys are base64. Two of them let clients change from one to the other; at most one is empty.
+	Keys [2]string
 	// Consistency is TablesQuorum or TablesLocalQuorum; empty means the level of the node that serves the request.
 	Consistency string
 }
@@ -41,10 +42,14 @@ func (a *TablesAccount) LogValue() slog.Value { return slog.StringValue(a.String
 // New, Exists and Drop, an account is created or changed.
 type TablesSettings struct {
 	Account string
-	New     bool       `json:",omitempty"` // refuse the change if the account exists
-	Exists  bool       `json:",omitempty"` // refuse the change unless the account exists
-	Drop    bool       `json:",omitempty"` // remove the account
-	Keys    [2]*string // base64; nil keeps a key, and an empty one removes it
+	// New refuses the change if the account exists.
+	New bool `json:",omitempty"`
+	// Exists refuses the change unless the account exists.
+	Exists bool `json:",omitempty"`
+	// Drop removes the account. Keys and Consistency are not used.
+	Drop bool `json:",omitempty"`
+	// Keys are base64; nil keeps a key, and an empty one removes it.
+	Keys [2]*string
 	// Consistency changes TablesAccount.Consistency; nil keeps it.
 	Consistency *string `json:",omitempty"`
 }
@@ -162,6 +167,7 @@ func CheckTablesConsistency(level string) (problem string) {
 
 // CheckTablesKey returns why a key is not valid, or an empty string if it is.
 func CheckTablesKey(key string) (problem string) {
+	// The message must not contain the key.
 	b, err := base64.StdEncoding.DecodeString(key)
 	if err != nil || len(b) < accountKeyBytesMin || len(b) > accountKeyBytesMax {
 		return "the key must be base64 of at least 16 bytes; create one with: openssl rand -base64 64"

@@ -78,6 +78,7 @@ func (c *Conn) detect() error {
 	if !c.optional {
 		return nil
 	}
+	// The deadlines of the socket bound this read like the handshake.
 	if _, err := c.Conn.Read(c.records.first[:]); err != nil {
 		return err
 	}
@@ -179,12 +180,17 @@ func (c *Conn) Partial() bool { return c.Encrypted() && c.records.partial() }
 // it only counts bytes.
 type recordReader struct {
 	net.Conn
-	first  [1]byte
-	unread bool // first was read by detect and is the next byte
+	// first is the byte that detect has read.
+	first [1]byte
+	// unread means that first is the next byte of the connection.
+	unread bool
 
-	header [5]byte // of a record: type, version, length
-	have   int     // bytes of header
-	body   int     // bytes of the record that are still to be read
+	// header of the current record: type, version, and length of the body.
+	header [5]byte
+	// have is the number of bytes of header that were read.
+	have int
+	// body is the number of bytes of the record that are still to be read.
+	body int
 }
 
 // Read implements net.Conn. crypto/tls calls it; connections without encryption use raw.
@@ -211,11 +217,13 @@ func (r *recordReader) follow(b []byte) {
 		if r.body > 0 {
 			n := min(r.body, len(b))
 			r.body -= n
+			// The body of the record needs no copy.
 			b = b[n:]
 			continue
 		}
 		n := copy(r.header[r.have:], b)
 		b = b[n:]
+		// The header may have come in parts.
 		if r.have += n; r.have == len(r.header) {
 			r.have, r.body = 0, int(r.header[3])<<8|int(r.header[4])
 		}

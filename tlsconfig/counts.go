@@ -7,8 +7,10 @@ import (
 
 // Counts counts the handshakes of a port. The zero value is ready for use. It is safe for concurrent use.
 type Counts struct {
+	// completed includes the handshakes that resumed a session.
 	completed, resumed atomic.Int64
-	failures           [reasons]atomic.Int64 // by position in Reasons
+	// failures is indexed by position in Reasons.
+	failures [reasons]atomic.Int64
 }
 
 // reasons is the number of values of Reason. It must be changed with the constants.

@@ -7,4 +7,6 @@
 //
 // What this package does not do: it neither listens nor connects, and it does not decide which identity may do what.
 // Package tlsconfig/authority makes certificates.
+//
+//	Files ─▶ Source ─▶ material ─▶ Server, Client: *tls.Config ─▶ Conn
 package tlsconfig

@@ -65,6 +65,7 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A device or pipe could block, or never end.
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", value)
 	}
@@ -109,6 +110,7 @@ type signature []os.FileInfo // nil for a file that does not exist
 func newSignature(paths []string) signature {
 	s := make(signature, len(paths))
 	for i, p := range paths {
+		// Stat follows symbolic links: orchestrators replace a link and not the file.
 		if info, err := os.Stat(p); err == nil {
 			s[i] = info
 		} else if !errors.Is(err, os.ErrNotExist) {
@@ -123,6 +125,7 @@ func newSignature(paths []string) signature {
 func (s signature) equal(other signature) bool {
 	for i, a := range s {
 		b := other[i]
+		// A file that appears or disappears is a change.
 		if a == nil || b == nil {
 			if a != b {
 				return false

@@ -48,6 +48,7 @@ func TrustDomain(cluster string) string {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
 			return r
 		case r >= 'A' && r <= 'Z':
+			// Trust domains have lower case letters only.
 			return r - 'A' + 'a'
 		}
 		return '-'
@@ -61,6 +62,7 @@ func Node(c *x509.Certificate, cluster string) (name string, ok bool) {
 		if u.Scheme != spiffeScheme || u.Host != TrustDomain(cluster) {
 			continue
 		}
+		// The path is compared after unescaping, the reverse of identity.
 		if name, ok = strings.CutPrefix(u.Path, "/node/"); ok && name != "" {
 			return name, true
 		}

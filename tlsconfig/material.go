@@ -34,6 +34,7 @@ func load(f Files, now time.Time) (*material, error) {
 		if authorities, err = ParseCertificates(describe(f.TrustedCertificates), b, trustedMax); err != nil {
 			return nil, fmt.Errorf("trusted certificates: %w", err)
 		}
+		// A pool that is not nil replaces the authorities of the operating system.
 		m.trusted = x509.NewCertPool()
 		for _, a := range authorities {
 			m.trusted.AddCert(a)
@@ -50,6 +51,7 @@ func load(f Files, now time.Time) (*material, error) {
 			return nil, fmt.Errorf("revocation list: %w", err)
 		}
 	}
+	// Clients may have authorities only, or no files at all.
 	if f.PrivateKey == "" && f.Certificate == "" {
 		return m, nil
 	}

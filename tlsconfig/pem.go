@@ -52,6 +52,7 @@ func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate
 		if block.Type != "CERTIFICATE" && block.Type != "X509 CERTIFICATE" {
 			continue
 		}
+		// The limit is examined before a certificate is parsed: parsing is what costs time.
 		if len(list) == limit {
 			return nil, fmt.Errorf("%s has more than %d certificates", what, limit)
 		}
@@ -59,6 +60,7 @@ func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate
 		if err != nil {
 			return nil, fmt.Errorf("%s: certificate %d: %w", what, len(list)+1, err)
 		}
+		// Configured certificates have the bounds that peers apply to them.
 		if err := checkNames(c); err != nil {
 			return nil, fmt.Errorf("%s: certificate %d: %w", what, len(list)+1, err)
 		}
@@ -81,6 +83,7 @@ func ParseKey(what string, text []byte, password string) (crypto.Signer, error) 
 		if block, rest = pem.Decode(rest); block == nil {
 			return nil, fmt.Errorf("%s has no PRIVATE KEY block", what)
 		}
+		// This includes the types that are refused, so that their message names them.
 		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
 			continue
 		}
@@ -110,6 +113,7 @@ func parseKeyBlock(block *pem.Block, password string) (crypto.Signer, error) {
 	var key any
 	var err error
 	switch block.Type {
+	// The types are PKCS#8, PKCS#1 and SEC 1.
 	case "PRIVATE KEY":
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	case "RSA PRIVATE KEY":
@@ -139,6 +143,7 @@ func checkKey(key crypto.Signer) error {
 		if k.N.BitLen() < rsaBitsMin {
 			return fmt.Errorf("an RSA key needs at least %d bits; this one has %d", rsaBitsMin, k.N.BitLen())
 		}
+	// All curves of crypto/ecdsa are accepted.
 	case *ecdsa.PrivateKey, ed25519.PrivateKey:
 	default:
 		return fmt.Errorf("private keys of type %T are not supported; use RSA, ECDSA or Ed25519", key)

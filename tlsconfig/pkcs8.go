@@ -68,6 +68,7 @@ func decryptKey(der []byte, password string) (any, error) {
 	if _, err := asn1.Unmarshal(k.Algorithm.Parameters.FullBytes, &p); err != nil {
 		return nil, errEncryption
 	}
+	// This takes up to some seconds, depending on the iterations.
 	block, iv, err := p.cipher(password)
 	if err != nil {
 		return nil, err
@@ -98,6 +99,7 @@ func (p *pbes2Parameters) cipher(password string) (block cipher.Block, iv []byte
 	if !ok || d.Iterations < 1 || d.KeyLength != 0 && d.KeyLength != scheme.keyBytes {
 		return nil, nil, errEncryption
 	}
+	// The file determines the iterations, so that they are examined before the derivation.
 	if d.Iterations > iterationsMax {
 		return nil, nil, fmt.Errorf("the encryption of the private key has %d iterations, and at most %d are "+
 			"supported", d.Iterations, iterationsMax)
@@ -112,6 +114,7 @@ func (p *pbes2Parameters) cipher(password string) (block cipher.Block, iv []byte
 	if block, err = scheme.open(key); err != nil {
 		return nil, nil, err
 	}
+	// cipher.NewCBCDecrypter would panic.
 	if len(iv) != block.BlockSize() {
 		return nil, nil, errEncryption
 	}
@@ -163,6 +166,7 @@ func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
 	}
 	plain := slices.Clone(data)
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, plain)
+	// Each byte of the padding is its length.
 	n := int(plain[len(plain)-1])
 	if n < 1 || n > size {
 		return nil, errPassword

@@ -17,9 +17,12 @@ type ClientAuth uint8
 
 // Values of ClientAuth.
 const (
-	ClientAuthNone     ClientAuth = iota // clients are not asked for a certificate
-	ClientAuthOptional                   // clients may present a certificate
-	ClientAuthRequired                   // clients must present a certificate
+	// Clients are not asked for a certificate.
+	ClientAuthNone ClientAuth = iota
+	// Clients may present a certificate.
+	ClientAuthOptional
+	// Clients must present a certificate.
+	ClientAuthRequired
 )
 
 // Policy is how the files of a Source are used. The zero value is a server for all clients, or a client that verifies
@@ -66,6 +69,7 @@ func (s *Source) Server(p Policy) *tls.Config {
 			return nil, errNoCertificate
 		}
 		c := cached.Load()
+		// The files were read again since the configuration was made.
 		if c == nil || c.material != m {
 			c = &serverConfig{m, s.serverConfig(p, m)}
 			cached.Store(c)
@@ -95,6 +99,7 @@ func (s *Source) serverConfig(p Policy, m *material) *tls.Config {
 	if p.ClientAuth == ClientAuthNone {
 		return c
 	}
+	// A certificate that is presented is verified even if none is required.
 	c.ClientAuth = tls.VerifyClientCertIfGiven
 	if p.ClientAuth == ClientAuthRequired {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
@@ -139,6 +144,7 @@ func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, e
 	if err != nil {
 		return nil, err
 	}
+	// crypto/tls verifies the server itself, because these authorities do not change.
 	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: m.trusted, ServerName: serverName,
 		CipherSuites: DefaultCipherSuites()}
 	if m.pair != nil {
@@ -186,6 +192,7 @@ func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 			options.DNSName = state.ServerName
 		}
 		if options.DNSName == "" {
+			// A client must not accept any trusted certificate by mistake: AnyName says so explicitly.
 			return errors.New("tlsconfig: the name of the server is not known")
 		}
 	}
@@ -205,6 +212,7 @@ func (s *Source) verified(p Policy, m *material, leaf *x509.Certificate, chains 
 	if err := checkNames(leaf); err != nil {
 		return err
 	}
+	// crypto/tls does not know revocation lists.
 	if err := m.revoked.check(chains); err != nil {
 		return err
 	}
@@ -218,6 +226,7 @@ func (s *Source) verified(p Policy, m *material, leaf *x509.Certificate, chains 
 			Reason: fmt.Sprintf("expires in %v, and must be valid for %v",
 				left.Round(time.Minute), p.MinValidity)}
 	}
+	// The caller's function sees only certificates that passed everything else.
 	if p.Verify != nil {
 		return p.Verify(leaf)
 	}

@@ -42,6 +42,7 @@ func loadRevoked(files []string, authorities []*x509.Certificate) (*revoked, err
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", describe(file), err)
 		}
+		// One list that cannot be used makes the reload fail: ignoring it would admit revoked certificates.
 		for _, list := range lists {
 			if err := r.add(list, authorities); err != nil {
 				return nil, fmt.Errorf("%s: %w", describe(file), err)
@@ -98,6 +99,7 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 	for _, e := range list.RevokedCertificateEntries {
 		r.entries[newRevokedKey(signer, e.SerialNumber)] = struct{}{}
 	}
+	// The list that is due first determines the warning.
 	if !list.NextUpdate.IsZero() && (r.next.IsZero() || list.NextUpdate.Before(r.next)) {
 		r.next = list.NextUpdate
 	}
@@ -107,6 +109,7 @@ func (r *revoked) add(list *x509.RevocationList, authorities []*x509.Certificate
 // signerOf returns the authority that has signed a list, or nil. Several may have the name of the issuer.
 func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) *x509.Certificate {
 	for _, a := range authorities {
+		// The name is compared first, because a signature costs much more.
 		if bytes.Equal(a.RawSubject, list.RawIssuer) && list.CheckSignatureFrom(a) == nil {
 			return a
 		}
@@ -126,6 +129,7 @@ func (r *revoked) check(chains [][]*x509.Certificate) error {
 		if err == nil {
 			return nil
 		}
+		// The error is about the last chain; any of them is as good.
 		found = err
 	}
 	return found
@@ -133,6 +137,7 @@ func (r *revoked) check(chains [][]*x509.Certificate) error {
 
 // checkChain examines each certificate of a chain but the root, with the one after it as its authority.
 func (r *revoked) checkChain(chain []*x509.Certificate) error {
+	// The root is trusted by configuration: it is removed, not revoked.
 	for i := 0; i+1 < len(chain); i++ {
 		if _, ok := r.entries[newRevokedKey(chain[i+1], chain[i].SerialNumber)]; ok {
 			return &RevokedError{Subject: chain[i].Subject.String(), Serial: chain[i].SerialNumber}

@@ -134,6 +134,7 @@ func (s *Source) reloadLocked(now signature, settled bool) error {
 	m, err := load(s.files, s.options.Clock.Now())
 	if err != nil {
 		s.retry = true
+		// The failure is not recorded, so that it is logged if it persists at the next check.
 		if !settled {
 			s.failure = ""
 		} else if s.failure != err.Error() {
@@ -144,6 +145,7 @@ func (s *Source) reloadLocked(now signature, settled bool) error {
 		return fmt.Errorf("reload certificates: %w", err)
 	}
 	s.retry, s.failure, s.warned = false, "", false
+	// Connections from here on use the new material.
 	s.current.Store(m)
 	s.reloads.Add(1)
 	s.log.Info("certificate files reloaded", "expires", m.expiry)
@@ -163,6 +165,7 @@ func (s *Source) warnExpiry() {
 		s.warned, s.reminded = true, s.options.Clock.Monotonic()
 	}
 	switch left := m.expiry.Sub(now); {
+	// There is no certificate.
 	case m.expiry.IsZero():
 	case left <= 0:
 		warn(s.log.Error, "the certificate has expired, and peers refuse it; replace its file", m.expiry)
@@ -176,9 +179,12 @@ func (s *Source) warnExpiry() {
 
 // Stats describe a Source. Failures count each cause once, until a reload succeeds or the cause changes.
 type Stats struct {
-	Expiry            time.Time // zero without a certificate
-	RevocationsDue    time.Time // when the first revocation list is out of date; zero without one
-	Reloads, Failures int64     // since Open, of changed files
+	// Expiry is zero without a certificate.
+	Expiry time.Time
+	// RevocationsDue is when the first revocation list is out of date; zero without one.
+	RevocationsDue time.Time
+	// Reloads and Failures count since Open; reading the files in Open is neither.
+	Reloads, Failures int64
 }
 
 // Stats returns the current state of the Source.

@@ -1,5 +1,10 @@
 // Package constraint implements CHECK: it validates the constraints of a column when they are defined, and evaluates
 // them on the values that statements write. Constraints and messages equal Cassandra 6's.
+//
+// It does not decide when a value is checked: query/write does, for the values that a statement assigns and for the
+// keys of the rows that it writes. Rows from before a constraint was defined may violate it.
+//
+//	CREATE TABLE, ALTER TABLE ─▶ Define ─▶ text in the schema ─▶ Compile ─▶ Check ─▶ query/write
 package constraint
 
 import (
@@ -19,6 +24,7 @@ import (
 // Check evaluates the constraints of one column. It is immutable. Violations are *invalid.Error, with Cassandra's
 // messages.
 type Check struct {
+	// column gives the type by which values are compared, and the name in messages.
 	column *schema.Column
 	// required means NOT NULL. It concerns the statement and not the value: see Missing and Deleted.
 	required bool
@@ -53,6 +59,7 @@ func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (s
 	}
 	// The message has an advice only for types that would be accepted if they were frozen.
 	if !schema.Constrainable(col.Type) {
+		// A collection could be constrained if it were frozen, and the message says so.
 		advice := ""
 		if col.Type.MultiCell() && col.Type.Kind() != types.UDT {
 			advice = " When using collections, constraints can be used only of frozen collections."
@@ -100,6 +107,7 @@ func recognize(col *schema.Column, c *cql.Constraint) error {
 	case c.Column != "" && c.Column != col.Name:
 		return invalid.Errorf("Constraint %s was not specified on a column it operates on: %s but on: %s",
 			cql.AppendConstraints(nil, []cql.Constraint{*c}), col.Name, c.Column)
+	// Comparisons of the column itself have no function.
 	case c.Column != "":
 		return nil
 	case !compared && (c.Function == cql.NotNullConstraint || c.Function == "JSON"),
@@ -123,6 +131,7 @@ func compile(col *schema.Column, all []cql.Constraint) (*Check, error) {
 			x.required = true
 			continue
 		}
+		// Constants are converted here, once, so that the condition only compares.
 		one, err := compileOne(col, c)
 		if err != nil {
 			return nil, err
@@ -177,6 +186,7 @@ func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
 			length = func(v []byte) int { return len(v) }
 		}
 		return lengthOf(col, c, length)
+	// The wire form of a text is UTF-8, so its length is the number of octets.
 	case "OCTET_LENGTH":
 		return lengthOf(col, c, func(v []byte) int { return len(v) })
 	case "JSON":
@@ -201,6 +211,7 @@ func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
 		return nil, err
 	}
 	return func(v []byte) error {
+		// An empty value has no number to compare.
 		if len(v) > 0 && holds(c.Operator, col.Type.Compare(v, bound)) {
 			return nil
 		}
@@ -215,6 +226,7 @@ func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
 // type, so that no number can be written as a string.
 func constant(col *schema.Column, c *cql.Constraint) ([]byte, error) {
 	if quoted := c.Value.Kind == cql.LiteralString; !quoted || takesStrings(col.Type) {
+		// A constant that converts to an empty value has no order.
 		if bound, err := col.Type.FromText(c.Value.Text); err == nil && len(bound) > 0 &&
 			col.Type.Kind() != types.Counter {
 			return bound, nil
@@ -263,6 +275,7 @@ func isJSON(col *schema.Column, c *cql.Constraint) (condition, error) {
 		return nil, err
 	}
 	return func(v []byte) error {
+		// Any JSON value is accepted, not only objects.
 		if json.Valid(v) {
 			return nil
 		}

@@ -3,6 +3,8 @@
 // timestamps, times to live and tombstones of all cells.
 //
 // A Shape is a table that is derived from another one; its rows are the fragments. It reads no storage itself.
+//
+//	command on Shape.Table ─▶ Page ─▶ command on Shape.Base ─▶ Read ─▶ page of rows ─▶ page of fragments
 package fragments
 
 import (

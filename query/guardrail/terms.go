@@ -118,7 +118,7 @@ func (g *termGuard) cell(c *row.Cell) error {
 	return g.value(path)
 }
 
-// value applies the guardrail to the terms of a value. An analyzer makes several terms of it, each of which is
+// value applies the guardrail to the terms of a value. An analyzer makes several terms of a value, and each is
 // examined.
 func (g *termGuard) value(v []byte) error {
 	// A value within both bounds is not analyzed: the analyzer costs more than the comparison of sizes.

@@ -4,4 +4,7 @@
 // It does not read or write rows. query/read and query/write apply masks to the columns of a row before functions,
 // aggregates and JSON receive them, so that nothing computed from a masked column contains its value. Rows are
 // selected, grouped and ordered by their real values.
+//
+//	MASKED WITH ─▶ Definer ─▶ schema.Mask ─▶ Compile ─▶ Table ─┐
+//	columns of WHERE and IF ───────────────────────────────────┴▶ Decision ─▶ the masks for one principal
 package mask

@@ -1,5 +1,9 @@
 // Package permissions derives the permissions that a statement needs from its syntax. Package query checks them at each
 // execution of the statement.
+//
+// It decides nothing, and does not know who executes the statement:
+//
+//	statement, schema ─▶ Required ─▶ requirements ─▶ Protected, then auth.Authorizer for each of them
 package permissions
 
 import (
@@ -250,6 +254,7 @@ func (c *requirer) function(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateFunction:
 		types := make([]cql.TypeExpr, len(stmt.Args))
+		// Names of arguments are not part of the signature.
 		for i := range stmt.Args {
 			types[i] = stmt.Args[i].Type
 		}
@@ -311,6 +316,8 @@ func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArg
 			found = []string{s}
 		}
 	} else {
+		// DROP FUNCTION and DROP AGGREGATE both look for functions and aggregates: package definition finds out which
+		// kind the name has.
 		for _, f := range k.FunctionsNamed(n.Name) {
 			found = append(found, f.Signature())
 		}
@@ -364,6 +371,7 @@ func thaw(e cql.TypeExpr) cql.TypeExpr {
 func Execute(called []*function.Function) []auth.Requirement {
 	var c requirer
 	for _, f := range called {
+		// Native functions have no signatures.
 		for _, s := range f.Signatures {
 			c.need(auth.Execute, auth.Function(f.Keyspace, s))
 		}

@@ -50,6 +50,7 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 	e.result.Columns = []Column{textColumn("role"), booleanColumn("super"), booleanColumn("login"),
 		{"options", types.NewMap(types.Native(types.Text), types.Native(types.Text), true)}, textColumn("datacenters")}
 	for _, name := range names {
+		// names come from the same snapshot, so the role exists.
 		r, _ := e.directory.Role(name)
 		e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(r.Superuser), boolean(r.Login),
 			e.shownOptions(r), text(e.datacenters(r))})
@@ -73,6 +74,7 @@ func (e *execution) granted(role string, direct bool) []string {
 // shownOptions returns the options as a map. Values may be secret and are not shown.
 func (e *execution) shownOptions(r *auth.Role) []byte {
 	keys := make([]string, 0, len(r.Options))
+	// The order of a map would differ from call to call.
 	for key := range r.Options {
 		keys = append(keys, key)
 	}

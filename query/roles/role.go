@@ -262,6 +262,7 @@ func (e *execution) checkPassword(o *cql.RoleOptions) error {
 // validHash returns the cost of a hash, and accepts the version of bcrypt that Cassandra accepts.
 func validHash(hash string) (cost int, ok bool) {
 	const prefix, length = "$2a$", 60
+	// bcrypt.Cost also accepts longer hashes and other versions of bcrypt.
 	cost, err := bcrypt.Cost([]byte(hash))
 	return cost, err == nil && strings.HasPrefix(hash, prefix) && len(hash) == length
 }
@@ -324,6 +325,7 @@ func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 		}
 	}
 	password := o.Password
+	// The parser accepts one form of a password only, so that at most one of these applies.
 	if o.Generated {
 		// The password is kept for the result: this statement is the only one that shows it.
 		e.password = e.o.NewPassword()

@@ -103,7 +103,7 @@ func (v *View) Partition(key row.PartitionKey) {
 }
 
 // Mark indexes the cells of r's columns that readers can see. r must stay where it is, and unchanged, until Next. Cells
-// are sorted by column, so that those of one column are adjacent. Cells that have expired are indexed as well; the
+// are sorted by column, so that the cells of one column are adjacent. Cells that have expired are indexed as well; the
 // methods that read them decide.
 func (v *View) Mark(r *row.Row) {
 	for i := range r.Cells {

@@ -140,13 +140,16 @@ func Load(e Environment, certificate, key []byte, password string) (*Authority, 
 
 // Request describes a certificate. The names in it are not validated.
 type Request struct {
-	Name      string // common name
+	// Name is the common name.
+	Name      string
 	DNS       []string
 	Addresses []netip.Addr
-	Identity  string        // SPIFFE URI; "" means none
-	Server    bool          // the certificate may serve
-	Client    bool          // the certificate may connect
-	Validity  time.Duration // 0 means LeafValidity
+	// Identity is a SPIFFE URI; empty means none.
+	Identity string
+	Server   bool // the certificate may serve
+	Client   bool // the certificate may connect
+	// Validity begins with the time of issue; 0 means LeafValidity.
+	Validity time.Duration
 	// Key is the private key; nil means a new one.
 	Key crypto.Signer
 	// Issued overrides the time of issue; zero means the time of the environment.
@@ -209,11 +212,13 @@ func (a *Authority) Issue(r Request) (*Pair, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The peer needs the certificates between this one and the root.
 	return &Pair{Certificate: cert, Key: r.Key, Chain: a.intermediates()}, nil
 }
 
 // intermediates returns the certificates between issued ones and the root: a root is not sent to peers.
 func (a *Authority) intermediates() []*x509.Certificate {
+	// A root has issued itself.
 	if string(a.Certificate.RawSubject) == string(a.Certificate.RawIssuer) {
 		return nil
 	}
@@ -228,6 +233,7 @@ func (a *Authority) sign(e Environment, template *x509.Certificate, public crypt
 		return nil, fmt.Errorf("the certificate authority expired on %s",
 			a.Certificate.NotAfter.UTC().Format(time.DateOnly))
 	}
+	// Peers would refuse the rest of the time anyway.
 	if left := a.Certificate.NotAfter.Sub(now); validity > left {
 		validity = left
 	}
@@ -239,6 +245,7 @@ func (a *Authority) sign(e Environment, template *x509.Certificate, public crypt
 func sign(e Environment, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer,
 	validity time.Duration) (*x509.Certificate, error) {
 	now := e.now().Truncate(time.Second)
+	// Certificates have times in whole seconds.
 	template.NotBefore, template.NotAfter = now.Add(-backdated), now.Add(validity)
 	if parent != template && template.NotBefore.Before(parent.NotBefore) {
 		template.NotBefore = parent.NotBefore
@@ -272,6 +279,7 @@ func newKey(random io.Reader) (*ecdsa.PrivateKey, error) {
 		if _, err := io.ReadFull(random, scalar[:]); err != nil {
 			return nil, err
 		}
+		// Numbers that are zero, or not less than the order of the curve, are no keys.
 		if key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar[:]); err == nil {
 			return key, nil
 		}

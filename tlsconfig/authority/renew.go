@@ -33,6 +33,7 @@ func (a *Authority) Renew(old *x509.Certificate, key crypto.Signer, validity tim
 		return nil, errors.New("the certificate is one of a certificate authority")
 	}
 	e := a.environment
+	// A new key of the old one's type is accepted by the same peers.
 	if key == nil {
 		var err error
 		if key, err = newKeyLike(e, old.PublicKey); err != nil {
@@ -68,6 +69,7 @@ func (a *Authority) RenewAuthority(validity time.Duration) (*Authority, error) {
 // them.
 func renewal(old *x509.Certificate) *x509.Certificate {
 	return &x509.Certificate{
+		// The subject is copied as encoded, so that peers that compare its bytes find no difference.
 		RawSubject: old.RawSubject, DNSNames: old.DNSNames, IPAddresses: old.IPAddresses, URIs: old.URIs,
 		EmailAddresses: old.EmailAddresses,
 		KeyUsage:       old.KeyUsage, ExtKeyUsage: old.ExtKeyUsage, UnknownExtKeyUsage: old.UnknownExtKeyUsage,
