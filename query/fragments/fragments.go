@@ -61,8 +61,7 @@ type Shape struct {
 // clustering of a fragment is (mutation_source, partition_region, clustering of base, position_weight). Thus slices of
 // fragments, and paging states, work as in any other table. base must not change while the shape is used.
 func NewShape(base *schema.Table) *Shape {
-	// Virtual means that the rows come from other code than storage. The ids of base and its replication remain, so
-	// that partitions have the same tokens and replicas.
+	// Virtual means that the rows come from other code than storage. The ids and the replication of base remain.
 	t := &schema.Table{ID: base.ID, StorageID: base.StorageID, Keyspace: base.Keyspace, Name: base.Name + Suffix,
 		Options: base.Options,
 		Virtual: true, Replication: base.Replication}

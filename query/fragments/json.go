@@ -187,8 +187,8 @@ func (c column) append(m, v *object, cells []row.Cell, deletion row.Deletion) {
 	}
 }
 
-// cellObject returns the metadata of a cell. is_live says whether the cell is a tombstone. It does not consider the
-// time: an expired cell remains live here until it is compacted.
+// cellObject returns the metadata of a cell. is_live is false for a tombstone. It does not consider the time: an
+// expired cell remains live here until it is compacted.
 func cellObject(x *row.Cell, kind string) []byte {
 	var o object
 	o.name("is_live").raw(strconv.AppendBool(nil, !x.Tombstone))

@@ -103,8 +103,8 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	return auth.Resource{}
 }
 
-// permission returns the permission that a statement names. PermissionInvalid has none: the result is zero, which no
-// set contains.
+// permission returns the permission that a statement names. PermissionInvalid has none: the result is zero, which
+// applies to no resource.
 func permission(p cql.Permission) auth.Permission {
 	//exhaustive:enforce
 	switch p {

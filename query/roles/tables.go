@@ -90,8 +90,8 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 }
 
 // proposeWithSecrets makes a change of a role. If it generated a password or keys of an Azure Tables account, the
-// result is one row with them: they are not shown again. The row is made after the change is in force, so that no
-// client receives a secret that does not work.
+// result is one row with them: they are not shown again. The row is made after the change is in force: an error returns
+// no secrets.
 func (e *execution) proposeWithSecrets(change auth.Change, tables *auth.TablesSettings) error {
 	if err := e.propose(change); err != nil {
 		return err
