@@ -21,7 +21,7 @@ type Subject struct {
 // EXPLAIN, an extension, is a SELECT. GRANT and REVOKE on data name the keyspace itself, and not a resource as in
 // Cassandra. testdata/statements.txt contains what Cassandra 5.0.9 logs for the same statements.
 func Classify(keyspace string, stmt cql.Statement) Subject {
-	// named returns the subject of a statement about an object. Names in the audit log always have a keyspace.
+	// named returns the subject of a statement about an object. An unqualified name gets the keyspace of the session.
 	named := func(t Type, n cql.QualifiedName) Subject {
 		if n.Keyspace == "" {
 			n.Keyspace = keyspace

@@ -25,8 +25,8 @@ func (l *Log) Executed(c Client, about Subject, text, batch string) {
 }
 
 // Failed records a statement that failed, whose text may contain secrets. unauthorized means that the client lacks a
-// permission. Such a text need not be a statement, so the redaction is stricter than the one of Executed: see
-// cql.Redact. The subject is unknown, and the keyspace is the one of the session.
+// permission. Such a text need not be a statement, so cql.Redact parses it first, and removes more if it is none. The
+// subject is unknown, and the keyspace is the one of the session.
 func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bool) {
 	e := Entry{Protocol: "cql", Type: RequestFailure, User: c.User, Source: c.Source, Keyspace: keyspace}
 	if unauthorized {

@@ -82,7 +82,8 @@ func (c *Cursor) One(key row.PartitionKey) {
 	c.Keys = c.one[:]
 }
 
-// Seek moves to a position of an earlier scan of the same rows. It returns false if the position is in none of Keys.
+// Seek moves to a position of an earlier scan of the same rows. It returns false if the position is in none of Keys. c
+// takes over the memory of at.Clustering, and overwrites it.
 func (c *Cursor) Seek(at Position) bool {
 	c.At = at
 	if c.Keys == nil || at.Key.Bytes == nil {
@@ -92,6 +93,7 @@ func (c *Cursor) Seek(at Position) bool {
 	if i < 0 {
 		return false
 	}
+	// A partition whose rest is not needed is passed at once; otherwise enter finds the rest of it.
 	if c.key = i; at.Done {
 		c.key++
 	}
@@ -107,6 +109,7 @@ func (c *Cursor) More() bool {
 			c.ready = c.Keys == nil && !c.ended
 			return c.ready
 		}
+		// A partition without slices left, or with enough rows, takes no command.
 		if c.ready = c.enter(key); !c.ready {
 			c.leave(key)
 		}
@@ -135,6 +138,7 @@ func (c *Cursor) enter(key row.PartitionKey) bool {
 	if c.PerPartition > 0 && c.At.Given >= c.PerPartition {
 		return false
 	}
+	// The row at At.Clustering was read: the rest begins after it.
 	c.rest = row.SlicesAfter(c.Command.Slices, c.At.Clustering, c.Command.Reversed)
 	return len(c.rest) > 0
 }
@@ -167,6 +171,7 @@ func (c *Cursor) Next(cmd *row.ReadCommand) bool {
 	*cmd = c.Command
 	if !c.single {
 		cmd.Key, cmd.Range = row.PartitionKey{}, row.KeyRange{Tokens: c.Tokens}
+		// The copy keeps the command valid when move overwrites the memory of At.Key.
 		if c.At.Key.Bytes != nil {
 			cmd.Range.After = &row.PartitionKey{Token: c.At.Key.Token, Bytes: bytes.Clone(c.At.Key.Bytes)}
 		}
@@ -176,6 +181,8 @@ func (c *Cursor) Next(cmd *row.ReadCommand) bool {
 	if c.Keys == nil {
 		cmd.Key.Bytes = bytes.Clone(cmd.Key.Bytes)
 	}
+	// The static row represents the partition only if none of its rows was live so far, and the limit counts rows of
+	// earlier pages, too.
 	if cmd.Slices = c.rest; c.resumed {
 		cmd.StaticCounts = cmd.StaticCounts && !c.At.Live
 		if cmd.Limits.PerPartition > 0 {
@@ -198,6 +205,7 @@ func (c *Cursor) NextPartition() bool {
 		return false
 	}
 	c.partitions++
+	// A partition that is resumed keeps its position: Given and Live continue.
 	if !c.resumed || !bytes.Equal(c.At.Key.Bytes, c.Reader.Key.Bytes) {
 		c.move(c.Reader.Key)
 	}
@@ -263,6 +271,7 @@ func (c *Cursor) EndPage() error {
 	if err := c.Reader.Err(); err != nil {
 		return err
 	}
+	// An explicit end takes precedence: it may be later than the last row of the page.
 	more := c.Reader.More()
 	switch end := c.Reader.End(); {
 	case end != nil:
@@ -273,6 +282,7 @@ func (c *Cursor) EndPage() error {
 		c.At.Done = true // its static row counted, for which the replica read the whole partition
 	}
 	switch {
+	// A range is read until a page says that it is complete.
 	case !c.single:
 		c.ended = !more
 	case !more || c.At.Done:
