@@ -52,6 +52,7 @@ func newFilter(s *Settings, rolesOf func(user string) []string) *filter {
 	for c := range f.categories {
 		f.categories[c] = len(s.IncludedCategories) == 0
 	}
+	// Validate has refused unknown names, so ok is always true.
 	for _, name := range s.IncludedCategories {
 		if c, ok := parseCategory(name); ok {
 			f.categories[c] = true

@@ -59,6 +59,7 @@ func DefaultSettings() Settings {
 // the operator; "" means the default.
 func ParseLogger(class string) (name, note string, err error) {
 	switch short := strings.TrimPrefix(class, "org.apache.cassandra.audit."); short {
+	// A class without package is in Cassandra's package of loggers.
 	case "", LoggerName:
 		return LoggerName, "", nil
 	// Configurations of Cassandra remain usable.
@@ -128,6 +129,7 @@ func (s *Settings) Validate() error {
 
 // clone returns a copy that shares no memory with s.
 func (s Settings) clone() Settings {
+	// s is a copy already; only its lists are shared with the original.
 	for _, list := range []*[]string{&s.IncludedKeyspaces, &s.ExcludedKeyspaces, &s.IncludedCategories,
 		&s.ExcludedCategories,
 		&s.IncludedUsers, &s.ExcludedUsers, &s.IncludedRoles, &s.ExcludedRoles} {

@@ -175,6 +175,7 @@ func (c *DropRole) apply(d *Directory) error {
 		delete(d.grants, c.Name)
 	}
 	d.identities = maps.Clone(d.identities)
+	// An identity of the role would otherwise log in as a later role of the name.
 	maps.DeleteFunc(d.identities, func(_, of string) bool { return of == c.Name })
 	d.dropAccounts(c.Name)
 	// revokeAll comes last: it uses the effective state that derive has made.
@@ -197,6 +198,7 @@ func (c *GrantRole) apply(d *Directory) error {
 	if slices.Contains(d.RolesOf(c.Role), c.Grantee) {
 		return invalidf("%s is a member of %s", c.Role, c.Grantee)
 	}
+	// Both are copies of pair, and with copies the lists.
 	role.Members = with(role.Members, c.Grantee)
 	grantee.MemberOf = with(grantee.MemberOf, c.Role)
 	d.putPair(role, grantee)
@@ -288,6 +290,7 @@ func (d *Directory) toChange(role string, r Resource, set PermissionSet) (Permis
 	if r.Kind == KindRole && d.roles[r.Name] == nil {
 		return 0, invalidf("Resource %s doesn't exist", r)
 	}
+	// The caller adds to or removes from what is granted on exactly this resource.
 	return d.grants[role][r], nil
 }
 
@@ -366,6 +369,7 @@ func (c *SetCIDRGroup) apply(d *Directory) error {
 		if !p.IsValid() {
 			return invalidf("CIDR group %s contains an invalid range", c.Name)
 		}
+		// GroupsOf compares with addresses in the same form.
 		ranges = append(ranges, unmapped(p.Masked()))
 	}
 	slices.SortFunc(ranges, netip.Prefix.Compare)

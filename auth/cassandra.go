@@ -22,6 +22,7 @@ func (a CassandraAuthorizer) Authorize(_ context.Context, p Principal, need Requ
 	}
 	// The third argument of has is rule 3: the search ends before the root.
 	e := a.Directory().effective[p.Name]
+	// A role that does not exist, such as one that was dropped during the session, has no permission.
 	if e == nil || !e.superuser && !e.has(need.Permission, need.Resource, IsSystemKeyspace(need.Resource.Keyspace)) {
 		return &Denied{Principal: p, Requirement: need}
 	}
@@ -46,6 +47,7 @@ func readable(r Resource) bool {
 		return false
 	}
 	switch r.Keyspace {
+	// The other tables of keyspace system need SELECT.
 	case "system":
 		switch r.Name {
 		case "local", "peers", "peers_v2", "size_estimates", "table_estimates":

@@ -13,4 +13,9 @@
 //	ALL MBEANS ───── MBEAN name
 //
 // cqld has no JMX: an MBean resource represents the control operation with that name, as in `cqld ctl`.
+//
+// A Directory contains all roles, grants, identities, CIDR groups and accounts of Azure Tables. It is a value that
+// Changes transform: the metadata log contains the Changes, and each node applies them in the same order.
+//
+//	statement ─▶ Change ─▶ metadata log ─▶ Apply(Directory, Change) ─▶ next Directory ─▶ CassandraAuthorizer
 package auth

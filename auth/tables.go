@@ -83,6 +83,7 @@ func (s *TablesSettings) apply(d *Directory, role string) error {
 	case old == nil && len(d.accounts) >= accountsMax:
 		return invalidf("there are already %d Azure Tables accounts, which is the maximum", accountsMax)
 	}
+	// The maps of the old directory stay as they are.
 	if s.Drop {
 		d.accounts = maps.Clone(d.accounts)
 		delete(d.accounts, s.Account)
@@ -142,6 +143,7 @@ func (a *TablesAccount) check() error {
 
 // CheckTablesName returns why a name cannot name an account of Azure Tables, or an empty string if it is.
 func CheckTablesName(name string) (problem string) {
+	// These are Azure's rules for the names of storage accounts.
 	if len(name) < 3 || len(name) > 24 {
 		return "the name must be 3 to 24 characters long"
 	}

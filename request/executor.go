@@ -338,6 +338,7 @@ func (e *Executor) List(r *Request, req *listing.Request) (result listing.Result
 	return result, err
 }
 
+// list makes one attempt.
 func (e *Executor) list(r *Request, req *listing.Request) (listing.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return listing.Result{}, err
@@ -372,6 +373,7 @@ func (e *Executor) Search(r *Request, req *search.Request) (result *search.Resul
 	return result, err
 }
 
+// search makes one attempt.
 func (e *Executor) search(r *Request, req *search.Request) (*search.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ func checkFormat(what string, b []byte) error {
 	switch {
 	case bytes.Contains(b, []byte("-----BEGIN ")):
 		return nil
+	// A file that is being written is empty for a moment.
 	case len(bytes.TrimSpace(b)) == 0:
 		return fmt.Errorf("%s is empty", what)
 	case bytes.HasPrefix(b, []byte{0xfe, 0xed, 0xfe, 0xed}), bytes.HasPrefix(b, []byte{0xce, 0xce, 0xce, 0xce}):
@@ -187,6 +188,7 @@ func loadPair(f Files) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("private key %s does not belong to the first certificate of %s", describe(f.PrivateKey),
 			describe(certificate))
 	}
+	// Leaf spares crypto/tls from parsing the certificate for each connection.
 	pair := &tls.Certificate{PrivateKey: key, Leaf: chain[0]}
 	for _, c := range chain {
 		pair.Certificate = append(pair.Certificate, c.Raw)

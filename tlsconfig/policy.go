@@ -185,6 +185,7 @@ func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 	if err := checkNames(leaf); err != nil {
 		return err
 	}
+	// A nil pool means the authorities of the operating system.
 	options := x509.VerifyOptions{Roots: m.trusted, Intermediates: x509.NewCertPool(),
 		CurrentTime: s.options.Clock.Now()}
 	if !p.AnyName {

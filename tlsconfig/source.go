@@ -77,6 +77,7 @@ func Open(files Files, options Options) (*Source, error) {
 		return nil, err
 	}
 	s.current.Store(m)
+	// The operator learns about an expiring certificate at the start, and not only at the first check.
 	s.warnExpiry()
 	s.watcher.Add(1)
 	go s.watch()

@@ -98,7 +98,8 @@ func Renamed(col *schema.Column, to string) (string, error) {
 	return string(cql.AppendConstraints(nil, all)), nil
 }
 
-// recognize returns an error for a function that does not exist, and for a comparison of another column.
+// recognize returns an error for a function that does not exist, and for a comparison of another column. c is as
+// parsed: its function is in upper case.
 func recognize(col *schema.Column, c *cql.Constraint) error {
 	// compared means that the constraint has an operator and a constant. NOT NULL and JSON stand alone, the other
 	// functions need a comparison.
@@ -338,6 +339,7 @@ func class(t *types.Type) string {
 	if inner, frozen := strings.CutPrefix(name, "org.apache.cassandra.db.marshal.FrozenType("); frozen {
 		name = inner
 	}
+	// A class with parameters ends before them.
 	name, _, _ = strings.Cut(name, "(")
 	return name
 }

@@ -27,6 +27,7 @@ func satisfiable(col *schema.Column, all []cql.Constraint) error {
 		if c.Operator != cql.OperatorInvalid {
 			name += " " + c.Operator.String()
 		}
+		// A third occurrence is not listed again.
 		if names[name]++; names[name] == 2 {
 			repeated = append(repeated, name)
 		}
@@ -86,7 +87,8 @@ func combinable(col *schema.Column, group []cql.Constraint) error {
 	return pair(col, &group[0], &group[1])
 }
 
-// pair examines two comparisons of one subject that are not both !=.
+// pair examines two comparisons of one subject that are not both !=. The error names the function, or "scalar" for
+// comparisons of the column, and both constraints.
 func pair(col *schema.Column, a, b *cql.Constraint) error {
 	name := a.Function
 	if a.Column != "" {

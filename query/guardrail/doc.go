@@ -5,4 +5,8 @@
 //
 // It decides only. query/read and query/write ask it about statements, and query/definition about definitions.
 // Superusers are not bound.
+//
+// There are three kinds of guardrails: a Flag disables a feature, a Threshold bounds a number, and Values restrict
+// words. Most are disabled by default (Defaults). A nil Guard permits everything, so callers need not test whether one
+// applies.
 package guardrail

@@ -160,10 +160,10 @@ type Guardrails struct {
 	Ignored    [valueSets][]string // of TableProperties only
 	Disallowed [valueSets][]string
 	// ZeroTTLRefused refuses tables with TimeWindowCompactionStrategy and no default_time_to_live; ZeroTTLAccepted
-	// omits the warning.
+	// omits the warning. ZeroTTLRefused takes precedence.
 	ZeroTTLRefused, ZeroTTLAccepted bool
 	// IntersectionsRefused refuses reads that filter by several columns that can be changed; IntersectionsAccepted
-	// omits the warning.
+	// omits the warning. IntersectionsRefused takes precedence.
 	IntersectionsRefused, IntersectionsAccepted bool
 }
 
@@ -270,6 +270,7 @@ func (g *Guard) Within(t Threshold, n int64, what string) error {
 	// The failure comes first: a statement that is refused has no warning of the same guardrail.
 	case t.beyond(n, g.Fail[t]):
 		return &invalid.Error{Msg: violated(t.Name(), "%s", t.message(false, n, g.Fail[t], what))}
+	// The statement is executed, and the client reads the warning with its answer.
 	case t.beyond(n, g.Warn[t]):
 		g.warn(violated(t.Name(), "%s", t.message(true, n, g.Warn[t], what)))
 	}
@@ -281,6 +282,7 @@ func (t Threshold) beyond(n, bound int64) bool {
 	if bound <= 0 {
 		return false
 	}
+	// All other thresholds are upper bounds.
 	if t == MinimumReplicationFactor {
 		return n < bound
 	}

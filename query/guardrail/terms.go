@@ -18,6 +18,7 @@ const entryOverhead = 6
 func (g *Guardrails) BoundsTerms(t *schema.Table) bool {
 	return g != nil && slices.ContainsFunc(t.Indexes(), func(x *schema.Index) bool {
 		bound := termBound(t, x)
+		// Other classes of indexes have no guardrails on terms.
 		return x.Class == schema.SAI && (g.Warn[bound] > 0 || g.Fail[bound] > 0)
 	})
 }
@@ -71,6 +72,7 @@ type termGuard struct {
 // row applies the guardrail to the terms that a row adds to the index. Tombstones and expired cells add none.
 func (g *termGuard) row(t *schema.Table, key []byte, r *row.Row, now int64) error {
 	switch g.column.Kind {
+	// The key has one value for all rows of the partition.
 	case schema.PartitionKey:
 		return g.value(row.KeyComponents(nil, key, len(t.PartitionKey))[g.column.Position])
 	case schema.Clustering:

@@ -54,6 +54,7 @@ func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) erro
 			return nil, err
 		}
 		if !ok {
+			// Selecting by the real value would reveal it, whatever the mask shows.
 			return nil, d.denied(p)
 		}
 	}

@@ -31,6 +31,7 @@ type Definer struct {
 func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
 	name, terms := m.Function, m.Args
 	if m.Default {
+		// DEFAULT names no function, and takes no arguments.
 		name = cql.QualifiedName{Name: "mask_default"}
 	}
 	written := term.FunctionText(name) + "(" + termsText(terms) + ")"
@@ -93,6 +94,7 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 func (d *Definer) value(a cql.Term, fn *function.Function, i int) ([]byte, error) {
 	// The name is the one that Cassandra's messages have for an argument.
 	receiver := term.Spec{Name: fmt.Sprintf("arg%d(%s)", i, fn.Qualified()), Type: fn.Args[i]}
+	// The argument is converted to the type that the function declares.
 	t, err := d.Compiler.Term(a, receiver)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,7 @@ func Compile(c *term.Compiler, t *schema.Table) *Table {
 	out := &Table{columns: make([]column, t.NextColumn)}
 	for _, col := range t.Columns() {
 		switch {
+		// The zero column has no mask.
 		case col.Mask == nil:
 		case col.Mask.Keyspace != "":
 			out.columns[col.ID] = compileUser(c, col)

@@ -68,6 +68,7 @@ func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []a
 		changed = true
 	}
 	var out []auth.Requirement
+	// needs and out have the same indexes until the end.
 	for i, q := range needs {
 		// In statements that do not change a view, only SELECT is replaced: MODIFY of a view keeps the view as its
 		// resource.
@@ -330,6 +331,7 @@ func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArg
 		if auth.IsSystemKeyspace(keyspace) {
 			c.need(auth.Drop, auth.KeyspaceFunctions(keyspace))
 		}
+	// Exactly one function is dropped, and a permission on it is enough.
 	case 1:
 		c.need(auth.Drop, auth.Function(keyspace, found[0]))
 	default:

@@ -36,9 +36,11 @@ func (e *execution) changeGrant(list []cql.Permission, on *cql.Resource, role st
 	// granted, because the other grant may be revoked later.
 	granted := e.directory.Granted(role, r)
 	if grant {
+		// These permissions are granted already; the others are added.
 		e.warn(granted&set, "Role '%s' was already granted %s on %s", role, r)
 		return e.propose(&auth.GrantPermissions{Role: role, Resource: r, Permissions: set})
 	}
+	// These permissions cannot be revoked; the others are.
 	e.warn(set&^granted, "Role '%s' was not granted %s on %s", role, r)
 	return e.propose(&auth.RevokePermissions{Role: role, Resource: r, Permissions: set})
 }

@@ -25,6 +25,7 @@ func (e *execution) addIdentity(stmt *cql.AddIdentity) error {
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
+	// The parser accepts an empty name between quotes.
 	if stmt.Role == "" {
 		return errEmptyKey()
 	}
@@ -49,5 +50,6 @@ func (e *execution) dropIdentity(stmt *cql.DropIdentity) error {
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
+	// An identity that does not exist is an error of auth.Apply, unless IF EXISTS is given.
 	return e.propose(&auth.DropIdentity{Identity: stmt.Identity, IfExists: stmt.IfExists})
 }

@@ -16,6 +16,7 @@ const (
 	tablesLevel   = "tables_consistency"  // QUORUM or LOCAL_QUORUM; empty means the default of the nodes
 	tablesDrop    = "drop_tables_account" // the account to remove
 
+	// generateKey as the value of a key makes a new one.
 	generateKey = "generate"
 )
 

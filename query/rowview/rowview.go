@@ -1,6 +1,8 @@
 // Package rowview reads the values of columns from rows: a View is one row of a page with the header of its partition,
 // and returns the values of key columns, cells, collections, user-defined types and counters as a reader at one moment
 // sees them.
+//
+//	page ─▶ Partition, Next, Mark ─▶ View ─▶ Value, Append, Elements: filters, selectors and masks
 package rowview
 
 import (

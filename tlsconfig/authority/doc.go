@@ -3,4 +3,9 @@
 //
 // Keys are ECDSA P-256. Keys, serial numbers and signatures depend only on the randomness and the time that the caller
 // passes, so tests can make the same certificates again.
+//
+// It stores nothing: the caller writes the PEM texts to files, and protects the private keys.
+//
+//	New, NewCluster, Load ─▶ Authority ─▶ Issue, Renew ─▶ Pair ─▶ CertificatePEM, KeyPEM, TLS
+//	                             └──────▶ Revoke ─▶ revocation list
 package authority
