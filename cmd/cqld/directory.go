@@ -28,6 +28,7 @@ func ringConfigs(dir string) ([]string, error) {
 // checkRingDirectory returns an error if `cqld local` must not use dir because it contains the data of a node but no
 // ring.
 func checkRingDirectory(dir string) error {
+	// A directory with a ring is accepted, also if there is a node's data beside it.
 	switch ring, err := ringConfigs(dir); {
 	case err != nil || len(ring) > 0:
 		return err
@@ -44,6 +45,7 @@ func checkNodeDirectory(dir string) error {
 	if datadir.IsDataDir(dir) {
 		return nil
 	}
+	// The error repeats the commands that would have been right, because both commands have the same default directory.
 	ring, err := ringConfigs(dir)
 	if err != nil {
 		return err
@@ -57,7 +59,8 @@ func checkNodeDirectory(dir string) error {
 	return checkNotRingNode(dir)
 }
 
-// checkNotRingNode returns an error if dir is the directory of one node of a ring.
+// checkNotRingNode returns an error if dir is the directory of one node of a ring. The data of such a node is in its
+// subdirectory data; a node started in dir itself would begin empty.
 func checkNotRingNode(dir string) error {
 	config := filepath.Join(dir, nodeConfig)
 	if _, err := os.Stat(config); err == nil && datadir.IsDataDir(filepath.Join(dir, nodeDataDir)) {

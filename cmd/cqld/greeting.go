@@ -9,7 +9,7 @@ import (
 	"cqld/node/config"
 )
 
-// cqlshLine returns the command with which cqlsh connects.
+// cqlshLine returns the command with which cqlsh connects. It omits the port that cqlsh takes by default.
 func cqlshLine(address string, port uint16) string {
 	if port == 9042 {
 		return "cqlsh " + address
@@ -17,7 +17,9 @@ func cqlshLine(address string, port uint16) string {
 	return fmt.Sprintf("cqlsh %s %d", address, port)
 }
 
-// greetNode prints how clients connect to the node of `cqld start`, and where its data is.
+// greetNode prints how clients connect to the node of `cqld start`, and where its data is. It names USER instead of a
+// role, because the node's users are not known here, and ACCOUNT likewise, except in development mode, where the
+// account and its key are fixed.
 func greetNode(out io.Writer, o *config.Options) {
 	address := o.Native()
 	line := cqlshLine(address.Addr().String(), address.Port())
@@ -36,6 +38,7 @@ func greetNode(out io.Writer, o *config.Options) {
 	} else if o.Tables.Port != 0 {
 		fmt.Fprintf(out, "  Azure Tables: %s://%s:%d/ACCOUNT\n", scheme(o), address.Addr(), o.Tables.Port)
 	}
+	// A service's working directory is not obvious, so the path is printed absolute.
 	dir, err := filepath.Abs(o.DataDir)
 	if err != nil {
 		dir = o.DataDir

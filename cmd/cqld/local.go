@@ -24,23 +24,30 @@ type localCommands struct {
 	Stop   localStopCommand   `cmd:"" help:"Stop a ring, also one that was started with --detach."`
 }
 
+// localCommand is `cqld local start`. Pointers are nil if the flag is not given: a ring that exists then keeps its
+// ports.
 type localCommand struct {
 	Nodes       int     `help:"Number of nodes." default:"4"`
 	Datacenters int     `help:"Number of data centers; it divides --nodes." default:"1"`
 	Port        *uint16 `help:"Port for CQL clients. Default: 9042, or a free one."`
 	TablesPort  *uint16 `help:"Port for Azure Tables clients; 0 disables it. Default: 10002, or a free one."`
 	StoragePort *uint16 `help:"Port between the nodes. Default: 7000, or a free one."`
-	DataDir     string  `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
-	Fresh       bool    `help:"Delete the contents of the data directory first."`
-	Secure      bool    `help:"Require TLS and logins; make certificates and a superuser."`
-	Detach      bool    `help:"Return when the ring is ready. 'cqld local stop' stops it."`
-	Supervised  bool    `hidden:"" help:"Run as the process of --detach."`
-	LogLevel    string  `help:"Level of the log files: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
+	// DataDir contains node1, node2, … and, with Secure, the directory security. It is absolute, because kong expands
+	// the type path.
+	DataDir string `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
+	Fresh   bool   `help:"Delete the contents of the data directory first."`
+	Secure  bool   `help:"Require TLS and logins; make certificates and a superuser."`
+	Detach  bool   `help:"Return when the ring is ready. 'cqld local stop' stops it."`
+	// Supervised is set by detach for the process that it starts, never by users: the process then writes readyFile.
+	Supervised bool   `hidden:"" help:"Run as the process of --detach."`
+	LogLevel   string `help:"Level of the log files: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
 
 	security *security // nil without Secure
 }
 
 const (
+	// localNodesMax bounds the processes that one command starts. It is less than portStep, so that rings with
+	// consecutive ports do not overlap.
 	localNodesMax = 64
 	// agreeTimeout is the time without progress after which the command gives up starting the ring.
 	agreeTimeout = 60 * time.Second
@@ -55,10 +62,13 @@ func (c *localCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("--datacenters: %d nodes cannot be divided evenly into %d data centers", c.Nodes,
 			c.Datacenters)
 	}
+	// The control sockets show whether nodes run. Nodes that were started by hand count too: prepareData must not
+	// rewrite the configuration of a running node.
 	if ctl.Running(c.DataDir) {
 		return fmt.Errorf("a ring in %s runs already: see cqld local status%s, or choose another --data-dir",
 			c.DataDir, dataDirFlag(c.DataDir))
 	}
+	// The other process repeats the checks above and does everything below.
 	if c.Detach {
 		return c.detach(ctx)
 	}
@@ -74,20 +84,25 @@ func (c *localCommand) Run(ctx context.Context) error {
 		r.flags = c.security.flags()
 	}
 	begin := time.Now()
+	// A node that does not start stops the ones before it.
 	if err := r.start(c.LogLevel); err != nil {
 		return errors.Join(err, r.stop())
 	}
+	// From here on, `cqld ctl` finds the ring from every working directory.
 	defer running.Add(c.DataDir)()
+	// A ring that answers before its nodes agree would refuse clients or schema changes, so the greeting waits.
 	if err := r.awaitAgreement(ctx, agreeTimeout); err != nil {
 		return errors.Join(err, r.stop())
 	}
 	c.greet(r, time.Since(begin))
+	// The file is created after the greeting is printed: the waiting process prints the output when the file exists.
 	if c.Supervised {
 		if err := os.WriteFile(c.readyFile(), nil, 0o600); err != nil {
 			return errors.Join(err, r.stop())
 		}
 		defer os.Remove(c.readyFile())
 	}
+	// If all nodes have stopped by themselves, watch has said so.
 	if r.watch(ctx, watchEvery) {
 		fmt.Println("\nStopping …")
 	}
@@ -96,6 +111,7 @@ func (c *localCommand) Run(ctx context.Context) error {
 
 // member is one node of the local ring.
 type member struct {
+	// index counts from 1, as in the names of directories and certificates.
 	index   int
 	address string
 	port    uint16 // for CQL
@@ -105,6 +121,7 @@ type member struct {
 	dir     string
 }
 
+// native returns the address for CQL clients, HOST:PORT.
 func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
 
 // connectionString returns the connection string with which the Azure SDKs reach the node's tables over http or https.
@@ -113,6 +130,7 @@ func connectionString(scheme string, m member, key string) string {
 		scheme, azuretables.DevelopmentAccount, key, scheme, m.address, m.tables, azuretables.DevelopmentAccount)
 }
 
+// config returns the path of the node's configuration file.
 func (m member) config() string { return filepath.Join(m.dir, nodeConfig) }
 
 // center returns the data center of the node with an index, starting at 0. Each data center has a block of nodes.
@@ -122,7 +140,7 @@ func (c *localCommand) center(i int) string {
 
 // prepareData creates the nodes' directories and configuration files. It refuses the directory of a ring with another
 // number of nodes or other data centers, the directory of a `cqld start` node, and the directory of a secure ring
-// without --secure.
+// without --secure. It deletes and writes nothing before checkRingDirectory has accepted the directory.
 func (c *localCommand) prepareData(members []member) error {
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err
@@ -131,6 +149,8 @@ func (c *localCommand) prepareData(members []member) error {
 	if err != nil {
 		return err
 	}
+	// Only what `cqld local` itself has written is deleted. Other files in the directory stay, because --data-dir may
+	// name any directory.
 	if c.Fresh {
 		for _, p := range present { // only the directories of an earlier ring
 			if err := os.RemoveAll(filepath.Dir(p)); err != nil {
@@ -144,10 +164,12 @@ func (c *localCommand) prepareData(members []member) error {
 		}
 		present = nil
 	}
+	// With fewer nodes, members of the cluster would be down.
 	if len(present) > 0 && len(present) != len(members) {
 		return fmt.Errorf("%s holds a ring of %d nodes, not %d: use --nodes %d, --fresh or another --data-dir",
 			c.DataDir, len(present), len(members), len(present))
 	}
+	// The message continues with the options that the error suggests.
 	if err := sameDatacenters(present, members); err != nil {
 		return fmt.Errorf("%s holds a ring in which %w, --fresh or another --data-dir", c.DataDir, err)
 	}
@@ -156,14 +178,18 @@ func (c *localCommand) prepareData(members []member) error {
 		if c.security, err = prepareSecurity(c.DataDir, members, time.Now()); err != nil {
 			return err
 		}
+	// The stored users and certificates would have no effect without --secure, so that the ring would be open to all
+	// local users.
 	case isSecured(c.DataDir):
 		return fmt.Errorf("%s holds a ring that requires TLS and logins: use --secure, --fresh or another --data-dir",
 			c.DataDir)
 	}
+	// Each process would otherwise take the memory of the whole machine for its own.
 	figure, err := memory.Detect(memory.Local())
 	if err != nil {
 		return err
 	}
+	// The files are written at each start, because ports and the share of memory may differ from the last one.
 	for _, m := range members {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			return err
@@ -179,10 +205,13 @@ func (c *localCommand) prepareData(members []member) error {
 	return nil
 }
 
-// sameDatacenters refuses to start a ring again with other data centers: a member cannot change its own.
+// sameDatacenters refuses to start a ring again with other data centers: a member cannot change its own. It returns the
+// error of a file that cannot be read, or the first node that differs with the number of data centers that the present
+// ring has.
 func sameDatacenters(configs []string, members []member) error {
 	var wrong error
 	centers := map[string]bool{}
+	// All files are read even if one differs, so that the message can name the number of data centers of the ring.
 	for _, path := range configs {
 		o := config.Default()
 		if err := o.LoadFile(path); err != nil {
@@ -195,13 +224,15 @@ func sameDatacenters(configs []string, members []member) error {
 			}
 		}
 	}
+	// Only a new ring can be divided in another way.
 	if wrong != nil {
 		return fmt.Errorf("%w, and cannot change its data center: use --datacenters %d", wrong, len(centers))
 	}
 	return nil
 }
 
-// yaml returns the configuration of a node that may use share bytes of the memory of this machine.
+// yaml returns the configuration of a node that may use share bytes of the memory of this machine. Every node has the
+// first one as its only seed, also the first one itself, which therefore creates the cluster.
 func (m member) yaml(seed member, share int64) string {
 	var b strings.Builder
 	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
@@ -215,6 +246,8 @@ func (m member) yaml(seed member, share int64) string {
 	return b.String()
 }
 
+// greet prints the nodes, how clients connect and how the ring is stopped. took is the time from the start of the first
+// process until agreement.
 func (c *localCommand) greet(r *localRing, took time.Duration) {
 	fmt.Printf("cqld: %d nodes ready after %.1f s. Data in %s.\n\n", len(r.nodes), took.Seconds(), c.DataDir)
 	r.print()
@@ -235,7 +268,8 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 	fmt.Println("Press Ctrl-C to stop it.")
 }
 
-// centers returns the names of the data centers: "datacenter1 or datacenter2".
+// centers returns the names of the data centers: "datacenter1 or datacenter2". Nodes of a data center follow each
+// other, so that compacting removes all duplicates.
 func centers(nodes []*localNode) string {
 	var names []string
 	for _, n := range nodes {
@@ -249,6 +283,7 @@ func greetOpen(nodes []*localNode, points []string) {
 	first := nodes[0].member
 	fmt.Printf("\nConnect:\n  %s\n  drivers: contact points %s, local data center %s\n",
 		cqlshLine(first.address, first.port), strings.Join(points, ", "), centers(nodes))
+	// The nodes have no authentication, so the development account with its public key exists.
 	if first.tables != 0 {
 		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n",
 			connectionString("http", first, azuretables.DevelopmentKey))

@@ -23,10 +23,12 @@ const portTries = 50
 // 127.0.0.1, that address with consecutive ports. A ring keeps its ports; a new one without flags takes the default
 // ports, or free ones.
 func (c *localCommand) layout() ([]member, error) {
+	// Clients and the other nodes know a ring by its ports, so an existing ring does not look for free ones.
 	kept, err := c.keptPorts()
 	if err != nil {
 		return nil, err
 	}
+	// Linux answers on all of 127.0.0.0/8; other systems may have to be configured for it. Port 0 is any free port.
 	many := free("127.0.0.2", 0) == nil
 	if kept != nil {
 		members := c.members(c.withFlags(*kept), many)
@@ -35,6 +37,7 @@ func (c *localCommand) layout() ([]member, error) {
 		}
 		return members, nil
 	}
+	// All ports are shifted together, so that the ports of one ring are recognizable.
 	for i := range uint16(portTries) {
 		p := c.withFlags(ports{9042 + i*portStep, 7000 + i*portStep, 10002 + i*portStep})
 		members := c.members(p, many)
@@ -42,6 +45,7 @@ func (c *localCommand) layout() ([]member, error) {
 		if err == nil {
 			return members, nil
 		}
+		// All ports are given, so that a further attempt would try the same ones.
 		if c.Port != nil && c.TablesPort != nil && c.StoragePort != nil {
 			break
 		}
@@ -49,7 +53,9 @@ func (c *localCommand) layout() ([]member, error) {
 	return nil, fmt.Errorf("%w; is another ring or node running? Set --port, --tables-port and --storage-port", err)
 }
 
-// keptPorts returns the ports of the ring in the data directory, or nil if there is none.
+// keptPorts returns the ports of the ring in the data directory, or nil if there is none. It returns an error if
+// --storage-port differs from the ring's port: members are known by their internode addresses. The ports for clients
+// may change at each start.
 func (c *localCommand) keptPorts() (*ports, error) {
 	present, err := ringConfigs(c.DataDir)
 	if err != nil || len(present) == 0 || c.Fresh {
@@ -85,6 +91,7 @@ func (c *localCommand) members(p ports, many bool) (out []member) {
 		} else {
 			m.port += uint16(i)
 			m.storage += uint16(i)
+			// Port 0 disables Azure Tables and stays 0.
 			if m.tables != 0 {
 				m.tables += uint16(i)
 			}
@@ -109,10 +116,12 @@ func allFree(members []member) error {
 	return nil
 }
 
-// free listens on a port for a moment, and returns why that is not possible.
+// free listens on a port for a moment, and returns why that is not possible. Another process may take the port before
+// the node does; the node then exits, and the ring does not start.
 func free(address string, port uint16) error {
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port))
 	if err != nil {
+		// The message of the OpError repeats the address, which the caller adds.
 		var op *net.OpError
 		if errors.As(err, &op) {
 			return op.Err

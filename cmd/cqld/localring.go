@@ -25,12 +25,14 @@ const logFile = "cqld.log"
 
 // localRing manages the node processes of `cqld local`.
 type localRing struct {
+	// nodes are in the order of their indexes. The slice does not change.
 	nodes   []*localNode
 	flags   []string      // further flags of every node
 	changed chan struct{} // capacity 1: signals that the state of a node has changed
 }
 
-// localNode is a node process and its last reported status.
+// localNode is a node process and its last reported status. A localNode has one process in its life: a node that the
+// user starts again is known by its control socket only.
 type localNode struct {
 	member
 	cmd  *exec.Cmd
@@ -40,14 +42,17 @@ type localNode struct {
 
 	mu struct {
 		sync.Mutex
-		status   string // last status line; empty before the first
-		ended    bool
+		// status is in the format of node.Status.Line.
+		status string // last status line; empty before the first
+		ended  bool
+		// err is the result of Wait if ended; nil for an exit with status 0.
 		err      error
 		reported bool // the exit has been printed
 		byHand   bool // the user has started it again
 	}
 }
 
+// newLocalRing returns a ring of nodes that are not started.
 func newLocalRing(members []member) *localRing {
 	r := &localRing{changed: make(chan struct{}, 1)}
 	for _, m := range members {
@@ -56,7 +61,8 @@ func newLocalRing(members []member) *localRing {
 	return r
 }
 
-// start starts all node processes.
+// start starts all node processes. If one fails, the nodes before it run, and the caller stops them. The nodes start at
+// the same time; each waits for its seed by itself.
 func (r *localRing) start(logLevel string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,6 +76,7 @@ func (r *localRing) start(logLevel string) error {
 	return nil
 }
 
+// notify wakes awaitAgreement or watch. A pending signal is enough, because they look at all nodes.
 func (r *localRing) notify() {
 	select {
 	case r.changed <- struct{}{}:
@@ -77,8 +84,11 @@ func (r *localRing) notify() {
 	}
 }
 
+// start starts the process of the node. It writes its log to a file, status lines to a pipe that follow reads, and
+// stops when its standard input ends. changed is called after each new status and after the exit.
 func (n *localNode) start(binary string, flags []string, changed func()) error {
 	var err error
+	// The log is appended to: a user who looks for an earlier failure finds it.
 	if n.log, err = os.OpenFile(filepath.Join(n.dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
@@ -89,16 +99,20 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1",
 		"--stop-with-stdin"}, flags...)...)
 	n.cmd.Stdout, n.cmd.Stderr = write, n.log // the log is written to the standard error output
+	// The ring stops its nodes itself, so that Ctrl-C reaches this process only.
 	separate(n.cmd)
 	stdin, life, err := os.Pipe()
 	if err != nil {
 		return errors.Join(err, read.Close(), write.Close())
 	}
 	n.cmd.Stdin, n.life = stdin, life
+	// Variables override the configuration file and would give all nodes the same address or directory.
 	n.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, config.EnvironmentPrefix)
 	})
 	err = n.cmd.Start()
+	// The child has its own copies. This process must close its write end, or follow would never read the end of the
+	// status lines.
 	stdin.Close()
 	write.Close()
 	if err != nil {
@@ -108,9 +122,11 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 	return nil
 }
 
-// follow records the status lines of the process, and its exit.
+// follow records the status lines of the process, and its exit. It runs until the process has closed its status output,
+// then waits for the exit, closes the files and done.
 func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	lines := bufio.NewScanner(status)
+	// Only the last line counts: each one is the whole status.
 	for lines.Scan() {
 		n.mu.Lock()
 		n.mu.status = lines.Text()
@@ -118,12 +134,14 @@ func (n *localNode) follow(status io.ReadCloser, changed func()) {
 		changed()
 	}
 	status.Close()
+	// The last status line is recorded before the exit.
 	err := n.cmd.Wait()
 	n.mu.Lock()
 	n.mu.ended, n.mu.err = true, err
 	n.mu.Unlock()
 	n.log.Close()
 	n.life.Close()
+	// The exit is recorded before done is closed, so that stop and watch see it.
 	close(n.done)
 	changed()
 }
@@ -136,7 +154,8 @@ func (n *localNode) state() (status string, ended bool, err error) {
 }
 
 // awaitAgreement returns when every node sees all others up and has the same metadata. It gives up if the ring makes no
-// progress within timeout: no node joins, and no node sees another one come up.
+// progress within timeout: no node joins, and no node sees another one come up. The limit is on time without progress
+// and not on the whole start, because a large ring on a slow machine starts slowly.
 func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) error {
 	limit := time.NewTimer(timeout)
 	defer limit.Stop()
@@ -146,6 +165,7 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 		if agreed || err != nil {
 			return err
 		}
+		// Only a new maximum renews the time.
 		if best.advance(r.progress()) {
 			limit.Reset(timeout)
 		}
@@ -160,7 +180,8 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 	}
 }
 
-// progress measures how close a ring is to agreement.
+// progress measures how close a ring is to agreement. The sums only grow during a start; advance keeps their maxima, so
+// that a node that flaps is no progress.
 type progress struct{ members, up int }
 
 // advance reports whether now exceeds p in any respect, and raises p accordingly.
@@ -175,6 +196,7 @@ func (r *localRing) progress() (sum progress) {
 	for _, n := range r.nodes {
 		var up, members int
 		status, _, _ := n.state()
+		// A node that has not reported yet counts 0. The format is node.Status.Line.
 		if _, err := fmt.Sscanf(status, "up=%d of=%d", &up, &members); err == nil {
 			sum.members, sum.up = sum.members+members, sum.up+up
 		}
@@ -182,17 +204,23 @@ func (r *localRing) progress() (sum progress) {
 	return sum
 }
 
+// agreed reports whether all nodes have the same status line with all members up. It returns an error if a node has
+// exited, with the last line of its log.
 func (r *localRing) agreed() (bool, error) {
 	first := ""
 	for i, n := range r.nodes {
 		status, ended, err := n.state()
 		if ended {
 			//nolint:errorlint // err may be nil
+			// A node that exits before the ring is complete does not come back by itself, so there is nothing to wait
+			// for.
 			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine())
 		}
 		if i == 0 {
 			first = status
 		}
+		// Equal lines mean equal metadata, because the line contains its version. The space after the number excludes
+		// longer numbers.
 		if status == "" || status != first || !strings.HasPrefix(status,
 			fmt.Sprintf("up=%d of=%d ", len(r.nodes), len(r.nodes))) {
 			return false, nil
@@ -201,6 +229,7 @@ func (r *localRing) agreed() (bool, error) {
 	return true, nil
 }
 
+// lastLogLine returns the line that usually explains an exit, or why the log cannot be read.
 func (n *localNode) lastLogLine() string {
 	b, err := os.ReadFile(filepath.Join(n.dir, logFile))
 	if err != nil {
@@ -231,7 +260,8 @@ func (r *localRing) print() {
 const watchEvery = time.Second
 
 // watch reports nodes that exit, and those that the user starts again by hand, until ctx ends or no node runs.
-// interrupted is true if ctx has ended.
+// interrupted is true if ctx has ended. A node's exit is signalled at once. A node that the user starts by hand is no
+// child of this process, so that only polling finds it.
 func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted bool) {
 	poll := time.NewTicker(every)
 	defer poll.Stop()
@@ -242,6 +272,7 @@ func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted
 		case <-r.changed:
 		case <-poll.C:
 		}
+		// All nodes are asked before the table is printed, so that it shows one state.
 		news, alive := false, false
 		for _, n := range r.nodes {
 			line, runs := n.news()
@@ -251,6 +282,7 @@ func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted
 				news = true
 			}
 		}
+		// Without nodes the process has no purpose, and a shell that waits for it gets its prompt back.
 		if !alive {
 			fmt.Println("\nAll nodes have stopped.")
 			return false
@@ -261,17 +293,20 @@ func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted
 	}
 }
 
-// news returns what has changed about the node since the last call, and whether it runs.
+// news returns what has changed about the node since the last call, and whether it runs. line is empty if nothing has
+// changed. Only one goroutine may call it, because each call consumes the change.
 func (n *localNode) news() (line string, runs bool) {
 	name := fmt.Sprintf("Node %d (%s)", n.index, n.native())
 	_, ended, err := n.state()
 	if !ended {
 		return "", true
 	}
+	// The probe may take until its timeout, so it happens without the lock.
 	byHand := ctl.Running(filepath.Join(n.dir, nodeDataDir))
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	restart := ". Start it again with:\n  cqld start --config " + n.config()
+	// The first report of the exit may find that the node already runs again; then only that is reported.
 	switch {
 	case byHand && !n.mu.byHand:
 		line = name + " runs again, started by hand. It stops with the ring."
@@ -286,6 +321,7 @@ func (n *localNode) news() (line string, runs bool) {
 	return line, byHand
 }
 
+// startedByHand reports whether news has seen the node running again after its process exited.
 func (n *localNode) startedByHand() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -295,12 +331,16 @@ func (n *localNode) startedByHand() bool {
 // stopTimeout limits how long a node may drain before it is killed.
 const stopTimeout = 15 * time.Second
 
-// stop asks all nodes to stop, also those that the user has started again, and waits until they have exited.
+// stop asks all nodes to stop, also those that the user has started again, and waits until they have exited. The limit
+// is common to all nodes, which drain at the same time. Nodes that exceed it are killed and reported as errors. It is
+// safe after a failed start: nodes without a process are left out.
 func (r *localRing) stop() error {
 	byHand := make([]error, len(r.nodes))
 	var wg sync.WaitGroup
+	// A node started by hand is stopped through its control socket: its process is unknown here.
 	for i, n := range r.nodes {
 		if _, ended, _ := n.state(); ended && ctl.Running(filepath.Join(n.dir, nodeDataDir)) {
+			// The probe above has found the node; if it ends meanwhile, Stop returns the error.
 			client := control.DialSocket(filepath.Join(n.dir, nodeDataDir, control.SocketName))
 			wg.Go(func() { byHand[i] = ctl.Stop(context.Background(), client, stopTimeout) })
 		}
@@ -323,6 +363,7 @@ func (r *localRing) stop() error {
 			errs = append(errs, fmt.Errorf("node %d did not stop within %s and was killed", n.index, stopTimeout))
 			_ = n.cmd.Process.Kill() // it may have exited meanwhile
 			<-n.done
+			// The channel has been emptied, so without a new time the following nodes would never be killed.
 			limit.Reset(time.Second)
 		}
 	}

@@ -35,7 +35,9 @@ const (
 // security contains the files of a ring of `cqld local --secure`: certificates, the superuser's password and the key of
 // the account for Azure Tables. They are made at the first start and kept.
 type security struct {
-	dir       string
+	// dir is the directory security inside the data directory. Only its owner can read it.
+	dir string
+	// tablesKey is base64, as connection strings contain it.
 	tablesKey string
 }
 
@@ -60,11 +62,14 @@ func isSecured(dir string) bool {
 }
 
 // prepareSecurity makes the files that do not exist yet, and certificates that are missing, do not fit or expire soon.
+// What exists and fits is never overwritten, except the settings for cqlsh, which contain the port. now is compared
+// with the ends of validity.
 func prepareSecurity(dir string, members []member, now time.Time) (*security, error) {
 	s := &security{dir: filepath.Join(dir, securityDir)}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
+	// A start that was interrupted is therefore repeated completely.
 	if !isSecured(dir) { // the certificate of the authority is written last
 		if err := s.generate(now); err != nil {
 			return nil, fmt.Errorf("set up security: %w", err)
@@ -78,6 +83,7 @@ func prepareSecurity(dir string, members []member, now time.Time) (*security, er
 		return nil, err
 	}
 	for _, m := range members {
+		// Nodes that are running are not affected: this happens before the start of the ring.
 		if s.valid(ca, m, now) {
 			continue
 		}
@@ -89,11 +95,13 @@ func prepareSecurity(dir string, members []member, now time.Time) (*security, er
 }
 
 // generate makes the superuser's password, which cqlsh reads from a file of credentials, and the certificate authority.
+// The order matters: ca.crt marks the directory as complete, so it is written last.
 func (s *security) generate(now time.Time) error {
 	password := rand.Text()
 	if err := writePrivate(s.password(), []byte(password+"\n")); err != nil {
 		return err
 	}
+	// cqlsh reads a section named after the authentication provider.
 	if err := writePrivate(s.credentials(), fmt.Appendf(nil, "[plain_text_auth]\nusername = %s\npassword = %s\n",
 		localSuperuser, password)); err != nil {
 		return err
@@ -113,7 +121,7 @@ func (s *security) generate(now time.Time) error {
 }
 
 // loadTablesKey reads the key of the account for Azure Tables, or generates it: everyone knows the key of the
-// development account.
+// development account. generate does not make this file, so it is missing at the first start.
 func (s *security) loadTablesKey() error {
 	path := s.file("tables-key")
 	b, err := os.ReadFile(path)
@@ -130,6 +138,7 @@ func (s *security) loadTablesKey() error {
 	return writePrivate(path, []byte(s.tablesKey+"\n"))
 }
 
+// loadAuthority reads the certificate authority that generate has made.
 func (s *security) loadAuthority(now time.Time) (*authority.Authority, error) {
 	cert, err := os.ReadFile(s.ca())
 	if err != nil {
@@ -149,11 +158,13 @@ func (s *security) valid(ca *authority.Authority, m member, now time.Time) bool 
 	if err != nil {
 		return false
 	}
+	// The address is checked because a ring may be started on a system with other loopback addresses.
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	return err == nil && ca.Issued(leaf) && leaf.VerifyHostname(m.address) == nil &&
 		leaf.NotAfter.Sub(now) > renewBefore
 }
 
+// issue replaces the certificate and the key of a node. Both are replaced even if only one was wrong.
 func (s *security) issue(ca *authority.Authority, m member) error {
 	address, err := netip.ParseAddr(m.address)
 	if err != nil {
@@ -168,10 +179,13 @@ func (s *security) issue(ca *authority.Authority, m member) error {
 	if err != nil {
 		return err
 	}
+	// If only the key is replaced, valid finds that it does not fit the certificate and issues both at the next start.
 	return errors.Join(writePrivate(s.key(m), key), writePrivate(s.cert(m), pair.CertificatePEM()))
 }
 
-// options returns the options of a node that make it secure.
+// options returns the options of a node that make it secure. The result is YAML that follows member.yaml: passwords by
+// role, permissions, TLS for clients and between all nodes, and an Azure Tables account that acts with the permissions
+// of the superuser.
 func (s *security) options(m member) string {
 	files := fmt.Sprintf("  certificate: %q\n  private_key: %q\n  trusted_certificates: %q\n", s.cert(m), s.key(m),
 		s.ca())
@@ -193,15 +207,18 @@ func (s *security) flags() []string {
 	return []string{"--superuser", localSuperuser, "--superuser-password-file", s.password()}
 }
 
-// cqlshSettings returns the content of the configuration file for cqlsh.
+// cqlshSettings returns the content of the configuration file for cqlsh. The password itself is in the file of
+// credentials that it names.
 func (s *security) cqlshSettings(m member) string {
+	// Only the values that are paths may contain a percent sign.
 	path := func(p string) string { return strings.ReplaceAll(p, "%", "%%") } // cqlsh interpolates values
 	return fmt.Sprintf("; Written by `cqld local --secure`.\n[connection]\nhostname = %s\nport = %d\nssl = true\n\n"+
 		"[ssl]\ncertfile = %s\nvalidate = true\n\n[authentication]\ncredentials = %s\n", m.address, m.port,
 		path(s.ca()), path(s.credentials()))
 }
 
-// greet prints how clients connect.
+// greet prints how clients connect. It names the file with the password; the connection string contains the key of the
+// Azure Tables account.
 func (s *security) greet(nodes []*localNode, points []string) {
 	first := nodes[0].member
 	fmt.Printf("\nConnect as superuser %s (its generated password is in %s):\n  cqlsh --cqlshrc %s\n", localSuperuser,
@@ -218,7 +235,8 @@ func (s *security) greet(nodes []*localNode, points []string) {
 		"SSL_CERT_FILE=%s (Go), NODE_EXTRA_CA_CERTS=%s (Node.js)\n", ca, ca, ca)
 }
 
-// shellQuoted returns text as one word of a shell.
+// shellQuoted returns text as one word of a shell. Characters that no shell interprets stay unquoted, so that most
+// paths look as the user wrote them.
 func shellQuoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
@@ -230,7 +248,8 @@ func shellQuoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// writePrivate replaces a file that only this user can read, unless it has this content.
+// writePrivate replaces a file that only this user can read, unless it has this content. The content is synced before
+// the rename, so that a crash leaves the old file or the new one.
 func writePrivate(path string, content []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return nil

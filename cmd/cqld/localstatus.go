@@ -13,20 +13,23 @@ import (
 	"cqld/node/control"
 )
 
-// dataDirFlag returns the flag, after a space, with which commands find a directory; empty if they do without one.
+// dataDirFlag returns the flag, after a space, with which commands find a directory; empty if they do without one. The
+// printed commands can therefore be copied, whatever the directory's name.
 func dataDirFlag(dir string) string {
+	// Both paths are absolute: kong expands the flag.
 	if standard, err := filepath.Abs(ctl.DefaultDir); err == nil && standard == dir {
 		return ""
 	}
 	return " --data-dir " + shellQuoted(dir)
 }
 
-// whichRing selects a ring.
+// whichRing selects a ring. It is embedded in the commands that address a ring which another process manages.
 type whichRing struct {
 	DataDir string `help:"Data directory of the ring. Default: cqld-data, or else the ring that runs." type:"path"`
 }
 
-// directory returns the data directory of the ring.
+// directory returns the data directory of the ring. With the flag, it is not checked here; ringNodes reports a
+// directory without a ring.
 func (w *whichRing) directory() (string, error) {
 	if w.DataDir != "" {
 		return w.DataDir, nil
@@ -35,6 +38,7 @@ func (w *whichRing) directory() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// FindDir returns the default directory even if nothing runs there; it must at least contain a ring.
 	if present, err := ringConfigs(dir); err != nil || len(present) > 0 {
 		return dir, err
 	}
@@ -43,8 +47,9 @@ func (w *whichRing) directory() (string, error) {
 
 // ringNode is a node of a ring that another process started.
 type ringNode struct {
-	name    string // node1
-	dir     string
+	name string // node1
+	dir  string
+	// options are read from the configuration file, which is current while `cqld local` is the only one that writes it.
 	options config.Options
 }
 
@@ -54,7 +59,8 @@ func (n *ringNode) socket() string { return filepath.Join(n.dir, nodeDataDir, co
 // runs reports whether the node answers.
 func (n *ringNode) runs() bool { return ctl.Running(filepath.Join(n.dir, nodeDataDir)) }
 
-// ringNodes returns the nodes of the ring in a directory.
+// ringNodes returns the nodes of the ring in a directory. They are in the order of their directories' names, so node10
+// comes before node2.
 func ringNodes(dir string) (nodes []*ringNode, err error) {
 	present, err := ringConfigs(dir)
 	if err != nil {
@@ -87,7 +93,8 @@ type localStatusCommand struct{ whichRing }
 // errRingDown is the result of `local status` if not all nodes run, for scripts.
 var errRingDown = errors.New("not all nodes run")
 
-// Run prints the nodes of the ring and whether they run.
+// Run prints the nodes of the ring and whether they run. The result is errRingDown unless all nodes answer on their
+// control sockets.
 func (c *localStatusCommand) Run(out io.Writer) error {
 	dir, nodes, err := c.nodes()
 	if err != nil {
@@ -104,6 +111,7 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 		fmt.Fprintf(out, "%-8s %-17s %-8s %-12s %s\n", state, n.options.Native(), n.name, n.options.Datacenter,
 			filepath.Join(n.dir, logFile))
 	}
+	// Only a complete ring is recommended for connections.
 	if up == len(nodes) {
 		first := &nodes[0].options
 		fmt.Fprintf(out, "\nConnect: %s. Inspect: cqld ctl%s status\n",
@@ -124,6 +132,7 @@ func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(nodes))
 	stopped := 0
+	// Nodes drain at the same time, as with Ctrl-C. Each goroutine writes its own element of errs.
 	for i, n := range nodes {
 		if !n.runs() {
 			continue

@@ -32,10 +32,12 @@ type commands struct {
 const usageExit = 2
 
 func main() {
+	// Before anything else: every file that the process creates has to be private.
 	restrictFiles()
 	var cli commands
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// kong would answer an empty command line with an error.
 	args, done := shortcut(os.Args[1:], os.Stdout)
 	if done {
 		return
@@ -46,13 +48,15 @@ func main() {
 		fmt.Fprint(os.Stderr, usageError(parser, err))
 		os.Exit(usageExit)
 	}
+	// Commands return errors instead of exiting, so that their deferred calls run.
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "cqld: "+err.Error())
 		os.Exit(1)
 	}
 }
 
-// newParser returns the parser of the command line, which sets cli.
+// newParser returns the parser of the command line, which sets cli. Commands receive ctx and the standard output as
+// arguments of their Run methods. ctx ends with SIGINT or SIGTERM.
 func newParser(ctx context.Context, cli *commands) *kong.Kong {
 	return kong.Must(cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(os.Stdout, (*io.Writer)(nil)),

@@ -15,6 +15,7 @@ const (
 // notify sends a state to the supervisor if the process is a systemd service of Type=notify. A failure is only logged:
 // the node works without a supervisor.
 func notify(state string, log *slog.Logger) {
+	// systemd sets the variable only for services that may notify it.
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return

@@ -12,7 +12,8 @@ import (
 // logs.
 const privateFiles = 0o077
 
-// restrictFiles makes the files that this process creates private to its user.
+// restrictFiles makes the files that this process creates private to its user. It affects the whole process and the
+// processes that it starts.
 func restrictFiles() { syscall.Umask(privateFiles) }
 
 // separate puts the process of cmd in a process group of its own: Ctrl-C reaches only the parent process, which then

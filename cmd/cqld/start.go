@@ -23,35 +23,39 @@ import (
 	"cqld/node/control"
 )
 
+// startCommand is `cqld start`. Its flags override the configuration file and the environment. Flags that exist in the
+// file are pointers, nil if they are not given, so that the default of a flag never hides a value of the file.
 type startCommand struct {
 	Config      string `help:"File as cassandra.yaml; CQLD_ variables and flags override it." type:"path" placeholder:"FILE" env:"CQLD_CONFIG"`
 	Development bool   `help:"Serve clients of all addresses without login and encryption. For development only."`
 
-	ClusterName           *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`
-	DataDir               *string       `help:"Data directory." type:"path" env:"CQLD_DATA_DIR"`
-	ListenAddress         *string       `help:"Address for internode connections, or a host name of this machine."`
-	StoragePort           *uint16       `help:"Port for internode connections."`
-	RPCAddress            *string       `name:"rpc-address" help:"Address for CQL clients, or a host name of this machine."`
-	NativeTransportPort   *uint16       `help:"Port for CQL clients."`
-	TablesPort            *uint16       `help:"Port for Azure Tables clients; 0 disables it."`
-	Seeds                 []string      `help:"Nodes to contact when joining, HOST or HOST:PORT. The first seed creates the cluster."`
-	Replace               *string       `help:"On the first start, replace this dead node: ADDRESS or host ID." placeholder:"NODE"`
-	NumTokens             *int          `help:"Number of tokens (virtual nodes) of this node."`
-	Datacenter            *string       `help:"Data center of this node."`
-	Rack                  *string       `help:"Rack of this node."`
-	MemoryLimit           *string       `help:"Memory of the node, such as 2GiB: the least of this, the limits of its cgroups and the memory of the machine is divided among its parts." placeholder:"SIZE"`
-	CommitlogSync         *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
-	ControlAddress        *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
-	HealthAddress         *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
-	Superuser             *string       `help:"Name of the first superuser of a new cluster with authentication." placeholder:"NAME" env:"CQLD_SUPERUSER"`
-	SuperuserPasswordFile string        `help:"File with the password of the first superuser, which other users must not be able to read. The environment variable CQLD_SUPERUSER_PASSWORD is an alternative. Without either, the node generates a password." type:"path" placeholder:"FILE" env:"CQLD_SUPERUSER_PASSWORD_FILE"`
-	LogLevel              string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error" env:"CQLD_LOG_LEVEL"`
-	LogFormat             string        `help:"text or json." default:"text" enum:"text,json" env:"CQLD_LOG_FORMAT"`
-	Pprof                 string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
-	ClockOffset           time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
-	Unsafe                bool          `hidden:"" help:"Allow options that are for tests only."`
-	StopWithStdin         bool          `hidden:"" help:"Stop when the standard input ends."`
-	StatusFD              int           `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
+	ClusterName           *string  `help:"Name of the cluster. Nodes with another cluster name are refused."`
+	DataDir               *string  `help:"Data directory." type:"path" env:"CQLD_DATA_DIR"`
+	ListenAddress         *string  `help:"Address for internode connections, or a host name of this machine."`
+	StoragePort           *uint16  `help:"Port for internode connections."`
+	RPCAddress            *string  `name:"rpc-address" help:"Address for CQL clients, or a host name of this machine."`
+	NativeTransportPort   *uint16  `help:"Port for CQL clients."`
+	TablesPort            *uint16  `help:"Port for Azure Tables clients; 0 disables it."`
+	Seeds                 []string `help:"Nodes to contact when joining, HOST or HOST:PORT. The first seed creates the cluster."`
+	Replace               *string  `help:"On the first start, replace this dead node: ADDRESS or host ID." placeholder:"NODE"`
+	NumTokens             *int     `help:"Number of tokens (virtual nodes) of this node."`
+	Datacenter            *string  `help:"Data center of this node."`
+	Rack                  *string  `help:"Rack of this node."`
+	MemoryLimit           *string  `help:"Memory of the node, such as 2GiB: the least of this, the limits of its cgroups and the memory of the machine is divided among its parts." placeholder:"SIZE"`
+	CommitlogSync         *string  `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
+	ControlAddress        *string  `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
+	HealthAddress         *string  `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
+	Superuser             *string  `help:"Name of the first superuser of a new cluster with authentication." placeholder:"NAME" env:"CQLD_SUPERUSER"`
+	SuperuserPasswordFile string   `help:"File with the password of the first superuser, which other users must not be able to read. The environment variable CQLD_SUPERUSER_PASSWORD is an alternative. Without either, the node generates a password." type:"path" placeholder:"FILE" env:"CQLD_SUPERUSER_PASSWORD_FILE"`
+	LogLevel              string   `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error" env:"CQLD_LOG_LEVEL"`
+	LogFormat             string   `help:"text or json." default:"text" enum:"text,json" env:"CQLD_LOG_FORMAT"`
+	Pprof                 string   `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
+	// The following flags are for tests and for `cqld local`, which starts its nodes with them.
+	ClockOffset time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
+	Unsafe      bool          `hidden:"" help:"Allow options that are for tests only."`
+	// With StopWithStdin, a node ends when its parent process does, even if that was killed.
+	StopWithStdin bool `hidden:"" help:"Stop when the standard input ends."`
+	StatusFD      int  `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
 }
 
 // leftLinger is how long the process of a decommissioned node keeps running, so that the operator can query the result.
@@ -60,12 +64,14 @@ const leftLinger = 5 * time.Second
 // drainTimeout limits how long a node waits for requests in progress when it stops.
 const drainTimeout = 10 * time.Second
 
-// Run runs a node until ctx ends, the node fails or it leaves the cluster.
+// Run runs a node until ctx ends, the node fails or it leaves the cluster. On return, the node has drained or failed
+// to. Errors before node.Open leave the data directory untouched.
 func (c *startCommand) Run(ctx context.Context) error {
 	opts, err := c.options()
 	if err != nil {
 		return err
 	}
+	// Host names need the network, so they are resolved once here and not when the options are parsed.
 	if err := opts.ResolveNames(ctx); err != nil {
 		return err
 	}
@@ -75,9 +81,11 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err := checkNodeDirectory(opts.DataDir); err != nil {
 		return err
 	}
+	// Memory is divided before the node opens its files, because its caches and queues take their sizes from it.
 	if err := opts.DivideMemory(memory.Local()); err != nil {
 		return err
 	}
+	// Deferred calls run after the node is closed, so that its last messages are included.
 	defer flushLog(opts.Logger)
 	defer c.tuneMemory(&opts.Memory.Division)()
 	stopProfiles, err := c.serveProfiles()
@@ -91,6 +99,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	}
 	status := c.statusWriter()
 	defer status.Close()
+	// The pipe's other end is held by the parent process and never written.
 	if c.StopWithStdin {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
@@ -99,6 +108,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 			cancel()
 		}()
 	}
+	// The status is reported once at once, because OnStatus calls only for changes.
 	report := func() { fmt.Fprintln(status, n.Status().Line()) }
 	report()
 	n.OnStatus(report)
@@ -106,18 +116,22 @@ func (c *startCommand) Run(ctx context.Context) error {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.TablesListener())
 	}
 	failed := await(ctx, n, opts.Logger, func() {
+		// Neither `cqld local`, which reads a status, nor a collector of JSON logs expects prose.
 		if c.StatusFD == 0 && c.LogFormat == "text" {
 			greetNode(os.Stdout, &opts)
 		}
 	})
 	notify(stateStopping, opts.Logger)
+	// ctx has ended, so the time for draining starts from a new context.
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	return errors.Join(failed, n.Close(drain))
 }
 
 // await calls greet when the node serves clients, and returns when the node must stop, with the error if it has failed.
+// Ends by ctx, by a request on the control socket and by leaving the cluster are no failures.
 func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (failed error) {
+	// Served is closed once the node accepts clients; a nil channel is never ready, so greet runs at most once.
 	served := n.Served()
 	for {
 		select {
@@ -134,6 +148,7 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (f
 		case failed = <-n.Failed():
 			log.Error("stopping", "err", failed)
 			return failed
+		// The node still answers its control socket, so that `ctl decommission` gets its result.
 		case <-n.Retired():
 			log.Info("node has left the cluster; exiting")
 			select {
@@ -147,7 +162,8 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (f
 
 // tuneMemory sets the collector's pace unless GOGC is set, and its limit unless GOMEMLIMIT is, and turns off memory
 // profiling without --pprof: sampling an allocation every 512 KiB took a fortieth of the CPU time of large batches.
-// stop ends the pacing.
+// stop ends the pacing. The environment variables are the ones of the Go runtime, which has read them already; they
+// have precedence.
 func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 	if c.Pprof == "" {
 		runtime.MemProfileRate = 0
@@ -155,6 +171,7 @@ func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(d.HeapLimit())
 	}
+	// The pacer changes the same figure as GOGC, so only one of them may set it.
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
@@ -166,9 +183,11 @@ func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 // superuserVariable is the environment variable with the password of the first superuser.
 const superuserVariable = "CQLD_SUPERUSER_PASSWORD"
 
-// superuser sets the first superuser.
+// superuser sets the first superuser. It has an effect only on a new cluster with authentication. The password has no
+// flag, because arguments are visible to other users of the machine.
 func (c *startCommand) superuser(o *config.Access) error {
 	setIf(&o.Superuser, c.Superuser)
+	// The variable is removed even if the password is not used.
 	o.SuperuserPassword = os.Getenv(superuserVariable)
 	if err := os.Unsetenv(superuserVariable); err != nil { // nothing that this process starts inherits it
 		return err
@@ -186,7 +205,8 @@ func (c *startCommand) superuser(o *config.Access) error {
 	return nil
 }
 
-// options returns the defaults, overridden by the file, then by the environment and then by the flags.
+// options returns the defaults, overridden by the file, then by the environment and then by the flags. It does no
+// network I/O; names are resolved later. o.Logger is set last, with a level that an operator can change.
 func (c *startCommand) options() (config.Options, error) {
 	o := config.Default()
 	if c.Config != "" {
@@ -194,6 +214,7 @@ func (c *startCommand) options() (config.Options, error) {
 			return o, err
 		}
 	}
+	// Variables come after the file, as the help of --config says.
 	if err := o.LoadEnvironment(os.Environ()); err != nil {
 		return o, err
 	}
@@ -219,6 +240,7 @@ func (c *startCommand) options() (config.Options, error) {
 	if c.CommitlogSync != nil {
 		o.CommitLog.Sync = config.CommitLogSync(*c.CommitlogSync)
 	}
+	// An address may be a host name here, so the setters decide which of the two it is.
 	for flag, f := range map[string]struct {
 		value *string
 		set   func(string) error
@@ -230,6 +252,7 @@ func (c *startCommand) options() (config.Options, error) {
 			return o, fmt.Errorf("%s: %w", flag, err)
 		}
 	}
+	// These have to be literal addresses with a port.
 	for flag, f := range map[string]struct {
 		value *string
 		field *netip.AddrPort
@@ -249,19 +272,22 @@ func (c *startCommand) options() (config.Options, error) {
 			return o, fmt.Errorf("--seeds: %w", err)
 		}
 	}
+	// Development mode fills in what nothing else has set, so it is applied after the flags.
 	o.ApplyDevelopment()
 	o.LogLevel = new(slog.LevelVar)
 	o.Logger = c.logger(o.LogLevel)
 	return o, nil
 }
 
+// setIf sets the field to the flag's value if the flag was given.
 func setIf[T any](field *T, flag *T) {
 	if flag != nil {
 		*field = *flag
 	}
 }
 
-// logger returns a logger for level and above; level may change later.
+// logger returns a logger for level and above; level may change later. Repeated messages are limited, so that a failure
+// that repeats cannot fill the disk.
 func (c *startCommand) logger(level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // kong has validated it
 	opts := &slog.HandlerOptions{Level: level}
@@ -279,10 +305,13 @@ func flushLog(log *slog.Logger) {
 	}
 }
 
+// nopCloser is a writer whose Close has no effect.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
+// statusWriter returns where status lines are written: --status-fd, or nowhere. `cqld local` passes the standard
+// output.
 func (c *startCommand) statusWriter() io.WriteCloser {
 	if c.StatusFD == 0 {
 		return nopCloser{io.Discard}
@@ -290,7 +319,9 @@ func (c *startCommand) statusWriter() io.WriteCloser {
 	return os.NewFile(uintptr(c.StatusFD), "status")
 }
 
-// serveProfiles serves net/http/pprof if --pprof is set; stop ends the server.
+// serveProfiles serves net/http/pprof if --pprof is set; stop ends the server. It returns an error unless the address
+// is a loopback address: profiles reveal statements and memory contents, and have no authentication. A port in use is
+// reported on the standard error output and does not stop the node.
 func (c *startCommand) serveProfiles() (stop func(), err error) {
 	if c.Pprof == "" {
 		return func() {}, nil
@@ -314,6 +345,7 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 // loopback address (DNS rebinding) has the browser of its reader send such requests.
 func loopbackOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The header may have no port, and IPv6 addresses have brackets.
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name

@@ -24,12 +24,15 @@ const overview = `cqld is a wide-column database for clients of Cassandra (CQL) 
 Show the flags of a command with cqld COMMAND --help, all commands with cqld --help.
 `
 
-// shortcut translates the user's arguments into the arguments that kong parses, or prints the answer itself.
+// shortcut translates the user's arguments into the arguments that kong parses, or prints the answer itself. It accepts
+// the spellings that users of git and of Unix tools try: `cqld help COMMAND`, --version and -v. done is true if the
+// answer has been printed.
 func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
 	switch {
 	case len(args) == 0, len(args) == 1 && args[0] == "help":
 		fmt.Fprint(out, overview)
 		return nil, true
+	// The capacity is limited so that append copies and os.Args stays unchanged.
 	case args[0] == "help":
 		return append(args[1:len(args):len(args)], "--help"), false
 	case len(args) == 1 && (args[0] == "--version" || args[0] == "-version" || args[0] == "-v"):
@@ -41,6 +44,7 @@ func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
 // usageError returns what is wrong with the arguments, and what to do, in a few lines.
 func usageError(k *kong.Kong, err error) string {
 	at := "cqld"
+	// The deepest command that was recognized is the one whose usage helps.
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {
 		if n := wrong.Context.Selected(); n != nil {
@@ -64,11 +68,14 @@ func usageError(k *kong.Kong, err error) string {
 }
 
 // unknownCommand returns the message for a word that is no command. It names the nearest command, or the substitute for
-// a command of nodetool.
+// a command of nodetool. at is the path of the command that was recognized, such as "cqld ctl". A word is near if its
+// distance to the name of a command is at most one more than a third of its length, or if it is the beginning of a name
+// and has three letters or more.
 func unknownCommand(k *kong.Kong, at, word string) string {
 	if text := ctl.Substitute(word); text != "" && (at == "cqld" || at == "cqld ctl") {
 		return fmt.Sprintf("cqld ctl has no command %s of nodetool: %s", word, text)
 	}
+	// least is the largest distance that counts; while nothing is found, an equal one is accepted.
 	best, least := "", 1+len(word)/3
 	for _, n := range k.Model.Leaves(true) {
 		path := strings.Fields(n.Path()) // of a command with arguments, they follow
@@ -82,8 +89,10 @@ func unknownCommand(k *kong.Kong, at, word string) string {
 			if len(word) > 2 && strings.HasPrefix(p, word) {
 				d = 0
 			}
+			// Among equally near commands, `cqld ctl` wins at the top level: users of nodetool type its commands there.
 			better := d < least || d == least && (best == "" || at == "cqld" && strings.HasPrefix(full, "cqld ctl") &&
 				best != full)
+			// Below the top level, commands of other groups would mislead.
 			if better && (at == "cqld" || strings.HasPrefix(full, at+" ")) {
 				best, least = full, d
 			}

@@ -7,7 +7,8 @@ import (
 
 type versionCommand struct{}
 
-// Run prints the revision and the Go version of this binary.
+// Run prints the revision and the Go version of this binary. The revision is recorded by the Go tool when it builds in
+// a repository, and unknown otherwise.
 func (versionCommand) Run() error {
 	revision, modified := "unknown", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

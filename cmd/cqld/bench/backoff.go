@@ -12,6 +12,7 @@ type backoff struct {
 	base time.Duration // z: about the first wait, without the minimum
 	min  time.Duration // zmin
 	max  time.Duration // zmax
+	// rand returns a number in [0, 1); tests replace it.
 	rand func() float64
 }
 
@@ -19,6 +20,8 @@ type backoff struct {
 // 1.2z)(2^x − 1).
 func (b *backoff) wait(x int) time.Duration {
 	z := float64(b.base)
+	// The range [0.8z, 1.2z) becomes 0.8z plus a random part of 0.4z. Large x exceed the range of Duration, so the
+	// minimum is taken in floating point.
 	y := (0.8*z + b.rand()*0.4*z) * (math.Exp2(float64(x)) - 1)
 	return time.Duration(min(float64(b.min)+y, float64(b.max)))
 }

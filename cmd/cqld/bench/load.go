@@ -15,45 +15,57 @@ import (
 	"cqld/azuretables/client"
 )
 
-// load is a partition and the requests sent to it.
+// load is a partition and the requests sent to it. It is safe for concurrent use once the table is loaded.
 type load struct {
+	// nodes are the clients of the URLs, in their order; requests are spread over them by a counter modulo their
+	// number.
 	nodes            []*client.Client
 	table, partition string
 	rows             int // rows that exist before the steps
-	reads, batch     int
-	payload          string
-	backoff          backoff
-	retries          int
+	// reads is a percentage from 0 to 100, batch the number of entities of a write from 1 to batchMax.
+	reads, batch int
+	// payload consists of letters only, so that it needs no escaping in JSON.
+	payload string
+	backoff backoff
+	// retries is the number of attempts after the first.
+	retries int
 
 	written atomic.Int64 // number of rows written by steps, for their keys
 }
 
-// step is the result with one number of requests in flight.
+// step is the result with one number of requests in flight. A request counts once in requests or failed, and for each
+// refused attempt in refused.
 type step struct {
 	inFlight int
-	took     time.Duration
-	mu       sync.Mutex // guards the following fields while the step runs
+	// took includes the requests that were in progress at the end.
+	took time.Duration
+	mu   sync.Mutex // guards the following fields while the step runs
+	// entities are counted for successful requests only.
 	entities int
 	requests int
 	refused  int // 503, 500, 504
 	failed   int
 	first    error // first failure
-	latency  []time.Duration
+	// latency holds one value for each successful request, up to samplesMax, of the last attempt without the waits.
+	latency []time.Duration
 }
 
+// close closes the clients' idle connections. All requests have ended.
 func (l *load) close() {
 	for _, n := range l.nodes {
 		n.Close()
 	}
 }
 
-// ask sends a request to a node, with its own timeout.
+// ask sends a request to a node, with its own timeout. node is any number from 0; it selects a client modulo their
+// number.
 func (l *load) ask(ctx context.Context, node int, r client.Request) (*client.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	return l.nodes[node%len(l.nodes)].Do(ctx, r)
 }
 
+// create creates the table. An existing table is an error, so that the command never writes into tables of others.
 func (l *load) create(ctx context.Context) error {
 	body, err := json.Marshal(map[string]string{"TableName": l.table})
 	if err != nil {
@@ -68,7 +80,8 @@ func (l *load) create(ctx context.Context) error {
 // dropTimeout covers two waits of the default back-off.
 const dropTimeout = 3 * time.Minute
 
-// drop deletes the table, even if the command was interrupted.
+// drop deletes the table, even if the command was interrupted. The context of the command may have ended, so it has its
+// own.
 func (l *load) drop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
 	defer cancel()
@@ -78,7 +91,8 @@ func (l *load) drop() error {
 	return nil
 }
 
-// insist retries a request while the server is busy, because it may still be processing requests of the last step.
+// insist retries a request while the server is busy, because it may still be processing requests of the last step. want
+// are the statuses that count as success. Errors of the connection are not retried.
 func (l *load) insist(ctx context.Context, r client.Request, want ...int) error {
 	for retry := 1; ; retry++ {
 		resp, err := l.ask(ctx, 0, r)
@@ -96,13 +110,15 @@ func (l *load) insist(ctx context.Context, r client.Request, want ...int) error 
 	}
 }
 
-// fill inserts the first rows in transactions. It retries those that a server with a throughput target refuses.
+// fill inserts the first rows in transactions. It retries those that a server with a throughput target refuses. Keys
+// are the numbers from 0 to rows-1. Batches are sent one after the other, each to the next node.
 func (l *load) fill(ctx context.Context, rows int) error {
 	for from := 0; from < rows; from += batchMax {
 		var changes []client.Change
 		for i := from; i < min(from+batchMax, rows); i++ {
 			changes = append(changes, l.upsert(i))
 		}
+		// Each batch has its own step, so that its success is visible and warm-up requests are in no result.
 		s := &step{}
 		l.attempt(ctx, s, from/batchMax, client.Transaction(l.table, changes), len(changes))
 		if s.entities == 0 {
@@ -112,14 +128,17 @@ func (l *load) fill(ctx context.Context, rows int) error {
 	return nil
 }
 
+// rowKey returns the key of a row. The number comes first, with leading zeros, so keys are in the order of the numbers.
 func rowKey(i int) string { return fmt.Sprintf("%08d__John__M__55", i) }
 
+// upsert returns the change that inserts or replaces row i. It has no If-Match header, so it succeeds in both cases.
 func (l *load) upsert(i int) client.Change {
 	body := fmt.Appendf(nil, `{"Bib":%d,"Finished":false,"Payload":"%s"}`, i, l.payload)
 	return client.Change{Method: "PUT", PartitionKey: l.partition, RowKey: rowKey(i), Body: body}
 }
 
-// request returns the next request of the load, and the number of its entities.
+// request returns the next request of the load, and the number of its entities. Reads choose a row that fill has
+// written, so they always find it. Writes add rows with new keys and never conflict.
 func (l *load) request() (client.Request, int) {
 	if rand.IntN(100) < l.reads {
 		return client.Request{Method: "GET", Path: client.EntityPath(l.table, l.partition, rowKey(rand.IntN(l.rows)))},
@@ -129,6 +148,7 @@ func (l *load) request() (client.Request, int) {
 	for range l.batch {
 		changes = append(changes, l.upsert(l.rows+int(l.written.Add(1))))
 	}
+	// A single entity is sent without the transaction's envelope, as clients do.
 	if l.batch == 1 {
 		c := changes[0]
 		return client.Request{Method: c.Method, Path: client.EntityPath(l.table, c.PartitionKey, c.RowKey),
@@ -137,13 +157,15 @@ func (l *load) request() (client.Request, int) {
 	return client.Transaction(l.table, changes), l.batch
 }
 
-// step keeps inFlight requests in progress for length.
+// step keeps inFlight requests in progress for length. It is a closed loop: each worker sends its next request when the
+// last one is answered, so the server sets the rate.
 func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *step {
 	s := &step{inFlight: inFlight}
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	began := time.Now()
 	var workers sync.WaitGroup
+	// Workers start at different nodes and take them in turn.
 	for i := range inFlight {
 		workers.Go(func() {
 			for n := i; ctx.Err() == nil; n++ {
@@ -158,12 +180,14 @@ func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *st
 }
 
 // attempt sends a request, with retries, until its final response, and records that; it does not count a request that
-// the end of the step interrupts.
+// the end of the step interrupts. node selects the client; all attempts go to the same one. entities is the number that
+// a success counts.
 func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request, entities int) {
 	for retry := 0; ; {
 		began := time.Now()
 		resp, err := l.ask(ctx, node, r)
 		took := time.Since(began)
+		// The step's time limits the request, so its failure says nothing about the server.
 		if ctx.Err() != nil {
 			return
 		}
@@ -182,7 +206,8 @@ func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request,
 	}
 }
 
-// note counts a response and reports whether to retry.
+// note counts a response and reports whether to retry. A refusal counts in refused, a wrong response or an error in
+// failed. latencies beyond samplesMax are dropped.
 func (s *step) note(resp *client.Response, err error, took time.Duration, entities int) (retry bool) {
 	if err != nil {
 		s.fail(err)
@@ -208,7 +233,8 @@ func (s *step) note(resp *client.Response, err error, took time.Duration, entiti
 	return false
 }
 
-// status returns the status of the response, or the status of a refusal inside a transaction's response.
+// status returns the status of the response, or the status of a refusal inside a transaction's response. A transaction
+// that is refused as a whole has status 202 with one part.
 func status(resp *client.Response) int {
 	if resp.Status == 202 {
 		if all := resp.Statuses(); len(all) == 1 {
@@ -222,7 +248,7 @@ func status(resp *client.Response) int {
 const samplesMax = 1 << 20
 
 // answered returns nil for a successful response to a read or a write, or to a transaction with one response for each
-// change.
+// change. The parts of a transaction have status 204, because the client prefers responses without content.
 func answered(resp *client.Response, entities int) error {
 	if err := resp.Err(200, 202, 204); err != nil || resp.Status != 202 {
 		return err
@@ -233,6 +259,7 @@ func answered(resp *client.Response, entities int) error {
 	return nil
 }
 
+// fail counts a failed request and keeps the first error.
 func (s *step) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,10 +269,11 @@ func (s *step) fail(err error) {
 	}
 }
 
-// rate returns the number of entities per second.
+// rate returns the number of entities per second. The bound avoids a division by zero for a step that ended at once.
 func (s *step) rate() float64 { return float64(s.entities) / max(s.took.Seconds(), 1e-9) }
 
-// quantile sorts the latencies and returns their q-quantile, or 0 if there are none.
+// quantile sorts the latencies and returns their q-quantile, or 0 if there are none. q is between 0 and 1. It is called
+// after all workers have ended.
 func (s *step) quantile(q float64) time.Duration {
 	if len(s.latency) == 0 {
 		return 0
@@ -254,6 +282,8 @@ func (s *step) quantile(q float64) time.Duration {
 	return s.latency[int(q*float64(len(s.latency)-1))]
 }
 
+// print writes one line of the curve: requests in flight, rates, the share of target, latencies in milliseconds, and
+// the numbers of refusals and failures.
 func (s *step) print(out io.Writer, target int) {
 	ms := func(q float64) float64 { return float64(s.quantile(q).Microseconds()) / 1000 }
 	fmt.Fprintf(out, "%9d %12.0f %9.0f%% %12.0f %9.2f %9.2f %9d %8d\n", s.inFlight, s.rate(),

@@ -15,6 +15,7 @@ import (
 	"cqld/azuretables/client"
 )
 
+// partitionCommand measures one partition, which one set of replicas serves: its rate does not grow with the cluster.
 type partitionCommand struct {
 	URL     []string `name:"url" help:"URLs of the nodes, used in turn." default:"http://127.0.0.1:10002"`
 	Account string   `help:"The storage account." default:"devstoreaccount1"`
@@ -38,7 +39,8 @@ type partitionCommand struct {
 	Retries     int           `help:"Number of retries of a request." default:"5"`
 }
 
-// Limits of the options, so that every run ends.
+// Limits of the options, so that every run ends. They also bound memory: requests in flight have a goroutine each, and
+// steps record latencies.
 const (
 	stepsMax    = 64
 	inFlightMax = 4096
@@ -49,6 +51,7 @@ const (
 	loadTimeout = 30 * time.Second // of each request that inserts the first rows
 )
 
+// validate returns an error that names the first option out of range.
 func (c *partitionCommand) validate() error {
 	for _, n := range c.Steps {
 		if n < 1 || n > inFlightMax {
@@ -82,6 +85,8 @@ func (c *partitionCommand) Run(ctx context.Context) error {
 	return c.run(ctx, os.Stdout)
 }
 
+// run writes the curve to out. The table is deleted even after an error, unless --keep is set, and an error of that is
+// joined to the result.
 func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 	if err := c.validate(); err != nil {
 		return err
@@ -91,6 +96,7 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer l.close()
+	// If it fails, the table is not ours and must not be deleted, so drop is deferred afterwards.
 	if err := l.create(ctx); err != nil {
 		return err
 	}
@@ -107,12 +113,15 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 	fmt.Fprintf(out, "%9s %12s %10s %12s %9s %9s %9s %8s\n", "in flight", "entities/s", "of target", "requests/s",
 		"p50 ms", "p99 ms", "refused", "failed")
 	var best *step
+	// Steps run one after the other, so that each has the whole server.
 	for _, n := range c.Steps {
 		s := l.step(ctx, n, c.StepTime)
+		// An interrupted step is shorter than the others, so it is not printed.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		s.print(out, c.Target)
+		// The first of equal rates wins: it needs the fewest requests in flight.
 		if best == nil || s.rate() > best.rate() {
 			best = s
 		}
@@ -128,6 +137,7 @@ func (c *partitionCommand) verdict(out io.Writer, best *step) error {
 	if best.entities == 0 {
 		return fmt.Errorf("bench: no request was answered: %w", best.first)
 	}
+	// A peak below the target is a result and no error.
 	than := "less than"
 	if best.rate() >= float64(c.Target) {
 		than = "at least"
@@ -137,7 +147,8 @@ func (c *partitionCommand) verdict(out io.Writer, best *step) error {
 	return err
 }
 
-// load prepares the clients and the payload.
+// load prepares the clients and the payload. No request is sent yet. A missing key is an error except for the
+// development account, whose key is public.
 func (c *partitionCommand) load() (*load, error) {
 	key := c.Key
 	if key == "" && c.Account == azuretables.DevelopmentAccount {
@@ -150,8 +161,10 @@ func (c *partitionCommand) load() (*load, error) {
 		payload: strings.Repeat("x", c.Size), backoff: backoff{base: c.BackoffBase, min: c.BackoffMin,
 			max: c.BackoffMax, rand: rand.Float64}}
 	if l.table == "" {
+		// The time makes names of different runs differ; base 36 keeps to letters and digits, as names of tables must.
 		l.table = "CqldBench" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
+	// Connections are kept for the largest step, so that steps do not measure how they are opened again.
 	most := 1
 	for _, n := range c.Steps {
 		most = max(most, n)

@@ -38,10 +38,13 @@ type issuer struct {
 	Cluster       string `help:"Name of the cluster; default: that of the CA." placeholder:"NAME"`
 }
 
+// store returns the directory of the flags. The zero issuer means the CA files of the directory.
 func (c *common) store(i issuer) *store {
 	return &store{dir: c.Dir, overwrite: c.Overwrite, authority: authorityFiles{i.CACert, i.CAKey, i.CAKeyPassword}}
 }
 
+// validity returns the value of --validity, or 0 if it is not set: package authority then takes its default. Zero and
+// negative durations are errors.
 func (c *common) validity() (time.Duration, error) {
 	if c.Validity == "" {
 		return 0, nil
@@ -53,6 +56,7 @@ func (c *common) validity() (time.Duration, error) {
 	return d, nil
 }
 
+// initCommand does not embed issuer, because it makes the CA itself.
 type initCommand struct {
 	common
 	Cluster string `help:"Name of the cluster." default:"cqld" placeholder:"NAME"`
@@ -65,13 +69,14 @@ func (*initCommand) Help() string {
 		"with it, anyone can make certificates for the cluster. The CA is valid for 10 years, unless --validity is set."
 }
 
-// Run makes the certificate authority.
+// Run makes the certificate authority. It writes nothing if one of the two files exists and --overwrite is not set.
 func (c *initCommand) Run(out io.Writer) error {
 	validity, err := c.validity()
 	if err != nil {
 		return err
 	}
 	s := c.store(issuer{})
+	// A new CA in place of the old one would make all issued certificates worthless, so the check precedes the key.
 	if err := s.check(authorityName); err != nil {
 		return err
 	}
@@ -87,6 +92,8 @@ func (c *initCommand) Run(out io.Writer) error {
 	return nil
 }
 
+// nodeCommand issues a certificate for both purposes of a node: it serves clients and other nodes, and connects to
+// nodes.
 type nodeCommand struct {
 	common
 	issuer
@@ -102,16 +109,18 @@ func (*nodeCommand) Help() string {
 		"files without a restart."
 }
 
-// Run makes the certificate of a node.
+// Run makes the certificate of a node. Without --name, the first host is the name.
 func (c *nodeCommand) Run(out io.Writer) error {
 	name := c.Name
 	if name == "" {
 		name = c.Hosts[0]
 	}
+	// Certificates have addresses and names in different fields, and peers look in one of them only.
 	var dns []string
 	var addresses []netip.Addr
 	for _, h := range c.Hosts {
 		if a, err := netip.ParseAddr(h); err == nil {
+			// A zone names an interface of one machine, and a certificate cannot contain it.
 			addresses = append(addresses, a.WithZone(""))
 		} else if err := checkHost(h); err != nil {
 			return err
@@ -138,6 +147,8 @@ func checkHost(h string) error {
 	return nil
 }
 
+// clientCommand issues a certificate that identifies a client. It contains no host names, because clients are not
+// connected to.
 type clientCommand struct {
 	common
 	issuer
@@ -152,7 +163,8 @@ func (*clientCommand) Help() string {
 		"unless --validity is set."
 }
 
-// Run makes the certificate of a client.
+// Run makes the certificate of a client. It prints the section for cqlshrc, and the statement that maps the identity to
+// a role of the same name.
 func (c *clientCommand) Run(out io.Writer) error {
 	s, cert, err := c.issue(c.issuer, c.Name, func(cluster string) authority.Request {
 		return authority.Client(cluster,
@@ -162,6 +174,7 @@ func (c *clientCommand) Run(out io.Writer) error {
 		return err
 	}
 	printWritten(out, s.cert(c.Name), s.key(c.Name), cert)
+	// The certificate has just been issued with this identity, so there is one.
 	identity, _ := tlsconfig.SPIFFE(cert)
 	fmt.Fprintf(out, "\ncqlshrc:\n[ssl]\ncertfile = %s\nvalidate = true\nuserkey = %s\nusercert = %s\n",
 		absolute(s.authorityCert()), absolute(s.key(c.Name)), absolute(s.cert(c.Name)))
@@ -170,9 +183,12 @@ func (c *clientCommand) Run(out io.Writer) error {
 	return nil
 }
 
-// issue makes a certificate and writes its files.
+// issue makes a certificate and writes its files. request returns the content for the name of the cluster. Nothing is
+// written unless all checks succeed.
 func (c *common) issue(i issuer, name string, request func(cluster string) authority.Request) (*store,
 	*x509.Certificate, error) {
+	// The name becomes a file name: it must stay in the directory, must not replace the CA, and must be found by renew,
+	// which leaves out names with a leading dot.
 	if name == authorityName || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return nil, nil, fmt.Errorf("%q cannot be the name of a certificate; set another --name", name)
 	}
@@ -188,6 +204,8 @@ func (c *common) issue(i issuer, name string, request func(cluster string) autho
 	if err != nil {
 		return nil, nil, err
 	}
+	// Every identity begins with the trust domain of the cluster. A CA of another program has none, so the flag is
+	// needed for it.
 	cluster := i.Cluster
 	if cluster == "" {
 		cluster = ca.Cluster()
@@ -204,6 +222,8 @@ func (c *common) issue(i issuer, name string, request func(cluster string) autho
 	return s, pair.Certificate, s.write(name, pair)
 }
 
+// printWritten reports a certificate with the names that it is valid for, and the file of its key. An empty key means
+// that the key has not changed.
 func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 	fmt.Fprintf(w, "%s: certificate of %s, valid until %s\n", cert, c.Subject, c.NotAfter.UTC().Format(time.DateOnly))
 	var names []string
@@ -222,7 +242,8 @@ func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 	}
 }
 
-// printOptions prints the options of the configuration file that use the certificate of a node.
+// printOptions prints the options of the configuration file that use the certificate of a node. The same files serve
+// both sections, because the certificate allows both usages.
 func printOptions(w io.Writer, s *store, name string) error {
 	files := fmt.Sprintf("  certificate: %s\n  private_key: %s\n  trusted_certificates: %s\n",
 		yamlText(absolute(s.cert(name))),
@@ -232,9 +253,10 @@ func printOptions(w io.Writer, s *store, name string) error {
 	return err
 }
 
-// yamlText quotes a path.
+// yamlText quotes a path. Inside single quotes, YAML interprets only the single quote, which is doubled.
 func yamlText(path string) string { return "'" + strings.ReplaceAll(path, "'", "''") + "'" }
 
+// absolute returns the path as the node, which has another working directory, finds it; unchanged if that is not known.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -17,7 +17,8 @@ import (
 const (
 	directoryMode = 0o700
 	keyMode       = 0o600
-	certMode      = 0o644
+	// Certificates are public: they are copied to clients and sent in each handshake.
+	certMode = 0o644
 )
 
 // Names in the directory.
@@ -27,9 +28,10 @@ const (
 	keySuffix     = ".key"
 )
 
-// store is the directory with certificates.
+// store is the directory with certificates. It keeps no state: each method looks at the files.
 type store struct {
-	dir       string
+	dir string
+	// overwrite allows check to pass if files exist.
 	overwrite bool
 	authority authorityFiles
 }
@@ -40,6 +42,7 @@ type authorityFiles struct{ cert, key, password string }
 func (s *store) cert(name string) string { return filepath.Join(s.dir, name+certSuffix) }
 func (s *store) key(name string) string  { return filepath.Join(s.dir, name+keySuffix) }
 
+// authorityCert returns the path of the CA's certificate: the flag's, or ca.crt in the directory.
 func (s *store) authorityCert() string {
 	if s.authority.cert != "" {
 		return s.authority.cert
@@ -47,6 +50,7 @@ func (s *store) authorityCert() string {
 	return s.cert(authorityName)
 }
 
+// authorityKey returns the path of the CA's private key: the flag's, or ca.key in the directory.
 func (s *store) authorityKey() string {
 	if s.authority.key != "" {
 		return s.authority.key
@@ -54,7 +58,8 @@ func (s *store) authorityKey() string {
 	return s.key(authorityName)
 }
 
-// open returns the certificate authority.
+// open returns the certificate authority. The errors name the command or the flags that help. The password is for
+// encrypted keys and may be empty.
 func (s *store) open(e authority.Environment) (*authority.Authority, error) {
 	cert, err := os.ReadFile(s.authorityCert())
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,6 +69,7 @@ func (s *store) open(e authority.Environment) (*authority.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A missing key is not a missing CA: the key may be kept on another machine on purpose.
 	key, err := os.ReadFile(s.authorityKey())
 	if err != nil {
 		return nil, fmt.Errorf("private key of the certificate authority: %w", err)
@@ -71,7 +77,8 @@ func (s *store) open(e authority.Environment) (*authority.Authority, error) {
 	return authority.Load(e, cert, key, s.authority.password)
 }
 
-// read returns a certificate of the directory and its key.
+// read returns a certificate of the directory and its key. Only the first certificate of the chain is returned: it is
+// the certificate of the leaf.
 func (s *store) read(certPath string) (*x509.Certificate, crypto.Signer, error) {
 	text, err := os.ReadFile(certPath)
 	if err != nil {
@@ -89,13 +96,14 @@ func (s *store) read(certPath string) (*x509.Certificate, crypto.Signer, error) 
 	return chain[0], key, err
 }
 
-// chainMax is the number of certificates that a file may have.
+// chainMax is the number of certificates that a file may have. It bounds what a wrong file makes ParseCertificates do.
 const chainMax = 16
 
 // keyPathOf returns the file of the key that belongs to a certificate.
 func keyPathOf(certPath string) string { return strings.TrimSuffix(certPath, certSuffix) + keySuffix }
 
-// check returns an error if writing a pair would replace files.
+// check returns an error if writing a pair would replace files. It looks with Lstat, so that a symbolic link to a
+// missing file counts as existing.
 func (s *store) check(name string) error {
 	if s.overwrite {
 		return nil
@@ -108,7 +116,7 @@ func (s *store) check(name string) error {
 	return nil
 }
 
-// write writes a pair as NAME.crt and NAME.key.
+// write writes a pair as NAME.crt and NAME.key. The caller has checked that files may be replaced.
 func (s *store) write(name string, p *authority.Pair) error {
 	if err := os.MkdirAll(s.dir, directoryMode); err != nil {
 		return err
@@ -117,7 +125,8 @@ func (s *store) write(name string, p *authority.Pair) error {
 }
 
 // replacePair replaces both files. A node that reads them between the two replacements keeps its previous pair, and
-// reads them again.
+// reads them again. The key is written first. If the process ends between the two, the pair does not fit and issuing
+// must be repeated.
 func replacePair(certPath, keyPath string, p *authority.Pair) error {
 	key, err := p.KeyPEM()
 	if err != nil {
@@ -131,6 +140,7 @@ func replacePair(certPath, keyPath string, p *authority.Pair) error {
 
 // replace writes a file completely, or not at all.
 func replace(path string, content []byte, mode os.FileMode) error {
+	// In the same directory, so that the rename stays inside one file system. The leading dot hides it from renew.
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
 	if err != nil {
 		return err
@@ -138,6 +148,7 @@ func replace(path string, content []byte, mode os.FileMode) error {
 	defer os.Remove(f.Name()) // fails after the rename
 	_, err = f.Write(content)
 	if err == nil {
+		// The mode is set before the rename, so that the file appears with its content and its mode at once.
 		err = f.Chmod(mode)
 	}
 	if err == nil {

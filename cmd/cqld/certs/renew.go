@@ -14,6 +14,7 @@ import (
 	"cqld/tlsconfig/authority"
 )
 
+// renewCommand does not embed common: it always replaces files, so --overwrite would have no meaning.
 type renewCommand struct {
 	issuer
 	Dir      string   `help:"Directory of the certificates." default:"certs" type:"path" env:"CQLD_CERTS_DIR"`
@@ -32,13 +33,15 @@ func (*renewCommand) Help() string {
 		"Nodes read the new files without a restart."
 }
 
-// Run renews certificates.
+// Run renews certificates. A certificate that cannot be renewed does not keep others from it: all are tried, and the
+// errors are joined.
 func (c *renewCommand) Run(out io.Writer) error {
 	flags := common{Dir: c.Dir, Validity: c.Validity, Overwrite: true}
 	validity, err := flags.validity()
 	if err != nil {
 		return err
 	}
+	// A negative value means that all are renewed. Zero renews expired certificates only.
 	within := time.Duration(-1)
 	if c.Within != "" {
 		if within, err = config.ParseDuration(c.Within); err != nil {
@@ -65,7 +68,8 @@ func (c *renewCommand) Run(out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// issued returns the certificates of the directory except the certificate of the authority.
+// issued returns the certificates of the directory except the certificate of the authority. It is sorted by name, as
+// the directory is read. Hidden files are temporary files of replace.
 func (s *store) issued() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -75,6 +79,7 @@ func (s *store) issued() ([]string, error) {
 	for _, e := range entries {
 		path := filepath.Join(s.dir, e.Name())
 		if strings.HasSuffix(e.Name(), certSuffix) && !strings.HasPrefix(e.Name(), ".") &&
+			// The authority is renewed only if its file is named in the arguments.
 			path != filepath.Clean(s.authorityCert()) {
 			files = append(files, path)
 		}
@@ -85,6 +90,8 @@ func (s *store) issued() ([]string, error) {
 	return files, nil
 }
 
+// renew replaces the certificate in file, which the directory need not contain, and its key. validity 0 means the
+// validity of the old one; within below 0 means that the expiry date does not matter.
 func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, file string, validity,
 	within time.Duration) error {
 	if !strings.HasSuffix(file, certSuffix) {
@@ -99,6 +106,8 @@ func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, f
 		fmt.Fprintf(out, "%s: not renewed; it expires on %s\n", file, old.NotAfter.UTC().Format(time.DateOnly))
 		return nil
 	}
+	// The certificate of the authority itself: its key remains, so that issued certificates still verify, and only the
+	// certificate is written.
 	if old.Equal(ca.Certificate) {
 		renewed, err := ca.RenewAuthority(validity)
 		if err != nil {
@@ -110,6 +119,7 @@ func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, f
 		printWritten(out, file, "", renewed.Certificate)
 		return nil
 	}
+	// A nil signer makes a new key of the same type.
 	var kept crypto.Signer
 	if c.KeepKey {
 		kept = key

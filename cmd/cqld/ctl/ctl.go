@@ -14,6 +14,7 @@ import (
 
 // Commands are the subcommands of `cqld ctl`.
 type Commands struct {
+	// Where is embedded, so its flags are accepted before and after the name of the command.
 	Where
 	JSON bool `name:"json" help:"Print the result as JSON."`
 
@@ -68,7 +69,8 @@ type nodeCommands struct {
 	Gettimeout       timeoutCommand         `cmd:"" group:"node" help:"Show the timeout of a type of request."`
 }
 
-// doCommands change what the node does.
+// doCommands change what the node does. Their effects end with the process, unless they change data, files or the
+// metadata.
 type doCommands struct {
 	Flush                   flushCommand              `cmd:"" group:"do" help:"Flush memtables to disk."`
 	Compact                 compactCommand            `cmd:"" group:"do" help:"Compact data into the lowest level."`
@@ -125,9 +127,10 @@ func (c *Commands) AfterApply(ctx context.Context, k *kong.Context) error {
 
 // session is one run of a command. It lasts for one command, which may execute several operations.
 type session struct {
-	ctx      context.Context
-	where    *Where // the node
-	json     bool
+	ctx   context.Context
+	where *Where // the node
+	json  bool
+	// out receives the result only, so that it can be piped.
 	out      io.Writer
 	progress io.Writer // for bars and notes; not part of the result
 	// committed is true once the node has reported that the operation succeeded.
@@ -146,7 +149,8 @@ func ask[A, R any](s *session, op control.Operation[A, R], args A, text func(w i
 	return show(s, result, text)
 }
 
-// show prints a result: as JSON, or through text.
+// show prints a result: as JSON, or through text. Errors of the writer are returned, so that a closed pipe ends the
+// command with a failure.
 func show[R any](s *session, result R, text func(w io.Writer, result R) error) error {
 	if s.json {
 		// JSON has all fields of the result; text is for people.
@@ -160,10 +164,13 @@ func show[R any](s *session, result R, text func(w io.Writer, result R) error) e
 	return text(s.out, result)
 }
 
-// fetch executes an operation on the node, with a progress bar if the output is interactive.
+// fetch executes an operation on the node, with a progress bar if the output is interactive. It returns the result
+// without printing it, for commands that combine several results or decide by them. The callback runs in this goroutine
+// or another one of the client, so bar has a lock.
 func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) {
 	var none R
-	// The connection is opened for each operation.
+	// The connection is opened for each operation. A node that has stopped since the last operation is then noticed,
+	// and another one may be chosen.
 	client, err := s.where.client()
 	if err != nil {
 		return none, err

@@ -49,7 +49,7 @@ func (c *cleanupCommand) Run(s *session) error {
 // drainCommand makes the node refuse clients until its process ends.
 type drainCommand struct{}
 
-// Run drains the node, so that it can be stopped.
+// Run drains the node, so that it can be stopped. The process continues to run; stopdaemon ends it.
 func (c *drainCommand) Run(s *session) error {
 	return ask(s, control.Drain, control.None{}, quiet[control.None])
 }
@@ -69,7 +69,8 @@ func (c *stopCommand) Run(s *session) error {
 	return Stop(s.ctx, client, stopWait)
 }
 
-// Stop asks a node to stop and waits until it no longer answers. wait bounds the whole call.
+// Stop asks a node to stop and waits until it no longer answers. wait bounds the whole call. The result is nil if the
+// node's socket no longer accepts connections. `cqld local` uses it for nodes that were started by hand.
 func Stop(ctx context.Context, client *control.Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -78,6 +79,7 @@ func Stop(ctx context.Context, client *control.Client, wait time.Duration) error
 		!errors.Is(err, control.ErrStopped) {
 		return err
 	}
+	// node.Close closes the control port first, so the process may still drain when the loop ends.
 	for client.Reachable(ctx) {
 		select {
 		case <-ctx.Done():
@@ -90,6 +92,7 @@ func Stop(ctx context.Context, client *control.Client, wait time.Duration) error
 
 // snapshotCommand covers all tables of the keyspaces. The tag is the name of a directory.
 type snapshotCommand struct {
+	// An empty list includes the system keyspaces.
 	Keyspaces []string `arg:"" optional:"" help:"Keyspaces; default: all keyspaces."`
 	Tag       string   `short:"t" help:"Name of the snapshot; default: the current time."`
 }
@@ -106,6 +109,7 @@ func (c *snapshotCommand) Run(s *session) error {
 			p := &printer{w: w}
 			p.line("Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s", what,
 				made.Tag, made.Directory)
+			// An incomplete snapshot is no error: it contains what could be read.
 			for _, lacks := range made.Lacks {
 				p.line("The snapshot is incomplete: %s", lacks)
 			}
@@ -130,6 +134,7 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 		return p.err
 	}
 	var total int64
+	// Snapshots share files with the node and with each other, so the sizes do not add up to space on disk.
 	t := newTable("Snapshot name", "Keyspace names", "True size", "Size on disk", "Creation time")
 	for _, s := range all.Snapshots {
 		total += s.TrueSize
@@ -252,6 +257,7 @@ func (c *timeoutCommand) Run(s *session) error {
 	})
 }
 
+// seedsCommand prints the words of nodetool getseeds.
 type seedsCommand struct{}
 
 // Run prints the seeds, without the node itself.
@@ -267,6 +273,7 @@ func (c *seedsCommand) Run(s *session) error {
 	})
 }
 
+// loggingCommand prints one level, because the node has no levels for single loggers.
 type loggingCommand struct{}
 
 // Run prints the log level.
@@ -274,12 +281,14 @@ func (c *loggingCommand) Run(s *session) error {
 	return ask(s, control.LoggingLevelOf, control.None{}, showLogging)
 }
 
+// showLogging prints the table of nodetool getlogginglevels with the root logger as its only row.
 func showLogging(w io.Writer, l control.Logging) error {
 	t := newTable("Logger Name", "Log Level")
 	t.row("ROOT", l.Level)
 	return t.print(w)
 }
 
+// setLoggingCommand sets the level until the node is restarted.
 type setLoggingCommand struct {
 	Level string `arg:"" help:"debug, info, warn or error."`
 }
@@ -289,6 +298,7 @@ func (c *setLoggingCommand) Run(s *session) error {
 	return ask(s, control.SetLoggingLevel, control.Logging{Level: c.Level}, quiet[control.Logging])
 }
 
+// reloadSSLCommand shows the expiry dates too, so that the operator sees whether the new files are in use.
 type reloadSSLCommand struct{}
 
 // Run makes the node read its certificate files. It also reads them without this command some seconds after a change.

@@ -6,6 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// helpCommand is for users of nodetool, whose help is a command.
 type helpCommand struct {
 	Command string `arg:"" optional:"" help:"The command; without it, all commands are listed."`
 }
@@ -16,10 +17,12 @@ func (c *helpCommand) Run(k *kong.Context) error {
 	if c.Command != "" {
 		args = append(args, c.Command)
 	}
+	// Tracing finds the node of the command without running it or requiring its arguments.
 	usage, err := kong.Trace(k.Kong, args)
 	if err != nil {
 		return err
 	}
+	// For a word that is no command, kong selects the parent.
 	if n := usage.Selected(); n == nil || c.Command != "" && n.Parent == usage.Model.Node {
 		return fmt.Errorf("there is no command %s", c.Command)
 	}

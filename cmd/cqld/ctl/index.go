@@ -9,6 +9,7 @@ import (
 	"cqld/node/control"
 )
 
+// rebuildIndexCommand requires at least one index, like nodetool rebuild_index.
 type rebuildIndexCommand struct {
 	Keyspace string   `arg:"" help:"The keyspace."`
 	Table    string   `arg:"" help:"The table."`
@@ -19,11 +20,13 @@ type rebuildIndexCommand struct {
 func (c *rebuildIndexCommand) Run(s *session) error {
 	args := control.IndexArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace, Table: c.Table}}
 	for _, name := range c.Indexes {
+		// Names of indexes contain no dots, so everything before the last one is the table or keyspace.
 		args.Indexes = append(args.Indexes, name[strings.LastIndexByte(name, '.')+1:])
 	}
 	return ask(s, control.RebuildIndex, args, quiet[control.None])
 }
 
+// viewBuildStatusCommand accepts the view as one word or two, like nodetool.
 type viewBuildStatusCommand struct {
 	Keyspace string `arg:"" help:"The keyspace, or keyspace.view."`
 	View     string `arg:"" optional:"" help:"The materialized view."`
@@ -46,6 +49,7 @@ func (c *viewBuildStatusCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	// The table is printed in both cases; only the exit status differs.
 	if err := show(s, r, showViewBuild); err != nil {
 		return err
 	}
@@ -55,6 +59,7 @@ func (c *viewBuildStatusCommand) Run(s *session) error {
 	return nil
 }
 
+// viewBuilt reports whether all nodes have built the view. A view without any status is not built.
 func viewBuilt(r control.ViewBuild) bool {
 	for _, h := range r.Hosts {
 		if h.Status != "SUCCESS" {
@@ -64,6 +69,7 @@ func viewBuilt(r control.ViewBuild) bool {
 	return len(r.Hosts) > 0
 }
 
+// showViewBuild prints nodetool's sentence, and the status of each node until all have succeeded.
 func showViewBuild(w io.Writer, r control.ViewBuild) error {
 	p := &printer{w: w}
 	if viewBuilt(r) {
@@ -79,6 +85,7 @@ func showViewBuild(w io.Writer, r control.ViewBuild) error {
 	return p.err
 }
 
+// buildThroughputCommand prints the rate in MiB per second, which the protocol has in bytes.
 type buildThroughputCommand struct{}
 
 // Run prints the bound on the rate of builds.
@@ -86,11 +93,13 @@ func (c *buildThroughputCommand) Run(s *session) error {
 	return ask(s, control.BuildThroughputOf, control.None{}, showBuildThroughput)
 }
 
+// showBuildThroughput prints a rate of 0 for no bound.
 func showBuildThroughput(w io.Writer, t control.Throughput) error {
 	_, err := fmt.Fprintf(w, "Current index build throughput: %g MiB/s\n", float64(t.BytesPerSecond)/mebibyte)
 	return err
 }
 
+// mebibyte is in bytes.
 const mebibyte = 1 << 20
 
 type setBuildThroughputCommand struct {
@@ -103,13 +112,15 @@ func (c *setBuildThroughputCommand) Run(s *session) error {
 		quiet[control.Throughput])
 }
 
-// printBuilds prints builds of indexes like the compactions of nodetool.
+// printBuilds prints builds of indexes like the compactions of nodetool. It prints nothing without builds, so that the
+// caller's output has no empty table.
 func printBuilds(p *printer, builds []control.IndexBuild) {
 	if len(builds) == 0 {
 		return
 	}
 	t := newTable("id", "compaction type", "target", "completed", "total", "unit", "progress")
 	for _, b := range builds {
+		// The words are the task types of nodetool compactionstats.
 		kind, part := "Secondary index build", "n/a"
 		if b.Kind == "view_build" {
 			kind = "View build"

@@ -25,6 +25,7 @@ func (c *infoCommand) Run(s *session) error {
 // showInfo prints fields in the order of nodetool, with further ones of cqld.
 func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	p := &printer{w: w}
+	// The width fits the longest name, as in nodetool.
 	field := func(name, format string, args ...any) { p.line("%-23s: %s", name, fmt.Sprintf(format, args...)) }
 	field("ID", "%s", i.HostID)
 	field("Version", "%s", i.Version)
@@ -32,6 +33,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Native Transport active", "%t", i.NativeActive)
 	field("Load", "%s", load(i.Member))
 	field("Uptime (seconds)", "%d", int64(i.Uptime.Seconds()))
+	// nodetool prints megabytes of 1,048,576 bytes without their unit.
 	heap := fmt.Sprintf("%.2f", float64(i.HeapUsed)/(1<<20))
 	// Without a limit of the runtime, only the use is shown.
 	if i.HeapLimit > 0 {
@@ -44,6 +46,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Data Center", "%s", i.Datacenter)
 	field("Rack", "%s", i.Rack)
 	field("Internode encryption", "%s", internodeText(i.Internode))
+	// Without a certificate, the node does not encrypt.
 	if i.Internode.Certificate != "" {
 		field("Internode certificate", "expires %s", i.Internode.Certificate)
 	}
@@ -73,6 +76,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	}
 	field("Disk", "%s free of %s, %s", size(i.DiskFree), size(i.DiskTotal), state)
 	field("Hints pending", "%d", i.Hints)
+	// Corrupt files are quarantined by name; a repair with --corrupted restores their ranges.
 	corrupt := "none"
 	if len(i.Corrupt) > 0 {
 		corrupt = strings.Join(i.Corrupt, ", ")

@@ -41,6 +41,7 @@ func showJobs(w io.Writer, all control.Jobs) error {
 	}
 	t := newTable("ID", "Kind", "Target", "State", "Progress", "Remaining", "Phase").alignRight(0)
 	for _, j := range all.Jobs {
+		// The last column is free text, so it may be longer than the others.
 		phase := j.Phase
 		// An error says more than the phase in which it occurred.
 		if j.Error != "" {
@@ -51,7 +52,8 @@ func showJobs(w io.Writer, all control.Jobs) error {
 	return t.print(w)
 }
 
-// jobProgress formats the progress of a job: 12 of 57 ranges (21.1%).
+// jobProgress formats the progress of a job: 12 of 57 ranges (21.1%). It is "-" before there is progress. Bytes have
+// units of 1,024.
 func jobProgress(j *control.Job) string {
 	count := func(n int64) string {
 		if j.Unit == "bytes" {
@@ -135,7 +137,7 @@ func (c *watchJobsCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	// Every other final state is an error for scripts.
+	// Every other final state is an error for scripts. The job is printed whether or not it succeeded.
 	if err := show(s, j, showJob); err != nil || j.State == "done" {
 		return err
 	}
@@ -149,8 +151,10 @@ const watchEvery = time.Second
 var errWatchedFailed = errors.New("a job failed; see cqld ctl jobs list")
 
 // watchJobs prints a line for each change of an unfinished job, until all have ended. A job that has ended before the
-// first poll is not watched.
+// first poll is not watched. It returns errWatchedFailed if a watched job failed, and the error of ctx after an
+// interrupt.
 func watchJobs(s *session, every time.Duration) error {
+	// printed holds the last line of each job, by ID. It grows with the jobs of one watch, which the node bounds.
 	printed, watched, failed := map[string]string{}, []string{}, false
 	for {
 		// Each poll is a request of its own, because jobs may begin at any time.
@@ -238,7 +242,8 @@ func (c *resumeJobCommand) Run(s *session) error {
 	})
 }
 
-// interrupted reports to the user of an interrupted command that its job continues.
+// interrupted reports to the user of an interrupted command that its job continues. It prints to the progress output,
+// so a result in out stays unmixed.
 func (s *session) interrupted() {
 	// Without an interrupt, the command has seen the end of the job.
 	if s.job != "" && s.ctx.Err() != nil {

@@ -3,7 +3,7 @@ package ctl
 import "strings"
 
 // Substitute says what to use instead of a command of nodetool that `cqld ctl` does not have. It is empty for other
-// names.
+// names. The names are nodetool's, in lower case.
 func Substitute(name string) string {
 	// A paragraph begins with its text, and an empty line ends it.
 	for paragraph := range strings.SplitSeq(substitutes, "\n\n") {

@@ -11,14 +11,16 @@ import (
 // table is a table whose columns are as wide as their widest cell. The first row is the header. Rows may be shorter
 // than the header.
 type table struct {
-	rows  [][]string
+	// rows hold plain text; cells must not contain line breaks or tabs.
+	rows [][]string
+	// right may be shorter than the rows; columns without an element are left-aligned.
 	right []bool // right-aligned columns
 }
 
-// newTable returns a table with a header.
+// newTable returns a table with a header. An empty header cell is allowed.
 func newTable(header ...string) *table { return &table{rows: [][]string{header}} }
 
-// alignRight right-aligns columns.
+// alignRight right-aligns columns. Columns are counted from 0. It returns t for chaining.
 func (t *table) alignRight(columns ...int) *table {
 	for _, c := range columns {
 		for len(t.right) <= c {
@@ -32,7 +34,8 @@ func (t *table) alignRight(columns ...int) *table {
 // row appends a row.
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// print writes the table with two spaces between columns and no trailing spaces.
+// print writes the table with two spaces between columns and no trailing spaces. It writes the table in one call, so
+// that it is not mixed with other output.
 func (t *table) print(w io.Writer) error {
 	// Widths are in characters, not bytes: names may contain any.
 	var width []int
@@ -63,7 +66,8 @@ func (t *table) print(w io.Writer) error {
 	return err
 }
 
-// printer writes lines and records the first error. After an error, it writes nothing.
+// printer writes lines and records the first error. After an error, it writes nothing. It spares callers a check after
+// each line: they return err once, at the end.
 type printer struct {
 	w   io.Writer
 	err error
@@ -83,7 +87,8 @@ func (p *printer) table(t *table) {
 	}
 }
 
-// size formats a number of bytes like nodetool: 28.96 MiB. Units are powers of 1,024.
+// size formats a number of bytes like nodetool: 28.96 MiB. Units are powers of 1,024. It rounds to two digits, so it is
+// not for computation. Numbers below 1,024 have the unit bytes.
 func size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d bytes", n)

@@ -33,6 +33,7 @@ func showStatus(w io.Writer, st control.Status) error {
 	if st.Effective {
 		owns = "Owns (effective)"
 	}
+	// Data centers appear in the order in which the node lists their members.
 	names, by := groups(st.Members, func(m control.Member) string { return m.Datacenter })
 	for _, dc := range names {
 		title := "Datacenter: " + dc
@@ -47,6 +48,7 @@ func showStatus(w io.Writer, st control.Status) error {
 		p.line("")
 	}
 	for _, m := range st.Members {
+		// Problems of clocks have no column in nodetool's table, on which scripts rely.
 		if text := clockText(m); text != "" {
 			p.line("%s: %s", host(m.Address), text)
 		}
@@ -60,7 +62,8 @@ func showStatus(w io.Writer, st control.Status) error {
 // clockAlarm is the clock offset from which the output reports a problem; it equals the threshold of the node's log.
 const clockAlarm = 100 * time.Millisecond
 
-// clockText describes the problem with a node's clock; empty means none.
+// clockText describes the problem with a node's clock; empty means none. The offset is compared in both directions; a
+// node that refuses clients is reported in every case.
 func clockText(m control.Member) string {
 	if m.ClockAhead < clockAlarm && m.ClockAhead > -clockAlarm && !m.ClockRefuses {
 		return ""
@@ -119,6 +122,7 @@ func showRing(w io.Writer, r control.Tokens) error {
 	p := &printer{w: w}
 	names, by := groups(r.Tokens, func(t control.Token) string { return r.Members[t.Member].Datacenter })
 	for _, dc := range names {
+		// A data center is listed only if it has a token, so there is a last one.
 		tokens := by[dc]
 		p.line("\nDatacenter: %s\n==========", dc)
 		t := newTable("Address", "Rack", "Status", "State", "Load", "Owns", "Token")
@@ -153,7 +157,8 @@ func showCluster(w io.Writer, c control.Cluster) error {
 	for _, v := range slices.Sorted(maps.Keys(c.SchemaVersions)) {
 		p.line("\t\t%s: [%s]", v, strings.Join(c.SchemaVersions[v], ", "))
 	}
-	// A node that is down is counted in its state as well.
+	// A node that is down is counted in its state as well. Live and Unreachable count by liveness, the other lines by
+	// state.
 	count := map[string]int{}
 	for _, m := range c.Members {
 		if m.Up {
@@ -197,7 +202,8 @@ func (c *describeRingCommand) Run(s *session) error {
 	return ask(s, control.DescribeRing, control.KeyspaceArgs{Keyspace: c.Keyspace}, showRanges)
 }
 
-// showRanges prints the format of nodetool describering, with pending replicas where there are any.
+// showRanges prints the format of nodetool describering, with pending replicas where there are any. Ranges are (start,
+// end]; the first may wrap around the ring.
 func showRanges(w io.Writer, r control.Ranges) error {
 	p := &printer{w: w}
 	p.line("Schema Version:%s\nTokenRange: ", r.SchemaVersion)
@@ -209,6 +215,7 @@ func showRanges(w io.Writer, r control.Ranges) error {
 			details = append(details, fmt.Sprintf("EndpointDetails(host:%s, datacenter:%s, rack:%s)", host(m.Address),
 				m.Datacenter, m.Rack))
 		}
+		// nodetool has no such field, so it is last and only there during a change of the ring.
 		pending := ""
 		for i, m := range t.Pending {
 			// The first element begins the list, the others follow a comma.
@@ -237,7 +244,8 @@ func (c *endpointsCommand) Run(s *session) error {
 		showEndpoints)
 }
 
-// showEndpoints prints an address on each line; pending replicas are marked.
+// showEndpoints prints an address on each line; pending replicas are marked. Pending replicas receive writes and serve
+// no reads yet.
 func showEndpoints(w io.Writer, e control.Endpoints) error {
 	p := &printer{w: w}
 	for _, m := range e.Endpoints {

@@ -15,7 +15,7 @@ type tableStatsCommand struct {
 	Names []string `arg:"" optional:"" help:"KEYSPACE or KEYSPACE.TABLE; default: all tables."`
 }
 
-// Run prints the statistics of tables.
+// Run prints the statistics of tables. An unknown name is an error of the node, and nothing is printed then.
 func (c *tableStatsCommand) Run(s *session) error {
 	if len(c.Names) == 0 {
 		return ask(s, control.StatsOfTables, control.TablesArgs{}, showTableStats)
@@ -46,6 +46,7 @@ func showTableStats(w io.Writer, st control.TableStats) error {
 	p.line("Total number of tables: %d\n----------------", len(st.Tables))
 	names, by := groups(st.Tables, func(t control.TableStat) string { return t.Keyspace })
 	for _, ks := range names {
+		// Sums of the tables that are shown, which may be fewer than the keyspace contains.
 		var reads, writes int64
 		for _, t := range by[ks] {
 			reads, writes = reads+t.Reads, writes+t.Writes
@@ -66,6 +67,7 @@ func showTable(p *printer, t control.TableStat) {
 	field := func(name, format string, args ...any) { p.line("\t\t%s: %s", name, fmt.Sprintf(format, args...)) }
 	field("Table", "%s", t.Table)
 	field("SSTable count", "%d", t.Files)
+	// The index of a number is the level.
 	var levels []string
 	for _, n := range t.Levels {
 		levels = append(levels, fmt.Sprint(n))
@@ -81,7 +83,7 @@ func showTable(p *printer, t control.TableStat) {
 	p.line("")
 }
 
-// milliseconds formats a duration like tablestats.
+// milliseconds formats a duration like tablestats. It is "NaN" without a measurement, like nodetool.
 func milliseconds(d time.Duration) string {
 	// No request was measured yet.
 	if d == 0 {
@@ -164,7 +166,8 @@ func (c *poolStatsCommand) Run(s *session) error {
 	return ask(s, control.StatsOfPools, control.None{}, showPools)
 }
 
-// showPools prints the pools, and the numbers of dropped messages.
+// showPools prints the pools, and the numbers of dropped messages. Completed and Refused count since the start of the
+// node.
 func showPools(w io.Writer, st control.Pools) error {
 	p := &printer{w: w}
 	t := newTable("Pool Name", "Active", "Limit", "Pending", "Completed", "Refused").alignRight(1, 2, 3, 4, 5)
@@ -179,6 +182,7 @@ func showPools(w io.Writer, st control.Pools) error {
 	}
 	p.table(t)
 	p.line("")
+	// As in nodetool tpstats, the second table follows after an empty line.
 	t = newTable("Message type", "Dropped").alignRight(1)
 	for _, d := range st.Dropped {
 		t.row(d.Kind, fmt.Sprint(d.Count))
@@ -272,6 +276,7 @@ func printStreams(p *printer, streams []control.Stream) {
 		for _, m := range sessions[s] {
 			sum += m.Done
 		}
+		// The words follow nodetool netstats; a range is the unit of streaming here, as a file is there.
 		if s.sending {
 			p.line("Sending to %s: %d ranges, %s sent", s.peer, len(sessions[s]), size(sum))
 		} else {
@@ -334,6 +339,7 @@ func showClients(w io.Writer, st control.Clients) error {
 	return p.err
 }
 
+// killQueryCommand takes the identifier that system_views.queries shows. nodetool has no such command.
 type killQueryCommand struct {
 	ID string `arg:"" help:"thread_id of the query in system_views.queries, or the number at its end."`
 }

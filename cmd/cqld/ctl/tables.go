@@ -35,7 +35,7 @@ type rotateKeyCommand struct {
 	Remove bool   `help:"Remove the key instead of replacing it."`
 }
 
-// Run replaces or removes a key.
+// Run replaces or removes a key. It prints the new key, which the node does not return again.
 func (c *rotateKeyCommand) Run(s *session) error {
 	return ask(s, control.RotateTablesKey, control.TablesAccountArgs{Name: c.Name, Key: c.Key, Remove: c.Remove},
 		showKeys)
@@ -92,7 +92,7 @@ type showAccountCommand struct {
 	Name string `arg:"" help:"Name of the account."`
 }
 
-// Run prints one account.
+// Run prints one account. The operation returns all accounts, so the name is looked up here.
 func (c *showAccountCommand) Run(s *session) error {
 	all, err := fetch(s, control.TablesAccountsOf, control.None{})
 	if err != nil {
@@ -114,6 +114,7 @@ func (c *showAccountCommand) Run(s *session) error {
 // showAccounts prints a line for each account, without keys.
 func showAccounts(w io.Writer, r control.TablesAccounts) error {
 	p := &printer{w: w}
+	// 24 characters are the longest name of an account.
 	p.line("%-24s  %-4s  %-4s  %-13s  %-12s  %s", "Account", "Key1", "Key2", "Source", "Consistency", "Role")
 	for _, a := range r.Accounts {
 		source := "cluster"
@@ -130,7 +131,7 @@ func showAccounts(w io.Writer, r control.TablesAccounts) error {
 	return p.err
 }
 
-// yesNo formats a truth value for a table.
+// yesNo formats a truth value for a table. Keys themselves are never printed in lists.
 func yesNo(b bool) string {
 	if b {
 		return "yes"
