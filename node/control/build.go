@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Build returns the revision from which this program was built, with a plus sign if the tree had changes.
+// Build returns the revision from which this program was built, with a plus sign if the tree had changes. It is
+// "unknown" if the Go tool did not record a revision. Nodes exchange it, so that an operator sees mixed versions.
 func Build() string { return build() }
 
 var build = sync.OnceValue(func() string {
@@ -17,6 +18,7 @@ var build = sync.OnceValue(func() string {
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
+			// 12 digits are unambiguous and short enough for tables.
 			revision = s.Value[:min(len(s.Value), 12)]
 		case s.Key == "vcs.modified" && s.Value == "true":
 			changed = "+"

@@ -15,18 +15,23 @@ import (
 	"syscall"
 )
 
-// ErrStopped means that the node ended before it answered.
+// ErrStopped means that the node ended before it answered. The operation may have succeeded nevertheless;
+// Progress.Committed shows it.
 var ErrStopped = errors.New("the node stopped before it responded")
 
-// Client sends operations to one node.
+// Client sends operations to one node. It is safe for concurrent use. It has no timeout of its own, because repairs may
+// run for hours.
 type Client struct {
 	http  http.Client
 	where string // for messages
-	url   string
+	// url is the beginning of all addresses. Over a socket, its host is only a placeholder.
+	url string
+	// token is sent as a bearer token; empty for the socket, whose mode authorizes the client.
 	token string
 }
 
-// DialSocket returns a client of the node with a control socket at path. It connects at the first call.
+// DialSocket returns a client of the node with a control socket at path. It connects at the first call. The path may be
+// longer than the system's limit where dialUnix can shorten it.
 func DialSocket(path string) *Client {
 	c := &Client{where: path, url: "http://node"}
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -42,7 +47,8 @@ func DialAddress(address, token string) *Client {
 		http: http.Client{Transport: &http.Transport{}}}
 }
 
-// DialTLS returns a client like DialAddress for a node with control_encryption_options.
+// DialTLS returns a client like DialAddress for a node with control_encryption_options. config must not be changed
+// afterwards.
 func DialTLS(address, token string, config *tls.Config) *Client {
 	c := DialAddress(address, token)
 	c.url, c.http.Transport = "https://"+address, &http.Transport{TLSClientConfig: config}
@@ -52,7 +58,8 @@ func DialTLS(address, token string, config *tls.Config) *Client {
 // Where returns the path of the socket or the address that the client connects to.
 func (c *Client) Where() string { return c.where }
 
-// call sends the arguments and reads the answer to its end.
+// call sends the arguments and reads the answer to its end. Errors of the operation are *Error. Every other error names
+// the socket or the address.
 func (c *Client) call(ctx context.Context, name string, args any, progress Report) (json.RawMessage, error) {
 	body, err := json.Marshal(args)
 	if err != nil {
@@ -69,6 +76,8 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 	resp, err := c.http.Do(req)
 	if err != nil {
 		var op *net.OpError
+		// A failed dial is reported without the URL, which for a socket would name a host that does not exist. A
+		// connection that ended before the first byte of the response belongs to a process that has stopped.
 		switch dialed := !errors.As(err, &op) || op.Op != "dial"; {
 		case !dialed:
 			err = op.Err
@@ -78,6 +87,8 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 		return nil, fmt.Errorf("no node responds at %s: %w", c.where, err)
 	}
 	defer resp.Body.Close()
+	// Refusals before the operation begins, such as a wrong token, are plain text with a status. The operation's own
+	// errors arrive as a line.
 	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a partial message is sufficient
 		return nil, fmt.Errorf("%s: %s", c.where, strings.TrimSpace(string(b)))
@@ -85,7 +96,10 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 	return c.read(resp.Body, progress)
 }
 
+// read passes progress lines to progress and returns at the first result or error. The answer must end with one of the
+// two: an answer that just ends comes from a node that has stopped.
 func (c *Client) read(body io.Reader, progress Report) (json.RawMessage, error) {
+	// The bound applies to one line. Progress lines are short, so only a result can reach it.
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 64<<10), answerBytesMax)
 	for lines.Scan() {
@@ -102,6 +116,7 @@ func (c *Client) read(body io.Reader, progress Report) (json.RawMessage, error) 
 			progress(*l.Progress)
 		}
 	}
+	// A killed process does not end its chunked response properly.
 	if err := lines.Err(); errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("%s: %w", c.where, ErrStopped)
 	} else if err != nil {
@@ -110,7 +125,8 @@ func (c *Client) read(body io.Reader, progress Report) (json.RawMessage, error) 
 	return nil, fmt.Errorf("%s: %w", c.where, ErrStopped)
 }
 
-// Reachable reports whether a server listens at the client's socket or address.
+// Reachable reports whether a server listens at the client's socket. It is false for clients of addresses, whose
+// transports have no DialContext.
 func (c *Client) Reachable(ctx context.Context) bool {
 	t, ok := c.http.Transport.(*http.Transport)
 	if !ok || t.DialContext == nil {

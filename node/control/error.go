@@ -1,6 +1,6 @@
 package control
 
-// Code is the kind of error with which an operation ended.
+// Code is the kind of error with which an operation ended. Clients may decide by it; messages are for people.
 type Code string
 
 // The codes. The zero value is invalid.
@@ -12,7 +12,8 @@ const (
 	Denied      Code = "denied"        // the client lacks a permission
 )
 
-// Error is the error of an operation that failed.
+// Error is the error of an operation that failed. It is the form in which errors cross the connection. Any other error
+// of an operation becomes one with the code Failed.
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`

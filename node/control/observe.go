@@ -7,30 +7,35 @@ import (
 	"strings"
 )
 
-// Observation is an operation that a client of the control port requested.
+// Observation is an operation that a client of the control port requested. The audit log records it, so it must not
+// contain secrets when it is formatted; use String.
 type Observation struct {
 	Name   string // empty if the client had no valid token
 	Client string // address of the client; empty or "@" for the socket
-	Args   json.RawMessage
-	Err    error // nil after a success
+	// Args are as the client sent them, with secrets. They are nil if the request had no valid token.
+	Args json.RawMessage
+	Err  error // nil after a success
 }
 
 // errToken is the error for requests without the token.
 var errToken = errors.New("the control token is missing or wrong")
 
-// Refused reports whether the client was not allowed to request the operation.
+// Refused reports whether the client was not allowed to request the operation. Invalid arguments and failures are not
+// refusals.
 func (o *Observation) Refused() bool {
 	var e *Error
 	return errors.Is(o.Err, errToken) || errors.As(o.Err, &e) && e.Code == Denied
 }
 
-// String returns the operation and its arguments as JSON. Arguments with names of secrets are redacted.
+// String returns the operation and its arguments as JSON. Arguments with names of secrets are redacted. It is the name
+// alone without arguments.
 func (o *Observation) String() string {
 	if len(o.Args) == 0 {
 		return o.Name
 	}
 	var args any
 	d := json.NewDecoder(bytes.NewReader(o.Args))
+	// Tokens of the ring do not fit into the 53 bits of a float64.
 	d.UseNumber()
 	if err := d.Decode(&args); err != nil {
 		return o.Name + " (invalid arguments)"
@@ -43,7 +48,8 @@ func (o *Observation) String() string {
 	return o.Name + " " + string(text)
 }
 
-// redact replaces the values of secrets in decoded JSON.
+// redact replaces the values of secrets in decoded JSON. It changes v in place. Objects are searched at every depth, so
+// that nested arguments need no registration.
 func redact(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -61,7 +67,8 @@ func redact(v any) {
 	}
 }
 
-// secret reports whether an argument's name says that it is a password or a key.
+// secret reports whether an argument's name says that it is a password or a key. It errs on the side of redaction,
+// because new arguments are not listed here.
 func secret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range []string{"password", "secret", "token", "hash", "credential"} {
@@ -72,6 +79,7 @@ func secret(name string) bool {
 	return name == "key" || name == "keys" || strings.HasSuffix(name, "_key")
 }
 
+// observe passes an observation to the observer, if there is one.
 func (s *Server) observe(o Observation) {
 	if s.Observe != nil {
 		s.Observe(o)

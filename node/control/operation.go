@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Operation is an operation of a node, with arguments of type A and a result of type R.
+// Operation is an operation of a node, with arguments of type A and a result of type R. A value is shared by the client
+// and the server, so both use the same types.
 type Operation[A, R any] struct {
 	Name    string
 	Changes bool // something: clients need EXECUTE instead of SELECT, and the log shows it
@@ -15,7 +16,8 @@ type Operation[A, R any] struct {
 // None is the type of the arguments or the result of operations that have none.
 type None struct{}
 
-// Progress is the progress of a long operation.
+// Progress is the progress of a long operation. Its fields describe the whole operation or, for an operation with a
+// job, the job.
 type Progress struct {
 	What  string `json:"what"`            // the current part
 	Done  int64  `json:"done"`            // of Total
@@ -38,9 +40,11 @@ type Report func(Progress)
 type operation func(ctx context.Context, args json.RawMessage, report Report) (any, error)
 
 // Handle registers do as the handler of an operation. It is called before Serve. ctx ends when the client disconnects
-// or the server closes.
+// or the server closes. Absent arguments are the zero value of A. Unknown fields are ignored. do may return an *Error
+// to choose the code. It is called in the goroutine of the connection, and reports after its return are dropped.
 func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context, args A, report Report) (R, error)) {
 	s.changing[op.Name] = op.Changes
+	// The closure keeps the types, so that the server's table needs none.
 	s.operations[op.Name] = func(ctx context.Context, raw json.RawMessage, report Report) (any, error) {
 		var args A
 		if len(raw) > 0 {
@@ -61,7 +65,8 @@ func HandleLocal[A, R any](s *Server, op Operation[A, R],
 }
 
 // Call executes an operation on a node and waits for its result. progress, which may be nil, receives progress reports.
-// An error of the operation is an *Error.
+// An error of the operation is an *Error. If the node ends first, the error wraps ErrStopped. progress is called in the
+// calling goroutine.
 func Call[A, R any](ctx context.Context, c *Client, op Operation[A, R], args A, progress Report) (result R, err error) {
 	raw, err := c.call(ctx, op.Name, args, progress)
 	if err == nil {

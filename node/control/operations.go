@@ -21,7 +21,8 @@ type KeyspaceArgs struct {
 	Keyspace string `json:"keyspace,omitempty"`
 }
 
-// Member is a node from the view of the queried node.
+// Member is a node from the view of the queried node. Fields that a node has to report itself, such as Load, may be
+// missing if it is down.
 type Member struct {
 	ID         uint64  `json:"id"`
 	HostID     string  `json:"host_id"`
@@ -59,13 +60,14 @@ type Token struct {
 	Member int   `json:"member"` // index in Tokens.Members
 }
 
-// Tokens are all tokens in the order of the ring.
+// Tokens are all tokens in the order of the ring. Members are not repeated for each token, because a node has many.
 type Tokens struct {
 	Status
 	Tokens []Token `json:"tokens"`
 }
 
-// Cluster is the state that the cluster has agreed on.
+// Cluster is the state that the cluster has agreed on. Epoch is the position in the metadata log up to which the
+// queried node has applied it.
 type Cluster struct {
 	Name        string `json:"name"`
 	Partitioner string `json:"partitioner"`
@@ -83,12 +85,14 @@ type Keyspace struct {
 	Replication string `json:"replication"`
 }
 
-// Range contains the tokens in (Start, End] and their replicas.
+// Range contains the tokens in (Start, End] and their replicas. Start is greater than End for the range that wraps
+// around.
 type Range struct {
 	Start     int64    `json:"start_token"`
 	End       int64    `json:"end_token"`
 	Endpoints []Member `json:"endpoints"`
-	Pending   []Member `json:"pending,omitempty"`
+	// Pending are nodes that are becoming replicas: they receive writes already.
+	Pending []Member `json:"pending,omitempty"`
 }
 
 // Ranges are the ranges of a keyspace.
@@ -111,11 +115,12 @@ type Endpoints struct {
 	Pending   []Member `json:"pending,omitempty"`
 }
 
-// Info has the state and the metrics of a node.
+// Info has the state and the metrics of a node. Sizes are in bytes. Counters start with the process.
 type Info struct {
 	Member
-	Release       string        `json:"release_version"` // the version of Cassandra that clients see
-	Version       string        `json:"version"`
+	Release string `json:"release_version"` // the version of Cassandra that clients see
+	Version string `json:"version"`
+	// Mode is the state of the node's own membership, in nodetool's words.
 	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED
 	NativeActive  bool          `json:"native_transport_active"`
 	Uptime        time.Duration `json:"uptime_ns"`
@@ -138,7 +143,8 @@ type Info struct {
 	Voters        Voters        `json:"voters"`
 }
 
-// Voters describes the voters of the metadata.
+// Voters describes the voters of the metadata. A majority of the voters is required for each change of the schema, of
+// roles and of the ring.
 type Voters struct {
 	Voters   int    `json:"voters"`
 	Alive    int    `json:"alive"`
@@ -159,14 +165,15 @@ type Memory struct {
 	Cgroup   int64 `json:"cgroup"`
 }
 
-// MemoryPart is a part of the memory of a node.
+// MemoryPart is a part of the memory of a node. Bound is its share of Memory.Limit, Used the current use.
 type MemoryPart struct {
 	Name  string `json:"name"`
 	Bound int64  `json:"bound"`
 	Used  int64  `json:"used"`
 }
 
-// Heap is the memory that Go's runtime has of the operating system.
+// Heap is the memory that Go's runtime has of the operating system. The classes are exclusive, except Live, which is
+// from the last collection and not part of the total.
 type Heap struct {
 	Live     int64 `json:"live"`    // what the last collection has found in use
 	Objects  int64 `json:"objects"` // with garbage that is not collected yet
@@ -179,7 +186,7 @@ type Heap struct {
 // Total returns the sum of all classes.
 func (h *Heap) Total() int64 { return h.Objects + h.Unused + h.Free + h.Stacks + h.Metadata }
 
-// Internode describes the connections between a node and the others.
+// Internode describes the connections between a node and the others. It counts connections that are open now.
 type Internode struct {
 	// of server_encryption_options: none, rack, dc or all; ", optional" may follow
 	Encryption  string `json:"encryption"`

@@ -10,7 +10,8 @@ var (
 	CIDRGroupsOfIP  = Operation[IPArgs, CIDRGroups]{Name: "getcidrgroupsofip"}
 )
 
-// SuperuserArgs name a superuser that gets a password. The node generates one if it is empty.
+// SuperuserArgs name a superuser that gets a password. The node generates one if it is empty. The password is redacted
+// in the audit log.
 type SuperuserArgs struct {
 	Role     string `json:"role"`
 	Password string `json:"password,omitempty"`
@@ -22,7 +23,7 @@ type Superuser struct {
 	Password string `json:"password,omitempty"`
 }
 
-// CIDRGroup is a CIDR group and its ranges, such as 192.0.2.0/24.
+// CIDRGroup is a CIDR group and its ranges, such as 192.0.2.0/24. As arguments, the ranges replace all present ones.
 type CIDRGroup struct {
 	Name  string   `json:"name"`
 	CIDRs []string `json:"cidrs"`

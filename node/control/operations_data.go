@@ -33,7 +33,8 @@ var (
 	ReloadSSL       = Operation[None, Certificates]{Name: "reloadssl", Changes: true}
 )
 
-// TablesArgs name tables: some tables of a keyspace, all tables of a keyspace, or all tables.
+// TablesArgs name tables: some tables of a keyspace, all tables of a keyspace, or all tables. Tables without a keyspace
+// are invalid.
 type TablesArgs struct {
 	Keyspace string   `json:"keyspace,omitempty"`
 	Tables   []string `json:"tables,omitempty"`
@@ -57,7 +58,8 @@ type TableStats struct {
 	Flushes      int64       `json:"flushes"`
 }
 
-// TableStat has the statistics of one table on a node.
+// TableStat has the statistics of one table on a node. Sizes are in bytes. Reads and writes are the node's own, as a
+// replica, since its start.
 type TableStat struct {
 	Keyspace string `json:"keyspace"`
 	Table    string `json:"table"`
@@ -75,7 +77,7 @@ type TableStat struct {
 	ReadLatency time.Duration `json:"local_read_latency_mean_ns"` // zero: not measured
 }
 
-// Percentiles of a duration. All are zero if nothing was measured.
+// Percentiles of a duration. All are zero if nothing was measured. Count is the number of measured values.
 type Percentiles struct {
 	Count int64         `json:"count"`
 	P50   time.Duration `json:"p50_ns"`
@@ -120,7 +122,7 @@ type Pools struct {
 	Dropped []Dropped `json:"dropped"`
 }
 
-// Pool is a bounded pool of requests.
+// Pool is a bounded pool of requests. ActiveMax 0 means that the pool only counts.
 type Pool struct {
 	Name      string `json:"name"`
 	Active    int64  `json:"active"`
@@ -136,7 +138,7 @@ type Dropped struct {
 	Count int64  `json:"count"`
 }
 
-// Compactions is the state of the storage engine.
+// Compactions is the state of the storage engine. Counters start with the process. Sizes are in bytes.
 type Compactions struct {
 	InProgress      int64 `json:"in_progress"`
 	InProgressBytes int64 `json:"in_progress_bytes"`
@@ -172,7 +174,7 @@ type Level struct {
 	Sublevels int     `json:"sublevels"`
 }
 
-// Net is the traffic between nodes.
+// Net is the traffic between nodes. HintBytes and HintBytesMax are the size of all stored hints and its limit.
 type Net struct {
 	Mode         string      `json:"mode"`
 	Streams      []Stream    `json:"streams"`
@@ -183,7 +185,7 @@ type Net struct {
 	HintBytesMax int64       `json:"hint_bytes_max"`
 }
 
-// Stream is a stream of data to or from this node.
+// Stream is a stream of data to or from this node. Total is an estimate; 0 means unknown.
 type Stream struct {
 	Peer    string `json:"peer"`
 	Sending bool   `json:"sending"`
@@ -198,7 +200,7 @@ type ReadRepairs struct {
 	Repairs    int64 `json:"repairs"`
 }
 
-// HintCounts counts the hints of this coordinator.
+// HintCounts counts the hints of this coordinator. Tables with lost hints need a repair.
 type HintCounts struct {
 	Stored   int64 `json:"stored"`
 	Replayed int64 `json:"replayed"`
@@ -222,7 +224,8 @@ type Clients struct {
 	Clients []Connection `json:"clients"`
 }
 
-// Connection is a connection of a CQL client.
+// Connection is a connection of a CQL client. Requests counts since the connection was opened. User and Keyspace may be
+// empty.
 type Connection struct {
 	Address  string `json:"address"`
 	Stage    string `json:"stage"`
@@ -258,7 +261,7 @@ type Snapshots struct {
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
-// ClearArgs name the snapshot to remove, or select all of them.
+// ClearArgs name the snapshot to remove, or select all of them. Exactly one of the two is set.
 type ClearArgs struct {
 	Tag string `json:"tag,omitempty"`
 	All bool   `json:"all,omitempty"`

@@ -73,7 +73,8 @@ type Departure struct {
 	Left bool `json:"left"` // the node is no longer a member, and its process ends
 }
 
-// Removal is the result of a removal: what nodes lack of the ranges that they took over. A repair copies it.
+// Removal is the result of a removal: what nodes lack of the ranges that they took over. A repair copies it. Empty
+// means that nothing is missing.
 type Removal struct {
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -90,7 +91,7 @@ type Changes struct {
 	Operations []Change `json:"operations"`
 }
 
-// Change is a ring operation in progress.
+// Change is a ring operation in progress. It is the view of the queried node, which may be behind in the metadata log.
 type Change struct {
 	ID       uint64 `json:"id"`
 	Kind     string `json:"kind"`

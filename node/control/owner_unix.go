@@ -9,6 +9,7 @@ import (
 
 // ownedByRoot reports whether a file belongs to root.
 func ownedByRoot(info os.FileInfo) bool {
+	// Files of other implementations of fs have no owner.
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && s.Uid == 0
 }

@@ -10,6 +10,7 @@ import (
 const passwordFileMax = 4096
 
 // ReadPasswordFile returns the first line of a file with a password. It refuses files that other users may read.
+// Further lines are ignored. An empty password is an error.
 func ReadPasswordFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -26,6 +27,7 @@ func ReadPasswordFile(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("password file: %w", err)
 	}
+	// Spaces belong to the password; only the line break of either kind does not.
 	password, _, _ := strings.Cut(string(b), "\n")
 	if password = strings.TrimSuffix(password, "\r"); password == "" {
 		return "", fmt.Errorf("password file %s is empty", path)

@@ -20,18 +20,22 @@ import (
 
 // Server executes operations for clients.
 type Server struct {
+	// log receives a line for each operation.
 	log        *slog.Logger
 	authorizer auth.Authorizer
 	operations map[string]operation
 	local      map[string]bool // operations that only the socket accepts
 	changing   map[string]bool // operations that change something
-	pages      map[string]http.Handler
+	// The maps are written before Serve and only read afterwards, so they need no lock.
+	pages map[string]http.Handler
 	// Guard recovers from panics of operations. It is set before Serve. nil leaves panics to net/http.
 	Guard *guard.Guard
 	// Observe, unless nil, is called after each operation, and after each request without the token. It is set before
 	// Serve.
 	Observe func(Observation)
-	slots   chan struct{}
+	// slots bounds the concurrent operations: each one holds an element.
+	slots chan struct{}
+	// serving counts the goroutines that accept connections.
 	serving sync.WaitGroup
 	closing sync.Mutex    // held by the goroutine that acquires all slots
 	grace   time.Duration // closeGrace; tests set another
@@ -55,8 +59,10 @@ func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
 func (s *Server) Page(path string, h http.Handler) { s.pages[path] = h }
 
 // Serve accepts clients of l in the background. Clients must present the token, unless it is empty: then every client
-// that can connect is accepted.
+// that can connect is accepted. It may be called for several listeners. After Close, it closes l at once. The server
+// owns l.
 func (s *Server) Serve(l net.Listener, token string) {
+	// Only headers have a timeout: an operation may run for hours, and its answer is written during that time.
 	h := &http.Server{Handler: s.guard(token, l.Addr().Network() == "unix"), ReadHeaderTimeout: headerTimeout,
 		MaxHeaderBytes: headerBytesMax,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
@@ -75,7 +81,8 @@ func (s *Server) Serve(l net.Listener, token string) {
 }
 
 // Close waits for closeGrace until running operations have responded: the end of a node's own membership stops the node
-// while it responds. Then it cancels them and waits for them.
+// while it responds. Then it cancels them and waits for them. It may be called more than once. Afterwards no handler
+// runs, so the node can release what they use.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -84,10 +91,12 @@ func (s *Server) Close() {
 	grace, cancel := context.WithTimeout(context.Background(), s.grace)
 	defer cancel()
 	for _, h := range servers {
+		// The listeners share one grace period. Close cancels the contexts of the requests that remain.
 		_ = h.Shutdown(grace) // Close ends what is left
 		h.Close()
 	}
 	s.serving.Wait()
+	// Two callers that each acquired a part of the slots would wait for each other forever.
 	s.closing.Lock()
 	defer s.closing.Unlock()
 	for range operationsMax { // when all slots are acquired, no operation is running
@@ -98,9 +107,11 @@ func (s *Server) Close() {
 	}
 }
 
-// guard accepts only requests with the token. local means that they come over the socket.
+// guard accepts only requests with the token. local means that they come over the socket. The comparison takes the same
+// time for all tokens of the same length.
 func (s *Server) guard(token string, local bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Only the socket has no token: its mode has authorized the client.
 		if token != "" {
 			given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
@@ -114,7 +125,10 @@ func (s *Server) guard(token string, local bool) http.Handler {
 	})
 }
 
+// route answers a page or executes an operation. All checks that answer with an HTTP status precede the first line,
+// because the status has been sent afterwards.
 func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
+	// Pages are authorized like operations, under their own name.
 	if page, ok := s.pages[r.URL.Path]; ok && r.Method == http.MethodGet {
 		if err := s.authorize(r.Context(), strings.TrimPrefix(r.URL.Path, "/")); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
@@ -134,12 +148,14 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 		return
 	}
 	select {
+	// Operations beyond the bound are refused and not queued: an operator sees at once that the node is busy.
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	default:
 		http.Error(w, "too many operations in progress", http.StatusServiceUnavailable)
 		return
 	}
+	// The slot is taken before the arguments are read, so it bounds their memory too.
 	args, err := io.ReadAll(http.MaxBytesReader(w, r.Body, requestBytesMax))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -148,6 +164,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 	a := &answer{w: w, flush: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var result any
+	// The refusal is an *Error and not a status, so that it is observed like other refusals.
 	if s.local[name] && !local {
 		err = &Error{Denied, name + " is accepted only over the socket in the data directory, on the machine of the " +
 			"node"}
@@ -155,6 +172,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 		err = s.authorize(r.Context(), name)
 	}
 	if err == nil {
+		// A panic of one operation must not end the node.
 		if panicked := s.Guard.Do("control operation", func() {
 			result,
 				err = do(r.Context(), args, a.progress)
@@ -162,13 +180,15 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 			err = panicked
 		}
 	}
+	// The operation is recorded before the client gets the answer.
 	s.report(name, err)
 	s.observe(Observation{Name: name, Client: r.RemoteAddr, Args: args, Err: err})
 	a.end(result, err)
 }
 
 // authorize returns an *Error unless the client may run an operation or read a page. Operations that change something
-// require EXECUTE, others require SELECT.
+// require EXECUTE, others require SELECT. Each operation is an MBean with its name, so Cassandra's permissions on
+// MBeans apply to it.
 func (s *Server) authorize(ctx context.Context, name string) error {
 	need := auth.Requirement{Permission: auth.Select, Resource: auth.MBean(name)}
 	if s.changing[name] {
@@ -180,7 +200,8 @@ func (s *Server) authorize(ctx context.Context, name string) error {
 	return nil
 }
 
-// report logs an operation of an operator. Operations that only read are logged at debug level.
+// report logs an operation of an operator. Operations that only read are logged at debug level. Arguments are not
+// logged, because they may contain secrets.
 func (s *Server) report(name string, err error) {
 	level := slog.LevelDebug
 	if s.changing[name] {
@@ -193,15 +214,18 @@ func (s *Server) report(name string, err error) {
 	s.log.Log(context.Background(), level, "operator's command", args...)
 }
 
-// answer writes the lines of one answer. Any goroutine of the operation may report progress.
+// answer writes the lines of one answer. Any goroutine of the operation may report progress. Lines are flushed one by
+// one, so that progress arrives while the operation runs.
 type answer struct {
 	mu    sync.Mutex
 	w     io.Writer
 	flush *http.ResponseController
 	last  time.Time
+	// ended is set by the last line: a late report of another goroutine must not follow it.
 	ended bool
 }
 
+// progress writes a progress line, unless the last one was written less than progressEvery ago.
 func (a *answer) progress(p Progress) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -211,6 +235,7 @@ func (a *answer) progress(p Progress) {
 	}
 }
 
+// end writes the last line: the result or, if err is not nil or the result has no JSON form, the error.
 func (a *answer) end(result any, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -222,6 +247,7 @@ func (a *answer) end(result any, err error) {
 			return
 		}
 	}
+	// errors.As below replaces it if the operation chose a code.
 	failure := &Error{Failed, err.Error()}
 	if errors.Is(err, context.Canceled) {
 		failure.Message = "interrupted"

@@ -15,7 +15,7 @@ const SocketName = "control.sock"
 
 // Listen listens on the socket of a data directory, which only this process uses. It removes the socket of an earlier
 // process. Only this user and root can connect: the mode of the file ensures it, and so does a check of each connection
-// where the system reports the user.
+// where the system reports the user. The directory must exist.
 func Listen(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -25,6 +25,7 @@ func Listen(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Between listening and this call, the umask and the mode of the data directory protect the socket.
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("control: %w", err), l.Close())
 	}
@@ -38,7 +39,7 @@ func pathTooLong(path string) error {
 		path, len(path), socketPathMax)
 }
 
-// guarded accepts connections only of this user and of root.
+// guarded accepts connections only of this user and of root. Other users' connections are closed without a response.
 type guarded struct {
 	net.Listener
 	path string
@@ -63,7 +64,7 @@ func (g guarded) Close() error {
 	return errors.Join(os.Remove(g.path), g.Listener.Close())
 }
 
-// raw calls f with the file descriptor of a connection.
+// raw calls f with the file descriptor of a connection. The descriptor is valid only during the call.
 func raw(c net.Conn, f func(fd uintptr)) error {
 	s, ok := c.(syscall.Conn)
 	if !ok {

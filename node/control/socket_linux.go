@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// short calls f with a short path of the same socket, which goes through the directory's file descriptor.
+// short calls f with a short path of the same socket, which goes through the directory's file descriptor. The path is
+// unchanged if it is short enough. The short path is valid only during the call.
 func short(path string, f func(path string) error) error {
 	if len(path) <= socketPathMax {
 		return f(path)
@@ -27,6 +28,7 @@ func short(path string, f func(path string) error) error {
 	return f(path)
 }
 
+// listenUnix listens on a socket at a path of any length.
 func listenUnix(path string) (l net.Listener, err error) {
 	err = short(path, func(p string) error {
 		u, err := net.ListenUnix("unix", &net.UnixAddr{Name: p, Net: "unix"})
@@ -40,6 +42,7 @@ func listenUnix(path string) (l net.Listener, err error) {
 	return l, err
 }
 
+// dialUnix connects to a socket at a path of any length.
 func dialUnix(ctx context.Context, path string) (c net.Conn, err error) {
 	err = short(path, func(p string) error {
 		c, err = new(net.Dialer).DialContext(ctx, "unix", p)
@@ -48,7 +51,7 @@ func dialUnix(ctx context.Context, path string) (c net.Conn, err error) {
 	return c, err
 }
 
-// peer returns the user id of the client.
+// peer returns the user id of the client. The kernel has recorded it when the client connected.
 func peer(c net.Conn) (uid int, known bool) {
 	err := raw(c, func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {

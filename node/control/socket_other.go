@@ -8,6 +8,7 @@ import (
 	"net"
 )
 
+// listenUnix listens on a socket. A path that is too long is an error, because these systems have no /proc.
 func listenUnix(path string) (net.Listener, error) {
 	if len(path) > socketPathMax {
 		return nil, pathTooLong(path)
@@ -20,6 +21,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// dialUnix connects to a socket.
 func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", path)
 }

@@ -13,7 +13,8 @@ import (
 // TokenName is the name of the file in a node's data directory that contains the token of its control_address.
 const TokenName = "control.token"
 
-// EnsureToken returns the token of a data directory, and creates it if it does not exist.
+// EnsureToken returns the token of a data directory, and creates it if it does not exist. The token stays the same for
+// the life of the data directory. An existing file that cannot be used is an error and is not replaced.
 func EnsureToken(dir string) (string, error) {
 	path := filepath.Join(dir, TokenName)
 	token, err := ReadToken(path)
@@ -21,6 +22,7 @@ func EnsureToken(dir string) (string, error) {
 		return token, err
 	}
 	token = rand.Text()
+	// O_EXCL refuses a file or link that appeared after the check.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("control: make a token: %w", err)
@@ -32,7 +34,8 @@ func EnsureToken(dir string) (string, error) {
 	return token, nil
 }
 
-// ReadToken returns the token in a file, which only its owner may read.
+// ReadToken returns the token in a file, which only its owner may read. It refuses a file that other users may read,
+// and one with a token that is too short.
 func ReadToken(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
