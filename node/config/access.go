@@ -31,8 +31,9 @@ const (
 	CassandraCIDRAuthorizer = "CassandraCIDRAuthorizer"
 )
 
-// Access are the options of access control. Classes have the last part of their names in Cassandra; empty means
-// the one that allows everything. The empty class of every option is the default.
+// Access are the options of access control. Classes have the last part of their names in Cassandra; empty means the one
+// that allows everything. The empty class of every option is the default. A combination in which one class has no
+// effect is refused by validateAccess.
 type Access struct {
 	Authenticator string
 	// CertificateValidator is validator_class_name of authenticators that use certificates.
@@ -114,6 +115,7 @@ func setAuthenticator(o *Options, v *yaml.Node) error {
 const classPackage = "org.apache.cassandra.auth."
 
 // class reads the name of one of the supported classes. parameter sets one parameter; nil means that there are none.
+// The field is set before the parameters are read, so parameter can see the class. Errors name the class.
 func class(field func(*Options) *string, parameter func(o *Options, name, value string) error,
 	supported ...string) setting {
 	return func(o *Options, v *yaml.Node) error {
@@ -259,5 +261,5 @@ func setCertificateValidator(o *Options, name, value string) error {
 }
 
 // DefaultSuperuser is the name of the first superuser if the options name none. It is created only when a cluster
-// starts with authentication.
+// starts with authentication. Cassandra's superuser is cassandra, with a known password; cqld has neither.
 const DefaultSuperuser = "admin"

@@ -42,6 +42,7 @@ func setAuditLogging(o *Options, v *yaml.Node) error {
 	return errors.Join(errs...)
 }
 
+// setAuditOption sets one option of the group. Unknown names are errors.
 func setAuditOption(o *Options, name string, v *yaml.Node) error {
 	s := &o.Audit
 	// Lists may be written as one text, so they are read before the scalar.
@@ -165,7 +166,7 @@ func parseTruth(s string) (bool, error) {
 }
 
 // parseBytes parses a number of bytes, with or without a unit. Cassandra 5 writes some sizes as numbers, some with a
-// unit.
+// unit. A number without a unit is in bytes.
 func parseBytes(s string) (int64, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, nil

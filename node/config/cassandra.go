@@ -56,6 +56,7 @@ func renamedOptions() map[string]renamed {
 }
 
 // read returns the value of an option in its new form. A null is passed on: the option itself decides what it means.
+// The line and column stay the same, so errors name the place in the file.
 func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
 	if r.convert == nil || v.Tag == "!!null" {
 		return v, nil
@@ -70,8 +71,8 @@ func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
 	return &converted, err
 }
 
-// unit returns a conversion that adds a unit to a whole number. A number with a fraction or a sign is an error: the
-// new form allows neither.
+// unit returns a conversion that adds a unit to a whole number. A number with a fraction or a sign is an error: the new
+// form allows neither. The unit is one that ParseDuration or ParseSize reads.
 func unit(suffix string) func(string) (string, error) {
 	return func(value string) (string, error) {
 		if _, err := strconv.ParseUint(value, 10, 63); err != nil {
@@ -100,18 +101,21 @@ func megabits(value string) (string, error) {
 	return strconv.FormatUint(n*1_000_000/8, 10) + "B/s", nil
 }
 
-// options are the options of a file that is read. Names are the new ones.
+// options are the options of a file that is read. Names are the new ones. Old names are replaced before an option is
+// added.
 type options map[string]*yaml.Node
 
 // promised is an option of Cassandra that promises something that cqld does not do. Only values that promise nothing
-// are accepted. Values that promise nothing are what Cassandra's own file contains.
+// are accepted. Values that promise nothing are what Cassandra's own file contains. It differs from an inert option,
+// which may have any value: an inert option does not promise anything to clients or operators.
 type promised struct {
+	// harmless may look at the options that precede v in the file, such as the option that v has to equal.
 	harmless func(v *yaml.Node, file options) bool
 	reason   string // why other values are refused, and what to do instead
 }
 
 // promisedOptions returns these options, in the order of Cassandra's file. Most accepted values are the defaults of
-// Cassandra's file.
+// Cassandra's file. Reasons are parts of sentences: set adds how to remove the option.
 func promisedOptions() map[string]promised {
 	all := map[string]promised{
 		"cdc_enabled":                {off, "there is no change data capture"},
@@ -222,7 +226,7 @@ func oneOf(accepted ...string) func(*yaml.Node, options) bool {
 }
 
 // equals returns a check that accepts the value of another option. An unset option means the default, which is the
-// other one.
+// other one. other has been read before, because broadcast addresses are read last (seedsLast).
 func equals(other string) func(*yaml.Node, options) bool {
 	return func(v *yaml.Node, file options) bool {
 		return nothing(v, file) || file[other] != nil && file[other].Value == v.Value
@@ -241,7 +245,8 @@ func disabledGroup(v *yaml.Node, file options) bool {
 }
 
 // unsupported returns a note about options that cqld accepts because they are in every file of Cassandra, although they
-// promise something. The options are in inertNames, so they are known; this function says what they do not do here.
+// promise something. The options are in inertNames, so they are known; this function says what they do not do here. It
+// is empty if the value asks for nothing that is missing.
 func unsupported(name string, v *yaml.Node) string {
 	switch {
 	// Cassandra takes a snapshot before both.

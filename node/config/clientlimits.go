@@ -37,6 +37,7 @@ const (
 // requestsPerSecond is Cassandra's default.
 const requestsPerSecond = 1_000_000
 
+// defaultClientLimits returns the limits without configuration: no bounds by address, and every protocol version.
 func defaultClientLimits() ClientLimits {
 	return ClientLimits{RequestsPerSecond: requestsPerSecond, ProtocolVersion: int(frame.V5), OlderProtocols: true,
 		Authentication: 5 * time.Second, PageBytes: 1 << 20}
@@ -83,7 +84,7 @@ func clientLimitSettings() map[string]setting {
 }
 
 // bound reads a number. As in Cassandra, -1 means no bound. A negative value other than -1 is refused by
-// validateClientLimits.
+// validateClientLimits. The field is 0 for no bound, so that the zero value of the options bounds nothing.
 func bound(field func(*Options) *int) setting {
 	read := number(field)
 	return func(o *Options, v *yaml.Node) error {

@@ -9,6 +9,7 @@ import (
 // setControlEncryption reads control_encryption_options. Clients of the control port must present certificates, so
 // that is the default here.
 func setControlEncryption(o *Options, v *yaml.Node) error {
+	// The default is set before the options are read, so the file can override it and validateControl can refuse that.
 	e := Encryption{line: v.Line, ClientAuth: tlsconfig.ClientAuthRequired}
 	if err := e.read(v, encryptionSettings()); err != nil {
 		return err

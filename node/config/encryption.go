@@ -180,7 +180,8 @@ func flag(field func(*Encryption) *bool) encryptionSetting {
 	}
 }
 
-// validity returns the setting of a validity period, which is a duration.
+// validity returns the setting of a validity period, which is a duration. It is not negative, because ParseDuration
+// reads no sign.
 func validity(field func(*Encryption) *time.Duration) encryptionSetting {
 	return func(e *Encryption, v *yaml.Node) error {
 		d, err := ParseDuration(v.Value)
@@ -238,7 +239,7 @@ func setRevocationLists(e *Encryption, v *yaml.Node) error {
 	return err
 }
 
-// texts reads a list of texts, or one.
+// texts reads a list of texts, or one. The result is not nil, and empty for an empty list. A null element is an error.
 func texts(v *yaml.Node) ([]string, error) {
 	// One text is a list of one.
 	nodes := []*yaml.Node{v}
@@ -303,7 +304,8 @@ func setAcceptedProtocols(e *Encryption, v *yaml.Node) error {
 	return nil
 }
 
-// protocolVersion returns the version of a name. Older protocols are insecure and not supported.
+// protocolVersion returns the version of a name. Older protocols are insecure and not supported. Names are compared
+// without case. SSL and TLS up to 1.1 are errors.
 func protocolVersion(name string) (uint16, error) {
 	switch strings.ToUpper(name) {
 	case "TLSV1.2":

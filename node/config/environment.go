@@ -18,7 +18,8 @@ const EnvironmentPrefix = "CQLD_"
 
 // LoadEnvironment sets the options that the environment, NAME=VALUE, has. Values are written as in the file. A variable
 // with the prefix that is similar to an option is reported in a warning; others belong to other programs. A variable
-// whose name is not an option is ignored, unless it is probably a typing error.
+// whose name is not an option is ignored, unless it is probably a typing error. Variables override options of the file,
+// also lists as a whole. The errors of all variables are joined.
 func (o *Options) LoadEnvironment(environment []string) error {
 	r := newReader(o)
 	var errs []error
@@ -83,7 +84,7 @@ func elsewhere(name string) bool {
 }
 
 // environmentValue parses a value as the file has it. A text that YAML would read as something else, such as `a: b`,
-// stays a text.
+// stays a text. Several documents in one value are not possible: the first one counts.
 func environmentValue(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {

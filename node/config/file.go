@@ -138,8 +138,9 @@ func requestSettings() map[string]setting {
 	}
 }
 
-// LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an
-// error that names its line. Secrets require that only the owner can read the file.
+// LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an error that names its
+// line. Secrets require that only the owner can read the file. The file's mode is checked after parsing, because only
+// secrets need it.
 func (o *Options) LoadFile(path string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -220,6 +221,7 @@ func unknownName[S any](name string, known map[string]S) string {
 	return "unknown option, in cqld and in Cassandra 3.11 to 6"
 }
 
+// scalar returns the text of a value that is neither null nor a collection.
 func scalar(v *yaml.Node) (string, error) {
 	if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
 		return "", errors.New("expected one value")
@@ -363,7 +365,8 @@ func duration(field func(*Options) *time.Duration) setting {
 	}
 }
 
-// ParseDuration reads a duration as cassandra.yaml writes it: 200ms, 10s, 5m, 3h, 1d.
+// ParseDuration reads a duration as cassandra.yaml writes it: 200ms, 10s, 5m, 3h, 1d. Units may not be combined, and
+// there are neither fractions nor signs.
 func ParseDuration(s string) (time.Duration, error) {
 	for _, u := range []struct {
 		suffix string
@@ -434,7 +437,8 @@ func truthOf(v *yaml.Node) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", v.Value)
 }
 
-// ParseSize reads a number of bytes as cassandra.yaml writes it: 512B, 64KiB, 16MiB, 1GiB.
+// ParseSize reads a number of bytes as cassandra.yaml writes it: 512B, 64KiB, 16MiB, 1GiB. Units are powers of 1,024.
+// The result is at most 2^62.
 func ParseSize(s string) (int64, error) {
 	for _, u := range []struct {
 		suffix string

@@ -18,7 +18,8 @@ const (
 	functionMemoryMax = 1 << 30
 )
 
-// functionSettings returns the options of functions that users define.
+// functionSettings returns the options of functions that users define. The names are Cassandra's, except for the bounds
+// of operations, memory and results, which Cassandra lacks.
 func functionSettings() map[string]setting {
 	return map[string]setting{
 		"user_defined_functions_enabled": truth(func(o *Options) *bool { return &o.Functions.Enabled }),
@@ -60,7 +61,7 @@ func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
 }
 
 // validateFunctions returns an error if the bounds of functions contradict each other. Every field has a default, so
-// none is zero.
+// none is zero. Only the first contradiction is returned.
 func (o *Options) validateFunctions() error {
 	l := o.Functions.Limits
 	switch {

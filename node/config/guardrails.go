@@ -12,7 +12,8 @@ import (
 	"cqld/ring"
 )
 
-// guardrailSettings returns the options of the guardrails, which have Cassandra's names.
+// guardrailSettings returns the options of the guardrails, which have Cassandra's names. They are made from package
+// guardrail, so that a new guardrail is an option without a change here.
 func guardrailSettings() map[string]setting {
 	// The fields have the opposite meaning of the options, so that their zero values are the defaults.
 	all := map[string]setting{
@@ -69,7 +70,7 @@ func guardrailThreshold(t guardrail.Threshold, field func(*Options) *int64) sett
 }
 
 // words reads a list of names of properties or of consistency levels. Properties are in lower case, consistency levels
-// in upper case.
+// in upper case. An empty list allows everything. Names of properties are not checked.
 func words(of guardrail.Values, field func(*Options) *[]string) setting {
 	return func(o *Options, v *yaml.Node) error {
 		if v.Kind != yaml.SequenceNode {

@@ -30,7 +30,8 @@ func indexSettings() map[string]setting {
 	}
 }
 
-// setDefaultIndex reads the class of CREATE INDEX without USING. CREATE INDEX with USING names its class itself.
+// setDefaultIndex reads the class of CREATE INDEX without USING. CREATE INDEX with USING names its class itself. The
+// spelling of the file is kept for system_views.settings.
 func setDefaultIndex(o *Options, v *yaml.Node) error {
 	if name := strings.ToLower(v.Value); !definition.IsIndexName(name) {
 		// The error lists the two classes.

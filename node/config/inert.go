@@ -13,6 +13,7 @@ func inert() map[string]bool {
 	return all
 }
 
+// inertNames are separated by white space, in alphabetical order.
 const inertNames = `
 	addresses_config allocate_tokens_for_keyspace allocate_tokens_for_local_replication_factor
 	allow_extra_insecure_udfs allow_insecure_udfs auth_cache_warming_enabled auth_read_consistency_level

@@ -159,7 +159,7 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 }
 
 // Insecurities returns what is insecure about the addresses of the node, to be logged at each start. They are warnings
-// and not errors, because the operator may have allowed them.
+// and not errors, because the operator may have allowed them. It does not depend on AllowInsecure.
 func (o *Options) Insecurities() (all []string) {
 	if a := o.Listen.Address; reachable(a) {
 		// Only what is reachable from outside the machine can be insecure.

@@ -8,7 +8,8 @@ import (
 )
 
 // DivideMemory determines the memory of the node, divides it, and sets the bounds that are not set. A second call does
-// nothing. It must be called before the node starts, after all options are set.
+// nothing. It must be called before the node starts, after all options are set. s is the machine, or a test's
+// replacement. An error means that the memory is unknown or too small for the options.
 func (o *Options) DivideMemory(s memory.System) error {
 	if o.Memory.Division.Figure != 0 {
 		// Zero marks a division that has not been made.
@@ -18,6 +19,7 @@ func (o *Options) DivideMemory(s memory.System) error {
 	if err != nil {
 		return err
 	}
+	// Two copies of the largest request must fit.
 	if n := o.ClientLimits.BytesInFlight; n > 0 { // what is set for all requests decides how large one may be
 		setUnset(&o.Requests.MaxFrameBytes, int(min(n/2, memory.FrameBytesMax)))
 	}
@@ -50,7 +52,8 @@ func (o *Options) DivideMemory(s memory.System) error {
 	return nil
 }
 
-// figure returns the smaller of memory_limit and what the system allows.
+// figure returns the smaller of memory_limit and what the system allows. Its source is for operators: it names the
+// limit that decides.
 func (o *Options) figure(s memory.System) (memory.Figure, error) {
 	figure, err := memory.Detect(s)
 	// An error of detection is not one if memory_limit is set.

@@ -36,7 +36,8 @@ const (
 // Tests replace it; a name has IPv4 and IPv6 addresses.
 type LookupHost func(ctx context.Context, name string) ([]netip.Addr, error)
 
-// lookup calls the resolver of the options, or the machine's resolver.
+// lookup calls the resolver of the options, or the machine's resolver. The result may contain IPv4 addresses in IPv6
+// form, which callers unmap.
 func (o *Options) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	if o.Listen.LookupHost != nil {
 		return o.Listen.LookupHost(ctx, name)
@@ -71,7 +72,8 @@ func isHostName(s string) bool {
 }
 
 // ResolveNames looks up the addresses of ListenName and RPCName, if they are set. IPv4 addresses take precedence. A
-// name that is not set keeps the address that is.
+// name that is not set keeps the address that is. It blocks up to ownLookups times until a name appears, and returns
+// the error of ctx if that ends first.
 func (o *Options) ResolveNames(ctx context.Context) error {
 	for _, own := range []struct {
 		option, name string
@@ -89,7 +91,8 @@ func (o *Options) ResolveNames(ctx context.Context) error {
 	return nil
 }
 
-// ownAddress looks up a name of this machine. It waits for the name to appear, within the bounds above.
+// ownAddress looks up a name of this machine. It waits for the name to appear, within the bounds above. An IPv4 address
+// is preferred. The last error is returned if the name does not appear.
 func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, error) {
 	var err error
 	for i := range ownLookups {
@@ -120,7 +123,7 @@ func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, erro
 
 // FindSeeds looks up the seeds. This node is the first seed if the first name has one address, its own: the name of a
 // service has the addresses of all nodes, and each would create a cluster. The seeds are looked up together; a name
-// that is not found does not stop the others.
+// that is not found does not stop the others. Without names, the result is empty: Join.Seeds has the addresses then.
 func (o *Options) FindSeeds(ctx context.Context) (s cluster.SeedAddresses) {
 	var missing []error
 	failed := false
@@ -148,7 +151,8 @@ func (o *Options) FindSeeds(ctx context.Context) (s cluster.SeedAddresses) {
 	return s
 }
 
-// findSeed returns the addresses of one seed, NAME:PORT or ADDRESS:PORT. An address needs no lookup.
+// findSeed returns the addresses of one seed, NAME:PORT or ADDRESS:PORT. An address needs no lookup. The addresses are
+// sorted and distinct. An address in the list may be this node's own.
 func (o *Options) findSeed(ctx context.Context, seed string) ([]netip.AddrPort, error) {
 	if a, err := netip.ParseAddrPort(seed); err == nil {
 		return []netip.AddrPort{a}, nil

@@ -28,7 +28,8 @@ const (
 )
 
 // Options configure a node. The zero values of the fields are not their defaults: begin with Default. In the file
-// (config.go), the options have their names of cassandra.yaml.
+// (config.go), the options have their names of cassandra.yaml. node.Open takes a copy; Logger, LogLevel, Clock, Network
+// and FS are shared with the caller.
 type Options struct {
 	ClusterName string
 	Datacenter  string // data center of this node, as in the topology
@@ -83,7 +84,8 @@ type Options struct {
 // pagingSecretMin is the least length of paging_state_secret.
 const pagingSecretMin = 32
 
-// Default returns the options of `cqld start` without flags: one node on 127.0.0.1.
+// Default returns the options of `cqld start` without flags: one node on 127.0.0.1. Sizes that are 0 in the result are
+// set by DivideMemory.
 func Default() Options {
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	return Options{
@@ -174,6 +176,7 @@ func (o *Options) Validate() error {
 	}
 	o.validateAddresses(bad)
 	o.validateAccess(bad)
+	// A timeout of zero would fail every request, so none of them can be disabled.
 	for name, d := range map[string]time.Duration{"read_request_timeout": o.Timeouts.Read,
 		"range_request_timeout": o.Timeouts.Range,
 		"write_request_timeout": o.Timeouts.Write, "cas_contention_timeout": o.Timeouts.CAS,
@@ -192,6 +195,7 @@ func (o *Options) Validate() error {
 	if o.Background.AutoRepairInterval < time.Minute {
 		bad("auto_repair_min_repair_interval", "must be at least 1m")
 	}
+	// Zero is not set yet; DivideMemory chooses a size within the bounds.
 	if o.Requests.MaxFrameBytes != 0 && (o.Requests.MaxFrameBytes < 64<<10 || o.Requests.MaxFrameBytes > 256<<20) {
 		bad("native_transport_max_frame_size", "must lie between 64KiB and 256MiB")
 	}
@@ -211,6 +215,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 			bad(portName, "must not be 0")
 		}
 	}
+	// The token is sent with every request, and gives every right of an operator.
 	if c := o.Listen.ControlAddress; c.IsValid() && (c.Port() == 0 || !c.Addr().IsLoopback() &&
 		!o.Encryption.Control.Enabled) {
 		bad("control_address", "%s is not a loopback address with a port: its token would travel in the clear. "+

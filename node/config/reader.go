@@ -9,8 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader sets options by their names, and notes the options of Cassandra that have no effect. One reader reads one
-// file or one environment; the lines of a file are set in order.
+// reader sets options by their names, and notes the options of Cassandra that have no effect. One reader reads one file
+// or one environment; the lines of a file are set in order. Warnings are collected and not logged, because the logger
+// is not known before all options are read.
 type reader struct {
 	o        *Options
 	known    map[string]setting
@@ -32,7 +33,8 @@ func newReader(o *Options) *reader {
 }
 
 // set sets the option with a name in cqld or in any version of Cassandra from 3.11 to 6. where is the line or the
-// variable, for errors.
+// variable, for errors. Names are looked up in this order: renamed, known, promised, inert. An option that is in none
+// of them is an error.
 func (r *reader) set(name string, v *yaml.Node, where string) error {
 	// The old name is replaced, so duplicates of both names are found.
 	if n, ok := r.renamed[name]; ok {
@@ -57,6 +59,7 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 		if !p.harmless(v, r.values) {
 			return fmt.Errorf("not supported: %s. Remove the option, or give it the value that disables it", p.reason)
 		}
+		// A harmless value is what Cassandra's own file contains, so it must not be an error.
 		r.noEffect = append(r.noEffect, name)
 		return nil
 	}

@@ -72,7 +72,7 @@ type Memory struct {
 	VectorGraphBytes int64 // of the graph of one index of vectors; zero: no graphs, negative: a share of Division
 }
 
-// Timeouts bound the time of requests.
+// Timeouts bound the time of requests. They are the coordinator's waits for replicas, and all of them are positive.
 type Timeouts struct {
 	Read     time.Duration // of rows of one partition
 	Range    time.Duration // of a range of partitions
@@ -98,7 +98,7 @@ type Functions struct {
 	Limits  value.Limits // of one call: user_defined_functions_…
 }
 
-// Requests bounds the requests of CQL clients.
+// Requests bounds the requests of CQL clients. Sizes are in bytes. MaxFrameBytes 0 means that DivideMemory sets it.
 type Requests struct {
 	MaxFrameBytes      int           // of one request: native_transport_max_frame_size
 	BatchWarnBytes     int           // a larger batch causes a warning: batch_size_warn_threshold
@@ -109,7 +109,8 @@ type Requests struct {
 	MaxInFlight        int           // 0: the server's default
 }
 
-// Tables configures the server of Azure Tables. The options have the prefix tables_.
+// Tables configures the server of Azure Tables. The options have the prefix tables_. A negative number is invalid in
+// every field.
 type Tables struct {
 	Port uint16 // on RPCAddress; 0: closed
 	// Accounts are the accounts of the server. Those of the cluster's metadata are served as well. If there are none,

@@ -13,7 +13,7 @@ func (o *Options) TablesListener() netip.AddrPort {
 }
 
 // validateTables refuses to serve other machines with the development account, whose key is public. Accounts of the
-// cluster's metadata are checked when they are created.
+// cluster's metadata are checked when they are created. It reports every account that is wrong, not only the first one.
 func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	// A closed port needs no accounts.
 	if o.Tables.Port == 0 {
