@@ -6,7 +6,8 @@ import (
 	"cqld/tlsconfig"
 )
 
-// logins collects the attempts of clients to log in. The counts are of CQL clients.
+// logins collects the attempts of clients to log in. The counts are of CQL clients. Remembered logins are successes as
+// well, so the counts must not be added.
 func (c *Collector) logins(m sink) {
 	s := c.o.Access.Logins()
 	m.counter("login_success", "Clients that were authenticated.", s.Successes)
@@ -14,6 +15,7 @@ func (c *Collector) logins(m sink) {
 		"overload.", s.Failures)
 	m.counter("login_unauthorized", "Clients with correct credentials of a role that may not log in, or that has no "+
 		"access from their address or in this data center.", s.Unauthorized)
+	// The reasons divide the failures and refusals further; a client is counted in both.
 	for reason, count := range s.Reasons {
 		m.send(prometheus.CounterValue, "login_refusals_total", "Clients that were refused, by reason.",
 			float64(count), []string{"reason"}, []string{reason})
@@ -25,7 +27,7 @@ func (c *Collector) logins(m sink) {
 }
 
 // encryption collects certificates and TLS handshakes. The uses are clients, nodes and control, as far as they have
-// certificates.
+// certificates. Expiry dates are shown as the remaining time, so that an alert compares one number.
 func (c *Collector) encryption(m sink) {
 	for use, source := range c.o.Certificates.Sources() {
 		s := source.Stats()
@@ -57,8 +59,8 @@ func (c *Collector) encryption(m sink) {
 	m.handshakes("tables", tables)
 }
 
-// handshakes emits the handshakes of a protocol. A resumed session needs no verification of certificates and is
-// counted apart.
+// handshakes emits the handshakes of a protocol. A resumed session needs no verification of certificates and is counted
+// apart. The counts begin again at 0 when an operator closes and opens the server, as Prometheus expects of counters.
 func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 	m.send(prometheus.CounterValue, "tls_handshakes_total", "TLS handshakes of clients.",
 		float64(s.Completed-s.Resumed),
@@ -73,7 +75,8 @@ func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 	}
 }
 
-// audit collects the counts of the audit log. A disabled log keeps its counts.
+// audit collects the counts of the audit log. A disabled log keeps its counts. Lost entries could not be written,
+// dropped ones never reached the queue.
 func (c *Collector) audit(m sink) {
 	s := c.o.Audit.Stats()
 	// Prometheus has no truth values.

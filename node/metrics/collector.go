@@ -24,7 +24,7 @@ import (
 	"cqld/request"
 )
 
-// Options configure New. All fields are required.
+// Options configure New. All fields are required. The collector keeps them, and reads the parts without changing them.
 type Options struct {
 	Config       *config.Options
 	Instance     *assembly.Instance
@@ -54,7 +54,8 @@ type Collector struct{ o Options }
 func New(o Options) *Collector { return &Collector{o: o} }
 
 // Page serves the metrics to Prometheus. A registry of its own, because a process may contain several nodes (tests).
-// The runtime's and the process' own metrics are on the same page.
+// The runtime's and the process' own metrics are on the same page. Each call returns a handler with a registry of its
+// own.
 func (c *Collector) Page() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)
@@ -65,11 +66,13 @@ func (c *Collector) Page() http.Handler {
 func (*Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector. Names of different methods are distinct: the registry refuses a series that
-// occurs twice. Every part is read once for each request of Prometheus; there is no interval of its own.
+// occurs twice. Every part is read once for each request of Prometheus; there is no interval of its own. It may run
+// concurrently with itself and with every part of the node. A metric that is wrong would fail the whole page.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	m := sink{out}
 	c.ring(m)
 	c.requests(m)
+	// Both protocols share names, and differ in a label.
 	c.coordinatorRequests(m, "cql", c.o.CQL)
 	c.coordinatorRequests(m, "tables", c.o.AzureTables)
 	c.answered(m)

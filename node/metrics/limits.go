@@ -7,7 +7,7 @@ import (
 )
 
 // limits collects how often clients have reached bounds. The bounds of both protocols have one name and are
-// distinguished by labels.
+// distinguished by labels. Series of CQL exist from the start, and series of Azure Tables while that server is open.
 func (c *Collector) limits(m sink) {
 	// One name for all bounds, so that an alert need not list them.
 	send := func(protocol, name string, n int64) {
@@ -33,7 +33,8 @@ func (c *Collector) limits(m sink) {
 	}
 }
 
-// requestMemory collects the memory of requests. All kinds are in bytes, and their sum has no meaning.
+// requestMemory collects the memory of requests. All kinds are in bytes, and their sum has no meaning. One pool serves
+// the requests of both protocols.
 func (c *Collector) requestMemory(m sink) {
 	s := c.o.Memory.Stats()
 	for _, x := range []struct {

@@ -11,7 +11,7 @@ import (
 
 // MemoryUse returns the parts of this node's memory with what they use. What no part counts of live memory is counted
 // as base, and garbage and free space as the collector's, so that the parts add up to what the process has of the
-// operating system.
+// operating system. Sizes are in bytes. It is also the answer to `cqld ctl info`, so both show the same figures.
 func (c *Collector) MemoryUse() (m control.Memory) {
 	// The figures are read one after the other, so the sum may differ by what changes meanwhile.
 	d := &c.o.Config.Memory.Division
@@ -20,7 +20,8 @@ func (c *Collector) MemoryUse() (m control.Memory) {
 	m.Resident, m.Cgroup = counted.Resident, counted.Group
 	heap := readHeap()
 	m.Heap = heap
-	// Parts with a counter come first; the others are computed from what remains.
+	// Parts with a counter come first; the others are computed from what remains. The array has an element for each
+	// part of the division.
 	used := c.measuredMemory()
 	sum := int64(0)
 	for _, bytes := range used {
@@ -72,7 +73,8 @@ func readHeap() (h control.Heap) {
 	metrics.Read(samples)
 	v := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
 	h = control.Heap{Live: v(0), Objects: v(1), Unused: v(2), Free: v(3), Stacks: v(4) + v(5)}
-	// Metadata is the rest of what the runtime has not returned to the system.
+	// Metadata is the rest of what the runtime has not returned to the system. Released memory belongs to the operating
+	// system again.
 	h.Metadata = v(7) - v(6) - h.Total()
 	return h
 }

@@ -13,12 +13,14 @@ import (
 	"cqld/server/frame"
 )
 
-// requests collects the requests that this node coordinated, and what happened to them.
+// requests collects the requests that this node coordinated, and what happened to them. Gauges are the current waits;
+// everything else counts since the start of the node.
 func (c *Collector) requests(m sink) {
 	c.cqlClients(m)
 	// The events of conditional changes are counted by the proposer, and the others by the coordinator.
 	s, l, p := c.o.Commands.Activity.CoordinatorStats(), c.o.Instance.Coordinator.Load(), c.o.Instance.Proposer.Stats()
 	h, b, listed := c.o.Instance.Hints.Stats(), c.o.Instance.Batches.Stats(), c.o.Instance.Lister.Stats()
+	// Each part is asked once, so that the events of one part fit together.
 	found := c.o.Instance.Searcher.Stats()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
 	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)
@@ -60,7 +62,8 @@ func (c *Collector) requests(m sink) {
 	}
 }
 
-// cqlClients collects the load of the CQL server. It is zero while the server is closed.
+// cqlClients collects the load of the CQL server. It is zero while the server is closed. Its counters begin again when
+// an operator opens the server.
 func (c *Collector) cqlClients(m sink) {
 	var l server.Load
 	// The map is a copy: the codes below are added to it.
@@ -92,6 +95,7 @@ func (c *Collector) cqlClients(m sink) {
 }
 
 // coordinatorRequests collects the requests that an Executor sent to the coordinator. protocol is cql or tables.
+// Conditional changes are counted once more by their results.
 func (c *Collector) coordinatorRequests(m sink, protocol string, e *request.Executor) {
 	f := e.Stats()
 	// Kinds are reads, writes and others; each has its own histogram.
@@ -115,7 +119,8 @@ func (c *Collector) coordinatorRequests(m sink, protocol string, e *request.Exec
 	}
 }
 
-// answered collects the requests of clients of the Tables server. Statuses are counted by their first digit.
+// answered collects the requests of clients of the Tables server. Statuses are counted by their first digit. Every kind
+// of operation has a histogram, also one that no client has used.
 func (c *Collector) answered(m sink) {
 	// Digits 0, 1 and 3 are not answers of the server, and appear only if they occur.
 	for k := range operation.Kinds {
@@ -132,7 +137,8 @@ func (c *Collector) answered(m sink) {
 	}
 }
 
-// functions collects the figures of user-defined functions. They are zero until the node serves clients.
+// functions collects the figures of user-defined functions. They are zero until the node serves clients. Languages are
+// not distinguished, except that idle instances exist for WebAssembly only.
 func (c *Collector) functions(m sink) {
 	s := c.o.Functions()
 	m.counter("function_compilations", "Functions that were compiled, with those that were refused.",

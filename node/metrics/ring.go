@@ -9,7 +9,8 @@ import (
 	"cqld/tlsconfig"
 )
 
-// ring collects the state of the cluster from the view of this node, and its storage and streams.
+// ring collects the state of the cluster from the view of this node, and its storage and streams. One version of the
+// metadata serves all figures, so that they fit together.
 func (c *Collector) ring(m sink) {
 	meta, up := c.o.Instance.Cluster.Metadata(), 0
 	// This node counts itself as alive.
@@ -63,6 +64,7 @@ func (c *Collector) ring(m sink) {
 		m.gauge("node_disk_free_bytes", "Free space of the data directory's file system.", int64(u.AvailBytes))
 		m.gauge("node_disk_size_bytes", "Size of the data directory's file system.", int64(u.TotalBytes))
 	}
+	// The figures are missing on a node without streams or repairs.
 	if c.o.Instance.Streams != nil {
 		streams := c.o.Instance.Streams.Stats()
 		m.gauge("stream_active", "Ranges being streamed to this node.", int64(streams.Sessions))
@@ -97,7 +99,8 @@ func (c *Collector) repairs(m sink) {
 }
 
 // jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations. Every kind
-// and state has a series, so that an alert can compare with 0.
+// and state has a series, so that an alert can compare with 0. Two series describe each job that has not ended, so
+// their number is bounded by the registry's bound on jobs.
 func (c *Collector) jobs(m sink) {
 	ended, active := map[jobs.Outcome]int64{}, map[[2]string]int{}
 	maps.Copy(ended, c.o.Commands.Jobs.Ended())
@@ -135,7 +138,8 @@ func (c *Collector) jobs(m sink) {
 	}
 }
 
-// builds collects the builds of indexes. A node builds its own indexes; others may be built elsewhere.
+// builds collects the builds of indexes. A node builds its own indexes; others may be built elsewhere. Views are built
+// like indexes and counted with them.
 func (c *Collector) builds(m sink) {
 	s := c.o.Instance.Builder.Stats()
 	m.gauge("index_unbuilt", "Indexes, also of materialized views, that this node has not built yet.",
@@ -163,6 +167,7 @@ func (c *Collector) internode(m sink) {
 	// Refusals are of connections to this node, failures of connections that it opened.
 	for direction, counted := range map[string]map[string]uint64{"from": c.o.Transport.Refusals(),
 		"to": c.o.Transport.Failures()} {
+		// A copy, because the transport's map must not get further keys.
 		reasons := map[string]uint64{}
 		maps.Copy(reasons, counted)
 		// Known reasons have series from the start, in both directions.

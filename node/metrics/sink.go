@@ -11,12 +11,12 @@ import (
 type sink struct{ out chan<- prometheus.Metric }
 
 // send emits one sample. Descriptions are made for each collection, which is cheap compared with the transfer. names
-// and values of labels have the same length.
+// and values of labels have the same length. It panics for a wrong number of values, which is a defect of this package.
 func (m sink) send(kind prometheus.ValueType, name, help string, v float64, labels, values []string) {
 	m.out <- prometheus.MustNewConstMetric(prometheus.NewDesc("cqld_"+name, help, labels, nil), kind, v, values...)
 }
 
-// gauge emits a value that may fall, without labels.
+// gauge emits a value that may fall, without labels. The prefix cqld_ is added to the name.
 func (m sink) gauge(name, help string, v int64) {
 	m.send(prometheus.GaugeValue, name, help, float64(v), nil, nil)
 }
@@ -27,7 +27,7 @@ func (m sink) counter(name, help string, v int64) {
 }
 
 // histogram emits a histogram of seconds in powers of two, from 65 µs to 17 s. The bounds are powers of two from 2^16
-// ns to 2^34 ns.
+// ns to 2^34 ns. h may be in use; the copy need not be exact.
 func (m sink) histogram(name, help string, h *histogram.Histogram, labels, values []string) {
 	buckets, count, sum := h.Octaves(16, 34)
 	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count,

@@ -2,7 +2,8 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// storage collects the counters of the storage engine.
+// storage collects the counters of the storage engine. They concern the engine of this node as a replica, whichever
+// node coordinates a request.
 func (c *Collector) storage(m sink) {
 	s := c.o.Instance.Engine.Metrics()
 	m.counter("storage_reads", "Read commands.", s.Reads)
@@ -40,7 +41,8 @@ func (c *Collector) storage(m sink) {
 	}
 }
 
-// vectors collects the graphs of indexes of vectors. They are zero without an index of vectors.
+// vectors collects the graphs of indexes of vectors. They are zero without an index of vectors. Searches are counted by
+// the way they found their results: in a graph, or by reading all entries.
 func (c *Collector) vectors(m sink) {
 	s := c.o.Instance.Values.GraphStats()
 	for _, g := range []struct {
@@ -66,7 +68,7 @@ func (c *Collector) vectors(m sink) {
 }
 
 // tables collects the reads and writes of each table of this node. The number of series grows with the number of
-// tables.
+// tables. Only tables with storage on this node are listed, and virtual ones are not.
 func (c *Collector) tables(m sink) {
 	s := c.o.Instance.Cluster.Metadata().Schema
 	for _, id := range s.StorageIDs() {

@@ -12,13 +12,15 @@ import (
 )
 
 // Recorder records in the audit log what clients and operators do. The processor of CQL statements records those
-// itself.
+// itself. It is safe for concurrent use. Categories, keyspaces and users that the log excludes are left out by package
+// audit.
 type Recorder struct{ log *audit.Log }
 
 // New returns a recorder that writes to log.
 func New(log *audit.Log) *Recorder { return &Recorder{log} }
 
-// Login records an attempt to log in. With block: true, it blocks the connection while the queue is full.
+// Login records an attempt to log in. With block: true, it blocks the connection while the queue is full. Only failed
+// attempts have a reason.
 func (r *Recorder) Login(attempt login.Event) {
 	e := audit.Entry{Protocol: "cql", Type: audit.LoginSuccess, User: attempt.Role, Source: attempt.Address,
 		Operation: "LOGIN SUCCESSFUL"}
@@ -36,13 +38,15 @@ func userOf(a *azuretables.Answer) string {
 	return a.Account
 }
 
-// Tables records a request to the Tables server. The keyspace is the account, and the user its role.
+// Tables records a request to the Tables server. The keyspace is the account, and the user its role. It is called for
+// each request, so a request that the log does not want costs no formatting.
 func (r *Recorder) Tables(a *azuretables.Answer) {
 	if !r.log.Enabled() {
 		return
 	}
 	e := audit.Entry{Protocol: "tables", Type: typeOf(operation.Of(*a)), User: userOf(a), Source: a.Client,
 		Keyspace: a.Account, Scope: a.Table}
+	// An empty code is a success, whose type is the operation's.
 	switch a.Code {
 	case "":
 	case odata.AuthenticationFailed, odata.InvalidAuthenticationInfo:
@@ -53,6 +57,7 @@ func (r *Recorder) Tables(a *azuretables.Answer) {
 	default:
 		e.Type = audit.RequestFailure
 	}
+	// The URL and the error are formatted afterwards.
 	if !r.log.Wants(e.Type, e.Keyspace, e.User) {
 		return
 	}
@@ -63,7 +68,8 @@ func (r *Recorder) Tables(a *azuretables.Answer) {
 	r.log.Record(&e)
 }
 
-// typeOf returns the type of a CQL statement that does the same.
+// typeOf returns the type of a CQL statement that does the same. Audit categories of CQL therefore apply to both
+// protocols. Operations without an equivalent are service requests.
 func typeOf(o operation.Kind) audit.Type {
 	switch o {
 	case operation.Query, operation.Get, operation.Count:
@@ -87,12 +93,14 @@ func typeOf(o operation.Kind) audit.Type {
 	return audit.ServiceRequest
 }
 
-// Control records an operation of `cqld ctl`.
+// Control records an operation of `cqld ctl`. The entry has no user, because operators are anonymous. Secrets in the
+// arguments are redacted.
 func (r *Recorder) Control(o control.Observation) {
 	if !r.log.Enabled() {
 		return
 	}
 	e := audit.Entry{Protocol: "control", Type: audit.Control, Operation: o.String()}
+	// A client of the socket has no address.
 	if client, err := netip.ParseAddrPort(o.Client); err == nil {
 		e.Source = client
 	}

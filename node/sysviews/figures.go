@@ -10,15 +10,18 @@ import (
 	"cqld/query/system"
 )
 
-// figures returns the measurements of this node for system_views.
+// figures returns the measurements of this node for system_views. The functions are called for each read of a table, so
+// each result is current. A part that is closed or has failed makes its table empty, and the statement does not fail.
 func (v *views) figures() system.Figures {
 	return system.Figures{Caches: v.caches, Hints: v.hints, Pools: v.pools, Queries: v.queries,
 		Tables:   v.tables,
 		Prepared: v.prepared, Statements: v.statements, Snapshots: v.o.Commands.Snapshots.Shown}
 }
 
+// caches returns the block cache, which is the only cache that system_views.caches lists.
 func (v *views) caches() []system.Cache {
 	p := v.o.Instance.Engine.Metrics().Pebble
+	// The storage engine has failed.
 	if p == nil {
 		return nil
 	}
@@ -28,6 +31,7 @@ func (v *views) caches() []system.Cache {
 			c.Misses, Hits: c.Hits}}
 }
 
+// hints returns the members for which hints are stored. Members without hints have no row.
 func (v *views) hints() []system.PendingHints {
 	var out []system.PendingHints
 	for _, m := range v.o.Instance.Cluster.Metadata().Topology.Nodes() {
@@ -41,6 +45,7 @@ func (v *views) hints() []system.PendingHints {
 	return out
 }
 
+// pools returns the pools of `cqld ctl tpstats`, so that both show the same figures.
 func (v *views) pools() []system.Pool {
 	pools, err := v.o.Commands.Activity.Pools(context.Background(), control.None{}, nil)
 	if err != nil {
@@ -55,12 +60,14 @@ func (v *views) pools() []system.Pool {
 	return out
 }
 
+// tables returns size and latencies of each table that this node stores. Tables that were not used have no latencies.
 func (v *views) tables() []system.TableFigures {
 	tables, err := v.o.Commands.Catalog.Tables(control.TablesArgs{})
 	if err != nil {
 		return nil
 	}
 	var out []system.TableFigures
+	// One time for all tables, so that their rates are comparable.
 	now := v.o.Clock.Monotonic()
 	for _, t := range tables {
 		size, err := v.o.Instance.Engine.TableSize(t.StorageID)
@@ -81,8 +88,8 @@ func (v *views) tables() []system.TableFigures {
 	return out
 }
 
-// prepared returns the prepared statements. Like statements it is first called by a request, so the processor
-// exists.
+// prepared returns the prepared statements. Like statements it is first called by a request, so the processor exists.
+// The order is the processor's.
 func (v *views) prepared() []system.PreparedStatement {
 	var out []system.PreparedStatement
 	for _, p := range v.o.Processor().PreparedStatements() {
@@ -91,6 +98,7 @@ func (v *views) prepared() []system.PreparedStatement {
 	return out
 }
 
+// statements returns the counts of executed statements and batches since the node was started.
 func (v *views) statements() system.StatementFigures {
 	s := v.o.Processor().Stats()
 	return system.StatementFigures{Regular: s.RegularExecuted, Prepared: s.PreparedExecuted,
@@ -99,13 +107,14 @@ func (v *views) statements() system.StatementFigures {
 		OfCounters: s.Batches[cql.BatchCounter]}
 }
 
-// queries returns the requests of CQL clients that this node is executing. It is first called by one of them, so
-// the server exists.
+// queries returns the requests of CQL clients that this node is executing. It is first called by one of them, so the
+// server exists. The thread id is the prefix and number that `cqld ctl killquery` accepts.
 func (v *views) queries() []system.Query {
 	s := v.o.Servers.CQL()
 	if s == nil {
 		return nil
 	}
+	// A request with a prepared statement has only its id. The map is made at the first such request.
 	var texts map[[16]byte]string
 	textOf := func(id [16]byte) string {
 		if texts == nil {

@@ -15,7 +15,7 @@ import (
 	"cqld/ring"
 )
 
-// Options configure New. All fields are required.
+// Options configure New. All fields are required. Functions are used where the part exists only after the tables.
 type Options struct {
 	Config    *config.Options
 	Instance  *assembly.Instance
@@ -32,11 +32,12 @@ type Options struct {
 // views reads what the system tables show.
 type views struct{ o Options }
 
-// New returns the content of the system tables of a node.
+// New returns the content of the system tables of a node. The parts need not run yet: they are read by statements only.
 func New(o Options) *system.Source {
 	v := &views{o}
 	return system.New(system.Options{
 		View: shownRing{o.Instance.View}, ClusterName: o.Config.ClusterName,
+		// Cassandra's gossip generation is the time of the start, in seconds.
 		Generation: int32(o.Clock.Now().Unix()),
 		Clients:    v.clients, Estimate: o.Estimates.Shown, Settings: o.Config.Settings, Jobs: v.jobs, Roles: o.Roles,
 		Figures: v.figures(), Builds: o.Commands.Indexes.Shown(),
@@ -50,7 +51,8 @@ type shownRing struct{ assembly.View }
 // contained it.
 func (r shownRing) Topology() *ring.Topology { return r.Cluster.LastRing() }
 
-// clients returns the open connections. It is first called by a connection, so the server exists.
+// clients returns the open connections. It is first called by a connection, so the server exists. A closed server has
+// no connections.
 func (v *views) clients() []system.Client {
 	var out []system.Client
 	s := v.o.Servers.CQL()
@@ -65,7 +67,7 @@ func (v *views) clients() []system.Client {
 	return out
 }
 
-// jobs returns the jobs for system_views.jobs.
+// jobs returns the jobs for system_views.jobs. Ended jobs are listed as long as the registry keeps them.
 func (v *views) jobs() []system.Job {
 	var out []system.Job
 	for _, s := range v.o.Commands.Jobs.All() {
