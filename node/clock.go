@@ -17,7 +17,7 @@ type realClock struct {
 	guard  *guard.Guard
 }
 
-// newRealClock returns a clock whose monotonic time begins at zero.
+// newRealClock returns a clock whose monotonic time begins at zero. g receives the panics of timer callbacks.
 func newRealClock(offset time.Duration, g *guard.Guard) realClock {
 	return realClock{time.Now(), offset, g}
 }
@@ -36,8 +36,9 @@ func (c realClock) After(d time.Duration, f func()) env.Timer {
 	})
 }
 
-// newClock returns the clock of a node: the one set in the options, or else the clock of the machine. The offset of
-// the options applies only to the machine's clock.
+// newClock returns the clock of a node: the one set in the options, or else the clock of the machine. The offset of the
+// options applies only to the machine's clock. Timer callbacks of both are guarded, because a panic in one would end
+// the process.
 func newClock(o config.Options, g *guard.Guard) env.Clock {
 	if o.Clock == nil {
 		return newRealClock(o.ClockOffset, g)

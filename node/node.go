@@ -55,21 +55,23 @@ import (
 // Node is one running node. Open creates it and Close ends it; a closed node cannot be opened again. Fields are set
 // while it opens, in the order of the parts, and do not change later.
 type Node struct {
+	// opts must not be changed: several parts have pointers to it.
 	opts   config.Options // with defaults and divided memory
 	faults faults
 	log    *slog.Logger
 	clock  env.Clock
 	hlc    *env.HLC // the timestamps of writes; follows the clocks of peers
 
-	instance      *assembly.Instance
-	engine        *storage.Engine
-	transport     *messaging.StreamTransport
-	cluster       *cluster.Cluster
-	parts         *assembly.Parts
-	commands      *admin.Commands
-	metrics       *metrics.Collector
-	processor     *query.Processor
-	traces        *query.TraceBudget
+	instance  *assembly.Instance
+	engine    *storage.Engine
+	transport *messaging.StreamTransport
+	cluster   *cluster.Cluster
+	parts     *assembly.Parts
+	commands  *admin.Commands
+	metrics   *metrics.Collector
+	processor *query.Processor
+	traces    *query.TraceBudget
+	// returning decides whether a changed place or number of tokens is an error.
 	returning     bool // this node was a member when it started
 	servers       *clients.Servers
 	notifier      *notify.Notifier
@@ -88,6 +90,7 @@ type Node struct {
 	memory        *memory.Pool  // of the requests of clients
 	access        *access.Access
 
+	// The first failure stays until the process receives it.
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
 	cancel   context.CancelFunc
@@ -107,8 +110,8 @@ type Node struct {
 const replicationFactor = 4
 
 // Open starts a node. When it returns, the node is a member, and clients can connect unless it is still joining. ctx
-// bounds only the start. An error means that nothing is left running. Clients of a joining node can connect once it
-// has its data (serveWhenJoined).
+// bounds only the start. An error means that nothing is left running. Clients of a joining node can connect once it has
+// its data (serveWhenJoined). opts need names that are resolved; memory is divided here if the caller has not done so.
 func Open(ctx context.Context, opts config.Options) (*Node, error) {
 	return open(ctx, opts, faults{})
 }
@@ -140,6 +143,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	}
 	n.guard = guard.New(n.log)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
+	// The function is called by traced requests, when the cluster and the engine exist.
 	n.traces = &query.TraceBudget{Max: opts.TraceBytesMax, Size: func() (int64, bool) {
 		return traceBytes(n.cluster,
 			n.engine)
@@ -201,7 +205,8 @@ func (n *Node) open(ctx context.Context) (err error) {
 	return n.serveWhenJoined()
 }
 
-// stored is called when storage is open.
+// stored is called when storage is open. It is the first callback of assembly.Open, so Close finds the engine even if a
+// later step fails.
 func (n *Node) stored(i *assembly.Instance) error {
 	n.engine = i.Engine
 	n.measured = tablestats.NewEngine(i.Engine, n.clock)
@@ -294,7 +299,8 @@ func (n *Node) listen() error {
 	return n.transport.Open()
 }
 
-// openTransport creates the transport, which connects to no node before listen.
+// openTransport creates the transport, which connects to no node before listen. The functions use n.cluster, which is
+// set before the transport delivers anything.
 func (n *Node) openTransport() error {
 	security, err := internodeSecurity(&n.opts, n.certificates.Nodes,
 		// The metadata is read for each handshake, when the cluster exists.
@@ -363,7 +369,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 	}, nil
 }
 
-// storageOptions returns the options of the storage engine.
+// storageOptions returns the options of the storage engine. A fatal error of the engine makes the node fail.
 func (n *Node) storageOptions() storage.Options {
 	sync := storage.SyncBatch
 	if n.opts.CommitLog.Sync == config.SyncPeriodic {
@@ -407,7 +413,8 @@ func (n *Node) clusterOptions() cluster.Options {
 	}
 }
 
-// partsOptions returns the options of the parts that execute requests and background work.
+// partsOptions returns the options of the parts that execute requests and background work. Limits that are zero keep
+// the defaults of their packages.
 func (n *Node) partsOptions() assembly.Options {
 	return assembly.Options{
 		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, Memory: n.memory,
@@ -445,7 +452,8 @@ func (n *Node) openServer() error {
 	return n.servers.Open(func() { n.processor = n.newProcessor() })
 }
 
-// newProcessor returns what executes the statements of clients.
+// newProcessor returns what executes the statements of clients. It is made when the servers open for the first time;
+// the cluster's secret and the roles are read at each use.
 func (n *Node) newProcessor() *query.Processor {
 	return query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.access.Statements(),
@@ -490,7 +498,8 @@ func (n *Node) newServers() *clients.Servers {
 	})
 }
 
-// cqlServer returns a CQL server and its listener.
+// cqlServer returns a CQL server and its listener. Each opening makes a new server. Limits and certificates are the
+// configuration's.
 func (n *Node) cqlServer() (*server.Server, net.Listener, error) {
 	l, err := listenForClients(n.opts.Network, n.opts.NativeListener())
 	if err != nil {

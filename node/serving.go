@@ -28,6 +28,7 @@ func (n *Node) openExecutors() {
 	if f := n.faults.proposer; f != nil {
 		proposer = f(proposer)
 	}
+	// Conditional changes of CQL may also change views.
 	proposer = view.Serial{Proposer: proposer, Reader: n.parts.Views}
 	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister,
 		Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer,

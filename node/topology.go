@@ -13,8 +13,8 @@ func (n *Node) Retired() <-chan struct{} { return n.servers.Retired() }
 // isMember reports whether this node is a member.
 func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.cluster.Self()) != nil }
 
-// serveWhenJoined starts to serve clients as soon as this node has received its data. It returns at once if the node
-// is still joining: the servers are then opened by a goroutine.
+// serveWhenJoined starts to serve clients as soon as this node has received its data. It returns at once if the node is
+// still joining: the servers are then opened by a goroutine. An error of the goroutine makes the node fail.
 func (n *Node) serveWhenJoined() error {
 	// Lost ranges are reported at every start until they are repaired.
 	for _, l := range n.engine.Lost() {

@@ -44,7 +44,7 @@ func (n *Node) Status() Status {
 }
 
 // OnStatus registers f to be called whenever the status may have changed. f must not block. f is also called once,
-// immediately.
+// immediately. It replaces a function that was registered before.
 func (n *Node) OnStatus(f func()) {
 	n.mu.Lock()
 	n.mu.onStatus = f

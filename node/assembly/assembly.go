@@ -62,8 +62,9 @@ type Options struct {
 	Indexes   search.Keeper  // of Requests
 	Catalog   *index.Catalog // of Cluster
 	Transport messaging.Transport
-	Clock     env.Clock
-	Run       func(func()) // see rebalance.StreamOptions.Run
+	// Clock measures timeouts and retries of all parts.
+	Clock env.Clock
+	Run   func(func()) // see rebalance.StreamOptions.Run
 
 	// Coordinator has the options that Assemble does not set: random numbers, timestamps, limits, the data center.
 	Coordinator coordinator.Options
@@ -102,7 +103,8 @@ type Options struct {
 	PaxosLook            time.Duration // see acceptor.PurgeOptions.Look
 }
 
-// Parts are the parts that Assemble creates.
+// Parts are the parts that Assemble creates. They share View, so they all see the newest metadata that this node has
+// applied.
 type Parts struct {
 	View        View
 	Local       *replica.Local
@@ -127,7 +129,7 @@ type Parts struct {
 	forgetFormer bool // Options.ForgetFormer
 }
 
-// View is the cluster as the parts see it.
+// View is the cluster as the parts see it. Each method reads the newest metadata: two calls may see different versions.
 type View struct{ Cluster *cluster.Cluster }
 
 // Self implements coordinator.View.
@@ -148,10 +150,13 @@ func (v View) Alive(id ring.NodeID) bool { return v.Cluster.Alive(id) }
 // PaxosFloor implements coordinator.View.
 func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata().PaxosFloors[id] }
 
-// Assemble creates the parts. The transport must not deliver requests before it returns.
+// Assemble creates the parts. The transport must not deliver requests before it returns. The order follows the
+// dependencies: what executes requests on this node comes first, then what coordinates them, and last the background
+// work that uses both.
 func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
 	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View,
+		// The coordinator does not exist yet; the function is called by requests only.
 		func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	p.Local.SetMemory(o.Memory)
@@ -166,7 +171,9 @@ func Assemble(o Options) *Parts {
 		History:   o.Repaired,
 		StepBytes: o.StepBytes,
 	})
+	// The purger asks the streams which Paxos states are still arriving.
 	p.assemblePaxos(o)
+	// Replicas that a movement changes are compared by the service of repairs, so the two agree on what is equal.
 	p.Movements = rebalance.NewMovements(rebalance.MovementOptions{
 		View: p.View, Log: o.Cluster.Operations(), Streams: p.Streams, Local: p.Local, Hashes: p.Repairs,
 		Clock:    o.Clock,
@@ -182,6 +189,7 @@ func Assemble(o Options) *Parts {
 		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log,
 		Unconfirmed: o.Unconfirmed,
 	})
+	// A copy: the caller's options stay without the parts.
 	c := o.Coordinator
 	replicas := replica.NewDirectory(p.Local, o.Transport, p.View)
 	h := o.Hints
@@ -190,6 +198,7 @@ func Assemble(o Options) *Parts {
 	p.Hints = hints.New(h)
 	c.View, c.Replicas, c.Clock, c.Store = p.View, replicas, o.Clock, o.Store
 	c.AwaitingFirstHeartbeat, c.Confirmed = o.Cluster.AwaitingFirstHeartbeat, o.Confirmed
+	// A nil interface and not a nil pointer makes the coordinator store no hints.
 	if !h.Unsafe.Disabled {
 		c.Hints = p.Hints
 	}
@@ -206,6 +215,7 @@ func Assemble(o Options) *Parts {
 		Store:    o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
+	// Lost hints mark partitions for repair, so the repairer exists before the hints report any.
 	a := o.AutoRepair
 	a.Repairer, a.Store = p.Repairer, o.Store
 	p.AutoRepair = repair.NewAuto(a)
@@ -213,7 +223,8 @@ func Assemble(o Options) *Parts {
 	return p
 }
 
-// hintLost returns the handler of lost hints. It calls then last, which may be nil.
+// hintLost returns the handler of lost hints. It calls then last, which may be nil. The mark precedes the call, so that
+// then can rely on it.
 func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.StorageID, ring.Token) {
 	if then == nil {
 		return p.AutoRepair.Dirty
@@ -243,7 +254,8 @@ func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
 	}
 }
 
-// assembleLister creates the lister, and the replica that lists this node's keys for all nodes.
+// assembleLister creates the lister, and the replica that lists this node's keys for all nodes. The replica answers
+// requests of other nodes as soon as the transport delivers them.
 func (p *Parts) assembleLister(o Options) {
 	c, l := o.Coordinator, o.Listing
 	r := listing.NewReplica(listing.ReplicaOptions{Local: p.Local, View: p.View, Engine: o.Requests, Guard: c.Guard})
@@ -256,7 +268,7 @@ func (p *Parts) assembleLister(o Options) {
 }
 
 // assembleSearch creates the searcher, the replica that searches this node's rows for all nodes, and the builder of its
-// indexes.
+// indexes. The builder runs only after Reactions has started it.
 func (p *Parts) assembleSearch(o Options) {
 	c, s := o.Coordinator, o.Search
 	r := search.NewReplica(search.ReplicaOptions{Local: p.Local, View: p.View, Engine: o.Searches, Guard: c.Guard})
@@ -311,7 +323,8 @@ func (p *Parts) assembleProposer(o Options) {
 	contention.Serve(o.Transport, p.Proposer.Arbiter())
 }
 
-// handOver hands over what this node stores for other nodes before it leaves the ring: logged batches, then hints.
+// handOver hands over what this node stores for other nodes before it leaves the ring: logged batches, then hints. An
+// error of the batches ends the movement, and the hints stay for the next attempt.
 func (p *Parts) handOver(done func(error)) {
 	p.Batches.HandOver(func(err error) {
 		if err != nil {
@@ -333,7 +346,8 @@ func (p *Parts) pendingCleanup() uint64 {
 	return 0
 }
 
-// former implements rebalance.DropsOptions.Former.
+// former implements rebalance.DropsOptions.Former. It returns nil if this node has no former data of the keyspace.
+// Entries of several changes are merged: the last epoch, the latest time, and reachable only if all of them overlap.
 func (p *Parts) former(keyspace string) *rebalance.FormerData {
 	if p.forgetFormer {
 		return nil
@@ -352,7 +366,7 @@ func (p *Parts) former(keyspace string) *rebalance.FormerData {
 }
 
 // gained implements rebalance.DropsOptions.Gained. Ranges that the current replicas could not stream from each other
-// wait for the next change.
+// wait for the next change. A change of a keyspace is listed once, even if several entries of the metadata have it.
 func (p *Parts) gained() (out []rebalance.GainedData) {
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if !f.Overlaps || !slices.Contains(f.Gained, p.View.Self()) ||
@@ -367,7 +381,8 @@ func (p *Parts) gained() (out []rebalance.GainedData) {
 	return out
 }
 
-// metadataLog adapts the cluster to the metadata log of rebalance.Drops.
+// metadataLog adapts the cluster to the metadata log of rebalance.Drops. The embedded Operations implement the other
+// methods.
 type metadataLog struct {
 	*cluster.Operations
 	cluster *cluster.Cluster
@@ -378,8 +393,9 @@ func (a metadataLog) StartConfirm(done func()) {
 	a.cluster.StartConfirm(func(*metadata.Metadata) { done() })
 }
 
-// retain removes ranges that this node no longer replicates from the repair history: if it gains such a range
-// again, it has to be repaired again.
+// retain removes ranges that this node no longer replicates from the repair history: if it gains such a range again, it
+// has to be repaired again. An entry for a table that is neither known nor dropped is kept: the metadata of this node
+// may be older.
 func (p *Parts) retain(m *metadata.Metadata, repaired *repair.History) error {
 	self := p.View.Self()
 	for _, id := range repaired.Tables() {
@@ -388,6 +404,7 @@ func (p *Parts) retain(m *metadata.Metadata, repaired *repair.History) error {
 		if t == nil && !m.Schema.Dropped(id) {
 			continue
 		}
+		// A dropped table or a local one keeps no ranges, which removes its history.
 		if t != nil && t.Replication.Class != ring.Local {
 			for _, piece := range m.Topology.Placement(t.Replication).Ranges(ring.FullRange()) {
 				if slices.Contains(piece.Replicas.Natural, self) {

@@ -18,7 +18,7 @@ import (
 	"cqld/view"
 )
 
-// Opening configures Open. Fields without a comment are required.
+// Opening configures Open. Fields without a comment are required. It must not be changed after Open.
 type Opening struct {
 	Storage storage.Options // without Table, Maintainers and Lister
 	Cluster cluster.Options // without Changed and AliveChanged
@@ -75,7 +75,7 @@ type SearchEngine interface {
 	search.Keeper
 }
 
-// Instance is an open node.
+// Instance is an open node. Fields are nil until Open has reached them, which matters only after an error.
 type Instance struct {
 	*Parts
 	Engine    *storage.Engine
@@ -86,7 +86,8 @@ type Instance struct {
 
 	opening *Opening
 	catalog *index.Catalog
-	// Storage uses these fields from the beginning: Cluster, and whether the metadata were confirmed.
+	// Storage uses these fields from the beginning: Cluster, and whether the metadata were confirmed. The storage
+	// engine calls tableInfo from its own goroutines before Open has set Cluster, so the pointer is atomic.
 	cluster   atomic.Pointer[cluster.Cluster]
 	confirmed atomic.Bool
 }
@@ -102,6 +103,7 @@ type Instance struct {
 func Open(o Opening) (*Instance, error) {
 	i := &Instance{opening: &o}
 	i.confirmed.Store(o.ReactToReplay)
+	// Indexes are maintained by the engine, so they are registered before it opens.
 	o.Storage.Table = i.tableInfo
 	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
 	i.catalog = index.NewCatalog(i.table, view.Definitions)
@@ -120,6 +122,7 @@ func Open(o Opening) (*Instance, error) {
 	if err := call(o.Stored, i); err != nil {
 		return i, err
 	}
+	// The history is needed by the first purge, which asks for it through tableInfo.
 	if o.repaired, err = repair.OpenHistory(engine); err != nil {
 		return i, err
 	}
@@ -130,11 +133,13 @@ func Open(o Opening) (*Instance, error) {
 		return i, err
 	}
 	i.Cluster = c
+	// From here on, storage sees the metadata of the last snapshot, which is not confirmed.
 	i.cluster.Store(c)
 	i.assemble()
 	if err := call(o.Assembled, i); err != nil {
 		return i, err
 	}
+	// Entries that this node has applied before are applied again, before any request can depend on them.
 	if err := c.Replay(); err != nil {
 		return i, err
 	}
@@ -142,6 +147,8 @@ func Open(o Opening) (*Instance, error) {
 		return i, err
 	}
 	o.Begin()
+	// A majority has to confirm that no newer entries exist: reactions delete data, and must not follow an old catalog
+	// or ring.
 	c.StartConfirm(func(*metadata.Metadata) {
 		i.confirmed.Store(true)
 		i.Reactions.confirm()
@@ -149,6 +156,7 @@ func Open(o Opening) (*Instance, error) {
 	return i, nil
 }
 
+// call calls f, which may be nil.
 func call(f func(*Instance) error, i *Instance) error {
 	if f == nil {
 		return nil
@@ -156,7 +164,8 @@ func call(f func(*Instance) error, i *Instance) error {
 	return f(i)
 }
 
-// assemble creates the parts and the reactions.
+// assemble creates the parts and the reactions. The wrappers of tests replace the engine of requests, of searches or of
+// background work separately.
 func (i *Instance) assemble() {
 	o := i.opening
 	p := o.Parts
@@ -183,7 +192,8 @@ func (i *Instance) assemble() {
 		run:   p.Run, log: log})
 }
 
-// Join returns when this node is a member; see cluster.Cluster.Join.
+// Join returns when this node is a member; see cluster.Cluster.Join. Reactions begin when the node is a member and its
+// metadata are confirmed.
 func (i *Instance) Join(ctx context.Context) error {
 	err := i.Cluster.Join(ctx)
 	if err == nil {
@@ -203,7 +213,7 @@ func (i *Instance) StartJoin(done func(error)) {
 }
 
 // Stop ends the background work of the parts. It does not wait for requests in flight; storage and the cluster stay
-// open.
+// open. It works after an error of Open: parts that do not exist are left out.
 func (i *Instance) Stop() {
 	if i.Reactions != nil {
 		i.Reactions.Close()
@@ -219,7 +229,8 @@ func (i *Instance) Stop() {
 	}
 }
 
-// changed implements cluster.Options.Changed.
+// changed implements cluster.Options.Changed. It is called in the order of the changes. Reactions start before the
+// owner is notified.
 func (i *Instance) changed(old, now *metadata.Metadata) {
 	if i.Reactions != nil { // nil while the first snapshot of the log is loaded
 		i.Reactions.onMetadata()
@@ -229,7 +240,7 @@ func (i *Instance) changed(old, now *metadata.Metadata) {
 	}
 }
 
-// aliveChanged implements cluster.Options.AliveChanged.
+// aliveChanged implements cluster.Options.AliveChanged. The same order as in changed.
 func (i *Instance) aliveChanged(id ring.NodeID, up bool) {
 	if i.Reactions != nil {
 		i.Reactions.alive(id, up)
@@ -239,7 +250,7 @@ func (i *Instance) aliveChanged(id ring.NodeID, up bool) {
 	}
 }
 
-// tableInfo implements storage.Options.Table.
+// tableInfo implements storage.Options.Table. Before the cluster is open, every table exists and nothing is purged.
 func (i *Instance) tableInfo(id schema.StorageID) tableinfo.Info {
 	c := i.cluster.Load()
 	if c == nil {
@@ -260,7 +271,8 @@ func (i *Instance) table(id schema.StorageID) *schema.Table {
 	return nil
 }
 
-// ordered reports whether storage keeps the partition index of a table.
+// ordered reports whether storage keeps the partition index of a table. It is false before the cluster is open, and
+// false for a table that does not exist.
 func (i *Instance) ordered(id schema.StorageID) bool {
 	if c := i.cluster.Load(); c != nil {
 		return Ordered(c.Metadata(), id)

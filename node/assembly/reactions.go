@@ -33,17 +33,21 @@ type Reactions struct {
 	o  reactionOptions
 	mu struct {
 		sync.Mutex
+		// Both conditions hold until Close.
 		confirmed, joined bool
 		closed            bool
-		running, pending  bool
-		member            bool // this node has been a member
-		retired           bool
+		// running is set while reconcile runs; pending is set by a change and cleared by the pass that reads it.
+		running, pending bool
+		member           bool // this node has been a member
+		// retired is set once Retired was called, or would have been.
+		retired bool
 	}
 	// Only the running reconcile, of which there is at most one, uses these.
 	catalog  *schema.Schema // last reconciled; nil before the first
 	topology *ring.Topology // last compared with the repaired ranges; nil: the comparison failed
 }
 
+// reactionOptions are set once. run starts goroutines that the owner waits for.
 type reactionOptions struct {
 	cluster *cluster.Cluster
 	parts   *Parts
@@ -61,17 +65,19 @@ func newReactions(o reactionOptions) *Reactions {
 	return &Reactions{o: o}
 }
 
-// confirm is called when the metadata are confirmed for the first time.
+// confirm is called when the metadata are confirmed for the first time. A second call has no effect.
 func (r *Reactions) confirm() { r.enable(func() { r.mu.confirmed = true }) }
 
 // join is called when this node has become a member.
 func (r *Reactions) join() { r.enable(func() { r.mu.joined, r.mu.member = true, true }) }
 
-// enable sets a condition, and starts the reactions when both conditions hold.
+// enable sets a condition, and starts the reactions when both conditions hold. The liveness of other nodes is replayed
+// then, because notifications before were ignored.
 func (r *Reactions) enable(set func()) {
 	r.mu.Lock()
 	before := r.mu.confirmed && r.mu.joined
 	set()
+	// Only the call that completes the conditions starts anything.
 	enabled := r.mu.confirmed && r.mu.joined && !before
 	r.mu.Unlock()
 	if !enabled {
@@ -91,14 +97,15 @@ func (r *Reactions) enabled() bool {
 	return (r.mu.confirmed && r.mu.joined || r.o.opening.ReactToReplay) && !r.mu.closed
 }
 
-// Close ends all reactions. It does not wait for a running one.
+// Close ends all reactions. It does not wait for a running one. A retry whose timer fires later starts nothing.
 func (r *Reactions) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.closed = true
 }
 
-// alive is called when a node came up or went down.
+// alive is called when a node came up or went down. Hints for the node are replayed, and repairs that waited for
+// replicas are tried again.
 func (r *Reactions) alive(id ring.NodeID, up bool) {
 	r.mu.Lock()
 	enabled := r.enabled()
@@ -111,8 +118,10 @@ func (r *Reactions) alive(id ring.NodeID, up bool) {
 	}
 }
 
-// onMetadata is called when the metadata have changed.
+// onMetadata is called when the metadata have changed. Changes during a pass lead to one further pass, however many
+// they are.
 func (r *Reactions) onMetadata() {
+	// A node that has left must be noticed even while reactions are disabled.
 	r.membership()
 	r.mu.Lock()
 	r.mu.pending = true
@@ -126,7 +135,8 @@ func (r *Reactions) onMetadata() {
 	}
 }
 
-// reconcile compares the newest metadata with this node until nothing is pending.
+// reconcile compares the newest metadata with this node until nothing is pending. There is at most one at a time, so
+// its own fields need no lock.
 func (r *Reactions) reconcile() {
 	for {
 		r.mu.Lock()
@@ -138,6 +148,7 @@ func (r *Reactions) reconcile() {
 		r.mu.pending = false
 		r.mu.Unlock()
 		m := r.o.cluster.Metadata()
+		// Both are tried, so that a table that cannot be dropped does not stop movements.
 		failed := r.dropTables(m) != nil
 		failed = r.ringMoved(m) != nil || failed
 		if failed {
@@ -147,7 +158,8 @@ func (r *Reactions) reconcile() {
 }
 
 // dropTables drops the data of dropped tables: of those in the previously reconciled catalog, to which a write may
-// still be in flight, and of those that have data in storage.
+// still be in flight, and of those that have data in storage. It stops at the first failure. The catalog counts as
+// reconciled only if all tables were dropped, so a retry sees the same tables again.
 func (r *Reactions) dropTables(m *metadata.Metadata) error {
 	if r.catalog == m.Schema {
 		return nil
@@ -167,6 +179,7 @@ func (r *Reactions) dropTables(m *metadata.Metadata) error {
 		}
 	}
 	r.catalog = m.Schema
+	// New indexes may be in the catalog. Their builds start after the old data is gone.
 	r.o.parts.Builder.Start()
 	return nil
 }
@@ -192,7 +205,8 @@ func (r *Reactions) dropped(now *schema.Schema) ([]schema.StorageID, error) {
 }
 
 // ringMoved removes ranges that this node gave away from the repair history, before it may gain them again. Then the
-// parts compare their work with the topology.
+// parts compare their work with the topology. It is called for every change of the metadata; the history is compared
+// only if the topology is another one.
 func (r *Reactions) ringMoved(m *metadata.Metadata) (err error) {
 	if r.topology != m.Topology {
 		r.o.parts.AutoRepair.Moved()

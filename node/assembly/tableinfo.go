@@ -10,9 +10,11 @@ import (
 
 // TableInfo returns what storage needs to know of a table. m is nil before the cluster is open; repaired is nil before
 // the repair history is loaded. Metadata that are not confirmed may be those of an earlier ring or catalog: until they
-// are confirmed, nothing is purged, and every write waits for its fsync.
+// are confirmed, nothing is purged, and every write waits for its fsync. It returns a copy and never fails: an unknown
+// table gets the most careful settings.
 func TableInfo(m *metadata.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) tableinfo.Info {
 	if m == nil || !confirmed {
+		// Unconfirmed metadata may already say that the table was dropped.
 		info := tableinfo.Info{Exists: m == nil || !m.Schema.Dropped(id), GC: tableinfo.GCDisabled, AlwaysSync: true}
 		if m != nil {
 			info.Of = m.Schema.TableByStorage(id)
@@ -21,6 +23,7 @@ func TableInfo(m *metadata.Metadata, confirmed bool, id schema.StorageID, repair
 	}
 	t := m.Schema.TableByStorage(id)
 	if t == nil { // dropped, or not known yet
+		// A table that is not known yet exists for storage: a coordinator with newer metadata may write to it already.
 		return tableinfo.Info{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: tableinfo.GCDisabled,
 			AlwaysSync: true}
 	}
@@ -40,6 +43,7 @@ func TableInfo(m *metadata.Metadata, confirmed bool, id schema.StorageID, repair
 	return info
 }
 
+// gcMode returns the mode of the table's option TombstoneGC. Any other value means repair.
 func gcMode(option string) tableinfo.GCMode {
 	switch option {
 	case "timeout":
