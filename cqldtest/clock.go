@@ -12,11 +12,12 @@ import (
 // Timestamps, TTLs, gc_grace_seconds and the hint window use it. Timeouts, heartbeats and the failure detector use real
 // time, so that nodes stay up if the clock moves by a week. It is safe for concurrent use.
 type Clock struct {
+	// offset is added to the machine's clock; it only grows after NewClock.
 	offset atomic.Int64 // ns
 }
 
 // NewClock returns a clock that shows start now. Timestamps that clients set must be at most a minute ahead of it:
-// nodes reject others.
+// nodes reject others. start may be in the past or in the future.
 func NewClock(start time.Time) *Clock {
 	c := &Clock{}
 	c.offset.Store(int64(time.Until(start)))
@@ -35,11 +36,13 @@ func (c *Clock) Advance(d time.Duration) {
 	c.offset.Add(int64(d))
 }
 
-// Set moves the clock forward to t. It panics if the clock is past t.
+// Set moves the clock forward to t. It panics if the clock is past t. Another goroutine that advances the clock at the
+// same time may make it pass t.
 func (c *Clock) Set(t time.Time) { c.Advance(t.Sub(c.Now())) }
 
 // processClock is the clock of one incarnation of a node. Its timers do not fire while the node is paused; timers that
-// expired meanwhile fire when the node resumes.
+// expired meanwhile fire when the node resumes. Only timers are held: Now and Monotonic continue during a pause, as
+// they do for a stopped process.
 type processClock struct {
 	*Clock
 	started time.Time
@@ -65,7 +68,8 @@ func (c *processClock) After(d time.Duration, f func()) env.Timer {
 	return t
 }
 
-// release fires the held timers. The gate must be open.
+// release fires the held timers. The gate must be open. It calls the callbacks without the lock, because they may start
+// and stop timers.
 func (c *processClock) release() {
 	c.mu.Lock()
 	var due []*timer
@@ -90,7 +94,8 @@ type timer struct {
 	held  bool // it is in clock.held; guarded by clock.mu
 }
 
-// fire calls the callback, or holds it while the node is paused.
+// fire calls the callback, or holds it while the node is paused. The gate is checked under the lock, so that release
+// misses no timer.
 func (t *timer) fire() {
 	t.clock.mu.Lock()
 	if t.clock.paused.isShut() {
@@ -103,7 +108,7 @@ func (t *timer) fire() {
 	t.f()
 }
 
-// Stop implements env.Timer.
+// Stop implements env.Timer. A held timer counts as stopped before it fired.
 func (t *timer) Stop() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()

@@ -17,14 +17,17 @@ import (
 
 // Cluster is a ring of nodes in this process. Its methods are safe for concurrent use.
 type Cluster struct {
+	// nodes does not change after Open.
 	nodes  []*Node
 	fabric fabric
 	clock  *Clock
 	log    tail
-	http   *http.Transport
+	// http is shared by all clients of Azure Tables, and connects through the fabric.
+	http *http.Transport
 
 	mu    sync.Mutex
 	links map[[2]int]*gate // between two nodes, the smaller index first
+	// ended is set by the first Close; later ones do nothing.
 	ended bool
 }
 
@@ -51,12 +54,13 @@ func Start(tb testing.TB, opts ...Option) *Cluster {
 }
 
 // Open starts a cluster that the caller closes, for instance in TestMain. ctx limits only the start. The error contains
-// the log of the nodes.
+// the log of the nodes. After an error, nothing is left running and the addresses are free.
 func Open(ctx context.Context, opts ...Option) (*Cluster, error) {
 	o, err := parse(opts)
 	if err != nil {
 		return nil, err
 	}
+	// All addresses are reserved before the first node starts, because each node has the first one as its seed.
 	all, err := o.fabric.reserve(o.nodes)
 	if err != nil {
 		return nil, err
@@ -83,7 +87,8 @@ func logged(log string) error {
 	return errors.New("log of the cluster:\n" + log)
 }
 
-// open starts the first node, which creates the cluster, and then the others concurrently.
+// open starts the first node, which creates the cluster, and then the others concurrently. The data directories must be
+// empty.
 func (c *Cluster) open(ctx context.Context, dir string) error {
 	if dir != "" {
 		if err := prepare(dir, len(c.nodes)); err != nil {
@@ -99,7 +104,7 @@ func (c *Cluster) open(ctx context.Context, dir string) error {
 	return c.AwaitUp(ctx)
 }
 
-// each calls f for all nodes concurrently.
+// each calls f for all nodes concurrently. It waits for all calls and joins their errors.
 func (c *Cluster) each(nodes []*Node, f func(*Node) error) error {
 	errs := make([]error, len(nodes))
 	var running sync.WaitGroup
@@ -119,6 +124,7 @@ func (c *Cluster) Close() error {
 	if ended {
 		return nil
 	}
+	// Partitioned nodes and slow disks would delay the end of the nodes.
 	c.Heal()
 	for _, n := range c.nodes {
 		n.SlowDisk(0)
@@ -132,7 +138,7 @@ func (c *Cluster) Close() error {
 // Nodes returns all nodes in order, including stopped ones.
 func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
 
-// Node returns node i, counted from zero.
+// Node returns node i, counted from zero. It panics if there is no such node.
 func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 
 // Datacenter returns the nodes of a data center in order, including stopped ones.
@@ -161,7 +167,7 @@ func (c *Cluster) Addresses() []string {
 }
 
 // Port returns the CQL port of the first node. All nodes use it, except on systems whose only loopback address is
-// 127.0.0.1.
+// 127.0.0.1. Drivers that take one port for all contact points need it.
 func (c *Cluster) Port() int { return int(c.nodes[0].at.native) }
 
 // TablesEndpoint returns the URL of the development account of Azure Tables at the first node.
@@ -175,7 +181,8 @@ func (c *Cluster) TablesConnectionString() string {
 		azuretables.DevelopmentKey, c.TablesEndpoint())
 }
 
-// DialContext connects to an address of a node. It makes Cluster a gocql.Dialer. network is "tcp".
+// DialContext connects to an address of a node. It makes Cluster a gocql.Dialer. network is "tcp". An address at which
+// no node listens is refused, as by an operating system.
 func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp" && network != "tcp4" {
@@ -190,8 +197,10 @@ func (c *Cluster) RoundTripper() http.RoundTripper { return c.http }
 
 // Partition divides the ring: nodes of different groups cannot communicate; nodes in none of the groups form another
 // group. Clients can connect to all nodes. It replaces an earlier partition. Nodes detect it within about two seconds;
-// see AwaitDown.
+// see AwaitDown. A node in several groups belongs to the last one. Connections are not closed: they transfer nothing
+// until the partition ends.
 func (c *Cluster) Partition(groups ...[]int) {
+	// Zero is the group of the nodes that are not named.
 	of := make([]int, len(c.nodes))
 	for g, group := range groups {
 		for _, i := range group {
@@ -212,7 +221,7 @@ func (c *Cluster) Partition(groups ...[]int) {
 // Heal ends a partition. Data that nodes have sent meanwhile is delivered.
 func (c *Cluster) Heal() { c.Partition() }
 
-// link returns the gate between two nodes.
+// link returns the gate between two nodes. It is made at the first use, and open then.
 func (c *Cluster) link(i, j int) *gate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,7 +245,8 @@ func (c *Cluster) linkTo(i int, to netip.AddrPort) *gate {
 // awaitEvery is the polling interval of AwaitUp and AwaitDown.
 const awaitEvery = time.Millisecond
 
-// AwaitUp returns when all running nodes serve clients, see each other up and have the same metadata.
+// AwaitUp returns when all running nodes serve clients, see each other up and have the same metadata. The error names
+// what is missing when ctx ends.
 func (c *Cluster) AwaitUp(ctx context.Context) error { return awaitNil(ctx, c.notUp) }
 
 // AwaitDown returns when all other nodes that are running and not paused see node i down, for instance after
@@ -253,7 +263,8 @@ func (c *Cluster) AwaitDown(ctx context.Context, i int) error {
 	})
 }
 
-// notUp returns the reason why AwaitUp must wait, or nil.
+// notUp returns the reason why AwaitUp must wait, or nil. Stopped nodes are left out, also as members that others must
+// see up.
 func (c *Cluster) notUp() error {
 	var first *Node
 	var status string
@@ -271,6 +282,7 @@ func (c *Cluster) notUp() error {
 			}
 		}
 		s := p.node.Status()
+		// The number of nodes that are up is left out: stopped members are down at every node.
 		line := fmt.Sprintf("epoch %d, schema %x, %d members", s.Epoch, s.Schema, s.Members)
 		if first == nil {
 			first, status = n, line
@@ -282,7 +294,7 @@ func (c *Cluster) notUp() error {
 	return nil
 }
 
-// awaitNil polls missing until it returns nil or ctx ends.
+// awaitNil polls missing until it returns nil or ctx ends. It calls missing at least once, even if ctx has ended.
 func awaitNil(ctx context.Context, missing func() error) error {
 	tick := time.NewTicker(awaitEvery)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// fabric is the transport of a cluster's connections.
+// fabric is the transport of a cluster's connections. Implementations are safe for concurrent use.
 type fabric interface {
 	// reserve returns the addresses of n nodes, which no other cluster on this machine uses.
 	reserve(n int) ([]addresses, error)
@@ -25,6 +25,7 @@ type fabric interface {
 
 // addresses contains the addresses at which one node listens.
 type addresses struct {
+	// The ports differ from each other, so that one address serves three listeners.
 	ip                        netip.Addr
 	native, internode, tables uint16
 }
@@ -59,7 +60,9 @@ func (l *loopback) reserve(n int) ([]addresses, error) {
 	return nil, fmt.Errorf("cqldtest: no free loopback addresses: %w", failed)
 }
 
-// attempt listens at the addresses of n nodes, or returns the reason why it cannot.
+// attempt listens at the addresses of n nodes, or returns the reason why it cannot. The first node's ports are chosen
+// by the system, and the others must have the same ones unless single. What it has taken stays reserved after an error;
+// the caller closes it.
 func (l *loopback) attempt(n int, single bool) ([]addresses, error) {
 	var ports [3]uint16 // zero means any
 	network := [4]byte{127, byte(16 + rand.IntN(230)), byte(rand.IntN(256)), 1}
@@ -81,7 +84,8 @@ func (l *loopback) attempt(n int, single bool) ([]addresses, error) {
 	return out, nil
 }
 
-// take listens at an address, and returns its port.
+// take listens at an address, and returns its port. Port 0 means any free port. The listener stays open until listen
+// hands it over.
 func (l *loopback) take(at netip.AddrPort) (uint16, error) {
 	listener, err := net.Listen("tcp4", at.String())
 	if err != nil {
@@ -97,6 +101,8 @@ func (l *loopback) take(at netip.AddrPort) (uint16, error) {
 	return got.Port(), nil
 }
 
+// listen implements fabric. The first call for an address returns the listener that reserves it, so no connection is
+// refused in between.
 func (l *loopback) listen(at netip.AddrPort) (net.Listener, error) {
 	l.mu.Lock()
 	listener, ok := l.reserved[at]
@@ -108,6 +114,7 @@ func (l *loopback) listen(at netip.AddrPort) (net.Listener, error) {
 	return net.Listen("tcp4", at.String()) // the node was started and stopped before
 }
 
+// dial implements fabric. Nodes set from, so that a peer sees the address of the node that connects.
 func (l *loopback) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{}
 	if from.IsValid() {
@@ -116,6 +123,7 @@ func (l *loopback) dial(ctx context.Context, from netip.Addr, to netip.AddrPort)
 	return d.DialContext(ctx, "tcp", to.String())
 }
 
+// close implements fabric. It closes the listeners that no node has taken over.
 func (l *loopback) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +133,8 @@ func (l *loopback) close() {
 	clear(l.reserved)
 }
 
-// memory is the fabric of connections inside the process.
+// memory is the fabric of connections inside the process. It belongs to one cluster, so every cluster may use the same
+// addresses.
 type memory struct {
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*memoryListener
@@ -154,6 +163,7 @@ func (m *memory) reserve(n int) ([]addresses, error) {
 	return out, nil
 }
 
+// listen implements fabric. An address in use is an error, as in an operating system.
 func (m *memory) listen(at netip.AddrPort) (net.Listener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,10 +178,12 @@ func (m *memory) listen(at netip.AddrPort) (net.Listener, error) {
 	return l, nil
 }
 
+// dial implements fabric. It blocks while the listener's backlog is full.
 func (m *memory) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	m.mu.Lock()
 	l := m.listeners[to]
 	m.ports++
+	// The port distinguishes clients in logs and in system_views.clients.
 	port := clientPorts + m.ports%clientPorts
 	m.mu.Unlock()
 	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: syscall.ECONNREFUSED}
@@ -197,6 +209,7 @@ func (m *memory) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 	}
 }
 
+// close implements fabric. Nothing outside the process is held.
 func (m *memory) close() {}
 
 // memoryListener is a net.Listener of a memory fabric.
@@ -208,7 +221,7 @@ type memoryListener struct {
 	closed  chan struct{}
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. A closed listener accepts nothing, even if connections wait.
 func (l *memoryListener) Accept() (net.Conn, error) {
 	select {
 	case <-l.closed:

@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// gate blocks operations while it is shut. The zero value is open. It is safe for concurrent use.
+// gate blocks operations while it is shut. The zero value is open. It is safe for concurrent use. An open gate costs
+// one atomic load, because every read and write of a connection passes it.
 type gate struct {
 	mu sync.Mutex
 	// opening is closed when the gate opens; it is nil while the gate is open.
@@ -34,7 +35,8 @@ func (g *gate) open() {
 // isShut reports whether the gate is shut.
 func (g *gate) isShut() bool { return g.opening.Load() != nil }
 
-// wait returns true once the gate is open, or false if done is closed before. A nil done is never closed.
+// wait returns true once the gate is open, or false if done is closed before. A nil done is never closed. The gate may
+// be shut again before the caller continues.
 func (g *gate) wait(done <-chan struct{}) bool {
 	for {
 		c := g.opening.Load()

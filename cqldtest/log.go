@@ -11,8 +11,10 @@ const logBytesMax = 256 << 10
 
 // tail keeps the end of the data written to it. It is safe for concurrent use.
 type tail struct {
-	mu  sync.Mutex
+	mu sync.Mutex
+	// buf holds up to twice logBytesMax, so that it is copied only once for each logBytesMax written.
 	buf []byte
+	// cut is set if the beginning is missing.
 	cut bool
 }
 
@@ -38,7 +40,8 @@ func (t *tail) String() string {
 	return string(t.buf)
 }
 
-// newLogger returns the logger of node i.
+// newLogger returns the logger of node i. Lines of all nodes go to one writer; the attribute cqldtest.node
+// distinguishes them.
 func newLogger(w io.Writer, level slog.Leveler, i int) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})).With("cqldtest.node", i)
 }

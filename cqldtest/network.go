@@ -19,12 +19,14 @@ type processNetwork struct {
 	// link returns the gate between this node and the one that listens at an address, or nil if there is none.
 	link func(to netip.AddrPort) *gate
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// closed is set by cut; new connections are then closed at once.
 	closed bool
 	open   map[interface{ Close() error }]struct{} // connections and listeners
 }
 
-// Listen implements messaging.Network.
+// Listen implements messaging.Network. A listener stays open during a pause, so that peers can connect, as the kernel
+// allows for a stopped process.
 func (n *processNetwork) Listen(at netip.AddrPort) (net.Listener, error) {
 	l, err := n.fabric.listen(at)
 	if err != nil {
@@ -37,7 +39,8 @@ func (n *processNetwork) Listen(at netip.AddrPort) (net.Listener, error) {
 	return listener, nil
 }
 
-// Dial implements messaging.Network.
+// Dial implements messaging.Network. It blocks during a pause or a partition until ctx ends, like a handshake whose
+// packets are lost.
 func (n *processNetwork) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	link := n.link(to)
 	for _, g := range []*gate{n.paused, link} {
@@ -58,6 +61,7 @@ func (n *processNetwork) wrap(c net.Conn, link *gate) (net.Conn, error) {
 	if !n.add(g) {
 		return nil, net.ErrClosed
 	}
+	// Code that needs the socket of a connection finds it; in memory there is none.
 	if s, ok := c.(syscall.Conn); ok {
 		return &gatedSocket{g, s}, nil
 	}
@@ -77,13 +81,15 @@ func (n *processNetwork) add(c interface{ Close() error }) bool {
 	return false
 }
 
+// remove forgets a connection or listener that its owner has closed.
 func (n *processNetwork) remove(c interface{ Close() error }) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.open, c)
 }
 
-// cut closes all connections and listeners permanently, like the end of a process.
+// cut closes all connections and listeners permanently, like the end of a process. The connections are closed without
+// the lock, because Close calls remove.
 func (n *processNetwork) cut() {
 	n.mu.Lock()
 	n.closed = true
@@ -128,12 +134,13 @@ type gatedConn struct {
 	done    chan struct{} // closed by Close
 }
 
-// wait returns true once nothing holds the connection, or false if it is closed.
+// wait returns true once nothing holds the connection, or false if it is closed. It is called by every read and write.
 func (c *gatedConn) wait() bool {
 	return c.network.paused.wait(c.done) && (c.link == nil || c.link.wait(c.done))
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. Bytes that arrive during a pause are read by the goroutine that waits already, and
+// delivered after it.
 func (c *gatedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.wait() {
@@ -159,7 +166,7 @@ func (c *gatedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite closes the write side of the connection.
+// CloseWrite closes the write side of the connection. It does nothing for a connection that cannot be half closed.
 func (c *gatedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

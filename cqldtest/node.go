@@ -19,15 +19,19 @@ import (
 // Node is one node of a Cluster. Its methods are safe for concurrent use.
 type Node struct {
 	cluster *Cluster
-	index   int
-	at      addresses
-	opts    config.Options
+	// index counts from 0.
+	index int
+	at    addresses
+	// opts are complete except for the disk, the clock and the network, which each incarnation gets.
+	opts config.Options
 
+	// skew and slow apply to the running incarnation and to later ones.
 	skew atomic.Int64 // ns
 	slow atomic.Int64 // ns added to each read and sync of the disk
 
 	changing sync.Mutex // held while the node starts or ends
 	mu       sync.Mutex
+	// A paused node has a process.
 	process  *process   // nil while the node is stopped
 	memory   *vfs.MemFS // nil with OnDisk
 	failures []error    // of incarnations that failed
@@ -48,8 +52,10 @@ func prepare(dir string, nodes int) error {
 	return nil
 }
 
+// nodeDir returns the directory of node i inside dir.
 func nodeDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("node%d", i)) }
 
+// newNode returns a stopped node. It has a disk in memory unless the options name a directory.
 func newNode(c *Cluster, i int, all []addresses, o *options) *Node {
 	n := &Node{cluster: c, index: i, at: all[i], opts: o.nodeOptions(i, all)}
 	n.opts.Logger = newLogger(o.log, n.opts.LogLevel, i)
@@ -76,7 +82,8 @@ func (n *Node) TablesEndpoint() string {
 	return fmt.Sprintf("http://%s/%s", n.at.tablesAt(), azuretables.DevelopmentAccount)
 }
 
-// running returns the running incarnation, or nil if the node is stopped.
+// running returns the running incarnation, or nil if the node is stopped. The incarnation may end at any time after the
+// call.
 func (n *Node) running() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,7 +94,8 @@ func (n *Node) running() *process {
 func (n *Node) Running() bool { return n.running() != nil }
 
 // Restart starts the node after Kill or Stop; it does nothing if the node is running. It returns when the node serves
-// clients, which needs a majority of the nodes: call it concurrently for several nodes if fewer are running.
+// clients, which needs a majority of the nodes: call it concurrently for several nodes if fewer are running. The node
+// keeps its data, its addresses and its identity. If ctx ends while it starts to serve, it continues to run.
 func (n *Node) Restart(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -109,7 +117,8 @@ func (n *Node) Restart(ctx context.Context) error {
 	})
 }
 
-// Stop stops the node as SIGTERM does: it drains client requests until ctx ends. A paused node resumes first.
+// Stop stops the node as SIGTERM does: it drains client requests until ctx ends. A paused node resumes first. It does
+// nothing if the node is stopped.
 func (n *Node) Stop(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -141,7 +150,8 @@ func (n *Node) end() error {
 	return errors.Join(append(n.failures, err)...)
 }
 
-// take marks the node as stopped, and returns the incarnation that was running.
+// take marks the node as stopped, and returns the incarnation that was running. The caller holds changing, and ends the
+// incarnation.
 func (n *Node) take() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -167,6 +177,7 @@ func (n *Node) Resume() {
 }
 
 // SlowDisk delays each read and each sync of the node's files by d, also after a restart; zero turns this off.
+// Operations that are waiting already keep their delay.
 func (n *Node) SlowDisk(d time.Duration) { n.slow.Store(int64(d)) }
 
 // SkewClock sets the error of the node's wall clock to d; zero corrects it. A node whose clock differs from those of

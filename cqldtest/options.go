@@ -13,13 +13,15 @@ import (
 // on a loopback address.
 type Option func(*options)
 
+// options are the result of all Option values; a later one overrides an earlier one, except Configure, which adds.
 type options struct {
-	nodes     int
-	centers   int
-	dir       string // empty means in memory
-	fabric    fabric
-	clock     *Clock
-	log       io.Writer
+	nodes   int
+	centers int
+	dir     string // empty means in memory
+	fabric  fabric
+	clock   *Clock
+	log     io.Writer
+	// The functions are called in the order in which they were given.
 	configure []func(index int, o *config.Options)
 }
 
@@ -57,6 +59,7 @@ const nodesMax = 64
 // startTimeout limits how long Start waits for the nodes.
 const startTimeout = time.Minute
 
+// parse applies the options to the defaults and checks them.
 func parse(opts []Option) (options, error) {
 	o := options{nodes: 1, centers: 1, fabric: &loopback{}, clock: &Clock{}}
 	for _, set := range opts {
@@ -81,10 +84,12 @@ const (
 	testMemTableBytes = 4 << 20
 )
 
-// nodeOptions returns the options of node i without its disk, clock and network.
+// nodeOptions returns the options of node i without its disk, clock and network. Addresses and seeds are set after the
+// functions of Configure, so that these cannot break the ring.
 func (o *options) nodeOptions(i int, all []addresses) config.Options {
 	n := config.Default()
 	n.ClusterName = "cqldtest"
+	// Background repairs are off unless a function of Configure enables them.
 	n.Memory.Limit, n.Memory.CacheBytes, n.Memory.MemTableBytes, n.Background.AutoRepair = testMemory, testCacheBytes,
 		testMemTableBytes, false
 	n.LogLevel = new(slog.LevelVar)

@@ -13,11 +13,13 @@ import (
 // TCP connection on loopback.
 const pipeBytes = 256 << 10
 
-// pipe is one direction of an in-memory connection.
+// pipe is one direction of an in-memory connection. One condition wakes readers and writers, because there are few of
+// both.
 type pipe struct {
 	mu     sync.Mutex
 	change sync.Cond
 	buf    []byte
+	// Read moves from instead of the bytes; Write moves them when it needs the room.
 	from   int  // buf[from:] is unread
 	ended  bool // the writer has closed: Read returns io.EOF after the unread bytes
 	broken bool // the reader has closed: Write fails
@@ -32,13 +34,15 @@ type deadline struct {
 	number int // generation of the deadline, which makes timers of earlier ones ineffective
 }
 
+// newPipe returns an empty pipe without deadlines.
 func newPipe() *pipe {
 	p := &pipe{}
 	p.change.L = &p.mu
 	return p
 }
 
-// Read waits for bytes, the end of the stream or the deadline.
+// Read waits for bytes, the end of the stream or the deadline. The order of the cases is the order of package net: a
+// closed connection and a passed deadline come before bytes that are ready, and the end of the stream comes after them.
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +68,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// Write waits until the pipe has accepted all bytes.
+// Write waits until the pipe has accepted all bytes. written counts the bytes that were accepted before an error.
 func (p *pipe) Write(b []byte) (written int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,6 +84,7 @@ func (p *pipe) Write(b []byte) (written int, err error) {
 			return written, nil
 		}
 		if room := pipeBytes - (len(p.buf) - p.from); room > 0 {
+			// Moving the unread bytes to the front avoids a larger buffer.
 			if p.from > 0 && len(p.buf)+room > cap(p.buf) {
 				p.buf, p.from = p.buf[:copy(p.buf, p.buf[p.from:])], 0
 			}
@@ -97,6 +102,7 @@ func (p *pipe) Write(b []byte) (written int, err error) {
 func (p *pipe) end()     { p.set(&p.ended) }
 func (p *pipe) abandon() { p.set(&p.broken) }
 
+// set sets a flag and wakes all waiting goroutines.
 func (p *pipe) set(flag *bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +110,8 @@ func (p *pipe) set(flag *bool) {
 	p.change.Broadcast()
 }
 
-// setDeadline sets the deadline of one side; the zero time means none.
+// setDeadline sets the deadline of one side; the zero time means none. A deadline in the past takes effect at once,
+// also for goroutines that wait.
 func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +129,8 @@ func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.change.Broadcast()
 }
 
-// pass runs when the timer of a deadline fires.
+// pass runs when the timer of a deadline fires. A timer that fired before it was stopped has an old number and does
+// nothing.
 func (p *pipe) pass(d *deadline, number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +164,7 @@ func (c *pipeConn) Write(b []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// failed returns err in the form of package net.
+// failed returns err in the form of package net. io.EOF stays as it is: callers compare it.
 func (c *pipeConn) failed(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -164,7 +172,7 @@ func (c *pipeConn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. The other end reads what was written before, and then the end of the stream.
 func (c *pipeConn) Close() error {
 	c.out.end()
 	c.in.abandon()

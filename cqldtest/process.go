@@ -24,14 +24,16 @@ type process struct {
 	network *processNetwork
 	native  atomic.Bool // listens for CQL clients
 	tables  atomic.Bool // listens for clients of Azure Tables
-	over    chan struct{}
-	watch   sync.WaitGroup
+	// over is closed when the incarnation has ended; watch returns then.
+	over  chan struct{}
+	watch sync.WaitGroup
 
 	mu    sync.Mutex
 	ended bool // the process was stopped or killed
 }
 
-// start starts an incarnation of the node. The caller holds changing.
+// start starts an incarnation of the node. The caller holds changing. After an error, its connections are closed, and
+// the disk keeps what was written.
 func (n *Node) start(ctx context.Context) (*process, error) {
 	p := &process{over: make(chan struct{})}
 	p.clock = &processClock{Clock: n.cluster.clock, started: time.Now(), skew: &n.skew, paused: &p.paused}
@@ -49,7 +51,8 @@ func (n *Node) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// watch records the error of an incarnation that fails.
+// watch records the error of an incarnation that fails. A failure that the test caused by ending the node does not
+// count.
 func (n *Node) watch(p *process) {
 	select {
 	case err := <-p.node.Failed():
@@ -62,7 +65,8 @@ func (n *Node) watch(p *process) {
 	}
 }
 
-// disk returns the file system of an incarnation.
+// disk returns the file system of an incarnation. Every operation waits while the node is paused; only reads and syncs
+// are delayed.
 func (n *Node) disk(p *process) vfs.FS {
 	var inner vfs.FS = vfs.Default
 	if n.memory != nil {
@@ -79,7 +83,8 @@ func (n *Node) disk(p *process) vfs.FS {
 	return fs
 }
 
-// listening records which ports the node has opened.
+// listening records which ports the node has opened. The node opens a port only when it is ready for clients of that
+// protocol.
 type listening struct {
 	*processNetwork
 	at addresses
@@ -103,7 +108,7 @@ func (l listening) Listen(at netip.AddrPort) (net.Listener, error) {
 // serves reports whether clients can connect.
 func (p *process) serves() bool { return p.native.Load() && p.tables.Load() }
 
-// pause starts a pause, unless the process is ending: nothing would end that pause.
+// pause starts a pause, unless the process is ending: nothing would end that pause. A second pause has no effect.
 func (p *process) pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +117,7 @@ func (p *process) pause() {
 	}
 }
 
-// resume ends a pause.
+// resume ends a pause. The gate opens first, so that timers that are released can use the network.
 func (p *process) resume() {
 	p.paused.open()
 	p.clock.release()
@@ -125,13 +130,14 @@ func (p *process) end() {
 	p.ended = true
 }
 
+// hasEnded reports whether the test has ended the incarnation.
 func (p *process) hasEnded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended
 }
 
-// stop drains client requests until ctx ends, and stops the node.
+// stop drains client requests until ctx ends, and stops the node. A paused node resumes, or it could not drain.
 func (p *process) stop(ctx context.Context) error {
 	p.end()
 	p.resume()
@@ -143,19 +149,22 @@ func (p *process) stop(ctx context.Context) error {
 }
 
 // kill ends an incarnation. The network is cut before the state of the disk is captured, so that no later output leaves
-// the node.
+// the node. The node is closed afterwards only to end its goroutines: in memory, it works on a disk that is not used
+// again.
 func (n *Node) kill(p *process) error {
 	p.end()
 	p.network.cut()
 	if n.memory != nil {
 		n.memory = n.memory.CrashClone(vfs.CrashCloneCfg{})
 	}
+	// A context that has ended makes Close drain nothing.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return withoutCanceled(p.stop(ctx))
 }
 
 // withoutCanceled removes context.Canceled from joined errors: the canceled context ended the drain, as intended.
+// Errors that wrap one other error are not divided.
 func withoutCanceled(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
