@@ -46,7 +46,7 @@ func (t *Accounts) List(_ context.Context, _ control.None, _ control.Report) (co
 }
 
 // Create creates an account with two new keys. The role must exist. The keys are returned once; List does not show
-// them.
+// them. After an error, the keys of the result must not be used.
 func (t *Accounts) Create(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.TablesKeys, error) {
 	// The keys are made here and not in the metadata, where every node would make others.
@@ -88,7 +88,7 @@ func (t *Accounts) SetConsistency(ctx context.Context, args control.TablesAccoun
 	return control.None{}, t.change(ctx, "", s)
 }
 
-// Remove removes an account.
+// Remove removes an account. Its tables and its role stay.
 func (t *Accounts) Remove(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.None, error) {
 	return control.None{}, t.change(ctx, "", auth.TablesSettings{Account: args.Name, Drop: true})

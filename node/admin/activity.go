@@ -94,7 +94,8 @@ func (a *Activity) Compactions(context.Context, control.None, control.Report) (c
 	return out, nil
 }
 
-// Net shows streams, hints and read repairs. Peers are the members for which hints are stored.
+// Net shows streams, hints and read repairs. Peers are the members for which hints are stored. The counts are this
+// coordinator's since its start.
 func (a *Activity) Net(context.Context, control.None, control.Report) (control.Net, error) {
 	s, h, f := a.instance.Coordinator.Stats(), a.instance.Hints.Stats(), a.instance.Hints.Load()
 	return control.Net{Mode: a.status.mode(), Streams: a.netStreams(),
@@ -123,7 +124,7 @@ func (a *Activity) PendingHints(context.Context, control.None, control.Report) (
 }
 
 // netStreams returns the streams to and from this node in the form of the control protocol. It contains what this node
-// receives and what it sends, sorted by peer.
+// receives and what it sends, sorted by peer. An entry is one range of one table.
 func (a *Activity) netStreams() []control.Stream {
 	out := []control.Stream{}
 	// Received streams, with their progress in bytes.

@@ -23,7 +23,7 @@ func (l *Audit) Get(context.Context, control.None, control.Report) (audit.Settin
 }
 
 // Set enables or disables the audit log. As in nodetool, options that are not given have the values of the
-// configuration.
+// configuration. The result has the settings in use. Invalid settings leave the log as it was.
 func (l *Audit) Set(_ context.Context, a control.AuditArgs, _ control.Report) (audit.Settings, error) {
 	// Disabling is itself an entry of the log, because it is what a reader must know.
 	if !a.Enable {

@@ -41,7 +41,8 @@ type build struct {
 // buildJobPrefix begins the ids of jobs that represent builds. The number of the index in storage follows.
 const buildJobPrefix = "index-"
 
-// worked implements search.BuilderOptions.Worked. It is called for every step of every build.
+// worked implements search.BuilderOptions.Worked. It is called for every step of every build. err is the error of the
+// step, if it failed; the builder then repeats it.
 func (s *builds) worked(w index.Work, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +78,8 @@ func (s *builds) worked(w index.Work, err error) {
 	}
 }
 
-// beginLocked starts the job of a build. The job is shown to operators and does not do the work: its function is
-// empty.
+// beginLocked starts the job of a build. The job is shown to operators and does not do the work: its function is empty.
+// The caller holds mu, and no build of the index is in open.
 func (s *builds) beginLocked(w index.Work) (*build, error) {
 	catalog := s.cluster.Metadata().Schema
 	// Work without an index builds a view, whose storage id belongs to a table.
@@ -108,7 +109,7 @@ func (s *builds) beginLocked(w index.Work) (*build, error) {
 	return b, nil
 }
 
-// endLocked ends the job of an index, if there is one. The caller holds mu.
+// endLocked ends the job of an index, if there is one. The caller holds mu. A nil err means that the job is done.
 func (s *builds) endLocked(id schema.StorageID, err error) {
 	if b := s.open[id]; b != nil {
 		delete(s.open, id)

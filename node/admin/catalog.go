@@ -71,7 +71,7 @@ func (c Catalog) one(a control.TableArgs) (*schema.Table, error) {
 	return tables[0], nil
 }
 
-// noTable returns the error of a table that does not exist.
+// noTable returns the error of a table that does not exist. Its code is Invalid: the operator has named the table.
 func noTable(keyspace, table string) error {
 	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("table %s.%s does not exist", keyspace, table)}
 }
@@ -81,7 +81,7 @@ func noTable(keyspace, table string) error {
 func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
 	k := all.Keyspace(name)
 	if k == nil {
-		// the wording of nodetool It is the message that nodetool prints.
+		// The message is nodetool's, with its comma.
 		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)}
 	}
 	if k.Replication.Class == ring.Local {
@@ -100,7 +100,7 @@ func (c Catalog) dropped(id schema.StorageID, err error) bool {
 	return err != nil && c.schema().Dropped(id)
 }
 
-// targetOf describes tables for operators.
+// targetOf describes tables for operators. It is shown in lists of jobs, so the names of many tables are left out.
 func targetOf(a control.TablesArgs) string {
 	switch {
 	case a.Keyspace == "":

@@ -42,7 +42,8 @@ func (c *Clients) Drain(ctx context.Context, _ control.None, report control.Repo
 	return control.None{}, nil
 }
 
-// Ready reports whether the node serves clients, and why not.
+// Ready reports whether the node serves clients, and why not. It never returns an error: an answer with On false is a
+// valid result.
 func (c *Clients) Ready(context.Context, control.None, control.Report) (control.Switch, error) {
 	if err := c.servers.Ready(); err != nil {
 		return control.Switch{Why: err.Error()}, nil
@@ -60,6 +61,7 @@ func (c *Clients) BinaryOf(context.Context, control.None, control.Report) (contr
 }
 
 // SetBinary opens or closes the CQL server. Opening is refused after a drain and for a node that is not a member.
+// Closing disconnects the clients; Azure Tables is not affected.
 func (c *Clients) SetBinary(ctx context.Context, a control.Switch, _ control.Report) (control.Switch, error) {
 	if !a.On {
 		return a, c.servers.StopCQL(ctx)

@@ -21,7 +21,7 @@ import (
 	"cqld/storage/index"
 )
 
-// Options configure New. All fields are required.
+// Options configure New. All fields are required. New keeps the parts, which must outlive Commands.
 type Options struct {
 	Config       *config.Options
 	Instance     *assembly.Instance
@@ -141,12 +141,13 @@ func forget(repairer *repair.Repairer, forgetRebuild func(string) error, s jobs.
 // Replayed is called when the metadata log was replayed: then the operations of the ring are shown as jobs.
 func (c *Commands) Replayed() { c.Jobs.ring.begin(c.Topology.cluster.Metadata().Topology) }
 
-// MetadataChanged updates the jobs of operations of the ring and of builds to new metadata.
+// MetadataChanged updates the jobs of operations of the ring and of builds to new metadata. The jobs follow the newest
+// version, whichever versions lie between.
 func (c *Commands) MetadataChanged(now *metadata.Metadata) {
 	// It is called after every change of the metadata.
 	c.Jobs.ring.follow(now.Topology)
 	c.Indexes.builds.retain(now.Schema)
 }
 
-// Built is called after each step of the build of an index.
+// Built is called after each step of the build of an index. An error is the error of the step, not of the build.
 func (c *Commands) Built(w index.Work, err error) { c.Indexes.builds.worked(w, err) }

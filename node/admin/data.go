@@ -27,43 +27,45 @@ func (d *Data) Flush(_ context.Context, a control.TablesArgs, _ control.Report) 
 	return control.None{}, d.engine.Flush() // tables share their memtables
 }
 
-// Compact compacts tables, as a job. The storage engine compacts by itself; the operation forces it.
+// Compact compacts tables, as a job. The storage engine compacts by itself; the operation forces it. The command
+// returns when the job has ended, or when the client disconnects.
 func (d *Data) Compact(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None,
 	err error) {
 	if _, err := d.catalog.Tables(a); err != nil {
 		return none, err
 	}
-	// A job that is resumed continues after the last table that was done, so the order must not change.
+	// The arguments are stored with the job, so that a resumed one selects its tables again.
 	return none, d.jobs.start(ctx, jobs.Compaction, targetOf(a), jobs.Bytes, a, d.compactionWork(a), report)
 }
 
 // compactionWork returns the work of a compaction. Its checkpoint is the name of the last table compacted; tables are
-// processed in the order of their names.
+// processed in the order of their names. Sizes are in bytes, and include the tables that were done before a resumed
+// job.
 func (d *Data) compactionWork(a control.TablesArgs) jobWork {
-	// The order is by name, so that the checkpoint names a table.
 	return func(ctx context.Context, j *jobs.Job) error {
 		tables, err := d.catalog.Tables(a)
-		// The memtable of a table must be on disk before its files are compacted.
 		if err != nil {
 			return err
 		}
-		// The sizes are read once. They are estimates and may change while the tables are compacted.
+		// The order is by name, so that the checkpoint can name a table.
 		name := func(t *schema.Table) string { return t.Keyspace + "." + t.Name }
 		slices.SortFunc(tables, func(a, b *schema.Table) int { return strings.Compare(name(a), name(b)) })
+		// The memtable of a table must be on disk before its files are compacted.
 		if err := d.engine.Flush(); err != nil {
 			return err
 		}
+		// The sizes are read once. They are estimates and may change while the tables are compacted.
 		sizes, total := make([]int64, len(tables)), int64(0)
 		for i, t := range tables {
 			size, err := d.engine.TableSize(t.StorageID)
 			if err != nil {
-				// An empty checkpoint is before every name.
 				return err
 			}
 			sizes[i] = size.Bytes
 			total += size.Bytes
 		}
 		// The engine reports parts of one table, which are added to the tables that are done.
+		// An empty checkpoint is before every name.
 		after, done := string(j.Checkpoint()), int64(0)
 		// A table that was dropped meanwhile is no error: its data no longer exists.
 		for i, t := range tables {

@@ -25,7 +25,7 @@ type Indexes struct {
 }
 
 // Rebuild builds indexes of a table once more, and waits for them. An index that has no entries of its own
-// (index.DefinitionOf) is left out.
+// (index.DefinitionOf) is left out. An error after some builds have started leaves these running.
 func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report control.Report) (none control.None,
 	err error) {
 	t, err := x.catalog.one(a.TableArgs)

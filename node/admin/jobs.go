@@ -79,7 +79,8 @@ func (j *Jobs) run(work jobWork) func(*jobs.Job) {
 	}
 }
 
-// start starts a job of an operator's command with its arguments, and waits for it.
+// start starts a job of an operator's command with its arguments, and waits for it. The error is a *control.Error if
+// the job was refused, failed or was cancelled, and the error of ctx if the client has disconnected.
 func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork,
 	report control.Report) error {
 	b, err := json.Marshal(args)
@@ -100,7 +101,8 @@ func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jo
 }
 
 // watch reports the progress of a job until its attempt has ended or the client has disconnected. The job continues
-// after a disconnect. The registry keeps the newest progress, which is reported in between.
+// after a disconnect. The registry keeps the newest progress, which is reported in between. It returns the last state
+// that it has seen.
 func (j *Jobs) watch(ctx context.Context, id string, report control.Report) (jobs.Snapshot, error) {
 	// An unknown job is refused.
 	ended, err := j.registry.Wait(id)
@@ -141,7 +143,8 @@ func progressOf(s *jobs.Snapshot) control.Progress {
 	return p
 }
 
-// jobError returns the error of an ended job for the command that waits for it.
+// jobError returns the error of an ended job for the command that waits for it. It is nil for a job that is done or
+// still running.
 func jobError(s *jobs.Snapshot) error {
 	switch s.State {
 	case jobs.Cancelled:
@@ -200,7 +203,8 @@ func (j *Jobs) List(_ context.Context, a control.JobArgs, _ control.Report) (con
 	return out, nil
 }
 
-// Watch returns when a job has ended.
+// Watch returns when a job has ended. A job that has ended is returned at once. The result of a failed job is not an
+// error.
 func (j *Jobs) Watch(ctx context.Context, a control.JobArgs, report control.Report) (control.Job, error) {
 	s, err := j.watch(ctx, a.ID, report)
 	return ShownJob(&s), err
@@ -234,8 +238,8 @@ func (j *Jobs) Cancel(ctx context.Context, a control.JobArgs, report control.Rep
 	return j.Watch(ctx, a, report)
 }
 
-// Resume begins the next attempt of a job and returns immediately. A resumed job is a new attempt of the same job,
-// with its own result.
+// Resume begins the next attempt of a job and returns immediately. A resumed job is a new attempt of the same job, with
+// its own result. The arguments are the stored ones of the first attempt.
 func (j *Jobs) Resume(_ context.Context, a control.JobArgs, _ control.Report) (out control.Job, err error) {
 	s, err := j.registry.Get(a.ID)
 	if err != nil {

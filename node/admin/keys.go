@@ -10,7 +10,9 @@ import (
 )
 
 // parseKey reads a partition key in the format of nodetool: the values of its columns joined by colons, with \: for a
-// colon within a value. A key with one column is not split, so its text may contain colons.
+// colon within a value. A key with one column is not split, so its text may contain colons. The result has the form in
+// which storage and tokens use a key: the value alone for one column, otherwise each value with its length and a zero
+// byte.
 func parseKey(t *schema.Table, text string) ([]byte, error) {
 	// One value is read as it is written, without escapes.
 	if len(t.PartitionKey) == 1 {
@@ -66,8 +68,8 @@ func parseValue(t *types.Type, text string) ([]byte, error) {
 	for _, kind := range []types.LiteralKind{types.StringLiteral, types.IntegerLiteral, types.FloatLiteral,
 		types.UUIDLiteral,
 		types.BooleanLiteral, types.HexLiteral, types.DurationLiteral} {
+		// A kind that cannot be assigned to the type is skipped without an error.
 		if !kind.Assigns(t) {
-			// A type that a kind cannot be written to is skipped without an error.
 			continue
 		}
 		v, err := t.FromLiteral(kind, text)

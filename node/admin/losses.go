@@ -23,8 +23,9 @@ type losses struct {
 	log     *slog.Logger
 }
 
-// fetch restores what was lost of this node's local tables. The Paxos promises are streamed from all other members:
-// at least one of them has any state that a quorum has. Other local data has no replicas and cannot be restored.
+// fetch restores what was lost of this node's local tables. The Paxos promises are streamed from all other members: at
+// least one of them has any state that a quorum has. Other local data has no replicas and cannot be restored. A lost
+// range is lifted only after its data is here, so an interrupted repair repeats it.
 func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 	for _, l := range f.engine.Lost() {
 		t := f.catalog.schema().TableByStorage(l.Table)
@@ -64,7 +65,7 @@ func (f losses) liftForeign(t *schema.Table, l *lost.Range) error {
 }
 
 // fetchFromAll streams the states of a lost range from all other replicas, for each keyspace in the ranges that this
-// node replicates.
+// node replicates. The sessions run one after the other, and the first error ends them.
 func (f losses) fetchFromAll(ctx context.Context, l *lost.Range) error {
 	m := f.catalog.cluster.Metadata()
 	for _, name := range m.Schema.KeyspaceNames() {
@@ -96,7 +97,7 @@ func (f losses) fetchFromAll(ctx context.Context, l *lost.Range) error {
 }
 
 // fetchStates runs a session and waits for it. The session is canceled if the job ends, and then the error of the
-// session is awaited.
+// session is awaited. The session has ended when it returns.
 func (f losses) fetchStates(ctx context.Context, s rebalance.Session) error {
 	// A buffer of one, so that the session can end after the wait.
 	ended := make(chan error, 1)

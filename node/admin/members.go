@@ -29,7 +29,7 @@ func (v members) list(t *ring.Topology, of map[ring.NodeID]facts) []control.Memb
 	return out
 }
 
-// one describes a member from this node's view.
+// one describes a member from this node's view. Its load and its clock are not known here.
 func (v members) one(m *ring.Node) control.Member {
 	out := control.Member{ID: uint64(m.ID), HostID: m.Host.String(), Address: m.Internode.String(),
 		Native: m.Native.String(),
@@ -59,7 +59,7 @@ func (v members) named(t *ring.Topology, ids []ring.NodeID) (out []control.Membe
 }
 
 // find finds a node by its host id, its number or its address, with or without the port. An operator may write any of
-// the three.
+// the three. It returns nil if no member has the name.
 func (v members) find(name string) *ring.Node {
 	for _, m := range v.cluster.Metadata().Topology.Nodes() {
 		// The name matches the whole text, so a part of an address is not enough.

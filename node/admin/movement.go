@@ -64,7 +64,7 @@ func (m *Movement) cleanupWork(a control.TablesArgs) jobWork {
 	}
 }
 
-// Rebuild streams this node's data from the other replicas, as a job.
+// Rebuild streams this node's data from the other replicas, as a job. Without a data center, any replica is a source.
 func (m *Movement) Rebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None,
 	err error) {
 	topology := m.catalog.cluster.Metadata().Topology
@@ -92,8 +92,8 @@ func knownDatacenter(t *ring.Topology, name string) error {
 		"data center %s does not exist; the data centers are %s", name, strings.Join(t.Datacenters(), ", "))}
 }
 
-// rebuildWork returns the work of a rebuild. A rebuild that is resumed continues where it was: its positions are
-// stored under its name.
+// rebuildWork returns the work of a rebuild. A rebuild that is resumed continues where it was: its positions are stored
+// under its name. The job's id is the name of the positions, and forget removes them with the job.
 func (m *Movement) rebuildWork(a control.RebuildArgs) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		// As in cleanupWork, the movement runs on its own.

@@ -46,7 +46,7 @@ const factsTimeout = time.Second
 // request leaves room for further ones.
 const factsRequest = 1
 
-// Serve answers requests from the control ports of other nodes.
+// Serve answers requests from the control ports of other nodes. It is called once, before the transport is opened.
 func (p *Peers) Serve() {
 	serve := func(_ ring.NodeID, message []byte, respond messaging.Respond) {
 		// A request of a newer version is answered with an error.
@@ -71,8 +71,8 @@ func (p *Peers) own() facts {
 // Load returns the size of the node's data in bytes: its live files and memtables, without logs and obsolete files. It
 // is what nodetool calls the load of a node.
 func (p *Peers) Load() int64 {
+	// A failed engine reports no metrics.
 	if m := p.engine.Metrics().Pebble; m != nil {
-		// A failed engine reports no metrics.
 		total := m.Total()
 		return total.TablesSize + int64(m.MemTable.Size)
 	}
@@ -80,7 +80,7 @@ func (p *Peers) Load() int64 {
 }
 
 // all asks all live nodes. Nodes that do not answer in time are missing from the result. The facts of this node itself
-// are read here and not sent.
+// are read here and not sent. Requests time out after factsTimeout.
 func (p *Peers) all() map[ring.NodeID]facts {
 	self := p.cluster.Self()
 	out := map[ring.NodeID]facts{self: p.own()}
@@ -110,7 +110,8 @@ func (p *Peers) all() map[ring.NodeID]facts {
 	return out
 }
 
-// Unbuilt implements system.Builds.Unbuilt. Nodes that do not answer are missing from the map.
+// Unbuilt implements system.Builds.Unbuilt. Nodes that do not answer are missing from the map. It asks the other nodes
+// at each call.
 func (p *Peers) Unbuilt() map[ring.NodeID][]schema.StorageID {
 	out := map[ring.NodeID][]schema.StorageID{}
 	for id, f := range p.all() {

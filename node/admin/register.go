@@ -2,7 +2,7 @@ package admin
 
 import "cqld/node/control"
 
-// Register registers the handlers of all operations.
+// Register registers the handlers of all operations. It is called once, before the server accepts clients.
 func (c *Commands) Register(s *control.Server) {
 	c.Ring.register(s)
 	c.Topology.register(s)

@@ -21,7 +21,8 @@ type Repairs struct {
 	repairer *repair.Repairer
 }
 
-// Repair makes the replicas of tables equal, as a job.
+// Repair makes the replicas of tables equal, as a job. The result is the summary of this attempt; a job that is resumed
+// later reports its own in the list of jobs.
 func (r *Repairs) Repair(ctx context.Context, a control.RepairArgs, report control.Report) (control.RepairResult,
 	error) {
 	plan, err := r.plan(&a)
@@ -192,6 +193,7 @@ func (r *Repairs) plan(a *control.RepairArgs) (plan repair.Plan, err error) {
 }
 
 // run runs a repair and waits for it. The channel has room for one outcome, so the repairer never waits for the job.
+// The repair has ended when it returns, also after a cancellation.
 func (r *Repairs) run(ctx context.Context, j *jobs.Job, plan repair.Plan) (repair.Summary, error) {
 	type outcome struct {
 		sum repair.Summary

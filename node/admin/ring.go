@@ -48,7 +48,7 @@ func (v *Ring) Tokens(_ context.Context, a control.KeyspaceArgs, _ control.Repor
 
 // ownership sets what each member owns: with the replication of the named keyspace, or with the replication that all
 // user keyspaces share, or as first replica. Uneven reports that the replications differ; the shares are then computed
-// without replication.
+// without replication. Shares are parts of one. With a replication factor of n, they add up to n.
 func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace string) error {
 	replication, uneven, err := replicationFor(all, keyspace)
 	if err != nil {
@@ -150,7 +150,7 @@ func describeReplication(r ring.Replication) string {
 	return fmt.Sprintf("%s {%s}", r.Class.ShortName(), strings.Join(factors, ", "))
 }
 
-// DescribeRing shows the ranges of a keyspace and their replicas.
+// DescribeRing shows the ranges of a keyspace and their replicas. Ranges are in the order of the ring.
 func (v *Ring) DescribeRing(_ context.Context, a control.KeyspaceArgs, _ control.Report) (control.Ranges, error) {
 	m := v.cluster.Metadata()
 	out := control.Ranges{SchemaVersion: m.Schema.Version().String()}
@@ -177,7 +177,7 @@ func equalReplicas(a, b ring.ReplicaSet) bool {
 	return slices.Equal(a.Natural, b.Natural) && slices.Equal(a.Pending, b.Pending)
 }
 
-// Endpoints shows the replicas of a partition. The replicas of a key need not be alive.
+// Endpoints shows the replicas of a partition. The replicas of a key need not be alive. The partition need not exist.
 func (v *Ring) Endpoints(_ context.Context, a control.EndpointsArgs, _ control.Report) (control.Endpoints, error) {
 	m := v.cluster.Metadata()
 	k, err := replicated(m.Schema, a.Keyspace)
@@ -200,7 +200,8 @@ func (v *Ring) Endpoints(_ context.Context, a control.EndpointsArgs, _ control.R
 		Pending: v.members.named(m.Topology, set.Pending)}, nil
 }
 
-// Seeds shows the configured seeds, without this node. The seeds are the configuration's, not the members'.
+// Seeds shows the configured seeds, without this node. The seeds are the configuration's, not the members'. Names are
+// shown as they were configured.
 func (v *Ring) Seeds(context.Context, control.None, control.Report) (control.Seeds, error) {
 	out := control.Seeds{Seeds: []string{}}
 	for _, s := range v.options.SeedTexts() {

@@ -26,7 +26,7 @@ type ringJobs struct {
 	}
 }
 
-// begin shows the operations of a topology, after the metadata log was replayed.
+// begin shows the operations of a topology, after the metadata log was replayed. It is called once.
 func (r *ringJobs) begin(t *ring.Topology) {
 	r.mu.Lock()
 	r.mu.jobs = map[uint64]*ringJob{}
@@ -39,6 +39,7 @@ func (r *ringJobs) begin(t *ring.Topology) {
 // a job is what an operator sees and resumes.
 const RingJobPrefix = "ring-"
 
+// ringJobID returns the id of the job of a ring operation.
 func ringJobID(operation uint64) string { return RingJobPrefix + strconv.FormatUint(operation, 10) }
 
 // ringOperation returns the ring operation that a job represents; ok is false for other jobs. The registry may contain
@@ -56,9 +57,10 @@ type ringJob struct {
 	gains     bool // this node gains ranges, so its own progress is shown
 }
 
-// follow updates the jobs of ring operations to a topology. The metadata log keeps these operations and continues
-// them after a crash; the registry only shows them. It is called once after the log was replayed, and then after every
-// change. Jobs that are not shown because there are too many are tried again at the next change.
+// follow updates the jobs of ring operations to a topology. The metadata log keeps these operations and continues them
+// after a crash; the registry only shows them. It is called once after the log was replayed, and then after every
+// change. Jobs that are not shown because there are too many are tried again at the next change. An operation that is
+// missing from the topology has ended: completed if its effect is visible, aborted otherwise.
 func (r *ringJobs) follow(t *ring.Topology) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

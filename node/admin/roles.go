@@ -22,7 +22,8 @@ type Roles struct {
 }
 
 // ResetSuperuser gives a superuser a new password. It creates the role if it does not exist. An operator who has lost
-// all passwords uses it. A generated password is returned once, and only to the operator.
+// all passwords uses it. A generated password is returned once, and only to the operator. Only the socket of the data
+// directory accepts it (HandleLocal).
 func (r *Roles) ResetSuperuser(ctx context.Context, args control.SuperuserArgs, _ control.Report) (control.Superuser,
 	error) {
 	out := control.Superuser{Role: args.Role}
@@ -64,7 +65,7 @@ func (r *Roles) UpdateCIDRGroup(ctx context.Context, args control.CIDRGroup, _ c
 	return control.None{}, r.propose(ctx, change)
 }
 
-// DropCIDRGroup removes a group of addresses.
+// DropCIDRGroup removes a group of addresses. The change refuses a group that does not exist.
 func (r *Roles) DropCIDRGroup(ctx context.Context, args control.CIDRGroupArgs, _ control.Report) (control.None,
 	error) {
 	return control.None{}, r.propose(ctx, &auth.DropCIDRGroup{Name: args.Name})
@@ -87,7 +88,7 @@ func (r *Roles) ListCIDRGroups(_ context.Context, args control.CIDRGroupArgs,
 	return out, nil
 }
 
-// CIDRGroupsOfIP lists the groups that contain an address.
+// CIDRGroupsOfIP lists the groups that contain an address. The list is empty if no group contains the address.
 func (r *Roles) CIDRGroupsOfIP(_ context.Context, args control.IPArgs, _ control.Report) (out control.CIDRGroups,
 	err error) {
 	ip, err := netip.ParseAddr(args.IP)

@@ -30,12 +30,12 @@ func (s *Settings) Stop(context.Context, control.None, control.Report) (control.
 	return control.None{}, nil
 }
 
-// HandoffOf reports whether hints are stored.
+// HandoffOf reports whether hints are stored. It is the state of the running process.
 func (s *Settings) HandoffOf(context.Context, control.None, control.Report) (control.Switch, error) {
 	return control.Switch{On: s.hints.Accepting()}, nil
 }
 
-// SetHandoff determines whether hints are stored.
+// SetHandoff determines whether hints are stored. Hints that are stored already are still replayed.
 func (s *Settings) SetHandoff(_ context.Context, a control.Switch, _ control.Report) (control.Switch, error) {
 	s.hints.SetAccepting(a.On)
 	return a, nil
@@ -57,7 +57,7 @@ func (s *Settings) LoggingLevel(context.Context, control.None, control.Report) (
 	return control.Logging{Level: s.options.LogLevel.Level().String()}, nil
 }
 
-// SetLoggingLevel changes the level of the log.
+// SetLoggingLevel changes the level of the log. The level is the configuration's again after a restart.
 func (s *Settings) SetLoggingLevel(_ context.Context, a control.Logging, _ control.Report) (control.Logging, error) {
 	if s.options.LogLevel == nil {
 		return a, control.NotSupported("a level of this logger")

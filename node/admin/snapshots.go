@@ -65,7 +65,7 @@ type snapshotTable struct {
 	Storage         schema.StorageID
 }
 
-// path returns the directory of a snapshot, or of a temporary one.
+// path returns the directory of a snapshot, or of a temporary one. The caller has validated the name.
 func (v *Snapshots) path(name string) string {
 	return filepath.Join(v.dir, snapshotsDir, name)
 }
@@ -73,7 +73,7 @@ func (v *Snapshots) path(name string) string {
 // tagPattern matches valid tags. A tag is the name of a directory. It must not begin with a dot or contain a slash.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
-// Take makes a snapshot.
+// Take makes a snapshot. It returns an error for an invalid tag before it waits for another snapshot.
 func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
 	err error) {
 	now := time.Now().UTC()
@@ -153,8 +153,8 @@ func keyspacesOr(names []string, none string) []string {
 	return names
 }
 
-// makeLocked makes a snapshot under a name that begins with a dot, and renames it when it is complete. The caller
-// holds mu.
+// makeLocked makes a snapshot under a name that begins with a dot, and renames it when it is complete. The caller holds
+// mu. all means a checkpoint of the whole engine; ids are used otherwise. After an error, no directory is left.
 func (v *Snapshots) makeLocked(made snapshotJSON, ids []schema.StorageID, all bool) (err error) {
 	temp := v.path(snapshotTemp + made.Tag)
 	defer func() {
@@ -257,7 +257,7 @@ func (v *Snapshots) listLocked() (control.Snapshots, error) {
 	return out, err
 }
 
-// tags returns the names of the snapshots.
+// tags returns the names of the snapshots. They are sorted, because the directory is.
 func (v *Snapshots) tags() (tags []string, err error) {
 	// A node that has made no snapshot has no directory.
 	found, err := os.ReadDir(v.path(""))

@@ -29,8 +29,8 @@ type Status struct {
 	started      time.Time             // when the node was started, for its uptime
 }
 
-// Info shows the node with its load, memory, clients and disk. A node that is joining has no entry in the topology
-// yet.
+// Info shows the node with its load, memory, clients and disk. A node that is joining has no entry in the topology yet.
+// All sizes are in bytes. The figures are read one after the other, not at one moment.
 func (st *Status) Info(context.Context, control.None, control.Report) (control.Info, error) {
 	m := st.instance.Cluster.Metadata()
 	i := control.Info{Release: system.ReleaseVersion, Version: control.Build(), Mode: st.mode(),

@@ -121,7 +121,7 @@ type Info struct {
 	Release string `json:"release_version"` // the version of Cassandra that clients see
 	Version string `json:"version"`
 	// Mode is the state of the node's own membership, in nodetool's words.
-	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED
+	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED, STARTING
 	NativeActive  bool          `json:"native_transport_active"`
 	Uptime        time.Duration `json:"uptime_ns"`
 	Memory        Memory        `json:"memory"`
