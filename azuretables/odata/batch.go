@@ -51,7 +51,8 @@ func (e *RequestError) Error() string { return e.Err.At(e.Index).Error() }
 // Unwrap returns the operation's error.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// errBatch returns the service's error for a malformed batch. The service does not report what is malformed.
+// errBatch returns the service's error for a malformed batch. The service does not report what is malformed. It is a
+// new value at each call, because callers may change its message.
 func errBatch() *Error { return newError(InvalidInput) }
 
 const (

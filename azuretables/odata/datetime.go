@@ -113,7 +113,7 @@ func civil(days int64) (year, month, day int) {
 	return year, month, day
 }
 
-// daysFromCivil returns the days since 1970 of a date.
+// daysFromCivil returns the days since 1970 of a date. The date must exist, with a year from 1 on.
 func daysFromCivil(year, month, day int) int64 {
 	if month <= 2 {
 		year--
@@ -125,6 +125,7 @@ func daysFromCivil(year, month, day int) int64 {
 	return int64(era*146_097 + yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + dayOfYear - 719_468)
 }
 
+// daysIn returns the number of days of a month, 1 to 12, of the Gregorian calendar.
 func daysIn(year, month int) int {
 	switch month {
 	case 2:
@@ -157,6 +158,7 @@ func ParseDateTime(s []byte) (ticks int64, ok bool) {
 	ticks = daysFromCivil(year, month, day) * ticksPerDay
 	if len(c.s) > 0 && c.s[0] == 'T' {
 		c.expect('T')
+		// time may round up to 24 hours, which is the next day.
 		ticks += c.time()
 	}
 	// A local time with a positive offset is later than the same time in UTC.

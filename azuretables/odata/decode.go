@@ -49,7 +49,8 @@ func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 	return d.finish()
 }
 
-// kind is the kind of a JSON value. It decides, with the annotation, how a value is converted.
+// kind is the kind of a JSON value. It decides, with the annotation, how a value is converted. It fits the lowest byte
+// of raw.Int.
 type kind uint8
 
 const (
@@ -228,7 +229,8 @@ func (d *decoder) value(r *raw) {
 }
 
 // named returns the raw value for name, which text has just read (or for the part before an annotation). It creates a
-// property for a new name. The result is valid until the next property is added.
+// property for a new name. The result is valid until the next property is added. The error is TooManyProperties,
+// PropertyNameTooLong or PropertyNameInvalid.
 func (d *decoder) named(name []byte) (*raw, error) {
 	switch string(name) {
 	case "PartitionKey":
@@ -280,7 +282,7 @@ func (d *decoder) nameOf(p *Property) []byte {
 	return d.body[start : start+size]
 }
 
-// table returns the table in use.
+// table returns the table in use. Its length is a power of two, so a mask replaces a division.
 func (d *decoder) table() []uint16 {
 	if d.many != nil {
 		return d.many
@@ -317,7 +319,8 @@ func hash(name []byte) uint32 {
 	return uint32(h * 0x9E3779B97F4A7C15 >> 32)
 }
 
-// grow replaces the table by one of four times the size.
+// grow replaces the table by one of four times the size. The new table is at most a fifth full, so that growing is
+// rare.
 func (d *decoder) grow() {
 	d.many = make([]uint16, 4*len(d.table()))
 	// Every name is entered again, because its slot depends on the size.

@@ -179,9 +179,9 @@ func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 		dst = AppendLink(dst, c.Table, e.PartitionKey, e.RowKey)
 		dst = append(dst, `",`...)
 	}
+	// With $select, keys and Timestamp are omitted if it does not name them.
 	if c.Select != nil {
 		return c.appendSelected(dst, e)
-		// Selected keys are omitted if $select does not name them.
 	}
 	dst = appendSystem(dst, "PartitionKey", e.PartitionKey)
 	dst = append(dst, ',')
@@ -214,7 +214,8 @@ func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
 }
 
 // appendSelected appends the members that $select names: keys and Timestamp first, then the others in the order of
-// $select. A name in $select that the entity lacks becomes null, as in the service.
+// $select. A name in $select that the entity lacks becomes null, as in the service. dst ends in a comma if metadata
+// precede; it is removed if no member follows.
 func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 	start := len(dst)
 	// System properties keep this order, whatever the order in $select.

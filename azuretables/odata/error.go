@@ -184,6 +184,7 @@ func (e *Error) AppendODataXML(dst []byte, requestID string, now time.Time) []by
 	return append(dst, `</m:message></m:error>`...)
 }
 
+// appendXMLMessage appends the text of both XML formats, escaped: the message, the request id and the time.
 func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []byte {
 	dst = AppendXMLText(dst, e.Message)
 	dst = append(dst, "\nRequestId:"...)
@@ -195,7 +196,7 @@ func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []
 // timeFormat is the format of the time in an error's message: always seven decimal places of the second.
 const timeFormat = "2006-01-02T15:04:05.0000000Z"
 
-// AppendXMLText appends a text escaped for an XML element.
+// AppendXMLText appends a text escaped for an XML element. Characters that XML 1.0 does not allow become U+FFFD.
 func AppendXMLText(dst []byte, s string) []byte {
 	for _, r := range s {
 		switch {

@@ -20,7 +20,7 @@ const (
 type Expr interface{ expr() }
 
 // Comparison compares a property with a value. PartitionKey, RowKey and Timestamp count as properties. Property is not
-// empty; Value has a type.
+// empty; Value has a type. A value on the left of the operator has been moved to the right, and the operator flipped.
 type Comparison struct {
 	Property string
 	Op       Op

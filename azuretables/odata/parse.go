@@ -46,7 +46,8 @@ type operand struct {
 // is reports whether the current token is a keyword. Keywords are case-sensitive.
 func (p *parser) is(word string) bool { return p.token.kind == tokenName && p.token.text == word }
 
-// or parses conjunctions that are joined by or, from the left.
+// or parses conjunctions that are joined by or, from the left. or has the lowest precedence, so this is also the start
+// of an expression.
 func (p *parser) or() (operand, error) {
 	left, err := p.and()
 	// A loop and not a recursion: a long chain needs no depth.
@@ -65,7 +66,8 @@ func (p *parser) and() (operand, error) {
 	return left, err
 }
 
-// joined skips the operator, parses its right side, and combines both. Both must be conditions.
+// joined skips the operator, parses its right side, and combines both. Both must be conditions. A property or a Boolean
+// literal on either side becomes a condition.
 func (p *parser) joined(left operand, side func() (operand, error), join func(l, r Expr) Expr) (operand, error) {
 	l, err := p.boolean(left)
 	if err != nil {
@@ -250,7 +252,8 @@ func (p *parser) unary() (operand, error) {
 	return operand{expr: &Not{e}}, err
 }
 
-// negate applies the unary minus to a literal; a property cannot be negated.
+// negate applies the unary minus to a literal; a property cannot be negated. An Int32 that exceeds its range by the
+// negation keeps its type: values are compared as 64-bit numbers.
 func (v *Value) negate() error {
 	switch v.Type {
 	case Double:
@@ -321,7 +324,7 @@ func (p *parser) parentheses() (operand, error) {
 }
 
 // function parses startswith(p,'x'), contains(p,'x') and OData 3's substringof('x',p); the current token is the
-// parenthesis. The result is a condition. Other functions are NotImplemented.
+// parenthesis. The result is a condition. Other functions are NotImplemented. A function counts as one comparison.
 func (p *parser) function(name string) (operand, error) {
 	op := Contains
 	switch name {

@@ -212,7 +212,8 @@ func (p *Path) entity(table, predicate string) error {
 }
 
 // quoted parses a quoted string at the beginning of s, in which a doubled quotation mark represents one, and returns
-// the rest. ok is false if it does not begin with a quotation mark, or does not end.
+// the rest. ok is false if it does not begin with a quotation mark, or does not end. value shares the memory of s
+// unless a mark is doubled.
 func quoted(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '\'' {
 		return "", "", false

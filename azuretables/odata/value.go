@@ -8,9 +8,10 @@ import (
 )
 
 // convert replaces the raw value by the property's value, in place. Its type is the annotated one, or else follows from
-// the JSON form: a string is a String, an integer what inferred says, any other number a Double.
-// (The service's OData library reads numbers in this way; an Int64 must be annotated.) Binary and GUID are decoded
-// into the memory of their text. A type that does not fit the JSON form is a malformed body.
+// the JSON form: a string is a String, an integer what inferred says, any other number a Double. (The service's OData
+// library reads numbers in this way; an Int64 must be annotated.) Binary and GUID are decoded into the memory of their
+// text. A type that does not fit the JSON form is a malformed body. The error is PropertyValueTooLarge, OutOfRangeInput
+// or InvalidInput.
 func (r *raw) convert(l *Limits) error {
 	if r.Type == 0 {
 		r.Type = r.inferred()
@@ -127,7 +128,7 @@ func (r *raw) boolean() (int64, bool) {
 }
 
 // int parses an integer, as a number or as a string. size is 32 or 64 bits. Numbers with a fraction are no integers,
-// even if it is zero.
+// even if it is zero. A plus sign is not allowed.
 func (r *raw) int(size int) (int64, bool) {
 	if r.kind() != integer && r.kind() != text {
 		return 0, false
@@ -203,8 +204,8 @@ func parseDouble[T ~string | ~[]byte](t T) (float64, bool) {
 			} else if t[i] == '.' && !point {
 				point = true
 			} else {
-				break
 				// A sign, an exponent, or a second point: strconv parses it.
+				break
 			}
 		}
 		if i == len(t) && (len(t) < 16 || point) {
@@ -217,7 +218,8 @@ func parseDouble[T ~string | ~[]byte](t T) (float64, bool) {
 }
 
 // parseGUID parses a GUID, with or without hyphens, braces or parentheses, and writes its bytes to space (16 bytes, or
-// the text itself). space may be the text itself: each byte is written after its digits were read.
+// the text itself). space may be the text itself: each byte is written after its digits were read. Digits may be in
+// either case.
 func parseGUID[T ~string | ~[]byte](t T, space []byte) ([]byte, bool) {
 	if len(t) == 38 && (t[0] == '{' && t[37] == '}' || t[0] == '(' && t[37] == ')') {
 		t = t[1:37]
