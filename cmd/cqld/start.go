@@ -108,7 +108,6 @@ func (c *startCommand) Run(ctx context.Context) error {
 			cancel()
 		}()
 	}
-	// The status is reported once at once, because OnStatus calls only for changes.
 	report := func() { fmt.Fprintln(status, n.Status().Line()) }
 	report()
 	n.OnStatus(report)
