@@ -23,6 +23,7 @@ func cqlshLine(address string, port uint16) string {
 func greetNode(out io.Writer, o *config.Options) {
 	address := o.Native()
 	line := cqlshLine(address.Addr().String(), address.Port())
+	// The line is a hint: cqlsh also needs the certificate authority, and asks for the password.
 	if o.Encryption.Clients.Used() {
 		line += " --ssl"
 	}

@@ -142,9 +142,11 @@ func (c *localCommand) center(i int) string {
 // number of nodes or other data centers, the directory of a `cqld start` node, and the directory of a secure ring
 // without --secure. It deletes and writes nothing before checkRingDirectory has accepted the directory.
 func (c *localCommand) prepareData(members []member) error {
+	// The data of a single node must not get directories of a ring beside it.
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err
 	}
+	// The configuration files show which nodes the ring has; their data is not looked at.
 	present, err := ringConfigs(c.DataDir)
 	if err != nil {
 		return err
@@ -240,6 +242,7 @@ func (m member) yaml(seed member, share int64) string {
 	fmt.Fprintf(&b, "listen_address: %s\nstorage_port: %d\n", m.address, m.storage)
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
 	fmt.Fprintf(&b, "datacenter: %s\n", m.center)
+	// With the port, because storage_port of the seed may differ on systems with one loopback address.
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, nodeDataDir))
 	fmt.Fprintf(&b, "memory_limit: %dMiB\n", share>>20)
@@ -255,6 +258,7 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 	for _, n := range r.nodes {
 		points = append(points, n.native())
 	}
+	// An open ring has no superuser and another scheme.
 	if c.security != nil {
 		c.security.greet(r.nodes, points)
 	} else {

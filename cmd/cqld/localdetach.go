@@ -25,6 +25,7 @@ func (c *localCommand) detach(ctx context.Context) error {
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err
 	}
+	// The log of the process is in the data directory, so it must exist now.
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return err
 	}
@@ -66,6 +67,7 @@ func (c *localCommand) awaitDetached(ctx context.Context, p *os.Process, ended <
 		}
 		return strings.TrimSpace(string(b))
 	}
+	// A file and not a pipe signals readiness: the process outlives this one, and nothing would read its pipe.
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {

@@ -84,6 +84,7 @@ func (c *localCommand) withFlags(p ports) ports {
 // members returns the nodes with their addresses: many, or one with consecutive ports.
 func (c *localCommand) members(p ports, many bool) (out []member) {
 	for i := range c.Nodes {
+		// The ports of the second node and later ones follow from the first.
 		m := member{index: i + 1, address: "127.0.0.1", port: p.native, storage: p.storage, tables: p.tables,
 			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1)), center: c.center(i)}
 		if many {
@@ -108,6 +109,7 @@ func allFree(members []member) error {
 			if port == 0 {
 				continue
 			}
+			// The first conflict is enough: the caller tries all ports again or reports it.
 			if err := free(m.address, port); err != nil {
 				return fmt.Errorf("%s:%d is in use (%w)", m.address, port, err)
 			}

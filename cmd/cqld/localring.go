@@ -96,6 +96,7 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 	if err != nil {
 		return err
 	}
+	// The status is written to descriptor 1, so that no further descriptor has to be inherited.
 	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1",
 		"--stop-with-stdin"}, flags...)...)
 	n.cmd.Stdout, n.cmd.Stderr = write, n.log // the log is written to the standard error output
@@ -126,7 +127,8 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 // then waits for the exit, closes the files and done.
 func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	lines := bufio.NewScanner(status)
-	// Only the last line counts: each one is the whole status.
+	// Only the last line counts: each one is the whole status. Scan ends when the process has exited, because it has
+	// the only write end.
 	for lines.Scan() {
 		n.mu.Lock()
 		n.mu.status = lines.Text()
@@ -216,6 +218,7 @@ func (r *localRing) agreed() (bool, error) {
 			// for.
 			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine())
 		}
+		// The first node's line is the one to compare with.
 		if i == 0 {
 			first = status
 		}
@@ -339,12 +342,14 @@ func (r *localRing) stop() error {
 	var wg sync.WaitGroup
 	// A node started by hand is stopped through its control socket: its process is unknown here.
 	for i, n := range r.nodes {
+		// A node whose process has not exited is stopped by its signal below.
 		if _, ended, _ := n.state(); ended && ctl.Running(filepath.Join(n.dir, nodeDataDir)) {
 			// The probe above has found the node; if it ends meanwhile, Stop returns the error.
 			client := control.DialSocket(filepath.Join(n.dir, nodeDataDir, control.SocketName))
 			wg.Go(func() { byHand[i] = ctl.Stop(context.Background(), client, stopTimeout) })
 		}
 	}
+	// All nodes are asked to stop before any is waited for, so they drain at the same time.
 	for _, n := range r.nodes {
 		if n.cmd != nil && n.cmd.Process != nil {
 			_ = requestStop(n.cmd.Process) // it may have exited already

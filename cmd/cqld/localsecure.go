@@ -97,6 +97,7 @@ func prepareSecurity(dir string, members []member, now time.Time) (*security, er
 // generate makes the superuser's password, which cqlsh reads from a file of credentials, and the certificate authority.
 // The order matters: ca.crt marks the directory as complete, so it is written last.
 func (s *security) generate(now time.Time) error {
+	// At least 128 random bits, in letters and digits that need no quoting.
 	password := rand.Text()
 	if err := writePrivate(s.password(), []byte(password+"\n")); err != nil {
 		return err
@@ -114,6 +115,7 @@ func (s *security) generate(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	// The authority's key stays with the ring: it issues certificates of further nodes and renews expired ones.
 	if err := writePrivate(s.file("ca.key"), key); err != nil {
 		return err
 	}
@@ -129,6 +131,7 @@ func (s *security) loadTablesKey() error {
 		s.tablesKey = strings.TrimSpace(string(b))
 		return nil
 	}
+	// A file that cannot be read is not replaced, because clients have the key.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -170,6 +173,7 @@ func (s *security) issue(ca *authority.Authority, m member) error {
 	if err != nil {
 		return err
 	}
+	// localhost is added for clients that use that name.
 	pair, err := ca.Issue(authority.Node(localCluster, fmt.Sprintf("node%d", m.index), []string{"localhost"},
 		[]netip.Addr{address}))
 	if err != nil {
@@ -187,6 +191,7 @@ func (s *security) issue(ca *authority.Authority, m member) error {
 // role, permissions, TLS for clients and between all nodes, and an Azure Tables account that acts with the permissions
 // of the superuser.
 func (s *security) options(m member) string {
+	// Clients and nodes may verify the same certificate, because it has both usages.
 	files := fmt.Sprintf("  certificate: %q\n  private_key: %q\n  trusted_certificates: %q\n", s.cert(m), s.key(m),
 		s.ca())
 	var b strings.Builder
@@ -201,6 +206,7 @@ func (s *security) options(m member) string {
 // flags returns the flags of `cqld start` for a node, which has an effect on a new cluster only. The user may delete
 // the file with the password then.
 func (s *security) flags() []string {
+	// Without the file, the flags would make each start fail.
 	if _, err := os.Stat(s.password()); err != nil {
 		return nil
 	}
@@ -251,6 +257,7 @@ func shellQuoted(text string) string {
 // writePrivate replaces a file that only this user can read, unless it has this content. The content is synced before
 // the rename, so that a crash leaves the old file or the new one.
 func writePrivate(path string, content []byte) error {
+	// An unchanged file keeps its time of modification.
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return nil
 	}

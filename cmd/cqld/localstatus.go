@@ -70,6 +70,7 @@ func ringNodes(dir string) (nodes []*ringNode, err error) {
 		return nil, fmt.Errorf("there is no ring in %s", dir)
 	}
 	for _, path := range present {
+		// The defaults complete options that the file does not contain.
 		n := &ringNode{name: filepath.Base(filepath.Dir(path)), dir: filepath.Dir(path), options: config.Default()}
 		if err := n.options.LoadFile(path); err != nil {
 			return nil, err
@@ -137,6 +138,7 @@ func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 		if !n.runs() {
 			continue
 		}
+		// Nodes that do not answer are not counted.
 		stopped++
 		wg.Go(func() { errs[i] = ctl.Stop(ctx, control.DialSocket(n.socket()), stopTimeout) })
 	}

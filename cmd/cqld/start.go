@@ -88,6 +88,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	// Deferred calls run after the node is closed, so that its last messages are included.
 	defer flushLog(opts.Logger)
 	defer c.tuneMemory(&opts.Memory.Division)()
+	// Profiles are available while the node replays its logs.
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {
 		return err
@@ -111,6 +112,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	report := func() { fmt.Fprintln(status, n.Status().Line()) }
 	report()
 	n.OnStatus(report)
+	// A joining node reports readiness later, when await is notified.
 	if n.Joined() {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.TablesListener())
 	}
@@ -120,6 +122,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 			greetNode(os.Stdout, &opts)
 		}
 	})
+	// The supervisor is notified before the drain, which may take until its timeout.
 	notify(stateStopping, opts.Logger)
 	// ctx has ended, so the time for draining starts from a new context.
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -145,6 +148,7 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (f
 			log.Info("draining")
 			return nil
 		case failed = <-n.Failed():
+			// The caller still closes the node, as far as that is possible.
 			log.Error("stopping", "err", failed)
 			return failed
 		// The node still answers its control socket, so that `ctl decommission` gets its result.
@@ -164,6 +168,7 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (f
 // stop ends the pacing. The environment variables are the ones of the Go runtime, which has read them already; they
 // have precedence.
 func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
+	// The runtime expects the rate to be set once, and early.
 	if c.Pprof == "" {
 		runtime.MemProfileRate = 0
 	}
@@ -194,6 +199,7 @@ func (c *startCommand) superuser(o *config.Access) error {
 	if c.SuperuserPasswordFile == "" {
 		return nil
 	}
+	// Two sources could name different passwords.
 	if o.SuperuserPassword != "" {
 		return errors.New("--superuser-password-file and " + superuserVariable + " exclude each other")
 	}
@@ -230,6 +236,7 @@ func (c *startCommand) options() (config.Options, error) {
 	if err := c.superuser(&o.Access); err != nil {
 		return o, err
 	}
+	// Text is converted by the same function as in the file.
 	if c.MemoryLimit != nil {
 		if err := o.SetMemoryLimit(*c.MemoryLimit); err != nil {
 			return o, fmt.Errorf("--memory-limit: %w", err)
@@ -325,12 +332,14 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 	if c.Pprof == "" {
 		return func() {}, nil
 	}
+	// A host name is refused: it could resolve to another address.
 	a, err := netip.ParseAddrPort(c.Pprof)
 	if err != nil || !a.Addr().IsLoopback() {
 		return nil, fmt.Errorf("--pprof: %q is not a loopback address such as 127.0.0.1:6060", c.Pprof)
 	}
 	srv := &http.Server{Addr: c.Pprof, Handler: loopbackOnly(http.DefaultServeMux), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
+	// It ends when stop closes the server.
 	go func() {
 		defer close(done)
 		if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

@@ -47,6 +47,7 @@ func usageError(k *kong.Kong, err error) string {
 	// The deepest command that was recognized is the one whose usage helps.
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {
+		// Without a selected command, the deepest group is named.
 		if n := wrong.Context.Selected(); n != nil {
 			at = n.Path()
 		} else if len(wrong.Context.Path) > 0 {
@@ -60,6 +61,7 @@ func usageError(k *kong.Kong, err error) string {
 		at = "cqld local"
 	}
 	text := "cqld: " + err.Error()
+	// The message may continue after a comma.
 	if word, found := strings.CutPrefix(err.Error(), "unexpected argument "); found {
 		word, _, _ = strings.Cut(word, ",")
 		text = "cqld: " + unknownCommand(k, at, word)
@@ -72,6 +74,7 @@ func usageError(k *kong.Kong, err error) string {
 // distance to the name of a command is at most one more than a third of its length, or if it is the beginning of a name
 // and has three letters or more.
 func unknownCommand(k *kong.Kong, at, word string) string {
+	// Commands of nodetool are typed after cqld as well as after cqld ctl.
 	if text := ctl.Substitute(word); text != "" && (at == "cqld" || at == "cqld ctl") {
 		return fmt.Sprintf("cqld ctl has no command %s of nodetool: %s", word, text)
 	}
@@ -81,6 +84,7 @@ func unknownCommand(k *kong.Kong, at, word string) string {
 		path := strings.Fields(n.Path()) // of a command with arguments, they follow
 		full := "cqld"
 		for _, p := range path {
+			// Placeholders of arguments are not words that a user types.
 			if p == "cqld" || strings.HasPrefix(p, "<") || strings.HasPrefix(p, "[") {
 				continue
 			}

@@ -11,6 +11,7 @@ type versionCommand struct{}
 // a repository, and unknown otherwise.
 func (versionCommand) Run() error {
 	revision, modified := "unknown", ""
+	// A build without modules has no information at all.
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch {

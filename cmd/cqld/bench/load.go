@@ -71,6 +71,7 @@ func (l *load) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// 201 returns the table, 204 nothing; the server chooses by the Prefer header.
 	if err := l.insist(ctx, client.Request{Method: "POST", Path: "/Tables", Body: body}, 201, 204); err != nil {
 		return fmt.Errorf("bench: create table %s: %w", l.table, err)
 	}
@@ -99,6 +100,7 @@ func (l *load) insist(ctx context.Context, r client.Request, want ...int) error 
 		if err == nil {
 			err = resp.Err(want...)
 		}
+		// Without a response, the status is unknown.
 		if err == nil || resp == nil || !again(resp.Status) || retry > l.retries {
 			return err
 		}
@@ -120,6 +122,7 @@ func (l *load) fill(ctx context.Context, rows int) error {
 		}
 		// Each batch has its own step, so that its success is visible and warm-up requests are in no result.
 		s := &step{}
+		// The number of the batch selects the node.
 		l.attempt(ctx, s, from/batchMax, client.Transaction(l.table, changes), len(changes))
 		if s.entities == 0 {
 			return fmt.Errorf("bench: load the partition: %w", errors.Join(s.first, ctx.Err()))
@@ -194,6 +197,7 @@ func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request,
 		if !s.note(resp, err, took, entities) {
 			return
 		}
+		// The failure is counted once, with the last response.
 		if retry++; retry > l.retries {
 			s.fail(fmt.Errorf("bench: failed after %d retries: %w", l.retries, resp.Err()))
 			return
@@ -213,6 +217,7 @@ func (s *step) note(resp *client.Response, err error, took time.Duration, entiti
 		s.fail(err)
 		return false
 	}
+	// The caller retries with the same request, so that no row is lost.
 	if again(status(resp)) {
 		s.mu.Lock()
 		s.refused++
@@ -227,6 +232,7 @@ func (s *step) note(resp *client.Response, err error, took time.Duration, entiti
 	defer s.mu.Unlock()
 	s.requests++
 	s.entities += entities
+	// The first values are kept.
 	if len(s.latency) < samplesMax {
 		s.latency = append(s.latency, took)
 	}

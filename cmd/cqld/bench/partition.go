@@ -53,6 +53,7 @@ const (
 
 // validate returns an error that names the first option out of range.
 func (c *partitionCommand) validate() error {
+	// The order of the steps is free, and numbers may repeat.
 	for _, n := range c.Steps {
 		if n < 1 || n > inFlightMax {
 			return fmt.Errorf("--steps: %d is not between 1 and %d", n, inFlightMax)
@@ -129,6 +130,7 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 			fmt.Fprintf(out, "%9s first failure: %v\n", "", s.first)
 		}
 	}
+	// The peak is over all steps.
 	return c.verdict(out, best)
 }
 

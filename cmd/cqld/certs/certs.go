@@ -80,6 +80,7 @@ func (c *initCommand) Run(out io.Writer) error {
 	if err := s.check(authorityName); err != nil {
 		return err
 	}
+	// The zero environment is the machine's clock and randomness.
 	ca, err := authority.NewCluster(authority.Environment{}, c.Cluster, validity)
 	if err != nil {
 		return err
@@ -135,6 +136,7 @@ func (c *nodeCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// The options follow the files, so that they can be copied into the configuration.
 	printWritten(out, s.cert(name), s.key(name), cert)
 	return printOptions(out, s, name)
 }
@@ -214,6 +216,7 @@ func (c *common) issue(i issuer, name string, request func(cluster string) autho
 		return nil, nil, errors.New("the certificate of the CA does not name a cluster; set --cluster")
 	}
 	r := request(cluster)
+	// Zero means the default of package authority.
 	r.Validity = validity
 	pair, err := ca.Issue(r)
 	if err != nil {
@@ -245,6 +248,7 @@ func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 // printOptions prints the options of the configuration file that use the certificate of a node. The same files serve
 // both sections, because the certificate allows both usages.
 func printOptions(w io.Writer, s *store, name string) error {
+	// Absolute paths, because the node may run in another directory.
 	files := fmt.Sprintf("  certificate: %s\n  private_key: %s\n  trusted_certificates: %s\n",
 		yamlText(absolute(s.cert(name))),
 		yamlText(absolute(s.key(name))), yamlText(absolute(s.authorityCert())))

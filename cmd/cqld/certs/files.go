@@ -84,11 +84,13 @@ func (s *store) read(certPath string) (*x509.Certificate, crypto.Signer, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	// Certificates of intermediate authorities may follow the first.
 	chain, err := tlsconfig.ParseCertificates(certPath, text, chainMax)
 	if err != nil {
 		return nil, nil, err
 	}
 	keyPath := keyPathOf(certPath)
+	// The key must exist even if it is replaced.
 	if text, err = os.ReadFile(keyPath); err != nil {
 		return nil, nil, err
 	}
@@ -146,6 +148,7 @@ func replace(path string, content []byte, mode os.FileMode) error {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails after the rename
+	// The first error decides; the file is closed in every case.
 	_, err = f.Write(content)
 	if err == nil {
 		// The mode is set before the rename, so that the file appears with its content and its mode at once.

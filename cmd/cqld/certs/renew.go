@@ -36,6 +36,7 @@ func (*renewCommand) Help() string {
 // Run renews certificates. A certificate that cannot be renewed does not keep others from it: all are tried, and the
 // errors are joined.
 func (c *renewCommand) Run(out io.Writer) error {
+	// Overwrite is set, because renewal replaces files by definition.
 	flags := common{Dir: c.Dir, Validity: c.Validity, Overwrite: true}
 	validity, err := flags.validity()
 	if err != nil {
@@ -55,6 +56,7 @@ func (c *renewCommand) Run(out io.Writer) error {
 	}
 	files := c.Files
 	if len(files) == 0 {
+		// Named files are renewed even if they are outside the directory.
 		if files, err = s.issued(); err != nil {
 			return err
 		}
@@ -94,6 +96,7 @@ func (s *store) issued() ([]string, error) {
 // validity of the old one; within below 0 means that the expiry date does not matter.
 func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, file string, validity,
 	within time.Duration) error {
+	// The name of the key file is derived from the suffix.
 	if !strings.HasSuffix(file, certSuffix) {
 		return fmt.Errorf("the name of a certificate to be renewed ends with %s, and that of its key with %s",
 			certSuffix, keySuffix)
@@ -102,6 +105,7 @@ func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, f
 	if err != nil {
 		return err
 	}
+	// A certificate that is left out is reported, so that an operator sees that it was found.
 	if left := time.Until(old.NotAfter); within >= 0 && left > within {
 		fmt.Fprintf(out, "%s: not renewed; it expires on %s\n", file, old.NotAfter.UTC().Format(time.DateOnly))
 		return nil
