@@ -46,6 +46,7 @@ func Start(tb testing.TB, opts ...Option) *Cluster {
 		if err := c.Close(); err != nil {
 			tb.Error(err)
 		}
+		// After Close, so that the log of the end is included.
 		if tb.Failed() {
 			tb.Logf("log of the cluster:\n%s", c.Log())
 		}
@@ -276,6 +277,7 @@ func (c *Cluster) notUp() error {
 		if !p.serves() {
 			return fmt.Errorf("node %d does not serve clients yet", n.index)
 		}
+		// Nodes that the test has stopped need not be seen up.
 		for _, m := range c.nodes {
 			if m.running() != nil && !p.node.Up(m.at.internodeAt()) {
 				return fmt.Errorf("node %d does not see node %d up", n.index, m.index)

@@ -99,6 +99,7 @@ func (n *Node) Running() bool { return n.running() != nil }
 func (n *Node) Restart(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
+	// changing is held, so no other call can start or end it meanwhile.
 	if n.Running() {
 		return nil
 	}
@@ -106,6 +107,7 @@ func (n *Node) Restart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cqldtest: node %d: %w", n.index, err)
 	}
+	// The process is known before it serves, so that Kill can end it.
 	n.mu.Lock()
 	n.process = p
 	n.mu.Unlock()

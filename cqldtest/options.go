@@ -62,6 +62,7 @@ const startTimeout = time.Minute
 // parse applies the options to the defaults and checks them.
 func parse(opts []Option) (options, error) {
 	o := options{nodes: 1, centers: 1, fabric: &loopback{}, clock: &Clock{}}
+	// Options only set fields; they are checked together afterwards.
 	for _, set := range opts {
 		set(&o)
 	}

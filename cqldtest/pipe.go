@@ -119,6 +119,7 @@ func (p *pipe) setDeadline(d *deadline, t time.Time) {
 		d.timer.Stop()
 		d.timer = nil
 	}
+	// A timer that could no longer be stopped finds another number.
 	d.number++
 	wait := time.Until(t)
 	d.passed = !t.IsZero() && wait <= 0
@@ -126,6 +127,7 @@ func (p *pipe) setDeadline(d *deadline, t time.Time) {
 		number := d.number
 		d.timer = time.AfterFunc(wait, func() { p.pass(d, number) })
 	}
+	// Goroutines that wait see the new deadline.
 	p.change.Broadcast()
 }
 

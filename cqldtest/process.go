@@ -40,6 +40,7 @@ func (n *Node) start(ctx context.Context) (*process, error) {
 	p.network = &processNetwork{fabric: n.cluster.fabric, paused: &p.paused,
 		open: map[interface{ Close() error }]struct{}{},
 		link: func(to netip.AddrPort) *gate { return n.cluster.linkTo(n.index, to) }}
+	// A copy for each incarnation: the node keeps what it is given.
 	opts := n.opts
 	opts.FS, opts.Clock, opts.Network = n.disk(p), p.clock, listening{p.network, n.at, p}
 	var err error
@@ -174,6 +175,7 @@ func withoutCanceled(err error) error {
 		return err
 	}
 	var rest []error
+	// Joined errors may be nested, so each part is treated the same way.
 	for _, e := range joined.Unwrap() {
 		rest = append(rest, withoutCanceled(e))
 	}

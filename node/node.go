@@ -352,6 +352,7 @@ func (w *stampWarning) warn() {
 // opening returns the options of the assembly. It makes the directories durable first, so that their files cannot
 // vanish with a power failure.
 func (n *Node) opening() (o assembly.Opening, err error) {
+	// Rows and metadata are two databases in directories of their own.
 	for _, dir := range []string{datadir.Rows, datadir.Metadata} {
 		if err := datadir.MakeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
 			return o, fmt.Errorf("node: make the directory of %s: %w", dir, err)

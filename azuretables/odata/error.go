@@ -87,6 +87,7 @@ func (c Code) Status() int {
 		PropertiesNeedValue, PropertyNameInvalid, PropertyNameTooLong, PropertyValueTooLarge, TooManyProperties,
 		XMethodIncorrectCount, XMethodIncorrectValue, XMethodNotUsingPost:
 		return 400
+	// The service answers 403 and not 401 for wrong signatures as well.
 	case AuthenticationFailed, AuthorizationFailure, AuthorizationPermissionMismatch,
 		AuthorizationResourceTypeMismatch, AuthorizationServiceMismatch:
 		return 403

@@ -267,6 +267,7 @@ func (x *lexer) prefixed(t Type) error {
 	if err != nil {
 		return err
 	}
+	// The text was unquoted; the value is parsed by the rules of its type.
 	var v Value
 	ok := false
 	switch t {

@@ -49,6 +49,7 @@ func DefaultLimits() Limits {
 // WithDefaults returns l with the service's value in every field that is zero. l itself does not change.
 func (l Limits) WithDefaults() Limits {
 	d := DefaultLimits()
+	// A limit cannot be disabled, because zero means the default.
 	fill := func(v *int, otherwise int) {
 		if *v == 0 {
 			*v = otherwise

@@ -69,6 +69,7 @@ func (p *parser) and() (operand, error) {
 // joined skips the operator, parses its right side, and combines both. Both must be conditions. A property or a Boolean
 // literal on either side becomes a condition.
 func (p *parser) joined(left operand, side func() (operand, error), join func(l, r Expr) Expr) (operand, error) {
+	// The left side is checked first, so that its error is the one that is reported.
 	l, err := p.boolean(left)
 	if err != nil {
 		return operand{}, err
@@ -313,6 +314,7 @@ func (p *parser) parentheses() (operand, error) {
 	if err := p.next(); err != nil {
 		return operand{}, err
 	}
+	// The whole grammar is allowed inside parentheses, also a single value.
 	o, err := p.or()
 	if err != nil {
 		return o, err

@@ -158,6 +158,7 @@ func Assemble(o Options) *Parts {
 	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View,
 		// The coordinator does not exist yet; the function is called by requests only.
 		func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
+	// Everything that a request needs is set before the transport knows the replica.
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	p.Local.SetMemory(o.Memory)
 	replica.Serve(o.Transport, p.Local)
@@ -250,6 +251,7 @@ func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
 	p.Batches = batchlog.New(b)
 	batchlog.Serve(o.Transport, p.Batches)
 	if !o.Hints.Unsafe.Disabled {
+		// Hints are started last, because they are replayed through both.
 		p.Hints.Start(p.Coordinator, p.Batches)
 	}
 }
@@ -263,6 +265,7 @@ func (p *Parts) assembleLister(o Options) {
 	l.Coordinator, l.View, l.Clock, l.Replicas = p.Coordinator, p.View, o.Clock,
 		listing.NewDirectory(r, o.Transport, p.View)
 	l.LocalDatacenter, l.Guard = c.LocalDatacenter, c.Guard
+	// The switch of reads applies to listings as well, which are reads of keys.
 	l.Unsafe.OneSide = l.Unsafe.OneSide || c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
 }
@@ -353,6 +356,7 @@ func (p *Parts) former(keyspace string) *rebalance.FormerData {
 		return nil
 	}
 	var data *rebalance.FormerData
+	// Entries of other keyspaces, and entries in which this node holds no former data, do not concern it.
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if f.Keyspace != keyspace || !slices.Contains(f.Nodes, p.View.Self()) {
 			continue

@@ -170,6 +170,7 @@ func (i *Instance) assemble() {
 	o := i.opening
 	p := o.Parts
 	p.Cluster, p.Repaired, p.Transport = i.Cluster, i.Repaired, o.Transport
+	// Without wrappers, the engine is used directly.
 	p.Requests, p.Store, p.Searches, p.Indexes, p.Catalog = i.Engine, i.Engine, i.Values, i.Values, i.catalog
 	if o.Searches != nil {
 		e := o.Searches(i.Values)

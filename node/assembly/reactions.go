@@ -191,6 +191,7 @@ func (r *Reactions) dropped(now *schema.Schema) ([]schema.StorageID, error) {
 	var ids []schema.StorageID
 	if r.catalog != nil {
 		var complete bool
+		// The catalogs themselves show all drops, so storage need not be listed.
 		if ids, complete = now.DroppedSince(r.catalog); complete {
 			return ids, nil
 		}

@@ -88,6 +88,7 @@ func clientLimitSettings() map[string]setting {
 func bound(field func(*Options) *int) setting {
 	read := number(field)
 	return func(o *Options, v *yaml.Node) error {
+		// Other negative numbers are left to validateClientLimits.
 		if v.Value == "-1" {
 			*field(o) = 0
 			return nil

@@ -25,6 +25,7 @@ func (o *Options) LoadEnvironment(environment []string) error {
 	var errs []error
 	// Variables are sorted by name, so an error does not depend on the environment's order.
 	for _, entry := range inOrder(environment) {
+		// Only the first equals sign separates: values may contain others.
 		variable, text, _ := strings.Cut(entry, "=")
 		// A variable without an equals sign has an empty value.
 		name, ours := strings.CutPrefix(variable, EnvironmentPrefix)

@@ -154,6 +154,7 @@ func (o *Options) LoadFile(path string) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	switch {
+	// One secret of any kind is enough: all need the same mode.
 	case o.PagingSecret != "":
 		err = tlsconfig.CheckPrivate(path, "paging_state_secret", info)
 	case len(o.Tables.Accounts) > 0:
@@ -183,6 +184,7 @@ func (o *Options) parse(path string, b []byte) error {
 	}
 	r := newReader(o)
 	var errs []error
+	// All lines are read, so that one start reports all errors.
 	for _, pair := range seedsLast(root.Content) {
 		key, value := pair[0], pair[1]
 		if err := r.set(key.Value, value, fmt.Sprintf("line %d", key.Line)); err != nil {
@@ -291,6 +293,7 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role,
 			Consistency: strings.ToUpper(a.Consistency)})
 	}
+	// The list replaces an earlier one, as of a file before the environment.
 	o.Tables.Accounts = accounts
 	return nil
 }
@@ -546,6 +549,7 @@ func (o *Options) SetSeeds(list []string) error {
 	if len(names) > seedNamesMax {
 		return fmt.Errorf("%d seeds: at most %d are allowed", len(names), seedNamesMax)
 	}
+	// One name makes all of them names, because the first seed is decided by its position among all.
 	if o.Join.Seeds, o.Join.SeedNames = addrs, nil; named {
 		o.Join.Seeds, o.Join.SeedNames = nil, names
 	}

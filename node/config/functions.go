@@ -63,6 +63,7 @@ func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
 // validateFunctions returns an error if the bounds of functions contradict each other. Every field has a default, so
 // none is zero. Only the first contradiction is returned.
 func (o *Options) validateFunctions() error {
+	// The bounds of operations have been checked when they were read.
 	l := o.Functions.Limits
 	switch {
 	case l.Time <= 0 || l.Warn <= 0:

@@ -74,6 +74,7 @@ func (o *Options) indexValues() map[string]string {
 		}
 		return strconv.Itoa(n)
 	}
+	// An empty class means the default, which is shown by its name.
 	x := &o.Indexes
 	name := x.Default
 	if name == "" {

@@ -75,6 +75,7 @@ func isHostName(s string) bool {
 // name that is not set keeps the address that is. It blocks up to ownLookups times until a name appears, and returns
 // the error of ctx if that ends first.
 func (o *Options) ResolveNames(ctx context.Context) error {
+	// The addresses are set in place, so that everything after this uses them.
 	for _, own := range []struct {
 		option, name string
 		addr         *netip.Addr
@@ -95,6 +96,7 @@ func (o *Options) ResolveNames(ctx context.Context) error {
 // is preferred. The last error is returned if the name does not appear.
 func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, error) {
 	var err error
+	// Every kind of error is retried: a resolver may fail for a moment, too.
 	for i := range ownLookups {
 		if i > 0 {
 			select {
@@ -165,6 +167,7 @@ func (o *Options) findSeed(ctx context.Context, seed string) ([]netip.AddrPort, 
 	if err != nil {
 		return nil, err
 	}
+	// The port is configured, and only the addresses are looked up.
 	found, err := o.lookup(ctx, host)
 	if err != nil {
 		return nil, err

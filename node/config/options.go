@@ -105,7 +105,8 @@ func Default() Options {
 		Access: Access{Authenticator: AllowAllAuthenticator, Authorizer: AllowAllAuthorizer,
 			NetworkAuthorizer: AllowAllNetworkAuthorizer, CIDRAuthorizer: AllowAllCIDRAuthorizer},
 		CommitLog: CommitLog{Sync: SyncBatch, SyncPeriod: 10 * time.Second},
-		Memory:    Memory{VectorGraphBytes: -1},
+		// Zero would mean no graphs, so a negative value stands for not set.
+		Memory: Memory{VectorGraphBytes: -1},
 		Timeouts: Timeouts{
 			Read:     5 * time.Second,
 			Range:    10 * time.Second,
@@ -166,11 +167,13 @@ func (o *Options) Validate() error {
 	if o.CommitLog.SyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
 	}
+	// Clients see states that the secret authenticates, and could try short secrets.
 	if n := len(o.PagingSecret); n > 0 && n < pagingSecretMin {
 		bad("paging_state_secret", "has %d characters; use at least %d, for example of `openssl rand -base64 33`", n,
 			pagingSecretMin)
 	}
 	o.validateClientLimits(bad)
+	// A disabled audit log is validated as well, because an operator may enable it.
 	if s := o.AuditSettings(); s.Validate() != nil {
 		bad("audit_logging_options", "%v", s.Validate())
 	}

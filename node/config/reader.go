@@ -94,6 +94,7 @@ func (r *reader) unknown(name string) string {
 // warning returns one text about all options without effect or with new names; empty if there are none. The options
 // are named once, so a file of Cassandra causes one warning.
 func (r *reader) warning() string {
+	// One warning instead of many keeps the log of a node with a stock file of Cassandra readable.
 	var parts []string
 	if len(r.noEffect) > 0 {
 		// The order does not depend on the file.

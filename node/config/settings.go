@@ -21,6 +21,7 @@ func (o *Options) controlAddress() string {
 func (o *Options) Settings() map[string]string {
 	// Sizes are shown in bytes, which the file reads as well.
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
+	// The names are listed and not derived from the settings of the file, because secrets must be left out.
 	all := map[string]string{
 		"cluster_name":                     o.ClusterName,
 		"num_tokens":                       strconv.Itoa(o.Join.NumTokens),

@@ -141,6 +141,7 @@ func (c *Collector) answered(m sink) {
 // not distinguished, except that idle instances exist for WebAssembly only.
 func (c *Collector) functions(m sink) {
 	s := c.o.Functions()
+	// A compilation that is refused is also ended.
 	m.counter("function_compilations", "Functions that were compiled, with those that were refused.",
 		s.Compilations.Ended)
 	m.counter("function_compilations_refused",

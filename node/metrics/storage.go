@@ -45,6 +45,7 @@ func (c *Collector) storage(m sink) {
 // the way they found their results: in a graph, or by reading all entries.
 func (c *Collector) vectors(m sink) {
 	s := c.o.Instance.Values.GraphStats()
+	// Every state has a series, with 0 if no graph is in it.
 	for _, g := range []struct {
 		state string
 		count int
