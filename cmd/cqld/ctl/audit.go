@@ -92,6 +92,7 @@ func (c *getAuditCommand) Run(s *session) error {
 // showAudit prints the options as nodetool does, without those about archiving, and with those about roles. The order
 // is nodetool's.
 func showAudit(w io.Writer, s audit.Settings) error {
+	// Lists are shown with commas, as the options take them.
 	p := &printer{w: w}
 	for _, o := range []struct {
 		name  string

@@ -37,6 +37,7 @@ var errViewNotBuilt = errors.New("the view is not built on all nodes")
 
 // Run prints on which nodes a view is built.
 func (c *viewBuildStatusCommand) Run(s *session) error {
+	// The view is a table of the control protocol.
 	args := control.TableArgs{Keyspace: c.Keyspace, Table: c.View}
 	if c.View == "" {
 		keyspace, view, ok := strings.Cut(c.Keyspace, ".")

@@ -109,6 +109,7 @@ func showJob(w io.Writer, j control.Job) error {
 	}
 	p.line("ID:        %s\nKind:      %s\nTarget:    %s\nState:     %s\nProgress:  %s\nRemaining: %s", j.ID, j.Kind,
 		j.Target, j.State, jobProgress(&j), remaining(j.Left))
+	// Times are of the current attempt, except the creation.
 	p.line("Attempt:   %d\nCreated:   %s\nBegan:     %s\nEnded:     %s", j.Attempt, at(j.Created), at(j.Began),
 		at(j.Ended))
 	if j.Phase != "" {

@@ -77,6 +77,7 @@ func clockText(m control.Member) string {
 
 // clockOffset describes how far a clock differs.
 func clockOffset(m control.Member) string {
+	// The text has no sign, so that it cannot be misread.
 	if m.ClockAhead < 0 {
 		return fmt.Sprintf("the clock is %v behind the other nodes", (-m.ClockAhead).Round(time.Millisecond))
 	}

@@ -218,6 +218,7 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 	field("purger", "%d entries scanned, %d purged", st.Swept, st.Purged)
 	p.line("")
 	printBuilds(p, st.Builds)
+	// Level 0 has sublevels, because its files overlap; a score of 1 or more asks for a compaction.
 	t := newTable("Level", "SSTables", "Size", "Score", "Sublevels").alignRight(1, 3, 4)
 	for _, l := range st.Levels {
 		t.row(fmt.Sprintf("L%d", l.Level), fmt.Sprint(l.Files), size(l.Bytes), fmt.Sprintf("%.2f", l.Score),
@@ -242,6 +243,7 @@ func showNet(w io.Writer, st control.Net) error {
 	printStreams(p, st.Streams)
 	p.line("Read Repair Statistics:\nMismatch (Blocking): %d\nRepaired: %d", st.ReadRepair.Mismatches,
 		st.ReadRepair.Repairs)
+	// Lost hints need a repair, so they are shown beside the others.
 	h := st.Hints
 	p.line("Hint Statistics:\nStored: %d\nReplayed: %d\nExpired: %d\nLost: %d\nKept: %s of %s", h.Stored, h.Replayed,
 		h.Expired, h.Lost,
@@ -283,6 +285,7 @@ func printStreams(p *printer, streams []control.Stream) {
 			p.line("Receiving from %s: %d ranges, %s received", s.peer, len(sessions[s]), size(sum))
 		}
 		for _, m := range sessions[s] {
+			// A total of zero is unknown.
 			progress := size(m.Done)
 			if m.Total > 0 {
 				progress += " of " + size(m.Total)

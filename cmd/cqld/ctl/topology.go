@@ -19,6 +19,7 @@ type repairCommand struct {
 
 // Run repairs the selected ranges.
 func (c *repairCommand) Run(s *session) error {
+	// The node refuses combinations of restrictions.
 	args := control.RepairArgs{TablesArgs: c.args(), Corrupted: c.Corrupted,
 		LocalDatacenter: c.InLocalDC, Datacenters: c.InDC, Hosts: c.InHosts}
 	return ask(s, control.Repair, args, func(w io.Writer, r control.RepairResult) error {
@@ -61,6 +62,7 @@ type decommissionCommand struct {
 
 // Run decommissions the node.
 func (c *decommissionCommand) Run(s *session) error {
+	// The process of the node ends after a decommission, which may be sooner than the answer arrives.
 	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned),
 		control.Departure{Left: true}, showDecommissioned)
 	// The process ended before the operation did; the operation is in the metadata and continues.
@@ -82,6 +84,7 @@ func showDecommissioned(w io.Writer, _ control.Departure) error {
 // orCommitted prints result and returns nil if the node's process ended after it had reported that the operation
 // succeeded. Any other end of the process is an error: a node that was killed has not left.
 func orCommitted[R any](s *session, err error, result R, text func(io.Writer, R) error) error {
+	// Errors of the operation itself are not covered: the node has answered.
 	if !errors.Is(err, control.ErrStopped) || !s.committed {
 		return err
 	}

@@ -41,6 +41,7 @@ func (w *Where) client() (*control.Client, error) {
 		if err != nil {
 			return nil, err
 		}
+		// It is kept for the error messages and for the next operation of this command.
 		w.DataDir = dir
 	}
 	found, err := w.sockets()
