@@ -4,6 +4,6 @@
 // It makes no decisions about data or statements; it only sets defaults. What operators, clients and supervisors see of
 // a node is in the packages below it: admin, metrics, sysviews, clients, notify, access and others.
 //
-//	Open:  storage ─▶ messaging ─▶ cluster ─▶ member ─▶ replica, coordinator ─▶ query ─▶ server
-//	Close: server drains ─▶ hints stop ─▶ cluster ─▶ messaging ─▶ storage
+//	Open:  storage ─▶ cluster (log on disk) ─▶ replica, coordinator ─▶ control ─▶ messaging ─▶ member ─▶ server
+//	Close: control ─▶ server drains ─▶ hints stop ─▶ messaging ─▶ cluster ─▶ storage
 package node

@@ -31,11 +31,14 @@ const (
 // (config.go), the options have their names of cassandra.yaml. node.Open takes a copy; Logger, LogLevel, Clock, Network
 // and FS are shared with the caller.
 type Options struct {
+	// ClusterName must be the same on all nodes: they refuse connections of nodes with another one.
 	ClusterName string
 	Datacenter  string // data center of this node, as in the topology
 	Rack        string
 	Join        Join // how this node becomes a member
 
+	// DataDir contains everything that the node stores: rows, metadata, snapshots, the audit log unless it has a
+	// directory of its own, and the control socket with its token.
 	DataDir string
 	FS      vfs.FS // nil: the file system of the machine
 	// Clock replaces the machine's clock, and Network replaces TCP, for nodes inside a test process. nil means the
@@ -43,6 +46,7 @@ type Options struct {
 	Clock   env.Clock
 	Network messaging.Network
 
+	// Listen and Encryption are validated together: which addresses are allowed depends on the encryption.
 	Listen     Listen
 	Encryption Ports
 	// DevelopmentMode serves clients of all addresses without logins and encryption: development.
@@ -58,9 +62,10 @@ type Options struct {
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
 	ViewsDisabled      bool // CREATE MATERIALIZED VIEW is refused: materialized_views_enabled
 	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
-	Guardrails         guardrail.Guardrails
-	Indexes            definition.Indexes
-	Functions          Functions
+	// Guardrails, Indexes and Functions restrict what statements may do, and do not change stored data.
+	Guardrails guardrail.Guardrails
+	Indexes    definition.Indexes
+	Functions  Functions
 
 	Access       Access // authentication and authorization
 	Requests     Requests
@@ -72,9 +77,11 @@ type Options struct {
 
 	// ClockOffset makes this node's clock wrong, to test how a ring behaves with such a node. It requires Unsafe.
 	ClockOffset time.Duration
-	Unsafe      bool
+	// Unsafe allows options that are for tests only.
+	Unsafe bool
 
-	Audit    audit.Settings // audit_logging_options; an empty Dir means audit in DataDir
+	Audit audit.Settings // audit_logging_options; an empty Dir means audit in DataDir
+	// Logger may be nil; the node then logs to slog.Default.
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // level of Logger, if it can be changed
 	// Warnings are problems of the configuration that do not prevent the node from starting. Open logs them.

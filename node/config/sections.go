@@ -36,6 +36,7 @@ type Listen struct {
 
 // Join configures how a node becomes a member. The fields apply when the node joins, and later ones have no effect.
 type Join struct {
+	// NumTokens is from 1 to 1024, and compared with the tokens of a member that starts again.
 	NumTokens int // number of tokens of this node: num_tokens
 	// Tokens are the tokens of this node when it joins: initial_token. If there are none, the cluster chooses them.
 	Tokens []ring.Token
@@ -58,6 +59,7 @@ type Ports struct {
 // CommitLog determines when writes are acknowledged. Sync is about one node: other replicas acknowledge a write on
 // their own.
 type CommitLog struct {
+	// Sync has no effect on tables whose writes always wait for the disk, such as counters.
 	Sync       CommitLogSync
 	SyncPeriod time.Duration // of SyncPeriodic
 }
@@ -86,10 +88,11 @@ type Timeouts struct {
 type Background struct {
 	HintWindow           time.Duration // how long hints are kept for a node that is down: max_hint_window
 	IndexBuildThroughput int64         // of rows that builds of indexes read: index_build_throughput
-	StreamThroughput     int64         // sent for range movements: stream_throughput_outbound
-	AutoRepair           bool          // repair in the background: auto_repair_enabled
-	AutoRepairInterval   time.Duration // for each table: auto_repair_min_repair_interval
-	RepairThroughput     int64         // that replicas scan for this node's repairs: auto_repair_throughput
+	// Throughputs are at least 64 KiB per second.
+	StreamThroughput   int64         // sent for range movements: stream_throughput_outbound
+	AutoRepair         bool          // repair in the background: auto_repair_enabled
+	AutoRepairInterval time.Duration // for each table: auto_repair_min_repair_interval
+	RepairThroughput   int64         // that replicas scan for this node's repairs: auto_repair_throughput
 }
 
 // Functions configures user-defined functions.

@@ -37,6 +37,7 @@ func (c *Collector) limits(m sink) {
 // the requests of both protocols.
 func (c *Collector) requestMemory(m sink) {
 	s := c.o.Memory.Stats()
+	// The peak is since the start of the node.
 	for _, x := range []struct {
 		kind  string
 		bytes int64

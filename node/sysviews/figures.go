@@ -34,6 +34,7 @@ func (v *views) caches() []system.Cache {
 // hints returns the members for which hints are stored. Members without hints have no row.
 func (v *views) hints() []system.PendingHints {
 	var out []system.PendingHints
+	// Hints for former members are not listed: they have no address.
 	for _, m := range v.o.Instance.Cluster.Metadata().Topology.Nodes() {
 		records := v.o.Instance.Hints.Pending(m.ID)
 		if m.ID == v.o.Instance.Cluster.Self() || records == 0 {
@@ -47,6 +48,7 @@ func (v *views) hints() []system.PendingHints {
 
 // pools returns the pools of `cqld ctl tpstats`, so that both show the same figures.
 func (v *views) pools() []system.Pool {
+	// The handler of the control port needs neither arguments nor a report here.
 	pools, err := v.o.Commands.Activity.Pools(context.Background(), control.None{}, nil)
 	if err != nil {
 		return nil
@@ -75,6 +77,7 @@ func (v *views) tables() []system.TableFigures {
 			return nil // the engine is closed or has failed
 		}
 		shown := system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes}
+		// A table without requests since the start has no figures, and only its size is shown.
 		if f := v.o.Tables.LookUp(t.StorageID); f != nil {
 			shown.CoordinatorRead, shown.CoordinatorScan = f.Coordinator.Read.Summary(now),
 				f.Coordinator.Scan.Summary(now)
@@ -89,7 +92,7 @@ func (v *views) tables() []system.TableFigures {
 }
 
 // prepared returns the prepared statements. Like statements it is first called by a request, so the processor exists.
-// The order is the processor's.
+// They are in no particular order.
 func (v *views) prepared() []system.PreparedStatement {
 	var out []system.PreparedStatement
 	for _, p := range v.o.Processor().PreparedStatements() {
