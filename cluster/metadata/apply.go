@@ -12,9 +12,11 @@ import (
 
 // apply is Apply for commands that are not malformed.
 func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
+	// A repeated proposal. The result of the first one stands, also if that was a refusal.
 	if m.seen(c.ID) {
 		return m, nil
 	}
+	// A shallow copy: the functions below replace the slices, maps and pointers that they change.
 	next := *m
 	var err error
 	switch {
@@ -55,6 +57,8 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 	default:
 		err = &Refused{Reason: "empty command"}
 	}
+	// A function may have changed some fields before it failed. Only the id is recorded, so that a repetition of the
+	// command cannot succeed after its proposer has reported the refusal.
 	if err != nil {
 		next = *m
 	} else {
@@ -91,6 +95,8 @@ func appendRecent(recent []CommandID, id CommandID) []CommandID {
 	return recent[max(0, len(recent)-recentMax):]
 }
 
+// applyFound creates the cluster. The founder proposes it again after a crash: the second command is refused, which
+// the founder takes for success (package cluster).
 func applyFound(m *Metadata, c *Found) error {
 	if m.Secret != nil {
 		return &Refused{Reason: "the cluster already exists"}
@@ -125,9 +131,11 @@ func applyAdmit(m *Metadata, c *Admit, index uint64) error {
 	if c.Epoch != m.Topology.Epoch() {
 		return ErrStaleTopology
 	}
+	// A replacement brings no tokens of its own.
 	if err := CheckTokens(m.Topology, c.Tokens, 0); c.Replaced == 0 && err != nil {
 		return err
 	}
+	// The id is used only if the admission succeeds; otherwise apply discards nextNode with the other changes.
 	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
 		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk}
 	// If there can be no data, no range has to be streamed.
@@ -148,6 +156,7 @@ func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 	if len(tokens) == 0 || len(tokens) > NumTokensMax {
 		return &Refused{Reason: fmt.Sprintf("a node cannot have %d tokens", len(tokens))}
 	}
+	// Tokens of all members are compared in one pass over the ring: the list and the ring can both be long.
 	owned := make(map[ring.Token]bool, len(tokens))
 	for _, tok := range tokens {
 		if owned[tok] {
@@ -160,6 +169,7 @@ func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 			return &Refused{Reason: fmt.Sprintf("token %s is owned by node %s", tok, t.Owner(i).Host)}
 		}
 	}
+	// Tokens of an operation become tokens of the ring when it ends, or already have if it is switching.
 	for _, o := range t.Operations() {
 		for _, tok := range o.Tokens {
 			if owned[tok] && o.Node != self {
@@ -172,12 +182,16 @@ func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 
 // admitToFetch makes node a member that owns its tokens only after it has streamed its data.
 func admitToFetch(m *Metadata, c *Admit, node *ring.Node, index uint64) error {
+	// The operation gives the node its tokens when it ends. Until then the node is a member without tokens: it
+	// receives the metadata and heartbeats, and no reads.
 	o := &ring.Operation{ID: index, Kind: ring.Join, Node: node.ID, Tokens: c.Tokens, Phase: ring.Streaming}
 	if c.Replaced != 0 {
 		old := m.Topology.Node(c.Replaced)
 		if old == nil {
 			return &Refused{Reason: "the node to be replaced is no longer a member"}
 		}
+		// The new node takes over the ranges of the old one. In another data center it would not be their replica
+		// under NetworkTopologyStrategy.
 		if old.Datacenter != node.Datacenter {
 			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by a node in %s",
 				old.Host, old.Datacenter, node.Datacenter)}
@@ -198,6 +212,8 @@ func userKeyspaces(s *schema.Schema) (names []string) {
 	return names
 }
 
+// applyUpdate changes the addresses of a member with a known disk. No range moves, so the epoch of the last movement
+// stays, and plans for the previous topology remain valid.
 func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	old := m.NodeByHost(c.Node.Host)
 	if old == nil {
@@ -206,6 +222,7 @@ func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	if old.DiskID != c.Node.Disk {
 		return &Refused{Reason: fmt.Sprintf("node %s returned with another disk: it must be replaced", old.Host)}
 	}
+	// A repeated request for admission usually brings the same addresses, and must not create a new topology.
 	if old.Internode == c.Node.Internode && old.Native == c.Node.Native {
 		return nil
 	}
@@ -222,6 +239,8 @@ func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	return nil
 }
 
+// applySchema changes the schema, and everything that follows from it in the same command: former replications, grants
+// and Paxos low bounds.
 func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	change, err := schema.DecodeChange(c.Change)
 	if err != nil {
@@ -231,6 +250,8 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	if err != nil {
 		return err
 	}
+	// The gained ranges of an operation were computed with the replication at its beginning. With another one, its
+	// nodes would stream ranges that they do not need, and lack ranges that they do.
 	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {
 		old, now := m.Schema.Keyspace(alter.Keyspace), s.Keyspace(alter.Keyspace)
 		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
@@ -238,6 +259,7 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 				"changing: " + m.describe(m.Topology.Operations()[0])}
 		}
 	}
+	// Before m.Schema changes, because noteFormer compares it with s.
 	if err := m.noteFormer(s, c.At, index); err != nil {
 		return err
 	}
@@ -250,6 +272,8 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	return nil
 }
 
+// applyPaxosFloor raises the low bound of a table. Acceptors purge state up to the bound only after they have applied
+// this command.
 func applyPaxosFloor(m *Metadata, c *PaxosFloor) error {
 	if m.Schema.TableByStorage(c.Table) == nil {
 		return &Refused{Reason: "the table no longer exists"}
@@ -257,6 +281,7 @@ func applyPaxosFloor(m *Metadata, c *PaxosFloor) error {
 	if m.PaxosFloors[c.Table] >= c.Micros {
 		return nil // another node raised it first
 	}
+	// The map of m is shared with readers.
 	floors := maps.Clone(m.PaxosFloors)
 	if floors == nil {
 		floors = map[schema.StorageID]int64{}
@@ -269,6 +294,7 @@ func applyPaxosFloor(m *Metadata, c *PaxosFloor) error {
 // dropPaxosFloors removes the low bounds of dropped tables.
 func (m *Metadata) dropPaxosFloors() {
 	gone := func(id schema.StorageID, _ int64) bool { return m.Schema.TableByStorage(id) == nil }
+	// A table that is created again under the same name has another storage id, and starts without a bound.
 	floors := maps.Clone(m.PaxosFloors)
 	if maps.DeleteFunc(floors, gone); len(floors) < len(m.PaxosFloors) {
 		m.PaxosFloors = floors

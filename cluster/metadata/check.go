@@ -13,6 +13,8 @@ func (m *Metadata) Check() (err error) {
 			err = fmt.Errorf("the metadata are inconsistent: %v", p)
 		}
 	}()
+	// Nodes are ordered by id, so two equal ids are neighbors. An id that is not below nextNode would be given to
+	// another node later.
 	hosts := map[ring.HostID]bool{}
 	for i, n := range m.Topology.Nodes() {
 		if i > 0 && m.Topology.Nodes()[i-1].ID == n.ID || n.ID == 0 || n.ID >= m.nextNode || hosts[n.Host] {
@@ -23,6 +25,8 @@ func (m *Metadata) Check() (err error) {
 	if err := m.checkOwners(); err != nil {
 		return err
 	}
+	// Compute what the coordinator and the operations compute from a topology: their code assumes consistent metadata,
+	// and a panic is recovered only here.
 	for _, r := range replications(m.Schema) {
 		m.Topology.Placement(r).Ranges(ring.FullRange())
 		for _, o := range m.Topology.Operations() {

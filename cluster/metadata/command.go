@@ -10,17 +10,24 @@ import (
 )
 
 // CommandID identifies a command, so that a repeated proposal is not applied twice.
+//
+// It is random. The proposer sets it once, and repeats the proposal with the same id until its own node has applied it
+// (ADR 5).
 type CommandID [16]byte
 
 // NodeSpec describes a node that joins or changes its address.
 type NodeSpec struct {
-	Host       ring.HostID
+	// Host is the identity that the node keeps for its whole life, also when its addresses change.
+	Host ring.HostID
+	// Disk identifies the data directory. A host that returns with another one has lost its data, and must be
+	// replaced.
 	Disk       [16]byte
 	Datacenter string
 	Rack       string
-	Internode  netip.AddrPort
-	Native     netip.AddrPort
-	NumTokens  int
+	// Internode is the address for the other nodes, and Native the address for clients.
+	Internode netip.AddrPort
+	Native    netip.AddrPort
+	NumTokens int
 	// Tokens are the tokens that the node asks for. If there are none, NumTokens are chosen.
 	Tokens []ring.Token `json:",omitempty"`
 	// Replace is the host ID or address of the dead member that this node replaces. Empty means none.
@@ -31,14 +38,20 @@ type NodeSpec struct {
 const NumTokensMax = 1024
 
 // Command is one entry of the log. Exactly one of the pointers is set.
+//
+// The encoding is JSON, in the log and in proposals: a field that a node does not know is ignored, and one that a
+// proposer does not know is absent. Fields can therefore be added, but not renamed.
 type Command struct {
-	ID     CommandID
+	ID CommandID
+	// Commands of members, the schema and roles.
 	Found  *Found        `json:",omitempty"`
 	Admit  *Admit        `json:",omitempty"`
 	Update *Update       `json:",omitempty"`
 	Schema *SchemaChange `json:",omitempty"`
 	Roles  *RolesChange  `json:",omitempty"`
 
+	// Commands of operations: Begin, Streamed, Known, Compared and End, in this order. Excuse, Handed and Abort may
+	// come at any time before the end, and Cleaned follows it.
 	Begin    *Begin    `json:",omitempty"`
 	Streamed *Streamed `json:",omitempty"`
 	Excuse   *Excuse   `json:",omitempty"`
@@ -49,6 +62,7 @@ type Command struct {
 	Abort    *Abort    `json:",omitempty"`
 	Cleaned  *Cleaned  `json:",omitempty"`
 
+	// The bound that the purge of Paxos state raises, and the reports of nodes after a change of replication.
 	PaxosFloor *PaxosFloor `json:",omitempty"`
 	Settled    *Settled    `json:",omitempty"`
 	Regained   *Regained   `json:",omitempty"`
@@ -58,7 +72,8 @@ type Command struct {
 // another version of cqld would start with different ones, and all nodes must have the same.
 type Found struct {
 	Cluster string
-	Secret  []byte
+	// Secret becomes Metadata.Secret. It must not be empty: its presence shows that the cluster exists.
+	Secret []byte
 	// schema.Encode; empty in the first clusters, which means the keyspaces of this version
 	Schema []byte `json:",omitempty"`
 }
@@ -74,10 +89,12 @@ type Admit struct {
 }
 
 // Update changes the addresses of a member.
+// The member is found by Node.Host. Its data center, rack and tokens stay as they are.
 type Update struct{ Node NodeSpec }
 
 // SchemaChange changes the schema.
 type SchemaChange struct {
+	// Change is the output of schema.EncodeChange.
 	Change []byte
 	At     int64 `json:",omitempty"` // seconds, by the clock of the proposing node
 	// Creator is the role that gets all permissions on the keyspaces and tables that the change creates. Empty means
@@ -95,12 +112,16 @@ type Begin struct {
 	Kind   ring.OperationKind
 	Node   ring.NodeID
 	Tokens []ring.Token `json:",omitempty"` // Move only; chosen for the topology of Epoch
-	Epoch  uint64
-	Force  bool `json:",omitempty"`
-	Hands  bool `json:",omitempty"` // Leave only; see ring.Operation
+	// Epoch is the epoch of the topology for which Tokens were chosen. Other kinds do not use it.
+	Epoch uint64
+	// Force continues without ranges whose only replica is lost, and without waiting for nodes that still drop data.
+	Force bool `json:",omitempty"`
+	Hands bool `json:",omitempty"` // Leave only; see ring.Operation
 }
 
 // Streamed reports that Node has streamed all ranges that it gains. It had too few sources for the ranges in Short.
+//
+// A second report of a node has no effect.
 type Streamed struct {
 	Operation uint64
 	Node      ring.NodeID
@@ -114,6 +135,9 @@ type Excuse struct {
 }
 
 // Known reports that no quorum of readers is left that does not know that an operation is Switching.
+//
+// The leader proposes it (package cluster). From then on no reader uses the previous replicas alone, and the
+// comparison of the gained ranges can start.
 type Known struct{ Operation uint64 }
 
 // Compared reports that Node has compared all ranges that it gained, after the operation was Known.
@@ -133,6 +157,9 @@ type End struct{ Operation uint64 }
 type Abort struct{ Operation uint64 }
 
 // Cleaned reports that Node has dropped the ranges that it no longer held at Epoch.
+//
+// The ring may have changed since then. An entry with a later epoch stays, because the node may have lost further
+// ranges.
 type Cleaned struct {
 	Node  ring.NodeID
 	Epoch uint64
@@ -173,6 +200,9 @@ func DecodeCommand(b []byte) (*Command, error) {
 }
 
 // Refused is the error of a proposal that the cluster refused.
+//
+// All nodes compute the same refusal when they apply the command. The metadata do not change, and the proposer does
+// not repeat the command.
 type Refused struct {
 	Reason string
 	Busy   bool // the refusal is temporary: another operation is in progress

@@ -12,6 +12,8 @@ import (
 // next lacks. It refuses a change by which a node would gain a range while it is dropping data of ranges that it
 // lost.
 func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error {
+	// Each ALTER KEYSPACE is compared with the ring as it is now. applySchema has refused changes of replication while
+	// an operation is in progress, so the placement of a keyspace changes for one reason at a time.
 	former := slices.DeleteFunc(slices.Clone(m.Former), func(f Former) bool { return next.Keyspace(f.Keyspace) == nil })
 	for _, name := range m.Schema.KeyspaceNames() {
 		old, now := m.Schema.Keyspace(name), next.Keyspace(name)
@@ -19,6 +21,8 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 			old.Replication.Equal(now.Replication) {
 			continue
 		}
+		// Data that a node is dropping can be older than tombstones that other replicas have purged. If the node
+		// gained the range before it has dropped the data, the data would return.
 		change := m.compareReplications(old.Replication, now.Replication)
 		for _, u := range m.PendingCleanup {
 			if slices.Contains(change.gain, u.Node) {
@@ -27,6 +31,8 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}
 			}
 		}
+		// Since, Overlaps, Gained and Changed follow in the loop below, which handles this entry like the earlier
+		// ones.
 		former = append(former, Former{Keyspace: name, Replication: old.Replication, Epoch: index, Nodes: change.lose})
 		// Data of earlier replications may or may not have been copied to where an earlier change placed it. The new
 		// replication must therefore overlap with each of them, and only a repair that starts from now on is a repair
@@ -41,14 +47,18 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 			if f.Gained = c.gain; schema.IsReplicatedSystem(name) {
 				f.Gained = nil // their data is not repaired
 			}
+			// The present replication contains all replicas of f: no node has data that it must drop.
 			if len(c.lose) == 0 {
 				f.Nodes = nil
 			}
 			overlaps, since = overlaps && c.overlaps, max(since, f.Since)
+			// An entry overlaps only if the earlier entries of the keyspace do, because data may still be only where
+			// they placed it. Since never falls, even if the clock of this proposer is slower than an earlier one.
 			f.Overlaps, f.Since, f.Changed = overlaps, since, index
 		}
 		former = slices.DeleteFunc(former, func(f Former) bool { return f.Keyspace == name && f.over() })
 	}
+	// Dropping the oldest entry instead would forget that some node may have the only copy of a write.
 	if len(former) > formerMax {
 		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and run 'cqld ctl cleanup' " +
 			"on the nodes"}
@@ -64,6 +74,9 @@ func (f *Former) over() bool { return len(f.Nodes) == 0 && len(f.Gained) == 0 }
 
 // regain marks all nodes as gaining the former replications that some nodes still have to repair: the ring has
 // changed, so other nodes may hold the ranges.
+//
+// It runs when an operation ends or is aborted. Changed rises with it, so that a repair that ran on the previous ring
+// is not accepted by applyRegained.
 func (m *Metadata) regain(index uint64) {
 	var left []Former
 	for _, f := range m.Former {
@@ -83,11 +96,14 @@ type replicationChange struct {
 	overlaps   bool          // Former.Overlaps
 }
 
+// compareReplications places all tokens by both replications in the present topology. It compares range by range,
+// because a node can lose one range and gain another by the same change.
 func (m *Metadata) compareReplications(before, after ring.Replication) (c replicationChange) {
 	c.overlaps = true
 	now := m.Topology.Placement(after)
 	for _, x := range m.Topology.Placement(before).Ranges(ring.FullRange()) {
 		had := x.Replicas.Natural
+		// The ranges of the two placements have different bounds: x is divided by the bounds of the next placement.
 		for _, y := range now.Ranges(x.Range) {
 			stay := 0
 			for _, id := range had {
@@ -103,6 +119,8 @@ func (m *Metadata) compareReplications(before, after ring.Replication) (c replic
 					c.gain = append(c.gain, id)
 				}
 			}
+			// A quorum of the n former replicas acknowledged a write. Of any n-quorum+1 of them at least one has it,
+			// so as many former replicas must stay.
 			c.overlaps = c.overlaps && stay >= len(had)-ring.QuorumOf(len(had))+1
 		}
 	}
@@ -125,6 +143,8 @@ func (m *Metadata) settle(id ring.NodeID, choose func(*Former) bool) {
 	m.Former = left
 }
 
+// applySettled records that a node has dropped what it lost. The node computed that from the schema at c.Epoch: a
+// replication that was replaced later is not included.
 func applySettled(m *Metadata, c *Settled) {
 	m.settle(c.Node, func(f *Former) bool { return f.Keyspace == c.Keyspace && f.Epoch <= c.Epoch })
 }
@@ -134,6 +154,8 @@ func applySettled(m *Metadata, c *Settled) {
 func applyRegained(m *Metadata, c *Regained) {
 	var left []Former
 	for _, f := range m.Former {
+		// Without an overlap, the repair may have read only replicas that never had the data. Such an entry stays
+		// until a later change of replication overlaps with it again.
 		if f.Keyspace == c.Keyspace && f.Changed == c.Changed && f.Overlaps {
 			f.Gained = slices.DeleteFunc(slices.Clone(f.Gained), func(n ring.NodeID) bool { return n == c.Node })
 		}

@@ -11,9 +11,12 @@ import (
 
 // Incomplete is an operation that ended although nodes lack data of ranges that they gained: they were dead, or too
 // few sources were alive. A repair of the keyspaces on those nodes copies the data.
+//
+// The record is for operators: `removenode` and the job print it. No request depends on it.
 type Incomplete struct {
 	Operation uint64
-	Missing   []ring.Shortfall
+	// Missing has at least one entry, and is ordered by node and keyspace.
+	Missing []ring.Shortfall
 }
 
 // incompleteMax bounds Metadata.Incomplete, and shortMax the entries of one operation.
@@ -45,6 +48,7 @@ func (m *Metadata) DescribeMissing(missing []ring.Shortfall) string {
 // noteIncomplete records what is missing when an operation ends. Absent nodes lack all that they gain, unless they
 // returned in time. Data of system keyspaces is not repaired, and not recorded.
 func (m *Metadata) noteIncomplete(o *ring.Operation) {
+	// Short is part of an immutable operation, so the absent nodes are added to a copy.
 	missing := slices.Clone(o.Short)
 	for _, id := range o.Absent {
 		if !slices.Contains(o.Compared, id) {
@@ -55,6 +59,7 @@ func (m *Metadata) noteIncomplete(o *ring.Operation) {
 		return
 	}
 	m.Incomplete = append(slices.Clone(m.Incomplete), Incomplete{o.ID, missing})
+	// The oldest records are dropped. They are only information, unlike Former, whose bound refuses changes.
 	m.Incomplete = m.Incomplete[max(0, len(m.Incomplete)-incompleteMax):]
 }
 
@@ -73,6 +78,8 @@ func withShort(all []ring.Shortfall, id ring.NodeID, more []ring.Shortfall) []ri
 	all = slices.Clone(all)
 	for _, s := range more {
 		s.Node = id
+		// A node reports when it has streamed and again when it has compared: the larger number includes ranges that
+		// were short at either time.
 		at := slices.IndexFunc(all, func(o ring.Shortfall) bool { return o.Node == id && o.Keyspace == s.Keyspace })
 		switch {
 		case at >= 0:
@@ -81,12 +88,15 @@ func withShort(all []ring.Shortfall, id ring.NodeID, more []ring.Shortfall) []ri
 			all = append(all, s)
 		}
 	}
+	// Sorted, so that the list does not depend on the order in which the nodes reported.
 	slices.SortFunc(all, func(a, b ring.Shortfall) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Keyspace, b.Keyspace))
 	})
 	return all
 }
 
+// applyExcuse makes an operation continue without dead nodes. The leader proposes it from its own view of who is
+// alive; a node that returns in time streams and compares like the others (applyStreamed removes it from Absent).
 func applyExcuse(m *Metadata, c *Excuse, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -95,10 +105,13 @@ func applyExcuse(m *Metadata, c *Excuse, index uint64) error {
 	next := *o
 	next.Absent = slices.Clone(o.Absent)
 	for _, id := range c.Nodes {
+		// The node of the operation itself is never excused: a join without the joining node would give it ranges
+		// without their data.
 		if id == o.Node || !m.MayExcuse(o, id) {
 			return &Refused{Reason: fmt.Sprintf("the %s of %s must wait for %s", o.Kind, m.Topology.NameOf(o.Node),
 				m.Topology.NameOf(id))}
 		}
+		// A node that has reported since the leader's proposal is not absent.
 		if slices.Contains(o.Awaits(), id) && !slices.Contains(next.Absent, id) {
 			next.Absent = append(next.Absent, id)
 		}

@@ -12,6 +12,9 @@ import (
 )
 
 // Metadata is the replicated state of the cluster at one epoch. It is immutable.
+//
+// Apply copies the struct and replaces the fields that it changes, with everything that they point to. Readers share
+// one value without a lock, and must not modify a slice or a map of it.
 type Metadata struct {
 	Epoch    uint64 // Raft index of the last command that changed the metadata
 	Schema   *schema.Schema
@@ -23,6 +26,7 @@ type Metadata struct {
 	// PendingCleanup are the nodes that still have data of ranges that they no longer hold, ascending by node.
 	PendingCleanup []PendingCleanup
 	// Removed are former members, which must not return.
+	// At most removedMax are kept, oldest first. A host that left the list could be admitted again, with a new id.
 	Removed []Removed
 	// PaxosFloors are the low bounds of tables: acceptors refuse ballots up to them (µs), because they may have
 	// purged their state. They only rise, and are removed with their tables.
@@ -35,6 +39,7 @@ type Metadata struct {
 	// Incomplete are the last operations that ended although nodes lack data of ranges that they gained, oldest first.
 	Incomplete []Incomplete
 
+	// nextNode is the id of the next member. Ids are never used twice, because plans and Paxos state name them.
 	nextNode ring.NodeID
 	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
 }
@@ -48,10 +53,14 @@ type PendingCleanup struct {
 }
 
 // Former is the replication of a keyspace before an ALTER KEYSPACE, which moves no data.
+//
+// An entry is removed when Nodes and Gained are empty: no node has data to drop, and every present replica has been
+// repaired.
 type Former struct {
 	Keyspace    string
 	Replication ring.Replication
-	Epoch       uint64
+	// Epoch is the Raft index of the ALTER KEYSPACE that replaced this replication.
+	Epoch uint64
 	// Since is the time (seconds, by the clock of the proposing node) of the last change of the keyspace's
 	// replication. If Overlaps, a repair that began later has copied the data of a majority of the former replicas to
 	// all present ones.
@@ -74,10 +83,11 @@ const formerMax = 256
 
 // Removed is a former member.
 type Removed struct {
-	Node   ring.NodeID
-	Host   ring.HostID
-	Epoch  uint64
-	Addr   netip.AddrPort // its last internode address
+	Node  ring.NodeID
+	Host  ring.HostID
+	Epoch uint64
+	Addr  netip.AddrPort // its last internode address
+	// Reason is the message to a process that starts with this host id.
 	Reason string
 }
 
@@ -90,6 +100,8 @@ const recentMax = 512
 // metadataFormat is the version of the encoding.
 const metadataFormat = 1
 
+// metadataJSON is the encoded form of Metadata. Versions that do not know a field ignore it, and one that is absent
+// has its zero value; Format changes only when that is not enough.
 type metadataJSON struct {
 	Format   int
 	Epoch    uint64
@@ -114,6 +126,7 @@ type metadataJSON struct {
 	Roles []byte `json:",omitempty"` // auth.Encode; empty means none
 }
 
+// nodeJSON is the encoded form of ring.Node, which has fields that are derived from others.
 type nodeJSON struct {
 	ID         ring.NodeID
 	Host       ring.HostID
@@ -133,6 +146,7 @@ func Empty() *Metadata {
 
 // Encode returns the contents of a Raft snapshot.
 func (m *Metadata) Encode() ([]byte, error) {
+	// The fields share memory with m. That is safe, because json.Marshal only reads them.
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(),
 		Schema: schema.Encode(m.Schema),
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(),
@@ -143,6 +157,7 @@ func (m *Metadata) Encode() ([]byte, error) {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
 			n.Tokens, n.DiskID})
 	}
+	// A cluster without roles has the same snapshot as before roles existed.
 	if !m.Roles.Empty() {
 		roles, err := auth.Encode(m.Roles)
 		if err != nil {
@@ -155,6 +170,7 @@ func (m *Metadata) Encode() ([]byte, error) {
 
 // Decode decodes what Encode has encoded. Check says whether the result can be used.
 func Decode(b []byte) (*Metadata, error) {
+	// A later version may have added fields: they are ignored, and the next snapshot of this node lacks them.
 	var j metadataJSON
 	if err := json.Unmarshal(b, &j); err != nil {
 		return nil, fmt.Errorf("metadata: decode: %w", err)
@@ -180,6 +196,8 @@ func Decode(b []byte) (*Metadata, error) {
 	if j.Moved == 0 {
 		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
+	// The epoch, and the epoch of the last range movement, are restored, not computed: plans of requests name the
+	// first, and replicas compare plans with the second.
 	t, err := ring.RestoreTopology(j.Topology, j.Moved, nodes, j.Operations)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: decode: %w", err)
@@ -205,6 +223,7 @@ func (m *Metadata) Peers() map[ring.NodeID]netip.AddrPort {
 	for _, n := range m.Topology.Nodes() {
 		out[n.ID] = n.Internode
 	}
+	// delete ignores zero, which all kinds but Replace have.
 	for _, o := range m.Topology.Operations() {
 		delete(out, o.Replaced)
 	}

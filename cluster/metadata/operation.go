@@ -16,6 +16,8 @@ func UserReplications(s *schema.Schema) []ring.Replication {
 	return replicationsOf(s, userKeyspaces(s))
 }
 
+// replicationsOf leaves out Local, whose data never moves. Keyspaces often share a replication, and placements are
+// computed once for each.
 func replicationsOf(s *schema.Schema, keyspaces []string) (out []ring.Replication) {
 	for _, name := range keyspaces {
 		r := s.Keyspace(name).Replication
@@ -40,6 +42,8 @@ func (m *Metadata) describe(o *ring.Operation) string {
 // begin adds an operation to the topology, unless another operation, or data not yet dropped, conflicts with it.
 // nodes are the members from now on.
 func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) error {
+	// The operation exists in t from here on, so that the ranges which it moves can be computed, but m.Topology
+	// changes only if it is not refused.
 	operations := append(slices.Clone(m.Topology.Operations()), o)
 	t := ring.NewMovingTopology(index, index, nodes, operations)
 	for _, other := range m.Topology.Operations() {
@@ -47,6 +51,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 			return &Refused{Busy: true, Reason: m.describe(other)}
 		}
 	}
+	// Nodes that gain ranges of system keyspaces are awaited, too; MayExcuse lets an operation continue without them.
 	o.Gaining = t.GainingOf(o, replications(m.Schema))
 	if !o.Force { // permanent obstacles first: a node cannot drop a range whose only replica is dead
 		if err := m.checkSources(t, o); err != nil {
@@ -62,6 +67,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 				t.Node(u.Node).Internode.Addr())}
 		}
 	}
+	// Without data to stream the operation switches at once. t was built for the first phase and is built again.
 	if len(o.Gaining) == 0 {
 		o.Phase, o.Switched = ring.Switching, index
 		t = ring.NewMovingTopology(index, index, nodes, operations)
@@ -73,9 +79,12 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 // independent reports whether two operations affect no range of a keyspace in common: they are in different data
 // centers, and every user keyspace is replicated by data center.
 func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
+	// t contains a node that joins by one of them; m.Topology does not.
 	if a.Node == b.Node || t.Node(a.Node).Datacenter == t.Node(b.Node).Datacenter {
 		return false
 	}
+	// SimpleStrategy ignores data centers, so operations anywhere can affect the same range. System keyspaces are not
+	// considered, because they block no operation.
 	for _, name := range userKeyspaces(m.Schema) {
 		if m.Schema.Keyspace(name).Replication.Class == ring.Simple {
 			return false
@@ -97,6 +106,7 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 					"lost. Use --force if it is lost anyway", name, g.Range)}
 			}
 		}
+		// If no other node can become a replica, no node gains the range and the loop above has not seen it.
 		if at, lost := m.onlyOn(r, o.Node); o.Kind == ring.Remove && lost {
 			return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. "+
 				"Use --force if it is lost anyway", name, at)}
@@ -132,6 +142,7 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 	if r.Class == ring.NetworkTopology {
 		where, want = leaver.Datacenter, r.In(leaver.Datacenter)
 	}
+	// had includes the leaver. Joining nodes own no tokens yet.
 	had := 0
 	for _, n := range m.Topology.Nodes() {
 		if n.State == ring.Joining || r.Class == ring.NetworkTopology && n.Datacenter != leaver.Datacenter {
@@ -145,6 +156,8 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 	return where, left, min(want, had) // a keyspace that already has too few nodes blocks no operation
 }
 
+// applyBegin starts the operation of a member in a normal state: a member has at most one operation at a time, so an
+// abort can return it to Normal.
 func applyBegin(m *Metadata, c *Begin, index uint64) error {
 	n := m.Topology.Node(c.Node)
 	if n == nil {
@@ -159,6 +172,7 @@ func applyBegin(m *Metadata, c *Begin, index uint64) error {
 		}
 		return &Refused{Reason: reason, Busy: true}
 	}
+	// The index identifies the operation, and is its epoch.
 	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force,
 		Hands: c.Hands && c.Kind == ring.Leave}
 	state := ring.Leaving
@@ -167,6 +181,7 @@ func applyBegin(m *Metadata, c *Begin, index uint64) error {
 		if len(m.Topology.Nodes()) == 1 {
 			return &Refused{Reason: "this is the only node of the cluster"}
 		}
+	// Leave and Remove work with any ring. Tokens were chosen for one: in another, they could be taken, or uneven.
 	case ring.Move:
 		if c.Epoch != m.Topology.Epoch() {
 			return ErrStaleTopology
@@ -185,6 +200,8 @@ func applyBegin(m *Metadata, c *Begin, index uint64) error {
 }
 
 // withNode returns the members with one of them changed.
+//
+// Nodes are immutable and shared with earlier topologies, so the changed one is a copy.
 func (m *Metadata) withNode(id ring.NodeID, change func(*ring.Node)) []*ring.Node {
 	nodes := slices.Clone(m.Topology.Nodes())
 	for i, n := range nodes {
@@ -203,6 +220,7 @@ func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, rea
 	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode,
 		fmt.Sprintf("node %s %s", n.Host, reason)})
 	m.Removed = m.Removed[max(0, len(m.Removed)-removedMax):]
+	// A former member no longer reports that it has dropped data, so its entry would stay for ever.
 	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup),
 		func(u PendingCleanup) bool { return u.Node == id })
 	m.settle(id, func(*Former) bool { return true })
@@ -224,6 +242,7 @@ func (m *Metadata) operation(id uint64) (o *ring.Operation, others []*ring.Opera
 	return o, others, nil
 }
 
+// applyStreamed records that a node has streamed. The last report switches the operation.
 func applyStreamed(m *Metadata, c *Streamed, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -238,6 +257,7 @@ func applyStreamed(m *Metadata, c *Streamed, index uint64) error {
 	}
 	next := *o
 	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
+	// The node was excused as dead and has streamed after all: it must also compare.
 	next.Absent = slices.DeleteFunc(slices.Clone(o.Absent), func(id ring.NodeID) bool { return id == c.Node })
 	next.Short = withShort(o.Short, c.Node, c.Short)
 	m.advance(&next, others, index)
@@ -246,6 +266,7 @@ func applyStreamed(m *Metadata, c *Streamed, index uint64) error {
 
 // advance replaces an operation, which switches if it awaits no node any longer.
 func (m *Metadata) advance(o *ring.Operation, others []*ring.Operation, index uint64) {
+	// Only the switch changes which nodes serve a range. Other reports must not void the plans of requests.
 	moved := m.Topology.Moved()
 	if o.Phase == ring.Streaming && len(o.Awaits()) == 0 {
 		o.Phase, o.Switched, moved = ring.Switching, index, index
@@ -264,6 +285,8 @@ func (m *Metadata) proceedTo(next *ring.Operation, others []*ring.Operation, ind
 		sortOperations(append(others, next)))
 }
 
+// applyKnown begins the comparison of the gained ranges: no quorum of readers is left that reads at the previous
+// replicas alone.
 func applyKnown(m *Metadata, c *Known, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -281,6 +304,8 @@ func applyKnown(m *Metadata, c *Known, index uint64) error {
 	return nil
 }
 
+// applyCompared records that a node has compared what it gained. Absent nodes that return may report, too; then they
+// lack nothing.
 func applyCompared(m *Metadata, c *Compared, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -300,6 +325,8 @@ func applyCompared(m *Metadata, c *Compared, index uint64) error {
 	return nil
 }
 
+// applyHanded records that the leaving node has handed over its batches and hints. Earlier versions do not set Hands,
+// and their nodes do not report.
 func applyHanded(m *Metadata, c *Handed, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -317,11 +344,13 @@ func applyHanded(m *Metadata, c *Handed, index uint64) error {
 	return nil
 }
 
+// applyEnd makes the operation take effect in the members and tokens. Until now only the topology's operations did.
 func applyEnd(m *Metadata, c *End, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
 		return err
 	}
+	// The proposer has decided from its own metadata, which may be older than these.
 	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Awaits()) > 0) || o.Hands && !o.Handed {
 		return &Refused{Reason: fmt.Sprintf("operation %d is not ready for this step: %+v", o.ID, *o)}
 	}
@@ -331,6 +360,7 @@ func applyEnd(m *Metadata, c *End, index uint64) error {
 	switch o.Kind {
 	case ring.Join, ring.Move:
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, o.Tokens })
+	// The old node may have been about to gain ranges by an operation in another data center.
 	case ring.Replace:
 		others = withoutMember(others, o.Replaced, index)
 		tokens := before.Node(o.Replaced).Tokens
@@ -343,9 +373,11 @@ func applyEnd(m *Metadata, c *End, index uint64) error {
 		others = withoutMember(others, o.Node, index)
 		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was removed")
 	}
+	// Before the topology changes: what absent nodes gain is computed from the operation in the present one.
 	m.noteIncomplete(o)
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.notePendingCleanup(before, index)
+	// The former replications are compared again in the new topology.
 	m.regain(index)
 	return nil
 }
@@ -357,6 +389,7 @@ func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) [
 	others := func(ids []ring.NodeID) []ring.NodeID {
 		return slices.DeleteFunc(slices.Clone(ids), func(other ring.NodeID) bool { return other == id })
 	}
+	// The operations are shared with earlier topologies: changed ones are replaced by copies.
 	out := slices.Clone(operations)
 	for i, o := range out {
 		if !slices.Contains(o.Gaining, id) {
@@ -376,12 +409,15 @@ func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) [
 
 // notePendingCleanup records the nodes that held ranges in before and no longer hold them.
 func (m *Metadata) notePendingCleanup(before *ring.Topology, index uint64) {
+	// A node that lost ranges of system keyspaces only must clean up, too, but no operation waits for it.
 	all, users := m.losers(before, replications(m.Schema)), m.losers(before, UserReplications(m.Schema))
+	// An earlier entry with ranges of users is not weakened by one with system ranges only.
 	for _, u := range m.PendingCleanup {
 		if !u.System && !slices.Contains(users, u.Node) {
 			users = append(users, u.Node)
 		}
 	}
+	// A node has one entry: the later epoch includes what it lost before.
 	pending := slices.DeleteFunc(slices.Clone(m.PendingCleanup),
 		func(u PendingCleanup) bool { return slices.Contains(all, u.Node) })
 	for _, id := range all {
@@ -397,6 +433,8 @@ func (m *Metadata) losers(before *ring.Topology, rs []ring.Replication) (out []r
 		now := m.Topology.Placement(r)
 		for _, x := range before.Placement(r).Ranges(ring.FullRange()) {
 			for _, y := range now.Ranges(x.Range) {
+				// Pending replicas hold the range, too: they have received writes, and perhaps a stream. After an
+				// abort they are the losers.
 				for _, id := range slices.Concat(x.Replicas.Natural, x.Replicas.Pending) {
 					if !y.Replicas.Contains(id) && m.Topology.Node(id) != nil && !slices.Contains(out, id) {
 						out = append(out, id)
@@ -430,6 +468,7 @@ func applyAbort(m *Metadata, c *Abort, index uint64) error {
 	return nil
 }
 
+// applyCleaned records that a node has dropped what it lost up to an epoch. Ranges that it lost later stay pending.
 func applyCleaned(m *Metadata, c *Cleaned) error {
 	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup),
 		func(u PendingCleanup) bool { return u.Node == c.Node && u.Epoch <= c.Epoch })

@@ -5,6 +5,8 @@ import (
 	"cqld/schema"
 )
 
+// applyRoles changes the directory of roles. auth.Apply checks the rules that every directory satisfies; whether the
+// client may execute the statement was decided by its coordinator before the proposal.
 func applyRoles(m *Metadata, c *RolesChange) error {
 	change, err := auth.DecodeChange(c.Change)
 	if err != nil {
@@ -22,6 +24,8 @@ func applyRoles(m *Metadata, c *RolesChange) error {
 // and the creator gets all permissions on created ones. Otherwise a later keyspace or table of the same name would have
 // the grants of the dropped one.
 func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) (*auth.Directory, error) {
+	// The grants change in the same command as the schema, so no node sees a table without the permissions of its
+	// creator, or a new table with the grants of a dropped one.
 	created, dropped := resourcesChanged(old, now)
 	var err error
 	if len(dropped) > 0 {
@@ -46,6 +50,8 @@ func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource
 			list = []auth.Resource{auth.Keyspace(e.Keyspace), auth.KeyspaceFunctions(e.Keyspace)}
 		case schema.TargetTable:
 			list = []auth.Resource{auth.Table(e.Keyspace, e.Name)}
+		// Signature contains the types of the arguments: each overload has its own permissions. Types and indexes have
+		// no resource, and list stays empty for them.
 		case schema.TargetFunction, schema.TargetAggregate:
 			list = []auth.Resource{auth.Function(e.Keyspace, e.Signature)}
 		}

@@ -9,12 +9,15 @@ import (
 
 // checkStep checks what every command preserves, whatever it contains and whichever node proposed it.
 func checkStep(before, after *Metadata, err error) {
+	// Plans of requests name epochs, and replicas refuse plans that are older than the last range movement: with an
+	// epoch that goes back they would admit a plan of an earlier ring.
 	invariant.Check(after.Epoch >= before.Epoch, "metadata: the epoch goes back")
 	invariant.Check(after.Topology.Epoch() >= before.Topology.Epoch(), "metadata: the epoch of the topology goes back")
 	invariant.Check(after.Topology.Epoch() <= max(after.Epoch, before.Topology.Epoch()),
 		"metadata: the topology is newer than the metadata")
 	// Otherwise the id of a former member would be given to another node.
 	invariant.Check(after.nextNode >= before.nextNode, "metadata: node ids are given again")
+	// Lists that are decoded from the snapshot of a version with larger bounds may stay longer, but must not grow.
 	invariant.Check(len(after.recent) <= max(recentMax, len(before.recent)), "metadata: too many recent commands")
 	invariant.Check(len(after.Removed) <= max(removedMax, len(before.Removed)), "metadata: too many former members")
 	invariant.Check(len(after.Former) <= max(formerMax, len(before.Former)), "metadata: too many former replications")
@@ -23,6 +26,7 @@ func checkStep(before, after *Metadata, err error) {
 	invariant.Check(err == nil || after.Epoch == before.Epoch, "metadata: a refused command changed the epoch")
 	invariant.Check(err == nil || after.Schema == before.Schema && after.Topology == before.Topology,
 		"metadata: a refused command changed the metadata")
+	// Both scan all low bounds or all tokens, which is too much for every command of a production build.
 	if invariant.Enabled {
 		checkFloors(before, after)
 		err := after.checkOwners()
@@ -43,6 +47,7 @@ func checkFloors(before, after *Metadata) {
 // checkOwners returns an error if a token has two owners, or if an operation or a cleanup is of no member. Apply
 // preserves that, and metadata from another node are refused otherwise.
 func (m *Metadata) checkOwners() error {
+	// Tokens are in ascending order: equal ones are neighbors.
 	tokens := m.Topology.Tokens()
 	for i := 1; i < len(tokens); i++ {
 		if tokens[i-1] >= tokens[i] {
@@ -55,6 +60,7 @@ func (m *Metadata) checkOwners() error {
 			return fmt.Errorf("operation %d is of an unknown node", o.ID)
 		case i > 0 && m.Topology.Operations()[i-1].ID >= o.ID:
 			return fmt.Errorf("operation %d is not in order", o.ID)
+		// Awaits would report that nothing is awaited, and the operation would switch too early.
 		case len(o.Streamed) > len(o.Gaining), len(o.Compared) > len(o.Gaining):
 			return fmt.Errorf("more nodes have streamed ranges of operation %d than gain some", o.ID)
 		}
