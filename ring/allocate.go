@@ -19,6 +19,7 @@ func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
 	} else {
 		tokens = newSearch(l, count).run()
 	}
+	// The layout knows only the tokens of one data center; a token must be unique in the whole ring.
 	for i, tok := range tokens {
 		tokens[i] = t.free(tok, tokens[:i])
 	}
@@ -42,6 +43,7 @@ func (t *Topology) free(tok Token, taken []Token) Token {
 func evenTokens(count int) []Token {
 	out := make([]Token, count)
 	for i := range out {
+		// Counted from MinToken, and half a range later: no token is MinToken.
 		out[i] = Token(uint64(1)<<63 + uint64((float64(i)+0.5)/float64(count)*ringSize))
 	}
 	return out
@@ -69,6 +71,7 @@ type search struct {
 
 func newSearch(l *layout, count int) *search {
 	s := &search{l: l, undo: make([]float64, len(l.owned))}
+	// A good first position makes the search short: each token halves the range that is widest then.
 	for range count {
 		tok := s.widestMiddle()
 		l.insert(tok, l.newcomer())
@@ -111,6 +114,7 @@ func (s *search) run() []Token {
 	least, best := now, slices.Clone(s.tokens)
 	moves := searchMoves * searchTokens / max(searchTokens, len(s.l.tokens))
 	for move := 0; move < moves && least > evenEnough; move++ {
+		// The temperature is halved in steps by an integer shift, which is the same on every machine.
 		temp := tempFirst / float64(int(1)<<(move*tempHalvings/moves))
 		i := int(s.next() % uint64(len(s.tokens)))
 		from := s.tokens[i]
@@ -118,6 +122,7 @@ func (s *search) run() []Token {
 		if ok {
 			copy(s.undo, s.l.owned)
 			s.move(i, to)
+			// A move that makes the ring less even is accepted with a probability that falls with the temperature.
 			if u := s.l.unevenness(); u < now+float64(temp*s.fraction()) {
 				now = u
 				if u < least {
@@ -136,6 +141,7 @@ func (s *search) run() []Token {
 }
 
 func (s *search) move(i int, to Token) {
+	// remove requires that another token remains. Allocate searches only if other nodes have tokens.
 	s.l.remove(s.tokens[i])
 	s.l.insert(to, s.l.newcomer())
 	s.tokens[i] = to
@@ -143,6 +149,8 @@ func (s *search) move(i int, to Token) {
 
 // takeBack undoes the last move, including its rounding errors in owned.
 func (s *search) takeBack(i int, to Token) {
+	// Restoring the saved ownership is exact. Subtracting and adding the shares again would leave rounding errors,
+	// which differ with the order of the moves.
 	p, _ := s.l.find(s.tokens[i])
 	s.l.displace(p)
 	p, _ = s.l.find(to)
@@ -158,6 +166,7 @@ func (s *search) propose(from Token, temp float64) (Token, bool) {
 	if s.next()%4 == 0 {
 		to = s.inside(int(s.next()%uint64(len(s.l.tokens))), s.fraction())
 	} else {
+		// At most one mean range in each direction; a token that crosses a neighbor is allowed.
 		step := ringSize / float64(len(s.l.tokens)) * math.Min(1, 30*math.Sqrt(temp))
 		to = from + Token((2*s.fraction()-1)*step)
 	}

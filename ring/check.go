@@ -19,6 +19,8 @@ import (
 //  8. The parts of a range cover it without overlap.
 
 // check returns an error if invariant 1, 2 or 3 is broken.
+//
+// It returns an error instead of stopping the program, because the values may come from a disk or another node.
 func (t *Topology) check() error {
 	last := NodeID(0)
 	for _, n := range t.nodes {
@@ -69,6 +71,7 @@ func (p *Placement) check() {
 			invariant.Check(!slices.Contains(s.Natural, id), "ring: a natural replica is pending")
 			invariant.Check(!p.topology.Gone(id), "ring: a dead node is pending")
 		}
+		// Counting racks takes longer than the placement.
 		if invariant.Enabled {
 			p.checkRacks(s.Natural)
 		}

@@ -21,6 +21,7 @@ const (
 
 // String returns the level's name in CQL, errors and logs.
 func (c Consistency) String() string {
+	// In the order of their numbers.
 	names := [...]string{"ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM",
 		"SERIAL", "LOCAL_SERIAL", "LOCAL_ONE", "NODE_LOCAL"}
 	if int(c) < len(names) {
@@ -56,6 +57,7 @@ func (c Consistency) BlockFor(r Replication, localDatacenter string) int {
 	case LocalQuorum, LocalSerial:
 		return QuorumOf(r.In(localDatacenter))
 	case EachQuorum:
+		// Without data centers, EACH_QUORUM is QUORUM.
 		if r.Class != NetworkTopology {
 			return QuorumOf(r.Total())
 		}
@@ -65,5 +67,6 @@ func (c Consistency) BlockFor(r Replication, localDatacenter string) int {
 		}
 		return n
 	}
+	// Quorum and Serial, and levels that the protocol does not have.
 	return QuorumOf(r.Total())
 }

@@ -35,6 +35,7 @@ func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 		}
 		l.racks = append(l.racks, rackIndex[rack])
 	}
+	// The ring after all operations in progress: tokens that are moving count where they will be.
 	for i, tok := range t.final.tokens {
 		n := t.final.owner[i]
 		if n.Datacenter != datacenter {
@@ -50,6 +51,7 @@ func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 	add(rack)
 	// The last node on a walk does not matter: all nodes together own everything.
 	l.factor = max(1, min(factor, len(l.racks)-1))
+	// From the whole factor, as tokenRing.placements does: walks here must select the nodes that placement selects.
 	l.repeats = max(0, factor-len(rackIndex))
 	l.owned = make([]float64, len(l.racks)*l.factor)
 	l.seenNode, l.seenRack = make([]int, len(l.racks)), make([]int, len(rackIndex))
@@ -69,6 +71,7 @@ func (l *layout) find(tok Token) (int, bool) {
 
 // width returns the share of the ring of the range that ends at tokens[i].
 func (l *layout) width(i int) float64 {
+	// The difference of the token to itself would be zero.
 	if len(l.tokens) == 1 {
 		return 1
 	}
@@ -83,6 +86,7 @@ func (l *layout) width(i int) float64 {
 // of tokens that it walked past to find them.
 func (l *layout) account(i int, sign float64) int {
 	w := l.width(i) * sign
+	// Marks of earlier walks have other numbers, so the slices need not be cleared.
 	l.walkID++
 	found, repeats, at := 0, l.repeats, i
 	for step := 0; step < len(l.tokens); step++ {
@@ -101,6 +105,7 @@ func (l *layout) account(i int, sign float64) int {
 			continue
 		}
 		l.seenNode[o] = l.walkID
+		// A node that holds the range as its found-th replica also counts for all larger numbers of replicas.
 		for k := found; k < l.factor; k++ {
 			l.owned[o*l.factor+k] += w
 		}
@@ -120,6 +125,7 @@ func (l *layout) takeBack(p, most int) int {
 		if i < 0 {
 			i += n
 		}
+		// The walk did not reach p: the range is not affected, and gets its share back.
 		if l.account(i, -1) <= back {
 			l.account(i, 1)
 			return back - 1
@@ -140,6 +146,7 @@ func (l *layout) accountFrom(p, back, count int, sign float64) {
 func (l *layout) insert(tok Token, owner int) {
 	p, _ := l.find(tok)
 	if n := len(l.tokens); n > 0 {
+		// The range that tok divides, and all earlier ranges whose walks pass p, change.
 		l.account(p%n, -1)
 		back := l.takeBack(p%n, n-1)
 		l.place(p, tok, owner)
@@ -155,6 +162,7 @@ func (l *layout) remove(tok Token) {
 	p, _ := l.find(tok)
 	n := len(l.tokens)
 	l.account(p, -1)
+	// The range after tok takes over the range of tok.
 	l.account((p+1)%n, -1)
 	back := l.takeBack(p, n-2)
 	l.displace(p)

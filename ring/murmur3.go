@@ -17,6 +17,7 @@ func Murmur3(key []byte) Token {
 	}
 	tail := key[len(key)&^15:]
 	var h uint64
+	// Without a byte of 0x80 or more in the tail, the library computes the same hash.
 	if signedTail(tail) {
 		h = murmur3Signed(key, tail)
 	} else {
@@ -43,6 +44,8 @@ const (
 	murmurC2 = 0x4cf5ad432745937f
 )
 
+// murmur3Signed is the first half of murmur3 x64-128 with seed 0, where bytes of the tail are sign-extended. The body
+// is read as 64-bit words, so the sign of its bytes does not matter.
 func murmur3Signed(key, tail []byte) uint64 {
 	var h1, h2 uint64
 	for body := key[:len(key)-len(tail)]; len(body) > 0; body = body[16:] {
@@ -59,6 +62,7 @@ func murmur3Signed(key, tail []byte) uint64 {
 			k1 ^= b << (8 * i)
 		}
 	}
+	// A tail of at most 8 bytes leaves k2 zero, whose mix is zero.
 	h1 ^= mixK1(k1)
 	h2 ^= mixK2(k2)
 	n := uint64(len(key))

@@ -10,6 +10,8 @@ import (
 type NodeID uint64
 
 // HostID identifies a node to drivers: a UUID.
+//
+// It is the identity in the metadata, too: a node that returns is recognized by it.
 type HostID [16]byte
 
 // String returns the usual 8-4-4-4-12 form.
@@ -56,5 +58,6 @@ type Node struct {
 	Native     netip.AddrPort // address for CQL clients
 	State      NodeState
 	Tokens     []Token // ascending
-	DiskID     [16]byte
+	// DiskID identifies the data directory: a host that returns with another one has lost its data.
+	DiskID [16]byte
 }

@@ -105,6 +105,7 @@ func (o *Operation) Awaits() (out []NodeID) {
 	if o.Phase == Switching {
 		done = o.Compared
 	}
+	// A node that was excused is not awaited in either phase, but its reports are still recorded.
 	for _, id := range o.Gaining {
 		if !slices.Contains(done, id) && !slices.Contains(o.Absent, id) {
 			out = append(out, id)
@@ -121,6 +122,7 @@ func (o *Operation) apply(owned map[NodeID][]Token) {
 		owned[o.Node] = o.Tokens
 	case Leave, Remove:
 		delete(owned, o.Node)
+	// The new node takes over exactly the ranges of the old one, so no other node gains or loses anything.
 	case Replace:
 		owned[o.Node] = owned[o.Replaced]
 		delete(owned, o.Replaced)
@@ -128,15 +130,20 @@ func (o *Operation) apply(owned map[NodeID][]Token) {
 }
 
 // Completed reports whether the operation, which has ended, took effect in t. If it did not, it was aborted.
+//
+// Each kind leaves a different trace in the members, because an operation that has ended is no longer listed.
 func (o *Operation) Completed(t *Topology) bool {
 	n := t.Node(o.Node)
 	switch o.Kind {
+	// An abort removes the joining node.
 	case Join:
 		return n != nil && n.State != Joining
+	// An abort returns the node to Normal.
 	case Leave, Remove:
 		return n == nil
 	case Replace:
 		return n != nil && n.State != Joining && t.Node(o.Replaced) == nil
+	// The member exists before and after: only its tokens show the result. Their order does not matter.
 	case Move:
 		return n != nil && slices.Equal(slices.Sorted(slices.Values(n.Tokens)), slices.Sorted(slices.Values(o.Tokens)))
 	}
@@ -177,9 +184,12 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 	}
 	// Compare by id, not by pointer, because o may be from an earlier topology.
 	others := func(x *Operation) bool { return x.ID != o.ID && x.Phase == Switching }
+	// Other operations that are Switching are taken as complete in both rings: their ranges have moved already.
+	// Operations that still stream are taken as not begun, because they may be aborted.
 	before := newTokenRing(t.nodes, t.operations, others)
 	after := newTokenRing(t.nodes, t.operations, func(x *Operation) bool { return x.ID == o.ID || others(x) })
 	var out []Gain
+	// Between two neighboring bounds, each ring has the same replicas for all tokens.
 	bounds := merged(before, after)
 	for i, end := range bounds {
 		start := MinToken
@@ -192,6 +202,7 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 		out = t.gainsAt(out, o, r, node, Range{bounds[n-1], MinToken}, before.replicas(r, bounds[0]),
 			after.replicas(r, bounds[0]))
 	}
+	// Bounds of both rings cut ranges into more pieces than the streams need.
 	out = joined(out)
 	checkGains(out)
 	return out
@@ -201,6 +212,7 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID, at Range, before,
 	after []NodeID) []Gain {
 	for _, id := range after {
+		// A node that had the range before gains nothing, also if its place in the order of replicas changes.
 		if slices.Contains(before, id) || node != 0 && node != id {
 			continue
 		}
@@ -212,6 +224,8 @@ func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID,
 			if same {
 				local++
 			}
+			// Only a source in the same data center can stand for the gained replica, because quorums of a data center
+			// count its own replicas.
 			if same && !slices.Contains(after, b) && !o.gone(b) && g.From == 0 && !t.claimed(out, at, b) {
 				g.From = b
 			}
@@ -219,6 +233,8 @@ func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID,
 				g.Sources = append(g.Sources, b)
 			}
 		}
+		// A quorum of the previous replicas has every acknowledged write, and any len(before)-quorum+1 of them include
+		// a member of it. In the data center, the same holds for writes at LOCAL_QUORUM.
 		g.Total = max(1, len(before)-QuorumOf(r.Total())+1)
 		if r.Class == NetworkTopology {
 			g.Local = max(0, local-QuorumOf(r.In(dc))+1)
@@ -231,6 +247,7 @@ func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID,
 // claimed reports whether another node already gains the range from b. Each losing node has one successor, so that no
 // two replicas depend on one copy.
 func (t *Topology) claimed(out []Gain, at Range, b NodeID) bool {
+	// The gains of one range are appended one after the other, so the search ends at the first other range.
 	for i := len(out) - 1; i >= 0 && out[i].Range == at; i-- {
 		if out[i].From == b {
 			return true
@@ -258,6 +275,7 @@ func (t *Topology) Gone(id NodeID) bool {
 // joined merges adjacent ranges of one node with the same sources.
 func joined(gains []Gain) []Gain {
 	var out []Gain
+	// The gains of several nodes are interleaved: last has the index in out of the latest gain of each node.
 	last := map[NodeID]int{}
 	for _, g := range gains {
 		if i, ok := last[g.Node]; ok {

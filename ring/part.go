@@ -15,8 +15,10 @@ func (r Range) Part(i, n int) Range {
 		if i == n {
 			return r.End
 		}
+		// i*span/n in 128 bits: the product does not fit 64 bits. Div64 does not overflow, because i < n.
 		hi, lo := bits.Mul64(uint64(i), r.span())
 		q, rest := bits.Div64(hi, lo, uint64(n))
+		// Rounded up, so that the first token of part i is the first t for which PartOf returns i.
 		if rest > 0 {
 			q++
 		}
@@ -27,6 +29,7 @@ func (r Range) Part(i, n int) Range {
 
 // PartOf returns the index of the part of n that contains t, which is in r.
 func (r Range) PartOf(t Token, n int) int {
+	// The position of t in r, counted from zero, times n, divided by the span.
 	hi, lo := bits.Mul64(uint64(t)-uint64(r.Start)-1, uint64(n))
 	q, _ := bits.Div64(hi, lo, r.span())
 	invariant.Check(q < uint64(n), "ring: a token is in no part of the range")

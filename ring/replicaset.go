@@ -43,9 +43,11 @@ func (s ReplicaSet) Involves(id NodeID) bool {
 
 // join adds the replicas at another stage of the operations of t, and reports whether they differ.
 func (s *ReplicaSet) join(t *Topology, others []NodeID) (differ bool) {
+	// Compared as sets: the order of replicas does not matter to a write.
 	same := len(others) == len(s.Natural)
 	for _, id := range others {
 		same = same && slices.Contains(s.Natural, id)
+		// A dead node stays in Others, whose quorum it counts for, but is sent nothing.
 		if !s.Contains(id) && !t.Gone(id) {
 			s.Pending = append(s.Pending, id)
 		}
@@ -66,14 +68,19 @@ type Placement struct {
 func newPlacement(t *Topology, r Replication) *Placement {
 	p := &Placement{topology: t, replication: r, sets: make([]ReplicaSet, len(t.bounds))}
 	for i, tok := range t.bounds {
+		// Operations that are Switching are complete in reads, so Natural are the replicas after them.
 		p.sets[i] = ReplicaSet{Natural: t.reads.replicas(r, tok)}
 		if len(t.operations) == 0 {
 			continue
 		}
 		base := t.base.replicas(r, tok)
+		// base differs from reads only by operations that are Switching: these are the replicas from which readers in
+		// the first phase read.
 		if p.sets[i].join(t, base) {
 			p.sets[i].Before = base
 		}
+		// final differs from reads only by operations that are Streaming: their new replicas receive writes from now
+		// on.
 		p.sets[i].join(t, t.final.replicas(r, tok))
 	}
 	p.check()
@@ -109,6 +116,7 @@ func (p *Placement) Ranges(r Range) []RangeReplicas {
 	if len(t.bounds) == 0 {
 		return nil
 	}
+	// Bounds up to at are skipped. A linear search is enough: callers mostly want the whole ring.
 	at := r.Start
 	for i, tok := range t.bounds {
 		if tok <= at {
@@ -120,6 +128,8 @@ func (p *Placement) Ranges(r Range) []RangeReplicas {
 		out = append(out, RangeReplicas{Range{at, tok}, p.sets[i]})
 		at = tok
 	}
+	// The last piece ends at r.End, which need not be a bound. Its replicas belong to the next bound, or to the first
+	// one after the end of the ring.
 	last := positionIn(t.bounds, r.End)
 	if r.End == MinToken {
 		last = 0

@@ -35,7 +35,8 @@ func (c Class) ShortName() string { return c.Name()[strings.LastIndexByte(c.Name
 // DatacenterFactor is the number of replicas in one data center.
 type DatacenterFactor struct {
 	Datacenter string
-	Factor     int
+	// Zero places no replica there.
+	Factor int
 }
 
 // Replication is a keyspace's strategy with its parameters. Values are immutable.
@@ -53,6 +54,8 @@ func NewNetworkTopology(factors ...DatacenterFactor) Replication {
 }
 
 // Equal reports whether both place data alike.
+//
+// The order of Datacenters counts. NewNetworkTopology sorts them.
 func (r Replication) Equal(o Replication) bool {
 	return r.Class == o.Class && r.Factor == o.Factor && slices.Equal(r.Datacenters, o.Datacenters)
 }
@@ -89,6 +92,7 @@ func (r Replication) In(datacenter string) int {
 // simple returns the next distinct nodes clockwise from tokens[i].
 func (r *tokenRing) simple(i, factor int) []NodeID {
 	var out []NodeID
+	// A node has many tokens: the other tokens of a selected node are skipped.
 	for k := 0; k < len(r.owner) && len(out) < factor; k++ {
 		if id := r.owner[(i+k)%len(r.owner)].ID; !slices.Contains(out, id) {
 			out = append(out, id)
@@ -114,10 +118,14 @@ func (r *tokenRing) network(i int, factors []DatacenterFactor) []NodeID {
 	var out []NodeID
 	for k := 0; k < len(r.owner) && open > 0; k++ {
 		n := r.owner[(i+k)%len(r.owner)]
+		// The data centers are placed in one walk, so the result lists the replicas of all of them in the order of the
+		// ring.
 		for _, dc := range dcs {
 			if dc.name != n.Datacenter || dc.wanted == 0 || slices.Contains(dc.acceptedNodes, n.ID) {
 				continue
 			}
+			// A node that is skipped here is not selected later: repeatsLeft is the number of replicas beyond the
+			// number of racks, and the racks that have not been seen yet supply the others.
 			if slices.Contains(dc.racksSeen, n.Rack) {
 				if dc.repeatsLeft <= 0 {
 					continue
@@ -136,6 +144,8 @@ func (r *tokenRing) network(i int, factors []DatacenterFactor) []NodeID {
 	return out
 }
 
+// placements returns the data centers that get replicas, and their number. A data center without nodes is left out:
+// the walk would never complete it.
 func (r *tokenRing) placements(factors []DatacenterFactor) (dcs []*datacenterPlacement, open int) {
 	for _, f := range factors {
 		nodes, racks := 0, []string{}
@@ -148,6 +158,7 @@ func (r *tokenRing) placements(factors []DatacenterFactor) (dcs []*datacenterPla
 				racks = append(racks, n.Rack)
 			}
 		}
+		// repeatsLeft counts from the whole factor, as in Cassandra, also if the data center has fewer nodes.
 		wanted := min(f.Factor, nodes)
 		if wanted <= 0 {
 			continue

@@ -29,6 +29,7 @@ func (r Range) Contains(t Token) bool {
 	switch {
 	case r.Start == r.End:
 		return true
+	// (x, MinToken] extends to the end of the ring: no token is greater than MinToken as an end.
 	case r.Start < r.End || r.End == MinToken:
 		return t > r.Start && (t <= r.End || r.End == MinToken)
 	default:
@@ -49,6 +50,7 @@ func (r Range) Unwrap() []Range {
 
 // Share returns the share of all tokens that lie in r, from 0 to 1.
 func (r Range) Share() float64 {
+	// The difference of unsigned numbers is also right for a range that wraps.
 	const whole = 1 << 64
 	width := uint64(r.End) - uint64(r.Start)
 	if width == 0 {
@@ -62,6 +64,8 @@ func (r Range) String() string { return "(" + r.Start.String() + ", " + r.End.St
 
 // Overlaps reports whether a token lies in both ranges.
 func (r Range) Overlaps(o Range) bool {
+	// Pieces that do not wrap are intervals, for which the usual comparison holds if MinToken as an end is taken as
+	// greater than all tokens.
 	for _, a := range r.Unwrap() {
 		for _, b := range o.Unwrap() {
 			if (b.End == MinToken || a.Start < b.End) && (a.End == MinToken || b.Start < a.End) {

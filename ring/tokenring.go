@@ -16,6 +16,7 @@ type tokenRing struct {
 // newTokenRing returns the ring of the nodes that own tokens, after the operations for which done returns true.
 func newTokenRing(nodes []*Node, operations []*Operation, done func(*Operation) bool) *tokenRing {
 	owned := make(map[NodeID][]Token, len(nodes))
+	// A joining node owns no tokens; its operation brings them.
 	for _, n := range nodes {
 		if n.State != Joining {
 			owned[n.ID] = n.Tokens
@@ -40,6 +41,8 @@ func newTokenRing(nodes []*Node, operations []*Operation, done func(*Operation) 
 			entries = append(entries, entry{tok, n})
 		}
 	}
+	// By node, too, so that the order is the same on all machines even if two nodes claim one token, which check
+	// reports.
 	slices.SortFunc(entries, func(a, b entry) int {
 		switch {
 		case a.token < b.token:
@@ -61,6 +64,7 @@ func (r *tokenRing) position(tok Token) int { return positionIn(r.tokens, tok) }
 
 func positionIn(tokens []Token, tok Token) int {
 	i := sort.Search(len(tokens), func(i int) bool { return tokens[i] >= tok })
+	// Tokens after the last one belong to the range of the first.
 	if i == len(tokens) {
 		return 0
 	}
