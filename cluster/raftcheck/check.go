@@ -18,7 +18,9 @@ import (
 
 // Node is Raft's state machine, as Checker compares messages with it.
 type Node interface {
+	// BasicStatus returns the present term, vote and commit index, among others.
 	BasicStatus() raft.BasicStatus
+	// HasReady reports whether Raft has entries or messages that were not saved yet.
 	HasReady() bool
 }
 
@@ -50,6 +52,7 @@ func (c *Checker) NoteReady(rd *raft.Ready) {
 	for _, e := range rd.Entries {
 		c.tail += len(e.GetData())
 	}
+	// Everything is committed. Otherwise the bound stays too high, which only refuses earlier than necessary.
 	if c.node.BasicStatus().HardState.GetCommit() >= c.lastIndex() {
 		c.tail = 0
 	}
@@ -98,9 +101,11 @@ const voteContextMax = 64
 
 // Check returns the reason why a message of the member from must not reach Raft, or nil. tick is the present time.
 func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
+	// Raft counts votes and acknowledgements by the sender field. The connection knows the true sender.
 	if m.GetFrom() != uint64(from) || m.GetFrom() == uint64(c.self) {
 		return fmt.Errorf("its sender field names node %d", m.GetFrom())
 	}
+	// Responses are for Raft's asynchronous storage, which this node does not use.
 	if len(m.GetResponses()) > 0 {
 		return errors.New("it contains responses of local storage")
 	}
@@ -142,6 +147,7 @@ func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
 
 // checkCounters bounds a message's term and indices. Only messages that are forwarded to the leader have no term.
 func (c *Checker) checkCounters(m *pb.Message) error {
+	// Raft sets the term of all messages but these two, which are valid in any term.
 	forwarded := m.GetType() == pb.MsgProp || m.GetType() == pb.MsgReadIndex
 	own := c.node.BasicStatus().HardState.GetTerm()
 	switch term := m.GetTerm(); {
@@ -150,6 +156,7 @@ func (c *Checker) checkCounters(m *pb.Message) error {
 	case term > counterMax, own > 0 && term > own && term-own > termJumpMax:
 		return fmt.Errorf("its term is %d, this node's %d", term, own)
 	}
+	// Raft adds to these numbers. An overflow would make it index out of its log.
 	if max(m.GetIndex(), m.GetLogTerm(), m.GetCommit(), m.GetRejectHint()) > counterMax {
 		return errors.New("an index or a term is out of range")
 	}
@@ -162,6 +169,7 @@ func checkProposal(m *pb.Message) error {
 	if len(m.GetEntries()) == 0 {
 		return errors.New("the proposal is empty")
 	}
+	// A proposal that cannot be decoded would be committed and then fail on every node.
 	for _, e := range m.GetEntries() {
 		if e.GetType() != pb.EntryNormal || len(e.GetData()) == 0 {
 			return fmt.Errorf("it proposes an entry of type %v with %d bytes", e.GetType(), len(e.GetData()))
@@ -175,6 +183,7 @@ func checkProposal(m *pb.Message) error {
 
 // checkReadIndex refuses malformed requests for confirmations, and too many of them.
 func (c *Checker) checkReadIndex(m *pb.Message, tick uint64) error {
+	// The counts of a tick are discarded with the next tick.
 	if c.reads == nil || c.readsAt != tick {
 		c.readsAt, c.reads = tick, map[uint64]int{}
 	}
@@ -193,6 +202,7 @@ func checkReadContext(m *pb.Message) error {
 
 // checkAppend requires consecutive entries with terms that do not decrease, and a form in which they can be applied.
 func (c *Checker) checkAppend(m *pb.Message) error {
+	// The first entry follows the entry that the message names; each one is compared with its predecessor.
 	index, term, size := m.GetIndex(), m.GetLogTerm(), 0
 	if term > m.GetTerm() || (term == 0) != (index == 0) {
 		return fmt.Errorf("an append after entry %d of term %d has term %d", index, term, m.GetTerm())
@@ -207,6 +217,7 @@ func (c *Checker) checkAppend(m *pb.Message) error {
 		}
 		index, term, size = e.GetIndex(), e.GetTerm(), size+len(e.GetData())
 	}
+	// A leader whose entries are never committed could otherwise fill the memory of this node.
 	if size > 0 && c.tail+size > uncommittedMax {
 		return fmt.Errorf("%d bytes of entries are not committed", c.tail)
 	}
@@ -236,6 +247,8 @@ func checkEntry(e *pb.Entry) (err error) {
 // checkAppendResponse refuses an acknowledgement of entries that this node does not have.
 func (c *Checker) checkAppendResponse(m *pb.Message) error {
 	s := c.node.BasicStatus()
+	// Only in the present term, in which this node may be the leader: Raft would set the follower's progress beyond
+	// its own log.
 	if last := c.lastIndex(); m.GetTerm() == s.HardState.GetTerm() && !m.GetReject() && m.GetIndex() > last {
 		return fmt.Errorf("it acknowledges entry %d, the last one is %d", m.GetIndex(), last)
 	}
@@ -268,6 +281,7 @@ func (c *Checker) checkHeartbeatResponse(m *pb.Message) error {
 	if err := checkHeartbeatContext(m); err != nil || len(m.GetContext()) == 0 {
 		return err
 	}
+	// Confirmations of earlier terms are ignored by Raft.
 	if got := binary.LittleEndian.Uint64(m.GetContext()); m.GetTerm() == c.confirming.term &&
 		got > c.confirming.number {
 		return fmt.Errorf("it confirms request %d, the last one is %d", got, c.confirming.number)
@@ -280,6 +294,8 @@ func (c *Checker) checkHeartbeatResponse(m *pb.Message) error {
 // checkSnapshot requires metadata that can be decoded and used, and a membership that Raft can restore.
 func (c *Checker) checkSnapshot(m *pb.Message) (err error) {
 	s := m.GetSnapshot()
+	// The metadata of the snapshot replace the metadata of this node without being applied command by command, so they
+	// are checked as a whole.
 	index, term := s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm()
 	if index == 0 || index > counterMax || term == 0 || term > m.GetTerm() {
 		return fmt.Errorf("a snapshot of entry %d of term %d has term %d", index, term, m.GetTerm())
@@ -321,6 +337,7 @@ func checkConfState(cs *pb.ConfState) (err error) {
 
 // restoreConf returns a changer with the membership cs.
 func restoreConf(cs *pb.ConfState) (confchange.Changer, error) {
+	// The arguments only size buffers of the tracker; they do not affect the membership.
 	c := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
 	cfg, progress, err := confchange.Restore(c, cs)
 	if err != nil {
@@ -338,12 +355,14 @@ func CheckConfChange(cs *pb.ConfState, cc pb.ConfChangeI) (err error) {
 			err = fmt.Errorf("the change of membership is inconsistent: %v", p)
 		}
 	}()
+	// A new cluster has no membership to restore. Its first change is checked against an empty one.
 	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
 	if cs != nil && len(cs.GetVoters()) > 0 {
 		if changer, err = restoreConf(cs); err != nil {
 			return err
 		}
 	}
+	// The same cases as in Raft, which panics where this returns an error.
 	v2 := cc.AsV2()
 	if v2.LeaveJoint() {
 		_, _, err = changer.LeaveJoint()

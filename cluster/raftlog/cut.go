@@ -17,6 +17,7 @@ func Cut(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// Entries up to the snapshot no longer exist, so the commit index cannot be lower.
 	snap, err := l.memory.Snapshot()
 	if err == nil {
 		first = max(snap.GetMetadata().GetIndex(), 1)
@@ -25,6 +26,8 @@ func Cut(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
 	if err == nil {
 		_, err = l.get(keyHardState, hs)
 	}
+	// Only the commit index changes. Raft allows a node to know of fewer commits than there are, and learns of them
+	// again.
 	if err == nil && index >= first && index < hs.GetCommit() {
 		hs.Commit = proto.Uint64(index)
 		b := l.db.NewBatch()

@@ -25,6 +25,7 @@ import (
 //
 //	'i'          identity          'h' hard state     's' snapshot     'e' index(8)  entry
 type Log struct {
+	// db is the durable copy. memory changes only after db, so Raft never sees what is not on disk.
 	db     *pebble.DB
 	memory *raft.MemoryStorage
 	// failed is the reason why saved data can no longer be relied on. Pebble continues as if there were no failure.
@@ -32,11 +33,13 @@ type Log struct {
 }
 
 var (
+	// The encoding of the identity belongs to package cluster; the other values are protocol buffers of etcd/raft.
 	keyIdentity  = []byte{'i'}
 	keyHardState = []byte{'h'}
 	keySnapshot  = []byte{'s'}
 )
 
+// keyEntry is big-endian, so that an iterator returns entries in the order of their indices.
 func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, index) }
 
 // Open opens or creates the log in dir. fatal is called when saved data can no longer be relied on: the node must stop.
@@ -67,6 +70,7 @@ func (l *Log) Identity() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("raftlog: read identity: %w", err)
 	}
+	// Pebble owns b until closer is closed.
 	defer closer.Close()
 	return slices.Clone(b), nil
 }
@@ -88,6 +92,7 @@ func (l *Log) SaveIdentity(identity []byte) error {
 func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 	logger.failed = new(atomic.Pointer[error])
 	guard := logguard.New(fs, func() bool { return logger.failed.Load() != nil }, logger.stop)
+	// The log has a few commands a second at most (ADR 22), so small tables and a small cache suffice.
 	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
 		DisableTableStats: true} // a failed Open does not wait for them, and crashes
@@ -105,6 +110,8 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 	return l, nil
 }
 
+// load fills the memory from the disk, in the order that MemoryStorage requires: the snapshot, the hard state, and the
+// entries that follow the snapshot.
 func (l *Log) load() error {
 	snap := new(pb.Snapshot)
 	if ok, err := l.get(keySnapshot, snap); err != nil {
@@ -122,6 +129,7 @@ func (l *Log) load() error {
 			return err
 		}
 	}
+	// Entries up to the snapshot were deleted in the batch that saved it.
 	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: keyEntry(snap.GetMetadata().GetIndex() + 1),
 		UpperBound: []byte{'e' + 1}})
 	if err != nil {
@@ -142,6 +150,7 @@ func (l *Log) load() error {
 	return l.memory.Append(entries)
 }
 
+// get decodes the message at a key, and reports whether there is one.
 func (l *Log) get(key []byte, m proto.Message) (bool, error) {
 	b, closer, err := l.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -158,11 +167,13 @@ func (l *Log) get(key []byte, m proto.Message) (bool, error) {
 func (l *Log) Empty() bool {
 	hs, cs, err := l.memory.InitialState()
 	last, lerr := l.memory.LastIndex()
+	// A node that has voted has a hard state, and one that was added by others has voters: neither may begin again.
 	return err == nil && lerr == nil && raft.IsEmptyHardState(hs) && len(cs.GetVoters()) == 0 && last == 0
 }
 
 // LastIndex returns the index of the last entry.
 func (l *Log) LastIndex() uint64 {
+	// MemoryStorage never returns an error here.
 	last, err := l.memory.LastIndex()
 	if err != nil {
 		return 0
@@ -173,6 +184,7 @@ func (l *Log) LastIndex() uint64 {
 // Save makes the contents of a Ready durable, and then visible to Raft.
 func (l *Log) Save(rd *raft.Ready) error {
 	l.checkReady(rd)
+	// One batch, and one sync: a crash leaves all of the Ready or nothing.
 	b := l.db.NewBatch()
 	defer b.Close()
 	if rd.HardState != nil && !raft.IsEmptyHardState(rd.HardState) {
@@ -198,23 +210,27 @@ func (l *Log) Save(rd *raft.Ready) error {
 			}
 		}
 	}
+	// Many Readys contain only messages, or committed entries that are saved already.
 	if b.Empty() {
 		return nil
 	}
 	if err := l.commit(b); err != nil {
 		return err
 	}
+	// Only now: Raft may promise to other nodes what it reads from memory.
 	return l.remember(rd)
 }
 
 // checkReady checks that what is saved continues what was saved before: Raft has promised both to other nodes.
 func (l *Log) checkReady(rd *raft.Ready) {
 	last := l.LastIndex()
+	// Entries continue after the snapshot, whatever the log had before.
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
 		last = rd.Snapshot.GetMetadata().GetIndex()
 	}
 	for i, e := range rd.Entries {
 		invariant.Check(e.GetIndex() > 0, "raftlog: an entry has no index")
+		// The first entry may replace earlier ones, but must not leave a gap.
 		invariant.Check(i > 0 || e.GetIndex() <= last+1, "raftlog: entry %d follows entry %d", e.GetIndex(), last)
 		invariant.Check(i == 0 || e.GetIndex() == rd.Entries[i-1].GetIndex()+1, "raftlog: entries are not consecutive")
 		invariant.Check(i == 0 || e.GetTerm() >= rd.Entries[i-1].GetTerm(), "raftlog: the terms of entries go back")
@@ -235,12 +251,14 @@ func (l *Log) checkReady(rd *raft.Ready) {
 // commit makes a batch durable, or returns the error because of which it may not be.
 func (l *Log) commit(b *pebble.Batch) error {
 	err := b.Commit(pebble.Sync)
+	// Pebble continues after a failed write or sync, so a later success proves nothing.
 	if f := l.failed.Load(); err == nil && f != nil {
 		err = *f
 	}
 	return err
 }
 
+// remember makes what is on disk visible to Raft. The order is the same as in load.
 func (l *Log) remember(rd *raft.Ready) error {
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
 		if err := l.memory.ApplySnapshot(rd.Snapshot); err != nil {
@@ -255,6 +273,8 @@ func (l *Log) remember(rd *raft.Ready) error {
 	return l.memory.Append(rd.Entries)
 }
 
+// stageSnapshot adds a snapshot to a batch, and the removal of the entries up to upTo. The entries from upTo+1 on
+// continue the log.
 func (l *Log) stageSnapshot(b *pebble.Batch, snap *pb.Snapshot, upTo uint64) error {
 	if err := set(b, keySnapshot, snap); err != nil {
 		return err
@@ -265,6 +285,7 @@ func (l *Log) stageSnapshot(b *pebble.Batch, snap *pb.Snapshot, upTo uint64) err
 // Compact replaces the log up to index by a snapshot of state. The last keep entries stay in memory for followers
 // that are slightly behind.
 func (l *Log) Compact(index uint64, conf *pb.ConfState, state []byte, keep uint64) error {
+	// It fails if index is not after the last snapshot.
 	snap, err := l.memory.CreateSnapshot(index, conf, state)
 	if err != nil {
 		return err
@@ -277,12 +298,15 @@ func (l *Log) Compact(index uint64, conf *pb.ConfState, state []byte, keep uint6
 	if err := l.commit(b); err != nil {
 		return err
 	}
+	// On disk all entries up to index are removed; the ones kept in memory are lost with the process, and followers
+	// then receive the snapshot.
 	if first, err := l.memory.FirstIndex(); err == nil && index > keep && index-keep >= first {
 		return l.memory.Compact(index - keep)
 	}
 	return nil
 }
 
+// set stores a message. The batch copies it.
 func set(b *pebble.Batch, key []byte, m proto.Message) error {
 	v, err := proto.Marshal(m)
 	if err != nil {

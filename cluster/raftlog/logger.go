@@ -24,10 +24,12 @@ func (l raftLogger) Warning(v ...any)            { l.warn(fmt.Sprint(v...)) }
 func (l raftLogger) Warningf(f string, v ...any) { l.warn(fmt.Sprintf(f, v...)) }
 func (l raftLogger) Error(v ...any)              { l.error(fmt.Sprint(v...)) }
 func (l raftLogger) Errorf(f string, v ...any)   { l.error(fmt.Sprintf(f, v...)) }
-func (l raftLogger) Fatal(v ...any)              { invariant.Fail("raft: " + fmt.Sprint(v...)) }
-func (l raftLogger) Fatalf(f string, v ...any)   { invariant.Fail("raft: " + fmt.Sprintf(f, v...)) }
-func (l raftLogger) Panic(v ...any)              { invariant.Fail("raft: " + fmt.Sprint(v...)) }
-func (l raftLogger) Panicf(f string, v ...any)   { invariant.Fail("raft: " + fmt.Sprintf(f, v...)) }
+
+// Raft relies on it that none of these four returns: its state is inconsistent then.
+func (l raftLogger) Fatal(v ...any)            { invariant.Fail("raft: " + fmt.Sprint(v...)) }
+func (l raftLogger) Fatalf(f string, v ...any) { invariant.Fail("raft: " + fmt.Sprintf(f, v...)) }
+func (l raftLogger) Panic(v ...any)            { invariant.Fail("raft: " + fmt.Sprint(v...)) }
+func (l raftLogger) Panicf(f string, v ...any) { invariant.Fail("raft: " + fmt.Sprintf(f, v...)) }
 
 // Raft formats its messages with their values. They are attributes here, so that repeated messages are recognized.
 
@@ -55,6 +57,7 @@ func (l pebbleLogger) Fatalf(f string, v ...any) { l.stop(fmt.Errorf(f, v...)) }
 // stop marks the log as failed.
 func (l pebbleLogger) stop(err error) {
 	err = fmt.Errorf("raftlog: %w", err)
+	// Before fatal, which may take a while: no Save that runs meanwhile may succeed.
 	l.failed.CompareAndSwap(nil, &err)
 	l.fatal(err)
 }
