@@ -41,6 +41,7 @@ const arrivalSettle = 100 * time.Millisecond
 func (a *Arrivals) Expect(old, now *ring.Topology, self ring.NodeID) {
 	var nodes []ring.NodeID
 	for _, n := range now.Nodes() {
+		// Members that this node learns of when it starts are not listed if they have joined already.
 		if n.State == ring.Joining && old.Node(n.ID) == nil && n.ID != self {
 			nodes = append(nodes, n.ID)
 		}
@@ -49,6 +50,7 @@ func (a *Arrivals) Expect(old, now *ring.Topology, self ring.NodeID) {
 		return
 	}
 	until := a.clock.Monotonic() + arrivalPatience
+	// It replaces the nodes of an earlier change. Joins in one data center run one after the other.
 	a.waiting.Store(&arrivals{nodes, until})
 	a.clock.After(arrivalPatience, func() { a.post(a.end) })
 	for _, id := range nodes {
@@ -73,6 +75,7 @@ func (a *Arrivals) Arrived(id ring.NodeID) {
 	a.clock.After(arrivalSettle, func() {
 		a.post(func() {
 			w := a.waiting.Load()
+			// A node that is silent again stays listed until the patience ends.
 			if w == nil || !a.alive(id) {
 				return
 			}
@@ -85,6 +88,7 @@ func (a *Arrivals) Arrived(id ring.NodeID) {
 // Awaiting reports whether one of the members of t joined less than arrivalPatience ago and its first heartbeat has not
 // been received, or was received within arrivalSettle.
 func (a *Arrivals) Awaiting(t *ring.Topology) bool {
+	// Loaded again: Expect or end may have run since.
 	w := a.waiting.Load()
 	return w != nil && slices.ContainsFunc(w.nodes, func(id ring.NodeID) bool { return t.Node(id) != nil })
 }

@@ -61,6 +61,7 @@ func (o *Clocks) Evaluate(alive func(ring.NodeID) bool) (alarm bool) {
 			delete(o.peers, id) // after a restart, its clock may be different
 			continue
 		}
+		// With fewer samples, one slow message could look like a difference of clocks.
 		if s.n < clockSamples {
 			continue
 		}
@@ -71,12 +72,14 @@ func (o *Clocks) Evaluate(alive func(ring.NodeID) bool) (alarm bool) {
 		}
 	}
 	o.mu.Unlock()
+	// Alone, or just started: there is nothing to compare with, and this node serves.
 	if len(differences) == 0 {
 		o.ahead.Store(0)
 		o.out.Store(false)
 		return false
 	}
 	slices.Sort(differences)
+	// The median: one peer with a wrong clock must not decide.
 	ahead := -time.Duration(differences[len(differences)/2]) * time.Microsecond
 	o.ahead.Store(int64(ahead))
 	o.out.Store(beyond*2 > len(differences)+1) // this node counts as one that agrees

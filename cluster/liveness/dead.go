@@ -13,9 +13,11 @@ type Dead struct{ since map[ring.NodeID]uint64 }
 // Note compares the members of t with the present view at a tick. A member that this process never considered alive
 // counts from the first call.
 func (d *Dead) Note(t *ring.Topology, alive func(ring.NodeID) bool, tick uint64) {
+	// The zero value is ready for use.
 	if d.since == nil {
 		d.since = map[ring.NodeID]uint64{}
 	}
+	// A member that was alive in between starts again from zero.
 	maps.DeleteFunc(d.since, func(id ring.NodeID, _ uint64) bool { return t.Node(id) == nil || alive(id) })
 	for _, n := range t.Nodes() {
 		if _, known := d.since[n.ID]; !known && !alive(n.ID) {
@@ -30,6 +32,7 @@ func (d *Dead) For(id ring.NodeID, tick uint64) uint64 {
 	if !dead {
 		return 0
 	}
+	// A death in this tick already counts as one tick, because zero means alive.
 	invariant.Check(tick >= since, "liveness: a member is dead since tick %d at tick %d", since, tick)
 	return max(1, tick-since)
 }

@@ -27,6 +27,9 @@ const (
 
 // Detector decides which nodes this node considers alive: phi-accrual over heartbeats (Hayashibara et al. 2004,
 // with exponentially distributed intervals, as in Cassandra) and the end of the stream to a peer.
+//
+// Alive is lock-free, because every request calls it for every replica. mu guards the records of heartbeats, and
+// telling is acquired before it.
 type Detector struct {
 	clock  env.Clock
 	self   atomic.Uint64
@@ -40,6 +43,7 @@ type Detector struct {
 }
 
 type peerHealth struct {
+	// connected means that this node's stream to the peer is open, and beats counts the heartbeats since it opened.
 	connected bool
 	beats     int
 	last      time.Duration // monotonic
@@ -65,6 +69,7 @@ func (d *Detector) Alive(id ring.NodeID) bool {
 	return uint64(id) == d.self.Load() || (*d.alive.Load())[id]
 }
 
+// health returns the record of a peer, and adds one with the expected interval. The caller holds mu.
 func (d *Detector) health(id ring.NodeID) *peerHealth {
 	h := d.peers[id]
 	if h == nil {
@@ -79,12 +84,15 @@ func (d *Detector) Heartbeat(id ring.NodeID) {
 	now := d.clock.Monotonic()
 	d.mu.Lock()
 	h := d.health(id)
+	// The first heartbeat of a stream has no interval. A long silence counts as ten intervals at most, so that one
+	// outage does not make the detector slow to notice the next.
 	if h.beats > 0 {
 		interval := math.Max(float64(now-h.last), float64(intervalMin))
 		h.mean += (math.Min(interval, float64(10*HeartbeatEvery)) - h.mean) / 10
 	}
 	h.beats++
 	h.last = now
+	// Without mu, which Evaluate acquires after telling.
 	d.mu.Unlock()
 	d.Evaluate()
 }
@@ -138,16 +146,20 @@ func (d *Detector) Evaluate() {
 			changed = append(changed, opinion{id, up})
 		}
 	}
+	// A removed peer has no record any longer; its users must learn that it is down.
 	for id, up := range old {
 		if d.peers[id] == nil && up {
 			changed = append(changed, opinion{id, false})
 		}
 	}
+	// The order of a map is random, and simulations must be repeatable.
 	slices.SortFunc(changed, func(a, b opinion) int { return cmp.Compare(a.id, b.id) })
+	// Most evaluations change nothing, and readers keep their map.
 	if len(changed) > 0 || len(next) != len(old) {
 		d.alive.Store(&next)
 	}
 	d.mu.Unlock()
+	// Without mu, because the callbacks may ask for the view. telling keeps the order of two evaluations.
 	for _, c := range changed {
 		d.change(c.id, c.up)
 	}
@@ -155,5 +167,6 @@ func (d *Detector) Evaluate() {
 
 // phi returns the suspicion level of a silence: -log10 of the probability that the next heartbeat is still to come.
 func phi(silence time.Duration, mean float64) float64 {
+	// With exponentially distributed intervals the probability is e^(-silence/mean).
 	return float64(silence) / mean * math.Log10E
 }

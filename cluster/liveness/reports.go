@@ -26,6 +26,7 @@ type Reports struct {
 
 // report is what one peer has reported.
 type report struct {
+	// index is the index of the last command that the peer has applied.
 	index   uint64
 	version schema.UUID // zero means unknown
 	stale   bool        // the loop has not received index
@@ -42,6 +43,7 @@ func TakeVersion(cur *wire.Cursor) (v schema.UUID) {
 func (r *Reports) Note(peer ring.NodeID, index uint64, version schema.UUID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The version is stored in every case: it may have changed while the loop needs no event.
 	last, ok := r.last[peer]
 	if r.last == nil {
 		r.last = map[ring.NodeID]report{}
@@ -55,6 +57,7 @@ func (r *Reports) Forget(peer ring.NodeID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.last[peer]
+	// The report itself is kept for Version. The loop could not take the event, so the next report must be one.
 	last.stale = true
 	r.last[peer] = last
 }

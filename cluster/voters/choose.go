@@ -15,6 +15,8 @@ const (
 )
 
 // Candidate is a member that may vote.
+//
+// Learners that lag are no candidates; the caller decides that.
 type Candidate struct {
 	ID         uint64 // Raft's, which is the node's
 	Datacenter string
@@ -40,12 +42,15 @@ func Choose(candidates []Candidate) []uint64 {
 	switch {
 	case len(domains) >= 3:
 		most = votersMaxDatacenters
+	// With one data center, the racks are the units that fail together. With two, neither can be dispensable (ADR 41),
+	// and the voters are only spread.
 	case len(domains) == 1:
 		domains = all.split(func(c Candidate) string { return c.Rack })
 	}
 	seats, limit := seatsOf(domains, most)
 	var ids []uint64
 	for i, n := range distribute(domains, seats, limit) {
+		// Within a data center no limit applies: the number of its seats is already bounded.
 		racks := domains[i].split(func(c Candidate) string { return c.Rack })
 		for j, n := range distribute(racks, n, n) {
 			for _, c := range racks[j].ranked()[:n] {
@@ -70,9 +75,11 @@ func checkChoice(ids []uint64, seats int) {
 
 // seatsOf returns the number of voters and the largest number in one domain.
 func seatsOf(domains []group, most int) (seats, limit int) {
+	// Larger numbers first. One seat is always possible if there is a candidate.
 	for seats = most; seats > 0; seats -= 2 {
 		sum := 0
 		limit = seats
+		// The largest minority: the other domains still have a majority without it.
 		if len(domains) >= 3 && seats > 1 {
 			limit = (seats - 1) / 2
 		}
@@ -93,6 +100,7 @@ func distribute(groups []group, seats, limit int) []int {
 	for i := range order {
 		order[i] = i
 	}
+	// The oldest member breaks ties, so that the order is total and the same on every node.
 	slices.SortFunc(order, func(i, j int) int {
 		a, b := &groups[i], &groups[j]
 		return cmp.Or(cmp.Compare(b.count(Candidate.voter), a.count(Candidate.voter)),
@@ -102,6 +110,7 @@ func distribute(groups []group, seats, limit int) []int {
 	for ; seats > 0; seats-- {
 		next := -1
 		for _, i := range order {
+			// Strictly fewer: among equals, the first in order gets the seat.
 			if out[i] < min(limit, len(groups[i].members)) && (next < 0 || out[i] < out[next]) {
 				next = i
 			}
@@ -120,6 +129,7 @@ type group struct{ members []Candidate }
 // split divides the members by name; the order of the groups depends on the names only.
 func (g group) split(name func(Candidate) string) (out []group) {
 	members := slices.Clone(g.members)
+	// Stable, so that the order within a group stays the order of the argument.
 	slices.SortStableFunc(members, func(a, b Candidate) int { return cmp.Compare(name(a), name(b)) })
 	for i, c := range members {
 		if i == 0 || name(members[i-1]) != name(c) {
@@ -137,6 +147,7 @@ func (g group) ranked() []Candidate {
 	out := slices.Clone(g.members)
 	rank := func(c Candidate) int {
 		n := 0
+		// Later properties weigh more than all earlier ones together.
 		for i, yes := range []bool{c.Leads, c.Alive, c.Votes} {
 			if yes {
 				n |= 1 << i
@@ -170,6 +181,7 @@ func (c Candidate) leader() bool { return c.Leads }
 // Replace is Choose, but replaces voters that were dead for long if more voters are to spare then.
 func Replace(all []Candidate, longDead func(id uint64) bool) []uint64 {
 	next := Choose(all)
+	// Dead voters that are not dead for long stay candidates: Choose keeps their votes.
 	usable := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return !c.Alive && longDead(c.ID) })
 	if len(usable) == len(all) {
 		return next

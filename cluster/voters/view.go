@@ -8,6 +8,9 @@ import (
 )
 
 // View is the set of voters, as this node knows it.
+//
+// Of makes it from Raft's membership and the failure detector of this node. nil means that this node does not know the
+// voters yet.
 type View struct {
 	// IDs are the voters, ascending; during a change, the voters of both sets.
 	IDs []ring.NodeID
@@ -37,6 +40,7 @@ func Of(leader ring.NodeID, current, outgoing []uint64, isAlive func(ring.NodeID
 			}
 			v.IDs = append(v.IDs, id)
 		}
+		// Both sets must agree during a change, so the set that lacks more voters decides whether there is a majority.
 		if need := len(ids)/2 + 1; i == 0 || len(ids) > 0 && alive-need < v.Alive-v.Required {
 			v.Alive, v.Required = alive, need
 		}
@@ -44,6 +48,7 @@ func Of(leader ring.NodeID, current, outgoing []uint64, isAlive func(ring.NodeID
 	invariant.Check(v.Alive <= len(current)+len(outgoing), "voters: more voters are alive than there are")
 	slices.Sort(v.IDs)
 	slices.Sort(v.Down)
+	// Most voters are in both sets.
 	v.IDs, v.Down = slices.Compact(v.IDs), slices.Compact(v.Down)
 	return v
 }
