@@ -11,11 +11,14 @@ import (
 //
 //	generation n: enter, enter, leave … │ wait: generation n+1 begins │ leave of the last of n ──▶ done
 type Fence struct {
+	// generation is the generation that requests enter. The previous one may still have requests while closing is
+	// true.
 	generation atomic.Uint64
 	open       [2]atomic.Int64 // by generation, modulo 2
 	closing    atomic.Bool     // a Wait for the previous generation is running
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// mu guards the callbacks, and is held while the generation changes. Callbacks run without it.
 	called []func() // callbacks for the end of the previous generation
 	next   []func() // callbacks of the following Wait
 }
@@ -33,6 +36,8 @@ func (f *Fence) Enter() uint64 {
 }
 
 // Leave ends a request that entered in generation g.
+//
+// The last request of a generation calls the callbacks of the Wait in its own goroutine.
 func (f *Fence) Leave(g uint64) {
 	if f.open[g&1].Add(-1) == 0 && f.closing.Load() {
 		f.advance()
@@ -40,6 +45,8 @@ func (f *Fence) Leave(g uint64) {
 }
 
 // Wait calls done when all requests that entered before have left.
+//
+// It never blocks. done may run in the caller's goroutine if no request is open.
 func (f *Fence) Wait(done func()) {
 	f.mu.Lock()
 	f.next = append(f.next, done)
@@ -49,10 +56,12 @@ func (f *Fence) Wait(done func()) {
 
 // advance ends a Wait whose requests have left, and begins the next.
 func (f *Fence) advance() {
+	// Ending a Wait may allow the next one to begin, and that one to end at once.
 	for {
 		f.mu.Lock()
 		var ended []func()
 		switch closing := f.closing.Load(); {
+		// Requests of the previous generation are open, or there is nothing to do.
 		case closing && f.open[(f.generation.Load()-1)&1].Load() > 0, !closing && len(f.next) == 0:
 			f.mu.Unlock()
 			return

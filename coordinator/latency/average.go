@@ -10,6 +10,7 @@ type Average struct{ nanoseconds atomic.Int64 }
 
 // Record adds a duration, with a weight of one eighth.
 func (a *Average) Record(d time.Duration) {
+	// The first duration becomes the average.
 	if old := a.nanoseconds.Load(); old != 0 {
 		d = (7*time.Duration(old) + d) / 8 // a concurrent update may be lost, which is harmless
 	}

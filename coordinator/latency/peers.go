@@ -37,7 +37,9 @@ func (p *Peers) Of(node ring.NodeID, now time.Duration) time.Duration {
 		return 0
 	}
 	l := v.(*peerLatency)
+	// now may be from before a concurrent update.
 	age := max(now-time.Duration(l.updated.Load()), 0)
+	// The average halves with each half-life. More than 62 of them would shift the sign.
 	return time.Duration(l.average.Load()) >> min(age/halfLife, 62)
 }
 

@@ -7,6 +7,8 @@ import (
 )
 
 // policy returns the time of the speculative request for sorted samples (µs).
+//
+// It is called again after every refreshAfter reads, with at most samplesKept samples.
 type policy func(sorted []uint32) time.Duration
 
 func isNever(s string) bool {
@@ -24,6 +26,7 @@ func parsePolicy(s string) (p policy, always, never bool) {
 	case isNever(s):
 		return nil, false, true
 	}
+	// At most one of the prefixes matches, so the order of the map does not matter.
 	for name, pick := range map[string]func(a, b time.Duration) time.Duration{
 		"MIN(": func(a, b time.Duration) time.Duration { return min(a, b) },
 		"MAX(": func(a, b time.Duration) time.Duration { return max(a, b) },
@@ -49,6 +52,7 @@ func parsePolicy(s string) (p policy, always, never bool) {
 // parseSimple parses '99P', '99PERCENTILE' or '50MS'; it returns nil for other text.
 func parseSimple(s string) policy {
 	s = strings.TrimSpace(s)
+	// A fixed time needs no samples.
 	if digits, ok := strings.CutSuffix(s, "MS"); ok {
 		ms, err := strconv.ParseFloat(digits, 64)
 		if err != nil || ms < 0 || ms > 1e9 {
@@ -70,6 +74,7 @@ func parseSimple(s string) policy {
 		if len(sorted) < refreshAfter {
 			return afterFirst
 		}
+		// percent is less than 100, so the index is in range.
 		return time.Duration(sorted[int(percent/100*float64(len(sorted)))]) * time.Microsecond
 	}
 }

@@ -46,6 +46,7 @@ func (ts *Tables) of(table *schema.Table) *tableLatency {
 		v, _ = ts.m.LoadOrStore(table.StorageID, new(tableLatency))
 	}
 	l := v.(*tableLatency)
+	// ALTER TABLE has changed the option. Two readers may both parse it, with the same result.
 	if o := l.option.Load(); o == nil || o.text != table.Options.SpeculativeRetry {
 		o = &speculation{text: table.Options.SpeculativeRetry}
 		o.policy, o.always, o.never = parsePolicy(o.text)
@@ -81,6 +82,7 @@ func (ts *Tables) AskOthersAfter(table *schema.Table) (time.Duration, bool) {
 func (ts *Tables) Record(table *schema.Table, d time.Duration) {
 	l := ts.of(table)
 	l.mu.Lock()
+	// A ring buffer: the newest sample replaces the oldest.
 	l.samples[l.n%samplesKept] = uint32(min(d.Microseconds(), math.MaxUint32))
 	l.n++
 	if l.n%refreshAfter == 0 {
@@ -89,7 +91,9 @@ func (ts *Tables) Record(table *schema.Table, d time.Duration) {
 	l.mu.Unlock()
 }
 
+// refreshLocked computes the time of speculative requests from the samples. The option is set: of has returned l.
 func (l *tableLatency) refreshLocked() {
+	// A copy is sorted, because the buffer is in order of time.
 	sorted := slices.Clone(l.samples[:min(l.n, samplesKept)])
 	slices.Sort(sorted)
 	if p := l.option.Load().policy; p != nil {

@@ -11,6 +11,7 @@ import (
 type Quota struct {
 	Need int // answers
 	Got  int
+	// Need is fixed when the request is planned, and Got+Open < Need means that the level can no longer be met.
 	Open int // asked or available, and neither answered nor failed
 
 	asked      int           // by Ask
@@ -20,6 +21,9 @@ type Quota struct {
 }
 
 // Tally counts the answers to one request. It must be Reset before use.
+//
+// It is a value in the state of a request, whose lock guards it. quotas points into one, so a Tally must not be copied
+// after Reset.
 type Tally struct {
 	quotas []Quota
 	one    [1]Quota // backing array of quotas in nearly all cases
@@ -48,6 +52,7 @@ func (y *Tally) Reset(level ring.Consistency, r ring.Replication, t *ring.Topolo
 	switch {
 	case level == ring.NodeLocal:
 		y.scope = scopeSelf
+	// Without data centers, LOCAL_QUORUM and EACH_QUORUM count all replicas, as ring.Consistency.BlockFor does.
 	case r.Class != ring.NetworkTopology:
 	case level.IsLocal():
 		y.scope = scopeDatacenter
@@ -85,6 +90,7 @@ func (y *Tally) JoinRead(set ring.ReplicaSet, level ring.Consistency, r ring.Rep
 	if set.Before == nil || level == ring.NodeLocal {
 		return
 	}
+	// A read at a lower level does not promise to see a value that an earlier read has returned.
 	quorum := ring.Quorum
 	if level.IsLocal() {
 		quorum = ring.LocalQuorum
@@ -95,6 +101,7 @@ func (y *Tally) JoinRead(set ring.ReplicaSet, level ring.Consistency, r ring.Rep
 }
 
 func (y *Tally) join(natural []ring.NodeID, others [][]ring.NodeID) {
+	// Each side gets a copy of the quotas of the level, which count only the side's members.
 	first := y.quotas
 	y.sides = 1 + len(others)
 	y.quotas = make([]Quota, 0, y.sides*len(first))
@@ -127,6 +134,7 @@ func (y *Tally) Covers(q *Quota, node ring.NodeID) bool {
 	case scopeSelf:
 		return node == y.self
 	}
+	// A node that has left the ring since it was asked counts in no data center.
 	n := y.t.Node(node)
 	if n == nil {
 		return false
@@ -155,6 +163,7 @@ func (y *Tally) Ask(node ring.NodeID) bool {
 		q := &y.quotas[i]
 		wanted = wanted || q.asked < q.Need && y.Covers(q, node)
 	}
+	// Also where it was not needed: an answer counts for all quotas that cover the node.
 	if wanted {
 		y.each(node, func(q *Quota) { q.asked++ })
 	}
@@ -234,6 +243,7 @@ func (y *Tally) Totals() (received, blockFor int) {
 				got, need = got+min(q.Got, q.Need), need+q.Need
 			}
 		}
+		// Drivers expect one pair of numbers.
 		if side == 0 || got < need {
 			received, blockFor = got, need
 		}

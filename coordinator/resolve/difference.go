@@ -16,9 +16,12 @@ func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *ro
 	}
 	m := &row.Mutation{}
 	m.Reset(cmd.Table, merged.Key)
+	// The header has the static row and the deletion of the partition.
 	if d := s.difference(&merged.header, have.header.encoded); d != nil {
 		m.AddEncodedHeader(d)
 	}
+	// They are compared apart from the rows: the replica may have rows that they delete and that are not in the
+	// result.
 	for _, t := range merged.RangeTombstones {
 		// They do not overlap and are in order: only the one at the start of t can cover it.
 		i, _ := slices.BinarySearchFunc(have.RangeTombstones, t.Start, func(h row.RangeTombstone, start []byte) int {
@@ -42,6 +45,7 @@ func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *ro
 				old, at = have.Rows[k].encoded, k+1
 				break
 			}
+			// The row of have is after r: the replica lacks r. at stays, so that the row is compared with a later one.
 			if c := bytes.Compare(have.Rows[k].clustering, r.clustering); c > 0 != cmd.Reversed {
 				break
 			}
@@ -53,6 +57,7 @@ func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *ro
 	if m.Empty() {
 		return nil
 	}
+	// Rows and headers were copied when they were added; the key still points into a page.
 	m.Key.Bytes = bytes.Clone(m.Key.Bytes)
 	return m
 }
@@ -62,6 +67,8 @@ var noRow = row.AppendRow(nil, row.NewRow())
 
 // difference returns what old lacks of r, in s.scratch, or nil.
 func (s *Resolver) difference(r *Row, old []byte) []byte {
+	// Replicas mostly agree, so equal bytes are compared first. Pages are canonical (ADR 3): equal rows have equal
+	// bytes.
 	if s.err != nil || bytes.Equal(r.encoded, old) || !s.scratchFor(len(r.encoded)) {
 		return nil
 	}

@@ -53,6 +53,7 @@ func (s *Resolver) Err() error { return s.err }
 func (s *Resolver) reserve(n int) bool {
 	s.used += n
 	if s.err == nil && s.most > 0 && s.used > s.most {
+		// At least twice the bound, so that a read is repeated only a few times.
 		s.err = &NeedsMemory{max(2*s.most, s.used+usual*s.pages)}
 	}
 	return s.err == nil
@@ -69,6 +70,7 @@ func (s *Resolver) scratchFor(n int) bool {
 	if s.err != nil || cap(s.scratch) >= n {
 		return s.err == nil
 	}
+	// The old scratch is garbage, and stays counted.
 	n = max(n, 2*cap(s.scratch))
 	if !s.reserve(n) {
 		return false
@@ -92,6 +94,7 @@ const chunkBytes = 16 << 10
 
 // keep returns a copy of encoded in the memory of merged rows.
 func (s *Resolver) keep(encoded []byte) []byte {
+	// Rows of the full chunk still point into it. Chunks grow, so that a small merge takes little memory.
 	if n := len(encoded); cap(s.chunk)-len(s.chunk) < n {
 		size := max(n, min(chunkBytes, 2*cap(s.chunk)))
 		if !s.reserve(size) {
@@ -101,5 +104,6 @@ func (s *Resolver) keep(encoded []byte) []byte {
 	}
 	at := len(s.chunk)
 	s.chunk = append(s.chunk, encoded...)
+	// With its capacity bounded, an append to the row cannot overwrite the next one.
 	return s.chunk[at:len(s.chunk):len(s.chunk)]
 }

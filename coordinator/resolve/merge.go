@@ -11,14 +11,17 @@ import (
 // times its encoded size when it is decoded, so the rows of replicas are merged cell by cell.
 type Row struct {
 	clustering, encoded []byte
-	live                bool
+	// live means that the row counts for limits at the command's time; a row of tombstones does not.
+	live bool
 }
 
 // Partition is a version of a partition, or the merge of several.
 type Partition struct {
-	Key             row.PartitionKey
-	header          Row
-	bare            bool // the header contains nothing
+	Key row.PartitionKey
+	// header contains the static row and the deletion of the partition. Its clustering is not used.
+	header Row
+	bare   bool // the header contains nothing
+	// deletion is the deletion of the whole partition.
 	deletion        row.Deletion
 	RangeTombstones []row.RangeTombstone
 	Rows            []Row
@@ -27,6 +30,7 @@ type Partition struct {
 // mergePartitions merges versions of one partition, as row.MergePartitions does. The rows of each are in the order of
 // the command. The result shares memory with the versions.
 func (s *Resolver) mergePartitions(versions []*Partition) *Partition {
+	// The header is a copy of the struct: reconcile replaces its bytes, and does not change the bytes of a version.
 	out := &Partition{Key: versions[0].Key, header: versions[0].header}
 	var tombstones []row.RangeTombstone
 	rows := 0
@@ -35,11 +39,13 @@ func (s *Resolver) mergePartitions(versions []*Partition) *Partition {
 			s.reconcile(&out.header, &v.header)
 		}
 		tombstones = append(tombstones, v.RangeTombstones...)
+		// Replicas mostly have the same rows, so the longest version is a good guess of the result.
 		rows = max(rows, len(v.Rows))
 	}
 	s.inspectHeader(out)
 	out.RangeTombstones = row.NormalizeRangeTombstones(tombstones, out.deletion)
 	out.Rows = make([]Row, 0, rows)
+	// A merge of sorted lists: at has the index of the next row of each version.
 	at := make([]int, len(versions))
 	for s.err == nil {
 		next := -1
@@ -54,6 +60,7 @@ func (s *Resolver) mergePartitions(versions []*Partition) *Partition {
 		}
 		merged := versions[next].Rows[at[next]]
 		at[next]++
+		// Versions before next have a later row: otherwise next would be one of them.
 		for i := next + 1; i < len(versions); i++ {
 			v := versions[i]
 			if at[i] < len(v.Rows) && bytes.Equal(v.Rows[at[i]].clustering, merged.clustering) {
@@ -61,6 +68,7 @@ func (s *Resolver) mergePartitions(versions []*Partition) *Partition {
 				at[i]++
 			}
 		}
+		// A version may contain rows that another version's deletion covers.
 		d := out.deletion.Max(row.DeletionAt(out.RangeTombstones, merged.clustering))
 		if s.shadow(&merged, d) {
 			out.Rows = append(out.Rows, merged)
@@ -80,6 +88,7 @@ func (s *Resolver) reconcile(r, o *Row) {
 	if bytes.Equal(r.encoded, o.encoded) || !s.scratchFor(interleaved*(len(r.encoded)+len(o.encoded))) {
 		return
 	}
+	// Bytes that exceed the reservation are counted once they are known.
 	room := cap(s.scratch)
 	var err error
 	if s.scratch, err = s.stream.Reconcile(s.scratch[:0], r.encoded, o.encoded); err != nil {
@@ -103,6 +112,7 @@ func (s *Resolver) inspect(r *Row) (sum row.Outline) {
 // inspectHeader sets what is known of the header.
 func (s *Resolver) inspectHeader(p *Partition) {
 	sum := s.inspect(&p.header)
+	// AppendPage leaves out a partition with a bare header and nothing else.
 	p.bare, p.deletion = sum.Empty, sum.Deletion
 }
 
@@ -118,10 +128,12 @@ func (s *Resolver) shadow(r *Row, d row.Deletion) bool {
 		return false
 	}
 	var empty bool
+	// math.MinInt64 purges nothing: the replicas still need the tombstones.
 	s.scratch, r.live, empty, s.err = s.stream.Canonical(s.scratch[:0], r.encoded, d, math.MinInt64, s.cmd.Now)
 	if s.err != nil || empty {
 		return false
 	}
+	// The deletion mostly covers nothing, and the row stays where it is.
 	if !bytes.Equal(s.scratch, r.encoded) {
 		r.encoded = s.keep(s.scratch)
 	}

@@ -13,14 +13,16 @@ import (
 type Version struct {
 	node       ring.NodeID
 	partitions []*Partition
-	more       bool
-	at         *Position // where the page ends, if not after its last row
-	bytes      int
+	// more means that a limit ended the page, so that the replica may have further rows.
+	more  bool
+	at    *Position // where the page ends, if not after its last row
+	bytes int
 }
 
 // Parse reads a page, whose rows it does not decode. It fails with NeedsMemory if the page has too many rows.
 func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
 	n := row.ContentsOf(page)
+	// ContentsOf has counted without decoding, so memory is reserved before anything is allocated for the rows.
 	if !s.reservePage(n) {
 		return nil, s.err
 	}
@@ -28,6 +30,7 @@ func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
 		s.stream = new(row.Streamer)
 	}
 	v := &Version{node: node, bytes: len(page), partitions: make([]*Partition, 0, n.Partitions)}
+	// Allocated once for the page. The elements are referred to by pointers and slices, so they must not move.
 	partitions, rows := make([]Partition, 0, n.Partitions), make([]Row, 0, n.Rows)
 	var r row.PageReader
 	r.Encoded = true
@@ -59,6 +62,7 @@ func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
 	}
 	v.more = r.More()
 	v.at = (*Position)(r.End())
+	// Such a page has no position to continue from, and the read would repeat it for ever.
 	if v.more && v.at == nil && len(v.partitions) == 0 {
 		return nil, fmt.Errorf("resolve: page of node %d says more, but has nothing", node)
 	}
@@ -69,7 +73,8 @@ func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
 type Position struct {
 	Key        row.PartitionKey
 	Clustering []byte
-	Whole      bool
+	// Whole means after all rows of the partition; Clustering is not used then.
+	Whole bool
 }
 
 // end returns how far v's answer extends; nil means that it is complete. A page that a limit ended covers its last
@@ -148,8 +153,11 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 	var bound *Position
 	size := 0
 	for i, v := range versions {
+		// The answer is about as large as the largest page.
 		size = max(size, v.bytes)
 		lacks[i].Node = v.node
+		// The answer is complete up to the first end of a version: after it, a version may lack rows only because a
+		// limit ended its page.
 		if e := v.end(); shortRead && e != nil && (bound == nil || e.compare(bound, asked.Reversed) < 0) {
 			bound = e
 		}
@@ -158,6 +166,7 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 	at := make([]int, len(versions))
 	for !s.finished && s.err == nil {
 		key, ok := lowestKey(versions, at)
+		// Partitions after the bound are read again by the next round.
 		if !ok || bound != nil && key.Compare(bound.Key) > 0 {
 			break
 		}
@@ -185,6 +194,7 @@ func (s *Resolver) goOn(at *Position) *Position {
 		s.finished, s.endsAt = true, at
 		return nil
 	}
+	// A result that must grow by another round would exceed the size of a page.
 	if at != nil && s.bytes >= s.bytesMax && len(s.merged) > 0 &&
 		(at.Whole || len(s.merged[len(s.merged)-1].Rows) > 0) {
 		s.finished = true
@@ -221,6 +231,7 @@ func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *P
 			continue
 		}
 		present = append(present, p)
+		// The limit of the partition ended this version, although its page continues with the next partition.
 		if n := asked.Limits.PerPartition; shortRead && n > 0 && liveRows(p) >= n {
 			e := &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].clustering}
 			if local == nil || e.compare(local, asked.Reversed) < 0 {
@@ -229,16 +240,19 @@ func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *P
 		}
 	}
 	m := s.mergePartitions(present)
+	// Rows after local may be incomplete. Without them, the differences below do not repair what is not known.
 	if local != nil {
 		cutBehind(m, local, asked.Reversed)
 	}
 	s.add(m, local != nil)
+	// p is nil for a version without the partition, which then lacks everything.
 	for i, p := range same {
 		if d := s.Difference(asked, m, p); d != nil {
 			lacks[i].Mutations = append(lacks[i].Mutations, d)
 		}
 	}
 	last := s.merged[len(s.merged)-1]
+	// The client's limit, which add has applied, not the limit of the round.
 	full := s.cmd.Limits.PerPartition > 0 && liveRows(last) >= s.cmd.Limits.PerPartition
 	switch {
 	case s.finished || local == nil:
@@ -285,12 +299,14 @@ func cutBehind(p *Partition, end *Position, reversed bool) {
 func (s *Resolver) add(m *Partition, part bool) {
 	last := m
 	if n := len(s.merged); n > 0 && s.merged[n-1].Key.Compare(m.Key) == 0 {
+		// The parts have different rows, but each may contain the header and range tombstones.
 		last = s.mergePartitions([]*Partition{s.merged[n-1], m})
 		s.merged[n-1] = last
 		s.counted -= s.countedLast
 	} else {
 		s.merged = append(s.merged, last)
 	}
+	// Without a limit, no row has this number.
 	allowed := ^uint32(0)
 	if n := s.cmd.Limits.PerPartition; n > 0 {
 		allowed = n
@@ -298,6 +314,7 @@ func (s *Resolver) add(m *Partition, part bool) {
 	if n := s.cmd.Limits.Rows; n > 0 {
 		allowed = min(allowed, n-s.counted)
 	}
+	// m may be a part of last: Difference must not repair rows that the answer does not contain.
 	if cut := cutAt(last, allowed); cut != nil {
 		end := Position{Key: m.Key, Clustering: cut}
 		cutBehind(m, &end, s.cmd.Reversed)
@@ -343,6 +360,7 @@ func cutAt(p *Partition, allowed uint32) []byte {
 
 // AppendPage appends the result. It fails with NeedsMemory.
 func (s *Resolver) AppendPage(dst []byte) ([]byte, error) {
+	// The page is built in one piece, so its size is known before it is allocated.
 	size := headBytes
 	if s.endsAt != nil {
 		size += row.EncodedRowLen(s.endsAt.Clustering, s.endsAt.Key.Bytes)
@@ -358,6 +376,7 @@ func (s *Resolver) AppendPage(dst []byte) ([]byte, error) {
 	}
 	w := row.NewPageWriter(slices.Grow(dst, size))
 	for _, p := range s.merged {
+		// Everything in it was deleted and purged, or cut.
 		if len(p.Rows) == 0 && len(p.RangeTombstones) == 0 && p.bare {
 			continue
 		}

@@ -6,11 +6,13 @@ import "cqld/row"
 // rows can follow. It requests the missing rows, and at least twice as many as asked did, because too many of those
 // were deleted, but then at most rowsMax.
 func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax uint32) *row.ReadCommand {
+	// From the client's command, not from asked, which starts after an earlier end and has other limits.
 	next := *s.cmd
 	if n := s.cmd.Limits.Rows; n > 0 {
 		next.Limits.Rows = max(n-s.counted, min(2*asked.Limits.Rows, rowsMax))
 	}
 	if !end.Whole {
+		// The rest of the partition is read alone. Its end is followed by a command for the next partitions.
 		if next.Slices = row.SlicesAfter(s.cmd.Slices, end.Clustering, s.cmd.Reversed); len(next.Slices) > 0 {
 			next.Key = end.Key
 			if n := s.cmd.Limits.PerPartition; n > 0 {
@@ -21,6 +23,7 @@ func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax u
 		}
 		next.Slices = s.cmd.Slices
 	}
+	// No partition follows.
 	if s.cmd.SinglePartition() {
 		return nil
 	}
