@@ -10,6 +10,7 @@ import (
 func (w *Machine) Check() {
 	invariant.Check(w.waiting >= 0 && w.waiting <= w.open, "write: more answers are awaited than are outstanding") // 4
 	invariant.Check(w.plans <= max(w.config.PlansMax, 1), "write: too many plans")                                 // 7
+	// Without a later event the client would wait until its deadline although nothing can change.
 	if !w.Answered {
 		invariant.Check(w.waiting > 0 || w.pausing, "write: no event but the deadline would answer the client") // 3
 		invariant.Check(w.Outcome.Kind == Success && w.Outcome.Failures == nil,
@@ -43,6 +44,7 @@ func (w *Machine) checkCounts() {
 		}
 	}
 	invariant.Check(unmet == w.unmet, "write: the count of parts that are not met is wrong")
+	// Only for the first plan: a write that was answered with success may be planned again for nodes that disowned it.
 	if w.plans == 1 && w.Answered && w.Outcome.Kind == Success {
 		invariant.Check(unmet == 0, "write: success before the level is met")
 	}

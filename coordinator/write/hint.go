@@ -17,6 +17,8 @@ func (w *Machine) hintMissed(out []Effect) []Effect {
 				w.waiting-- // a late answer decides nothing
 			}
 			out = w.hint(t, out)
+		// Until now another plan could have found the true replica. The hint keeps the mutations for the next
+		// topology.
 		case t.State == Failed && t.answer == Disowns:
 			out = w.hint(t, out)
 		}
@@ -37,6 +39,7 @@ func (w *Machine) hintOf(t *Target, plan int, out []Effect) []Effect {
 	if !w.config.HintsKept {
 		return out
 	}
+	// Other levels need no event: nothing depends on when the hint is on disk.
 	if w.AwaitsHints() {
 		w.open++
 	}
@@ -51,6 +54,7 @@ func (w *Machine) hinted(ev *Event, out []Effect) []Effect {
 	w.open--
 	t := ev.Target
 	t.kept = ev.Answer == Acknowledges
+	// At other levels a hint is no acknowledgement, and one of an earlier plan decides nothing in this one.
 	if w.Level != ring.Any || int(ev.Plan) != w.plans {
 		return out
 	}
@@ -88,6 +92,7 @@ func (w *Machine) Settled() (hinted, majority bool) {
 				has++
 			}
 		}
+		// Nodes that were down when the write was planned cannot have it: only the live ones count, but at least one.
 		majority = majority && has >= max(1, min(ring.QuorumOf(all), alive))
 	}
 	return hinted, majority

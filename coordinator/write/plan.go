@@ -22,6 +22,8 @@ func (w *Machine) plan() (failed Outcome, ok bool) {
 	}
 	w.parts = w.parts[:len(w.Mutations)]
 	w.unmet = len(w.parts)
+	// Each mutation has its own replicas and counts its own acknowledgements; a node that is a replica of several gets
+	// them in one request.
 	for i, m := range w.Mutations {
 		table := catalog.TableByStorage(m.Table)
 		if table == nil {
@@ -41,6 +43,7 @@ func (w *Machine) plan() (failed Outcome, ok bool) {
 		for _, node := range set.Pending {
 			w.assign(i, m, node)
 		}
+		// Checked before anything is sent, so that Unavailable certainly means that nothing was applied.
 		if q := p.tally.Short(); q != nil && !w.hintsSuffice(len(set.Natural)) {
 			return Outcome{Kind: Unavailable, Required: q.Need, Received: q.Open}, false
 		}
@@ -64,6 +67,7 @@ func (w *Machine) assign(i int, m *row.Mutation, node ring.NodeID) {
 
 // target returns the target of node in the present plan, and adds it if necessary.
 func (w *Machine) target(node ring.NodeID) *Target {
+	// Writes have few targets, so a search is faster than a map.
 	for _, t := range w.targets {
 		if t.Node == node {
 			return t
@@ -76,6 +80,7 @@ func (w *Machine) target(node ring.NodeID) *Target {
 		t = new(Target)
 	}
 	t.Node, t.plan, t.State, t.hinted, t.kept, t.answer = node, w.plans, Open, false, false, Silent
+	// The view is read once: all decisions about the plan use the same opinion.
 	t.alive = node == w.Self || w.config.View.Alive(node)
 	t.Mutations, t.parts = t.Mutations[:0], t.parts[:0]
 	w.targets = append(w.targets, t)

@@ -73,6 +73,7 @@ func (w *Machine) send(out []Effect) []Effect {
 func (w *Machine) answered(ev *Event, out []Effect) []Effect {
 	w.open--
 	t := ev.Target
+	// The request has ended, and no longer keeps the write from its pool.
 	if t.plan != w.plans || t.State != Open {
 		return out // of an earlier plan, or too late
 	}
@@ -102,6 +103,7 @@ func (w *Machine) count(t *Target) {
 		} else {
 			p.tally.Failed(t.Node)
 		}
+		// Counted once: further answers to the part do not change unmet.
 		if !p.met && p.tally.Satisfied() {
 			p.met = true
 			w.unmet--
@@ -143,11 +145,13 @@ func (w *Machine) decide() (replan bool) {
 		if p := &w.parts[i]; w.Answered || p.met || !p.tally.Hopeless() || w.hintable() {
 			continue
 		}
+		// The plan may have been wrong. Mutations that were applied are sent again, which changes nothing.
 		if again && (w.refused || w.outdated()) {
 			return true
 		}
 		w.Answered, w.Outcome = true, w.failure(i)
 	}
+	// Also after success: the mutations that a node disowned still lack a replica.
 	return again && w.refused && w.waiting == 0
 }
 
@@ -165,6 +169,7 @@ func (w *Machine) hintable() bool {
 // one of them returned an error.
 func (w *Machine) failure(i int) Outcome {
 	o := Outcome{Kind: Timeout}
+	// Only this part counts; the others may have been met.
 	o.Received, o.Required = w.parts[i].tally.Totals()
 	for _, t := range w.targets {
 		if t.State == Failed && t.alive && t.answer == Refuses {
@@ -189,6 +194,7 @@ func (w *Machine) tick(out []Effect) []Effect {
 	}
 	// The outcome is derived before the nodes without an answer count as failed: they are no failures.
 	var o Outcome
+	// One part that cannot be met decides: the client gets one error for all mutations.
 	for i := range w.parts {
 		if !w.parts[i].met {
 			o = w.failure(i)
