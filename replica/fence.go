@@ -15,6 +15,8 @@ import (
 var ErrFenced = errors.New("replica: this node is dropping its data of the range")
 
 // FencedRange is a range of tokens, which does not wrap, of some tables.
+//
+// A drop of data after a change of the ring fences the ranges that this node lost.
 type FencedRange struct {
 	Tables []schema.StorageID
 	Tokens ring.Range
@@ -23,6 +25,8 @@ type FencedRange struct {
 // Fence refuses mutations, votes and streams for exactly these ranges, until Unfence or another Fence. It returns when
 // storage has all mutations that were admitted before.
 func (l *Local) Fence(ranges []FencedRange) {
+	// First the ranges, then the wait: a mutation that entered the gate before and has not checked them yet is waited
+	// for.
 	l.fenced.Store(&ranges)
 	l.gate.wait()
 }
@@ -32,6 +36,7 @@ func (l *Local) Unfence() { l.fenced.Store(nil) }
 
 // refuseFenced refuses mutations of fenced ranges. The caller has entered the gate.
 func (l *Local) refuseFenced(mutations []*row.Mutation) error {
+	// Mostly nothing is fenced.
 	if l.fenced.Load() == nil {
 		return nil
 	}

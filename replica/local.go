@@ -27,8 +27,11 @@ type Engine interface {
 	Commit()
 	// Forget is Apply for deletions that are part of a removal of data: a full disk accepts them.
 	Forget(mutations []*row.Mutation, durable bool, done func(error)) error
+	// Read appends the page that answers cmd to dst.
 	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
+	// Newest returns the newest timestamp (µs) of the data that cmd selects.
 	Newest(cmd *row.ReadCommand) (int64, error)
+	// Truncate removes all data of a table that was applied before. A full disk does not refuse it.
 	Truncate(table schema.StorageID) error
 }
 
@@ -65,6 +68,7 @@ func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinato
 	done func(error))) *Local {
 	l := &Local{engine: engine, view: view, onTruncate: onTruncate, gate: newGate(), truncations: newTruncations()}
 	l.pages.New = func() any { return &page{ended: &l.ended} }
+	// The method value is made once for each pooled write.
 	l.writes.New = func() any {
 		a := &applying{l: l}
 		a.onApplied = a.applied
@@ -80,6 +84,8 @@ func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, 
 
 // apply applies mutations if admit, which may be nil, admits them.
 func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row.Mutation) error, done func(error)) {
+	// In this order: a mutation that passes the checks below is in the gate, so Settle and Fence wait until storage
+	// has it.
 	phase := l.gate.enter()
 	err := l.CheckEpoch(epoch)
 	if err == nil && admit != nil {
@@ -91,6 +97,7 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 	if err == nil {
 		err = l.Write(mutations, l.durable(mutations), done)
 	}
+	// Before done, which may begin other work.
 	l.gate.leave(phase)
 	if err != nil {
 		done(err)
@@ -118,6 +125,7 @@ type applying struct {
 
 // applied is called once, by the engine.
 func (a *applying) applied(err error) {
+	// Released first: done may begin the next write, which then finds a pooled one.
 	done := a.done
 	a.release()
 	if err != nil {
@@ -149,6 +157,8 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	catalog := l.view.Schema()
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
+		// A counter's next sum is computed from the stored one, so a sum that a crash has lost would be replaced by a
+		// smaller one. An unknown table is treated like most tables.
 		if table == nil || table.IsCounter() {
 			return true
 		}
@@ -191,11 +201,14 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 	p := l.pages.Get().(*page)
 	defer l.freePage(p)
 	l.memory.Open(&p.memory, memory.Origin{}, nil)
+	// The command is copied, because the fields below belong to this read, and cmd to its sender.
 	p.cmd = *cmd
 	owner, _ := cmd.Owner.(*memory.Owner)
 	l.memory.Turn(&p.turn, owner)
 	p.cmd.Work = &p.turn
 	var err error
+	// Without a bound by the sender, the page grows as far as there is memory. A page that another node bounds has its
+	// memory reserved before; for a page of this node, the request has reserved it.
 	if p.cmd.Limits.Bytes == 0 {
 		p.cmd.Memory = p
 	} else if !own {
@@ -204,6 +217,7 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 			return
 		}
 	}
+	// done gets memory of the pool: it must not keep the page after it returns.
 	p.bytes, err = l.engine.Read(p.bytes[:0], &p.cmd)
 	p.turn.Rest() // done may wait
 	if err != nil {
@@ -261,12 +275,14 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 		return refuseReplica(topology) // local data of this node only
 	}
 	placement := topology.Placement(table.Replication)
+	// One token: the usual case, without a list of ranges.
 	if tokens.Start == tokens.End-1 {
 		if !placement.Replicas(tokens.End).Contains(self) {
 			return refuseReplica(topology)
 		}
 		return nil
 	}
+	// Coordinators divide ranges at the ring's tokens.
 	if tokens.Wraps() {
 		return refuseReplica(topology)
 	}
@@ -298,6 +314,7 @@ func FromStorage(err error) error {
 		return env.ErrCanceled
 	case errors.As(err, &tooSmall):
 		return tooSmall
+	// The read ran out of time. The coordinator treats it like an answer that did not come.
 	case errors.Is(err, context.DeadlineExceeded):
 		return coordinator.ErrNoReply
 	case errors.As(err, &panicked):

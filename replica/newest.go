@@ -56,6 +56,7 @@ func (r *Remote) Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duratio
 
 var errNotOnePartition = errors.New("replica: a request for the newest timestamp must name one partition")
 
+// newest answers VerbNewest. It runs in a worker, so it reads without another one.
 func (s *server) newest(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	cmd := s.commands.Get().(*row.ReadCommand)
 	defer s.commands.Put(cmd)

@@ -15,6 +15,7 @@ const pageMemoryFree = 64 << 10
 // page accounts for the memory of one page; it is reused. The memory for a page of a request of this node, which bounds
 // it, is the request's own.
 type page struct {
+	// memory is what the page has reserved. It is closed with the page.
 	memory memory.Account
 	turn   memory.Turn // of the read
 	ended  *atomic.Int64
@@ -25,6 +26,7 @@ type page struct {
 // Grow implements row.PageMemory for commands that do not bound their pages. A page that gets no more memory ends
 // early: its reader requests the next one, as after every full page.
 func (p *page) Grow(n int) bool {
+	// It never waits for memory. The page ends instead, and its rows so far are useful.
 	if more := int64(n) - pageMemoryFree - p.memory.Bytes(); more > 0 && !p.memory.TryGrow(more) {
 		p.ended.Add(1)
 		return false
@@ -36,6 +38,7 @@ func (p *page) Grow(n int) bool {
 func (p *page) reserve() error { return reservePage(&p.memory, p.cmd.Limits) }
 
 func reservePage(a *memory.Account, limits row.Limits) error {
+	// The whole bound at once, although the page may be smaller: the account is closed as soon as the page was sent.
 	n := int64(limits.Bytes)
 	if n <= pageMemoryFree {
 		return nil
@@ -65,7 +68,9 @@ func (l *Local) ReservePage(limits row.Limits) (release func(), err error) {
 func (l *Local) freePage(p *page) {
 	p.turn.Rest() // after a panic
 	p.memory.Close()
+	// The command refers to the payload of the request, which must not be kept with the page.
 	p.cmd = row.ReadCommand{}
+	// A larger buffer is left to the garbage collector; otherwise one large page would keep its memory for ever.
 	if cap(p.bytes) <= pageKept {
 		l.pages.Put(p)
 	}

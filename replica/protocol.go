@@ -16,6 +16,8 @@ import (
 
 // PaxosState is this node's state in system.paxos. It must be informed of writes to the table that it does not make
 // itself. Package paxos implements it.
+//
+// It is an interface so that this package does not depend on package paxos, which uses it.
 type PaxosState interface {
 	// ForgetTable removes, from the state of a table that is being truncated, the changes that were accepted or
 	// decided. It calls done when the removal is on disk.
@@ -51,11 +53,13 @@ func (l *Local) Changed(table schema.StorageID) {
 // the keyspaces. The rows of all tables share system.paxos, and each belongs to the replicas of its table's keyspace.
 func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 	if l.paxos == nil {
+		// Without Paxos state there is no row to select.
 		return func([]byte) bool { return false }
 	}
 	catalog := l.view.Schema()
 	var tables []*schema.Table
 	for _, name := range keyspaces {
+		// A keyspace that was dropped meanwhile has no states that matter.
 		if k := catalog.Keyspace(name); k != nil {
 			for _, table := range k.TableNames() {
 				tables = append(tables, k.Table(table))
@@ -90,6 +94,7 @@ func (l *Local) AdmitToken(epoch uint64, table, state schema.StorageID, token ri
 		return err
 	}
 	tokens := ring.Range{Start: token - 1, End: token}
+	// The table of the protocol's own state is local to each node: the owner is determined by the client's table.
 	if err := l.admit(table, tokens); err != nil {
 		return err
 	}
@@ -101,6 +106,7 @@ func (l *Local) AdmitToken(epoch uint64, table, state schema.StorageID, token ri
 
 // ReadPage reads in the caller's goroutine. The caller owns the page. Errors have the form that coordinators expect.
 func (l *Local) ReadPage(cmd *row.ReadCommand) ([]byte, error) {
+	// A new buffer, because the caller keeps the page.
 	page, err := l.engine.Read(nil, cmd)
 	if err != nil {
 		return nil, FromStorage(err)

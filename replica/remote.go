@@ -12,6 +12,8 @@ import (
 )
 
 // Remote is another node's replica, reached through a messaging.Transport.
+//
+// It has no state of its own. Each call is one request.
 type Remote struct {
 	node      ring.NodeID
 	transport messaging.Transport
@@ -32,6 +34,7 @@ func (r *Remote) AppendMutations(dst []byte, epoch uint64, mutations []*row.Muta
 
 // ApplyEncoded implements coordinator.Remote.
 func (r *Remote) ApplyEncoded(purpose coordinator.Purpose, request []byte, timeout time.Duration, done func(error)) {
+	// The receiver handles all three alike (Serve).
 	verb := messaging.VerbMutation
 	switch purpose {
 	case coordinator.ForReadRepair:
@@ -74,6 +77,7 @@ func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, cancel *en
 			switch {
 			case err != nil:
 				err = FromRemote(err)
+			// A digest is not a page: the answer has no other check.
 			case len(payload) != len(d):
 				err = errBadDigest
 			default:

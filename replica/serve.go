@@ -11,11 +11,14 @@ import (
 // Serve registers the handlers of other nodes' Remotes with transport, and makes l read in the transport's workers. It
 // is called before the transport starts.
 func Serve(transport messaging.Transport, l *Local) {
+	// The method value is made once, so that a mutation allocates none.
 	s := &server{local: l, admit: l.admitMutations}
 	s.batches.New = func() any { return &batch{} }
 	s.commands.New = func() any { return &row.ReadCommand{} }
 	l.workers = transport.Run
 	messaging.Register(transport,
+		// Mutations do not block: storage queues them and answers later. Reads wait for the disk, so they run in
+		// workers.
 		messaging.Service{Verb: messaging.VerbMutation, Name: "mutation", Call: s.mutate},
 		messaging.Service{Verb: messaging.VerbReadRepair, Name: "read repair", Call: s.mutate},
 		messaging.Service{Verb: messaging.VerbHint, Name: "hint", Call: s.mutate},
@@ -41,6 +44,7 @@ func (s *server) mutate(c messaging.Call, respond messaging.Respond) {
 	b := s.batches.Get().(*batch)
 	defer s.batches.Put(b)
 	epoch, mutations, err := decodeMutations(c.Payload, b.mutations)
+	// Decoding has extended the slice. The batch keeps the longer one.
 	if len(mutations) > len(b.mutations) {
 		b.mutations = mutations
 	}
@@ -52,13 +56,17 @@ func (s *server) mutate(c messaging.Call, respond messaging.Respond) {
 	if c.Trace != nil {
 		done = s.local.traceApply(c.Trace.Add, mutations, done)
 	}
+	// Storage has copied the mutations when apply returns, so the batch and the payload may be reused.
 	s.local.apply(epoch, mutations, s.admit, done)
 }
 
+// read answers with a page, which belongs to this node again when respond has returned.
 func (s *server) read(c messaging.Call, respond messaging.Respond) {
 	s.answer(c, respond, func(page []byte) { respond(page, nil) })
 }
 
+// digest reads the page like read and answers with its hash. Both nodes read canonical pages (ADR 3), so equal data
+// have equal digests.
 func (s *server) digest(c messaging.Call, respond messaging.Respond) {
 	s.answer(c, respond, func(page []byte) {
 		d := row.DigestOf(page)
@@ -92,6 +100,7 @@ func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(pa
 	s.local.readPage(epoch, cmd, false, done)
 }
 
+// truncate answers one phase of a truncation. It may wait for the disk, so it runs in a worker.
 func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	epoch, t, timeout, err := decodeTruncate(payload)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 // Traced implements coordinator.TraceableReplica: requests ask for a trace, and the events in the node's answer are
 // added to t.
 func (r *Remote) Traced(t coordinator.Trace) coordinator.Replica {
+	// A copy: the Remote of the directory serves other requests at the same time.
 	traced := *r
 	traced.transport = TracedTransport(r.transport, t)
 	return &traced
@@ -50,6 +51,7 @@ func (l *tracedLocal) ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.
 func (l *Local) traceApply(add func(string), mutations []*row.Mutation, done func(error)) func(error) {
 	catalog := l.view.Schema()
 	for _, m := range mutations {
+		// The table may have been dropped since the request was planned.
 		name := "a dropped table"
 		if t := catalog.TableByStorage(m.Table); t != nil {
 			name = t.Keyspace + "." + t.Name

@@ -52,10 +52,12 @@ func (t *Truncations) prepare(x coordinator.Truncation, timeout time.Duration) e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.tableLocked(x.Table)
+	// A repeated message must not revive a truncation that a later one has made void.
 	if slices.Contains(s.void, x.ID) {
 		return &coordinator.TruncationVoid{}
 	}
 	s.prepared = slices.DeleteFunc(s.prepared, func(p preparedTruncation) bool { return p.id == x.ID })
+	// The oldest one is given up: its coordinator is informed by TruncationVoid, and prepares again.
 	if len(s.prepared) == truncationsKept {
 		s.voidLocked(s.prepared[:1])
 		s.prepared = s.prepared[1:]
@@ -69,12 +71,14 @@ func (s *truncated) voidLocked(prepared []preparedTruncation) {
 	for _, p := range prepared {
 		s.void = append(s.void, p.id)
 	}
+	// Older ids are forgotten. They are not prepared either, so they are still not applied.
 	s.void = s.void[max(0, len(s.void)-truncationsKept):]
 }
 
 // takeLocked selects the prepared truncation that is applied now and makes the others void. It reports false when the
 // truncation must not be applied.
 func (t *Truncations) takeLocked(s *truncated, id uint64) bool {
+	// Without a clock, before Load, a prepared truncation does not expire.
 	i := slices.IndexFunc(s.prepared, func(p preparedTruncation) bool { return p.id == id && t.now() <= p.until })
 	if i < 0 {
 		return t.unprepared
@@ -143,6 +147,7 @@ func (t *Truncations) Load(store TruncationStore, clock env.Clock, wait time.Dur
 	_ = store.ScanLocal([]byte(truncationPrefix), func(key, value []byte) error {
 		k, v := wire.NewCursor(key[len(truncationPrefix):]), wire.NewCursor(value)
 		id, last, made := schema.StorageID(k.Uint32()), v.Uint64(), v.Uint8() == 1
+		// The time at which it began is not stored: the wait starts again, which only makes streams wait longer.
 		if k.Finish() == nil && v.Finish() == nil {
 			x := t.tableLocked(id)
 			x.last, x.until = last, t.now()+t.wait
@@ -154,6 +159,7 @@ func (t *Truncations) Load(store TruncationStore, clock env.Clock, wait time.Dur
 	})
 }
 
+// tableLocked returns the state of a table, and adds it. States of dropped tables stay until the process ends.
 func (t *Truncations) tableLocked(id schema.StorageID) *truncated {
 	x := t.tables[id]
 	if x == nil {
@@ -163,6 +169,7 @@ func (t *Truncations) tableLocked(id schema.StorageID) *truncated {
 	return x
 }
 
+// save records the last truncation of a table. Without mu, because it waits for the disk.
 func (t *Truncations) save(id schema.StorageID, truncation uint64, made, sync bool) error {
 	if t.store == nil {
 		return nil
@@ -189,10 +196,13 @@ func (t *Truncations) begin(x coordinator.Truncation, then func()) (made bool, e
 		return false, &coordinator.TruncationVoid{}
 	}
 	t.mu.Unlock()
+	// Durable before the first row is removed: after a crash in between, this node must not answer streams that
+	// require the truncation as if it had been applied.
 	if err := t.save(x.Table, x.ID, false, true); err != nil {
 		return false, err
 	}
 	t.mu.Lock()
+	// From here on, Count has changed, and sessions that stream the table cannot commit what they have received.
 	s.begun++
 	t.all++
 	s.running++
@@ -228,6 +238,7 @@ func (t *Truncations) end(x coordinator.Truncation, err error) {
 		s.made = append(s.made, x.ID)
 		s.made = s.made[max(0, len(s.made)-truncationsKept):]
 	}
+	// A later truncation may have begun meanwhile, and its record must not be replaced.
 	last := s.last == x.ID
 	t.mu.Unlock()
 	if err == nil && last {
@@ -240,6 +251,7 @@ func (t *Truncations) countLocked(id schema.StorageID) uint64 {
 	if t.unsafe {
 		return 0
 	}
+	// Truncations of all tables remove rows of system.paxos.
 	if id == schema.PaxosTable {
 		return t.all
 	}
@@ -285,6 +297,7 @@ func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation,
 		}
 	}
 	for _, x := range named {
+		// Its data is removed anyway.
 		if catalog.Dropped(x.Table) {
 			continue
 		}
@@ -299,17 +312,20 @@ func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation,
 // Truncations wait for f.
 func (t *Truncations) Commit(id schema.StorageID, count uint64, f func() error) (ok bool, err error) {
 	t.mu.Lock()
+	// The file contains rows from before a truncation.
 	if t.countLocked(id) != count {
 		t.mu.Unlock()
 		return false, nil
 	}
 	s := t.tableLocked(id)
+	// While it is positive, begin does not call then, so the file is complete before the truncation removes its rows.
 	s.committing++
 	t.mu.Unlock()
 	err = f()
 	t.mu.Lock()
 	s.committing--
 	var next []func()
+	// A commit of system.paxos may have delayed truncations of all tables.
 	for of, x := range t.tables {
 		if len(x.waiting) > 0 && (of == id || id == schema.PaxosTable) && !t.committingLocked(of) {
 			next, x.waiting = append(next, x.waiting...), nil
@@ -354,6 +370,7 @@ func (l *Local) truncateHere(epoch uint64, t coordinator.Truncation, timeout tim
 		return
 	}
 	made, err := l.truncations.begin(t, op.apply)
+	// A repeated request of a truncation that was applied succeeds at once. Otherwise op.apply answers.
 	if made || err != nil {
 		done(err)
 	}
@@ -404,6 +421,7 @@ func (op *truncateOp) drop() {
 			op.end(errors.Join(<-first, err))
 		}
 	}
+	// Both run at the same time. The second one to end, whichever it is, ends the truncation.
 	op.forgetPaxos(end)
 	err := l.engine.Truncate(table)
 	if err != nil {

@@ -34,14 +34,17 @@ func decodeMutations(payload []byte, into []*row.Mutation) (epoch uint64, ms []*
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
 	// The minimum mutation: table, token, an empty key, no entries.
+	// Count compares the number with the remaining bytes, so a false number allocates nothing.
 	const sizeMin = 1 + 8 + 1 + 1
 	n := c.Count(sizeMin)
 	for i := 0; i < n && c.Err() == nil; i++ {
+		// The mutations of earlier requests are reused.
 		if i == len(into) {
 			into = append(into, new(row.Mutation))
 		}
 		row.ConsumeMutation(&c, into[i])
 	}
+	// After an error, into may be shorter than n.
 	return epoch, into[:min(n, len(into))], c.Finish()
 }
 
@@ -57,6 +60,7 @@ func decodeRead(payload []byte, cmd *row.ReadCommand) (epoch uint64, err error) 
 	return epoch, c.Finish()
 }
 
+// appendTruncate includes the timeout of the request: a prepared truncation may be applied until it has passed.
 func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation, timeout time.Duration) []byte {
 	dst = append(wire.AppendUint64(wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(t.Table)), t.ID),
 		byte(t.Phase))
@@ -95,6 +99,7 @@ func ToRemote(err error) error {
 	var void *coordinator.TruncationVoid
 	var tooSmall *row.PageTooSmall
 	switch {
+	// The kinds that coordinators treat specially come first. Their numbers are sent as decimal text.
 	case errors.As(err, &tooSmall):
 		return &messaging.RemoteError{Code: codePageSmall, Message: strconv.Itoa(tooSmall.Bytes)}
 	case errors.As(err, &void):
@@ -103,6 +108,7 @@ func ToRemote(err error) error {
 		return &messaging.RemoteError{Code: codeNotReplica, Message: strconv.FormatUint(refusal.Epoch, 10)}
 	case errors.As(err, &overloaded):
 		return &messaging.RemoteError{Code: codeOverloaded, Message: overloaded.What}
+	// Certainly nothing was applied here.
 	case errors.Is(err, coordinator.ErrNotSent):
 		return &messaging.RemoteError{Code: codeNotApplied, Message: err.Error()}
 	case errors.As(err, &failure) && failure.Reason < codeNotReplica:
@@ -134,6 +140,7 @@ func FromRemote(err error) error {
 			return &coordinator.TruncationVoid{}
 		}
 		return &coordinator.ReplicaFailure{Reason: coordinator.FailureReason(remote.Code), Message: remote.Message}
+	// The request has not left this node.
 	case errors.Is(err, messaging.ErrUnreachable), errors.Is(err, messaging.ErrOverloaded):
 		return &notApplied{err}
 	case errors.Is(err, messaging.ErrTimeout):

@@ -17,8 +17,7 @@ func (w *Machine) hintMissed(out []Effect) []Effect {
 				w.waiting-- // a late answer decides nothing
 			}
 			out = w.hint(t, out)
-		// Until now another plan could have found the true replica. The hint keeps the mutations for the next
-		// topology.
+		// It disowned its mutations, and no other plan follows that could send them elsewhere.
 		case t.State == Failed && t.answer == Disowns:
 			out = w.hint(t, out)
 		}
