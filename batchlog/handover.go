@@ -79,6 +79,8 @@ func (h *handOver) proceed() {
 	l := h.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Only one goroutine is in the loop. An event that comes meanwhile sets more, and the loop runs again for it, so
+	// that calls do not nest when transfers end at once.
 	for h.more = true; h.more && !h.working && !h.ended && !l.mu.closed; {
 		h.more, h.working = false, true
 		next, err := h.nextLocked()
@@ -101,6 +103,8 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 		h.ended = true
 		return nil, errStays
 	}
+	// Until the batches of the disk are loaded, held is incomplete. Batches that are accepted later cannot exist,
+	// because a leaving node refuses them.
 	if !h.begun && l.mu.loaded {
 		h.begun = true
 		h.queued = slices.SortedFunc(maps.Values(l.mu.held),
@@ -111,6 +115,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 		h.queued = h.queued[1:]
 		switch {
 		case l.mu.held[b.id] != b: // meanwhile applied or removed
+		// The batch is still being written to the disk, and read would not find it.
 		case !b.stored:
 			h.retries = append(h.retries, b)
 		default:
@@ -119,9 +124,11 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 		}
 	}
 	switch {
+	// The end of a transfer continues.
 	case h.open > 0 || len(h.queued) > 0:
 	case h.begun && len(h.retries) == 0:
 		h.ended = true
+	// Only failed batches are left: they are tried again after a pause.
 	case !h.paused:
 		h.paused = true
 		l.clock.After(l.limits.Retry, func() { l.run(h.resume) })
@@ -141,6 +148,7 @@ func (h *handOver) resume() {
 // transferBatch asks two other nodes to store a batch.
 func (h *handOver) transferBatch(b *held) {
 	l := h.l
+	// Before read, so that a truncation which begins later waits for this transfer.
 	generation := l.c.BeginSending()
 	batch, err := l.read(b)
 	switch {
@@ -148,6 +156,7 @@ func (h *handOver) transferBatch(b *held) {
 		if !errors.Is(err, errTruncating) {
 			l.onError(err)
 		}
+	// The delay is the original one: the new holders wait as long before they apply it.
 	case batch != nil:
 		l.transferEncoded(b.id, appendBatch(nil, batch.created, batch.delay, batch.mutations), func(err error) {
 			l.c.EndSending(generation)
@@ -164,6 +173,7 @@ func (h *handOver) given(b *held, err error) {
 	l := h.l
 	l.mu.Lock()
 	h.open--
+	// The coordinator may have secured the batch meanwhile, or a replay have applied it.
 	held := l.mu.held[b.id] == b
 	switch {
 	case err != nil:

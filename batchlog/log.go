@@ -22,6 +22,7 @@ import (
 // mark is Coordinator.StoredMark. Keys of earlier versions have none; then the batch's creation time is its mark.
 const prefix = "batch/"
 
+// recordKey returns the key of a batch. It has all that load needs except the creation time and the delay.
 func recordKey(id coordinator.RequestID, mark int64) []byte {
 	k := wire.AppendUint64([]byte(prefix), uint64(id.Node))
 	return wire.AppendInt64(wire.AppendUint64(wire.AppendUint64(k, id.Incarnation), id.Sequence), mark)
@@ -33,6 +34,7 @@ func decodeRecord(key, value []byte, now time.Duration) (*held, error) {
 	h := &held{id: coordinator.RequestID{Node: ring.NodeID(k.Uint64()), Incarnation: k.Uint64(), Sequence: k.Uint64()},
 		key: slices.Clone(key), size: int64(len(value)), mark: v.Int64(), stored: true}
 	h.due = now + min(max(time.Duration(v.Int64()), 0), delayMax)
+	// The record is from this version.
 	if k.Len() > 0 {
 		h.mark = k.Int64()
 	}
@@ -160,6 +162,7 @@ func (l *Log) load() {
 	now, known := l.clock.Monotonic(), l.c.TruncationsKnown()
 	err := l.store.ScanLocal([]byte(prefix), func(key, value []byte) error {
 		if h, err := decodeRecord(key, value, now); err == nil {
+			// Records that cannot be decoded are ignored; they stay on disk.
 			found = append(found, h)
 		}
 		return nil
@@ -179,6 +182,7 @@ func (l *Log) load() {
 	for _, h := range found {
 		l.holdLocked(h)
 	}
+	// Batches whose delay has passed while this node was down are due at once.
 	l.mu.loaded = true
 	l.scheduleLocked()
 }
@@ -191,9 +195,12 @@ func (l *Log) holdLocked(h *held) {
 
 // scheduleLocked schedules the replay of the oldest batch.
 func (l *Log) scheduleLocked() {
+	// Most batches are removed by their coordinators, and order still lists them. Compacting only then keeps the cost
+	// of a removal constant on average.
 	if len(l.mu.order) > 2*len(l.mu.held)+64 {
 		l.mu.order = slices.DeleteFunc(l.mu.order, func(h *held) bool { return l.mu.held[h.id] != h })
 	}
+	// One batch at a time is replayed; the end of a replay schedules the next.
 	if l.mu.timer != nil || l.mu.busy || l.mu.closed || len(l.mu.order) == 0 {
 		return
 	}
@@ -219,6 +226,7 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	case !l.stays(): // checked with mu held: a later HandOver finds all accepted batches
 		l.mu.Unlock()
 		return &coordinator.Unavailable{Consistency: ring.One, Required: 1}
+	// The coordinator asks another node.
 	case !l.mu.loaded || l.mu.closed || l.mu.bytes+size > l.limits.Bytes:
 		l.mu.Unlock()
 		return &coordinator.Overloaded{What: "the batch log is full"}
@@ -229,6 +237,7 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 		h.key, h.mark = first.key, first.mark
 	}
 	l.mu.Unlock()
+	// Without mu: the sync takes milliseconds, and many batches share one.
 	err = l.store.SetLocal(h.key, encoded, true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,6 +272,7 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 	for _, id := range ids {
 		l.mu.Lock()
 		held := l.mu.held[id]
+		// Before the record is deleted, so that no replay begins with it.
 		l.dropLocked(id)
 		l.mu.Unlock()
 		if held == nil {
@@ -283,6 +293,7 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 func (l *Log) replayDue() {
 	l.mu.Lock()
 	l.mu.timer = nil
+	// Skip the batches that were removed.
 	for len(l.mu.order) > 0 && l.mu.held[l.mu.order[0].id] != l.mu.order[0] {
 		l.mu.order = l.mu.order[1:]
 	}
@@ -291,6 +302,7 @@ func (l *Log) replayDue() {
 		l.mu.Unlock()
 		return
 	}
+	// The metadata are not confirmed, or the truncations of an earlier process are not known. The batch stays first.
 	if !l.c.MayReplay() {
 		l.mu.timer = l.clock.After(l.limits.Retry, func() { l.run(l.replayDue) })
 		l.mu.Unlock()
@@ -298,6 +310,7 @@ func (l *Log) replayDue() {
 	}
 	h := l.mu.order[0]
 	l.mu.order, l.mu.busy = l.mu.order[1:], true
+	// With mu, before read: a truncation that begins after it waits for this replay.
 	h.generation, h.began = l.c.BeginSending(), l.clock.Monotonic()
 	l.mu.Unlock()
 	batch, err := l.read(h)
@@ -307,6 +320,7 @@ func (l *Log) replayDue() {
 			l.onError(err)
 		}
 		l.written(h, false)
+	// All mutations are void, or the record cannot be decoded: nothing is left to apply.
 	case batch == nil:
 		l.written(h, true)
 	default:
@@ -327,6 +341,7 @@ func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 		encoded = slices.Clone(value)
 		return nil
 	})
+	// No record: the coordinator has removed the batch.
 	if encoded == nil || err != nil {
 		return nil, err
 	}
@@ -360,6 +375,7 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	batch.mutations = slices.DeleteFunc(batch.mutations, func(m *row.Mutation) bool {
 		table := catalog.TableByStorage(m.Table)
 		// As with hints: older mutations could resurrect deleted data.
+		// created is by the coordinator's clock; the comparison with this clock only shifts the limit.
 		return table == nil || batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
 	})
 	if !l.unsafe.HintsSecure && slices.ContainsFunc(batch.mutations,
@@ -368,6 +384,7 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 		return
 	}
 	l.replayed.Add(1)
+	// At ANY, so that the write does not fail for lack of replicas. Settled decides whether the batch is removed.
 	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.Any, Type: coordinator.WriteBatch,
 		Timeout: max(batch.delay/2, time.Second),
 		Since:   h.began, Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
@@ -388,6 +405,7 @@ func (l *Log) someAlive(m *row.Mutation) bool {
 // written is the event that a batch is written, or that its replay must be repeated.
 func (l *Log) written(h *held, secured bool) {
 	l.c.EndSending(h.generation)
+	// The pause after a batch is as long as its size takes at the permitted rate.
 	pause := time.Duration(h.size * int64(time.Second) / l.limits.BytesPerSecond)
 	due := l.clock.Monotonic() + l.limits.Retry
 	l.mu.Lock()
@@ -396,6 +414,7 @@ func (l *Log) written(h *held, secured bool) {
 		l.dropLocked(h.id)
 	}
 	if held && !secured {
+		// At the end of the order, so that one batch which cannot be written does not hold up the others.
 		h.due = due
 		l.mu.order = append(l.mu.order, h)
 	}
@@ -431,14 +450,17 @@ func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
 func (l *Log) flush() {
 	l.mu.Lock()
 	releases := l.mu.releases
+	// The next release starts a new collection.
 	l.mu.releases, l.mu.flushing = map[ring.NodeID][]coordinator.RequestID{}, false
 	var nodes []ring.NodeID
 	for n := range releases {
 		nodes = append(nodes, n)
 	}
 	l.mu.Unlock()
+	// The order of a map is random, and simulations must be repeatable.
 	slices.Sort(nodes)
 	report := func(err error) {
+		// A holder that cannot be reached applies the batch once more, which changes nothing.
 		if err != nil && !errors.Is(err, coordinator.ErrNotSent) && !errors.Is(err, coordinator.ErrNoReply) {
 			l.onError(err)
 		}

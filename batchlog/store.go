@@ -121,9 +121,11 @@ func (op *storeOp) choose() error {
 	for i := range nodes {
 		// Every batch starts at a different node, to spread the load.
 		n := nodes[(i+int(op.id.Sequence%uint64(len(nodes))))%len(nodes)]
+		// A leaving node refuses batches, and a joining one may be aborted.
 		if n.ID == self || n.State != ring.Normal {
 			continue
 		}
+		// Used only if this node leaves and no other live node of its data center is left.
 		if n.Datacenter != l.localDC {
 			if l.view.Alive(n.ID) {
 				distant = append(distant, n.ID)
@@ -146,6 +148,7 @@ func (op *storeOp) choose() error {
 	}
 	found := append(far, near...)
 	switch {
+	// found is in order of preference: other racks, then the own rack.
 	case len(found) > 0:
 	case !l.stays():
 		found = distant
@@ -193,6 +196,7 @@ func (op *storeOp) step(ev storeEvent, out []storeEffect) []storeEffect {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	out = op.storing.step(ev, out)
+	// After a panic the state may break an invariant, which must not hide the panic.
 	if ev.kind != storeFailed {
 		op.storing.check()
 	}
@@ -214,6 +218,7 @@ func (op *storeOp) perform(e *storeEffect) {
 		if timer != nil {
 			timer.Stop()
 		}
+		// Only a client's batch has reserved memory.
 		if !op.storing.handed {
 			l.c.Release(op.size)
 		}
@@ -229,6 +234,8 @@ func (op *storeOp) keep(h *holder, encoded []byte) {
 	l, self := op.l, op.l.view.Self()
 	coordinator.AddNodeTrace(op.req.Trace, self, "Storing batch log on", h.node)
 	generation := l.c.BeginSending() // no holder receives the batch after a truncation that begins later
+	// EndSending between the two events: the first may begin the write, which has a generation of its own, and the
+	// second may end a handover.
 	done := func(err error) {
 		op.deliver(storeEvent{kind: storeKept, holder: h, err: err})
 		l.c.EndSending(generation)
@@ -245,6 +252,7 @@ func (op *storeOp) keep(h *holder, encoded []byte) {
 func (op *storeOp) arm(after time.Duration) {
 	timer := op.l.clock.After(after, func() { op.deliver(storeEvent{kind: storeTicked}) })
 	op.mu.Lock()
+	// The operation may have ended since the step that requested the timer.
 	over := op.storing.over
 	if !over {
 		op.timer = timer
@@ -260,6 +268,7 @@ func (op *storeOp) write() {
 	l, id, holders := op.l, op.id, op.storing.holders
 	l.c.Continue("coordinator batch log", op.done, func(done func(error)) {
 		req := op.req
+		// What is left of the client's time. The mutations keep their timestamps.
 		req.Type, req.Timeout = coordinator.WriteBatch, l.c.Remaining(op.deadline)
 		req.Settled = func(s coordinator.Settlement) {
 			if l.secured(s) {

@@ -12,6 +12,7 @@ import (
 
 // step takes an event and appends its effects. It neither sends, locks, waits nor calls back.
 func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
+	// Counted also when the operation is over: a handover answers only after its last request.
 	if ev.kind == storeAnswered {
 		if s.open--; s.open == 0 && s.settled {
 			s.settled = false
@@ -28,6 +29,7 @@ func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
 	case storeKept:
 		h := ev.holder
 		switch {
+		// An earlier request to the same holder was answered after all.
 		case h.state == holderHas:
 			return out
 		case ev.err == nil:
@@ -37,10 +39,12 @@ func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
 			if mayRetry(ev.err) {
 				h.state = holderSilent
 			}
+			// Only ErrNotSent proves that the holder does not have the batch.
 			h.uncertain = h.uncertain || !errors.Is(ev.err, coordinator.ErrNotSent)
 		}
 	case storeTicked:
 		switch {
+		// A timeout, because a holder may apply the batch later.
 		case ev.now >= s.deadline && s.uncertain():
 			return s.fail(out)
 		case ev.now >= s.deadline:
@@ -61,6 +65,7 @@ func (s *storing) replaceLate(now time.Duration) {
 	spare := false
 	for _, h := range s.candidates {
 		late := h.state == holderPending && (now-h.requestedAt >= s.l.limits.Spare || !s.alive(h.node))
+		// Its answer still counts. Only one more candidate is asked in its place.
 		h.spared = h.spared || late
 		spare = spare || h.state == holderSpare && s.alive(h.node)
 	}
@@ -78,6 +83,7 @@ func (s *storing) arm(now time.Duration, out []storeEffect) []storeEffect {
 
 // ask marks candidates as asked: as many as are needed if all candidates that are not late answer.
 func (s *storing) ask(now time.Duration, out []storeEffect) []storeEffect {
+	// Late holders are not counted, so others are asked too.
 	missing := s.need
 	for _, h := range s.candidates {
 		if h.state == holderHas || h.state == holderPending && !h.spared {
@@ -121,6 +127,7 @@ func (s *storing) proceed(now time.Duration, out []storeEffect) []storeEffect {
 			if alive {
 				blocked++
 			}
+		// Spare, pending or silent: it may still store the batch.
 		case alive:
 			open++
 		}
@@ -139,6 +146,7 @@ func (s *storing) proceed(now time.Duration, out []storeEffect) []storeEffect {
 	}
 	invariant.Check(has > 0, "a batch is written that no node has")
 	for _, h := range s.candidates {
+		// Holders that may receive the batch late must remove it, too.
 		if h.mayHave() {
 			s.holders = append(s.holders, h.node)
 		}
@@ -167,6 +175,7 @@ func (s *storing) refuse(err error, out []storeEffect) []storeEffect {
 // fail ends the operation with a timeout: too few nodes store the batch, but those that do will apply it.
 func (s *storing) fail(out []storeEffect) []storeEffect {
 	s.l.c.Note(coordinator.EventWriteTimeout)
+	// The level of the error shows how many holders were required.
 	level := ring.Two
 	if s.need == 1 {
 		level = ring.One
@@ -189,6 +198,7 @@ func (s *storing) fail(out []storeEffect) []storeEffect {
 func (s *storing) end(err error, out []storeEffect) []storeEffect {
 	s.over, s.encoded = true, nil
 	out = append(out, storeEffect{kind: effectEnd})
+	// The caller of a handover ends its sending with the answer, so no request may be outstanding then.
 	if s.handed && s.open > 0 {
 		s.settled, s.outcome = true, err
 		return out

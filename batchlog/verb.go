@@ -39,6 +39,7 @@ func serve(transport messaging.Transport, l keeper) {
 		Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 			c := wire.NewCursor(payload)
 			id := coordinator.ConsumeRequestID(&c)
+			// The payload belongs to the transport after the handler returns.
 			encoded := slices.Clone(c.Rest())
 			if err := c.Err(); err != nil {
 				respond(nil, replica.ToRemote(err))
@@ -68,6 +69,7 @@ func NewClient(transport messaging.Transport) *Client { return &Client{transport
 // Keep implements Holders.
 func (c *Client) Keep(node ring.NodeID, trace coordinator.Trace, id coordinator.RequestID, encoded []byte,
 	timeout time.Duration, done func(error)) {
+	// One allocation for the id and the batch.
 	request := append(coordinator.AppendRequestID(make([]byte, 0, 32+len(encoded)), id), encoded...)
 	transport := c.transport
 	if trace != nil {

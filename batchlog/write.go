@@ -12,6 +12,7 @@ import (
 // nodes have the batch on disk; they apply it unless this node reports in time that it is secured (see Log.secured).
 func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	c := l.c
+	// One mutation is applied by each replica as a whole, so it needs no log.
 	if len(req.Mutations) < 2 || l.unsafe.Disabled {
 		c.Write(req, done)
 		return
@@ -21,6 +22,7 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 		return
 	}
 	for _, m := range req.Mutations {
+		// Before the batch is stored: a client that gets Unavailable can rely on it that nothing is applied later.
 		if err := c.Available(m, req.Consistency); err != nil {
 			if c.MayArrive(err, l.clock.Monotonic()+req.Timeout) {
 				again := *req
@@ -43,6 +45,7 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 		done(err)
 		return
 	}
+	// Holders wait twice the timeout of the request: by then this node has secured the batch, or failed.
 	op.begin(appendBatch(nil, l.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations))
 }
 
@@ -79,6 +82,7 @@ const delayMax = time.Hour
 func decodeBatch(id coordinator.RequestID, b []byte) (*loggedBatch, error) {
 	c := wire.NewCursor(b)
 	batch := &loggedBatch{id: id, created: c.Int64()}
+	// The delay comes from another node's message or from the disk, so it is bounded.
 	batch.delay = min(max(time.Duration(c.Int64()), 0), delayMax)
 	for c.Len() > 0 && c.Err() == nil {
 		m := new(row.Mutation)
