@@ -11,6 +11,9 @@ import (
 
 // LeafHash is the hash of one replica's data of a part of a range. It is a sum over rows, so that it can be computed in
 // steps.
+//
+// Addition is commutative, so the order of rows and steps does not matter. Two replicas have the same hash if they
+// have the same rows, and different ones with near certainty if they have not.
 type LeafHash struct {
 	Sum  [2]uint64
 	Rows uint64
@@ -25,6 +28,7 @@ func (h *LeafHash) Add(o LeafHash) {
 
 // HashRequest requests one step of hashing a range, which does not wrap, in Leaves parts.
 type HashRequest struct {
+	// A replica remembers the time of the first step of each session (Service).
 	Session uint64 // of the repair; see Notice
 	Epoch   uint64
 	Table   schema.StorageID
@@ -39,11 +43,12 @@ type HashRequest struct {
 
 // HashStep is the result of one step.
 type HashStep struct {
-	Leaves  []int // the indexes of Hashes
-	Hashes  []LeafHash
-	Next    []byte // nil when the range is done
-	Scanned int64  // bytes
-	Size    int64  // estimate of the whole range on disk
+	Leaves []int // the indexes of Hashes
+	Hashes []LeafHash
+	Next   []byte // nil when the range is done
+	// Scanned is what the step costs of the budget, and Size determines the number of leaves.
+	Scanned int64 // bytes
+	Size    int64 // estimate of the whole range on disk
 }
 
 // Notice reports to a replica that all replicas of a range have every write that any of them received before Until
@@ -79,6 +84,8 @@ type Proposer interface {
 }
 
 // LocalStore stores keys of this node that are not replicated.
+//
+// GetLocal returns nil for a key that does not exist. Callers that can repeat work write without a sync.
 type LocalStore interface {
 	SetLocal(key, value []byte, sync bool) error
 	GetLocal(key []byte) ([]byte, error)

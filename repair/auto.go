@@ -78,10 +78,11 @@ type idle struct {
 //
 //	autorepair/ table 4 → last 8, began 8, moved 8, at 8
 type autoTable struct {
-	last    int64 // ns; the start of the last complete repair; 0 means none
-	began   int64 // ns; the start of the repair under way; 0 means none
-	moved   uint64
-	at      ring.Token // ranges that start before at are done in the repair under way; MaxToken means all
+	last  int64 // ns; the start of the last complete repair; 0 means none
+	began int64 // ns; the start of the repair under way; 0 means none
+	moved uint64
+	at    ring.Token // ranges that start before at are done in the repair under way; MaxToken means all
+	// blocked is monotonic: the table is not repaired before, because its last repair failed. It is not stored.
 	blocked time.Duration
 }
 
@@ -164,12 +165,15 @@ func (a *Auto) startDue() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	// Also without an event: repairs become due by time.
 	a.timer = a.r.clock.After(a.o.RetryAfter/5, func() { a.events.do(a.startDue) })
 	now := a.r.clock.Monotonic()
+	// The start of the process, or a change of the ring, was a moment ago. Dirty ranges do not wait.
 	if now < a.from {
 		return
 	}
 	catalog, moved := a.r.view.Schema(), a.r.view.Topology().Moved()
+	// Catalogs are immutable, so the same pointer means the same schema.
 	if a.idle.catalog == catalog && a.idle.moved == moved && now < a.idle.until {
 		return
 	}
@@ -183,6 +187,7 @@ func (a *Auto) startDue() {
 // none.
 func (a *Auto) repairDue(catalog *schema.Schema, now time.Duration) bool {
 	ids := catalog.StorageIDs()
+	// The table of the last repair comes first: its remaining ranges are repaired before another table.
 	first, _ := slices.BinarySearch(ids, a.next)
 	wall, moved := a.r.clock.Now().UnixNano(), a.r.view.Topology().Moved()
 	for i := range ids {
@@ -209,6 +214,7 @@ func (a *Auto) forgetDropped(catalog *schema.Schema) {
 	}
 }
 
+// table returns the progress of a table, and adds it: a table that was never repaired is due.
 func (a *Auto) table(id schema.StorageID) *autoTable {
 	t := a.tables[id]
 	if t == nil {
@@ -230,10 +236,13 @@ func (a *Auto) due(table *schema.Table, t *autoTable, now int64, moved uint64) b
 // repairNext repairs the next range of which this node is the first replica. It reports false when there is none.
 func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 	topology, self := a.r.view.Topology(), a.r.view.Self()
+	// A repair that was under way when the ring moved begins again: this node may be the first replica of other
+	// ranges.
 	if t.began == 0 || t.moved != topology.Moved() {
 		t.began, t.moved, t.at = a.r.clock.Now().UnixNano(), topology.Moved(), ring.MinToken
 	}
 	for _, piece := range topology.Placement(table.Replication).Ranges(ring.FullRange()) {
+		// MinToken is the start of the first range, and not less than itself: nothing is done then.
 		done := piece.Range.Start < t.at || t.at == ring.MaxToken
 		if done || len(piece.Replicas.Natural) == 0 || piece.Replicas.Natural[0] != self {
 			continue
@@ -251,6 +260,7 @@ func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 		})
 		return true
 	}
+	// last is the start, not the end: writes during the repair are not covered by it.
 	t.last, t.began = t.began, 0
 	a.store(table.StorageID, t)
 	return false
@@ -260,6 +270,7 @@ func autoKey(id schema.StorageID) []byte {
 	return binary.BigEndian.AppendUint32([]byte(autoPrefix), uint32(id))
 }
 
+// store stores the progress of a table without a sync, because repeating a repair does no harm.
 func (a *Auto) store(id schema.StorageID, t *autoTable) {
 	value := wire.AppendInt64(wire.AppendInt64(nil, t.last), t.began)
 	value = wire.AppendInt64(wire.AppendUint64(value, t.moved), int64(t.at))
@@ -283,6 +294,7 @@ func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error
 	if errors.As(err, &unknown) {
 		err = nil // the table was dropped
 	}
+	// The table is skipped until then, and others are repaired.
 	if err != nil {
 		t.blocked = a.r.clock.Monotonic() + a.o.RetryAfter
 	}
@@ -297,5 +309,6 @@ func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error
 		}
 		a.o.Note(message, err)
 	}
+	// In a new event: recursion over all ranges of all tables would be deep if repairs ended at once.
 	a.r.clock.After(0, func() { a.events.do(a.startDue) })
 }

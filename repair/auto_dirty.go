@@ -40,6 +40,7 @@ func (c *chunks) remove(i int)   { c[i>>6] &^= 1 << (i & 63) }
 
 // dirty has the dirty chunks of all tables. Any goroutine adds to it.
 type dirty struct {
+	// The mutex is held for a moment only, because Dirty is called for each lost hint.
 	sync.Mutex
 	tables  map[schema.StorageID]*dirtyTable
 	looking bool // a call of Auto.look is scheduled
@@ -79,6 +80,7 @@ func (d *dirty) unblock() {
 // Dirty records that a hint for a partition was lost. Its range is repaired as soon as all replicas are alive. Dirty is
 // cheap if the range is dirty already, and does not block.
 func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
+	// A range excludes its start, so token MinToken+1 is the first of chunk 0.
 	chunk := int((uint64(t) ^ 1<<63 - 1) >> 56)
 	first, look := a.dirty.mark(table, chunk)
 	if first {
@@ -104,10 +106,12 @@ func (d *dirty) mark(table schema.StorageID, chunk int) (first, look bool) {
 		x = &dirtyTable{}
 		d.tables[table] = x
 	}
+	// The usual case when many hints are lost.
 	if x.again.has(chunk) {
 		return false, false
 	}
 	x.again.add(chunk)
+	// It is dirty already; again makes the repair under way, if there is one, leave it dirty.
 	if x.bits.has(chunk) {
 		return false, false
 	}
@@ -180,6 +184,7 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 		return 0, 0, ""
 	case table == nil && !a.r.view.Schema().Dropped(id): // this node has not applied the change that creates it
 		return 0, 0, ""
+	// The table was dropped, and its chunks with it.
 	case table == nil:
 		t.bits = chunks{}
 		a.events.do(func() { a.storeDirty(id) })
@@ -198,6 +203,7 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 	for from < 256 && !ready(from) {
 		from++
 	}
+	// Hints that are lost from now on may be for writes that the repair has passed.
 	for to = from; to < from+dirtyChunks && ready(to); to++ {
 		t.again.remove(to)
 	}
@@ -273,6 +279,7 @@ func (d *dirty) repaired(id schema.StorageID, from, to int, err error, now, retr
 	case t == nil:
 		return 0
 	case err != nil:
+		// The shift is bounded, so that it cannot overflow.
 		pause = min(dirtyRetry<<min(t.fails, 10), retryAfter)
 		t.fails++
 		t.blocked = now + pause

@@ -26,6 +26,7 @@ func (m *machine) check() {
 		"repair: a range is neither left nor done") // 1
 	invariant.Check(m.unit == nil || !m.over && m.begun && m.restart.number == 0,
 		"repair: a range begins before the last one has ended") // 1
+	// A request, a pause and a restart each have a number while they are outstanding.
 	waits := m.request.number != 0 || m.alarm.number != 0 || m.restart.number != 0
 	if m.unit != nil && m.unit.checkRequests() {
 		waits = true
@@ -91,6 +92,7 @@ func checkSpans(spans []repairedSpan) {
 
 // checkAdded checks invariant 6 for a span that was added to spans.
 func checkAdded(spans []repairedSpan, s repairedSpan) {
+	// Only the first and the last token of the span are checked.
 	invariant.Check(repairedAt(spans, s.upper) >= s.until, "repair: a token is less repaired than it was")
 	invariant.Check(repairedAt(spans, s.lower+1) >= s.until, "repair: a token is less repaired than it was")
 }

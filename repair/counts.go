@@ -8,6 +8,8 @@ import (
 )
 
 // counts contains the statistics of jobs since the start of the process.
+//
+// running is the only one that falls. The others are added when a job ends, so a job under way is not included.
 type counts struct {
 	completed, failed, cancelled atomic.Int64
 	running, restricted          atomic.Int64
@@ -40,6 +42,7 @@ func (c *counts) ended(report *Report, err error) {
 		if report.Job.Scope.Restricted() {
 			c.restricted.Add(1)
 		}
+	// Operators cancel jobs, and Auto cancels at the end of the process: neither is a failure.
 	case errors.Is(err, ErrCancelled):
 		c.cancelled.Add(1)
 	default:

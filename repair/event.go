@@ -39,7 +39,8 @@ const (
 
 // event is an input of a machine.
 type event struct {
-	kind   eventKind
+	kind eventKind
+	// Numbers are never used twice in a job, so that a late answer cannot be taken for a later one.
 	number uint64    // of the effect to which the event belongs; a machine ignores numbers that it does not await
 	now    time.Time // of this node's clock
 	err    error     // scanned, hashed, read, purged, settled, noticed
@@ -92,10 +93,11 @@ type effect struct {
 	number uint64 // of the event that follows; zero if none follows
 	node   ring.NodeID
 
-	after  time.Duration          // pause
-	bytes  int64                  // spend
-	micros int64                  // raise: the low bound
-	hash   *HashRequest           // hash
+	after  time.Duration // pause
+	bytes  int64         // spend
+	micros int64         // raise: the low bound
+	hash   *HashRequest  // hash
+	// The machine must not touch leaf until the event: the shell moves it in another goroutine.
 	leaf   *scan.Cursor           // read; belongs to the effect until its event
 	only   []ring.NodeID          // read: the replicas to read; nil means all
 	purge  *acceptor.PurgeRequest // purge

@@ -55,6 +55,7 @@ func OpenHistory(store LocalStore) (*History, error) {
 	h := &History{store: store}
 	tables := map[schema.StorageID]repairedTable{}
 	err := store.ScanLocal([]byte(repairedPrefix), func(key, value []byte) error {
+		// Not ignored: a wrong history could let storage purge tombstones that a replica lacks.
 		if len(key) != len(repairedPrefix)+4 || len(value)%24 != 0 {
 			return fmt.Errorf("repair: malformed record of repaired ranges %x", key)
 		}
@@ -76,6 +77,7 @@ func shifted(t ring.Token) uint64 { return uint64(t) ^ 1<<63 }
 func spansOf(tokens ring.Range, until int64) (out []repairedSpan) {
 	for _, r := range tokens.Unwrap() {
 		upper := shifted(r.End)
+		// The end of the ring: the greatest token is included.
 		if r.End == ring.MinToken {
 			upper = shifted(ring.MaxToken)
 		}
@@ -103,6 +105,7 @@ func repairedAt(spans []repairedSpan, at uint64) int64 {
 		}
 		return 1
 	})
+	// The first span that ends at or after the token contains it, or begins later.
 	if i < len(spans) && spans[i].lower < at {
 		return spans[i].until
 	}
@@ -117,6 +120,7 @@ func (h *History) Since(table schema.StorageID, tokens ring.Range) int64 {
 	for _, want := range spansOf(tokens, 0) {
 		at := want.lower
 		for _, s := range spans {
+			// Spans are in token order: each one must begin where the last one ended, or before.
 			if s.lower <= at && at < s.upper && at < want.upper {
 				until, at = min(until, s.until), s.upper
 			}
@@ -128,6 +132,7 @@ func (h *History) Since(table schema.StorageID, tokens ring.Range) int64 {
 	return until
 }
 
+// neverRepaired precedes every time, and leaves room for subtractions.
 const neverRepaired = -1 << 62
 
 // Of returns the present Before of one table as a function; nil when no range of the table was repaired.
@@ -147,6 +152,7 @@ func (h *History) Add(table schema.StorageID, tokens ring.Range, until int64) er
 	return err
 }
 
+// add is Add without the callback, which must not be called with mu.
 func (h *History) add(table schema.StorageID, tokens ring.Range, until int64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,6 +216,7 @@ func (h *History) putLocked(table schema.StorageID, spans []repairedSpan, sync b
 	if next[table] = newRepairedTable(spans); len(spans) == 0 {
 		delete(next, table)
 	}
+	// After the store: a crash in between leaves the disk ahead, which is the state after the next start.
 	h.tables.Store(&next)
 	return nil
 }
@@ -224,19 +231,23 @@ func addSpan(spans []repairedSpan, s repairedSpan) (out []repairedSpan) {
 	}
 	for _, x := range spans {
 		switch {
+		// x is before s.
 		case x.upper <= s.lower:
 			out = append(out, x)
 			continue
+		// x is after s. What is left of s comes first.
 		case x.lower >= s.upper:
 			gap(s.upper)
 			at = s.upper
 			out = append(out, x)
 			continue
+		// The part of x before s stays as it is.
 		case x.lower < s.lower:
 			out = append(out, repairedSpan{x.lower, s.lower, x.until})
 		default:
 			gap(x.lower)
 		}
+		// The part that both cover.
 		end := min(x.upper, s.upper)
 		out = append(out, repairedSpan{max(x.lower, s.lower), end, max(x.until, s.until)})
 		at = end
@@ -270,9 +281,11 @@ func boundSpans(spans []repairedSpan) []repairedSpan {
 				least, at = max(a.until, b.until)-min(a.until, b.until), i
 			}
 		}
+		// No two spans are adjacent. A range that is not recorded counts as not repaired, which only delays the purge.
 		if at < 0 {
 			return spans[len(spans)-repairedSpansMax:]
 		}
+		// The earlier time is true for both. The pair with the smallest difference loses least.
 		spans[at-1].until, spans[at-1].upper = min(spans[at-1].until, spans[at].until), spans[at].upper
 		spans = slices.Delete(spans, at, at+1)
 	}

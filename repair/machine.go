@@ -40,6 +40,8 @@ type machine struct {
 }
 
 // request is an outstanding request, or the pause before it. The zero value is neither.
+//
+// A pause and a request of the same part of the job share one value, because one follows the other.
 type request struct {
 	number   uint64 // of the effect; zero if none is outstanding
 	attempts int    // that failed
@@ -78,6 +80,7 @@ func (m *machine) spend(r *request, bytes int64, out []effect) []effect {
 
 // step takes an event and appends its effects.
 func (m *machine) step(ev *event, out []effect) []effect {
+	// Answers and timers may come after the end.
 	if m.over {
 		return out
 	}
@@ -89,6 +92,7 @@ func (m *machine) step(ev *event, out []effect) []effect {
 		return m.end(ErrCancelled, out)
 	case m.request.take(ev.number):
 		return m.prepared(ev, out)
+	// The answer about the low bound is late, for example because there is no leader. The ranges need not wait for it.
 	case m.alarm.take(ev.number):
 		return m.start(out)
 	case m.restart.take(ev.number):
@@ -118,6 +122,7 @@ func (m *machine) prepared(ev *event, out []effect) []effect {
 	case eventLoaded:
 		return m.loaded(ev, out)
 	case eventScanned:
+		// After an error it is not known whether there is state, so tombstones are kept as if there were.
 		m.conditional = ev.conditional || ev.err != nil
 		if ev.conditional && ev.err == nil {
 			return m.raise(out)
@@ -133,6 +138,7 @@ func (m *machine) loaded(ev *event, out []effect) []effect {
 	if table == nil {
 		return m.end(&coordinator.UnknownTable{Table: m.job.Table}, out)
 	}
+	// next divides again what the ring has divided meanwhile.
 	m.left = pieces(m.view.Topology(), table, ev.rest, &m.job.Scope)
 	m.report.Ranges = len(m.left)
 	if m.job.comparesOnly() {
@@ -160,6 +166,7 @@ func (m *machine) next(out []effect) []effect {
 	if table == nil {
 		return m.end(&coordinator.UnknownTable{Table: m.job.Table}, out)
 	}
+	// One snapshot serves the whole unit. If the ring moves meanwhile, the replicas refuse its requests.
 	topology := m.view.Topology()
 	// The ring may have changed since the job was divided into ranges.
 	if finer := topology.Placement(table.Replication).Ranges(m.left[0]); len(finer) > 1 {
@@ -183,8 +190,10 @@ func (m *machine) unitDone(u *unit, err error, out []effect) []effect {
 	case err == nil:
 		m.report.RangesDone++
 		m.refusals = 0
+		// Before the next range begins: after a crash the job continues there.
 		out = append(out, effect{kind: effectStore, tokens: u.tokens})
 	case errors.As(err, &down) && m.job.SkipDown:
+		// The position is not stored for a skipped range, but the next completed range moves it past this one.
 		m.report.Skipped++
 	case errors.Is(err, ErrMoving) && m.job.SkipDown:
 		m.report.Moving++

@@ -29,6 +29,8 @@ func (j *Run) rest() []ring.Range {
 	if err != nil || record == nil {
 		return all
 	}
+	// A record of another table or range belongs to an earlier job of the same name, and the job starts from the
+	// beginning.
 	c := wire.NewCursor(record)
 	table, of := schema.StorageID(c.Uint32()), ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
 	part, token := int(c.Uint32()), ring.Token(c.Int64())
@@ -36,6 +38,7 @@ func (j *Run) rest() []ring.Range {
 		return all
 	}
 	all = all[part:]
+	// The part was complete; the next one, if there is one, is untouched.
 	if all[0].Start = token; all[0].Start == all[0].End {
 		all = all[1:]
 	}
@@ -48,6 +51,7 @@ func (j *Run) store(r ring.Range) {
 	if key == nil {
 		return
 	}
+	// A range that wraps has two parts, and r is in one of them.
 	part := 0
 	if all := j.job.Range.Unwrap(); len(all) == 2 && r.Start >= all[1].Start {
 		part = 1

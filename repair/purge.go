@@ -25,12 +25,14 @@ import (
 // raised continues to rise, whether or not there is state: it limits the purge of tombstones.
 func (m *machine) raiseLowBound(table *schema.Table, out []effect) []effect {
 	to, lowBound := m.now.Add(-m.limits.PaxosMargin).UnixMicro(), m.view.PaxosFloor(table.StorageID)
+	// Each raise is an entry in the metadata log, so it is not made for every job.
 	if !m.mayRaise || to-lowBound < m.limits.PaxosEvery.Microseconds() || to <= 0 {
 		return m.start(out)
 	}
 	m.raiseTo = to
 	m.conditional = true                           // until it is known
 	out = m.pause(&m.alarm, m.limits.Timeout, out) // continue without a leader
+	// A table without a low bound gets one only if this node has Paxos state of it.
 	if lowBound > 0 {
 		return m.raise(out)
 	}
@@ -98,6 +100,7 @@ func (u *unit) list(out []effect) []effect {
 		u.phase = phaseListing
 		return u.requestPurge(out)
 	}
+	// All replicas were asked, and each listed proposal was settled: the round has ended.
 	p.round++
 	if p.clean++; p.found > 0 {
 		p.clean = 0
@@ -106,6 +109,7 @@ func (u *unit) list(out []effect) []effect {
 	switch {
 	case p.clean == cleanRounds:
 		return u.compare(out)
+	// Proposals are found again and again, for example because they are streamed to replicas. A later repair purges.
 	case p.round >= cleanRounds+u.m.limits.Rounds:
 		return u.giveUp(out)
 	}
@@ -132,9 +136,11 @@ func (u *unit) purged(ev *event, out []effect) []effect {
 	}
 	u.request.attempts = 0
 	u.m.report.Bytes += s.Scanned
+	// The replica has no further page: the next one follows.
 	if p.after = s.Next; s.Next == nil {
 		p.node++
 	}
+	// The proposals of the page are settled before the next page is requested, so few are in memory.
 	if u.phase == phaseListing {
 		p.found += len(s.Unsettled)
 		p.keys = s.Unsettled
@@ -153,6 +159,7 @@ func (u *unit) settled(ev *event, out []effect) []effect {
 		return u.retryPurge(out)
 	}
 	u.request.attempts = 0
+	// The round has decided the proposal or made it void, on all replicas.
 	u.purge.keys = u.purge.keys[1:]
 	return u.list(out)
 }

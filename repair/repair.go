@@ -57,6 +57,8 @@ func NewRepairer(o Options) *Repairer {
 	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, propose: o.Proposer,
 		store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), raise: o.RaiseFloor}
+	// Sessions of this process start after the sessions of earlier ones, unless the clock was set back. Replicas tell
+	// them apart by number only.
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r
 }
@@ -93,12 +95,15 @@ type Report struct {
 	Unsettled  int   // parts that still differed after the last round, because of concurrent writes
 	Rows       int64 // sent to replicas
 	Bytes      int64 // scanned by replicas
-	Unnoticed  int   // notices that did not arrive
-	Forgotten  int   // Paxos states removed, on all replicas
-	Unpurged   int   // ranges whose Paxos state could not be purged; their tombstones stay, too
+	// A job succeeds although notices did not arrive: the replica only keeps its tombstones longer.
+	Unnoticed int // notices that did not arrive
+	Forgotten int // Paxos states removed, on all replicas
+	Unpurged  int // ranges whose Paxos state could not be purged; their tombstones stay, too
 }
 
 // Unavailable is the error of a repair that needs nodes that are down.
+//
+// Nothing of the range was compared. With Job.SkipDown such ranges are counted instead.
 type Unavailable struct {
 	Range ring.Range
 	Nodes []ring.NodeID

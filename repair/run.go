@@ -38,6 +38,7 @@ func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error
 		progress = func(Report) {}
 	}
 	j := &Run{r: r, job: job, progress: progress, done: done}
+	// The machine is in the shell, and only steps touch it.
 	j.mu.machine = machine{job: job, view: r.view, limits: &r.limits, sessions: &r.session, mayRaise: r.raise != nil,
 		report: Report{Job: job}}
 	j.mu.timers = map[uint64]env.Timer{}
@@ -52,6 +53,7 @@ func (j *Run) Cancel() { j.deliver(&event{kind: eventCancelled}) }
 // deliver takes an event. The effects are performed by this call, in a goroutine of Options.Run, or by the goroutine
 // that performs already.
 func (j *Run) deliver(ev *event) {
+	// Asked here, because the machine calls nothing that may lock or wait.
 	if ev.err != nil {
 		ev.truncating = j.r.c.Truncating(j.job.Table)
 	}
@@ -76,6 +78,7 @@ func (j *Run) step(ev *event) bool {
 	m := &j.mu.machine
 	j.mu.queue = m.step(ev, j.mu.queue)
 	m.check()
+	// The goroutine that performs takes the new effects, too, in their order.
 	if j.mu.performing || len(j.mu.queue) == 0 {
 		return false
 	}
@@ -104,6 +107,8 @@ func (j *Run) next() (e effect, more bool) {
 }
 
 // perform performs an effect without the lock.
+//
+// Callbacks may come before the call returns, from any goroutine: deliver only queues their effects then.
 func (j *Run) perform(e *effect) {
 	r, number, timeout := j.r, e.number, j.r.limits.Timeout
 	//exhaustive:enforce
@@ -119,6 +124,7 @@ func (j *Run) perform(e *effect) {
 	case effectPause:
 		j.pause(number, e.after)
 	case effectSpend:
+		// Without a number the bytes are only counted, and another event continues.
 		if wait := r.spend(e.bytes, j.job.Urgent); number != 0 {
 			j.pause(number, wait)
 		}
@@ -169,6 +175,7 @@ func (j *Run) read(e *effect) {
 	leaf, number := e.leaf, e.number
 	cmd := new(row.ReadCommand)
 	leaf.Command.Repair = &j.rows
+	// The repair happens in the read: at ALL, the coordinator sends each replica what it lacks before it answers.
 	leaf.Next(cmd)
 	req := &coordinator.ReadRequest{Command: cmd, Consistency: ring.All, Timeout: j.r.limits.Timeout, Only: e.only}
 	j.r.c.Read(req, func(page []byte, err error) {
@@ -183,6 +190,7 @@ func (j *Run) read(e *effect) {
 
 // counted returns a report with the rows that were sent until now.
 func (j *Run) counted(report *Report) Report {
+	// The machine does not know the rows: reads count them in the shell.
 	report.Rows = j.rows.Rows.Load()
 	return *report
 }
@@ -190,6 +198,7 @@ func (j *Run) counted(report *Report) Report {
 // finish ends the job.
 func (j *Run) finish(e *effect) {
 	j.stopTimers()
+	// After a failure or a cancellation the position stays, and the next job of the name continues there.
 	if key := j.key(); e.err == nil && key != nil {
 		_ = j.r.store.DeleteLocal(key, false) // on failure the job is repeated
 	}
@@ -219,6 +228,7 @@ func (r *Repairer) spend(bytes int64, urgent bool) time.Duration {
 	if urgent {
 		free, rate = &r.mu.urgent, r.limits.UrgentBytesPerSecond
 	}
+	// An idle budget does not accumulate.
 	*free = max(*free, now) + time.Duration(bytes*int64(time.Second)/rate)
 	if wait := *free - now; wait > lent {
 		return wait

@@ -14,6 +14,7 @@ import (
 // nothing about the others, so it has no effect that requires all replicas: it sends no notice, so that tombstones may
 // not be purged and losses by corrupt files stay marked; it purges no Paxos state, and raises no low bound.
 type Scope struct {
+	// A replica is in the scope if its data center or its id is listed.
 	Datacenters []string
 	Nodes       []ring.NodeID
 }
@@ -23,6 +24,7 @@ func (s *Scope) Restricted() bool { return len(s.Datacenters) > 0 || len(s.Nodes
 
 // Of returns the replicas in the scope.
 func (s *Scope) Of(t *ring.Topology, replicas []ring.NodeID) []ring.NodeID {
+	// The slice of the placement is returned as it is: callers must not modify it.
 	if !s.Restricted() {
 		return replicas
 	}
@@ -47,6 +49,8 @@ func pieces(t *ring.Topology, table *schema.Table, ranges []ring.Range, scope *S
 	placement := t.Placement(table.Replication)
 	for _, tokens := range ranges {
 		for _, piece := range placement.Ranges(tokens) {
+			// Ranges with one replica in a restricted scope are not counted, so that the progress of the job reaches
+			// its end.
 			if scope.comparable(t, piece.Replicas.Natural) {
 				out = append(out, halves(piece.Range)...)
 			}

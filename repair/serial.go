@@ -14,6 +14,7 @@ type serial struct {
 
 func (s *serial) do(f func()) {
 	s.mu.Lock()
+	// Queued in every case: the goroutine that drains, if there is one, calls f after the functions before it.
 	s.queue = append(s.queue, f)
 	if s.running {
 		s.mu.Unlock()
@@ -21,6 +22,7 @@ func (s *serial) do(f func()) {
 	}
 	s.running = true
 	s.mu.Unlock()
+	// Without mu, because run may call drain before it returns.
 	if s.run != nil {
 		s.run(s.drain)
 		return
@@ -36,6 +38,8 @@ func (s *serial) drain() {
 }
 
 // next returns the next queued function. nil means that none is left: the next call of do drains again.
+//
+// The end of the queue and the end of running are noticed under one lock, so that no function stays in the queue.
 func (s *serial) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

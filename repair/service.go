@@ -135,6 +135,7 @@ func (s *Service) hash(req *HashRequest, run func(func()), done func(HashStep, e
 			Message: errTopologyUnknown.Error()})
 		return
 	}
+	// Comparisons of package rebalance have no session: no notice follows them.
 	if req.Session != 0 {
 		s.begin(req.Session)
 	}
@@ -151,12 +152,15 @@ func (s *Service) step(req *HashRequest) (step HashStep, err error) {
 	cmd := &reading.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now,
 		After:    req.After,
 		BytesMax: s.o.StepBytes}
+	// Writes that were admitted under an older topology must be in storage before they are hashed: a switch is
+	// compared only after that. Later steps need not wait again.
 	if req.After == nil && req.Since != 0 {
 		s.o.Local.Settle()
 		if err := s.o.Engine.Drain(); err != nil {
 			return step, err
 		}
 	}
+	// The size is needed once, to choose the number of leaves.
 	if req.After == nil {
 		if step.Size, err = s.o.Engine.SizeOf(req.Table, req.Tokens); err != nil {
 			return step, err
@@ -179,10 +183,12 @@ func (s *Service) begin(session uint64) {
 	if _, known := s.mu.began[session]; known {
 		return
 	}
+	// The oldest session is forgotten: its notice will lift no quarantine.
 	if len(s.mu.order) >= sessionsMax {
 		delete(s.mu.began, s.mu.order[0])
 		s.mu.order = s.mu.order[1:]
 	}
+	// This node's clock, because storage compares the time with its own times of losses.
 	s.mu.began[session] = s.o.Clock.Now().UnixNano()
 	s.mu.order = append(s.mu.order, session)
 	invariant.Check(len(s.mu.order) == len(s.mu.began) && len(s.mu.order) <= sessionsMax,
@@ -196,6 +202,7 @@ func (s *Service) repaired(n *Notice) error {
 	began, known := s.mu.began[n.Session]
 	s.mu.Unlock()
 	var err error
+	// Files that were lost after the first step of the session may have had rows that the session counted as present.
 	if known {
 		err = s.o.Engine.Lift(n.Table, n.Tokens, began)
 	}

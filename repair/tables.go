@@ -17,6 +17,8 @@ type Target struct {
 }
 
 // Plan describes the repair of an operator.
+//
+// It is fixed when the operator requests the repair: tables that are created later are not included.
 type Plan struct {
 	// Targets are repaired in this order. With Keep, they are sorted by name, and no two have the same name.
 	Targets []Target
@@ -99,11 +101,14 @@ func (t *Tables) Cancel() {
 	})
 }
 
+// begin reads the checkpoint and counts the ranges of all targets.
 func (t *Tables) begin() {
+	// A checkpoint of another version may not be readable.
 	if b := t.j.Checkpoint(); t.plan.Keep && b != nil && json.Unmarshal(b, &t.state) != nil {
 		t.state = tablesCheckpoint{} // the repair starts again
 	}
 	for _, target := range t.plan.Targets {
+		// Counted once, so that the total that operators see does not change while the ring does.
 		n := t.r.ranges(target, &t.plan.Scope)
 		t.counts = append(t.counts, n)
 		t.total += n
@@ -130,6 +135,7 @@ func (r *Repairer) ranges(target Target, scope *Scope) int {
 
 // next starts the next target that is not done.
 func (t *Tables) next() {
+	// Targets are sorted by name, and all up to After are done.
 	for t.at < len(t.plan.Targets) && t.plan.Keep && t.plan.Targets[t.at].Name <= t.state.After {
 		t.before += t.counts[t.at]
 		t.at++
@@ -143,6 +149,7 @@ func (t *Tables) next() {
 	default:
 		target := t.plan.Targets[t.at]
 		job := Job{Table: target.Table, Range: target.Range, Scope: t.plan.Scope, SkipDown: t.plan.SkipDown}
+		// The position within the table is stored by Run, under a name that contains the id of the job.
 		if t.plan.Keep {
 			job.Name = positionsOf(t.j.ID()) + fmt.Sprint(target.Table)
 		}
@@ -159,6 +166,7 @@ func (t *Tables) progress(target Target, report *Report) {
 	}
 	skipped := t.present.Skipped + t.present.Moving
 	t.present = t.state.Summary.plus(report)
+	// The ring may have changed, so that the run has more ranges than were counted.
 	left := report.Ranges - report.RangesDone - report.Skipped - report.Moving
 	done := t.before + max(0, t.counts[t.at]-left)
 	t.j.Progress(int64(done), int64(t.total), "repairing "+target.Name)
@@ -174,6 +182,7 @@ func (t *Tables) runEnded(target Target, report *Report, err error) {
 		return
 	}
 	t.run = nil
+	// An operator's repair of many tables must not fail because one of them was dropped meanwhile.
 	if err != nil && t.r.view.Schema().Dropped(target.Table) {
 		t.state.Summary.LeftOut = append(t.state.Summary.LeftOut, target.Name)
 		err = nil
@@ -203,6 +212,7 @@ func (t *Tables) store(c tablesCheckpoint) {
 	}
 }
 
+// end reports the end. present includes the ranges of a run that failed.
 func (t *Tables) end(err error) {
 	t.ended = true
 	t.done(t.present, err)

@@ -75,6 +75,8 @@ type tree struct {
 }
 
 // treeNode contains the hashes of one replica.
+//
+// The replicas hash the range at the same time, each step by step.
 type treeNode struct {
 	request
 	node   ring.NodeID
@@ -138,6 +140,7 @@ func (u *unit) begin(out []effect) []effect {
 
 // step takes the event of an outstanding request. It ignores all others: they are late.
 func (u *unit) step(ev *event, out []effect) []effect {
+	// take compares the number with the outstanding one, and clears it.
 	if u.request.take(ev.number) {
 		if ev.kind == eventResumed {
 			return u.proceed(out)
@@ -208,6 +211,7 @@ func (u *unit) compare(out []effect) []effect {
 
 // sized decides after the first step of each replica: the range is hashed, or it is large.
 func (u *unit) sized(out []effect) []effect {
+	// The largest replica determines the number of leaves; all must hash the same ones.
 	size, stepped := int64(0), false
 	for _, n := range u.tree.nodes {
 		size, stepped = max(size, n.size), stepped || n.stepped
@@ -246,6 +250,7 @@ func (u *unit) hashed(n *treeNode, ev *event, out []effect) []effect {
 	case ev.err != nil:
 		return u.again(&n.request, n.node, ev, out)
 	default:
+		// Steps of one replica add up; a leaf may be cut by the end of a step.
 		for i, leaf := range s.Leaves {
 			if leaf < 0 || leaf >= u.tree.leaves {
 				return u.fail(n.node, errors.New("hashes of leaves that were not requested"), out)
@@ -258,6 +263,7 @@ func (u *unit) hashed(n *treeNode, ev *event, out []effect) []effect {
 			return u.m.spend(&n.request, s.Scanned, out)
 		}
 		n.done, n.stepped = true, s.Next != nil
+		// Other replicas are still hashing. The bytes are only counted; the last replica waits for the budget.
 		if u.tree.open() > 0 {
 			return append(out, effect{kind: effectSpend, bytes: s.Scanned})
 		}
@@ -286,6 +292,7 @@ func (u *unit) again(r *request, node ring.NodeID, ev *event, out []effect) []ef
 	case m.view.Schema().Dropped(u.table.StorageID):
 		return m.unitDone(u, &coordinator.UnknownTable{Table: u.table.StorageID}, out)
 	case ev.truncating: // its end is certain, and determines how to continue
+		// Not counted as an attempt.
 		r.attempts--
 		return m.pause(r, m.limits.RetryPause, out)
 	case r.attempts >= m.limits.Attempts, refused && m.refusals >= m.limits.Attempts:
@@ -348,6 +355,7 @@ func (u *unit) readLeaf(out []effect) []effect {
 // readPage reads the next page of a leaf, whose rows are not needed: the read repairs them.
 func (u *unit) readPage(out []effect) []effect {
 	e := effect{kind: effectRead, leaf: u.leaf}
+	// Without a list, a read at ALL also contacts replicas outside of the scope.
 	if u.m.job.Scope.Restricted() {
 		e.only = u.nodes
 	}
@@ -371,11 +379,14 @@ func (u *unit) pageRead(ev *event, out []effect) []effect {
 func (u *unit) verified(out []effect) []effect {
 	differs := u.tree.differs(0)
 	u.tree = nil
+	// Writes may have come between the hashes of two replicas: the leaf is read again.
 	if differs && u.round < u.m.limits.Rounds {
 		u.round++
 		return u.readLeaf(out)
 	}
 	if differs {
+		// The reads have repaired everything from before they began. What differs is newer, and later repairs cover
+		// it.
 		u.m.report.Unsettled++
 	}
 	u.differing = u.differing[1:]

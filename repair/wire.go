@@ -12,6 +12,7 @@ import (
 //	      reply:   scanned, size, last 1, next uvarint length, bytes, (leaf, rows, sum 16)*
 //	VerbRepaired   session 8, table, start 8, end 8, until 8                            reply: empty
 
+// appendHashRequest ends with After, which has no length: it is the rest of the message.
 func appendHashRequest(dst []byte, r *HashRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUint64(dst, r.Session), r.Epoch)
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, r.Since), uint64(r.Table))
@@ -26,10 +27,12 @@ func decodeHashRequest(payload []byte) (*HashRequest, error) {
 	r.Tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
 	leaves := c.Uvarint()
 	r.Now = c.Int64()
+	// Trees have at most Limits.LeavesMax leaves. The bound only keeps the conversion to int safe.
 	if leaves > 1<<20 {
 		c.Fail(wire.ErrMalformed)
 	}
 	r.Leaves = int(leaves)
+	// A copy, because the payload belongs to the transport. nil means the first step.
 	if after := c.Rest(); len(after) > 0 {
 		r.After = append([]byte(nil), after...)
 	}
@@ -38,11 +41,13 @@ func decodeHashRequest(payload []byte) (*HashRequest, error) {
 
 func appendHashStep(dst []byte, s *HashStep) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(s.Scanned)), uint64(s.Size))
+	// Next may be empty and not nil, so the end has a flag of its own.
 	var last byte
 	if s.Next == nil {
 		last = 1
 	}
 	dst = append(wire.AppendUvarint(append(dst, last), uint64(len(s.Next))), s.Next...)
+	// Only leaves with rows are sent; a sparse step is small.
 	for i, h := range s.Hashes {
 		dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(s.Leaves[i])), h.Rows)
 		dst = wire.AppendUint64(wire.AppendUint64(dst, h.Sum[0]), h.Sum[1])
@@ -55,6 +60,7 @@ func decodeHashStep(payload []byte) (s HashStep, err error) {
 	s.Scanned, s.Size = int64(c.Uvarint()), int64(c.Uvarint())
 	last := c.Uint8() == 1
 	n := c.Uvarint()
+	// Before the conversion to int, which could overflow.
 	if n > uint64(c.Len()) {
 		return s, wire.ErrMalformed
 	}
