@@ -28,9 +28,11 @@ func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, progress fun
 
 func (d *Drops) cancelCleanup(c *cleanup) {
 	d.mu.Lock()
+	// A request in neither list has ended, and its done was called.
 	waiting := slices.Contains(d.mu.asked, c) || slices.Contains(d.mu.current, c)
 	is := func(o *cleanup) bool { return o == c }
 	d.mu.asked, d.mu.current = slices.DeleteFunc(d.mu.asked, is), slices.DeleteFunc(d.mu.current, is)
+	// done is called without mu, because it may call Drops again.
 	d.mu.Unlock()
 	if waiting {
 		c.done(ErrCancelled)
@@ -40,6 +42,7 @@ func (d *Drops) cancelCleanup(c *cleanup) {
 // limit restricts a decision that was requested by operators only to the tables that they named. Paxos states are
 // dropped with whole keyspaces.
 func (x *dropDecision) limit(wanted []*cleanup) {
+	// A decision for lost ranges must cover all of them before this node may gain ranges again.
 	if x.unclean != 0 || slices.ContainsFunc(wanted, func(c *cleanup) bool { return c.keyspace == "" }) {
 		return
 	}
@@ -50,8 +53,10 @@ func (x *dropDecision) limit(wanted []*cleanup) {
 				return c.keyspace == item.keyspace && (c.tables == nil || slices.Contains(c.tables, id))
 			})
 		})
+		// States of all tables of a keyspace share rows of system.paxos.
 		item.states = item.states && slices.ContainsFunc(wanted,
 			func(c *cleanup) bool { return c.keyspace == item.keyspace && c.tables == nil })
+		// Paxos states of no keyspace are dropped only by a decision about everything.
 		if item.keyspace != "" && (len(item.tables) > 0 || item.states) {
 			items = append(items, item)
 		}

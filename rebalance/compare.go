@@ -25,12 +25,13 @@ type comparison struct {
 	m       *Movements
 	session Session
 	tokens  ring.Range
-	now     int64
-	leaves  int
-	size    int64
-	theirs  []repair.LeafHash
-	own     []repair.LeafHash
-	done    func(differing []ring.Range, err error)
+	// now (seconds) is the same for both nodes, so that both decide alike which cells have expired.
+	now    int64
+	leaves int
+	size   int64
+	theirs []repair.LeafHash
+	own    []repair.LeafHash
+	done   func(differing []ring.Range, err error)
 }
 
 // compareWith compares the range of a session with its source, and streams the parts that differ.
@@ -40,8 +41,10 @@ func (v *movement) compareWith(p Session) {
 	if p.Range.Start == p.Range.End { // ring.Range.Part cannot divide the whole ring
 		pending = []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}}
 	}
+	// The pieces, at most two, are compared one after the other.
 	var next func()
 	next = func() {
+		// A table that was dropped meanwhile has no parts to fetch.
 		if len(pending) == 0 || v.m.o.View.Schema().TableByStorage(p.Table) == nil {
 			v.fetchParts(p, parts)
 			return
@@ -67,6 +70,7 @@ func (v *movement) fetchParts(p Session, parts []ring.Range) {
 		v.sessionEnded(p, nil)
 		return
 	}
+	// A part has an ID of its own, because the stream of the whole range has left a record under the ID of p.
 	part := p
 	part.Range = parts[0]
 	part.ID = fmt.Sprintf("%d/again/%d/%s/%d", v.operation.ID, p.Table, part.Range, p.Source)
@@ -89,6 +93,8 @@ func (c *comparison) begin(leaves int) {
 
 // step hashes on one node until the range is done, and then calls then.
 func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte, then func()) {
+	// The present epoch, because the ring may move while a long comparison runs; Since is the switch that the source
+	// must have applied.
 	req := &repair.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.session.Epoch, Table: c.session.Table,
 		Tokens: c.tokens,
 		Leaves: c.leaves, Now: c.now, After: after}
@@ -105,10 +111,12 @@ func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte
 			into[leaf].Add(s.Hashes[i])
 		}
 		c.size = max(c.size, s.Size)
+		// The node has hashed the whole range.
 		if s.Next == nil {
 			then()
 			return
 		}
+		// The range is larger than one step: the hashes so far are discarded. One leaf would make all of it differ.
 		if c.leaves == 1 {
 			c.begin(int(min(max(2, c.size/c.m.o.LeafBytes), compareLeavesMax)))
 			return
@@ -130,6 +138,7 @@ func (c *comparison) compare() {
 		if c.leaves > 1 {
 			part = c.tokens.Part(i, c.leaves)
 		}
+		// Fewer sessions, each with its own first block.
 		if n := len(differing); n > 0 && differing[n-1].End == part.Start {
 			differing[n-1].End = part.End
 			continue

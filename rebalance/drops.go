@@ -22,12 +22,16 @@ import (
 
 // DropEngine is the part of storage that Drops needs.
 type DropEngine interface {
+	// DropRange removes all data of a range of a table, and EmptyRange reports whether there is none.
 	DropRange(table schema.StorageID, tokens ring.Range) error
 	EmptyRange(table schema.StorageID, tokens ring.Range) (bool, error)
+	// DropRows removes the rows of a range for which of returns true; HasRows reports whether there is one.
 	DropRows(table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) error
 	HasRows(table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (bool, error)
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
+	// Drain waits until everything that was applied before is committed.
 	Drain() error
+	// Lost returns the ranges that may lack rows because a file was corrupt.
 	Lost() []lost.Range
 }
 
@@ -162,6 +166,7 @@ func (d *Drops) begin(c *cleanup) {
 	if c != nil {
 		d.mu.asked = append(d.mu.asked, c)
 	}
+	// The end of the decision under way starts another one for requests that came after its confirmation.
 	if d.mu.running {
 		d.mu.Unlock()
 		return
@@ -174,6 +179,7 @@ func (d *Drops) begin(c *cleanup) {
 // confirm is the first step of a decision.
 func (d *Drops) confirm() {
 	d.mu.Lock()
+	// Requests from before the confirmation are answered by this decision; later ones need a new confirmation.
 	d.mu.current, d.mu.asked = append(d.mu.current, d.mu.asked...), nil
 	d.mu.Unlock()
 	if d.o.Unconfirmed {
@@ -197,6 +203,7 @@ func (d *Drops) confirmed() {
 	case d.o.View.Topology().Node(d.o.View.Self()) == nil:
 		d.end(nil, false) // data of a former member are not dropped
 		return
+	// Another decision has dropped everything, or all requests were cancelled.
 	case decision.unclean == 0 && len(d.wanted()) == 0:
 		d.end(nil, false)
 		return
@@ -205,6 +212,7 @@ func (d *Drops) confirmed() {
 		return
 	}
 	decision.items = d.list()
+	// Read now, before the disk is waited for: settle must report what was confirmed, not a later change.
 	decision.former, decision.leftover = map[string]*FormerData{}, map[string]bool{}
 	for _, name := range d.o.View.Schema().KeyspaceNames() {
 		if f := d.o.Former(name); f != nil {
@@ -234,6 +242,7 @@ func (d *Drops) end(err error, again bool) {
 	if report {
 		d.o.Log.Warn("data of ranges that this node no longer holds was not dropped yet", "err", err)
 	}
+	// Without mu: done may request the next cleanup.
 	for _, c := range waiting {
 		c.done(err)
 	}
@@ -256,6 +265,7 @@ func (d *Drops) countEnd(err error, repeat bool) (waiting []*cleanup, again, rep
 	d.mu.current = nil
 	again = (repeat || len(d.mu.asked) > 0) && !d.mu.closed
 	d.mu.running = again
+	// Failures are usual while replicas are down, so only some are logged.
 	if d.mu.failures++; err == nil {
 		d.mu.failures = 0
 	}
@@ -289,6 +299,7 @@ func (d *Drops) list() (items []dropItem) {
 		if k.Replication.Class == ring.Local {
 			continue
 		}
+		// Pending replicas count as holding a range: an operation may still be aborted or completed.
 		held := heldBy(t.Placement(k.Replication), self)
 		former := d.o.Former(name)
 		changed = changed || former != nil
@@ -297,6 +308,7 @@ func (d *Drops) list() (items []dropItem) {
 			items = append(items, dropItem{name, tablesOf(k), gap, former, former == nil, tablesOf(k)})
 		}
 	}
+	// States in ranges that this node holds of no keyspace, for example of dropped keyspaces.
 	for _, gap := range gaps(all) {
 		if !changed {
 			paxos := []schema.StorageID{schema.PaxosTable}
@@ -333,6 +345,7 @@ func (x *dropDecision) withData() error {
 				return fmt.Errorf("rebalance: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id),
 					item.tokens, err)
 			}
+			// Replicas are not asked about ranges without data.
 			if !empty {
 				tables = append(tables, id)
 			}
@@ -360,9 +373,11 @@ func (x *dropDecision) drop() {
 		d.end(nil, false)
 		return
 	}
+	// First the fence, then the second list: what this node gains after the list, it cannot receive before Unfence.
 	d.o.Local.Fence(fenced(x.items))
 	items := still(x.items, d.list())
 	d.o.Local.Fence(fenced(items))
+	// Items that this node holds again are not dropped, and their fence is removed at once.
 	whole := len(items) == len(x.items)
 	err := d.dropItems(items)
 	d.o.Local.Unfence()
@@ -372,11 +387,14 @@ func (x *dropDecision) drop() {
 	case !whole: // this node gained some of the ranges meanwhile
 		d.end(errors.New("rebalance: the ring or a keyspace has changed since the decision"), true)
 	default:
+		// Only after everything was dropped.
 		x.settle()
 		if x.unclean == 0 {
 			d.end(x.left, false)
 			return
 		}
+		// Until the log has this, the node may not gain ranges. A failure repeats the decision, which then finds no
+		// data.
 		d.o.Metadata.StartCleaned(x.unclean, func(err error) {
 			if err != nil {
 				d.end(err, true)
@@ -406,6 +424,7 @@ func (x *dropDecision) leave(item dropItem, reason string) {
 // still returns the items that lie within one of listed, of the same keyspace.
 func still(items, listed []dropItem) (out []dropItem) {
 	for _, item := range items {
+		// Covered, not equal: another range may have been lost meanwhile, which joins two gaps.
 		if slices.ContainsFunc(listed, func(l dropItem) bool {
 			return l.keyspace == item.keyspace &&
 				l.tokens.Covers(item.tokens)
@@ -431,6 +450,7 @@ func (d *Drops) dropItems(items []dropItem) error {
 	}
 	for _, item := range items {
 		for _, id := range item.tables {
+			// Read for each table, because requests may be cancelled meanwhile.
 			for _, c := range d.wanted() {
 				if c.progress != nil {
 					c.progress(done, all)
@@ -454,6 +474,7 @@ func (d *Drops) dropItems(items []dropItem) error {
 
 // dropTable drops a range of a table, counts it and logs it.
 func (d *Drops) dropTable(id schema.StorageID, tokens ring.Range) error {
+	// Before the drop, for the statistics.
 	size, err := d.o.Engine.SizeOf(id, tokens)
 	if err == nil {
 		err = d.o.Engine.DropRange(id, tokens)

@@ -42,6 +42,7 @@ type dropQuestion struct {
 // ask asks the replicas of all ranges of the decision, and continues with drop when enough of them hold each. System
 // keyspaces, such as traces, never block a drop.
 func (x *dropDecision) ask() {
+	// Data of a former replication that the present replicas cannot get from each other may exist only here.
 	x.items = slices.DeleteFunc(x.items, func(item dropItem) bool {
 		out := item.former != nil && !item.former.Reachable
 		if out {
@@ -56,10 +57,12 @@ func (x *dropDecision) ask() {
 	catalog, t := view.Schema(), view.Topology()
 	var nodes []ring.NodeID
 	for i, item := range x.items {
+		// Data of former replications must have been copied by a repair; lost ranges were streamed and compared.
 		since := int64(0)
 		if item.former != nil {
 			since = max(item.former.Since, 1)
 		}
+		// An item without a keyspace concerns Paxos states of all keyspaces.
 		for _, name := range catalog.KeyspaceNames() {
 			k := catalog.Keyspace(name)
 			if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || item.keyspace != "" &&
@@ -79,6 +82,7 @@ func (x *dropDecision) ask() {
 		}
 	}
 	slices.Sort(nodes)
+	// No replica has to be asked.
 	if q.open = len(nodes); q.open == 0 {
 		q.finish()
 		return
@@ -99,6 +103,8 @@ func (q *dropQuestion) askNode(n ring.NodeID) {
 	}
 	d.o.Transport.Request(n, messaging.VerbHolds, appendHolds(nil, q.x.epoch, of), holdsTimeout,
 		func(p []byte, err error) {
+			// The payload belongs to the transport, and the answer is counted in another goroutine, because drop waits
+			// for the disk.
 			p = slices.Clone(p)
 			d.o.Run(func() { q.answered(of, p, err) })
 		})
@@ -117,6 +123,7 @@ func (q *dropQuestion) count(of []*holding, p []byte, err error) (last bool) {
 	defer q.mu.Unlock()
 	invariant.Check(q.open > 0, "rebalance: more answers than nodes")
 	q.open--
+	// No answer counts as no confirmation.
 	if err != nil || len(p) != len(of) {
 		return q.open == 0
 	}
@@ -136,6 +143,7 @@ func (q *dropQuestion) finish() {
 		if h.enough() {
 			continue
 		}
+		// A lost range stays, and with it the whole decision fails: all of it is tried again.
 		if left[h.item] = true; h.since == 0 {
 			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s was not dropped: %d of its %d replicas "+
 				"confirmed that they hold it", h.tokens, h.keyspace,
@@ -166,6 +174,7 @@ func (d *Drops) serve() {
 			switch {
 			case err != nil:
 				respond(nil, replica.ToRemote(err))
+			// An answer by an older topology could confirm a range that this node has lost since.
 			case d.o.Epoch() < epoch:
 				respond(nil, replica.ToRemote(&coordinator.ReplicaFailure{Message: errMetadataBehind.Error()}))
 			default:
@@ -194,6 +203,7 @@ func (d *Drops) holds(asked []*holding) []byte {
 				held = held && d.o.History.Since(id, h.tokens) >= h.since
 			}
 		}
+		// A corrupt file may have had rows of the range.
 		for _, l := range lost {
 			held = held && !(slices.Contains(tablesOf(k), l.Table) && l.Tokens.Overlaps(h.tokens))
 		}

@@ -22,6 +22,7 @@ func (d *Drops) scheduleGainedCheck() {
 		return
 	}
 	d.mu.Lock()
+	// One check is scheduled at a time: it sees all notices that arrived before it runs.
 	begin := !d.mu.checking && !d.mu.closed
 	d.mu.checking = d.mu.checking || begin
 	d.mu.Unlock()
@@ -38,6 +39,7 @@ func (d *Drops) reportGained() {
 		}
 	}
 	d.mu.Lock()
+	// Before the reports are sent: a notice that arrives now schedules another check.
 	d.mu.checking = false
 	closed := d.mu.closed
 	d.mu.Unlock()
@@ -56,8 +58,10 @@ func (d *Drops) hasRepaired(g GainedData) bool {
 	if k == nil {
 		return false
 	}
+	// At least 1: a repair that gave up its purge is recorded with the time 0.
 	since, self := max(g.Since, 1), d.o.View.Self()
 	for _, piece := range d.o.View.Topology().Placement(k.Replication).Ranges(ring.FullRange()) {
+		// Only the ranges of this node: each node reports its own.
 		if !slices.Contains(piece.Replicas.Natural, self) {
 			continue
 		}

@@ -13,6 +13,7 @@ func (m *Movements) handOver(t *ring.Topology, self ring.NodeID) {
 			continue
 		}
 		m.mu.Lock()
+		// handing keeps the id of the operation: each new topology calls handOver again until the log has Handed.
 		started := m.mu.handing == o.ID || m.mu.closed
 		if !started {
 			m.mu.handing = o.ID
@@ -31,6 +32,7 @@ func (m *Movements) handedOver(operation uint64, err error) {
 		return
 	}
 	m.mu.Lock()
+	// An aborted operation needs no report, and the log would refuse it for ever.
 	ended := m.mu.closed || m.o.View.Topology().Operation(operation) == nil
 	m.mu.Unlock()
 	if ended {

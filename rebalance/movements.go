@@ -151,7 +151,9 @@ func (m *Movements) follow(t *ring.Topology, self ring.NodeID) (ended, begun []*
 	m.mu.epoch = t.Epoch()
 	var partial []uint64 // operations that proceed to the comparison with what is alive
 	for id, v := range m.mu.movements {
+		// The operation has ended, was aborted, or has reached its next phase, which is a new movement.
 		if o := t.Operation(id); o == nil || v.compare != (o.Phase == ring.Switching) {
+			// Sessions under way notice it when they end.
 			v.ended = true
 			if o != nil && v.partial {
 				partial = append(partial, id)
@@ -163,6 +165,7 @@ func (m *Movements) follow(t *ring.Topology, self ring.NodeID) (ended, begun []*
 	m.mu.partial = slices.DeleteFunc(append(m.mu.partial, partial...),
 		func(id uint64) bool { return t.Operation(id) == nil })
 	for _, o := range t.Operations() {
+		// Also after a restart: the movement begins again, and its sessions continue at their stored positions.
 		if m.mu.movements[o.ID] == nil && m.concerns(o, self) {
 			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{},
 				partial: slices.Contains(m.mu.partial, o.ID), short: map[string]map[ring.Range]bool{}}
@@ -279,6 +282,7 @@ func (v *movement) proceed() {
 				f := v.queued[0]
 				v.stuck++
 				report := v.stuck == stuckReported
+				// stuck counts pauses of movementRetry, so this is the time without enough live sources.
 				v.partial = v.mayBePartial() && v.stuck >= int(v.m.o.DeadAfter/movementRetry)
 				partial := v.partial
 				v.m.mu.Unlock()
@@ -298,6 +302,7 @@ func (v *movement) proceed() {
 			continue
 		}
 		if len(v.waiting) == 0 {
+			// Failed ranges come back after their pause.
 			finished := v.running == 0 && len(v.retries) == 0 && !v.reported
 			v.reported = v.reported || finished
 			v.m.mu.Unlock()
@@ -390,6 +395,7 @@ func (v *movement) sources(g ring.Gain) (from []ring.NodeID, ok bool) {
 	for _, id := range g.Sources {
 		source := t.Node(id)
 		switch {
+		// The losing node is used alone or not at all.
 		case id == g.From || source == nil || !view.Alive(id):
 		case source.Datacenter == self.Datacenter:
 			from = append(from, id)
@@ -400,6 +406,7 @@ func (v *movement) sources(g ring.Gain) (from []ring.NodeID, ok bool) {
 	if len(g.Sources) == 0 || v.operation.Force && len(from)+len(far) == 0 {
 		return nil, true // the operator accepted the loss, or it is a system keyspace
 	}
+	// Quorums of the data center need Local sources in it; quorums of the ring need Total anywhere.
 	enough := len(from) >= g.Local
 	from = append(from[:min(len(from), max(g.Local, g.Total))], far...)
 	enough = enough && len(from) >= g.Total
@@ -440,6 +447,7 @@ func (v *movement) countEnd(p Session, err error) (over bool) {
 	defer v.m.mu.Unlock()
 	invariant.Check(v.running > 0 && v.started[p.ID], "rebalance: a session that is not under way has ended")
 	v.running--
+	// Only the failed table of the range is planned again.
 	if err != nil && !v.ended {
 		delete(v.started, p.ID)
 		if f := v.gainOf(p); f != nil {

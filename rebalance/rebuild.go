@@ -55,6 +55,7 @@ func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) 
 func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
 	name := o.Name
+	// The records of unnamed rebuilds are removed as the sessions end, so the name need not be unique.
 	if name == "" {
 		name = fmt.Sprint(t.Epoch())
 	}
@@ -71,6 +72,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 			continue
 		}
 		for _, r := range t.Placement(k.Replication).Ranges(ring.FullRange()) {
+			// A range with one replica has no other one to stream from.
 			if !r.Replicas.Contains(self) || len(r.Replicas.Natural) == 1 {
 				continue
 			}
@@ -82,6 +84,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 					continue
 				}
 			}
+			// The epoch is the last movement: since then this node has received all writes of the range.
 			session := func(table schema.StorageID) Session {
 				id := fmt.Sprintf("%s%d/%s/%d", rebuildPrefix(name), table, r.Range, source)
 				return Session{Epoch: t.Moved(), Table: table, Range: r.Range, Source: source, ID: id, Restore: true}
@@ -89,6 +92,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 			for _, table := range tablesOf(k) {
 				all = append(all, session(table))
 			}
+			// Keyspaces may have different replicas of one range, so each has a session of its own for its states.
 			states := session(schema.PaxosTable)
 			states.ID, states.Keyspaces = states.ID+"/"+keyspace, []string{keyspace}
 			all = append(all, states)
@@ -107,6 +111,7 @@ func (m *Movements) ForgetRebuild(name string) error {
 
 // source returns the first live replica in a data center other than this node, or zero.
 func (m *Movements) source(t *ring.Topology, replicas []ring.NodeID, datacenter string) ring.NodeID {
+	// The first live one in the order of the strategy.
 	for _, id := range replicas {
 		if id != m.o.View.Self() && m.o.View.Alive(id) && (datacenter == "" || t.Node(id).Datacenter == datacenter) {
 			return id
@@ -128,6 +133,7 @@ type rebuild struct {
 
 // deliver takes an event, and performs its effects in the caller's goroutine.
 func (v *rebuild) deliver(ev *rebuildEvent) {
+	// Effects may deliver further events, which nest: a session without a source ends at once.
 	for _, e := range v.step(ev) {
 		v.perform(&e)
 	}
@@ -172,6 +178,7 @@ func (v *rebuild) start(p Session) {
 	}
 	v.m.o.Streams.Start(p, nil, func(err error) {
 		switch {
+		// A rebuild must not fail for a table that no longer exists.
 		case v.m.o.View.Schema().Dropped(p.Table):
 			err = nil // the table was dropped
 		case err != nil && v.system(p) && !errors.Is(err, ErrCancelled):

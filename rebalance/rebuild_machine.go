@@ -50,6 +50,7 @@ type rebuildEffect struct {
 // rebuildMachine is the state machine of a Rebuild. A step changes the state and returns effects; it neither locks,
 // waits nor calls back. A rebuild streams sessionsAhead sessions at a time until none is left.
 type rebuildMachine struct {
+	// all is completed + failed + running + queued at any time.
 	all       int
 	queued    []Session
 	running   []Session
@@ -70,6 +71,7 @@ func (m *rebuildMachine) step(ev *rebuildEvent, out []rebuildEffect) []rebuildEf
 		return out
 	}
 	switch ev.kind {
+	// proceed starts the first sessions. Without any, it finishes at once.
 	case rebuildBegun:
 	case rebuildSessionEnded:
 		i := slices.IndexFunc(m.running, func(p Session) bool { return p.ID == ev.session })
@@ -84,6 +86,7 @@ func (m *rebuildMachine) step(ev *rebuildEvent, out []rebuildEffect) []rebuildEf
 			return out
 		}
 		m.cancelled = true
+		// Sessions that never start count as failed; those under way end with an event of their own.
 		m.failed += len(m.queued)
 		m.queued = nil
 		for _, p := range m.running {
@@ -113,12 +116,14 @@ func (m *rebuildMachine) proceed(out []rebuildEffect) []rebuildEffect {
 		m.running = append(m.running, p)
 		out = append(out, rebuildEffect{kind: effectStart, session: p})
 	}
+	// Something is under way, and its end calls proceed again.
 	if len(m.running) > 0 {
 		return out
 	}
 	m.finished = true
 	e := rebuildEffect{kind: effectFinish}
 	switch {
+	// If all sessions completed in spite of a cancellation, the rebuild is complete.
 	case m.failed > 0 && m.cancelled:
 		e.err = ErrCancelled
 	case m.failed > 0:

@@ -16,9 +16,12 @@ func (v *movement) mayBePartial() bool { return v.operation.Kind == ring.Remove 
 
 // noteShortLocked records a range that is fetched from too few sources.
 func (v *movement) noteShortLocked(f *gainedRange) {
+	// Nothing is short if the operation still waits for sources, if the range is of system keyspaces, or if the losing
+	// node is alive, whose copy suffices.
 	if !v.partial || !f.required() || f.gain.From != 0 && v.m.o.View.Alive(f.gain.From) {
 		return
 	}
+	// Other ranges of a partial operation may have enough sources.
 	if _, enough := v.sources(f.gain); enough {
 		return
 	}
@@ -29,12 +32,14 @@ func (v *movement) noteShortLocked(f *gainedRange) {
 		if v.short[name] == nil {
 			v.short[name] = map[ring.Range]bool{}
 		}
+		// A set, because the range is planned once for each table and attempt.
 		v.short[name][f.gain.Range] = true
 	}
 }
 
 // shortfallsLocked counts the ranges that were fetched from too few sources, by keyspace.
 func (v *movement) shortfallsLocked() (out []ring.Shortfall) {
+	// Sorted, as the metadata keep them.
 	for _, name := range slices.Sorted(maps.Keys(v.short)) {
 		out = append(out, ring.Shortfall{Node: v.m.o.View.Self(), Keyspace: name, Ranges: len(v.short[name])})
 	}

@@ -82,7 +82,9 @@ type Streams struct {
 	o  StreamOptions
 	mu struct {
 		sync.Mutex
-		closed   bool
+		closed bool
+		// sessions has all that have not ended, by ID; the ones in waiting are among them, and active counts the
+		// others.
 		sessions map[string]*session
 		waiting  []*session
 		active   int
@@ -91,7 +93,8 @@ type Streams struct {
 		free time.Duration
 		held int
 		sent int64
-		out  map[Sending]*sending
+		// out has statistics about the blocks that other nodes request.
+		out map[Sending]*sending
 	}
 }
 
@@ -138,15 +141,17 @@ type session struct {
 	progress func(bytes int64)
 	done     func(error)
 
-	state  SessionState
-	ended  bool
-	timer  env.Timer
-	bytes  int64 // of entries received, durable or not
-	total  int64 // estimate of the source
-	since  time.Duration
-	fails  int
-	err    error // of the last attempt
-	begun  bool  // the source has replied since Start
+	state SessionState
+	ended bool
+	timer env.Timer
+	bytes int64 // of entries received, durable or not
+	total int64 // estimate of the source
+	// since is when the source answered last, or when the session began (monotonic). Retries end RetryFor after it.
+	since time.Duration
+	fails int
+	err   error // of the last attempt
+	begun bool  // the source has replied since Start
+	// after is the position of the next block, and kept the position to which a failure returns.
 	after  []byte
 	kept   []byte // the durable value of after
 	stored int64  // the durable value of bytes
@@ -200,6 +205,7 @@ func (s *Streams) next() {
 		s.mu.active++
 		q.since = s.o.Clock.Monotonic()
 		s.mu.Unlock()
+		// Without mu, because load reads the disk.
 		s.o.Run(q.load)
 	}
 }
@@ -209,6 +215,7 @@ func (s *Streams) Cancel(session string) {
 	s.mu.Lock()
 	q := s.mu.sessions[session]
 	s.mu.Unlock()
+	// Without mu: end acquires it.
 	if q != nil {
 		q.end(ErrCancelled)
 	}
@@ -298,6 +305,7 @@ func (q *session) load() {
 		q.end(err)
 		return
 	}
+	// A record of another epoch, source or range has another identity: the session starts from the beginning.
 	if rest, same := strings.CutPrefix(string(record), string(q.appendIdentity(nil))); same {
 		c := wire.NewCursor([]byte(rest))
 		ended := c.Uint8() == 1
@@ -345,10 +353,12 @@ func (q *session) fetch() {
 		return
 	}
 	o := &q.streams.o
+	// What was received before the truncation must not be stored after it.
 	if q.begun && o.Local.Truncations().Count(q.Table) != q.count {
 		q.restart()
 	}
 	named, count := o.Local.Truncations().Required(q.Table)
+	// Read together with the list: a truncation that begins later changes the count.
 	q.count = count
 	request := appendStreamRequest(nil, &streamRequest{
 		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes,
@@ -377,12 +387,14 @@ func (q *session) receive(payload []byte) {
 		q.failed(err)
 		return
 	}
+	// The block may have been read before the truncation. It is discarded, and all before it that was not ingested.
 	if o := &q.streams.o; o.Local.Truncations().Count(q.Table) != q.count {
 		q.restart()
 		q.fetch()
 		return
 	}
 	err = q.write(&reply)
+	// The truncation began between the check above and the commit of the file.
 	if errors.Is(err, errStreamTruncated) {
 		q.restart()
 		q.fetch()
@@ -398,6 +410,7 @@ func (q *session) receive(payload []byte) {
 		return
 	}
 	q.streams.mu.Lock()
+	// Progress: the next failure is retried for the whole time again.
 	q.begun, q.fails, q.err, q.since = true, 0, nil, q.streams.o.Clock.Monotonic()
 	q.total = max(q.total, reply.total)
 	bytes := q.bytes
@@ -417,6 +430,7 @@ func (q *session) write(reply *streamReply) error {
 		q.file = o.Engine.NewIngestion(q.Table, q.Range)
 	}
 	before, block := q.file.Size(), reply.block
+	// This node votes already. A decision from another replica would claim that its rows have the change.
 	if q.Restore && q.Table == schema.PaxosTable {
 		var err error
 		if block, err = o.Local.UndecidedStates(block); err != nil {
@@ -429,17 +443,20 @@ func (q *session) write(reply *streamReply) error {
 	q.streams.mu.Lock()
 	q.bytes += q.file.Size() - before
 	q.streams.mu.Unlock()
+	// In memory only; store makes it durable with the file.
 	q.after = reply.next
 	if reply.next != nil && q.file.Size() < o.Limits.FileBytes {
 		return nil
 	}
 	file := q.file
 	q.file = nil
+	// A truncation of the table waits until Commit returns, and removes the rows of the file, too.
 	valid, err := o.Local.Truncations().Commit(q.Table, q.count, file.Commit)
 	if !valid {
 		file.Abort()
 		return errStreamTruncated
 	}
+	// Also after an error, because the file may have been ingested.
 	o.Changed(q.Table)
 	if err != nil {
 		return err
@@ -482,7 +499,9 @@ func (q *session) failed(err error) {
 	var remote *messaging.RemoteError
 	lost = lost || errors.As(err, &remote) && remote.Code == messaging.CodeOverloaded
 	lost = lost && !left
+	// An operator may free space; other failures of this node do not pass.
 	full := errors.Is(err, failure.ErrDiskFull)
+	// After a lost block, the file is kept and the same block is requested again.
 	if !lost {
 		q.abort()
 	}
@@ -515,6 +534,7 @@ func (q *session) end(err error) {
 	if !first {
 		return
 	}
+	// Otherwise the event under way finds that the session has ended, and discards the file.
 	if idle {
 		q.abort()
 	}

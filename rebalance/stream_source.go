@@ -28,6 +28,7 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 		return
 	}
 	s.mu.Lock()
+	// Counted before the disk is read: blocks that wait for the budget are in memory.
 	if s.mu.closed || s.mu.held >= s.o.Limits.HeldMax {
 		s.mu.Unlock()
 		respond(nil, replica.ToRemote(&coordinator.Overloaded{What: "too many streams leave this node"}))
@@ -71,7 +72,9 @@ func (s *Streams) record(x Sending, r streamReply) {
 			delete(s.mu.out, k)
 		}
 	}
+	// After the removal of old ranges, which may have made room.
 	v := s.mu.out[x]
+	// Only statistics are lost.
 	if v == nil && len(s.mu.out) >= sendingMax {
 		return
 	}
@@ -102,6 +105,7 @@ func (s *Streams) Sent() map[Sending]Sent {
 // export reads the reply to a request of a node. Before the first block, it waits for all mutations that were admitted
 // at an earlier topology: since the required one, coordinators send writes to the receiver, too.
 func (s *Streams) export(to ring.NodeID, r *streamRequest) (reply []byte, err error) {
+	// Writes that this node still admits under an older topology may not reach the receiver.
 	if s.o.View.Topology().Epoch() < r.epoch {
 		return []byte{0}, nil
 	}
@@ -138,6 +142,7 @@ func (s *Streams) export(to ring.NodeID, r *streamRequest) (reply []byte, err er
 func (s *Streams) send(reply []byte, err error, respond messaging.Respond) {
 	s.mu.Lock()
 	now := s.o.Clock.Monotonic()
+	// free moves by the size of each block, so blocks that wait are sent in the order in which they were read.
 	at := max(now, s.mu.free)
 	s.mu.free = at + time.Duration(int64(len(reply))*int64(time.Second)/s.o.Limits.BytesPerSecond)
 	s.mu.sent += int64(len(reply))

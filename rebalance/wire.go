@@ -19,12 +19,14 @@ import (
 // The request lists n truncations that the source must have applied, and, for system.paxos, the k keyspaces of which it
 // requests the states. A reply of 0 means "not yet". The checksum covers all bytes after it.
 type streamRequest struct {
+	// first requests the estimate of the size, and makes the source wait until storage has what was admitted before.
 	first    bool
 	epoch    uint64
 	table    schema.StorageID
 	tokens   ring.Range
 	bytesMax int
-	after    []byte
+	// after is the next of the last reply; empty means from the start of the range.
+	after []byte
 	// truncations are those that the source must have applied.
 	truncations []coordinator.Truncation
 	keyspaces   []string // Session.Keyspaces
@@ -36,6 +38,7 @@ type streamReply struct {
 	block []byte
 }
 
+// appendStreamRequest ends with after, which has no length: it is the rest of the message.
 func appendStreamRequest(dst []byte, r *streamRequest) []byte {
 	var first byte
 	if r.first {
@@ -59,6 +62,7 @@ func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 	c := wire.NewCursor(payload)
 	r.first, r.epoch, r.table = c.Uint8() == 1, c.Uvarint(), schema.StorageID(c.Uvarint())
 	r.tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
+	// The requester must not make this node allocate more than that.
 	r.bytesMax = int(min(c.Uvarint(), streamBlockMax))
 	const truncationBytes = 4 + 8
 	for range c.Count(truncationBytes) {
@@ -68,6 +72,7 @@ func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 	for range c.Count(1) {
 		r.keyspaces = append(r.keyspaces, string(c.Take(c.Count(1))))
 	}
+	// The payload belongs to the transport, and export runs later.
 	r.after = slices.Clone(c.Rest())
 	return r, c.Finish()
 }
@@ -87,15 +92,18 @@ func appendStreamReply(dst []byte, total int64, next []byte) []byte {
 	return append(wire.AppendUvarint(append(dst, last), uint64(len(next))), next...)
 }
 
+// sealStreamReply stores the checksum in the bytes after the first one, which appendStreamReply has left free.
 func sealStreamReply(reply []byte) {
 	wire.AppendUint32(reply[:1], crc32.Checksum(reply[streamHead:], castagnoli))
 }
 
 func decodeStreamReply(payload []byte) (r streamReply, err error) {
 	c := wire.NewCursor(payload)
+	// "Not yet" has neither a checksum nor a block.
 	if c.Uint8() == 0 && c.Err() == nil {
 		return r, errStreamNotYet
 	}
+	// The block becomes part of an sstable, so its bytes are checked before.
 	if sum := c.Uint32(); c.Err() != nil || sum != crc32.Checksum(payload[streamHead:], castagnoli) {
 		return r, errStreamChecksum
 	}
@@ -132,6 +140,7 @@ func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
 func decodeHolds(payload []byte) (epoch uint64, of []*holding, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
+	// Count compares the number with the remaining bytes, so a false number allocates nothing.
 	const sizeMin = 1 + 24
 	for range c.Count(sizeMin) {
 		h := &holding{keyspace: string(c.Take(c.Count(1)))}
