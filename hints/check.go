@@ -18,6 +18,7 @@ import (
 //  6. The counts of all nodes add up.
 func (m *machine) check(ev *event) {
 	invariant.Check(m.bytes >= 0, "hints: more bytes were given back than taken") // 1
+	// Always the node of the event, and in tests all nodes: a ring may have many.
 	if q := m.nodes[ev.queue()]; q != nil {
 		m.checkQueue(q)
 	}

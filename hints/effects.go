@@ -32,6 +32,7 @@ func (h *Hints) step(ev *event) []effect {
 		//exhaustive:ignore
 		switch e := &out[i]; e.kind {
 		case effectArm:
+			// Set with the lock, so that a Disarm of a later step finds the timer.
 			h.mu.timers[e.node] = h.clock.After(e.after, h.dueLater(e.node, e.number))
 		case effectDisarm:
 			if timer := h.mu.timers[e.node]; timer != nil {
@@ -116,6 +117,7 @@ func (h *Hints) lostOne(m *row.Mutation) {
 func (h *Hints) lostRecord(value []byte) {
 	for c := wire.NewCursor(value); c.Len() > 0 && c.Err() == nil; {
 		var m row.Mutation
+		// The expiry and the mark.
 		c.Skip(16)
 		if row.ConsumeMutation(&c, &m); c.Err() == nil {
 			h.lostOne(&m)
@@ -151,12 +153,14 @@ func (h *Hints) readRecords(d *delivery) error {
 	now := h.clock.Now().Unix()
 	start := wire.AppendUint64([]byte(prefix), uint64(d.node))
 	err := h.store.ScanLocal(start, func(key, value []byte) error {
+		// At least one record, however large it is.
 		if d.size > 0 && d.size+int64(len(value)) > int64(h.limits.BufferBytes) {
 			return errEnough
 		}
 		d.keys = append(d.keys, append([]byte(nil), key...))
 		d.sizes = append(d.sizes, int64(len(value)))
 		d.size += int64(len(value))
+		// A copy, because the mutations point into it and are sent after the scan.
 		c := wire.NewCursor(append([]byte(nil), value...))
 		for c.Len() > 0 {
 			h.readHint(d, &c, now)
@@ -178,12 +182,15 @@ func (h *Hints) readHint(d *delivery, c *wire.Cursor, now int64) {
 	switch {
 	case c.Err() != nil: // damaged; the cursor is at its end
 		d.damaged++
+	// Expired mutations are reported as lost: the replica may still lack them.
 	case expiry <= now:
 		d.void++
 		d.expired = append(d.expired, m)
 	case catalog.Dropped(m.Table) || h.c.Void(m.Table, mark):
 		d.void++
 	default:
+		// The hint was made when its validity began. If the table's options have changed since, the result is only an
+		// estimate.
 		created := now
 		if table := catalog.TableByStorage(m.Table); table != nil {
 			created = min(now, expiry-int64(h.keeps(table)/time.Second))
@@ -209,6 +216,7 @@ func (h *Hints) send(d *delivery) {
 		h.deliver(&event{kind: eventAnswered, delivery: d, err: err, epoch: h.view.Topology().Epoch()})
 	}
 	replica := h.replicas.Replica(d.node)
+	// Only Remote can send with the verb of hints. A hint for this node itself is applied directly.
 	remote, ok := replica.(coordinator.Remote)
 	if !ok {
 		replica.Apply(h.view.Topology().Epoch(), d.mutations, deliveryTimeout, done)
@@ -238,6 +246,7 @@ func (h *Hints) sift(d *delivery) {
 // reroute writes a delivery to the present replicas, because its node is no longer a replica of all of it, or because
 // other nodes are becoming replicas.
 func (h *Hints) reroute(d *delivery) {
+	// Settled may be called after the delivery has ended.
 	generation := d.rerouting
 	h.c.Write(&coordinator.WriteRequest{
 		Mutations:   d.mutations,
@@ -253,6 +262,7 @@ func (h *Hints) reroute(d *delivery) {
 func (h *Hints) remove(d *delivery) {
 	ev := &event{kind: eventRemoved, delivery: d}
 	for _, k := range d.keys {
+		// The records before it are removed, and ev.count says how many.
 		if ev.err = h.store.DeleteLocal(k, false); ev.err != nil {
 			break
 		}

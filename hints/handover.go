@@ -16,7 +16,7 @@ import (
 //  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and
 //     store hints of their own for replicas that are down (transfer).
 //
-// The operation that removes the node ends after that (replica.Moves.handOver).
+// The operation that removes the node ends after that (rebalance.Movements).
 
 // errStays ends a handover of a node that does not leave the ring.
 var errStays = errors.New("hints: this node does not leave")
@@ -42,6 +42,7 @@ type Batches interface {
 
 // transfer makes a logged batch of a delivery.
 func (h *Hints) transfer(d *delivery) {
+	// The newest: the batch must not expire before any of its mutations would.
 	created := slices.Max(d.created) * int64(time.Second)
 	h.batches.Transfer(created, d.mutations, func(err error) {
 		h.deliver(&event{kind: eventRerouted, delivery: d, err: err})
@@ -51,6 +52,7 @@ func (h *Hints) transfer(d *delivery) {
 // HandOver gives all stored hints to other nodes while this node leaves the ring. It calls done once: with nil after
 // the last one, or with an error when the node does not leave.
 func (h *Hints) HandOver(done func(error)) {
+	// Before Start no hint was accepted.
 	if h.c == nil || h.noHandOver {
 		done(nil)
 		return

@@ -161,6 +161,7 @@ func (h *Hints) Pending(node ring.NodeID) int {
 	if q == nil {
 		return 0
 	}
+	// The buffer will be one record.
 	n := q.records + q.writing
 	if len(q.buffer) > 0 {
 		n++
@@ -178,6 +179,7 @@ func (h *Hints) load() {
 func (h *Hints) scan() (map[ring.NodeID]*queue, error) {
 	nodes := map[ring.NodeID]*queue{}
 	err := h.store.ScanLocal([]byte(prefix), func(key, value []byte) error {
+		// Not a record of this version.
 		if len(key) != len(prefix)+16 {
 			return nil
 		}
@@ -187,6 +189,7 @@ func (h *Hints) scan() (map[ring.NodeID]*queue, error) {
 			q = &queue{node: node}
 			nodes[node] = q
 		}
+		// Keys are scanned in order, so the last one determines the next sequence.
 		q.sequence = binary.BigEndian.Uint64(key[len(prefix)+8:]) + 1
 		q.records++
 		q.bytes += int64(len(value))
@@ -204,6 +207,7 @@ func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 		stored:    stored,
 		leaves:    stored != nil && h.leaves(),
 	}
+	// Encoded without the lock. Before the records are known, the machine refuses the hint anyway.
 	if h.loaded() {
 		buffer := h.encoded.Get().(*[]byte)
 		defer h.encoded.Put(buffer)
@@ -224,6 +228,7 @@ func (h *Hints) encode(dst []byte, mutations []*row.Mutation, began time.Duratio
 	catalog, now := h.view.Schema(), h.clock.Now()
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
+		// Tombstones of such a table are purged at once, so that a late delivery could resurrect data.
 		if table == nil || table.Options.GCGraceSeconds <= 0 {
 			return dst, nil
 		}

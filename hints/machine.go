@@ -158,6 +158,7 @@ func (m *machine) flush(q *queue, out []effect) []effect {
 	if len(q.buffer) == 0 {
 		return out
 	}
+	// The record takes over the buffer and the callbacks; the next hint begins a new buffer.
 	r := &record{node: q.node, sequence: q.sequence, value: q.buffer, stored: q.stored}
 	q.buffer, q.stored = nil, nil
 	q.sequence++
@@ -205,6 +206,7 @@ func (m *machine) schedule(q *queue, after time.Duration, out []effect) []effect
 	if q.delivery != nil || q.due != 0 || q.records <= 0 || m.closed {
 		return out
 	}
+	// Jitter, so that the nodes of a ring do not all replay to a node at the same moment.
 	if m.rand != nil && after >= m.limits.Retry {
 		after += time.Duration(m.rand.Uint64() % uint64(m.limits.Retry/4+1))
 	}
@@ -215,6 +217,7 @@ func (m *machine) schedule(q *queue, after time.Duration, out []effect) []effect
 
 // wake replays the hints of a node at once, unless a replay is running.
 func (m *machine) wake(q *queue, out []effect) []effect {
+	// The end of a delivery under way schedules the next one.
 	if q == nil || q.delivery != nil || q.records <= 0 || m.closed {
 		return out
 	}
@@ -236,6 +239,7 @@ func (m *machine) disarm(q *queue, out []effect) []effect {
 // due begins a delivery.
 func (m *machine) due(ev *event, out []effect) []effect {
 	q := m.nodes[ev.node]
+	// The timer was disarmed after it had fired.
 	if q == nil || q.due != ev.number || m.closed {
 		return out
 	}
@@ -258,6 +262,7 @@ func (m *machine) read(ev *event, out []effect) []effect {
 		return m.pause(d, m.limits.Retry, m.report(q, "not read, replay is tried again", ev, out))
 	case len(d.mutations) == 0: // all are void
 		return append(out, effect{kind: effectRemove, delivery: d})
+	// Other nodes get the mutations: the node has left, this node leaves, or ranges are moving.
 	case ev.former || ev.leaves || ev.alive && ev.moving:
 		return append(out, effect{kind: effectSift, delivery: d})
 	case !ev.alive:
@@ -332,6 +337,7 @@ func (m *machine) leaving(ev *event, out []effect) []effect {
 		if len(q.buffer) > 0 {
 			records++
 		}
+		// Removals are counted, not records, because new hints may arrive during the handover.
 		o.left[node] = q.removed + uint64(records)
 		out = m.wake(q, out)
 	}
@@ -345,6 +351,7 @@ func (m *machine) checkHandOver(ev *event, out []effect) []effect {
 	if ev.stays {
 		return append(out, effect{kind: effectAnswer, stored: done, err: errStays})
 	}
+	// Records that are not known yet would be lost with this node.
 	waits := !m.loaded
 	for node, all := range o.left {
 		q := m.nodes[node]

@@ -29,6 +29,7 @@ func (s Span) after(key []byte, reversed bool) Span {
 	if reversed {
 		return Span{From: s.From, To: slices.Clone(key)}
 	}
+	// The key with a zero byte appended is the next one in the order of bytes.
 	return Span{From: append(slices.Clone(key), 0), To: s.To}
 }
 
@@ -117,6 +118,7 @@ func (l *Lister) List(req *Request, done func(*Result, error)) {
 		done(nil, env.ErrCanceled)
 		return
 	}
+	// Nothing is read, and no replica has to be alive.
 	if req.Span.empty() {
 		done(&Result{}, nil)
 		return
@@ -125,6 +127,8 @@ func (l *Lister) List(req *Request, done func(*Result, error)) {
 	if req.Limit > 0 {
 		limit = min(limit, req.Limit)
 	}
+	// With a partition index, replicas return keys in order. Without one, all partitions are read in the order of
+	// tokens.
 	if req.Table.OrderedPartitions() {
 		l.counts.ordered.Add(1)
 		l.listOrdered(req, limit, done)

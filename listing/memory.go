@@ -38,6 +38,8 @@ const (
 )
 
 // hold reserves memory for the next page and the keys. There are up to twice as many keys as in the result.
+//
+// It is called before each page, and replaces the reservation of the last one.
 func (op *scanOp) hold() error {
 	return op.memory.Hold(scanCopies*op.size + 2*len(op.keys)*keyOverhead + keyCopies*op.bytes)
 }
@@ -48,11 +50,13 @@ func (op *scanOp) enlarge(err error) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory
 	switch {
+	// Memory is not bounded, so no page fails for lack of it.
 	case op.size == 0:
 		return false
 	case errors.As(err, &small):
 		op.size = max(small.Bytes, op.size)
 	case errors.As(err, &needs):
+		// The read had scanCopies-1 pages of memory for its merge.
 		op.size = max(2*op.size, needs.Bytes/(scanCopies-1))
 	default:
 		return false

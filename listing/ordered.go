@@ -43,6 +43,7 @@ var _ watermark.Sequence[[]byte, *PageRequest] = (*keySequence)(nil)
 
 // listOrdered starts an orderedOp.
 func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error)) {
+	// A listing counts as one read, however many pages it needs. The operation releases it.
 	if err := l.c.ReserveRead(); err != nil {
 		done(nil, err)
 		return
@@ -88,6 +89,7 @@ func (op *orderedOp) Perform(e *askPage) {
 		coordinator.AddNodeTrace(op.req.Trace, self, "Sending listing of partitions to", n.ID)
 	}
 	op.l.counts.pages.Add(1)
+	// The request ends with the operation, also if that was ended by its client.
 	e.Body.Cancel = op.Cancel()
 	op.l.replicas.Page(n.ID, op.req.Trace, e.Epoch, e.Body, op.l.c.Remaining(op.Deadline),
 		func(page *Page, err error) {
@@ -120,9 +122,11 @@ func (s *keySequence) Replan() error {
 	s.m.NewPlan()
 	replication := s.req.Table.Replication
 	if replication.Class == ring.Local {
+		// Data of a local table is on this node only.
 		s.m.Plan.Add(ring.ReplicaSet{Natural: []ring.NodeID{s.self}})
 		return s.m.Plan.Complete()
 	}
+	// Many ranges have the same replicas, which are asked once for all of them.
 	known := map[string]bool{}
 	var key []byte
 	for _, r := range s.m.Topology.Placement(replication).Ranges(ring.FullRange()) {
@@ -153,6 +157,7 @@ func (s *keySequence) Request(from watermark.Position) *PageRequest {
 		Dead:     s.req.Dead,
 		Moved:    s.m.Topology.Moved(),
 	}
+	// At the beginning the span is requested as it is.
 	if from.Place == watermark.AtKey {
 		q.Span = q.Span.after(from.Key, q.Reversed)
 	}
@@ -161,6 +166,7 @@ func (s *keySequence) Request(from watermark.Position) *PageRequest {
 
 // partial reports whether the request's Patience is over and something is known.
 func (s *keySequence) partial() bool {
+	// Known is what the watermark has passed. Before the first key there is no position to continue from.
 	return s.m.Plan.Mark().Place == watermark.AtKey && s.req.Patience > 0 && s.waited() >= s.req.Patience
 }
 

@@ -69,6 +69,7 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 		return nil, err
 	}
 	topology := r.view.Topology()
+	// The coordinator knows of a later movement, by which this node may hold further ranges.
 	if q.Moved > topology.Moved() {
 		return nil, &coordinator.NotReplica{Epoch: topology.Epoch()}
 	}
@@ -82,6 +83,7 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), r.view.Self()
+		// Keys of local tables are not filtered: all of them are on this node.
 		read.Holds = func(t ring.Token) bool { return placement.Replicas(t).Contains(self) }
 	}
 	page, err := r.read(&read)

@@ -41,6 +41,7 @@ func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
 	if op.memory.Grow = req.Grow; req.Grow != nil {
 		op.size = scanBytes
 	}
+	// One row of each partition is enough to know that it exists. Limits.Rows then bounds the partitions of a page.
 	op.cursor = scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{
 		Table: req.Table.StorageID, Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: l.limits.ScanRows, PerPartition: 1}, Now: req.Now, Cancel: req.Cancel,
@@ -64,6 +65,7 @@ func (op *scanOp) run() {
 			Cancel: op.req.Cancel,
 			Memory: (scanCopies - 1) * op.size,
 		}, op.page)
+		// The page has not come yet, and its event continues; or it has ended the listing.
 		if op.arrived.Add(1) == 1 || op.ended {
 			return
 		}
@@ -78,6 +80,7 @@ func (op *scanOp) page(page []byte, err error) {
 	})
 	more := op.enlarge(err)
 	switch {
+	// The page was too small, and is read again with more memory.
 	case more:
 		err = nil
 	case err == nil:
@@ -96,6 +99,7 @@ func (op *scanOp) page(page []byte, err error) {
 		op.l.counts.keys.Add(uint64(len(op.keys)))
 		op.finish(&op.result, nil)
 	}
+	// run has returned from its call, so this event starts the next round.
 	if op.arrived.Add(1) == 2 && !op.ended {
 		op.run()
 	}
@@ -135,12 +139,14 @@ func (op *scanOp) add(key []byte) {
 	if !op.req.Span.contains(key) {
 		return
 	}
+	// There are enough smaller keys already.
 	if op.bound != nil && compareKeys(key, op.bound, op.req.Reversed) >= 0 {
 		op.result.More = true
 		return
 	}
 	op.keys = append(op.keys, slices.Clone(key))
 	op.bytes += len(key)
+	// Sorting at twice the limit keeps the cost of a key constant on average.
 	if len(op.keys) >= 2*op.limit || op.bytes >= 2*op.l.limits.Bytes {
 		op.trim()
 	}
@@ -154,6 +160,7 @@ func (op *scanOp) trim() {
 	for i, key := range op.keys {
 		if i == op.limit || i > 0 && op.bytes+len(key) > op.l.limits.Bytes {
 			op.bound, op.result.More = key, true
+			// The keys that are dropped must not be kept by the slice.
 			clear(op.keys[i:])
 			op.keys = op.keys[:i]
 			return

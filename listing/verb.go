@@ -53,6 +53,7 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 				done(nil, replica.FromRemote(err))
 				return
 			}
+			// The page points into the reply, which belongs to the transport.
 			done(decodePage(slices.Clone(reply)))
 		})
 }
@@ -80,6 +81,7 @@ func Serve(transport messaging.Transport, r *Replica) {
 
 // The flags of a PageRequest.
 const (
+	// Bits of one byte. Values are part of the protocol between nodes.
 	flagReversed = 1 << iota
 	flagDead
 )
@@ -105,6 +107,7 @@ func decodePageRequest(payload []byte) (epoch uint64, q *PageRequest, err error)
 	q = &PageRequest{Moved: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
 	flags := c.Uint8()
 	q.Reversed, q.Dead = flags&flagReversed != 0, flags&flagDead != 0
+	// The requester must not make this node collect more keys.
 	q.Limit = int(min(c.Uvarint(), pageKeysMax))
 	q.Now = c.Int64()
 	q.Span = Span{From: c.Bytes(), To: c.Bytes()}

@@ -171,6 +171,7 @@ func (m *Machine[E, Q]) Step(ev *Event[E, Q], out []Effect[E, Q]) []Effect[E, Q]
 		return out
 	}
 	m.Now, m.Present = ev.Now, ev.Topology
+	// The timer runs once, so the events that end or start it set it again.
 	armed := ev.Kind == Started || ev.Kind == Ticked
 	switch ev.Kind {
 	case Started:
@@ -178,12 +179,14 @@ func (m *Machine[E, Q]) Step(ev *Event[E, Q], out []Effect[E, Q]) []Effect[E, Q]
 			return m.finish(out, err)
 		}
 	case Paged:
+		// A page of an earlier plan, whose entries were discarded.
 		if ev.Node.plan != m.plans || m.pausing {
 			return out
 		}
 		if errors.Is(ev.Err, env.ErrCanceled) {
 			return m.finish(out, ev.Err)
 		}
+		// The page waits in parked until its memory is reserved, within the same critical section.
 		if need := m.missing(ev); need > 0 {
 			m.parked, m.waits = *ev, true
 			return append(out, Effect[E, Q]{Kind: Reserve, Bytes: need})
@@ -201,6 +204,7 @@ func (m *Machine[E, Q]) Step(ev *Event[E, Q], out []Effect[E, Q]) []Effect[E, Q]
 		if m.Now >= m.Deadline {
 			return m.finish(out, m.seq.Failure())
 		}
+		// Nodes that are late are no longer waited for alone.
 		m.Plan.Speculate(m.Now)
 	case Resumed:
 		m.pausing = false
@@ -230,6 +234,7 @@ func (m *Machine[E, Q]) missing(ev *Event[E, Q]) int {
 
 // reserved takes the outcome of Reserve, and the page that waited for it.
 func (m *Machine[E, Q]) reserved(ev *Event[E, Q]) error {
+	// Either a page waits for the memory, or Advance has requested it.
 	page := m.waits
 	m.waits = false
 	switch {
@@ -270,6 +275,7 @@ func (m *Machine[E, Q]) advance(out []Effect[E, Q]) []Effect[E, Q] {
 	case progress == NeedsAnswers:
 		return out
 	}
+	// ok is false if the failed nodes are too many. Answers to Fetch may still complete the result.
 	asked, ok := m.Plan.Needed()
 	if !ok && m.seq.Fetching() == 0 {
 		return m.giveUp(out)
@@ -277,6 +283,7 @@ func (m *Machine[E, Q]) advance(out []Effect[E, Q]) []Effect[E, Q] {
 	SelfLast(asked, m.o.View.Self())
 	for _, n := range asked {
 		from := n.Position
+		// Entries up to the mark are already in the result.
 		if m.Plan.Compare(from, m.Plan.Mark()) < 0 {
 			from = m.Plan.Mark()
 		}
@@ -295,6 +302,7 @@ func (m *Machine[E, Q]) advance(out []Effect[E, Q]) []Effect[E, Q] {
 // giveUp is called when the nodes of the plan can no longer move the watermark. If another plan may succeed, the
 // machine pauses before it; otherwise the operation ends.
 func (m *Machine[E, Q]) giveUp(out []Effect[E, Q]) []Effect[E, Q] {
+	// Another plan can succeed only if something is different for it.
 	outdated := m.refused || m.seq.MayRecover() || m.Present.Moved() > m.Topology.Epoch()
 	if !outdated || !m.o.Coordinator.MayReplan(m.replans+1) {
 		return m.finish(out, m.seq.Failure())
@@ -328,6 +336,7 @@ func (m *Machine[E, Q]) finish(out []Effect[E, Q], err error) []Effect[E, Q] {
 //  2. No replica set needs more answers than it has members.
 //  3. The operation waits for a page, an answer, or the end of a pause. Otherwise only its deadline would end it.
 func (m *Machine[E, Q]) Check() {
+	// After the end nothing is awaited, and a parked page is not part of the state yet.
 	if m.over || m.waits {
 		return
 	}

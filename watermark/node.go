@@ -60,6 +60,7 @@ func (p *Plan[E]) Take(n *Node[E], from Position, page *Page[E], err error) {
 	n.slow = false
 	reached := Position{Place: AfterAll}
 	if err == nil && page.More {
+		// A page that makes no progress would be requested again for ever.
 		if reached = (Position{Key: page.Last}); p.Compare(reached, from) <= 0 {
 			err = fmt.Errorf("watermark: the page of node %s ends at %x, which is not behind its beginning",
 				p.o.Topology.NameOf(n.ID), page.Last)
@@ -70,6 +71,7 @@ func (p *Plan[E]) Take(n *Node[E], from Position, page *Page[E], err error) {
 		return
 	}
 	n.state, n.Position = ready, reached
+	// The usual case: the slice of the page is kept without a copy.
 	if len(n.Entries) == 0 {
 		n.Entries = page.Entries
 	} else {

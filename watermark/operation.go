@@ -52,7 +52,8 @@ type Operation[E, Q any] struct {
 	parent      *env.Cancel // may be nil
 	hook        env.Hook    // in parent
 
-	mu         sync.Mutex
+	mu sync.Mutex
+	// mu guards the fields up to backing, and the Machine.
 	ended      bool
 	performing bool
 	memory     coordinator.Budget
@@ -87,6 +88,7 @@ func (op *Operation[E, Q]) Cancel() *env.Cancel { return op.cancel }
 func (op *Operation[E, Q]) Start() {
 	if op.parent != nil {
 		op.hook.F = op.canceled
+		// Before the first event: a client that cancels during Start ends the operation.
 		op.parent.Watch(&op.hook)
 	}
 	op.deliver(&Event[E, Q]{Kind: Started})
@@ -117,6 +119,7 @@ func (op *Operation[E, Q]) End(err error) {
 }
 
 func (op *Operation[E, Q]) canceled() {
+	// It runs in the goroutine that cancels, which must not panic.
 	defer op.guard.Recover(op.where, nil)
 	op.End(env.ErrCanceled)
 }
@@ -162,6 +165,7 @@ func (op *Operation[E, Q]) step(ev *Event[E, Q]) (do immediate) {
 		return do
 	}
 	op.out = op.Step(ev, op.out[:0])
+	// The step after a reservation may reserve again, for example by Advance.
 	for i := op.reserve(); i >= 0; i = op.reserve() {
 		bytes := op.out[i].Bytes
 		reserved := Event[E, Q]{
@@ -184,11 +188,13 @@ func (op *Operation[E, Q]) step(ev *Event[E, Q]) (do immediate) {
 			do.pause, do.pauseAfter = true, e.After
 		case Finish:
 			do.finish, do.err = true, e.Err
+			// Later events are ignored from here on, before finish is called without the lock.
 			op.ended = true
 		case Reserve:
 		}
 	}
 	clear(op.out) // nodes and requests of previous plans are not kept
+	// Otherwise the goroutine that performs already takes the new effects.
 	do.perform = !op.performing && len(op.queue) > 0
 	op.performing = op.performing || do.perform
 	return do
@@ -214,6 +220,7 @@ func (op *Operation[E, Q]) next() bool {
 		op.performing = false
 		return false
 	}
+	// A copy: the queue may be extended, and moved, while the effect is performed.
 	op.current = op.queue[op.performed]
 	if op.performed++; op.performed == len(op.queue) {
 		clear(op.queue) // requests that were sent are not kept
@@ -245,6 +252,7 @@ func (op *Operation[E, Q]) finish(err error) {
 	if timer != nil {
 		timer.Stop()
 	}
+	// Before Finish, which may begin the client's next request.
 	op.coordinator.ReleaseRead()
 	if op.parent != nil {
 		op.parent.Remove(&op.hook)

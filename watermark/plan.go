@@ -37,11 +37,13 @@ type Plan[E any] struct {
 	quotas []quota[E]
 	nodes  []*Node[E] // the preferred ones first
 	mark   Position
+	// number distinguishes the plans of an operation: pages of earlier ones are ignored.
 	number int // of the plans of an operation
 }
 
 // quota is a set of nodes of which need must reach a position before the watermark does.
 type quota[E any] struct {
+	// A node may be in several quotas, and a page of it counts in all of them.
 	need  int
 	nodes []*Node[E]
 }
@@ -66,6 +68,7 @@ func (p *Plan[E]) Compare(a, b Position) int { return compare(a, b, p.o.Reversed
 func AppendReaders(dst []byte, set *ring.ReplicaSet) []byte {
 	for _, nodes := range [...][]ring.NodeID{set.Natural, set.Before} {
 		var backing [8]ring.NodeID
+		// The order of replicas does not matter to a read.
 		sorted := append(backing[:0], nodes...)
 		slices.Sort(sorted)
 		dst = wire.AppendUvarint(dst, uint64(len(sorted)))
@@ -94,6 +97,7 @@ func (p *Plan[E]) Add(set ring.ReplicaSet) (out Members[E]) {
 	}
 	members := slices.Clone(set.Natural)
 	for _, id := range set.Before {
+		// Previous replicas are read only if the level requires it (quorum.Tally.JoinRead).
 		if y.TwoSided() && !slices.Contains(members, id) {
 			members = append(members, id)
 		}
@@ -130,6 +134,7 @@ func (p *Plan[E]) node(id ring.NodeID) *Node[E] {
 		}
 	}
 	n := &Node[E]{ID: id, plan: p.number, Position: Position{Place: BeforeAll}}
+	// A dead node is not asked. If it comes up later, another plan includes it.
 	if id != p.o.View.Self() && !p.o.View.Alive(id) {
 		n.Fail(coordinator.ErrNoReply)
 	}
@@ -146,6 +151,7 @@ func (p *Plan[E]) Complete() error {
 				alive++
 			}
 		}
+		// Before anything is sent, so that the client gets Unavailable and not a timeout.
 		if alive < q.need {
 			p.o.Coordinator.Note(coordinator.EventUnavailable)
 			return &coordinator.Unavailable{Consistency: p.o.Consistency, Required: q.need, Alive: alive}
@@ -158,6 +164,7 @@ func (p *Plan[E]) Complete() error {
 
 // Reached returns the position that as many nodes of each quota have reached as it needs: where the watermark may move.
 func (p *Plan[E]) Reached() Position {
+	// The slowest quota determines the watermark.
 	to := Position{Place: AfterAll}
 	for i := range p.quotas {
 		if reached := p.reached(&p.quotas[i]); p.Compare(reached, to) < 0 {
@@ -176,6 +183,7 @@ func (p *Plan[E]) reached(q *quota[E]) Position {
 	for _, n := range q.nodes {
 		positions = append(positions, n.Position)
 	}
+	// The farthest first: position need-1 is reached by need nodes.
 	slices.SortFunc(positions, func(a, b Position) int { return p.Compare(b, a) })
 	return positions[q.need-1]
 }
@@ -188,8 +196,10 @@ func (p *Plan[E]) Needed() (asked []*Node[E], ok bool) {
 		asked = append(asked, best)
 	}
 	for i := range p.quotas {
+		// Slow nodes count here, because their pages may still come.
 		if q := &p.quotas[i]; p.expected(q, true) < q.need {
 			for _, n := range asked {
+				// Nothing is sent, so the nodes may be asked by another plan or after an answer.
 				n.state = ready
 			}
 			return nil, false
@@ -202,6 +212,7 @@ func (p *Plan[E]) Needed() (asked []*Node[E], ok bool) {
 func (p *Plan[E]) mostNeeded() (best *Node[E]) {
 	most := 0
 	for _, n := range p.nodes {
+		// A node that is ahead of the mark does not help it to move further than others.
 		if n.state != ready || p.Compare(n.Position, p.mark) > 0 {
 			continue
 		}
@@ -233,6 +244,7 @@ func (p *Plan[E]) expected(q *quota[E], slow bool) (count int) {
 // SpeculateAfter returns how long a page may take before other nodes are asked as well. It is not ok if there are no
 // other nodes, or if the table's speculative_retry forbids it.
 func (p *Plan[E]) SpeculateAfter() (after time.Duration, ok bool) {
+	// Without a node to ask, the timer would have no effect.
 	spare := slices.ContainsFunc(p.nodes, func(n *Node[E]) bool {
 		return n.state == ready &&
 			p.Compare(n.Position, p.mark) <= 0
@@ -269,6 +281,7 @@ func (p *Plan[E]) Failure(data bool) error {
 				answered++
 			}
 		}
+		// A quota that has reached its level is not the reason of the failure.
 		if answered < q.need && (blockFor == 0 || answered < received) {
 			received, blockFor = answered, q.need
 		}
