@@ -15,8 +15,9 @@ import (
 // knows that it has left, and its requests must not fail until then.
 type Bindings struct {
 	members map[ring.NodeID]netip.Addr
-	addrs   map[netip.Addr]bool // of members
-	former  map[ring.NodeID]formerMember
+	// addrs is derived from members, for Known.
+	addrs  map[netip.Addr]bool // of members
+	former map[ring.NodeID]formerMember
 }
 
 // formerMember is a node that has left the ring and stays bound until a time of the monotonic clock.

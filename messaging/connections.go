@@ -24,6 +24,7 @@ func (t *StreamTransport) Connections() (c Connections) {
 		}
 	}
 	t.conns.mu.Unlock()
+	// Without conns.mu: present acquires another lock.
 	for _, p := range t.present() {
 		switch l := p.connected(); {
 		case l == nil:

@@ -45,6 +45,7 @@ func setFrameLength(frame []byte) {
 // are written, not when their messages were queued: the receiver's clock should not be late by the time in the queue.
 func sealFrames(frames []byte, stamp int64) {
 	for len(frames) > 0 {
+		// The next frame begins where the length of this one ends.
 		n := frameChecksum + frameLength + int(binary.BigEndian.Uint32(frames[frameChecksum:]))
 		binary.BigEndian.PutUint64(frames[frameChecksum+frameLength:], uint64(stamp))
 		binary.BigEndian.PutUint32(frames, crc32.Checksum(frames[frameChecksum:n], castagnoli))

@@ -51,6 +51,7 @@ func (g *gate) pace(ctx context.Context) error {
 	now := time.Now()
 	deadline, _ := ctx.Deadline()
 	g.mu.Lock()
+	// An unused rate accumulates for at most as many handshakes as there are slots.
 	earliest := now.Add(-g.every * time.Duration(cap(g.strangers)))
 	if g.next.Before(earliest) {
 		g.next = earliest

@@ -89,6 +89,7 @@ func (in *inbound) receive(e envelope) {
 		return
 	case request, oneWay:
 	default:
+		// Replies come on the connections that this node opened.
 		in.t.refused.note("envelope", in.from, errUnexpectedKind)
 		return
 	}
@@ -137,6 +138,7 @@ func (in *inbound) responder(kind envelopeKind, verb Verb, id uint64, trace *Tra
 
 // respond sends the reply to a request.
 func (in *inbound) respond(verb Verb, id uint64, trace *Trace, payload []byte, err error) {
+	// The id is the one of the request: the sender finds its pending request by it.
 	out := envelope{kind: reply, verb: verb, id: id, payload: payload}
 	if err != nil {
 		out.kind, out.payload = failure, appendFailure(nil, err)
@@ -202,6 +204,7 @@ func (in *inbound) register(service *Service, e *envelope, respond Respond) (*en
 	if service.Call == nil || e.kind != request {
 		return nil, respond
 	}
+	// Copied, because e belongs to the caller, and the response may come much later.
 	id := e.id
 	// The request also ends by itself when its sender no longer waits, even if no cancel message arrives.
 	c := (*env.Cancel)(nil).Child(in.t.clock, in.t.clock.Monotonic()+time.Duration(e.timeout)*time.Millisecond)
@@ -221,6 +224,7 @@ func (in *inbound) cancel(id uint64) {
 	in.mu.Lock()
 	c := in.cancels[id]
 	in.mu.Unlock()
+	// nil, for a request that has ended or is not cancelable, does nothing.
 	c.Cancel()
 }
 

@@ -69,6 +69,7 @@ type inboundConn struct {
 // Read implements net.Conn. It fails when an unknown peer has sent more than Limits.UnknownPeerBytes, or more than
 // handshakeBytesTLS before its handshakes are complete.
 func (c *inboundConn) Read(b []byte) (int, error) {
+	// The byte was counted when peek read it.
 	if len(c.first) > 0 {
 		n := copy(b, c.first)
 		c.first = c.first[n:]
@@ -85,6 +86,7 @@ func (c *inboundConn) Read(b []byte) (int, error) {
 
 // bytesMax returns the number of bytes that an unknown peer may send.
 func (c *inboundConn) bytesMax() int64 {
+	// A stranger needs few bytes for its handshakes, however many it may send later.
 	if c.early {
 		return int64(min(handshakeBytesTLS, c.set.limits.UnknownPeerBytes))
 	}

@@ -71,6 +71,7 @@ func (k *keepalive) compare(l *link) (quiet bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	quiet = received == k.received || written == k.written
+	// Counted first, and reset below if there was progress.
 	k.silent, k.stuck = k.silent+1, k.stuck+1
 	if received != k.received {
 		k.silent = 0

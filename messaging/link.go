@@ -60,6 +60,7 @@ func (l *link) send(e *envelope) error {
 		l.mu.Unlock()
 		return ErrUnreachable
 	}
+	// The header is counted although the envelope may share a frame: the bound must hold in every case.
 	if len(l.mu.buf)+l.mu.writing+size+frameHeader > l.t.limits.QueuedBytes {
 		l.mu.Unlock()
 		return errQueueFull
@@ -70,6 +71,7 @@ func (l *link) send(e *envelope) error {
 		return errQueueFull
 	}
 	before := len(l.mu.buf)
+	// Small envelopes share a frame, and with it a checksum.
 	if len(l.mu.buf) == 0 || len(l.mu.buf)-l.mu.frame+size > frameTarget {
 		l.mu.frame = len(l.mu.buf)
 		l.mu.buf = beginFrame(l.mu.buf)
@@ -161,7 +163,9 @@ func (l *link) write() error {
 			<-l.ready
 			continue
 		}
+		// Without the lock: nothing else uses buf now.
 		sealFrames(buf, l.t.opts.stamp())
+		// In pieces, so that the keepalive sees the progress of a large buffer.
 		for rest := buf; len(rest) > 0; {
 			n, err := l.conn.Write(rest[:min(len(rest), writeMax)])
 			if err != nil {
@@ -223,6 +227,7 @@ func (l *link) read(f func(envelope)) error {
 		}
 		for c.Len() > 0 {
 			e := consumeEnvelope(&c)
+			// The checksum was right, so the peer does not speak the protocol: the connection ends.
 			if err := c.Err(); err != nil {
 				return err
 			}

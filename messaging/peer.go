@@ -160,6 +160,7 @@ func (p *peer) run() {
 		p.note(err)
 		select {
 		case <-p.ctx.Done():
+		// The pause doubles with each attempt in a row that fails.
 		case <-time.After(backoff):
 		}
 		backoff = min(2*backoff, p.t.limits.DialBackoffMax)
@@ -187,6 +188,7 @@ func (p *peer) connect() (connected bool, err error) {
 	}
 	l := newLink(p.t, conn, nil)
 	stop := l.run()
+	// read has no context: the end of the peer closes its connection.
 	interrupt := context.AfterFunc(p.ctx, l.close)
 	p.mu.Lock()
 	p.mu.link = l
@@ -207,6 +209,7 @@ func (p *peer) connect() (connected bool, err error) {
 
 // receive handles an envelope from the peer.
 func (p *peer) receive(e envelope) {
+	// Taken first, so that a timeout at the same moment cannot report a second outcome.
 	r, ok := p.take(e.id)
 	if !ok {
 		return // the request has expired

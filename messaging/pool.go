@@ -70,6 +70,7 @@ func (p *pool) run(bytes int, f func()) error {
 
 // push appends to the queue, and reuses the memory of tasks already taken. p.mu is held.
 func (p *pool) push(w work) {
+	// Otherwise append would allocate, although the beginning of the queue is free.
 	if p.mu.next > 0 && len(p.mu.queue) == cap(p.mu.queue) {
 		n := copy(p.mu.queue, p.mu.queue[p.mu.next:])
 		clear(p.mu.queue[n:])
@@ -124,6 +125,7 @@ func (p *pool) held() int64 {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.mu.closed = true
+	// All parked workers wake up, see closed, and end when the queue is empty.
 	p.mu.parked = 0
 	p.mu.wake.Broadcast()
 	p.mu.Unlock()

@@ -16,7 +16,8 @@ type refusals struct {
 	log   *slog.Logger
 	event string // the message in the log
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// count includes the refusals that were not logged.
 	count    uint64
 	byReason map[string]uint64 // of handshakes
 	silent   uint64            // refusals since the last log message

@@ -134,6 +134,7 @@ func (t *StreamTransport) Open() error {
 		return fmt.Errorf("messaging: listen on %s: %w", t.opts.Listen, err)
 	}
 	t.listener = l
+	// Accepting begins before this node connects to others.
 	t.work.Go(t.acceptLoop)
 	t.work.Go(t.expireLoop)
 	t.mu.Lock()
@@ -178,6 +179,7 @@ func (t *StreamTransport) expireLoop() {
 		select {
 		case <-t.stop:
 			return
+		// A request waits: the loop below runs until none is pending.
 		case <-t.asked:
 		}
 		for pending := true; pending; {
@@ -228,6 +230,7 @@ func (t *StreamTransport) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 		return
 	}
 	for id, a := range addrs {
+		// This node sends nothing to itself by messages.
 		if t.mu.peers[id] == nil && id != t.mu.self {
 			p := newPeer(t, id, a)
 			t.mu.peers[id] = p
@@ -314,6 +317,7 @@ func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, 
 	l := newLink(t, conn, nil)
 	defer l.run()()
 	defer context.AfterFunc(ctx, l.close)()
+	// The connection carries one request, so any id serves.
 	e := envelope{kind: request, verb: verb, id: 1, timeout: math.MaxUint32, payload: payload}
 	if deadline, ok := ctx.Deadline(); ok {
 		e.timeout = timeoutMillis(time.Until(deadline))

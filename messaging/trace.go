@@ -40,6 +40,7 @@ func (t *Trace) Add(activity string) {
 	elapsed := t.clock.Monotonic() - t.began
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// The receiver refuses longer traces, so they are cut here.
 	if len(t.events) >= traceEventsMax || t.bytes+len(activity) > traceBytesMax {
 		return
 	}

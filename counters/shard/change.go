@@ -23,7 +23,8 @@ var errValue = errors.New("counter: the value of an update does not have 8 bytes
 
 // Change converts additions, those of some updates of one partition, to sums.
 type Change struct {
-	rows       []*changedRow // sorted by clustering, header first
+	rows []*changedRow // sorted by clustering, header first
+	// tombstones are the range tombstones of the updates. They are written as they are.
 	tombstones []row.RangeTombstone
 	header     row.Deletion // the partition's
 }
@@ -33,8 +34,9 @@ type changedRow struct {
 	header     bool
 	clustering []byte
 	changes    row.Row // deletions, and one cell with the addition for each column
-	stored     row.Row
-	covered    row.Deletion // the latest deletion of wider scope, found or made by the updates
+	// stored is the row as this node has it; empty until Take.
+	stored  row.Row
+	covered row.Deletion // the latest deletion of wider scope, found or made by the updates
 }
 
 // delta returns the value of a cell of an update.
@@ -42,6 +44,7 @@ func delta(c *row.Cell) int64 { return int64(binary.BigEndian.Uint64(c.Value)) }
 
 // Add adds the entries of an update, and retains them.
 func (x *Change) Add(m *row.Mutation) error {
+	// The first update. The zero value of a deletion is not the absence of one.
 	if len(x.rows) == 0 {
 		x.header = row.NoDeletion()
 	}
@@ -60,6 +63,7 @@ func (x *Change) Add(m *row.Mutation) error {
 			continue
 		}
 		for i := range r.changes.Cells {
+			// The deletion of a counter is a deletion of its column or row, never a cell.
 			if c := &r.changes.Cells[i]; c.Tombstone || len(c.Value) != 8 {
 				return errValue
 			}
@@ -75,6 +79,7 @@ func (x *Change) Add(m *row.Mutation) error {
 
 // Merge merges all changes of each row.
 func (x *Change) Merge() {
+	// Stable, so that the updates of one row stay in the order of their arrival.
 	slices.SortStableFunc(x.rows, func(a, b *changedRow) int {
 		switch {
 		case a.header != b.header && a.header:
@@ -84,6 +89,7 @@ func (x *Change) Merge() {
 		}
 		return bytes.Compare(a.clustering, b.clustering)
 	})
+	// Rows with the same clustering are neighbors now, and become one.
 	kept := x.rows[:0]
 	for _, r := range x.rows {
 		if n := len(kept); n > 0 && kept[n-1].header == r.header && bytes.Equal(kept[n-1].clustering, r.clustering) {
@@ -94,6 +100,7 @@ func (x *Change) Merge() {
 	}
 	x.rows = kept
 	x.check()
+	// A copy, because Result writes the tombstones as the updates had them.
 	deleted := row.NormalizeRangeTombstones(slices.Clone(x.tombstones), row.NoDeletion())
 	for _, r := range x.rows {
 		r.covered = x.header
@@ -145,6 +152,7 @@ func (r *changedRow) join(o *changedRow) {
 // Scan returns the scan of the rows whose sums will change. It has no command if there are none.
 func (x *Change) Scan(m *row.Mutation, now int64) *scan.Cursor {
 	c := &scan.Cursor{Command: row.ReadCommand{Table: m.Table, StaticCounts: true, Now: now}}
+	// Only rows with additions are read: deletions do not depend on the stored sums.
 	any := false
 	for _, r := range x.rows {
 		if len(r.changes.Cells) == 0 {
@@ -155,6 +163,7 @@ func (x *Change) Scan(m *row.Mutation, now int64) *scan.Cursor {
 			c.Command.Slices = append(c.Command.Slices, row.ExactRow(r.clustering))
 		}
 	}
+	// An empty list of keys, unlike nil, means that nothing is read.
 	if c.Keys = []row.PartitionKey{}; any {
 		c.One(m.Key)
 	}
@@ -181,6 +190,8 @@ func (x *Change) take(c *scan.Cursor) {
 		r.covered = r.covered.Max(deletion)
 	}
 	var stored row.Row
+	// Both lists are in the order of clusterings, so each row is visited once. The header is not among the stored
+	// rows.
 	for i := 0; c.NextRow(&stored); {
 		for i < len(x.rows) && (x.rows[i].header || bytes.Compare(x.rows[i].clustering, stored.Clustering) < 0) {
 			i++
@@ -198,6 +209,7 @@ func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.
 	m.Reset(table, key)
 	path := shardPath(self)
 	for _, r := range x.rows {
+		// Other nodes' shards are not in the mutation, and stay as they are.
 		r.sum(path, stamp)
 		if r.header {
 			m.AddHeader(&r.changes)
@@ -217,15 +229,19 @@ func (r *changedRow) sum(path []byte, stamp int64) {
 	for i := range r.changes.Cells {
 		c := &r.changes.Cells[i]
 		deleted := r.covered.Max(r.changes.Deletion).Max(r.changes.ComplexDeletionOf(c))
+		// Deletions that are stored, and those that the updates bring, apply alike: an addition is counted after all
+		// of them.
 		deleted = deleted.Max(r.stored.Deletion).Max(r.stored.ComplexDeletionOf(c))
 		after := deleted.Timestamp
 		total := delta(c)
 		for k := range r.stored.Cells {
 			s := &r.stored.Cells[k]
+			// Another column, or the shard of another node.
 			if s.Column != c.Column || !bytes.Equal(s.Path, path) {
 				continue
 			}
 			after = max(after, s.Timestamp)
+			// A deleted sum does not count: the shard begins again from the addition.
 			if !s.Tombstone && len(s.Value) == 8 && !deleted.Deletes(s.Timestamp) {
 				total += delta(s)
 			}

@@ -13,7 +13,8 @@ import (
 type Windows struct {
 	forgotten error // error for such an update
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// limit bounds the memory of one process: an update that arrives after limit later ones is refused.
 	limit   int // updates recorded for each process
 	windows map[Process]*window
 	recent  []Process // of windows, least recently used first
@@ -31,6 +32,7 @@ const processesKept = 64
 
 // window contains the updates of one process.
 type window struct {
+	// floor rises only as far as the number of recorded updates requires.
 	floor uint64 // updates up to this number are no longer recorded
 	seen  map[uint64]*outcome
 }
@@ -56,11 +58,13 @@ func (w *Windows) Enter(process Process, sequence uint64, done func(error)) func
 	}
 	o, first := w.record(process, sequence, done)
 	if !first {
+		// A duplicate of an update that has ended gets the same outcome at once.
 		if o.known {
 			done(o.err)
 		}
 		return nil
 	}
+	// The callbacks run without mu: they answer other nodes.
 	return func(err error) {
 		waiting := w.ended(o, err)
 		done(err)
@@ -77,16 +81,19 @@ func (w *Windows) record(process Process, sequence uint64, done func(error)) (o 
 	defer w.mu.Unlock()
 	x := w.windowLocked(process)
 	switch o = x.seen[sequence]; {
+	// The update is under way. The outcome that is returned is a new one, because ended changes o under the lock.
 	case o != nil && !o.known:
 		o.waiting = append(o.waiting, done)
 		return &outcome{}, false
 	case o != nil:
 		return o, false
+	// It may have been counted and forgotten, so the sender must not take it for not counted.
 	case sequence <= x.floor:
 		return &outcome{known: true, err: w.forgotten}, false
 	}
 	o = &outcome{}
 	x.seen[sequence] = o
+	// Numbers without an update are skipped: messages may be lost or come in another order.
 	for len(x.seen) > w.limit {
 		x.floor++
 		delete(x.seen, x.floor)
@@ -118,6 +125,7 @@ func (w *Windows) checkLocked(x *window) {
 }
 
 func (w *Windows) windowLocked(process Process) *window {
+	// The usual case: several updates of one process in a row.
 	if n := len(w.recent); n > 0 && w.recent[n-1] == process {
 		return w.windows[process]
 	}
