@@ -78,17 +78,18 @@ type Unsafe struct {
 // bounded rate and with the timestamps that they had. Holders need not agree, because applying a batch twice has the
 // same effect as applying it once. Its methods may be called from any goroutine.
 type Log struct {
-	c        *coordinator.Coordinator
-	view     coordinator.View
-	clock    env.Clock
-	holders  Holders
-	localDC  string
-	store    Store
-	run      func(func())
-	limits   Limits
-	unsafe   Unsafe
-	onError  func(error)
-	guard    *guard.Guard // may be nil
+	c       *coordinator.Coordinator
+	view    coordinator.View
+	clock   env.Clock
+	holders Holders
+	localDC string
+	store   Store
+	run     func(func())
+	limits  Limits
+	unsafe  Unsafe
+	onError func(error)
+	guard   *guard.Guard // may be nil
+	// stored and replayed are for Stats.
 	stored   atomic.Uint64
 	replayed atomic.Uint64
 	mu       struct {
@@ -111,6 +112,7 @@ func New(o Options) *Log {
 	l := &Log{c: o.Coordinator, view: o.View, clock: o.Clock, holders: o.Holders, localDC: o.LocalDatacenter,
 		store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard}
+	// For tests, which run everything in the caller's goroutine.
 	if l.run == nil {
 		l.run = func(f func()) { f() }
 	}
@@ -118,6 +120,7 @@ func New(o Options) *Log {
 		l.onError = func(error) {}
 	}
 	l.mu.held, l.mu.releases = map[coordinator.RequestID]*held{}, map[ring.NodeID][]coordinator.RequestID{}
+	// Without a store this node still writes batches, which other nodes store.
 	if l.store != nil {
 		l.load()
 	}
@@ -187,6 +190,7 @@ func (l *Log) load() {
 	l.scheduleLocked()
 }
 
+// holdLocked adds a batch to the held ones. Its replay begins when it is due.
 func (l *Log) holdLocked(h *held) {
 	l.mu.held[h.id] = h
 	l.mu.order = append(l.mu.order, h)
@@ -213,6 +217,7 @@ func (l *Log) Keep(id coordinator.RequestID, encoded []byte, done func(error)) {
 	done(l.keep(id, encoded))
 }
 
+// keep is Keep for a caller that may wait for the disk. A message that comes twice stores the batch once.
 func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	batch, err := decodeBatch(id, encoded)
 	if err != nil {
@@ -313,6 +318,7 @@ func (l *Log) replayDue() {
 	// With mu, before read: a truncation that begins after it waits for this replay.
 	h.generation, h.began = l.c.BeginSending(), l.clock.Monotonic()
 	l.mu.Unlock()
+	// Without mu, because it reads the disk.
 	batch, err := l.read(h)
 	switch {
 	case err != nil:
@@ -426,6 +432,7 @@ func (l *Log) written(h *held, secured bool) {
 	}
 	l.clock.After(pause, func() {
 		l.mu.Lock()
+		// After the pause: the rate holds for one batch after the other.
 		l.mu.busy = false
 		l.scheduleLocked()
 		l.mu.Unlock()

@@ -22,7 +22,8 @@ type storeOp struct {
 	done     func(error) // called once
 	storing  storing     // its steps hold mu
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// mu guards storing and timer. Requests and callbacks run without it.
 	timer env.Timer
 }
 
@@ -110,6 +111,7 @@ const (
 // node that is alone in its data center holds its batches itself, and so does one that writes at ANY. If it leaves the
 // ring, nodes of other data centers hold them.
 func (op *storeOp) choose() error {
+	// The choice is made once for each batch. Whether a candidate is alive is checked again when it is asked.
 	l, t := op.l, op.l.view.Topology()
 	self := l.view.Self()
 	rack, others := "", 0
@@ -203,6 +205,7 @@ func (op *storeOp) step(ev storeEvent, out []storeEffect) []storeEffect {
 	return out
 }
 
+// perform performs an effect without the lock.
 func (op *storeOp) perform(e *storeEffect) {
 	l := op.l
 	switch e.kind {

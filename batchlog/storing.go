@@ -101,6 +101,7 @@ func (s *storing) ask(now time.Duration, out []storeEffect) []storeEffect {
 	return out
 }
 
+// alive reports whether a node may be asked. This node is always alive to itself.
 func (s *storing) alive(node ring.NodeID) bool {
 	return node == s.l.view.Self() || s.l.view.Alive(node)
 }
@@ -216,6 +217,7 @@ func (s *storing) check() {
 	if s.over {
 		return
 	}
+	// open may be larger: a request ends with storeAnswered, which follows storeKept.
 	pending := 0
 	for _, h := range s.candidates {
 		if h.state == holderPending {

@@ -85,6 +85,7 @@ func (c *Client) Forget(node ring.NodeID, ids []coordinator.RequestID, timeout t
 		func(_ []byte, err error) { done(replica.FromRemote(err)) })
 }
 
+// appendIDs encodes the request of VerbBatchRemove.
 func appendIDs(dst []byte, ids []coordinator.RequestID) []byte {
 	dst = wire.AppendUvarint(dst, uint64(len(ids)))
 	for _, id := range ids {

@@ -120,6 +120,7 @@ func (op *scanOp) addPage(page []byte) (more bool, err error) {
 	for c.Page(page); c.NextPartition(); c.EndPartition() {
 		op.result.Scanned++
 		op.l.counts.scanned.Add(1)
+		// A page also contains rows that are deleted.
 		live := false
 		for c.NextRow(&x) {
 			live = live || x.Live(op.req.Now)
@@ -128,6 +129,7 @@ func (op *scanOp) addPage(page []byte) (more bool, err error) {
 			op.add(c.Reader.Key.Bytes)
 		}
 	}
+	// A page that cannot be decoded fails the listing: its missing keys would look like deleted ones.
 	if err := c.EndPage(); err != nil {
 		return false, err
 	}

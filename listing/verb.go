@@ -69,6 +69,7 @@ func Serve(transport messaging.Transport, r *Replica) {
 			var page *Page
 			if err == nil {
 				q.Cancel = c.Cancel
+				// In this worker; Page would queue it again.
 				page, err = r.remotePage(epoch, q)
 			}
 			if err != nil {
@@ -133,6 +134,7 @@ func decodePage(payload []byte) (*Page, error) {
 	c := wire.NewCursor(payload)
 	p := &Page{More: c.Uint8() == 1, Scanned: int(min(c.Uvarint(), 1<<31)), Last: c.Bytes()}
 	const sizeMin = 2
+	// Count compares the number with the remaining bytes, so a false number allocates nothing.
 	if n := c.Count(sizeMin); n > 0 {
 		p.Keys = make([][]byte, 0, n)
 		for range n {

@@ -26,6 +26,8 @@ func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, progress fun
 	return func() { d.cancelCleanup(c) }
 }
 
+// cancelCleanup ends a request that waits for a decision. The decision itself continues for other requests, or stops
+// before it drops if there are none.
 func (d *Drops) cancelCleanup(c *cleanup) {
 	d.mu.Lock()
 	// A request in neither list has ended, and its done was called.

@@ -83,6 +83,7 @@ func (v *movement) fetchParts(p Session, parts []ring.Range) {
 	})
 }
 
+// begin hashes the range with a number of leaves, first at the source and then here.
 func (c *comparison) begin(leaves int) {
 	c.leaves = leaves
 	c.theirs, c.own = make([]repair.LeafHash, leaves), make([]repair.LeafHash, leaves)
@@ -104,6 +105,7 @@ func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte
 			return
 		}
 		for i, leaf := range s.Leaves {
+			// A source of another version, or a faulty one, must not make this node index out of range.
 			if leaf < 0 || leaf >= len(into) {
 				c.done(nil, errForeignLeaf)
 				return

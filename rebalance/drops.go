@@ -261,6 +261,7 @@ func (d *Drops) countEnd(err error, repeat bool) (waiting []*cleanup, again, rep
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	invariant.Check(d.mu.running, "rebalance: a decision ends twice")
+	// Requests in asked wait for the next decision.
 	waiting = d.mu.current
 	d.mu.current = nil
 	again = (repeat || len(d.mu.asked) > 0) && !d.mu.closed
@@ -319,12 +320,15 @@ func (d *Drops) list() (items []dropItem) {
 }
 
 // dropDecision is one decision under way.
+//
+// One goroutine at a time uses it: each step ends before the next one begins.
 type dropDecision struct {
 	d       *Drops
 	unclean uint64 // the epoch since which this node is unclean; zero means that an operator requested the decision
-	epoch   uint64 // of the confirmed metadata
-	items   []dropItem
-	former  map[string]*FormerData // by keyspace, as confirmed
+	// Replicas must have applied epoch before they answer.
+	epoch  uint64 // of the confirmed metadata
+	items  []dropItem
+	former map[string]*FormerData // by keyspace, as confirmed
 	// left is the reason why data of former replications stay; nil means that none do.
 	left     error
 	leftover map[string]bool // the keyspaces of such data
@@ -485,6 +489,7 @@ func (d *Drops) dropTable(id schema.StorageID, tokens ring.Range) error {
 	d.o.Changed(id)
 	d.ranges.Add(1)
 	d.bytes.Add(size)
+	// The names are for the log only; the table may have been dropped since the decision.
 	keyspace, table := "", "(dropped)"
 	if t := d.o.View.Schema().TableByStorage(id); t != nil {
 		keyspace, table = t.Keyspace, t.Name

@@ -15,6 +15,8 @@ import (
 )
 
 // holding is a range of a keyspace, and the answers of its replicas.
+//
+// It is the question on the asking node, and without replicas and yes the decoded question on the asked one.
 type holding struct {
 	keyspace string
 	tokens   ring.Range
@@ -31,6 +33,8 @@ type holding struct {
 func (h *holding) enough() bool { return 2*h.yes >= len(h.replicas) && h.yes > 0 }
 
 // dropQuestion collects the replicas' answers for a decision.
+//
+// An answer that does not come within holdsTimeout counts as no confirmation, so the question always ends.
 type dropQuestion struct {
 	x  *dropDecision
 	mu sync.Mutex
@@ -152,6 +156,7 @@ func (q *dropQuestion) finish() {
 		}
 	}
 	var items []dropItem
+	// Items of former replications stay alone; the others are dropped.
 	for i, item := range q.x.items {
 		if left[i] {
 			q.x.leave(item, "its replicas have not been repaired since; run cqld ctl repair "+item.keyspace+

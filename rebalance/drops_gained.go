@@ -31,6 +31,7 @@ func (d *Drops) scheduleGainedCheck() {
 	}
 }
 
+// reportGained is the check. It runs in a worker, because a search of the history takes time for many ranges.
 func (d *Drops) reportGained() {
 	var repaired []GainedData
 	for _, g := range d.o.Gained() {

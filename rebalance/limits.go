@@ -33,6 +33,7 @@ type Limits struct {
 
 // The defaults of the fields with these names.
 const (
+	// Exported, because package node divides its memory by them.
 	BlockBytes = 256 << 10
 	HeldMax    = 64
 )

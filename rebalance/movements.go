@@ -84,6 +84,8 @@ func NewMovements(o MovementOptions) *Movements {
 }
 
 // gainedRange is one range that this node gains, and tables of one replication.
+//
+// A session of it copies one table from one source.
 type gainedRange struct {
 	gain   ring.Gain
 	tables []schema.StorageID
@@ -131,6 +133,7 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 	if !open {
 		return
 	}
+	// Ended movements first: their sessions are cancelled before the next phase starts sessions for the same ranges.
 	for _, v := range ended {
 		v.forgetSessions()
 	}
@@ -218,6 +221,7 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 		for _, g := range t.Gains(v.operation, k.Replication, self) {
 			all = append(all, &gainedRange{gain: g, tables: tables, keyspaces: []string{name}})
 		}
+		// States of keyspaces with one replication move together: one session streams them all.
 		same := slices.IndexFunc(states, func(of []string) bool {
 			return catalog.Keyspace(of[0]).Replication.Equal(k.Replication)
 		})
@@ -365,6 +369,8 @@ func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	}
 	for _, source := range from {
 		for _, table := range f.tables {
+			// The ID is the same in every process, so that a restarted node continues the session at its stored
+			// position.
 			p := Session{
 				ID:    fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
 				Epoch: v.epoch(), Table: table, Range: f.gain.Range, Source: source,
@@ -460,6 +466,7 @@ func (v *movement) countEnd(p Session, err error) (over bool) {
 // gainOf returns the range of a session in the present topology, or nil if this node no longer gains it.
 func (v *movement) gainOf(p Session) *gainedRange {
 	catalog := v.m.o.View.Schema()
+	// The ring or the schema may have changed since the session was planned, so its gain is looked up again.
 	keyspaces := p.Keyspaces
 	if t := catalog.TableByStorage(p.Table); p.Table != schema.PaxosTable && t != nil {
 		keyspaces = []string{t.Keyspace}
@@ -487,6 +494,7 @@ func (v *movement) report() {
 		v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
 	}
 	v.m.mu.Lock()
+	// The ranges that were short in this phase; the log keeps the larger number of both phases.
 	short := v.shortfallsLocked()
 	v.m.mu.Unlock()
 	start(v.operation.ID, short, func(err error) {
@@ -523,6 +531,7 @@ func heldBy(p *ring.Placement, id ring.NodeID) (out []ring.Range) {
 
 // gaps returns the ranges between those held, in token order. None of the ranges wraps.
 func gaps(held []ring.Range) (out []ring.Range) {
+	// Ranges of several keyspaces overlap and are not in order.
 	slices.SortFunc(held, func(a, b ring.Range) int {
 		switch {
 		case a.Start < b.Start:
@@ -563,6 +572,7 @@ func (m *Movements) Status() (out []MovementStatus) {
 	for _, v := range m.mu.movements {
 		s := MovementStatus{Operation: v.operation, Comparing: v.compare, Ranges: v.total, Left: len(v.queued) +
 			len(v.retries)}
+		// The ranges under way are in neither list.
 		if v.running > 0 || len(v.waiting) > 0 {
 			s.Left = min(s.Left+1, s.Ranges)
 		}

@@ -14,6 +14,7 @@ import (
 
 // RebuildError reports ranges that could not be streamed. All others are on this node.
 type RebuildError struct {
+	// Ranges counts sessions: a range of one table from one source.
 	Failed, Ranges int
 	First          error
 }
@@ -59,6 +60,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	if name == "" {
 		name = fmt.Sprint(t.Epoch())
 	}
+	// Reported once for all of them.
 	unfetched := 0
 	defer func() {
 		if unfetched > 0 {
@@ -169,6 +171,7 @@ func (v *rebuild) perform(e *rebuildEffect) {
 // start starts a session. A session without a source ends at once, and so does a session after a cancellation.
 func (v *rebuild) start(p Session) {
 	switch {
+	// The cancellation came between the step and this effect.
 	case v.cancelled():
 		v.sessionEnded(p, ErrCancelled)
 		return

@@ -56,6 +56,7 @@ type rebuildMachine struct {
 	running   []Session
 	completed int
 	failed    int
+	// The other errors are only counted.
 	first     error // of the first session that failed
 	cancelled bool
 	finished  bool

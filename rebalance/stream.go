@@ -40,6 +40,9 @@ type Session struct {
 }
 
 // StreamEngine is the part of storage that Streams needs.
+//
+// Export returns the entries of a range after a key, up to bytesMax, and the key at which to continue; nil means the
+// end.
 type StreamEngine interface {
 	Export(dst []byte, table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte,
 		bytesMax int,
@@ -181,6 +184,7 @@ func (s *Streams) Start(p Session, progress func(bytes int64), done func(error))
 	}
 	q := &session{Session: p, streams: s, progress: progress, done: done, state: SessionWaiting}
 	s.mu.Lock()
+	// Two sessions of one ID would store their positions in one record.
 	if s.mu.closed || s.mu.sessions[p.ID] != nil {
 		s.mu.Unlock()
 		done(s.failure(p, errors.New("the session is already under way, or the node is stopping")))
@@ -273,7 +277,8 @@ type SessionStatus struct {
 	State SessionState
 	// Bytes were received. Total is the source's estimate, at the start, of the compressed bytes on its disk.
 	Bytes, Total int64
-	Err          error // of the last attempt, if it failed
+	// Err is shown while the session retries, so that an operator sees why it does not progress.
+	Err error // of the last attempt, if it failed
 }
 
 // Sessions returns the sessions that have not ended, by ID.
@@ -553,6 +558,7 @@ func (s *Streams) leave(q *session) (idle, first bool) {
 		return false, false
 	}
 	invariant.Check(s.mu.sessions[q.ID] == q, "rebalance: a session has the id of another")
+	// A waiting session has not been counted as active.
 	if waiting := slices.Index(s.mu.waiting, q); waiting >= 0 {
 		s.mu.waiting = slices.Delete(s.mu.waiting, waiting, waiting+1)
 	} else {
@@ -560,6 +566,7 @@ func (s *Streams) leave(q *session) (idle, first bool) {
 		s.mu.active--
 	}
 	idle = q.state == SessionRetrying && q.timer.Stop()
+	// Events that are under way see this in enter.
 	q.ended, q.state = true, SessionEnded
 	delete(s.mu.sessions, q.ID)
 	return idle, true

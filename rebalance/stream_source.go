@@ -46,6 +46,8 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 }
 
 // Sending is a range that another node streams from this one.
+//
+// The source has no sessions: it recognizes a stream by these values only.
 type Sending struct {
 	Peer  ring.NodeID
 	Table schema.StorageID

@@ -35,6 +35,7 @@ type streamRequest struct {
 type streamReply struct {
 	total int64
 	next  []byte // nil when this block is the last
+	// block is the output of storage.Engine.Export. It points into the payload.
 	block []byte
 }
 
@@ -48,6 +49,7 @@ func appendStreamRequest(dst []byte, r *streamRequest) []byte {
 	dst = wire.AppendUvarint(dst, uint64(r.table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(r.tokens.Start)), int64(r.tokens.End))
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(r.bytesMax)), uint64(len(r.truncations)))
+	// Fixed sizes, so that the receiver can compare the number with the remaining bytes.
 	for _, t := range r.truncations {
 		dst = wire.AppendUint64(wire.AppendUint32(dst, uint32(t.Table)), t.ID)
 	}

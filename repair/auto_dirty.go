@@ -124,10 +124,12 @@ func (d *dirty) mark(table schema.StorageID, chunk int) (first, look bool) {
 // storeDirty stores the bits of a table without a sync: the scheduled repair covers lost ones. Only events call it.
 func (a *Auto) storeDirty(id schema.StorageID) {
 	a.dirty.Lock()
+	// Copied with the lock: Dirty may change them while they are written.
 	var bits chunks
 	if t := a.dirty.tables[id]; t != nil {
 		bits = t.bits
 	}
+	// A table without dirty chunks is forgotten, here and on disk.
 	if bits == (chunks{}) {
 		delete(a.dirty.tables, id)
 	}
@@ -158,6 +160,7 @@ func (a *Auto) DirtyTables() (out []schema.StorageID) {
 // startDirty starts the repair of the first dirty range whose replicas are all alive.
 func (a *Auto) startDirty() {
 	now := a.r.clock.Monotonic()
+	// One repair at a time: a.urgent is set by repairDirty.
 	for _, id := range a.DirtyTables() {
 		if a.urgent != nil {
 			return
@@ -253,6 +256,7 @@ func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, e
 	if errors.As(err, &unknown) {
 		err = nil // the table was dropped
 	}
+	// The result is stored before the next repair begins, so that a crash repeats at most one.
 	pause := a.dirty.repaired(id, from, to, err, a.r.clock.Monotonic(), a.o.RetryAfter)
 	a.storeDirty(id)
 	if a.closed {

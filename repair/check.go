@@ -43,6 +43,7 @@ func checkSuccess(err error, left []ring.Range) {
 func (u *unit) checkRequests() (waits bool) {
 	waits = u.request.number != 0
 	if u.tree != nil {
+		// The number is set while a step or a pause of the replica is outstanding.
 		for _, n := range u.tree.nodes {
 			invariant.Check(n.done == (n.number == 0), "repair: a replica has not one step outstanding")
 			waits = waits || !n.done

@@ -171,6 +171,7 @@ func (h *History) Retain(table schema.StorageID, held []ring.Range) error {
 	defer h.mu.Unlock()
 	spans := (*h.tables.Load())[table].spans
 	var kept []repairedSpan
+	// The intersection of each held range with each span is kept.
 	for _, own := range held {
 		for _, in := range spansOf(own, 0) {
 			for _, s := range spans {
@@ -185,6 +186,7 @@ func (h *History) Retain(table schema.StorageID, held []ring.Range) error {
 	if invariant.Enabled {
 		checkRetained(kept, spans)
 	}
+	// Nothing to remove, and no sync of the disk.
 	if slices.Equal(kept, spans) {
 		return nil
 	}

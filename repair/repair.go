@@ -84,6 +84,8 @@ type Job struct {
 func (j *Job) comparesOnly() bool { return j.Urgent || j.Scope.Restricted() }
 
 // Report contains the statistics of a job, so far or at its end.
+//
+// Ranges is RangesDone, Skipped, Moving and the ranges that are left.
 type Report struct {
 	Job        Job
 	Ranges     int   // with one replica set each

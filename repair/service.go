@@ -71,6 +71,7 @@ func (s *Service) serveHash(_ ring.NodeID, payload []byte, respond messaging.Res
 		respond(nil, replica.ToRemote(err))
 		return
 	}
+	// The handler runs in a worker, which may wait for the disk.
 	s.hash(req, callNow, func(step HashStep, err error) {
 		if err != nil {
 			respond(nil, replica.ToRemote(err))
@@ -91,6 +92,7 @@ func (s *Service) serveNotice(_ ring.NodeID, payload []byte, respond messaging.R
 // Hash implements Peers.
 func (s *Service) Hash(node ring.NodeID, req *HashRequest, timeout time.Duration, done func(HashStep, error)) {
 	if node == s.o.View.Self() {
+		// A copy, because the caller may reuse its request.
 		own := *req
 		s.hash(&own, s.o.Run, done)
 		return

@@ -59,9 +59,10 @@ type unit struct {
 	tree    *tree   // sizing, comparing, verifying
 	// differing are the leaves that differ; the first is being read.
 	differing []ring.Range
-	round     int
-	leaf      *scan.Cursor // reading; belongs to the outstanding effect
-	notices   []*notified  // notifying
+	// round counts the reads of the present leaf.
+	round   int
+	leaf    *scan.Cursor // reading; belongs to the outstanding effect
+	notices []*notified  // notifying
 
 	purge *purge // of Paxos state; nil when there is none, or it could not be settled
 	until int64  // seconds; all replicas have every write from before then
@@ -111,12 +112,14 @@ func (u *unit) fail(node ring.NodeID, err error, out []effect) []effect {
 // begin checks that all replicas in the scope can participate.
 func (u *unit) begin(out []effect) []effect {
 	m := u.m
+	// The replicas change while an operation is in progress; unitDone counts the range, or ends the job.
 	if len(u.set.Pending) > 0 {
 		return m.unitDone(u, ErrMoving, out)
 	}
 	if len(u.set.Natural) == 0 || !m.job.Scope.comparable(u.topology, u.set.Natural) {
 		return m.unitDone(u, nil, out) // there is no replica, or nothing to compare
 	}
+	// All replicas in the scope must be alive: a repair of some would prove nothing, and the reads at ALL would fail.
 	var down []ring.NodeID
 	for _, node := range u.nodes {
 		if node != m.view.Self() && !m.view.Alive(node) {
@@ -422,6 +425,7 @@ func (u *unit) noticed(n *notified, ev *event, out []effect) []effect {
 		}
 		u.m.report.Unnoticed++ // the replica keeps its tombstones longer
 	}
+	// Also without an answer: a notice that does not arrive must not keep the job from its end.
 	n.done = true
 	if slices.ContainsFunc(u.notices, func(n *notified) bool { return !n.done }) {
 		return out

@@ -32,6 +32,7 @@ func (d *Directory) Replica(node ring.NodeID) coordinator.Replica {
 	if node == d.view.Self() {
 		return d.local
 	}
+	// Two goroutines may create a Remote at the same time; both then use the same one.
 	r, _ := d.remotes.LoadOrStore(node, NewRemote(node, d.transport, d.view))
 	return r.(*Remote)
 }

@@ -163,6 +163,7 @@ func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
 // TracedTransport returns transport for one traced request: the events of the node that answers go to t, if t records
 // events.
 func TracedTransport(transport messaging.Transport, t coordinator.Trace) messaging.Transport {
+	// Events of other nodes would be dropped, so they are not requested.
 	if !t.Detailed() {
 		return transport
 	}

@@ -29,6 +29,8 @@ func Serve(transport messaging.Transport, l *Local) {
 	)
 }
 
+// server answers the requests of other nodes. It adds to Local what only they need: decoding, and the check that this
+// node is a replica.
 type server struct {
 	local    *Local
 	admit    func([]*row.Mutation) error
@@ -40,6 +42,8 @@ type server struct {
 // after Apply has returned.
 type batch struct{ mutations []*row.Mutation }
 
+// mutate answers the three verbs of mutations. Their payload is decoded into a pooled batch, so a small one allocates
+// nothing.
 func (s *server) mutate(c messaging.Call, respond messaging.Respond) {
 	b := s.batches.Get().(*batch)
 	defer s.batches.Put(b)
@@ -86,6 +90,7 @@ func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(pa
 		respond(nil, ToRemote(err))
 		return
 	}
+	// The read stops when its coordinator no longer waits for the answer.
 	cmd.Cancel = c.Cancel
 	done := func(page []byte, err error) {
 		if err != nil {
@@ -97,6 +102,7 @@ func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(pa
 	if c.Trace != nil {
 		done = s.local.traceRead(c.Trace.Add, cmd, done)
 	}
+	// In this goroutine, which is a worker already.
 	s.local.readPage(epoch, cmd, false, done)
 }
 

@@ -227,6 +227,7 @@ func (c *Checker) checkAppend(m *pb.Message) error {
 // checkEntry decodes an entry.
 func checkEntry(e *pb.Entry) (err error) {
 	switch e.GetType() {
+	// The decoded value is discarded: the entry is decoded again when it is applied.
 	case pb.EntryNormal:
 		if len(e.GetData()) > 0 { // a new leader's first entry is empty
 			_, err = metadata.DecodeCommand(e.GetData())
@@ -328,6 +329,7 @@ func checkConfState(cs *pb.ConfState) (err error) {
 	if cs == nil || len(cs.GetVoters()) == 0 {
 		return errors.New("the membership has no voters")
 	}
+	// Restoring it here shows whether Raft can, and with which result.
 	changer, err := restoreConf(cs)
 	if err != nil {
 		return err

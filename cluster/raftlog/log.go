@@ -183,6 +183,7 @@ func (l *Log) LastIndex() uint64 {
 
 // Save makes the contents of a Ready durable, and then visible to Raft.
 func (l *Log) Save(rd *raft.Ready) error {
+	// Before anything is written: a wrong entry on disk would survive a restart.
 	l.checkReady(rd)
 	// One batch, and one sync: a crash leaves all of the Ready or nothing.
 	b := l.db.NewBatch()

@@ -19,6 +19,7 @@ func (e *NeedsMemory) Error() string {
 
 // What a merge allocates beyond the pages.
 const (
+	// The sizes of structs without what they point to, which is in pages or in chunks.
 	rowBytes       = int(unsafe.Sizeof(Row{}))
 	partitionBytes = int(unsafe.Sizeof(Partition{})) + 4*int(unsafe.Sizeof(uintptr(0))) // and the pointers to it
 	// with their bounds and heap, and of the difference
@@ -40,6 +41,8 @@ const (
 func (s *Resolver) SetMemory(most int) { s.most = most }
 
 // Hold counts a page that is kept for Parse. It fails with NeedsMemory.
+//
+// The page may be merged in memory that is counted later (Parse, Round).
 func (s *Resolver) Hold(bytes int) error {
 	s.pages += bytes
 	s.reserve(bytes)

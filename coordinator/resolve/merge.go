@@ -117,6 +117,8 @@ func (s *Resolver) inspectHeader(p *Partition) {
 }
 
 // shadow removes what d deletes from the row, and reports whether anything is left.
+//
+// A row without deletion d is left as it is: replicas have already applied their own deletions.
 func (s *Resolver) shadow(r *Row, d row.Deletion) bool {
 	if s.err != nil {
 		return false

@@ -10,6 +10,8 @@ import (
 )
 
 // Version is one replica's decoded page. It shares memory with the page.
+//
+// A round does not change it.
 type Version struct {
 	node       ring.NodeID
 	partitions []*Partition
@@ -96,6 +98,7 @@ func (a *Position) compare(b *Position, reversed bool) int {
 	if c := a.Key.Compare(b.Key); c != 0 {
 		return c
 	}
+	// In one partition, Whole is after all rows in either direction.
 	switch {
 	case a.Whole && b.Whole:
 		return 0
@@ -112,8 +115,9 @@ func (a *Position) compare(b *Position, reversed bool) int {
 // Resolver merges replicas' answers to one command, over as many rounds as are needed to meet its limit, and determines
 // what each replica lacks.
 type Resolver struct {
-	cmd         *row.ReadCommand // the client's command
-	bytesMax    int              // size at which the answer ends
+	cmd      *row.ReadCommand // the client's command
+	bytesMax int              // size at which the answer ends
+	// merged is the result of all rounds, in the order of the command.
 	merged      []*Partition
 	counted     uint32 // live rows in merged, as limits count them
 	countedLast uint32 // those of them in the last partition
@@ -165,6 +169,7 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 	s.bytes += size
 	at := make([]int, len(versions))
 	for !s.finished && s.err == nil {
+		// A merge by key: each version has its partitions in the order of tokens and keys.
 		key, ok := lowestKey(versions, at)
 		// Partitions after the bound are read again by the next round.
 		if !ok || bound != nil && key.Compare(bound.Key) > 0 {

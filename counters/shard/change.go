@@ -138,6 +138,7 @@ func (r *changedRow) join(o *changedRow) {
 			a.Complex[i].Deletion = a.Complex[i].Deletion.Max(d.Deletion)
 		}
 	}
+	// An addition to the same column adds up. Both have the timestamps of their updates, which sum replaces.
 	for _, c := range o.changes.Cells {
 		i := slices.IndexFunc(a.Cells, func(h row.Cell) bool { return h.Column == c.Column })
 		if i < 0 {
