@@ -344,6 +344,7 @@ var errTruncating = errors.New("batchlog: a table of the batch is being truncate
 func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 	var encoded []byte
 	err = l.store.ScanLocal(h.key, func(_, value []byte) error {
+		// The value is valid only during the scan.
 		encoded = slices.Clone(value)
 		return nil
 	})
@@ -355,6 +356,7 @@ func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 		l.onError(err)
 		return nil, nil
 	}
+	// Until the truncation has ended it is not known whether the mutations are void.
 	if !l.unsafe.DuringTruncation && slices.ContainsFunc(batch.mutations,
 		func(m *row.Mutation) bool { return l.c.Truncating(m.Table) }) {
 		return nil, errTruncating

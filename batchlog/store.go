@@ -213,6 +213,7 @@ func (op *storeOp) perform(e *storeEffect) {
 		op.keep(e.holder, e.body)
 	case effectArm:
 		op.arm(e.after)
+	// Late answers may still arrive; they need no reservation.
 	case effectEnd:
 		op.mu.Lock()
 		timer := op.timer

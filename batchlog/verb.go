@@ -34,6 +34,7 @@ type keeper interface {
 //	VerbBatchRemove   n, n × id                       reply: empty
 func Serve(transport messaging.Transport, l *Log) { serve(transport, l) }
 
+// serve is Serve for any keeper. Both handlers block, because they write to the disk.
 func serve(transport messaging.Transport, l keeper) {
 	transport.Handle(messaging.Service{Verb: messaging.VerbBatchStore, Name: "batch store", Blocking: true,
 		Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
@@ -94,6 +95,7 @@ func appendIDs(dst []byte, ids []coordinator.RequestID) []byte {
 	return dst
 }
 
+// decodeIDs is the inverse of appendIDs. It fails if bytes are left.
 func decodeIDs(payload []byte) (ids []coordinator.RequestID, err error) {
 	c := wire.NewCursor(payload)
 	for range c.Count(coordinator.RequestIDSizeMin) {

@@ -33,6 +33,7 @@ func (m *machine) check(ev *event) {
 	invariant.Check(sum == m.bytes, "hints: the bytes of all nodes do not add up") // 6
 }
 
+// checkQueue checks the invariants of one node.
 func (m *machine) checkQueue(q *queue) {
 	invariant.Check(q.writing >= 0 && q.records+q.writing >= 0, "hints: more records were removed than written") // 1
 	invariant.Check(q.bytes >= int64(len(q.buffer)), "hints: more bytes of a node were given back than taken")   // 1

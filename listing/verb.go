@@ -87,6 +87,7 @@ const (
 	flagDead
 )
 
+// appendPageRequest encodes the request of VerbPartitions. An empty To and a nil one differ: nil means no end.
 func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 	var flags byte
 	if q.Reversed {
@@ -115,6 +116,7 @@ func decodePageRequest(payload []byte) (epoch uint64, q *PageRequest, err error)
 	return epoch, q, c.Finish()
 }
 
+// appendPage encodes the reply of VerbPartitions.
 func appendPage(dst []byte, p *Page) []byte {
 	var more byte
 	if p.More {

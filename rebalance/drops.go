@@ -344,6 +344,7 @@ func (x *dropDecision) withData() error {
 	for _, item := range x.items {
 		var tables []schema.StorageID
 		for _, id := range item.tables {
+			// Only tables with data are kept in the item, so that the log and the statistics name what was dropped.
 			empty, err := x.d.o.Engine.EmptyRange(id, item.tokens)
 			if err != nil {
 				return fmt.Errorf("rebalance: look for data of table %s in %s: %w", x.d.o.View.Schema().NameOf(id),
@@ -362,6 +363,7 @@ func (x *dropDecision) withData() error {
 					item.tokens, err)
 			}
 		}
+		// Items without data need neither a confirmation nor a fence.
 		if item.tables = tables; len(tables) > 0 || item.states {
 			kept = append(kept, item)
 		}
@@ -447,6 +449,8 @@ func fenced(items []dropItem) (out []replica.FencedRange) {
 	return out
 }
 
+// dropItems drops the data of items under the fence of the caller. After a failure, the rest stays for the next
+// decision. Paxos states follow the rows of their keyspace.
 func (d *Drops) dropItems(items []dropItem) error {
 	done, all := 0, 0
 	for _, item := range items {
@@ -471,6 +475,7 @@ func (d *Drops) dropItems(items []dropItem) error {
 		if err := d.o.Engine.DropRows(schema.PaxosTable, item.tokens, d.o.Local.StatesOf(item.keyspace)); err != nil {
 			return fmt.Errorf("rebalance: drop Paxos states of keyspace %s in %s: %w", item.keyspace, item.tokens, err)
 		}
+		// The cache of Paxos states must not keep what is gone from the disk.
 		d.o.Changed(schema.PaxosTable)
 	}
 	return nil

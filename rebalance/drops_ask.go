@@ -172,6 +172,7 @@ func (q *dropQuestion) finish() {
 // errMetadataBehind refuses a question about later metadata than this node has applied.
 var errMetadataBehind = errors.New("rebalance: this node has not applied that metadata yet")
 
+// serve registers the handler of VerbHolds. It does not block: the answer comes from memory.
 func (d *Drops) serve() {
 	d.o.Transport.Handle(messaging.Service{Verb: messaging.VerbHolds, Name: "holds",
 		Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
@@ -194,11 +195,13 @@ func (d *Drops) holds(asked []*holding) []byte {
 	lost := d.o.Engine.Lost()
 	out := make([]byte, len(asked))
 	for i, h := range asked {
+		// The answer stays 0 for a keyspace that this node does not know.
 		k := catalog.Keyspace(h.keyspace)
 		if k == nil || k.Replication.Class == ring.Local || h.tokens.Wraps() {
 			continue
 		}
 		pieces := t.Placement(k.Replication).Ranges(h.tokens)
+		// The ring may be divided more finely here: all pieces must be held.
 		held := len(pieces) > 0
 		for _, piece := range pieces {
 			held = held && slices.Contains(piece.Replicas.Natural, self)

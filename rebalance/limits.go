@@ -38,6 +38,7 @@ const (
 	HeldMax    = 64
 )
 
+// withDefaults replaces zero by the defaults.
 func (l Limits) withDefaults() Limits {
 	l.BlockBytes = cmp.Or(l.BlockBytes, BlockBytes)
 	l.FileBytes = cmp.Or(l.FileBytes, 16<<20)

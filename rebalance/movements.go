@@ -242,6 +242,7 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 	return all
 }
 
+// verb describes the phase in notes to the operator.
 func (v *movement) verb() string {
 	if v.compare {
 		return "compares"
@@ -265,6 +266,7 @@ func (v *movement) ahead() int {
 	return sessionsAhead
 }
 
+// tablesOf returns the tables of a keyspace, in the order of their names. Views store no rows of their own (ADR 38).
 func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
 	for _, name := range k.TableNames() {
 		ids = append(ids, k.Table(name).StorageID)

@@ -196,6 +196,7 @@ func (v *rebuild) start(p Session) {
 	}
 }
 
+// cancelled reports whether the rebuild was cancelled. The caller does not hold mu.
 func (v *rebuild) cancelled() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

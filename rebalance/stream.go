@@ -297,6 +297,7 @@ func (s *Streams) Sessions() (sessions []SessionStatus) {
 //	stream/ session → epoch 8, source 8, table 4, start 8, end 8, ended 1, bytes uvarint, after
 func streamKey(session string) []byte { return append([]byte("stream/"), session...) }
 
+// appendIdentity appends the values that a stored position belongs to.
 func (q *session) appendIdentity(dst []byte) []byte {
 	dst = wire.AppendUint64(wire.AppendUint64(dst, q.Epoch), uint64(q.Source))
 	dst = wire.AppendUint32(dst, uint32(q.Table))

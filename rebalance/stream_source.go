@@ -34,6 +34,7 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 		respond(nil, replica.ToRemote(&coordinator.Overloaded{What: "too many streams leave this node"}))
 		return
 	}
+	// Counted until send releases it, also if the export fails.
 	s.mu.held++
 	s.mu.Unlock()
 	s.o.Run(func() {

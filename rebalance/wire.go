@@ -32,6 +32,7 @@ type streamRequest struct {
 	keyspaces   []string // Session.Keyspaces
 }
 
+// streamReply is a block with what the receiver needs to continue.
 type streamReply struct {
 	total int64
 	next  []byte // nil when this block is the last
@@ -60,6 +61,7 @@ func appendStreamRequest(dst []byte, r *streamRequest) []byte {
 	return append(dst, r.after...)
 }
 
+// decodeStreamRequest is the inverse of appendStreamRequest. The request shares no memory with payload.
 func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 	c := wire.NewCursor(payload)
 	r.first, r.epoch, r.table = c.Uint8() == 1, c.Uvarint(), schema.StorageID(c.Uvarint())
@@ -99,6 +101,8 @@ func sealStreamReply(reply []byte) {
 	wire.AppendUint32(reply[:1], crc32.Checksum(reply[streamHead:], castagnoli))
 }
 
+// decodeStreamReply decodes a reply, which points into payload. It fails with errStreamNotYet or errStreamChecksum,
+// after which the block is requested again.
 func decodeStreamReply(payload []byte) (r streamReply, err error) {
 	c := wire.NewCursor(payload)
 	// "Not yet" has neither a checksum nor a block.
@@ -129,6 +133,7 @@ func decodeStreamReply(payload []byte) (r streamReply, err error) {
 //
 // Numbers without a size are uvarints.
 
+// appendHolds encodes the request of VerbHolds.
 func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), uint64(len(of)))
 	for _, h := range of {
@@ -139,6 +144,7 @@ func appendHolds(dst []byte, epoch uint64, of []*holding) []byte {
 	return dst
 }
 
+// decodeHolds is the inverse of appendHolds. The holdings have no replicas.
 func decodeHolds(payload []byte) (epoch uint64, of []*holding, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()

@@ -32,6 +32,7 @@ type AutoOptions struct {
 	Note func(message string, err error)
 }
 
+// withDefaults replaces zero by the defaults.
 func (o AutoOptions) withDefaults() AutoOptions {
 	o.Interval = cmp.Or(o.Interval, 24*time.Hour)
 	o.Delay = cmp.Or(o.Delay, 30*time.Second)

@@ -201,6 +201,7 @@ func (h *History) putLocked(table schema.StorageID, spans []repairedSpan, sync b
 	checkSpans(spans)
 	invariant.Check(len(spans) <= repairedSpansMax || sync, "repair: too many repaired spans")
 	key := binary.BigEndian.AppendUint32([]byte(repairedPrefix), uint32(table))
+	// The disk first: if the write fails, readers keep the history that the disk has.
 	var err error
 	if len(spans) == 0 {
 		err = h.store.DeleteLocal(key, sync)

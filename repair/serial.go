@@ -12,6 +12,8 @@ type serial struct {
 	running bool
 }
 
+// do calls f after the functions that were passed before: in this goroutine, in a goroutine of run, or in the one that
+// drains already. It may return before f is called.
 func (s *serial) do(f func()) {
 	s.mu.Lock()
 	// Queued in every case: the goroutine that drains, if there is one, calls f after the functions before it.

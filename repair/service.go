@@ -65,6 +65,7 @@ func NewService(o ServiceOptions) *Service {
 	return s
 }
 
+// serveHash answers VerbMerkle with one step.
 func (s *Service) serveHash(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	req, err := decodeHashRequest(payload)
 	if err != nil {
@@ -81,6 +82,7 @@ func (s *Service) serveHash(_ ring.NodeID, payload []byte, respond messaging.Res
 	})
 }
 
+// serveNotice answers VerbRepaired when the notice is recorded.
 func (s *Service) serveNotice(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	n, err := decodeNotice(payload)
 	if err == nil {
@@ -150,6 +152,8 @@ func (s *Service) hash(req *HashRequest, run func(func()), done func(HashStep, e
 	})
 }
 
+// step reads the disk, at most StepBytes of it. The service keeps nothing between two steps of a range: the requester
+// passes After.
 func (s *Service) step(req *HashRequest) (step HashStep, err error) {
 	cmd := &reading.HashCommand{Table: req.Table, Tokens: req.Tokens, Leaves: req.Leaves, Now: req.Now,
 		After:    req.After,
@@ -169,6 +173,7 @@ func (s *Service) step(req *HashRequest) (step HashStep, err error) {
 		}
 	}
 	step.Next, step.Scanned, err = s.o.Engine.Hash(cmd, func(i int, h reading.LeafHash) {
+		// The rows of a leaf may come in several parts, one after the other.
 		if n := len(step.Leaves); n > 0 && step.Leaves[n-1] == i {
 			step.Hashes[n-1].Add(LeafHash(h))
 			return

@@ -96,6 +96,7 @@ type notified struct {
 	done bool // has answered, or is given up
 }
 
+// newUnit returns the unit of a range, which has one replica set in t: its first token determines the replicas.
 func newUnit(m *machine, table *schema.Table, t *ring.Topology, tokens ring.Range) *unit {
 	u := &unit{m: m, table: table, topology: t, tokens: tokens, session: m.sessions.Add(1), began: m.now,
 		set: t.Placement(table.Replication).Replicas(tokens.Start + 1)}
@@ -145,6 +146,7 @@ func (u *unit) begin(out []effect) []effect {
 func (u *unit) step(ev *event, out []effect) []effect {
 	// take compares the number with the outstanding one, and clears it.
 	if u.request.take(ev.number) {
+		// A pause and an answer end the same request, so the kind of the event decides.
 		if ev.kind == eventResumed {
 			return u.proceed(out)
 		}

@@ -21,6 +21,7 @@ func appendHashRequest(dst []byte, r *HashRequest) []byte {
 	return append(dst, r.After...)
 }
 
+// decodeHashRequest is the inverse of appendHashRequest. The request shares no memory with payload.
 func decodeHashRequest(payload []byte) (*HashRequest, error) {
 	c := wire.NewCursor(payload)
 	r := &HashRequest{Session: c.Uint64(), Epoch: c.Uvarint(), Since: c.Uvarint(), Table: schema.StorageID(c.Uvarint())}
@@ -39,6 +40,7 @@ func decodeHashRequest(payload []byte) (*HashRequest, error) {
 	return r, c.Finish()
 }
 
+// appendHashStep encodes the reply of VerbMerkle.
 func appendHashStep(dst []byte, s *HashStep) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(s.Scanned)), uint64(s.Size))
 	// Next may be empty and not nil, so the end has a flag of its own.
@@ -55,6 +57,7 @@ func appendHashStep(dst []byte, s *HashStep) []byte {
 	return dst
 }
 
+// decodeHashStep is the inverse of appendHashStep. The receiver checks that the leaves were requested.
 func decodeHashStep(payload []byte) (s HashStep, err error) {
 	c := wire.NewCursor(payload)
 	s.Scanned, s.Size = int64(c.Uvarint()), int64(c.Uvarint())
@@ -75,12 +78,14 @@ func decodeHashStep(payload []byte) (s HashStep, err error) {
 	return s, c.Finish()
 }
 
+// appendNotice encodes the request of VerbRepaired.
 func appendNotice(dst []byte, n *Notice) []byte {
 	dst = wire.AppendUvarint(wire.AppendUint64(dst, n.Session), uint64(n.Table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(n.Tokens.Start)), int64(n.Tokens.End))
 	return wire.AppendInt64(dst, n.Until)
 }
 
+// decodeNotice is the inverse of appendNotice.
 func decodeNotice(payload []byte) (n Notice, err error) {
 	c := wire.NewCursor(payload)
 	n.Session, n.Table = c.Uint64(), schema.StorageID(c.Uvarint())

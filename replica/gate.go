@@ -32,6 +32,8 @@ func (g *gate) enter() uint64 {
 	}
 }
 
+// leave ends what enter began in phase p. If wait has begun the next phase meanwhile, the last one to leave signals
+// it.
 func (g *gate) leave(p uint64) {
 	if g.inside[p&1].Add(-1) == 0 && g.phase.Load() != p {
 		select {

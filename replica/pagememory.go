@@ -37,6 +37,7 @@ func (p *page) Grow(n int) bool {
 // reserve reserves memory for a page that another node bounds. It waits in its worker, which holds nothing then.
 func (p *page) reserve() error { return reservePage(&p.memory, p.cmd.Limits) }
 
+// reservePage reserves the memory of a page that is bounded by limits, beyond what needs no reservation. It may wait.
 func reservePage(a *memory.Account, limits row.Limits) error {
 	// The whole bound at once, although the page may be smaller: the account is closed as soon as the page was sent.
 	n := int64(limits.Bytes)

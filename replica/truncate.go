@@ -122,6 +122,7 @@ type truncated struct {
 	waiting    []func()             // truncations that wait for committing to become zero
 }
 
+// now returns the monotonic time, and zero before Load.
 func (t *Truncations) now() time.Duration {
 	if t.clock == nil {
 		return 0

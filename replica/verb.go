@@ -20,6 +20,7 @@ import (
 //	VerbDigest                               the same                           reply: 16 bytes
 //	VerbTruncate                             epoch, table, id (8), phase 1, time (µs)        reply: empty
 
+// appendMutations encodes the request of the three verbs of mutations.
 func appendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte {
 	dst = wire.AppendUvarint(dst, epoch)
 	dst = wire.AppendUvarint(dst, uint64(len(mutations)))
@@ -67,6 +68,7 @@ func appendTruncate(dst []byte, epoch uint64, t coordinator.Truncation, timeout 
 	return wire.AppendUvarint(dst, uint64(max(0, timeout).Microseconds()))
 }
 
+// decodeTruncate is the inverse of appendTruncate. The timeout is bounded.
 func decodeTruncate(payload []byte) (epoch uint64, t coordinator.Truncation, timeout time.Duration, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()

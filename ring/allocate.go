@@ -69,6 +69,7 @@ type search struct {
 	undo   []float64 // layout.owned before the current move
 }
 
+// newSearch returns a search whose tokens divide the widest ranges, which adds them to the layout.
 func newSearch(l *layout, count int) *search {
 	s := &search{l: l, undo: make([]float64, len(l.owned))}
 	// A good first position makes the search short: each token halves the range that is widest then.
@@ -140,6 +141,7 @@ func (s *search) run() []Token {
 	return best
 }
 
+// move moves token i of the newcomer in the layout.
 func (s *search) move(i int, to Token) {
 	// remove requires that another token remains. Allocate searches only if other nodes have tokens.
 	s.l.remove(s.tokens[i])

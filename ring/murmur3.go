@@ -77,6 +77,7 @@ func murmur3Signed(key, tail []byte) uint64 {
 func mixK1(k uint64) uint64 { return bits.RotateLeft64(k*murmurC1, 31) * murmurC2 }
 func mixK2(k uint64) uint64 { return bits.RotateLeft64(k*murmurC2, 33) * murmurC1 }
 
+// fmix is the finalizer of murmur3.
 func fmix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

@@ -65,6 +65,7 @@ type Placement struct {
 	sets        []ReplicaSet // by the index in topology.bounds of the range's end
 }
 
+// newPlacement computes the replica sets at each bound, and what operations in progress add to them.
 func newPlacement(t *Topology, r Replication) *Placement {
 	p := &Placement{topology: t, replication: r, sets: make([]ReplicaSet, len(t.bounds))}
 	for i, tok := range t.bounds {

@@ -62,6 +62,7 @@ func newTokenRing(nodes []*Node, operations []*Operation, done func(*Operation) 
 // position returns the index of the token whose range contains tok: the first one ≥ tok, wrapping.
 func (r *tokenRing) position(tok Token) int { return positionIn(r.tokens, tok) }
 
+// positionIn is position for any ascending tokens, at least one.
 func positionIn(tokens []Token, tok Token) int {
 	i := sort.Search(len(tokens), func(i int) bool { return tokens[i] >= tok })
 	// Tokens after the last one belong to the range of the first.

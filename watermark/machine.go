@@ -322,6 +322,7 @@ func (m *Machine[E, Q]) untilTick() time.Duration {
 	return max(wait, 0)
 }
 
+// finish ends the operation. Without an error, the sequence makes its result first.
 func (m *Machine[E, Q]) finish(out []Effect[E, Q], err error) []Effect[E, Q] {
 	if err == nil {
 		m.seq.Conclude()

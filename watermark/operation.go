@@ -118,6 +118,7 @@ func (op *Operation[E, Q]) End(err error) {
 	}
 }
 
+// canceled is called when the client's Cancel is canceled.
 func (op *Operation[E, Q]) canceled() {
 	// It runs in the goroutine that cancels, which must not panic.
 	defer op.guard.Recover(op.where, nil)

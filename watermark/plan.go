@@ -174,6 +174,7 @@ func (p *Plan[E]) Reached() Position {
 	return to
 }
 
+// reached returns the position that as many nodes of a quota have reached as it needs.
 func (p *Plan[E]) reached(q *quota[E]) Position {
 	if q.need == 0 {
 		return Position{Place: AfterAll}

@@ -113,6 +113,8 @@ func applyFound(m *Metadata, c *Found) error {
 	return nil
 }
 
+// applyAdmit makes a node a member: at once in a ring without data, and by an operation otherwise. The checks of the
+// host and of its address come first, because their messages say what the operator must do.
 func applyAdmit(m *Metadata, c *Admit, index uint64) error {
 	if m.NodeByHost(c.Node.Host) != nil { // a repeated request: the node is a member, perhaps at another address
 		return applyUpdate(m, &Update{c.Node}, index)

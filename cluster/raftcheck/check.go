@@ -50,6 +50,7 @@ func New(self ring.NodeID, node Node, lastIndex func() uint64, process func() er
 // NoteReady maintains the upper bound of the bytes of uncommitted entries. rd has been saved.
 func (c *Checker) NoteReady(rd *raft.Ready) {
 	for _, e := range rd.Entries {
+		// Sizes are counted and not entries, as Raft bounds its own log.
 		c.tail += len(e.GetData())
 	}
 	// Everything is committed. Otherwise the bound stays too high, which only refuses earlier than necessary.
@@ -193,6 +194,7 @@ func (c *Checker) checkReadIndex(m *pb.Message, tick uint64) error {
 	return checkReadContext(m)
 }
 
+// checkReadContext requires the one entry whose data identifies a request for a confirmation.
 func checkReadContext(m *pb.Message) error {
 	if es := m.GetEntries(); len(es) != 1 || len(es[0].GetData()) != ReadIndexContext {
 		return fmt.Errorf("a %v has no context of a confirmation", m.GetType())
@@ -232,6 +234,7 @@ func checkEntry(e *pb.Entry) (err error) {
 		if len(e.GetData()) > 0 { // a new leader's first entry is empty
 			_, err = metadata.DecodeCommand(e.GetData())
 		}
+	// A change of membership has one of two forms. One that cannot be decoded could not be applied.
 	case pb.EntryConfChange:
 		err = proto.Unmarshal(e.GetData(), new(pb.ConfChange))
 	case pb.EntryConfChangeV2:
@@ -270,6 +273,8 @@ func (c *Checker) checkHeartbeat(m *pb.Message) error {
 	return checkHeartbeatContext(m)
 }
 
+// checkHeartbeatContext requires no context, or the number of a request for a confirmation, which NoteSent and
+// checkHeartbeatResponse decode.
 func checkHeartbeatContext(m *pb.Message) error {
 	if n := len(m.GetContext()); n != 0 && n != heartbeatContext {
 		return fmt.Errorf("its context has %d bytes", n)

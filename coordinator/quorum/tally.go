@@ -100,6 +100,7 @@ func (y *Tally) JoinRead(set ring.ReplicaSet, level ring.Consistency, r ring.Rep
 	}
 }
 
+// join repeats the quotas of the level for each side: the natural replicas, and each of others.
 func (y *Tally) join(natural []ring.NodeID, others [][]ring.NodeID) {
 	// Each side gets a copy of the quotas of the level, which count only the side's members.
 	first := y.quotas
@@ -202,6 +203,7 @@ func (y *Tally) Failed(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open-
 // Again records that node, which has answered, is asked once more.
 func (y *Tally) Again(node ring.NodeID) { y.each(node, func(q *Quota) { q.Got--; q.Open++ }) }
 
+// each calls f for each quota that the answer of node counts for.
 func (y *Tally) each(node ring.NodeID, f func(*Quota)) {
 	for i := range y.quotas {
 		if q := &y.quotas[i]; y.Covers(q, node) {

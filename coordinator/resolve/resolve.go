@@ -276,6 +276,7 @@ func (s *Resolver) afterPartition(bound *Position, p *Partition) *Position {
 	return nil
 }
 
+// keyOf returns the key of a partition in several versions, some of which may lack it.
 func keyOf(same []*Partition) row.PartitionKey {
 	for _, p := range same {
 		if p != nil {
@@ -340,6 +341,7 @@ func CountRows(live uint32, header bool, cmd *row.ReadCommand) uint32 {
 	return live
 }
 
+// liveRows returns the number of rows that count for limits.
 func liveRows(p *Partition) (n uint32) {
 	for i := range p.Rows {
 		if p.Rows[i].live {

@@ -124,6 +124,8 @@ func (w *Windows) checkLocked(x *window) {
 	}
 }
 
+// windowLocked returns the window of a process, which becomes the one used last. A new one may replace the window that
+// was used least recently.
 func (w *Windows) windowLocked(process Process) *window {
 	// The usual case: several updates of one process in a row.
 	if n := len(w.recent); n > 0 && w.recent[n-1] == process {
