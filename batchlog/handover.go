@@ -29,6 +29,7 @@ func (l *Log) HandOver(done func(error)) {
 		done(nil)
 		return
 	}
+	// The handover lives until it ends; the log keeps no reference to it, only timers and transfers do.
 	h := &handOver{l: l, done: done}
 	h.proceed()
 }
@@ -44,6 +45,7 @@ func (l *Log) Transfer(created int64, mutations []*row.Mutation, done func(error
 // transferEncoded asks two other nodes to store an encoded batch.
 func (l *Log) transferEncoded(id coordinator.RequestID, encoded []byte, done func(error)) {
 	op := &storeOp{l: l, id: id, done: done}
+	// A handover reserves no memory: the batch is stored here already.
 	op.storing.handed = true
 	op.req.Timeout = handOverTimeout
 	op.deadline = l.clock.Monotonic() + op.req.Timeout
@@ -99,6 +101,7 @@ func (h *handOver) proceed() {
 // nextLocked returns the batches to hand over now, and determines whether the handover has ended.
 func (h *handOver) nextLocked() (next []*held, err error) {
 	l := h.l
+	// Checked at each event, because the operation by which the node leaves may be aborted.
 	if l.stays() {
 		h.ended = true
 		return nil, errStays

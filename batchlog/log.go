@@ -33,6 +33,7 @@ func decodeRecord(key, value []byte, now time.Duration) (*held, error) {
 	k, v := wire.NewCursor(key[len(prefix):]), wire.NewCursor(value)
 	h := &held{id: coordinator.RequestID{Node: ring.NodeID(k.Uint64()), Incarnation: k.Uint64(), Sequence: k.Uint64()},
 		key: slices.Clone(key), size: int64(len(value)), mark: v.Int64(), stored: true}
+	// The monotonic clock of an earlier process is not known, so the whole delay starts again.
 	h.due = now + min(max(time.Duration(v.Int64()), 0), delayMax)
 	// The record is from this version.
 	if k.Len() > 0 {
@@ -42,6 +43,8 @@ func decodeRecord(key, value []byte, now time.Duration) (*held, error) {
 }
 
 // Store keeps batches in the local keys of this node's storage.
+//
+// ScanLocal calls f in the order of the keys. The key and the value are valid only during the call.
 type Store interface {
 	SetLocal(key, value []byte, sync bool) error
 	DeleteLocal(key []byte, sync bool) error
@@ -198,6 +201,8 @@ func (l *Log) holdLocked(h *held) {
 }
 
 // scheduleLocked schedules the replay of the oldest batch.
+//
+// It does nothing if the next replay is scheduled or under way.
 func (l *Log) scheduleLocked() {
 	// Most batches are removed by their coordinators, and order still lists them. Compacting only then keeps the cost
 	// of a removal constant on average.
@@ -236,6 +241,7 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 		l.mu.Unlock()
 		return &coordinator.Overloaded{What: "the batch log is full"}
 	}
+	// Held before it is on disk, so that a HandOver which begins now waits for it (stored is false).
 	if first := l.mu.held[id]; first == nil {
 		l.holdLocked(h)
 	} else { // the message is a duplicate; the first batch may not be on disk yet
@@ -274,6 +280,7 @@ func (l *Log) dropLocked(id coordinator.RequestID) {
 // Forget removes batches that are secured.
 func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 	var first error
+	// Ids of batches that this node does not hold are skipped: a holder may have applied the batch itself.
 	for _, id := range ids {
 		l.mu.Lock()
 		held := l.mu.held[id]
@@ -407,6 +414,7 @@ func (l *Log) someAlive(m *row.Mutation) bool {
 	}
 	set := coordinator.ReplicasOf(l.view.Self(), l.view.Topology(), table, m.Key.Token)
 	alive := func(n ring.NodeID) bool { return n == l.view.Self() || l.view.Alive(n) }
+	// Pending replicas count: they receive the mutations, too.
 	return slices.ContainsFunc(set.Natural, alive) || slices.ContainsFunc(set.Pending, alive)
 }
 
@@ -447,6 +455,7 @@ func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock() // the event of a batch may panic in the clock
 	for _, n := range holders {
+		// Holders that may have the batch are among them; for a batch that they do not hold, the id is ignored.
 		l.mu.releases[n] = append(l.mu.releases[n], id)
 	}
 	if !l.mu.flushing && !l.mu.closed {
@@ -494,6 +503,7 @@ const (
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Replays and loads that are already scheduled find this and do nothing.
 	l.mu.closed = true
 	if l.mu.timer != nil {
 		l.mu.timer.Stop()

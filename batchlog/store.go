@@ -137,6 +137,7 @@ func (op *storeOp) choose() error {
 		others++
 		switch {
 		case !l.view.Alive(n.ID):
+		// Nodes of the own rack come last: a failure of the rack would take the batch and its coordinator.
 		case n.Rack == rack:
 			near = append(near, n.ID)
 		case len(far) > 0 && t.Node(far[0]).Rack == n.Rack:
@@ -219,6 +220,7 @@ func (op *storeOp) perform(e *storeEffect) {
 		timer := op.timer
 		op.timer = nil
 		op.mu.Unlock()
+		// Without the lock, which the event of the timer takes.
 		if timer != nil {
 			timer.Stop()
 		}
@@ -262,6 +264,7 @@ func (op *storeOp) arm(after time.Duration) {
 		op.timer = timer
 	}
 	op.mu.Unlock()
+	// Stop after the end: effectEnd has not found this timer.
 	if over {
 		timer.Stop()
 	}
@@ -280,6 +283,7 @@ func (op *storeOp) write() {
 			}
 		}
 		l.c.Write(&req, func(err error) {
+			// The client must not take it for certain that nothing is applied.
 			if errors.Is(err, coordinator.ErrNotSent) { // not sent by this node, but the holders have stored it
 				l.c.Note(coordinator.EventWriteTimeout)
 				err = &coordinator.WriteTimeout{Consistency: req.Consistency, BlockFor: 1, Type: coordinator.WriteBatch}

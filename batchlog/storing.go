@@ -25,6 +25,7 @@ func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
 	}
 	switch ev.kind {
 	case storeBegun:
+		// The timer is armed first, so that it is set before an answer can come.
 		return s.ask(ev.now, s.arm(ev.now, out))
 	case storeKept:
 		h := ev.holder
@@ -48,6 +49,7 @@ func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
 		case ev.now >= s.deadline && s.uncertain():
 			return s.fail(out)
 		case ev.now >= s.deadline:
+			// No candidate has been sent the batch, or all have refused it for certain.
 			return s.refuse(nil, out)
 		}
 		s.replaceLate(ev.now)
@@ -69,6 +71,7 @@ func (s *storing) replaceLate(now time.Duration) {
 		h.spared = h.spared || late
 		spare = spare || h.state == holderSpare && s.alive(h.node)
 	}
+	// Only if no other candidate is left: a node that did not answer is asked again.
 	for _, h := range s.candidates {
 		if h.state == holderSilent && !spare && s.alive(h.node) {
 			h.state, h.spared = holderSpare, false
@@ -133,6 +136,7 @@ func (s *storing) proceed(now time.Duration, out []storeEffect) []storeEffect {
 			open++
 		}
 	}
+	// The order matters: enough holders decide before a refusal does.
 	switch {
 	case has < s.need && (has == 0 || open+blocked > 0): // not enough; one suffices if no other candidate is alive
 		switch {
@@ -166,6 +170,7 @@ func (h *holder) mayHave() bool {
 // refuse ends the operation when certainly no node stores the batch.
 func (s *storing) refuse(err error, out []storeEffect) []storeEffect {
 	var overloaded *coordinator.Overloaded
+	// An overloaded holder is reported as it is: the client may retry later. Other refusals become Unavailable.
 	if !errors.As(err, &overloaded) {
 		s.l.c.Note(coordinator.EventUnavailable)
 		err = &coordinator.Unavailable{Consistency: ring.One, Required: 1}
@@ -181,6 +186,7 @@ func (s *storing) fail(out []storeEffect) []storeEffect {
 	if s.need == 1 {
 		level = ring.One
 	}
+	// Only certain copies count, as in the error of a write.
 	received := 0
 	for _, h := range s.candidates {
 		if h.state == holderHas {

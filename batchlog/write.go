@@ -25,6 +25,7 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 		// Before the batch is stored: a client that gets Unavailable can rely on it that nothing is applied later.
 		if err := c.Available(m, req.Consistency); err != nil {
 			if c.MayArrive(err, l.clock.Monotonic()+req.Timeout) {
+				// A copy, because the caller may look at its request after the end.
 				again := *req
 				again.Timeout -= coordinator.ArrivalPause
 				l.clock.After(coordinator.ArrivalPause, func() { l.run(func() { l.Write(&again, done) }) })
@@ -36,6 +37,7 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	}
 	op := &storeOp{l: l, req: *req, deadline: l.clock.Monotonic() + req.Timeout, done: done}
 	op.id = c.NextRequestID()
+	// Before the reservation, which would have to be given back.
 	if err := op.choose(); err != nil {
 		done(err)
 		return

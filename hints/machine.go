@@ -97,6 +97,7 @@ func (m *machine) scanned(ev *event, out []effect) []effect {
 	case !ev.known:
 		return append(out, effect{kind: effectScan, after: m.limits.Retry})
 	}
+	// No hint was accepted before, so nothing is lost by replacing the map.
 	m.nodes, m.loaded = ev.nodes, true
 	for _, node := range slices.Sorted(maps.Keys(m.nodes)) {
 		m.bytes += m.nodes[node].bytes
@@ -246,6 +247,7 @@ func (m *machine) due(ev *event, out []effect) []effect {
 	if q.due = 0; q.records <= 0 {
 		return out
 	}
+	// The number of a delivery's events is not needed: there is one delivery at a time.
 	q.delivery = &delivery{node: q.node}
 	return append(out, effect{kind: effectLoad, delivery: q.delivery})
 }

@@ -123,6 +123,7 @@ func (l *Lister) List(req *Request, done func(*Result, error)) {
 		done(&Result{}, nil)
 		return
 	}
+	// A request may want fewer keys than the limit, never more.
 	limit := l.limits.Keys
 	if req.Limit > 0 {
 		limit = min(limit, req.Limit)

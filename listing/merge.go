@@ -17,6 +17,7 @@ func (s *keySequence) merge() (complete bool) {
 	}
 	var keys [][]byte
 	rest := 0
+	// Entries of failed nodes count, too: keys that they returned exist.
 	for _, n := range plan.Nodes() {
 		i := 0
 		for i < len(n.Entries) && plan.Compare(watermark.Position{Key: n.Entries[i]}, to) <= 0 {

@@ -16,18 +16,20 @@ type PageRequest struct {
 	Span     Span
 	Reversed bool
 	Limit    int
-	Now      int64       // seconds since 1970
-	Dead     bool        // include partitions without a live row
-	Moved    uint64      // ring.Topology.Moved of the topology that the listing was planned with
-	Cancel   *env.Cancel // is not sent; nil means that nothing ends the request early
+	Now      int64 // seconds since 1970
+	Dead     bool  // include partitions without a live row
+	// Moved lets a node refuse that does not know the movement yet: it would leave out ranges that it holds since.
+	Moved  uint64      // ring.Topology.Moved of the topology that the listing was planned with
+	Cancel *env.Cancel // is not sent; nil means that nothing ends the request early
 }
 
 // Page has every partition with a live row that a node holds, from the beginning of the span up to and including Last.
 type Page struct {
-	Keys    [][]byte
-	Last    []byte // the last key examined; nil if there is none
-	More    bool   // there may be further keys after Last
-	Scanned int    // keys examined
+	Keys [][]byte
+	Last []byte // the last key examined; nil if there is none
+	More bool   // there may be further keys after Last
+	// Scanned includes keys that are not in the page.
+	Scanned int // keys examined
 }
 
 // Engine is storage as a Replica uses it.

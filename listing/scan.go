@@ -38,6 +38,7 @@ type scanOp struct {
 // scan starts a scanOp.
 func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
 	op := &scanOp{l: l, req: req, limit: limit, done: done, deadline: l.clock.Monotonic() + req.Timeout}
+	// Without a bound of memory, pages are as large as ScanRows allows.
 	if op.memory.Grow = req.Grow; req.Grow != nil {
 		op.size = scanBytes
 	}
@@ -161,6 +162,7 @@ func (op *scanOp) trim() {
 	op.bytes = 0
 	for i, key := range op.keys {
 		if i == op.limit || i > 0 && op.bytes+len(key) > op.l.limits.Bytes {
+			// Later keys are compared with the bound before they are copied.
 			op.bound, op.result.More = key, true
 			// The keys that are dropped must not be kept by the slice.
 			clear(op.keys[i:])

@@ -95,6 +95,7 @@ func (in *inbound) receive(e envelope) {
 	}
 	service := &in.t.services[e.verb]
 	var trace *Trace
+	// A one-way message has no reply that could carry events.
 	if e.traced && e.kind == request {
 		trace = newTrace(in.t.clock)
 		trace.Add("Received " + service.Name)

@@ -29,6 +29,7 @@ type link struct {
 
 	mu struct {
 		sync.Mutex
+		// buf grows as senders append, and is exchanged as a whole with the writer's empty one.
 		buf     []byte // complete frames without stamps and checksums
 		frame   int    // offset of the last frame in buf
 		writing int    // bytes that the writer has taken and not written yet
@@ -56,6 +57,7 @@ func (l *link) send(e *envelope) error {
 		return fmt.Errorf("%w: %d bytes", errTooLarge, len(e.payload))
 	}
 	l.mu.Lock()
+	// Nothing is queued after close, so dropQueued leaves no bytes counted.
 	if l.mu.closed {
 		l.mu.Unlock()
 		return ErrUnreachable

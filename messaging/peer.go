@@ -64,12 +64,14 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	rep Reply) (id uint64) {
 	r := pendingRequest{rep, traced, time.Now().Add(timeout)}
 	p.mu.Lock()
+	// Read together with the pending requests: failPending must not run between the two.
 	l := p.mu.link
 	if l == nil {
 		p.mu.Unlock()
 		r.end(nil, nil, ErrUnreachable)
 		return 0
 	}
+	// The peer answers too slowly. Waiting requests would only add to its load.
 	if len(p.mu.pending) >= p.t.limits.Pending {
 		p.mu.Unlock()
 		r.end(nil, nil, ErrOverloaded)
@@ -130,6 +132,7 @@ func (p *peer) take(id uint64) (pendingRequest, bool) {
 func (p *peer) expire(now time.Time) (pending bool) {
 	var late []pendingRequest
 	p.mu.Lock()
+	// All are looked at, because timeouts differ. expireLoop runs this only while requests wait.
 	for id, r := range p.mu.pending {
 		if now.After(r.deadline) {
 			late = append(late, r)
@@ -215,6 +218,7 @@ func (p *peer) receive(e envelope) {
 		return // the request has expired
 	}
 	var events []TraceEvent
+	// Events precede the payload of a traced reply.
 	if e.traced {
 		c := wire.NewCursor(e.payload)
 		events = consumeTrace(&c)

@@ -53,6 +53,7 @@ func (p *pool) run(bytes int, f func()) error {
 	case p.mu.tasks >= p.workers+p.waiting, p.mu.bytes > 0 && p.mu.bytes+bytes > p.bytes:
 		return ErrOverloaded
 	}
+	// Counted until the task ends, not until it begins: running tasks occupy their memory, too.
 	p.mu.tasks++
 	p.mu.bytes += bytes
 	p.push(work{f, bytes})

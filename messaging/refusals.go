@@ -50,6 +50,7 @@ func (r *refusals) report(what string, from ring.NodeID, err error) {
 	r.mu.Lock()
 	now := time.Now()
 	if !r.logged.IsZero() && now.Sub(r.logged) < refusalsEvery {
+		// The next message that is logged says how many were not.
 		r.silent++
 		r.mu.Unlock()
 		return

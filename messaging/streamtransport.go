@@ -246,6 +246,7 @@ func (t *StreamTransport) dropPeers(addrs map[ring.NodeID]netip.AddrPort) (gone 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, p := range t.mu.peers {
+		// A node with another address gets a new peer, and its old connection ends.
 		if a, ok := addrs[id]; !ok || a != p.addr {
 			if t.mu.open {
 				gone = append(gone, p)
@@ -389,6 +390,7 @@ func (t *StreamTransport) Close() {
 	peers := t.mu.peers
 	t.mu.peers = map[ring.NodeID]*peer{}
 	t.mu.Unlock()
+	// Ends the loops, and reads that wait for memory.
 	close(t.stop)
 	for _, p := range peers {
 		if running {
@@ -398,6 +400,7 @@ func (t *StreamTransport) Close() {
 	if t.listener != nil {
 		_ = t.listener.Close() // it is closed even after an error
 	}
+	// After the listener is closed, so that no connection is added later.
 	t.conns.stop()
 	t.work.Wait()
 	// Last: handlers of connections may still use it until work has ended.

@@ -7,6 +7,8 @@ import (
 )
 
 // cleanup is an operator's request to remove data of ranges that this node no longer holds.
+//
+// Drops.mu guards the lists that contain it, and done is called without the lock.
 type cleanup struct {
 	keyspace string              // empty means all
 	tables   []schema.StorageID  // of the keyspace; nil means all

@@ -284,7 +284,8 @@ type dropItem struct {
 	// this node's rows lack when it gains the range again, or bring the change back after the other replicas have
 	// purged it.
 	states bool
-	fence  []schema.StorageID // the tables whose requests are refused meanwhile
+	// fence includes tables without data: a write to one of them must not come between the list and the end.
+	fence []schema.StorageID // the tables whose requests are refused meanwhile
 }
 
 // list returns the ranges that neither an operation nor a replication assigns to this node in the topology of View.

@@ -64,10 +64,12 @@ type Movements struct {
 	mu struct {
 		sync.Mutex
 		movements map[uint64]*movement
-		handing   uint64   // the operation by which this node leaves, once the hand-over began
-		partial   []uint64 // operations in progress that streamed ranges from too few sources
-		epoch     uint64   // of the last topology
-		closed    bool
+		handing   uint64 // the operation by which this node leaves, once the hand-over began
+		// A movement of the second phase must know that the first one was partial: its comparison takes the same
+		// sources.
+		partial []uint64 // operations in progress that streamed ranges from too few sources
+		epoch   uint64   // of the last topology
+		closed  bool
 	}
 }
 

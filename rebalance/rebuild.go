@@ -13,6 +13,8 @@ import (
 )
 
 // RebuildError reports ranges that could not be streamed. All others are on this node.
+//
+// A rebuild continues after a failure, so First need not be the only cause.
 type RebuildError struct {
 	// Ranges counts sessions: a range of one table from one source.
 	Failed, Ranges int

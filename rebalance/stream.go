@@ -190,6 +190,7 @@ func (s *Streams) Start(p Session, progress func(bytes int64), done func(error))
 		done(s.failure(p, errors.New("the session is already under way, or the node is stopping")))
 		return
 	}
+	// Registered before it runs, so that Cancel finds a session that still waits.
 	s.mu.sessions[p.ID] = q
 	s.mu.waiting = append(s.mu.waiting, q)
 	s.mu.Unlock()
@@ -499,6 +500,7 @@ func (q *session) returnBytes() {
 // return: the session ends at once, and its range is streamed from another node.
 func (q *session) failed(err error) {
 	s := q.streams
+	// The movement chooses another source for the range.
 	left := s.o.View.Topology().Node(q.Source) == nil
 	lost := errors.Is(err, messaging.ErrTimeout) || errors.Is(err, messaging.ErrUnreachable) ||
 		errors.Is(err, messaging.ErrOverloaded) || errors.Is(err, errStreamNotYet) || errors.Is(err, errStreamChecksum)
@@ -528,6 +530,7 @@ func (q *session) failed(err error) {
 	q.state = SessionRetrying
 	pause := min(s.o.Limits.RetryMin<<min(q.fails, 16), s.o.Limits.RetryMax)
 	q.fails++
+	// Set with mu, because leave stops the timer.
 	q.timer = s.o.Clock.After(pause, func() { s.o.Run(q.fetch) })
 	s.mu.Unlock()
 }

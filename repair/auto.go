@@ -226,11 +226,14 @@ func (a *Auto) table(id schema.StorageID) *autoTable {
 }
 
 // due reports whether the repair of a table is under way or due. now is in nanoseconds, moved comes from the topology.
+//
+// A repair under way is due at once: it was interrupted between two ranges.
 func (a *Auto) due(table *schema.Table, t *autoTable, now int64, moved uint64) bool {
 	every := a.o.Interval
 	if grace := time.Duration(table.Options.GCGraceSeconds) * time.Second / 2; grace > 0 {
 		every = min(every, grace)
 	}
+	// In this order: under way, never repaired, repaired in another ring, or too long ago.
 	return t.began != 0 || t.last == 0 || t.moved != moved || time.Duration(now-t.last) >= every
 }
 
@@ -304,6 +307,7 @@ func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error
 		return
 	}
 	if err != nil || report.Rows > 0 || report.Unpurged > 0 {
+		// Repairs that find nothing are not reported: there is one for each range and interval.
 		message := fmt.Sprintf("repair of table %s, %v: %d rows sent", a.r.nameOf(id), report.Job.Range, report.Rows)
 		if report.Unpurged > 0 {
 			message += fmt.Sprintf(", Paxos state of %d ranges not purged", report.Unpurged)

@@ -47,6 +47,8 @@ type dirty struct {
 }
 
 // dirtyTable has the dirty chunks of one table.
+//
+// A chunk leaves bits only after a repair that began after the last lost hint of it, or when the table was dropped.
 type dirtyTable struct {
 	bits     chunks // as stored on disk
 	again    chunks // hints lost since the repair under way started
@@ -203,6 +205,7 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 		dead = append(dead, down...)
 		return len(down) == 0 && !moving
 	}
+	// Chunks whose replicas are down or change are left for later; they do not hold up the others.
 	for from < 256 && !ready(from) {
 		from++
 	}

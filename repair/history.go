@@ -154,6 +154,7 @@ func (h *History) Add(table schema.StorageID, tokens ring.Range, until int64) er
 
 // add is Add without the callback, which must not be called with mu.
 func (h *History) add(table schema.StorageID, tokens ring.Range, until int64) error {
+	// Readers need no lock: they see the tables before or after the change.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	spans := (*h.tables.Load())[table].spans

@@ -73,6 +73,7 @@ func (j *Run) step(ev *event) bool {
 	defer j.mu.Unlock()
 	ev.now = j.r.clock.Now()
 	if ev.kind == eventResumed {
+		// The timer has fired. Its entry would otherwise stay until the end of the job.
 		delete(j.mu.timers, ev.number)
 	}
 	m := &j.mu.machine
@@ -211,6 +212,7 @@ func (j *Run) finish(e *effect) {
 func (j *Run) stopTimers() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	// A timer that has fired already brings an event that the machine ignores.
 	for _, t := range j.mu.timers {
 		t.Stop()
 	}

@@ -230,6 +230,7 @@ func (u *unit) sized(out []effect) []effect {
 
 // hash starts to build a tree.
 func (u *unit) hash(p phase, tokens ring.Range, leaves int, out []effect) []effect {
+	// A new tree: answers to requests of the previous one are late, and their numbers are not found.
 	u.phase, u.tree = p, &tree{tokens: tokens, leaves: leaves}
 	for _, node := range u.nodes {
 		n := &treeNode{node: node, hashes: make([]LeafHash, leaves)}

@@ -110,6 +110,8 @@ type TruncationStore interface {
 }
 
 // truncated is the state of one table.
+//
+// All fields are guarded by Truncations.mu.
 type truncated struct {
 	begun      uint64               // truncations that began
 	running    int                  // truncations under way

@@ -19,6 +19,8 @@ const (
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
 // Range is the set of tokens in (Start, End]. Start == End is the whole ring; Start > End wraps.
+//
+// An End of MinToken means the end of the ring, which is also the start of it.
 type Range struct{ Start, End Token }
 
 // FullRange returns the range of all tokens.

@@ -46,12 +46,14 @@ func NewMovingTopology(epoch, moved uint64, nodes []*Node, operations []*Operati
 // RestoreTopology is NewMovingTopology for values from a disk or another node: it returns an error if they break an
 // invariant of topologies.
 func RestoreTopology(epoch, moved uint64, nodes []*Node, operations []*Operation) (*Topology, error) {
+	// JSON of another node may contain null.
 	if slices.Contains(nodes, nil) || slices.Contains(operations, nil) {
 		return nil, errors.New("ring: a node or an operation of a topology is missing")
 	}
 	t := &Topology{epoch: epoch, moved: moved, nodes: slices.Clone(nodes), operations: operations}
 	slices.SortFunc(t.nodes, func(a, b *Node) int { return cmp.Compare(a.ID, b.ID) })
 	t.reads = newTokenRing(t.nodes, operations, func(o *Operation) bool { return o.Phase == Switching })
+	// Without operations all three rings are the same, and placements compute one set for each range.
 	t.base, t.final = t.reads, t.reads
 	if len(operations) > 0 {
 		t.base = newTokenRing(t.nodes, nil, nil)
@@ -73,6 +75,7 @@ func (t *Topology) Nodes() []*Node { return t.nodes }
 
 // Node returns a member, or nil.
 func (t *Topology) Node(id NodeID) *Node {
+	// Called for each replica of each request, so it searches instead of scanning.
 	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].ID >= id })
 	if i < len(t.nodes) && t.nodes[i].ID == id {
 		return t.nodes[i]
@@ -131,6 +134,7 @@ func (t *Topology) Placement(r Replication) *Placement {
 	p := newPlacement(t, r)
 	var kept []*Placement
 	if memo != nil {
+		// The oldest placements are dropped. Readers of the old slice are not affected, because it is never modified.
 		kept = (*memo)[max(0, len(*memo)+1-placementsMax):]
 	}
 	kept = append(slices.Clone(kept), p)

@@ -77,6 +77,7 @@ func (l *Log) Identity() ([]byte, error) {
 
 // SaveIdentity makes the identity of this node durable.
 func (l *Log) SaveIdentity(identity []byte) error {
+	// Durable before other nodes learn the id: after a crash the node must not join as another member.
 	b := l.db.NewBatch()
 	defer b.Close()
 	if err := b.Set(keyIdentity, identity, nil); err != nil {
@@ -114,6 +115,7 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 // entries that follow the snapshot.
 func (l *Log) load() error {
 	snap := new(pb.Snapshot)
+	// A node that has not compacted its log has no snapshot.
 	if ok, err := l.get(keySnapshot, snap); err != nil {
 		return err
 	} else if ok {
@@ -165,6 +167,7 @@ func (l *Log) get(key []byte, m proto.Message) (bool, error) {
 
 // Empty reports whether this node has never participated in Raft.
 func (l *Log) Empty() bool {
+	// cs comes from the snapshot. Without one, a member is recognized by its hard state or entries.
 	hs, cs, err := l.memory.InitialState()
 	last, lerr := l.memory.LastIndex()
 	// A node that has voted has a hard state, and one that was added by others has voters: neither may begin again.
@@ -215,6 +218,7 @@ func (l *Log) Save(rd *raft.Ready) error {
 	if b.Empty() {
 		return nil
 	}
+	// After an error the log has failed or the batch is in doubt: nothing is shown to Raft, and the node stops.
 	if err := l.commit(b); err != nil {
 		return err
 	}
@@ -224,6 +228,7 @@ func (l *Log) Save(rd *raft.Ready) error {
 
 // checkReady checks that what is saved continues what was saved before: Raft has promised both to other nodes.
 func (l *Log) checkReady(rd *raft.Ready) {
+	// The entries must follow what is saved, or replace the end of it.
 	last := l.LastIndex()
 	// Entries continue after the snapshot, whatever the log had before.
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {

@@ -52,6 +52,8 @@ func (l pebbleLogger) Errorf(f string, v ...any) {
 	l.log.Error("metadata log: error of Pebble", "err", fmt.Sprintf(f, v...))
 }
 
+// Fatalf is called by Pebble for failures after which it cannot continue. Unlike in Pebble's default logger, the
+// process does not end here: fatal decides.
 func (l pebbleLogger) Fatalf(f string, v ...any) { l.stop(fmt.Errorf(f, v...)) }
 
 // stop marks the log as failed.

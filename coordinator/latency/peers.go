@@ -11,6 +11,8 @@ import (
 // Peers contains a moving average of each node's response times to reads. The zero value is empty.
 type Peers struct{ nodes sync.Map } // ring.NodeID → *peerLatency
 
+// peerLatency has the average as of the time updated. The two are stored one after the other, so a reader may see a
+// new average with an old time, which only makes it age.
 type peerLatency struct{ average, updated atomic.Int64 } // nanoseconds
 
 // halfLife is the half-life of an average without new samples, so that a node that was slow is tried again.

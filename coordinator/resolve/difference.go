@@ -66,6 +66,8 @@ func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *ro
 var noRow = row.AppendRow(nil, row.NewRow())
 
 // difference returns what old lacks of r, in s.scratch, or nil.
+//
+// The result is valid until the next call.
 func (s *Resolver) difference(r *Row, old []byte) []byte {
 	// Replicas mostly agree, so equal bytes are compared first. Pages are canonical (ADR 3): equal rows have equal
 	// bytes.

@@ -276,7 +276,7 @@ func (s *Resolver) afterPartition(bound *Position, p *Partition) *Position {
 	return nil
 }
 
-// keyOf returns the key of a partition in several versions, some of which may lack it.
+// keyOf returns the key of a partition from the first version that has it.
 func keyOf(same []*Partition) row.PartitionKey {
 	for _, p := range same {
 		if p != nil {

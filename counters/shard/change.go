@@ -51,6 +51,7 @@ func (x *Change) Add(m *row.Mutation) error {
 	entries := m.Entries()
 	var e row.Entry
 	for entries.Next(&e) {
+		// The row is decoded before its kind is known, because a range tombstone is encoded as a row, too.
 		r := &changedRow{header: e.Kind == row.KindHeader, clustering: e.Start, covered: row.NoDeletion()}
 		r.changes.Reset()
 		r.stored.Reset()
@@ -206,6 +207,7 @@ func (x *Change) take(c *scan.Cursor) {
 // Result returns the mutation with the new sums of self's shards, with timestamps after the previous sums', and
 // with the deletions unchanged.
 func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
+	// It is applied here like any mutation, and sent to the other replicas: they need no knowledge of counters.
 	m := &row.Mutation{}
 	m.Reset(table, key)
 	path := shardPath(self)
