@@ -99,11 +99,13 @@ type Log struct {
 		sync.Mutex
 		loaded bool
 		closed bool
-		held   map[coordinator.RequestID]*held
-		order  []*held // by time of arrival; those that are not in held are removed
-		bytes  int64
-		timer  env.Timer // of the next replay; nil also while a batch is replayed
-		busy   bool
+		// held has all batches whose record exists, or is being written.
+		held  map[coordinator.RequestID]*held
+		order []*held // by time of arrival; those that are not in held are removed
+		bytes int64
+		timer env.Timer // of the next replay; nil also while a batch is replayed
+		// busy is set while a batch is replayed, and during the pause after it.
+		busy bool
 
 		releases map[ring.NodeID][]coordinator.RequestID // to be sent
 		flushing bool
@@ -179,6 +181,7 @@ func (l *Log) load() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	// The node is stopping.
 	case l.mu.closed:
 		return
 	case err != nil || !known:

@@ -94,6 +94,7 @@ func (s *storing) ask(now time.Duration, out []storeEffect) []storeEffect {
 		}
 	}
 	for _, h := range s.candidates {
+		// Candidates are in order of preference.
 		if missing > 0 && h.state == holderSpare && s.alive(h.node) {
 			h.state, h.requestedAt = holderPending, now
 			s.open++

@@ -83,7 +83,8 @@ type Hints struct {
 	mu      struct {
 		sync.Mutex
 		machine machine
-		timers  map[ring.NodeID]env.Timer // of effectArm
+		// timers has at most one timer of each node. Entries are replaced, and stay after the timer has fired.
+		timers map[ring.NodeID]env.Timer // of effectArm
 	}
 }
 

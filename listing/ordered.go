@@ -50,8 +50,9 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 	}
 	op := &orderedOp{l: l, req: req, done: done}
 	op.keys = keySequence{
-		m:     &op.Machine,
-		req:   req,
+		m:   &op.Machine,
+		req: req,
+		// Copied, because requests to nodes may be encoded after the client has its result.
 		span:  Span{From: bytes.Clone(req.Span.From), To: bytes.Clone(req.Span.To)},
 		self:  l.view.Self(),
 		limit: limit,
@@ -69,6 +70,7 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 			Reversed:        req.Reversed,
 			Unsafe:          l.unsafe,
 		},
+		// The first pages begin at the start of the span.
 		Mark:    watermark.Position{Place: watermark.BeforeAll},
 		Clock:   l.clock,
 		Timeout: req.Timeout,

@@ -92,9 +92,11 @@ func (op *scanOp) page(page []byte, err error) {
 	case err != nil:
 		op.finish(nil, err)
 	case op.ended:
+		// Keys are in the order of tokens until here.
 		op.trim()
 		op.result.Keys = op.keys
 		if op.result.More {
+			// More is set only if keys were dropped, so at least one is left.
 			op.result.Reached = op.keys[len(op.keys)-1]
 		}
 		op.l.counts.keys.Add(uint64(len(op.keys)))

@@ -38,6 +38,7 @@ func NewDirectory(r *Replica, transport messaging.Transport, view coordinator.Vi
 // Page implements Replicas.
 func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration,
 	done func(*Page, error)) {
+	// Also for this node, which a trace lists like the others.
 	coordinator.AddContact(trace, to)
 	if to == d.self() {
 		d.replica.Page(epoch, q, done)

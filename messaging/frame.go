@@ -103,6 +103,7 @@ func (r *frameReader) release() {
 
 // frame returns the next n bytes.
 func (r *frameReader) frame(n int) ([]byte, error) {
+	// Large frames are rare: they get memory of their own, which is given back after the frame.
 	if n > receiveBufferMax {
 		return r.largeFrame(n)
 	}

@@ -16,10 +16,11 @@ type pool struct {
 		queue   []work // in order of arrival, starting at next
 		next    int
 		running int // goroutines, including idle ones
-		parked  int
-		tasks   int // waiting or running
-		bytes   int // of waiting and running tasks
-		closed  bool
+		// parked workers are idle and wait for wake.
+		parked int
+		tasks  int // waiting or running
+		bytes  int // of waiting and running tasks
+		closed bool
 	}
 	owned sync.WaitGroup // tracks the goroutines
 }

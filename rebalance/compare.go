@@ -49,6 +49,7 @@ func (v *movement) compareWith(p Session) {
 			v.fetchParts(p, parts)
 			return
 		}
+		// A failure ends the session of the whole range, which is planned and compared again.
 		c := &comparison{m: v.m, session: p, tokens: pending[0], now: v.m.o.Clock.Now().Unix()}
 		pending = pending[1:]
 		c.done = func(differing []ring.Range, err error) {

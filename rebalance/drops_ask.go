@@ -74,6 +74,7 @@ func (x *dropDecision) ask() {
 				len(tablesOf(k)) == 0 {
 				continue
 			}
+			// The replicas of each piece answer for it alone.
 			for _, piece := range t.Placement(k.Replication).Ranges(item.tokens) {
 				q.holdings = append(q.holdings, &holding{keyspace: name, tokens: piece.Range, since: since,
 					replicas: piece.Replicas.Natural, item: i})
@@ -85,6 +86,7 @@ func (x *dropDecision) ask() {
 			}
 		}
 	}
+	// Each node is asked once, about all its pieces. The order is the same in every run of a simulation.
 	slices.Sort(nodes)
 	// No replica has to be asked.
 	if q.open = len(nodes); q.open == 0 {

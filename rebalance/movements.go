@@ -232,6 +232,7 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 		}
 		states[same] = append(states[same], name)
 	}
+	// States were streamed in the first phase. From the switch on, the node votes itself.
 	if v.compare || v.m.o.NoPaxosStreams {
 		return all
 	}
@@ -301,6 +302,7 @@ func (v *movement) proceed() {
 				case report:
 					v.m.o.Note(v.stuckReason(f))
 				}
+				// Nodes may come up, or a later topology may end the movement.
 				v.retryLater()
 				return
 			}
@@ -482,6 +484,7 @@ func (v *movement) gainOf(p Session) *gainedRange {
 	}
 	for _, g := range v.m.o.View.Topology().Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication,
 		v.m.o.View.Self()) {
+		// With other bounds, the range is part of the ranges that a later topology brings.
 		if g.Range == p.Range {
 			return &gainedRange{gain: g, tables: []schema.StorageID{p.Table}, keyspaces: keyspaces}
 		}
@@ -553,6 +556,7 @@ func gaps(held []ring.Range) (out []ring.Range) {
 		if r.End == ring.MinToken {
 			return checkedGaps(held, out) // the last range ends at the end of the ring
 		}
+		// A range may lie within an earlier one.
 		at = max(at, r.End)
 	}
 	return checkedGaps(held, append(out, ring.Range{Start: at, End: ring.MinToken}))

@@ -317,6 +317,7 @@ func (q *session) load() {
 		c := wire.NewCursor([]byte(rest))
 		ended := c.Uint8() == 1
 		bytes := int64(c.Uvarint())
+		// A record that cannot be decoded is ignored, and the range is streamed from its beginning.
 		if after := c.Rest(); c.Err() == nil {
 			q.streams.mu.Lock()
 			q.bytes, q.stored = bytes, bytes
@@ -515,6 +516,7 @@ func (q *session) failed(err error) {
 	}
 	s.mu.Lock()
 	q.err = err
+	// A session that has made progress lately may fail for the whole of RetryFor again.
 	waited := s.o.Clock.Monotonic() - q.since
 	if !lost && !full || waited > s.o.Limits.RetryFor {
 		s.mu.Unlock()
@@ -522,12 +524,14 @@ func (q *session) failed(err error) {
 		q.end(err)
 		return
 	}
+	// It was cancelled while this event ran: end has left the file to this event.
 	if q.ended {
 		s.mu.Unlock()
 		q.abort()
 		return
 	}
 	q.state = SessionRetrying
+	// The shift is bounded, so that it cannot overflow.
 	pause := min(s.o.Limits.RetryMin<<min(q.fails, 16), s.o.Limits.RetryMax)
 	q.fails++
 	// Set with mu, because leave stops the timer.

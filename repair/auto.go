@@ -255,6 +255,7 @@ func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 			if err != nil {
 				return
 			}
+			// Only one repair of a table is under way, so at is where it was when this one began.
 			invariant.Check(piece.Range.End == ring.MinToken || piece.Range.End > t.at,
 				"repair: the position of a table goes back")
 			if t.at = piece.Range.End; t.at == ring.MinToken {

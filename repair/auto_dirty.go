@@ -299,6 +299,7 @@ func (d *dirty) repaired(id schema.StorageID, from, to int, err error, now, retr
 			pause = dirtyPause // hints are still being lost
 			continue
 		}
+		// No hint was lost since the repair of this chunk began.
 		t.bits.remove(i)
 	}
 	t.blocked = now + pause

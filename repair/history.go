@@ -216,6 +216,7 @@ func (h *History) putLocked(table schema.StorageID, spans []repairedSpan, sync b
 	if err != nil {
 		return err
 	}
+	// Cloned, because readers use the present map without a lock.
 	next := maps.Clone(*h.tables.Load())
 	if next[table] = newRepairedTable(spans); len(spans) == 0 {
 		delete(next, table)

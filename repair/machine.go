@@ -23,16 +23,17 @@ type machine struct {
 	sessions *atomic.Uint64 // of all jobs of this node
 	mayRaise bool           // there is a way to raise low bounds
 	now      time.Time      // of the present event
-	numbers  uint64         // of effects
-	begun    bool           // the first range was started
-	over     bool
-	request  request // the outstanding answer before the first range
-	raiseTo  int64   // µs; the low bound to propose
-	alarm    request // the pause after which the ranges are started without an answer
-	restart  request // the pause before a range is started again
-	report   Report
-	left     []ring.Range // ranges that are not done; the first is under way
-	unit     *unit        // under way
+	// numbers is the number of the last effect that has an event.
+	numbers uint64 // of effects
+	begun   bool   // the first range was started
+	over    bool
+	request request // the outstanding answer before the first range
+	raiseTo int64   // µs; the low bound to propose
+	alarm   request // the pause after which the ranges are started without an answer
+	restart request // the pause before a range is started again
+	report  Report
+	left    []ring.Range // ranges that are not done; the first is under way
+	unit    *unit        // under way
 	// conditional reports that there may be Paxos state of the table.
 	conditional bool
 	// refusals counts the refusals by replicas with a later topology since a range was completed.

@@ -44,6 +44,7 @@ type Repairer struct {
 	run     func(func())
 	limits  Limits
 	raise   func(table schema.StorageID, micros int64, done func(error))
+	// session is the number of the last session. Units take the next one.
 	session atomic.Uint64
 	counts  counts
 	mu      struct {

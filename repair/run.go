@@ -151,6 +151,7 @@ func (j *Run) perform(e *effect) {
 		j.store(e.tokens)
 	case effectProgress:
 		j.progress(j.counted(e.report))
+	// No event is awaited now: the machine ignores late ones.
 	case effectFinish:
 		j.finish(e)
 	}

@@ -13,6 +13,7 @@ import (
 // Topology contains the members of the ring and their tokens at one epoch, and the operations in progress. It is
 // immutable: a new epoch is a new Topology. Methods are safe for concurrent use.
 type Topology struct {
+	// moved is at most epoch: an operation that only changes its state raises epoch alone.
 	epoch      uint64
 	moved      uint64
 	nodes      []*Node // by id

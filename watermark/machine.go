@@ -136,10 +136,11 @@ type Machine[E, Q any] struct {
 	o       Options
 	plans   int // the number of the present plan: answers to Ask of earlier ones are ignored
 	replans int
-	pausing bool        // until Resumed
-	refused bool        // a node of this plan answered coordinator.NotReplica
-	over    bool        // after Finish
-	waits   bool        // parked waits for Reserved
+	pausing bool // until Resumed
+	refused bool // a node of this plan answered coordinator.NotReplica
+	over    bool // after Finish
+	waits   bool // parked waits for Reserved
+	// parked is a page whose memory is not reserved yet. waits is set only within a critical section.
 	parked  Event[E, Q] // Paged
 	checked Position    // the mark of the last check
 }

@@ -58,10 +58,11 @@ type Operation[E, Q any] struct {
 	performing bool
 	memory     coordinator.Budget
 	timer      env.Timer
-	out        []Effect[E, Q] // of the step that runs; its memory is reused
-	queue      []Effect[E, Q] // Ask and Fetch that are not performed yet; at most one for each node, and the reads
-	performed  int            // of queue
-	backing    [2][stepEffects]Effect[E, Q]
+	// out and queue begin in backing, so that a usual operation allocates neither.
+	out       []Effect[E, Q] // of the step that runs; its memory is reused
+	queue     []Effect[E, Q] // Ask and Fetch that are not performed yet; at most one for each node, and the reads
+	performed int            // of queue
+	backing   [2][stepEffects]Effect[E, Q]
 
 	current Effect[E, Q] // belongs to the goroutine that performs
 }

@@ -110,6 +110,7 @@ func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
 	if len(m.GetResponses()) > 0 {
 		return errors.New("it contains responses of local storage")
 	}
+	// Before the checks of each type, which compute with these numbers.
 	if err := c.checkCounters(m); err != nil {
 		return err
 	}
@@ -137,12 +138,14 @@ func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
 		return c.checkHeartbeatResponse(m)
 	case pb.MsgSnap:
 		return c.checkSnapshot(m)
+	// Raft handles them in any state, so only their size is bounded.
 	case pb.MsgVote, pb.MsgPreVote, pb.MsgVoteResp, pb.MsgPreVoteResp, pb.MsgTimeoutNow:
 		if len(m.GetContext()) > voteContextMax {
 			return fmt.Errorf("its context has %d bytes", len(m.GetContext()))
 		}
 		return nil
 	}
+	// The other types are local to one Raft, such as ticks and requests to campaign.
 	return fmt.Errorf("nodes do not send messages of type %d to each other", m.GetType())
 }
 

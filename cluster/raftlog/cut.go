@@ -36,6 +36,7 @@ func Cut(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
 		}
 		_ = b.Close() // it was committed, or is abandoned
 	}
+	// Closed in every case. Its error counts only if there is no earlier one.
 	if closed := l.Close(); err == nil {
 		err = closed
 	}

@@ -102,9 +102,11 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open metadata log: %w", err)
 	}
+	// Failures of the log have made Open fail until here. From now on they are reported to logger.stop.
 	guard.Opened()
 	l := &Log{db: db, memory: raft.NewMemoryStorage(), failed: logger.failed}
 	if err := l.load(); err != nil {
+		// The error of load explains more than an error of Close.
 		db.Close()
 		return nil, fmt.Errorf("raftlog: load: %w", err)
 	}
@@ -139,6 +141,7 @@ func (l *Log) load() error {
 	}
 	defer it.Close()
 	var entries []*pb.Entry
+	// Entries are few and small, because the log is compacted regularly (ADR 22): all are kept in memory.
 	for ok := it.First(); ok; ok = it.Next() {
 		e := new(pb.Entry)
 		if err := proto.Unmarshal(it.Value(), e); err != nil {

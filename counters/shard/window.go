@@ -132,6 +132,7 @@ func (w *Windows) windowLocked(process Process) *window {
 		return w.windows[process]
 	}
 	if i := slices.Index(w.recent, process); i >= 0 {
+		// It moves to the end: it is the process used last.
 		w.recent = append(slices.Delete(w.recent, i, i+1), process)
 		return w.windows[process]
 	}
