@@ -26,13 +26,16 @@ func (s *Purger) removeCovered(x backlog.Span) (removed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	// These spans are purged row by row. Err is nil unless the database has failed.
 	if s.opts.Maintainers.Maintained(table) || s.opts.Disk.Full() || s.opts.DB.Err() != nil {
 		return false, s.opts.DB.Err()
 	}
+	// x.Start is a key within the partition. Without its suffix it is the prefix of all keys of the partition.
 	prefix := x.Start[:len(x.Start)-len(suffix)]
 	stripe := latch.StripeOf(key.Token)
 	s.opts.Latches.Lock(stripe)
 	defer s.opts.Latches.Unlock(stripe)
+	// The iterator sees the header and the range tombstones only: their kinds precede the rows.
 	rows := append(bytes.Clone(prefix), byte(row.KindRow))
 	iter, err := s.opts.DB.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rows})
 	if err != nil {
@@ -42,6 +45,7 @@ func (s *Purger) removeCovered(x backlog.Span) (removed bool, err error) {
 	if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
 		return false, err
 	}
+	// The deletion itself stays: the pass removes it after gc_grace, when it is repaired.
 	if !deletion.Present() || !s.opts.Bounds.Reached(table, key.Token, deletion.Timestamp) {
 		return false, nil
 	}

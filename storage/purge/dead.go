@@ -14,13 +14,15 @@ import (
 )
 
 // SweepDead purges up to budget entries of the partitions in which reads met many shadowed rows. done means that no
-// such partition is left.
+// such partition is left. A partition that fails is removed from the list too, so that one corrupt block does not keep
+// the others waiting; the pass meets it again.
 func (s *Purger) SweepDead(budget int) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.measureSuspects(); err != nil {
 		return false, failure.Of(err)
 	}
+	// x keeps its position between calls, so a large partition takes several of them.
 	prefix, x := s.dead.Any()
 	if x == nil {
 		return true, nil
@@ -43,6 +45,7 @@ func (s *Purger) MeasureSuspects() error {
 // each as soon as the partition has a newer row.
 func (s *Purger) measureSuspects() error {
 	for _, x := range s.dead.TakeSuspects() {
+		// The estimate covers files only; rows in memtables do not count.
 		size, err := s.opts.DB.EstimateDiskUsage(x.Start, x.End)
 		if err != nil {
 			return err
@@ -50,6 +53,8 @@ func (s *Purger) measureSuspects() error {
 		if size < uint64(s.opts.SuspectBytes) {
 			continue
 		}
+		// One range deletion is far cheaper than a sweep. It is refused if a row of the partition may be newer than the
+		// deletion, and then the rows must be read.
 		if removed, err := s.removeCovered(x); err != nil {
 			return err
 		} else if !removed {
@@ -59,7 +64,8 @@ func (s *Purger) measureSuspects() error {
 	return nil
 }
 
-// Span purges all dead data of a span. It stops when ctx ends.
+// Span purges all dead data of a span. It stops when ctx ends. The caller owns x, which contains the position: after an
+// error it may call Span again to continue. The error is ctx.Err or failure.ErrStopped if it was interrupted.
 func (s *Purger) Span(ctx context.Context, x *backlog.Sweep) error {
 	invariant.Check(x.End == nil || bytes.Compare(x.Position, x.End) < 0,
 		"purge: span [%x, %x) is empty", x.Position, x.End)
@@ -70,6 +76,8 @@ func (s *Purger) Span(ctx context.Context, x *backlog.Sweep) error {
 		if s.stopping() {
 			return failure.ErrStopped
 		}
+		// The lock is held for one step only, so that the pass and the purge of reported partitions proceed beside a
+		// long span.
 		s.mu.Lock()
 		done, err := s.sweepLocked(x, sweepDeadRows)
 		s.mu.Unlock()
@@ -79,7 +87,9 @@ func (s *Purger) Span(ctx context.Context, x *backlog.Sweep) error {
 	}
 }
 
-// savePass saves the position of the pass now and then, so that the pass continues after a restart. mu is held.
+// savePass saves the position of the pass now and then, so that the pass continues after a restart. mu is held. The
+// value is the time at which the last complete pass ended (eight bytes, seconds), followed by the position of the
+// running pass; no position means that none is running.
 func (s *Purger) savePass(wrapped bool) error {
 	if s.unsaved++; !wrapped && s.unsaved < SaveEvery {
 		return nil
@@ -87,6 +97,7 @@ func (s *Purger) savePass(wrapped bool) error {
 	s.unsaved = 0
 	value := wire.AppendInt64(nil, s.ended)
 	if wrapped {
+		// A wall clock, because FirstRest compares it after a restart.
 		s.ended = s.opts.Clock.Now().Unix()
 		value = wire.AppendInt64(value[:0], s.ended)
 	} else {
@@ -112,14 +123,17 @@ func (s *Purger) Load() error {
 func (s *Purger) FirstRest() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The pass was interrupted: the rest between two passes follows complete ones only.
 	if len(s.pass.Position) > 0 {
 		return StartAfter
 	}
+	// The clock may have been set back since, which would make the rest longer than PassEvery; hence the outer minimum.
 	since := time.Duration(s.opts.Clock.Now().Unix()-s.ended) * time.Second
 	return min(max(PassEvery-since, StartAfter), PassEvery)
 }
 
-// Run sweeps until Options.Stop is closed.
+// Run sweeps until Options.Stop is closed. A step that fails is logged, and the purger rests.
+// Partitions that reads reported have precedence over the pass, because their rows slow reads down now.
 func (s *Purger) Run() {
 	rest := s.FirstRest()
 	due := s.opts.Clock.Monotonic() + rest // of the pass
@@ -133,6 +147,7 @@ func (s *Purger) Run() {
 				return
 			}
 		}
+		// The purger was woken for reported partitions before the pass is due.
 		if now := s.opts.Clock.Monotonic(); now < due {
 			rest = due - now
 			continue
@@ -141,6 +156,8 @@ func (s *Purger) Run() {
 		if err != nil {
 			s.opts.Logger.Error("purge failed", "err", err)
 		}
+		// After an error the purger rests for as long as between two passes, so that a block that cannot be read does
+		// not fill the log.
 		rest = PauseEvery
 		if wrapped || err != nil {
 			rest = PassEvery

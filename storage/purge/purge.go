@@ -51,12 +51,16 @@ type Maintainers interface {
 
 // Options are what the purger uses of its engine. All fields are required, except those with a default.
 type Options struct {
-	DB          *database.DB
-	Latches     *latch.Latches
-	Bounds      *bounds.Bounds
-	Disk        *space.Watcher
-	Clock       env.Clock
-	Logger      *slog.Logger
+	DB *database.DB
+	// Serializes the purger with commits, per partition. Shared with the engine.
+	Latches *latch.Latches
+	// The newest timestamps that rows of a partition can have.
+	Bounds *bounds.Bounds
+	// While the disk is full nothing is purged: a deletion needs space before it frees any.
+	Disk   *space.Watcher
+	Clock  env.Clock
+	Logger *slog.Logger
+	// How the tombstones of a table are purged. It is called once a partition.
 	Table       func(schema.StorageID) tableinfo.Info
 	Maintainers Maintainers
 	Dead        *backlog.Dead   // partitions that reads and commits reported
@@ -83,9 +87,11 @@ type Purger struct {
 	Counts  Counts
 	watched watch
 
-	mu   sync.Mutex     // held during each step of a purge
+	mu sync.Mutex // held during each step of a purge
+	// The spans that are swept in turns; only one of them has a partition in progress.
 	pass backlog.Sweep  // over everything
 	now  *backlog.Sweep // to which part belongs; nil if part is not active
+	// Reused from partition to partition, so that a sweep allocates little.
 	part sweptPartition
 	// unsaved counts the steps of the pass since its position was saved.
 	unsaved int
@@ -95,6 +101,7 @@ type Purger struct {
 
 // New returns a purger. Load must be called before it runs.
 func New(o Options) *Purger {
+	// Tests need few rows only if the bounds are small; production code leaves the options at zero.
 	for _, x := range []struct {
 		option *int
 		value  int
@@ -118,11 +125,14 @@ func (s *Purger) NoteAll() { s.watched.noteAll() }
 func (s *Purger) Exclude(f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Before f, so that no state of the purger refers to removed keys even if f fails halfway.
 	s.forget()
 	return f()
 }
 
-// watch detects commits to one partition.
+// watch detects commits to one partition. beginPartition sets all three under the write latch of the
+// partition, and commits read them under the read latch. So a commit that is not noted is in the database before
+// beginPartition returns, where the iterator of the sweep sees it.
 type watch struct {
 	active atomic.Bool
 	token  atomic.Int64
@@ -131,6 +141,8 @@ type watch struct {
 
 // note is called with the partitions of a commit, under their latches.
 func (w *watch) note(tokens []ring.Token) {
+	// Two tables may have a partition with this token. A commit to the other one makes the partition dirty without
+	// need, which only postpones the removal of its tombstones.
 	if w.active.Load() && slices.Contains(tokens, ring.Token(w.token.Load())) {
 		w.dirty.Store(true)
 	}

@@ -18,19 +18,24 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// sweptPartition is the partition being purged.
+// sweptPartition is the partition being purged. Its slices are reused; they are valid until beginPartition.
 type sweptPartition struct {
-	active    bool
-	table     schema.StorageID
-	token     ring.Token
-	prefix    []byte
-	gcBefore  int64
-	header    row.Row
+	active bool
+	table  schema.StorageID
+	token  ring.Token
+	// Of all keys of the partition: table, token and partition key.
+	prefix []byte
+	// Seconds: tombstones with an earlier local deletion time may be removed.
+	gcBefore int64
+	header   row.Row
+	// The range tombstones as they are stored, in order, and normalized. deletions is nil until a row needs it, see
+	// deletionAt.
 	raw       []row.RangeTombstone
 	deletions []row.RangeTombstone
-	pending   [][]byte // keys of rows to be purged
-	bytes     int      // of these rows
-	removed   bool     // a key of it was removed
+	// Only keys are kept: purgeRows reads the values again under the latch.
+	pending [][]byte // keys of rows to be purged
+	bytes   int      // of these rows
+	removed bool     // a key of it was removed
 	// watched means that commits were detected before the iterator was created.
 	watched bool
 	// resumed means that its first rows were swept before, when commits to it were not detected.
@@ -38,7 +43,8 @@ type sweptPartition struct {
 	run     deadRun
 }
 
-// deadRun is a run of adjacent rows that deletions shadow.
+// deadRun is a run of adjacent rows that deletions shadow. It is longer than a batch, so that many small range
+// deletions become one: each costs every new iterator time.
 type deadRun struct {
 	first, last []byte
 	rows        int
@@ -47,6 +53,7 @@ type deadRun struct {
 // Sweep scans up to budget more entries and purges dead data among them. wrapped means that it has reached the end
 // and will start again.
 func (s *Purger) Sweep(budget int) (wrapped bool, err error) {
+	// Nothing else runs the purger, so this call does what Run would have done since the last one.
 	if s.opts.Inline {
 		s.opts.Disk.Check()
 		for done := false; !done && err == nil; {
@@ -58,6 +65,7 @@ func (s *Purger) Sweep(budget int) (wrapped bool, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Table 1 is the first one: keys before it belong to the engine itself.
 	if len(s.pass.Position) == 0 {
 		s.pass.Position = rowkey.AppendTable(s.pass.Position, 1)
 	}
@@ -75,6 +83,8 @@ func (s *Purger) sweepLocked(x *backlog.Sweep, budget int) (done bool, err error
 	if s.opts.Disk.Full() {
 		return true, nil
 	}
+	// Another span has a partition in progress. Its rows are purged now, because the state of the purger describes one
+	// partition; the header has to wait until a sweep passes the partition as a whole.
 	if s.now != x {
 		if err := s.leavePartition(); err != nil {
 			return false, err
@@ -115,6 +125,8 @@ func (s *Purger) leavePartition() error {
 func (s *Purger) sweepFrom(x *backlog.Sweep, budget int) (done bool, err error) {
 	now := s.opts.Clock.Now().Unix()
 	for {
+		// A new iterator for each partition with a header, see sweepWith. Most tables have none, and then one iterator
+		// serves the whole budget.
 		iter, err := s.opts.DB.NewIter(&pebble.IterOptions{LowerBound: x.Position, UpperBound: x.End})
 		if err != nil {
 			return false, err
@@ -124,9 +136,11 @@ func (s *Purger) sweepFrom(x *backlog.Sweep, budget int) (done bool, err error) 
 			return false, err
 		}
 		switch {
+		// The span has ended. An empty position makes the next sweep begin again.
 		case !stopped:
 			x.Position = x.Position[:0]
 			return true, s.endPartition()
+		// The partition stays in progress. Its rows are purged now, so that the keys need not be kept over the pause.
 		case budget <= 0:
 			return false, s.purgeRows()
 		}
@@ -149,6 +163,8 @@ func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 			}
 			s.beginPartition(table, key, now)
 			kind := row.EntryKind(suffix[0])
+			// The first entry of a sweep may be a row in the midst of a partition, whose deletions lie before the
+			// position. Any other partition is seen from its first entry on, and has no header if that is a row.
 			if s.part.watched = kind == row.KindHeader; first && kind != row.KindHeader {
 				if err := s.resumePartition(); err != nil {
 					return false, err
@@ -163,6 +179,7 @@ func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 			return true, nil
 		}
 		*budget--
+		// The entry at which the sweep stops is not counted: the next iterator begins with it.
 		s.Counts.Swept.Add(1)
 		if err := s.sweepEntry(iter, suffix); err != nil {
 			return false, err
@@ -171,7 +188,9 @@ func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 	return false, nil
 }
 
-// resumePartition reads the header and the range tombstones of a partition whose sweep may begin in its midst.
+// resumePartition reads the header and the range tombstones of a partition whose sweep may begin in its midst. Rows
+// before the position may be shadowed by its tombstones and unpurged, so resumed keeps endHeader from removing the
+// tombstones in this pass.
 func (s *Purger) resumePartition() error {
 	p := &s.part
 	iter, err := s.opts.DB.NewIter(&pebble.IterOptions{LowerBound: p.prefix,
@@ -196,9 +215,11 @@ func (s *Purger) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	// A purge above the present would remove tombstones that other replicas have not seen.
 	invariant.Check(p.gcBefore <= now, "purge: the gc position of a partition is in the future")
 	invariant.Check(len(p.pending) == 0, "purge: rows of the previous partition are left")
+	// No header is the same as an empty one: it deletes nothing.
 	p.header.Reset()
 	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
 	p.watched, p.resumed, p.run.rows = false, false, 0
+	// Under the write latch, no commit to the partition is halfway: each either has been applied, or will be noted.
 	stripe := latch.StripeOf(key.Token)
 	s.opts.Latches.Lock(stripe)
 	s.watched.token.Store(int64(key.Token))
@@ -207,6 +228,8 @@ func (s *Purger) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	s.opts.Latches.Unlock(stripe)
 }
 
+// sweepEntry records the entry at the iterator. Header and range tombstones precede the rows in the order of keys, so
+// the deletions are known when the first row is met. suffix is the key without the prefix of the partition.
 func (s *Purger) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
 	p := &s.part
 	value, err := iter.ValueAndErr()
@@ -219,6 +242,7 @@ func (s *Purger) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
 		if err := row.DecodeRow(header, value); err != nil {
 			return &failure.CorruptError{Err: err}
 		}
+		// Cloned, because the decoded cells point into the iterator's memory.
 		p.header = header.Clone()
 	case row.KindRangeTombstone:
 		_, start, end, ok := rowkey.ParseRangeTombstone(nil, suffix)
@@ -239,11 +263,13 @@ func (s *Purger) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
 // sweepRow records a row's key if some part of the row is dead.
 func (s *Purger) sweepRow(key, clustering, value []byte) error {
 	p := &s.part
+	// The time does not matter: it decides which cells are live, and gcBefore alone decides what is purged.
 	sum, err := row.Summarize(value, 0)
 	if err != nil {
 		return &failure.CorruptError{Err: err}
 	}
 	deletion := p.deletionAt(clustering)
+	// On equal timestamps the deletion wins, as everywhere in reconciliation.
 	if shadowed := deletion.Present() && sum.TimestampMax <= deletion.Timestamp; shadowed {
 		if p.run.rows == 0 {
 			p.run.first = append(p.run.first[:0], key...)
@@ -253,6 +279,7 @@ func (s *Purger) sweepRow(key, clustering, value []byte) error {
 	} else if err := s.endRun(); err != nil {
 		return err
 	}
+	// No part of the row is shadowed, and its oldest tombstone is too young to be removed.
 	if !sum.Empty && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= p.gcBefore {
 		return nil
 	}
@@ -284,6 +311,8 @@ func (s *Purger) endRun() error {
 	stripe := latch.StripeOf(p.token)
 	s.opts.Latches.Lock(stripe)
 	defer s.opts.Latches.Unlock(stripe)
+	// A commit may have added a live row between the first and the last key, which the range deletion would remove. The
+	// single rows of the run have been removed already; only the shorter form is lost.
 	if s.watched.dirty.Load() && !s.opts.IgnoreDirty {
 		return nil
 	}
@@ -294,6 +323,9 @@ func (s *Purger) endRun() error {
 	})
 }
 
+// deletionAt returns the newest deletion that covers a clustering. It normalizes the range tombstones at the first
+// call: all of them precede the rows, so raw is complete by then. Deletions that may be purged count too, because they
+// shadow rows until they are removed.
 func (p *sweptPartition) deletionAt(clustering []byte) row.Deletion {
 	if len(p.raw) > 0 && p.deletions == nil {
 		p.deletions = row.NormalizeRangeTombstones(slices.Clone(p.raw), p.header.Deletion)
@@ -307,6 +339,7 @@ func (s *Purger) purgeRows() error {
 	if len(p.pending) == 0 {
 		return nil
 	}
+	// Also after an error: a key that failed would fail again, and the pass returns to it.
 	defer func() { p.pending, p.bytes = p.pending[:0], 0 }()
 	stripe := latch.StripeOf(p.token)
 	s.opts.Latches.Lock(stripe)
@@ -317,6 +350,8 @@ func (s *Purger) purgeRows() error {
 	if err != nil {
 		return err
 	}
+	// The sweep saw the rows without a latch. Under the write latch they cannot change, so what is read here is what
+	// the batch replaces.
 	err = s.opts.DB.Overwrite(func(b *pebble.Batch) error { return errors.Join(s.purgePending(b, iter), iter.Error()) })
 	return errors.Join(err, iter.Close())
 }
@@ -336,6 +371,9 @@ func (s *Purger) purgePending(b *pebble.Batch, iter *pebble.Iterator) error {
 		return err
 	}
 	for i, key := range p.pending {
+		// A range deletion may only span keys with no other key between them: a row between two pending ones was
+		// written since, or has nothing to purge. adjacent means that the iterator stepped from the previous key to
+		// this one.
 		adjacent := i > 0 && iter.Valid() && iter.Next() && bytes.Equal(iter.Key(), key)
 		gone := false
 		if adjacent || iter.SeekGE(key) && bytes.Equal(iter.Key(), key) { // otherwise truncated in the meantime
@@ -364,6 +402,7 @@ func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 	if err != nil {
 		return false, err
 	}
+	// Reconciliation with an empty row collapses what Pebble's merger only concatenated.
 	stored, canonical, nothing := row.NewRow(), row.NewRow(), row.NewRow()
 	if err := row.DecodeRow(stored, value); err != nil {
 		return false, &failure.CorruptError{Err: err}
@@ -377,6 +416,7 @@ func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 		s.Counts.Purged.Add(1)
 		return true, s.opts.Maintainers.Purge(b, key, value, nil)
 	}
+	// The row may have changed since it was recorded, so that nothing of it is dead now.
 	encoded := row.AppendRow(nil, canonical)
 	if bytes.Equal(encoded, value) {
 		return false, nil
@@ -385,6 +425,7 @@ func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 }
 
 // replace adds to a batch that a key has another value or, if after is nil, none. The latch of its partition is held.
+// before is what the key contained, from which the maintainers know their entries.
 func (s *Purger) replace(b *pebble.Batch, key, before, after []byte) error {
 	invariant.Check(bytes.HasPrefix(key, s.part.prefix), "purge: a key of another partition, whose latch is not held")
 	s.Counts.Purged.Add(1)
@@ -421,6 +462,7 @@ func (s *Purger) endPartition() error {
 func (s *Purger) endHeader() error {
 	p := &s.part
 	defer s.watched.active.Store(false)
+	// An empty header was never stored. Without a header there are no range tombstones either: its flag leads to them.
 	if p.header.Empty() || p.resumed && !s.opts.ForgetResumed {
 		return nil
 	}
@@ -441,6 +483,7 @@ func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	invariant.Check(len(p.pending) == 0 && p.run.rows == 0, "purge: tombstones before the rows that they shadow")
 	invariant.Check(!s.watched.dirty.Load() || s.opts.Latches.Off,
 		"purge: tombstones of a partition that was written to")
+	// Only for its effect: a partition without rows has not normalized its tombstones yet.
 	p.deletionAt(nil)
 	kept := slices.DeleteFunc(slices.Clone(p.deletions), func(t row.RangeTombstone) bool {
 		return t.Deletion.LocalTime < p.gcBefore
@@ -451,6 +494,8 @@ func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	key := func(t row.RangeTombstone) []byte {
 		return rowkey.AppendSuffix(slices.Clone(p.prefix), row.KindRangeTombstone, t.Start, t.End)
 	}
+	// Normalization may split and join tombstones, so their keys differ from the stored ones. All old keys are removed
+	// first and the kept ones set again: later operations of a batch win.
 	if !slices.EqualFunc(kept, p.raw, same) {
 		value := func(t row.RangeTombstone) []byte {
 			deletion := row.NewRow()
@@ -474,10 +519,12 @@ func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	canonical := row.NewRow()
 	row.Reconcile(canonical, &p.header, row.NewRow())
 	canonical.Purge(p.gcBefore)
+	// Reads look for range tombstones only if the header has this flag.
 	canonical.HasRangeTombstones = len(kept) > 0
 	before, after := row.AppendRow(nil, &p.header), row.AppendRow(nil, canonical)
 	header := append(slices.Clone(p.prefix), byte(row.KindHeader))
 	switch {
+	// The header said no more than that there were range tombstones, or its deletion was purged.
 	case canonical.Empty():
 		p.removed = true
 		return s.replace(b, header, before, nil)
