@@ -23,6 +23,7 @@ func (db *DB) Overwrite(fill func(*pebble.Batch) error) (err error) {
 	if err := db.Apply(batch, pebble.NoSync); err != nil {
 		return err
 	}
+	// Apply may return without an error although Fatalf recorded a failure meanwhile.
 	if err := db.Err(); err != nil {
 		return err
 	}
@@ -31,6 +32,7 @@ func (db *DB) Overwrite(fill func(*pebble.Batch) error) (err error) {
 
 // Scan calls f with every key that begins with prefix, which must not consist of 0xFF only.
 func (db *DB) Scan(prefix []byte, f func(key, value []byte) error) error {
+	// key and value are valid during the call of f only.
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rowkey.PrefixEnd(prefix)})
 	if err != nil {
 		return failure.Of(err)
@@ -63,6 +65,8 @@ func (db *DB) Empty(lower, upper []byte) (bool, error) {
 // LookUp calls f with what is stored under a key, nil if nothing is. Unlike pebble.DB.Get, it uses the filters of all
 // levels.
 func (db *DB) LookUp(key []byte, f func(value []byte)) error {
+	// The upper bound is the next possible key, so the iterator reads nothing else. The full slice expression protects
+	// the memory of the caller after key.
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0),
 		UseL6Filters: true})
 	if err != nil {
@@ -80,6 +84,7 @@ func (db *DB) LookUp(key []byte, f func(value []byte)) error {
 
 // Value returns a copy of the value of a key, or nil.
 func (db *DB) Value(key []byte) ([]byte, error) {
+	// The value belongs to Pebble until closer is closed, hence the copy.
 	value, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil

@@ -38,6 +38,7 @@ type Options struct {
 	Clock  env.Clock
 	Logger *slog.Logger
 
+	// Sizes of the block cache and of one memtable. Writes stall when memTablesMax of the latter are full.
 	CacheBytes    int64
 	MemTableBytes int64
 	BlockBytes    int // of a block of a file before compression
@@ -61,10 +62,12 @@ type DB struct {
 	opts  Options
 	guard *logguard.FS
 
+	// Set once, by Fail. All that is acknowledged is checked against it first.
 	failed atomic.Pointer[error]
 	broken chan struct{} // closed when failed is set
 	wedged atomic.Bool   // Pebble's locks are held permanently
 	opened atomic.Bool
+	// Times at which Pebble made writers wait, since the database was opened.
 	stalls atomic.Int64
 	// flushFailures counts failures of Pebble's background work since the database was opened.
 	flushFailures atomic.Int64
@@ -72,19 +75,22 @@ type DB struct {
 	closed        atomic.Bool
 	corrupt       struct {
 		sync.Mutex
-		found   []CorruptionInfo // at most corruptionsMax
+		found []CorruptionInfo // at most corruptionsMax
+		// Files that were taken out of the data. Compactions that read them before may report them again.
 		removed []CorruptionInfo
 	}
 }
 
 // Open opens the database in a directory that the caller has locked. The caller releases the lock if Open fails.
 func Open(o Options) (*DB, error) {
+	// Pebble may call the listener during Open, so db is complete except for db.DB.
 	db := &DB{opts: o, broken: make(chan struct{})}
 	// Pebble subtracts memtables from the cache, and two of them always exist.
 	cache := pebble.NewCache(o.CacheBytes + 2*o.MemTableBytes)
 	defer cache.Unref() // Pebble has a reference of its own
 	db.Format = db.pebbleOptions(cache)
 	db.Format.Lock = o.Lock
+	// Before Open, so that Format has the values that Pebble uses.
 	db.Format.EnsureDefaults()
 	opened, err := pebble.Open(o.Dir, db.Format)
 	if err == nil {
@@ -94,6 +100,7 @@ func Open(o Options) (*DB, error) {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, failure.Of(err))
 	}
 	db.DB = opened
+	// From here on, Fatalf blocks background work instead of returning to it.
 	db.opened.Store(true)
 	db.guard.Opened()
 	return db, nil
@@ -119,6 +126,7 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	}
 	collector := blockfilter.NewCollector
+	// The rest depends on the mode: with Inline, a simulation must give the same results each time.
 	o.Experimental.SpanPolicyFunc = spanPolicy
 	o.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	if db.opts.Inline {
@@ -133,6 +141,7 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		}
 	}
 	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{collector}
+	// Ten bits a key: about one lookup in a hundred reads a block in vain.
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = db.opts.BlockBytes
 		o.Levels[i].IndexBlockSize = indexBlocks * db.opts.BlockBytes
@@ -175,11 +184,13 @@ func (db *DB) Stalls() int64 { return db.stalls.Load() }
 
 // Close closes the database, unless its locks are held permanently, and releases the lock of its directory.
 func (db *DB) Close() error {
+	// Pebble's Close would wait for its own locks. The lock of the directory stays until the process ends.
 	if db.wedged.Load() {
 		return db.Err()
 	}
 	invariant.Check(!db.closed.Swap(true), "database: closed twice")
 	err := errors.Join(db.DB.Close(), db.opts.Lock.Close())
+	// The first failure explains whatever Close reports.
 	if failed := db.Err(); failed != nil {
 		return failed
 	}

@@ -17,6 +17,7 @@ import (
 // stops, and nothing is acknowledged until then (DB.failed).
 type pebbleLog struct{ db *DB }
 
+// Infof logs at level debug: Pebble reports each flush and compaction.
 func (l pebbleLog) Infof(format string, args ...any) {
 	l.db.opts.Logger.Debug("message of Pebble", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
@@ -29,10 +30,12 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 // it blocks the goroutine, and with it Pebble's locks, permanently. It returns to a commit and to Open, which check
 // DB.failed.
 func (l pebbleLog) Fatalf(format string, args ...any) {
+	// The prefix is the start of Pebble's own format string in DB.Apply, which then returns nil: commits check Err.
 	if !l.db.opened.Load() || strings.HasPrefix(format, "pebble: fatal commit error") {
 		l.db.Fail(fmt.Errorf(format, args...))
 		return
 	}
+	// Set before Fail wakes the node, whose Close must not call Pebble.
 	l.db.wedged.Store(true)
 	l.db.Fail(fmt.Errorf(format, args...))
 	select {}
@@ -41,6 +44,7 @@ func (l pebbleLog) Fatalf(format string, args ...any) {
 // Fail stops the database permanently. The first call notifies the node.
 func (db *DB) Fail(err error) {
 	err = fmt.Errorf("%w: %w", failure.ErrStopped, err)
+	// Later failures follow from the first one, and would hide it.
 	if !db.failed.CompareAndSwap(nil, &err) {
 		return
 	}
@@ -72,13 +76,15 @@ func (db *DB) listener() *pebble.EventListener {
 	l := &pebble.EventListener{
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			db.Corrupted(CorruptionInfo{
-				Path:  info.Path,
+				Path: info.Path,
+				// The bounds belong to Pebble after the event.
 				Start: slices.Clone(info.Bounds.Start),
 				End:   slices.Clone(info.Bounds.End.Key),
 				Err:   info.Details,
 			})
 		},
 		BackgroundError: func(err error) {
+			// Work that Close interrupted is no failure.
 			if errors.Is(err, pebble.ErrClosed) {
 				return
 			}
@@ -106,6 +112,7 @@ func (db *DB) Corrupted(info CorruptionInfo) {
 	if !known && len(db.corrupt.found) < corruptionsMax {
 		db.corrupt.found = append(db.corrupt.found, info)
 	}
+	// Unlocked before the callback, which may call Corruptions.
 	db.corrupt.Unlock()
 	if known {
 		return
@@ -130,6 +137,7 @@ func (db *DB) Corruptions() []CorruptionInfo {
 func (db *DB) Removed(info CorruptionInfo) {
 	db.corrupt.Lock()
 	defer db.corrupt.Unlock()
+	// Kept in removed as well, so that a late report does not start the repair of the range again.
 	db.corrupt.found = slices.DeleteFunc(db.corrupt.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
 	db.corrupt.removed = append(db.corrupt.removed, info)
 	invariant.Check(len(db.corrupt.found) <= corruptionsMax, "database: more corruptions are kept than the bound")

@@ -120,6 +120,7 @@ func (h *hasher) run() error {
 		if err := h.partition(); err != nil {
 			return err
 		}
+		// A partition of which the step hashed nothing has no effect on the sums.
 		if h.sum.Rows > 0 {
 			// A partition is in one part as a whole, because all its rows have its token.
 			part := h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves)
@@ -175,6 +176,7 @@ func (h *hasher) partition() error {
 
 // hashHeader hashes the parts of the partition that a page contains besides rows.
 func (h *hasher) hashHeader() {
+	// Counted even if nothing is hashed, because it was read.
 	h.scanned += int64(len(h.header) + len(h.prefix))
 	if h.shown.Empty && len(h.shownRT) == 0 {
 		return
@@ -216,7 +218,8 @@ func (h *hasher) row(clustering []byte) error {
 	return nil
 }
 
-// canonicalRow returns a row's value without deleted and purged parts, or nil if nothing is left.
+// canonicalRow returns a row's value without deleted and purged parts, or nil if nothing is left. The result is value
+// itself, or memory that the next call overwrites.
 func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, error) {
 	sum, err := row.Summarize(value, h.cmd.Now)
 	switch {
@@ -228,6 +231,7 @@ func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, erro
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= h.gcBefore:
 		return value, nil
 	}
+	// The same function makes the rows of pages, so equal pages have equal hashes.
 	left, _, empty, err := h.stream.Canonical(h.encoded[:0], value, deletion, h.gcBefore, h.cmd.Now)
 	if err != nil {
 		return nil, h.badValue(err)
@@ -238,7 +242,8 @@ func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, erro
 	return h.encoded, nil
 }
 
-// add adds the hash of an entry to the partition, and keeps the memory of b.
+// add adds the hash of an entry to the partition, and keeps the memory of b. Only the first 128 bits of the digest are
+// used, which suffice to tell replicas apart.
 func (h *hasher) add(b []byte) {
 	h.buffer = b
 	d := row.DigestOf(b)

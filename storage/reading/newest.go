@@ -29,9 +29,11 @@ func (e *Reads) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	}
 	r.release()
 	e.readers.Put(r)
+	// As in Read: rows with many operands are collapsed now that the iterator is closed.
 	if e.opts.Hot.Len() > 0 {
 		e.opts.Fold()
 	}
+	// All other errors come from the disk. TooManyTombstones is impossible: nothing is counted here.
 	if err != nil && !errors.Is(err, failure.ErrInvalid) && !Canceled(err) {
 		err = failure.Of(err)
 	}
@@ -48,6 +50,7 @@ func (r newestRead) newest() (newest int64, err error) {
 	if err := r.openOne(); err != nil {
 		return 0, err
 	}
+	// Less than every timestamp, so max needs no case for a partition that is empty.
 	newest = row.NoTimestamp
 	// The flag must be checked after the iterator was created: see headers.Flags.
 	if r.e.opts.Headers.Has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
@@ -62,6 +65,7 @@ func (r newestRead) newest() (newest int64, err error) {
 	for _, s := range r.cmd.Slices {
 		// Slices come in any order, so the iterator seeks and does not step.
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+		// Only one row can match, so the iterator need not move on from it.
 		if s.Exact() { // uses the bloom filter
 			if r.iter.SeekPrefixGE(r.seek) {
 				newest, err = r.newer(newest)
@@ -106,6 +110,7 @@ func (r newestRead) newestOfHeader() (newest int64, err error) {
 	if err != nil {
 		return 0, r.badValue(err)
 	}
+	// row.NoTimestamp if the partition is not deleted.
 	newest = header.Deletion.Timestamp
 	// The static cells count only if the command asks for them. The deletion of the partition always does.
 	if r.cmd.StaticCounts {
@@ -131,7 +136,8 @@ func (r newestRead) newestOfHeader() (newest int64, err error) {
 	return newest, r.iter.Error()
 }
 
-// concerns reports whether t deletes rows of a requested slice.
+// concerns reports whether t deletes rows of a requested slice. A nil end of a slice means that it has no end; range
+// tombstones always have one.
 func (r newestRead) concerns(t row.RangeTombstone) bool {
 	for _, s := range r.cmd.Slices {
 		if bytes.Compare(s.Start, t.End) < 0 && (s.End == nil || bytes.Compare(t.Start, s.End) < 0) {

@@ -17,6 +17,7 @@ import (
 // first call of Alive. It is used by one goroutine, in Reads.Probe.
 type Prober struct {
 	e *Reads
+	// Taken from the pool for the life of the prober; its iterator moves from partition to partition.
 	r *reader
 	// Memory of the pages of Alive, which are discarded.
 	scratch []byte
@@ -46,6 +47,7 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	invariant.Check(r.live <= 1, "reading: a probe read more than the row that it asked for")
 	// A page with a header or with tombstones only is not nothing: other replicas need them.
 	live, nothing = r.live > 0, r.w.Len() == 0
+	// One large row must not keep its memory for all partitions that follow.
 	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
 		p.scratch = nil
 	}
@@ -75,12 +77,14 @@ func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 		err = r.readRows()
 	}
 	if err == nil {
+		// Before release, which drops the page.
 		page = r.finish()
 	}
 	p.tombstones += r.tombstones
 	p.e.Counts.Looked.Add(r.looked)
 	r.release()
 	if err != nil {
+		// These errors are about the command or the data; the engine does not fail because of them.
 		var tooMany *failure.TooManyTombstones
 		if !errors.As(err, &tooMany) && !errors.Is(err, failure.ErrInvalid) && !Canceled(err) {
 			err = failure.Of(err)

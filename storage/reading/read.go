@@ -88,6 +88,7 @@ type partition struct {
 func (r *reader) begin(e *Reads, dst []byte, cmd *row.ReadCommand) {
 	// A reader with a command belongs to another read: two reads would share its page.
 	invariant.Check(r.cmd == nil, "reading: the pool has a reader that is in use")
+	// All that the previous read left is reset here or in beginPartition; release dropped only references.
 	r.e, r.cmd = e, cmd
 	r.w = row.NewPageWriter(dst)
 	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
@@ -134,6 +135,7 @@ func (r *reader) run() error {
 	if err := r.checkLost(); err != nil {
 		return err
 	}
+	// A command that waited in a queue may have been canceled before it began.
 	if err := r.cmd.Cancel.Err(); err != nil {
 		return err
 	}
@@ -585,7 +587,7 @@ func Canceled(err error) bool {
 	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// met counts scanned tombstones. met counts scanned tombstones. Many of them end the read with TooManyTombstones.
+// met counts scanned tombstones. Many of them end the read with TooManyTombstones.
 func (r *reader) met(n int) error {
 	// As Cassandra's tombstone_failure_threshold. A repair must read such partitions to reconcile them.
 	if r.tombstones += n; r.tombstones > failure.TombstonesMax && r.cmd.Repair == nil {

@@ -97,6 +97,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 	r := e.readers.Get().(*reader)
 	r.begin(e, dst, cmd)
 	r.alone = true
+	// If run panics, the iterator is closed, and the reader is not returned to the pool: its state is unknown.
 	err = r.safely(r.run)
 	if err == nil {
 		err = e.opts.DB.Err()
@@ -112,6 +113,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 		e.opts.Logger.Warn("read scanned many tombstones",
 			"table", r.info.Name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
+	// Read before release; the reader may belong to another read afterwards.
 	looked := r.looked
 	n = Counted{Rows: int64(r.live) + int64(r.omitted), Tombstones: int64(r.tombstones)}
 	r.release()
@@ -143,6 +145,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 
 // Lost returns the error of a read whose partition, or range, this node may have lost.
 func (e *Reads) Lost(cmd *row.ReadCommand) error {
+	// checkLost uses nothing else, so no reader from the pool is needed.
 	r := reader{e: e, cmd: cmd}
 	return r.checkLost()
 }

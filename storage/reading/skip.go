@@ -46,6 +46,7 @@ func (r *reader) advance() bool {
 // partitions first, so that later reads meet fewer rows.
 func (r *reader) noteShadowed() {
 	if r.shadowed >= r.e.opts.ShadowedRows {
+		// Cloned, because Dead keeps the span and the prefix is overwritten.
 		start := bytes.Clone(r.prefix)
 		r.e.opts.Dead.Add(backlog.Span{Start: start, End: append(bytes.Clone(start), rowkey.KindEnd)})
 	}

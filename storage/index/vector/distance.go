@@ -8,15 +8,19 @@ import (
 
 // point is a vector, and the factor that makes its length 1 if the function is the cosine.
 type point struct {
+	// Never changed: results hand it out.
 	vector []float32
-	scale  float32
+	// 1 for the other functions, and 0 for the zero vector, which has no direction.
+	scale float32
 }
 
-// pointOf returns the point of a vector, which it keeps.
+// pointOf returns the point of a vector, which it keeps. The vector is stored as it is, not normalized, because results
+// return it.
 func pointOf(f similarity.Function, v []float32) point {
 	if f != similarity.Cosine {
 		return point{v, 1}
 	}
+	// In float64, so that the square of a large element does not overflow.
 	var sum float64
 	for _, e := range v {
 		sum += float64(e) * float64(e)
@@ -27,11 +31,13 @@ func pointOf(f similarity.Function, v []float32) point {
 	return point{v, float32(1 / math.Sqrt(sum))}
 }
 
-// distance orders points by score: less is nearer.
+// distance orders points by score: less is nearer. It leaves out what does not change the order: the root of the
+// Euclidean distance, and the mapping to a score.
 func (x *Index) distance(a, b *point) float32 {
 	if x.o.Function == similarity.Euclidean {
 		return squared(a.vector, b.vector)
 	}
+	// The scales make this the cosine; with the dot product they are 1.
 	return -dot(a.vector, b.vector) * a.scale * b.scale
 }
 
@@ -45,7 +51,9 @@ func score(f similarity.Function, d float32) float32 {
 
 // dot and squared have four sums, so that the processor adds beside each other what does not depend on each other.
 
+// dot returns the scalar product of two vectors of the same length.
 func dot(a, b []float32) float32 {
+	// The bound lets the compiler omit checks in the loop.
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float32
 	for len(a) >= 8 && len(b) >= 8 {
@@ -61,6 +69,7 @@ func dot(a, b []float32) float32 {
 	return (s0 + s1) + (s2 + s3)
 }
 
+// squared returns the square of the Euclidean distance of two vectors of the same length.
 func squared(a, b []float32) float32 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float32

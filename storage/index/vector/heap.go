@@ -12,6 +12,7 @@ type heap struct {
 	farthest bool
 }
 
+// before reports whether item i belongs nearer to the root than item j.
 func (h *heap) before(i, j int) bool {
 	if h.farthest {
 		i, j = j, i
@@ -19,6 +20,7 @@ func (h *heap) before(i, j int) bool {
 	return h.items[i].distance < h.items[j].distance
 }
 
+// push adds a candidate.
 func (h *heap) push(c candidate) {
 	h.items = append(h.items, c)
 	for i := len(h.items) - 1; i > 0; {
@@ -35,6 +37,7 @@ func (h *heap) push(c candidate) {
 func (h *heap) pop() candidate {
 	first, last := h.items[0], len(h.items)-1
 	h.items[0] = h.items[last]
+	// Heaps keep their memory: without this, the slot would keep a deleted node reachable.
 	h.items[last] = candidate{}
 	h.items = h.items[:last]
 	for i := 0; ; {

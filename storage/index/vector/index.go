@@ -14,40 +14,50 @@ import (
 
 // Options configure an Index. Zero values mean the defaults.
 type Options struct {
-	Dimensions  int // required
+	Dimensions int // required
+	// How vectors are compared. It cannot change later: the graph depends on it.
 	Function    similarity.Function
-	Connections int    // links of a node on each level above the lowest, which has twice as many
-	Beam        int    // candidates that an insertion considers
-	Exact       int    // vectors up to which searches compare all of them
-	Seed        uint64 // of the levels of nodes
+	Connections int // links of a node on each level above the lowest, which has twice as many
+	Beam        int // candidates that an insertion considers
+	Exact       int // vectors up to which searches compare all of them
+	// Equal seeds and equal sequences of calls make equal graphs.
+	Seed uint64 // of the levels of nodes
 }
 
 // Index maps keys to vectors and finds the nearest ones. All methods may be called concurrently.
 type Index struct {
 	o Options
 
+	// The table of nodes by slot. Readers load it without the lock; it grows by a copy with another chunk.
 	chunks atomic.Pointer[[]*chunk] // every node that is not yet unlinked
 	entry  atomic.Pointer[node]     // where searches begin; has the highest level
-	live   atomic.Int64
-	bytes  atomic.Int64
-	pool   sync.Pool // of *visited
+	// The number of nodes that are alive, and the estimated memory of all nodes in slots.
+	live  atomic.Int64
+	bytes atomic.Int64
+	pool  sync.Pool // of *visited
 
-	mu     sync.Mutex // held by writers; guards all below
-	keys   map[string]*node
-	slots  uint32   // of chunks that were used
-	free   []uint32 // slots that are empty
+	mu sync.Mutex // held by writers; guards all below
+	// The node of each key that is alive.
+	keys  map[string]*node
+	slots uint32   // of chunks that were used
+	free  []uint32 // slots that are empty
+	// The state of the generator that draws levels, see level.
 	random uint64
 	repair repair
 }
 
+// chunk is a part of the table of nodes. Chunks are never moved, so a slot can be loaded while the table grows.
 type chunk [chunkSize]atomic.Pointer[node]
 
 // node is a vector in the graph. Only its links and state change.
 type node struct {
 	point
-	key   string
+	key string
+	// The position in the table of nodes. The number is reused after the node was released.
 	slot  uint32
 	state atomic.Uint32
+	// The neighbours by level; level 0 is the lowest and contains every node. A list is immutable: a writer stores
+	// another one.
 	links []atomic.Pointer[[]*node]
 }
 
@@ -58,8 +68,10 @@ const (
 	released // unlinked: its slot may have another node
 )
 
+// dead reports whether the key of the node was deleted, or has another vector since.
 func (n *node) dead() bool { return n.state.Load() != alive }
 
+// at returns the links on a level, which must not be changed; nil if the node is not on that level, or was released.
 func (n *node) at(level int) []*node {
 	if level >= len(n.links) {
 		return nil
@@ -109,6 +121,8 @@ func (x *Index) Set(key string, v []float32) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	// The new node is reachable before the old one is deleted, so that a search that begins meanwhile finds at least
+	// one.
 	old := x.keys[key]
 	n := &node{key: key, point: pointOf(x.o.Function, slices.Clone(v)),
 		links: make([]atomic.Pointer[[]*node], 1+x.level())}
@@ -119,6 +133,7 @@ func (x *Index) Set(key string, v []float32) error {
 	if old != nil {
 		x.bury(old)
 	}
+	// Each write pays for a part of the pass that unlinks deleted nodes; there is no goroutine for it.
 	x.unlink()
 	return nil
 }
@@ -164,18 +179,21 @@ func (x *Index) level() int {
 	z := x.random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
+	// In (0, 1]: the logarithm of 0 would be infinite.
 	uniform := (float64((z^z>>31)>>11) + 1) / (1 << 53)
 	return min(int(-math.Log(uniform)/math.Log(float64(max(x.o.Connections, 2)))), maxLevel)
 }
 
 // place puts a node into a slot.
 func (x *Index) place(n *node) {
+	// The slots of released nodes come first, so that the table does not grow while keys are replaced.
 	if last := len(x.free) - 1; last >= 0 {
 		n.slot, x.free = x.free[last], x.free[:last]
 	} else {
 		n.slot = x.slots
 		x.slots++
 		if chunks := *x.chunks.Load(); int(n.slot/chunkSize) == len(chunks) {
+			// The full slice expression forces a copy, because readers may have the old table.
 			grown := append(chunks[:len(chunks):len(chunks)], new(chunk))
 			x.chunks.Store(&grown)
 		}
@@ -184,6 +202,7 @@ func (x *Index) place(n *node) {
 	x.bytes.Add(x.size(n))
 }
 
+// slot returns the entry of the table for a slot that was used.
 func (x *Index) slot(i uint32) *atomic.Pointer[node] {
 	return &(*x.chunks.Load())[i/chunkSize][i%chunkSize]
 }

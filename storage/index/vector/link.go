@@ -2,7 +2,8 @@ package vector
 
 import "slices"
 
-// capacity returns the number of links of a node on a level.
+// capacity returns the number of links of a node on a level. The lowest level has twice as many, as the paper
+// recommends.
 func (x *Index) capacity(level int) int {
 	if level == 0 {
 		return 2 * x.o.Connections
@@ -10,14 +11,16 @@ func (x *Index) capacity(level int) int {
 	return x.o.Connections
 }
 
-// link adds a node to the graph.
+// link adds a node to the graph. n.links has a list for each level that was drawn for it. mu is held.
 func (x *Index) link(n *node) {
 	entry := x.entry.Load()
 	if entry == nil {
+		// The first node has no neighbours.
 		x.entry.Store(n)
 		return
 	}
 	x.connect(n, entry)
+	// After connect, so that a search that begins at n finds its links.
 	if len(n.links) > len(entry.links) {
 		x.entry.Store(n)
 	}
@@ -26,17 +29,21 @@ func (x *Index) link(n *node) {
 // connect links a node with its neighbours on all of its levels, which it searches from entry.
 func (x *Index) connect(n, entry *node) {
 	from := x.descend(&n.point, entry, len(n.links))
+	// The set is emptied after each level, so it can be returned to the pool as it is.
 	seen := x.borrow()
 	defer x.pool.Put(seen)
 	for level := min(len(n.links), len(entry.links)) - 1; level >= 0; level-- {
 		near := x.beam(n, from, level, seen)
 		seen.reset()
+		// Fewer than capacity allows on level 0, so that links from later nodes fit.
 		chosen := x.choose(near, x.o.Connections)
 		n.links[level].Store(&chosen)
 		for _, m := range chosen {
+			// n can be reached from here on; its own links on this level are stored already.
 			x.backlink(m, n, level)
 		}
 		if len(near) > 0 {
+			// The nearest node of a level is on the level below too.
 			from = near[0]
 		}
 	}
@@ -60,12 +67,15 @@ func (x *Index) descend(v *point, entry *node, below int) candidate {
 
 // beam returns up to Beam of the nodes nearest to n on a level that are not deleted, by ascending distance.
 func (x *Index) beam(n *node, from candidate, level int, seen *visited) []candidate {
+	// open has the nodes whose links are to be followed, the nearest first. best has the result, the farthest first, so
+	// that a nearer node replaces it.
 	open, best := heap{}, heap{farthest: true}
 	visit := func(c candidate) {
 		if c.node == n || len(best.items) == x.o.Beam && c.distance >= best.items[0].distance {
 			return
 		}
 		open.push(c)
+		// A ghost is walked through but is no neighbour of a new node.
 		if c.node.dead() {
 			return
 		}
@@ -80,6 +90,7 @@ func (x *Index) beam(n *node, from candidate, level int, seen *visited) []candid
 	}
 	for len(open.items) > 0 {
 		c := open.pop()
+		// Nodes that are farther than all of a full result are not expected to lead to nearer ones.
 		if len(best.items) == x.o.Beam && c.distance > best.items[0].distance {
 			break
 		}
@@ -93,6 +104,7 @@ func (x *Index) beam(n *node, from candidate, level int, seen *visited) []candid
 	return best.items
 }
 
+// compare orders candidates by ascending distance, for slices.SortFunc.
 func compare(a, b candidate) int {
 	switch {
 	case a.distance < b.distance:
@@ -122,7 +134,8 @@ func (x *Index) choose(candidates []candidate, n int) []*node {
 	return chosen
 }
 
-// backlink adds a link from m to n, and selects the links of m again if they became too many.
+// backlink adds a link from m to n, and selects the links of m again if they became too many. The list grows by a copy,
+// because readers may be in the old one.
 func (x *Index) backlink(m, n *node, level int) {
 	links := m.at(level)
 	if slices.Contains(links, n) {

@@ -23,6 +23,7 @@ func (x *Index) bury(n *node) {
 func (x *Index) unlink() {
 	r := &x.repair
 	if len(r.draining) == 0 {
+		// A pass visits all nodes, so it waits until it unlinks enough ghosts at once.
 		bound := max(minGhosts, x.Len()/ghostDivisor)
 		if len(r.waiting) < bound {
 			return
@@ -31,6 +32,8 @@ func (x *Index) unlink() {
 		r.draining, r.waiting, r.at = r.waiting, nil, 0
 		r.step = x.slots/uint32(bound) + 1
 	}
+	// x.slots may have grown since the pass began. Nodes that were added since have no links to draining ghosts: beam
+	// returns none.
 	end := min(r.at+r.step, x.slots)
 	for ; r.at < end; r.at++ {
 		if n := x.slot(r.at).Load(); n != nil && !n.dead() {
@@ -55,6 +58,7 @@ func (x *Index) unlinkGhosts(n *node) {
 				among = append(among, m)
 				continue
 			}
+			// The ghost's own neighbours keep the regions connected that only the ghost joined.
 			for _, behind := range m.at(level) {
 				if !behind.dead() && !slices.Contains(among, behind) {
 					among = append(among, behind)
@@ -65,6 +69,7 @@ func (x *Index) unlinkGhosts(n *node) {
 			x.connect(n, x.entry.Load()) // too little is left: search neighbours again
 			return
 		}
+		// choose selects among them, and relink drops n itself.
 		x.relink(n, among, level)
 	}
 }
@@ -73,15 +78,18 @@ func (x *Index) unlinkGhosts(n *node) {
 func (x *Index) release() {
 	entry := x.entry.Load()
 	for _, n := range x.repair.draining {
+		// Searches that still find the node in a list skip it, because another node may have its slot by then.
 		n.state.Store(released)
 		x.slot(n.slot).Store(nil)
 		x.free = append(x.free, n.slot)
 		x.bytes.Add(-x.size(n))
 	}
+	// Searches need an entry. Until here the ghost served as one, because ghosts keep their links.
 	if entry.state.Load() == released {
 		x.entry.Store(x.highest())
 	}
 	for _, n := range x.repair.draining {
+		// Ghosts refer to each other. Without this, a search that holds one would keep all of them in memory.
 		for level := range n.links {
 			n.links[level].Store(nil)
 		}
@@ -89,7 +97,7 @@ func (x *Index) release() {
 	x.repair.draining = nil
 }
 
-// highest returns the node with the most levels, or nil.
+// highest returns the node with the most levels, or nil. It looks at every slot, which happens once per released entry.
 func (x *Index) highest() (best *node) {
 	for i := range x.slots {
 		if n := x.slot(i).Load(); n != nil && (best == nil || len(n.links) > len(best.links)) {

@@ -4,8 +4,9 @@ import "slices"
 
 // Search is a search that runs. It belongs to one goroutine.
 type Search struct {
-	x      *Index
-	query  point
+	x     *Index
+	query point
+	// nil accepts every key. It is called without locks, in the goroutine of the search.
 	accept func(key string) bool
 	beam   int
 
@@ -35,6 +36,7 @@ func (x *Index) Search(query []float32, beam int, accept func(key string) bool) 
 	switch {
 	case entry == nil:
 		s.scanned = true
+	// As exact as a comparison with every vector, and about as cheap as the graph at this size.
 	case x.Len() <= x.o.Exact:
 		s.scan()
 	default:
@@ -65,6 +67,7 @@ func (s *Search) Next() (Result, bool) {
 		}
 		c := s.batch[len(s.batch)-1]
 		s.batch = s.batch[:len(s.batch)-1]
+		// The key may have been deleted or replaced since its batch was made.
 		if !c.node.dead() {
 			return Result{c.node.key, c.node.vector, score(s.x.o.Function, c.distance)}, true
 		}
@@ -74,7 +77,10 @@ func (s *Search) Next() (Result, bool) {
 // fill walks on through the graph until the nearest open node is farther than beam accepted ones, which become the
 // batch.
 func (s *Search) fill() bool {
+	// The batch was yielded as a whole, so its memory serves the next one.
 	best := heap{items: s.batch[:0], farthest: true} // the nearest beam of those found
+	// take moves accepted nodes into best as long as they are among the beam nearest. A node that another one displaces
+	// returns to found, for a later batch.
 	take := func() {
 		for len(s.found.items) > 0 {
 			switch {
@@ -89,9 +95,12 @@ func (s *Search) fill() bool {
 	}
 	take()
 	for !s.scanned && len(s.open.items) > 0 {
+		// The same end as in Index.beam. The open nodes stay for the next batch.
 		if len(best.items) == s.beam && s.open.items[0].distance > best.items[0].distance {
 			break
 		}
+		// The filter rejects most keys, or the caller reads far: a scan computes each remaining score once, without
+		// following links.
 		if s.scores > s.x.o.Exact && s.scores > s.x.Len()/scanDivisor {
 			s.scan()
 			break
@@ -107,6 +116,7 @@ func (s *Search) fill() bool {
 		s.scan()
 	}
 	take()
+	// Descending, because Next takes results from the end.
 	slices.SortFunc(best.items, func(a, b candidate) int { return compare(b, a) })
 	s.batch = best.items
 	return len(s.batch) > 0
@@ -115,6 +125,7 @@ func (s *Search) fill() bool {
 // visit adds a node that was not seen before.
 func (s *Search) visit(c candidate) {
 	s.scores++
+	// During a scan no links are followed, so open need not grow.
 	if !s.scanned {
 		s.open.push(c)
 	}
@@ -123,7 +134,7 @@ func (s *Search) visit(c candidate) {
 	}
 }
 
-// scan visits all nodes that were not seen.
+// scan visits all nodes that were not seen. The open nodes are dropped: whatever they lead to is in the table.
 func (s *Search) scan() {
 	s.scanned, s.open = true, heap{}
 	for i, c := range *s.x.chunks.Load() {
@@ -138,10 +149,12 @@ func (s *Search) scan() {
 
 // visited is a set of slots.
 type visited struct {
+	// One bit per slot. It grows to the largest slot that was added.
 	words   []uint64
 	touched []uint32 // words that are not 0
 }
 
+// borrow returns an empty set from the pool. The caller resets it before it returns it.
 func (x *Index) borrow() *visited {
 	if v, ok := x.pool.Get().(*visited); ok {
 		return v
@@ -166,6 +179,7 @@ func (v *visited) add(slot uint32) bool {
 	return true
 }
 
+// reset empties the set. It clears only words that were touched, so its cost depends on the search, not on the index.
 func (v *visited) reset() {
 	for _, w := range v.touched {
 		v.words[w] = 0
