@@ -70,11 +70,13 @@ func (a *Account) Exceeded() bool { return a.own.used.Load() > a.own.limit }
 // instead of being slowed down waits only for its own replies. The goroutine that makes stop true must call Wake.
 func (a *Account) Calm(refuse bool, stop *atomic.Bool) {
 	a.own.wait(stop.Load)
+	// A connection without requests holds no memory that others could wait for; one that wants refusals never waits.
 	if refuse || a.own.used.Load() == 0 || a.shared == nil && a.pool.IsCalm() {
 		return
 	}
 	a.paused.Store(true)
 	defer a.paused.Store(false)
+	// It also ends when the connection's own requests are done: it is then not the cause of the shortage.
 	resume := func() bool { return stop.Load() || a.own.used.Load() == 0 }
 	if a.shared != nil {
 		a.shared.wait(resume)
@@ -102,6 +104,7 @@ func (a *Account) WakeReader() { a.own.wakeAny() }
 
 // Reserve reserves n bytes, or none if that would exceed a bound.
 func (a *Account) Reserve(n int64) (h memory.Held, ok bool) {
+	// The narrow budgets come first: a connection that exceeds its own does not disturb the pool.
 	if !a.reserveOwn(n) {
 		return h, false
 	}
@@ -137,6 +140,7 @@ func (a *Account) reserveOwn(n int64) bool {
 		return false
 	}
 	if a.shared != nil && !a.shared.reserve(n) {
+		// All or nothing: a part that stays reserved would never be released.
 		a.own.release(n)
 		a.refused.Add(1)
 		return false

@@ -46,8 +46,11 @@ func (in *Input) fill(n int) error {
 	for in.end-in.start < n {
 		m, err := in.conn.Read(in.buf[in.end:])
 		in.end += m
+		// These choose the size of the next buffer: a read that fills the buffer asks for a larger one.
 		in.lastRead, in.filled = m, in.end == len(in.buf)
+		// An error together with enough bytes is reported by the next read.
 		if err != nil && in.end-in.start < n {
+			// io.EOF means that the client closed between two messages; here it has closed within one.
 			if err == io.EOF && in.end > in.start {
 				return io.ErrUnexpectedEOF
 			}
@@ -60,11 +63,13 @@ func (in *Input) fill(n int) error {
 // resize chooses the buffer of an input that has no unread data.
 func (in *Input) resize(n int) {
 	switch {
+	// The first message of a connection is small (OPTIONS or STARTUP).
 	case in.buf == nil:
 		in.buf = make([]byte, Small)
 	case len(in.buf) > Large && n <= Large,
 		len(in.buf) < Large && in.filled:
 		in.replace(in.pool.Get())
+	// A connection with little traffic gives its large buffer back.
 	case len(in.buf) > Small && in.lastRead < Small/2 && n <= Small:
 		in.replace(make([]byte, Small))
 	}
@@ -79,6 +84,8 @@ func (in *Input) makeRoom(n int) {
 	case n <= Large:
 		to = in.pool.Get()
 	default:
+		// Larger than the pool's buffers; with room for what follows the message, so that its end needs no further
+		// read.
 		to = make([]byte, n+Large)
 	}
 	in.end = copy(to, in.buf[in.start:in.end])
@@ -116,6 +123,7 @@ func (in *Input) Skip(n int) error {
 				return err
 			}
 		}
+		// What is skipped is never collected, so its size is not bounded by a buffer.
 		m := min(n, in.end-in.start)
 		in.start += m
 		n -= m

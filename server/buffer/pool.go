@@ -30,11 +30,13 @@ func (p *Pool) Get() []byte { return p.Sized(Large) }
 // Sized returns a slice of at least n bytes.
 func (p *Pool) Sized(n int) []byte {
 	class := sizeClass(n)
+	// A slice that is larger than the largest class is not pooled.
 	if class == sizes {
 		return make([]byte, n)
 	}
 	if box, ok := p.pools[class].Get().(*[]byte); ok {
 		b := *box
+		// Boxes are pooled by themselves, so that Put does not allocate one.
 		*box = nil
 		p.boxes.Put(box)
 		return b

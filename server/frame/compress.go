@@ -49,6 +49,7 @@ func ParseCompression(name string, v Version) (Compression, error) {
 			return 0, protocolError("Snappy compression is not supported in protocol V5")
 		}
 		return Snappy, nil
+	// DecompressedSize has refused other values.
 	default:
 		return 0, protocolError("Unknown compression algorithm: " + name)
 	}
@@ -139,6 +140,7 @@ func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int
 		if len(body) < 4 {
 			return 0, ErrDecompress
 		}
+		// Big-endian, as Cassandra writes it; the LZ4 block itself has no size.
 		size = int(binary.BigEndian.Uint32(body))
 		return size, checkDeclared(size, len(body), lz4RatioMax, sizeMax)
 	case Snappy:
@@ -176,6 +178,7 @@ func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
 		return protocolError(fmt.Sprintf("Decompressed body of %d bytes is larger than the maximum of %d", size,
 			sizeMax))
 	}
+	// No input of this length can have that output, so the size is a lie or the input is corrupt.
 	if size > compressed*ratioMax {
 		return ErrDecompress
 	}

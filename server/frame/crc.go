@@ -15,6 +15,7 @@ var crc24Table = makeCRC24Table()
 // makeCRC24Table computes the table bit by bit, as the specification defines the checksum.
 func makeCRC24Table() (table [256]uint32) {
 	for i := range table {
+		// The byte enters at the top of the 24 bits, and the most significant bit is processed first.
 		crc := uint32(i) << 16
 		for range 8 {
 			crc <<= 1

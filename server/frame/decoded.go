@@ -2,7 +2,8 @@ package frame
 
 import "cqld/internal/wire"
 
-// What decoded requests take besides their bodies.
+// What decoded requests take besides their bodies. They bound what a request may allocate, before it is decoded; a
+// server charges them to the budget of the connection.
 const (
 	valueBytes = 32 // wire.Value
 	nameBytes  = 48 // of its name: the string, and a copy of 32 bytes
@@ -16,6 +17,7 @@ const (
 func DecodedBytes(op Opcode, c wire.Cursor, v Version) int {
 	switch op {
 	case OpQuery:
+		// The text itself; its copy is charged with the body.
 		c.LongStringBytes()
 		return paramsBytes(&c, v)
 	case OpExecute:
@@ -25,6 +27,7 @@ func DecodedBytes(op Opcode, c wire.Cursor, v Version) int {
 		}
 		return paramsBytes(&c, v)
 	case OpBatch:
+		// The type of the batch.
 		c.Uint8()
 		statements, values := countBatch(&c)
 		return statements*statementBytes + values*valueBytes
@@ -63,6 +66,8 @@ func countBatch(c *wire.Cursor) (statements, values int) {
 			c.ShortBytes()
 		}
 		n := c.ShortCount(4)
+		// The count is added before the values are read: a body that ends early costs at most what it announces, and
+		// ShortCount has bounded that by the bytes left.
 		for values += n; n > 0 && c.Err() == nil; n-- {
 			c.Value()
 		}

@@ -103,9 +103,11 @@ func AppendHeader(dst []byte, h Header) []byte {
 	if h.Response {
 		first |= directionBit
 	}
+	// V6 is a draft, which both sides must announce.
 	if h.Version == V6 {
 		h.Flags |= FlagBeta
 	}
+	// §2 of the specification: version, flags, stream, opcode and length, nine bytes in all.
 	dst = append(dst, first, byte(h.Flags))
 	dst = wire.AppendUint16(dst, uint16(h.Stream))
 	dst = append(dst, byte(h.Opcode))
@@ -166,6 +168,7 @@ type Prefix struct {
 
 // AppendPrefix appends the parts of p that the flags name.
 func AppendPrefix(dst []byte, flags Flags, p Prefix) []byte {
+	// The order is the one of the specification: the tracing id, the warnings, the custom payload.
 	if flags&FlagTracing != 0 {
 		dst = wire.AppendUUID(dst, p.TracingID)
 	}
@@ -197,6 +200,7 @@ func ConsumeRequestPrefix(c *wire.Cursor, v Version, flags Flags) map[string][]b
 	if flags&FlagCustomPayload == 0 {
 		return nil
 	}
+	// Refused rather than ignored: the payload would be read as the beginning of the body.
 	if v < V4 {
 		c.Fail(protocolError("Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4"))
 		return nil

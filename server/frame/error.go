@@ -81,6 +81,7 @@ type Error struct {
 // connection. Drivers retry timeouts by their own rules, which suit a failure too.
 func (e *Error) ForVersion(v Version) ErrorCode {
 	switch e.Code {
+	// Failures were added in v4. A timeout is the nearest older error with the same counts.
 	case CodeReadFailure:
 		if v < V4 {
 			return CodeReadTimeout
@@ -93,6 +94,7 @@ func (e *Error) ForVersion(v Version) ErrorCode {
 		if v < V4 {
 			return CodeInvalid
 		}
+	// Added in v5. Its outcome is as unknown as after a timeout.
 	case CodeCASWriteUnknown:
 		if v < V5 {
 			return CodeWriteTimeout
@@ -125,6 +127,7 @@ func AppendError(dst []byte, v Version, e *Error) []byte {
 	case CodeReadTimeout:
 		dst = e.appendCounts(dst)
 		dst = appendBool(dst, e.DataPresent)
+	// In a read failure, the byte for the data follows the failures; in a timeout it follows the counts.
 	case CodeReadFailure:
 		dst = e.appendCounts(dst)
 		dst = e.appendFailures(dst, v)
@@ -170,6 +173,7 @@ func (e *Error) appendFailures(dst []byte, v Version) []byte {
 
 // ConsumeError consumes the body of ERROR. Clients use it, and tests. Byte slices point into the body.
 func ConsumeError(c *wire.Cursor, v Version) *Error {
+	// Code and message are followed by fields that depend on the code only; other codes have none.
 	e := &Error{Code: ErrorCode(c.Int32()), Message: c.String()}
 	switch e.Code {
 	case CodeUnavailable:

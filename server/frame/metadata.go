@@ -72,6 +72,7 @@ func ConsumeRowsMetadata(c *wire.Cursor) (m RowsMetadata, columns int) {
 	if flags&metadataChanged != 0 {
 		m.NewMetadataID = c.ShortBytes()
 	}
+	// The client knows the columns from PREPARE. Their number is sent all the same.
 	if flags&metadataNone != 0 {
 		m.NoMetadata = true
 		return m, columns
@@ -122,6 +123,8 @@ func ConsumePrepared(c *wire.Cursor, v Version) (p Prepared) {
 	if v >= V5 {
 		p.ResultMetadataID = c.ShortBytes()
 	}
+	// Unlike the metadata of rows, this one has the indexes of the partition key between the count and the columns,
+	// from v4 on.
 	flags := c.Uint32()
 	columns := int(c.Int32())
 	if v >= V4 {

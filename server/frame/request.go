@@ -62,6 +62,7 @@ func (p *Prepare) Append(dst []byte, v Version) []byte {
 	if v < V5 {
 		return dst
 	}
+	// The flags are sent even if none is set.
 	if p.Keyspace == "" {
 		return wire.AppendUint32(dst, 0)
 	}
@@ -175,6 +176,7 @@ func (b *Batch) Append(dst []byte, v Version) []byte {
 	dst = wire.AppendUint16(dst, uint16(len(b.Statements)))
 	for i := range b.Statements {
 		s := &b.Statements[i]
+		// A statement is either prepared or a text, and the byte before it says which.
 		if s.ID != nil {
 			dst = append(dst, batchKindPrepared)
 			dst = wire.AppendShortBytes(dst, s.ID)
@@ -193,18 +195,22 @@ func (b *Batch) Append(dst []byte, v Version) []byte {
 // Params are the query parameters of QUERY, EXECUTE and BATCH. Its byte slices point into the input. Consume resets all
 // fields, and keeps the memory of Values and Names.
 type Params struct {
+	// Levels of the request: for reads and writes, and for the Paxos phase of conditional statements.
 	Consistency       ring.Consistency
 	SerialConsistency ring.Consistency // Serial if the request sets none; any level
-	Values            []wire.Value
-	Names             []string // one for each value, or empty
-	SkipMetadata      bool
-	PageSize          int32 // 0 if the request sets none; negative values disable paging
-	PagingState       []byte
-	Timestamp         int64 // µs; valid if HasTimestamp
-	HasTimestamp      bool
-	NowInSeconds      int32 // valid if HasNowInSeconds; v5
-	HasNowInSeconds   bool
-	Keyspace          string // "" means the connection's keyspace; v5
+	// Bound values, by position or, with Names, by name.
+	Values []wire.Value
+	Names  []string // one for each value, or empty
+	// The client has the columns of the result, so the server may leave them out.
+	SkipMetadata bool
+	PageSize     int32 // 0 if the request sets none; negative values disable paging
+	// Opaque for this package; nil requests the first page.
+	PagingState     []byte
+	Timestamp       int64 // µs; valid if HasTimestamp
+	HasTimestamp    bool
+	NowInSeconds    int32 // valid if HasNowInSeconds; v5
+	HasNowInSeconds bool
+	Keyspace        string // "" means the connection's keyspace; v5
 }
 
 // The flags of query parameters.
@@ -276,6 +282,7 @@ func (p *Params) flags() (flags uint32) {
 		}
 	}
 	set(paramValues, len(p.Values) > 0)
+	// This flag makes sense only together with paramValues.
 	set(paramNames, len(p.Values) > 0 && len(p.Names) == len(p.Values))
 	set(paramSkipMetadata, p.SkipMetadata)
 	set(paramPageSize, p.PageSize != 0)
@@ -294,6 +301,7 @@ func (p *Params) append(dst []byte, v Version) []byte {
 	if v >= V5 {
 		dst = wire.AppendUint32(dst, flags)
 	} else {
+		// The flags after the first eight exist from v5 on; a keyspace has a bit among the first eight.
 		flags &= 0xFF
 		dst = append(dst, byte(flags))
 	}

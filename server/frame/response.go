@@ -95,10 +95,12 @@ func (s *SchemaChange) append(dst []byte, v Version) []byte {
 // ConsumeSchemaChange consumes the body of a Schema_change result or event. Strings are not checked.
 func ConsumeSchemaChange(c *wire.Cursor) (s SchemaChange) {
 	s.Change, s.Target, s.Keyspace = c.String(), c.String(), c.String()
+	// A keyspace has no further name.
 	if s.Target == TargetKeyspace {
 		return s
 	}
 	s.Name = c.String()
+	// Functions are overloaded: the argument types are part of the name.
 	if s.Target == TargetFunction || s.Target == TargetAggregate {
 		s.ArgTypes = c.StringList()
 	}
@@ -158,6 +160,7 @@ func ConsumeEvent(c *wire.Cursor) (e Event) {
 	case "TOPOLOGY_CHANGE", "STATUS_CHANGE":
 		e.Change = c.String()
 		e.Node = c.Inet()
+	// It has no body: the type says all.
 	case gracefulDisconnect:
 	default:
 		c.Fail(wire.ErrMalformed)

@@ -142,6 +142,8 @@ func wholeEnvelopes(b []byte) int {
 	if len(b) <= SegmentPayloadMax {
 		return len(b)
 	}
+	// An envelope is never split if it fits into a segment of its own, because self-contained segments hold whole
+	// envelopes only.
 	total := 0
 	for {
 		n := envelopeSize(b[total:])
@@ -155,6 +157,7 @@ func wholeEnvelopes(b []byte) int {
 // appendSegment appends one segment.
 func appendSegment(dst, payload []byte, selfContained bool, lz4 *Compressor) []byte {
 	if lz4 == nil {
+		// 17 bits of length, and one that says that the payload is self-contained; the rest of the three bytes is zero.
 		value := uint64(len(payload))
 		if selfContained {
 			value |= 1 << 17
@@ -171,15 +174,18 @@ func appendSegment(dst, payload []byte, selfContained bool, lz4 *Compressor) []b
 	if len(payload) >= segmentCompressMin {
 		dst, smaller = lz4.appendLZ4Block(dst, payload)
 	}
+	// A length of 0 says that the payload is not compressed.
 	if smaller {
 		uncompressed = len(payload)
 	} else {
 		dst = append(dst, payload...)
 	}
+	// Two lengths of 17 bits each, then the flag, in five bytes.
 	value := uint64(len(dst)-body) | uint64(uncompressed)<<17
 	if selfContained {
 		value |= 1 << 34
 	}
+	// Overwrites the room; the result is not needed, because the capacity suffices.
 	appendSegmentHeader(dst[:start], value, segmentFieldsLZ4)
 	return binary.LittleEndian.AppendUint32(dst, payloadCRC(dst[body:]))
 }

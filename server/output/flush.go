@@ -19,26 +19,32 @@ func (q *Queue) flush() {
 	var segments []byte
 	q.mu.Lock()
 	for len(q.mu.pending) > 0 && !q.mu.broken && (!q.mu.held || q.mu.due) {
+		// One write is due, not all later ones.
 		q.mu.due = false
+		// The flusher takes all that is pending, and writes without the lock, so that workers can append meanwhile.
 		batch, compressor := q.mu.pending, q.mu.compressor
 		q.mu.pending, q.mu.spare = q.mu.spare, nil
 		q.mu.Unlock()
 		var err error
 		for i := range batch {
+			// After an error, the rest of the batch is released without being written.
 			if err == nil {
 				segments, err = q.writeChunk(&batch[i], segments, compressor)
 			}
 			q.written(&batch[i])
 		}
 		if err != nil {
+			// Fail calls Break, which ends the loop.
 			q.connection.Fail(err)
 		}
 		q.mu.Lock()
+		// A larger slice is left to the garbage collector: many connections are idle most of the time.
 		if cap(batch) <= spareChunks {
 			clear(batch)
 			q.mu.spare = batch[:0]
 		}
 	}
+	// Under the same lock as the look at pending: an envelope that comes later starts another flusher.
 	q.mu.flushing = false
 	q.mu.Unlock()
 	q.config.Buffers.Put(segments)
@@ -69,6 +75,7 @@ func (q *Queue) writeChunk(b *chunk, segments []byte, compressor *frame.Compress
 			rest = rest[n:]
 		}
 		return segments, nil
+	// Each slice is written by itself, so that one reply does not need its size again in segments.
 	case b.large && len(rest) > frame.SegmentPayloadMax:
 		for len(rest) > 0 {
 			n := min(len(rest), frame.SegmentPayloadMax)
@@ -94,7 +101,10 @@ func (q *Queue) writeSize() int {
 	return writeLarge
 }
 
+// write writes b with a deadline. lastWrite and stuck are read by the goroutine that looks for clients that do not
+// read.
 func (q *Queue) write(b []byte) error {
+	// An empty write would count as a sign of life.
 	if len(b) == 0 {
 		return nil
 	}

@@ -20,6 +20,7 @@ func (q *Queue) Hold() {
 func (q *Queue) Release(age time.Duration) {
 	q.mu.Lock()
 	now := time.Now()
+	// due is for the answers that are pending now: flush clears it when it takes them.
 	q.mu.due = q.mu.held && len(q.mu.pending) > 0 && now.Sub(q.mu.since) >= age
 	start := false
 	if q.mu.due {

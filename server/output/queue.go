@@ -117,12 +117,14 @@ func (q *Queue) Enqueue(envelopes []byte, charge memory.Held, owned bool) (taken
 	q.mu.Lock()
 	if q.mu.closed || q.mu.broken {
 		q.mu.Unlock()
+		// No client reads the reply, so its memory is free at once.
 		q.account.Release(charge)
 		return false
 	}
 	if len(q.mu.pending) == 0 && q.mu.held {
 		q.mu.since = time.Now()
 	}
+	// The size includes what a flusher is writing.
 	bytes := q.bytes.Add(int64(len(envelopes)))
 	switch last := q.lastLocked(len(envelopes)); {
 	case owned && len(envelopes) > buffer.Large:
@@ -158,6 +160,8 @@ func (q *Queue) lastLocked(n int) *chunk {
 	if len(q.mu.pending) == 0 {
 		return nil
 	}
+	// A chunk is written with one call, so that small replies share a segment. Chunks from before the handshake's
+	// change to segments stay plain.
 	last := &q.mu.pending[len(q.mu.pending)-1]
 	if last.large || last.plain == q.mu.framed || len(last.envelopes)+n > buffer.Large {
 		return nil
@@ -181,6 +185,7 @@ func (q *Queue) Break() {
 	pending := q.mu.pending
 	q.mu.broken, q.mu.pending = true, nil
 	q.mu.Unlock()
+	// Without the lock: Release may wake other connections.
 	for _, b := range pending {
 		q.bytes.Add(-int64(len(b.envelopes)))
 		q.account.Release(b.charge)
@@ -191,10 +196,12 @@ func (q *Queue) Break() {
 // whether there were any.
 func (q *Queue) Close() (pending bool) {
 	q.mu.Lock()
+	// Held answers are part of what must be written before the end.
 	q.mu.closed, q.mu.held = true, false
 	pending = len(q.mu.pending) > 0
 	start := q.startLocked()
 	q.mu.Unlock()
+	// In this goroutine, which waits for the write in any case.
 	if start {
 		q.flush()
 	}

@@ -76,10 +76,12 @@ func (b *Bounds) table(id schema.StorageID) *table {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// Readers load the map without the lock, so a table is added to a copy. Tables are created rarely.
 	next := maps.Clone(b.all())
 	if next == nil {
 		next = map[schema.StorageID]*table{}
 	}
+	// Another goroutine may have added it between the look without the lock and the lock.
 	if next[id] == nil {
 		next[id] = new(table)
 	}

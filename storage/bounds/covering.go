@@ -19,6 +19,8 @@ func Covering(iter *pebble.Iterator, prefix, start, end []byte) (deletion row.De
 	invariant.Check(bytes.HasPrefix(start, prefix) && bytes.Compare(start, end) < 0,
 		"bounds: [%x, %x) is not a part of the partition %x", start, end, prefix)
 	deletion = row.NoDeletion()
+	// The bounds of range tombstones are clusterings. With the prefix of rows before them, they compare with start and
+	// end.
 	rows := append(bytes.Clone(prefix), byte(row.KindRow))
 	stored := row.NewRow()
 	for valid := iter.First(); valid; valid = iter.Next() {
@@ -28,6 +30,8 @@ func Covering(iter *pebble.Iterator, prefix, start, end []byte) (deletion row.De
 			if !ok {
 				return deletion, &rowkey.Malformed{Key: bytes.Clone(iter.Key())}
 			}
+			// Only a tombstone that contains the whole interval shadows all of its rows; two that overlap would be
+			// missed.
 			if bytes.Compare(start, append(slices.Clone(rows), from...)) < 0 ||
 				bytes.Compare(append(slices.Clone(rows), to...), end) < 0 {
 				continue
@@ -40,6 +44,7 @@ func Covering(iter *pebble.Iterator, prefix, start, end []byte) (deletion row.De
 		if err := row.DecodeRow(stored, value); err != nil {
 			return deletion, fmt.Errorf("value of %w: %w", &rowkey.Malformed{Key: bytes.Clone(iter.Key())}, err)
 		}
+		// The other entry before the rows is the header, whose deletion covers the partition.
 		deletion = deletion.Max(stored.Deletion)
 	}
 	return deletion, nil

@@ -34,7 +34,10 @@ type FS struct {
 
 	mu struct {
 		sync.Mutex
-		fail  func(op Op, name string) error
+		// nil means that no operation fails.
+		fail func(op Op, name string) error
+		// Bytes of all files that were written through this FS, and of each by its full name. Files that existed before
+		// do not count.
 		used  int64
 		space int64 // bytes; 0: no bound
 		sizes map[string]int64
@@ -71,8 +74,10 @@ func (f *FS) Space() (free, total int64) {
 	return f.mu.space - f.mu.used, f.mu.space
 }
 
+// check returns the error that the test wants for an operation.
 func (f *FS) check(op Op, name string) error {
 	f.mu.Lock()
+	// Called without the lock, so that a test may call Fail or SetSpace in it.
 	decide := f.mu.fail
 	f.mu.Unlock()
 	if decide == nil {
@@ -86,6 +91,7 @@ func (f *FS) grow(name string, to int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	more := to - f.mu.sizes[name]
+	// A recycled log keeps its size while its beginning is written again.
 	if more <= 0 {
 		return nil
 	}
@@ -110,10 +116,12 @@ func (f *FS) forget(name, renamed string) {
 		f.mu.used -= size
 		return
 	}
+	// A rename replaces the file that had the new name, whose space is free then.
 	f.mu.used -= f.mu.sizes[renamed]
 	f.mu.sizes[renamed] = size
 }
 
+// wrap returns the file whose operations are checked; an error is passed on.
 func (f *FS) wrap(name string, file vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
@@ -126,6 +134,7 @@ func (f *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, erro
 	if err := f.check(OpCreate, name); err != nil {
 		return nil, err
 	}
+	// Create truncates a file that exists.
 	f.forget(name, "")
 	file, err := f.FS.Create(name, category)
 	return f.wrap(name, file, err)
@@ -202,6 +211,7 @@ type faultFile struct {
 	end  int64 // where the next Write goes
 }
 
+// A write that fails writes nothing: partial writes are not simulated.
 func (f *faultFile) Write(p []byte) (int, error) {
 	if err := f.fs.check(OpWrite, f.name); err != nil {
 		return 0, err
@@ -218,6 +228,7 @@ func (f *faultFile) WriteAt(p []byte, at int64) (int, error) {
 	if err := f.fs.check(OpWrite, f.name); err != nil {
 		return 0, err
 	}
+	// end does not move: WriteAt has its own position.
 	if err := f.fs.grow(f.name, at+int64(len(p))); err != nil {
 		return 0, err
 	}

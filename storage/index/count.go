@@ -43,6 +43,7 @@ func (s *search) count(t row.Slice, most int, n *int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
+	// Stale entries count too: the number is an estimate, and reading rows would cost what it saves.
 	for valid := e.First(); valid && *n < most; valid = e.Next() {
 		*n++
 	}

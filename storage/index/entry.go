@@ -24,6 +24,7 @@ func parseEntry(key []byte) (e entryOf, ok bool) {
 	if len(key) < indexSize {
 		return e, false
 	}
+	// The escaped end of the term separates it from the place, so both may contain any bytes.
 	n, ok := splitTerm(key[indexSize:])
 	if !ok {
 		return e, false

@@ -144,6 +144,7 @@ func (g *graphs) begin(d *Definition) *graph {
 	defer g.mu.Unlock()
 	x := g.of[d.ID]
 	if x == nil {
+		// The seed is the index, so that a graph that is filled in the same order has the same shape after a restart.
 		x = &graph{nearest: vector.New(vector.Options{Dimensions: d.Vectors.Dimensions, Function: d.Vectors.Similarity,
 			Seed: uint64(d.ID)}),
 			pending: map[string]change{}}

@@ -109,6 +109,7 @@ func (x *Partitions) put(id schema.StorageID, s state) {
 	if next == nil {
 		next = map[schema.StorageID]state{}
 	}
+	// State 0 is the state of an index that is not in the map.
 	if next[id] = s; s == 0 {
 		delete(next, id)
 	}

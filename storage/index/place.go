@@ -60,6 +60,7 @@ func ParsePlace(place []byte) (key row.PartitionKey, kind row.EntryKind, cluster
 		return key, 0, nil, false
 	}
 	key.Token = ring.Token(binary.BigEndian.Uint64(place) ^ (1 << 63))
+	// The capacity ends with the key, so that an append cannot overwrite the rest of the place.
 	key.Bytes = place[placeFixed : placeFixed+n : placeFixed+n]
 	return key, row.EntryKind(place[placeFixed+n]), place[placeFixed+n+1:], true
 }
@@ -88,6 +89,7 @@ func appendTermBound(dst, term []byte) []byte {
 func splitTerm(b []byte) (n int, ok bool) {
 	for i := 0; i+1 < len(b); i++ {
 		if b[i] == 0 {
+			// 0x00 0x01 ends the term; any other byte after a zero belongs to an escaped zero.
 			if b[i+1] == 1 {
 				return i + 2, true
 			}

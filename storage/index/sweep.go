@@ -220,6 +220,7 @@ func (x *Values) staleEntries(table schema.StorageID, n int, now int64) (stale [
 		if suspect {
 			stale = append(stale, bytes.Clone(entries.Key()))
 		}
+		// The smallest key after this one, so that the next call does not look at it again.
 		at.after = append(append(at.after[:0], entries.Key()...), 0)
 	}
 	return stale, scanned, nil

@@ -169,6 +169,7 @@ func (h *bestScored) offer(position, entry []byte) {
 	}
 	h.dropped = true
 	if h.list[0].compare(position, entry) > 0 {
+		// The root is the last one of the list. Its memory is reused for the entry that replaces it.
 		h.list[0] = scored{append(h.list[0].position[:0], position...), append(h.list[0].entry[:0], entry...)}
 		heap.Fix(h, 0)
 	}

@@ -27,6 +27,7 @@ type Ranges struct {
 
 // Overlaps returns a lost range that overlaps tokens, which does not wrap, or nil.
 func (l *Ranges) Overlaps(id schema.StorageID, tokens ring.Range) *Range {
+	// nil in the usual case, in which a read must cost nothing more.
 	list := l.list.Load()
 	if list == nil {
 		return nil
@@ -47,6 +48,7 @@ func (x *Range) Err() error {
 
 // cut returns the intersection of a and b, which do not wrap: one range, or none.
 func cut(a, b ring.Range) []ring.Range {
+	// The end MinToken means the end of the ring, which is greater than every token.
 	r := ring.Range{Start: max(a.Start, b.Start), End: a.End}
 	if a.End == ring.MinToken || b.End != ring.MinToken && b.End < a.End {
 		r.End = b.End

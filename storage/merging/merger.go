@@ -38,6 +38,7 @@ func New(crowded func(key []byte), corrupt func(key []byte, err error) error) *p
 		Name: mergerName,
 		Merge: func(key, value []byte) (pebble.ValueMerger, error) {
 			m := pool.Get().(*merge)
+			// Pebble may overwrite the key and the value after the call.
 			m.key = append(m.key[:0], key...)
 			m.arena, m.ends, m.operands, m.large = m.arena[:0], m.ends[:0], 0, false
 			invariant.Check(!m.open, "merging: the pool has a merge that is in use")
@@ -95,6 +96,7 @@ func (m *merge) gather() error {
 		if err := m.reduce(); err != nil {
 			return err
 		}
+		// The merge becomes the first operand; later ones are appended to it.
 		m.arena, m.out = m.out, m.arena
 		m.ends = append(m.ends[:0], len(m.arena))
 	}
@@ -115,6 +117,7 @@ func (m *merge) reduce() (err error) {
 	invariant.Check(len(m.ends) > 1, "merging: a single operand needs no merge")
 	sum := m.arena[:m.ends[0]]
 	for i, end := range m.ends[1:] {
+		// sum points into the previous output, so the next one needs other memory.
 		m.out, m.spare = m.spare, m.out
 		if m.out, err = m.stream.Reconcile(m.out[:0], sum, m.arena[m.ends[i]:end]); err != nil {
 			return m.fail(err)
@@ -128,6 +131,7 @@ func (m *merge) reduce() (err error) {
 func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
 	invariant.Check(m.open && len(m.ends) > 0, "merging: a merge of no operands, or one that was closed")
 	invariant.Check(m.ends[len(m.ends)-1] == len(m.arena), "merging: the last operand does not end with the arena")
+	// The goroutine that reads pays for all operands each time, until the row is collapsed.
 	if m.operands >= CrowdedMin {
 		m.crowded(m.key)
 	}
@@ -149,6 +153,7 @@ func (m *merge) verify() {
 	var stream row.Streamer
 	from := 0
 	for _, end := range m.ends {
+		// Reconciliation is idempotent: an operand that the result contains adds nothing.
 		again, err := stream.Reconcile(nil, m.out, m.arena[from:end])
 		invariant.Check(err == nil && bytes.Equal(again, m.out),
 			"merging: an operand changes the merge that contains it")

@@ -79,6 +79,7 @@ func consumeEscaped(dst, b []byte) (out, rest []byte, ok bool) {
 		if i++; i == len(b) {
 			break
 		}
+		// 0x00 0xFF is a zero byte, and 0x00 0x01 the end. Nothing else follows a zero in an encoding.
 		switch b[i] {
 		case 0xFF:
 			dst = append(dst, 0)
@@ -97,6 +98,7 @@ func SuffixSize(e *row.Entry) int {
 	case row.KindRow:
 		return 1 + len(e.Start)
 	case row.KindRangeTombstone:
+		// Only the start is escaped: the end is the last part of the key.
 		return 1 + escapedSize(e.Start) + len(e.End)
 	}
 	return 1
@@ -124,6 +126,7 @@ func Parse(key []byte) (table schema.StorageID, k row.PartitionKey, suffix []byt
 	if len(key) < FixedSize+n+1 {
 		return 0, k, nil, &Malformed{key}
 	}
+	// The flipped sign bit makes negative tokens sort before the others.
 	k.Token = ring.Token(binary.BigEndian.Uint64(key[TableSize:]) ^ (1 << 63))
 	k.Bytes = key[FixedSize : FixedSize+n : FixedSize+n]
 	return schema.StorageID(binary.BigEndian.Uint32(key)), k, key[FixedSize+n:], nil

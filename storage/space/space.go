@@ -64,6 +64,7 @@ func (w *Watcher) Full() bool { return w.full.Load() }
 
 // Overflow notes that the disk is full, and deletes the ballast file.
 func (w *Watcher) Overflow() {
+	// Writes are refused from here on, so that the space of the ballast is left to flushes and compactions.
 	w.full.Store(true)
 	w.opts.Logger.Error("the disk is full", "dir", w.opts.Dir)
 	w.mu.Lock()
@@ -85,6 +86,7 @@ func (w *Watcher) OpenBallast() {
 	if w.opts.BallastBytes <= 0 {
 		return
 	}
+	// A ballast file that nearly fills the disk would cause what it guards against.
 	if free, total := w.opts.Free(); total > 0 && free < 4*w.opts.BallastBytes {
 		return
 	}
@@ -93,6 +95,7 @@ func (w *Watcher) OpenBallast() {
 	if w.ballast {
 		return
 	}
+	// A file of another size is from an interrupted write or another configuration, and is written again.
 	if info, err := w.opts.FS.Stat(w.BallastPath()); err == nil && info.Size() == w.opts.BallastBytes {
 		w.ballast = true
 		return
@@ -169,8 +172,10 @@ func (w *Watcher) Use() {
 // otherwise, for the state that is shown, every Rest.
 func (w *Watcher) Watch(stop <-chan struct{}) {
 	for env.Pause(w.opts.Clock, Every, nil, stop) {
+		// Cleared before the look, so that a write during it causes another one.
 		written := w.written.Swap(false)
 		w.Check()
+		// A full disk is looked at often even without writes, so that they are taken again soon.
 		for !written && !w.full.Load() {
 			if !env.Pause(w.opts.Clock, Rest, w.wake, stop) {
 				return
