@@ -83,6 +83,7 @@ func (s *Server) RecheckClients() {
 	if s.options.Authenticator == nil {
 		return
 	}
+	// Each connection is checked against the roles as they are now, not against what has changed.
 	for _, c := range s.connections() {
 		c.recheck()
 	}
@@ -119,6 +120,7 @@ func (c *conn) revoke() {
 
 // refusal returns why statements of the client are refused, or nil.
 func (c *conn) refusal() error {
+	// Checked first: a role that may not log in has no other standing.
 	if c.revoked.Load() {
 		return errLoggedOut
 	}

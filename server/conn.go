@@ -215,6 +215,7 @@ func (c *conn) read() (err error) {
 func (c *conn) stop() {
 	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means that the connection is closed
+	// A reader that waits for memory must see that the connection has ended.
 	c.account.Wake()
 }
 
@@ -224,8 +225,10 @@ func (c *conn) stopReading() {
 	c.halting.Do(func() { close(c.halt) })
 }
 
-// fail ends the connection immediately. Unsent replies are discarded.
+// fail ends the connection immediately. Unsent replies are discarded. It may be called more than once, and from any
+// goroutine.
 func (c *conn) fail(err error) {
+	// Only the first failure is logged, and not the ends that this node has caused.
 	if c.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.Canceled) {
 		c.server.log.Debug("client connection failed", "client", c.client.String(), "err", err)
 	}

@@ -70,6 +70,7 @@ func (w *worker) costPayload(s *Server) map[string][]byte {
 
 // replicaNames returns the internode addresses of nodes, separated by ", ".
 func (s *Server) replicaNames(nodes []ring.NodeID) string {
+	// In the order of nodes. Addresses are what an operator knows of a node.
 	names := make([]string, len(nodes))
 	for i, node := range nodes {
 		names[i] = s.replicaAddress(node).String()

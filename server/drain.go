@@ -214,6 +214,7 @@ func (s *Server) releaseHeld(ctx context.Context, done <-chan struct{}) {
 			return
 		case <-ctx.Done():
 			return
+		// Release writes what has been held for long enough; drainers see it in Holding.
 		case <-look.C:
 			for _, c := range s.connections() {
 				c.out.Release(s.limits.DrainHold)

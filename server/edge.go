@@ -68,6 +68,7 @@ type address struct {
 func (s *Server) enterLocked(c *conn) error {
 	addr := c.client.Addr()
 	a := s.mu.addresses[addr]
+	// The first connection of the address.
 	if a == nil {
 		a = &address{}
 		if s.limits.AddressBytesMax > 0 {
@@ -164,6 +165,7 @@ func (c *conn) limitRate() error {
 // checkVersion refuses a version that the operator does not allow. Each connection checks it in its first requests.
 func (s *Server) checkVersion(v frame.Version) error {
 	switch {
+	// The message is the same as for a version that this server does not know, so that drivers try an older one.
 	case v > s.newestVersion():
 		s.limited[BoundVersion].Add(1)
 		return protocolError((&frame.UnsupportedVersion{Version: uint8(v), Newest: s.newestVersion()}).Error())

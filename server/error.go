@@ -161,6 +161,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 	case errors.Is(err, errOverloaded), errors.Is(err, memory.ErrExhausted), errors.As(err, &overloaded),
 		errors.As(err, &logins), errors.As(err, &over):
 		e.Code = frame.CodeOverloaded
+	// Schema changes are decided by a quorum of nodes, so the message names that level.
 	case errors.As(err, &unavailable):
 		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency
 		e.Required, e.Received = int32(unavailable.Required), int32(unavailable.Alive)

@@ -26,13 +26,15 @@ type worker struct {
 	batch   frame.Batch
 
 	request request.Request
+	// Reserved by the statement while it runs: its result, and the decoded request if that is large.
 	memory  memory.Account // of request
 	began   time.Time      // of a request that is measured
 	decoded bool           // the memory of the decoded request is reserved
 	params  query.Params
 	entries []query.BatchEntry
 	columns []frame.Column // of the result's metadata
-	reply   []byte
+	// The memory of small replies, which the output copies.
+	reply []byte
 }
 
 // run executes and answers j, or parks it. Every path releases the charge of j once, or passes it to the output.
@@ -165,6 +167,7 @@ func (w *worker) process(j job) (*query.Result, error) {
 	}
 	processor, session := c.server.options.Processor, c.session.Load()
 	switch j.request.Opcode {
+	// describe precedes the execution, so that the statement is visible while it runs.
 	case frame.OpQuery:
 		if err := w.query.Consume(&cur, v); err != nil {
 			return nil, err
@@ -239,9 +242,11 @@ func (w *worker) batchParams() *query.BatchParams {
 	w.entries = w.entries[:0]
 	for i := range w.batch.Statements {
 		s := &w.batch.Statements[i]
+		// The processor keeps no entry, so the slice is reused; see Processor.
 		w.entries = append(w.entries, query.BatchEntry{Text: s.Query, ID: s.ID, Values: s.Values})
 	}
 	kind := cql.BatchLogged
+	// Consume has refused other types.
 	switch w.batch.Type {
 	case frame.BatchUnlogged:
 		kind = cql.BatchUnlogged

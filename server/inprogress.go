@@ -34,6 +34,7 @@ type task struct {
 
 // shown returns the Task. textOf returns the text of a prepared statement, or "" if it is no longer prepared.
 func (t *task) shown(textOf func(id [16]byte) string) string {
+	// Empty for a prepared statement: its text is looked up only for the rare reader of the table.
 	text := t.text
 	if text == "" && t.prepared != ([16]byte{}) {
 		text = textOf(t.prepared)
@@ -78,6 +79,7 @@ type leases struct {
 func (s *leases) take(ctx context.Context) *lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The last one, so that a connection with few requests uses few contexts.
 	if n := len(s.free); n > 0 {
 		l := s.free[n-1]
 		s.free = s.free[:n-1]
@@ -113,6 +115,7 @@ func (s *slot) begin(id uint64, j job, cancel context.CancelFunc) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The statement follows in describe, when it is decoded.
 	s.mu.id, s.mu.task, s.mu.queued = id, task{opcode: j.request.Opcode}, 0
 	if !j.queued.IsZero() {
 		s.mu.queued = now.Sub(j.queued)
@@ -125,6 +128,7 @@ func (s *slot) describe(text string, prepared []byte, others int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.task.text, s.mu.task.others = text, others
+	// Copied, because the id points into the body of the request. A nil id leaves zeros.
 	copy(s.mu.task.prepared[:], prepared)
 }
 
@@ -132,6 +136,7 @@ func (s *slot) describe(text string, prepared []byte, others int) {
 func (s *slot) end() (killed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// From here on, kill cannot cancel the lease, which another request may take.
 	s.mu.id, s.mu.task, s.mu.cancel = 0, task{}, nil
 	return s.mu.killed
 }
@@ -202,6 +207,7 @@ func (s *Server) InProgress(textOf func(id [16]byte) string) []InProgress {
 	var out []InProgress
 	now := time.Now()
 	for _, one := range s.workers.slots.list() {
+		// The text is formatted without the lock of the slot, which the worker takes for each request.
 		if p, what := one.shown(now); p.ID != 0 {
 			p.Task = what.shown(textOf)
 			out = append(out, p)
@@ -215,6 +221,7 @@ func (s *Server) InProgress(textOf func(id [16]byte) string) []InProgress {
 func (s *Server) Kill(id uint64) bool {
 	for _, one := range s.workers.slots.list() {
 		if found, first := one.kill(id); found {
+			// Two operators may end the same request, which counts once.
 			if first {
 				s.workers.slots.killed.Add(1)
 			}

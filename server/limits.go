@@ -161,6 +161,7 @@ func (l Limits) withDefaults() Limits {
 	setInt(&l.FrameBytesMax, frameBytesMax)
 	setInt64(&l.InFlightBytesMax, inFlightBytesMax)
 	setInt64(&l.ReceivingBytesMax, receivingBytesMax)
+	// After FrameBytesMax and InFlightBytesMax, because its default depends on them.
 	setInt64(&l.ConnectionBytesMax, min(connectionFrames*int64(l.FrameBytesMax), l.InFlightBytesMax))
 	setInt(&l.ConnectionsMax, connectionsMax)
 	setInt(&l.HandshakesMax, handshakesMax)

@@ -62,6 +62,7 @@ func (p *parking) resume() {
 		// A few at a time: their replies may fill the output again.
 		n = min(len(p.jobs), unparkMax)
 	}
+	// A copy, because the jobs are submitted without the lock and Delete moves the rest.
 	next := slices.Clone(p.jobs[:n])
 	if p.jobs = slices.Delete(p.jobs, 0, n); len(p.jobs) == 0 {
 		p.jobs = nil
@@ -90,8 +91,10 @@ func (p *parking) end() {
 	p.jobs, p.ended = nil, true
 	p.any.Store(false)
 	p.mu.Unlock()
+	// The reader waits while requests are parked, see stalled.
 	p.conn.account.WakeReader()
 	for _, j := range jobs {
+		// No reply follows, so nothing else releases what the request reserved.
 		p.conn.account.Release(j.charge)
 		p.conn.finish()
 	}
@@ -105,6 +108,7 @@ func (s *Server) disconnectStuck() {
 		bytes int64
 	}
 	var all []stuck
+	// The time of a write, not of a reply: a slow client that reads something starts a new write.
 	late := time.Now().Add(-stuckGrace).UnixNano()
 	for _, c := range s.connections() {
 		if since := c.out.Stuck(); since != 0 && since <= late {

@@ -48,6 +48,7 @@ func (r *reader) expectMore() {
 // expectNothing removes the deadline of expectMore: a client may be idle forever.
 func (r *reader) expectNothing() {
 	if r.waiting {
+		// The deadline of armIdle is gone too, and is set again before the next request.
 		r.waiting, r.idleAt = false, time.Time{}
 		r.setReadDeadline(time.Time{})
 	}
@@ -71,6 +72,7 @@ func (r *reader) peekRequest() error {
 	for {
 		r.armIdle()
 		_, err := r.in.Peek(1)
+		// A deadline of the drain or of stop is not the deadline of armIdle.
 		if err == nil || r.idleAt.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || r.conn.stopping.Load() ||
 			r.conn.drain.active.Load() {
 			return err
@@ -181,6 +183,7 @@ func (r *reader) refuseVersion(err error) error {
 
 // takeBody is readBody for a body in memory that the reader reuses.
 func (r *reader) takeBody(b []byte) (body []byte, charge memory.Held, err error) {
+	// Before the copy: a request without memory must not take any.
 	charge, ok := r.reserveRequest(requestOverhead + int64(len(b)))
 	if !ok {
 		return nil, charge, errOverloaded

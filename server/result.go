@@ -47,6 +47,7 @@ func payloadFlag(payload map[string][]byte) frame.Flags {
 
 // appendResult appends the body of RESULT.
 func (w *worker) appendResult(dst []byte, v frame.Version, r *query.Result) []byte {
+	// The kinds of the RESULT message in the protocol specification.
 	switch r.Kind {
 	case query.KindRows:
 		return w.appendRows(dst, v, r)
@@ -80,6 +81,7 @@ func appendPrepared(dst []byte, v frame.Version, p *query.PreparedInfo) []byte {
 		Binds:        appendWireColumns(nil, p.Binds),
 		PartitionKey: p.PartitionKey,
 	}
+	// nil if the statement returns no rows. Its id lets the server skip the columns in later results (v5).
 	if p.Result != nil {
 		out.ResultMetadataID = p.Result.ID
 		out.Result = appendWireColumns(nil, p.Result.Columns)
@@ -105,6 +107,7 @@ func wireSchemaChange(s *query.SchemaChange) frame.SchemaChange {
 func appendErrorReply(dst []byte, h header, e *frame.Error, traceID *[16]byte, payload map[string][]byte) []byte {
 	start := len(dst)
 	flags := traceFlag(traceID) | payloadFlag(payload)
+	// The length is set by FinishEnvelope.
 	dst = frame.AppendHeader(dst, header{Version: h.Version, Response: true, Flags: flags, Stream: h.Stream,
 		Opcode: frame.OpError})
 	prefix := frame.Prefix{CustomPayload: payload}

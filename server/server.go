@@ -109,10 +109,11 @@ func New(o Options) *Server {
 	}
 	limits := o.Limits.withDefaults()
 	s := &Server{
-		options:    o,
-		limits:     limits,
-		log:        o.Logger,
-		memory:     o.Memory,
+		options: o,
+		limits:  limits,
+		log:     o.Logger,
+		memory:  o.Memory,
+		// A share of the memory is for small requests, so that large ones that arrive slowly cannot keep them out.
 		small:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax / smallShare)),
 		large:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax - limits.ReceivingBytesMax/smallShare)),
 		compressor: frame.NewCompressor(),
@@ -144,6 +145,7 @@ func New(o Options) *Server {
 	s.mu.conns = map[*conn]struct{}{}
 	s.mu.addresses = map[netip.Addr]*address{}
 	s.mu.listeners = map[net.Listener]struct{}{}
+	// Supported versions are the list of SUPPORTED, the oldest first.
 	for v := frame.V3; v <= s.newestVersion(); v++ {
 		s.supported[0].Values = append(s.supported[0].Values, v.String())
 	}
@@ -154,6 +156,7 @@ func New(o Options) *Server {
 // and then returns ErrClosed. It may be called for several listeners.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
+	// Under the lock of listeners: stopAccepting has closed all listeners that it saw, and this one came later.
 	if s.closing.Load() {
 		s.mu.Unlock()
 		l.Close()
@@ -236,6 +239,7 @@ func (s *Server) unregister(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
 	s.leaveLocked(c.client.Addr())
+	// After the connection is out of the map, so that disconnectStuck no longer finds it.
 	c.account.Leave()
 }
 
@@ -277,6 +281,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	// The time is over. Their requests are canceled, and the goroutine above waits for all of them.
 	for _, c := range s.connections() {
 		c.fail(ctx.Err())
 	}
@@ -293,6 +298,7 @@ func (s *Server) Drain(ctx context.Context) error {
 // Close closes all connections without sending pending answers. It returns when the requests being executed have
 // ended.
 func (s *Server) Close() error {
+	// A drain whose time is over when it begins.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Drain(ctx); !errors.Is(err, context.Canceled) {

@@ -18,6 +18,7 @@ import (
 // Cassandra's, because drivers and their tests search in them. It looks at the header only.
 func (c *conn) judge(h header) (fatal bool, err error) {
 	switch {
+	// A client that sends the bit of responses, or an opcode of responses, gets the message for the wrong direction.
 	case h.Response && h.Opcode.Response(), h.Response && h.Opcode.Request():
 		return false, wrongDirection("REQUEST", "RESPONSE", h.Opcode)
 	case h.Opcode.Response():
@@ -25,6 +26,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 	case !h.Opcode.Request():
 		return false, protocolError("Unknown opcode " + strconv.Itoa(int(h.Opcode)))
 	}
+	// A client must ask for a beta version explicitly, by the flag.
 	if err := h.CheckBeta(); err != nil {
 		return false, err
 	}
@@ -39,6 +41,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 		return false, versionMismatch(h.Version, c.version)
 	}
 	switch {
+	// OPTIONS is allowed at every stage: drivers use it before STARTUP, and as a heartbeat.
 	case at == stageStartup && h.Opcode != frame.OpStartup && h.Opcode != frame.OpOptions:
 		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting STARTUP or OPTIONS")
 	case at == stageAuth && h.Opcode != frame.OpAuthResponse && h.Opcode != frame.OpOptions:
@@ -61,6 +64,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 // in protocol v5, and to the whole frame in earlier versions. The connection continues.
 func (c *conn) tooBig(h header) error {
 	switch bound := c.server.limits.FrameBytesMax; {
+	// Before STARTUP the version is zero, and the smaller bound of the handshake was checked already.
 	case c.version >= 5 && h.Length > bound:
 		return &invalid.Error{Msg: fmt.Sprintf("CQL Message of size %d bytes exceeds allowed maximum of %d bytes",
 			h.Length, bound)}
@@ -97,6 +101,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge mem
 		err = checkCQLVersion(options)
 	}
 	if err == nil {
+		// Without the option the result is NoCompression.
 		compression, err = frame.ParseCompression(options["COMPRESSION"], h.Version)
 	}
 	if err != nil {
@@ -105,6 +110,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge mem
 	}
 	// Nothing is set after an error, so that the client may send another STARTUP.
 	c.version, c.compression, c.options = h.Version, compression, options
+	// The client prefers an error to waiting, for memory or for the rate limit.
 	c.throw = options["THROW_ON_OVERLOAD"] == "1"
 	c.session.Store(&query.Session{Version: int(h.Version), Options: options})
 	if a := c.server.options.Authenticator; a != nil {

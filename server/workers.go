@@ -127,11 +127,13 @@ func (p *workers) dequeueLocked() (job, bool) {
 // close ends the idle workers and waits for the others. submit must not be called again.
 func (p *workers) close() {
 	p.mu.Lock()
+	// Busy workers see it when their job is done and the queue is empty.
 	p.mu.closed = true
 	idle := p.mu.idle
 	p.mu.idle = nil
 	p.mu.running -= len(idle)
 	p.mu.Unlock()
+	// Only idle workers receive from their channel; a closed channel ends them.
 	for _, w := range idle {
 		close(w.next)
 	}
