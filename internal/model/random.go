@@ -21,12 +21,14 @@ func Random(r *rand.Rand) (*Table, []row.PartitionKey) {
 	t := &Table{}
 	var keys []row.PartitionKey
 	for i := range 1 + r.IntN(6) {
+		// The lengths 0, 1 and 2 occur, so one key may be empty.
 		key := row.NewPartitionKey([]byte{byte(i), byte(r.IntN(256))}[:min(i, 2)])
 		keys = append(keys, key)
 		m := new(row.Mutation)
 		m.Reset(1, key)
 		if r.IntN(3) == 0 {
 			h := row.NewRow()
+			// The deletion below may be older or newer than this timestamp.
 			h.Cells = []row.Cell{{Column: RandomStatic, Timestamp: 5, Value: []byte("s")}}
 			if r.IntN(3) == 0 {
 				h.Deletion = row.Deletion{Timestamp: int64(2 * r.IntN(4)), LocalTime: RandomNow}
@@ -34,6 +36,7 @@ func Random(r *rand.Rand) (*Table, []row.PartitionKey) {
 			m.AddHeader(h)
 		}
 		for range r.IntN(12) {
+			// Clusterings repeat, so a mutation may have several versions of a row.
 			m.AddRow(randomRow(r))
 		}
 		if r.IntN(4) == 0 {
@@ -45,6 +48,7 @@ func Random(r *rand.Rand) (*Table, []row.PartitionKey) {
 	return t, keys
 }
 
+// randomRow returns a deleted row or a row with one cell. Timestamps are below 8, so that some are equal.
 func randomRow(r *rand.Rand) *row.Row {
 	x := row.NewRow()
 	x.Clustering = RandomClustering(r)
@@ -65,8 +69,10 @@ func RandomClustering(r *rand.Rand) []byte {
 func RandomSlices(r *rand.Rand) []row.Slice {
 	out := []row.Slice{row.AllRows()}
 	for range r.IntN(4) {
+		// Only the last slice is split, which keeps the slices ascending.
 		last := &out[len(out)-1]
 		switch c := RandomClustering(r); {
+		// Nothing is cut off.
 		case !last.Contains(c):
 		case r.IntN(3) == 0: // only this row, and all later ones
 			*last = row.ExactRow(c)
@@ -87,6 +93,7 @@ func RandomSlices(r *rand.Rand) []row.Slice {
 func RandomRanges(r *rand.Rand, keys []row.PartitionKey) (out []ring.Range) {
 	var ends []ring.Token
 	for range r.IntN(4) {
+		// Tokens of keys test whether a bound includes its token.
 		end := ring.Token(r.Uint64())
 		if r.IntN(2) == 0 {
 			end = keys[r.IntN(len(keys))].Token
@@ -97,6 +104,7 @@ func RandomRanges(r *rand.Rand, keys []row.PartitionKey) (out []ring.Range) {
 	}
 	slices.Sort(ends)
 	start := ring.MinToken
+	// MinToken as an end means the end of the ring, so the last range reaches it. Equal ends would make an empty range.
 	for _, end := range append(slices.Compact(ends), ring.MinToken) {
 		out = append(out, ring.Range{Start: start, End: end})
 		start = end

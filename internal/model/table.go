@@ -19,10 +19,12 @@ type Table struct {
 	// PageRows ends a page after that many rows, including deleted ones, like the bound on its bytes. Zero means never.
 	PageRows int
 
+	// By the bytes of the key: the token follows from them.
 	partitions map[string]*partition
 }
 
-// partition contains everything ever written to one partition.
+// partition contains everything ever written to one partition. Nothing is merged when it is written: each slice grows
+// with every entry, in the order of writes, which must not matter to a read.
 type partition struct {
 	key        row.PartitionKey
 	headers    []row.Row
@@ -44,6 +46,7 @@ func (t *Table) Apply(m *row.Mutation) {
 		t.partitions[string(m.Key.Bytes)] = p
 	}
 	var e row.Entry
+	// The iterator points into the mutation, so add copies what it keeps.
 	entries := m.Entries()
 	for entries.Next(&e) {
 		p.add(&e)
@@ -53,11 +56,13 @@ func (t *Table) Apply(m *row.Mutation) {
 	}
 }
 
+// add records one entry of a mutation.
 func (p *partition) add(e *row.Entry) {
 	decoded := row.NewRow()
 	if err := row.DecodeRow(decoded, e.Value); err != nil {
 		panic(err)
 	}
+	// The decoded cells point into the mutation, which the caller may reuse.
 	version := decoded.Clone()
 	//exhaustive:enforce
 	switch e.Kind {
@@ -68,6 +73,7 @@ func (p *partition) add(e *row.Entry) {
 			Start: bytes.Clone(e.Start), End: bytes.Clone(e.End), Deletion: version.Deletion,
 		})
 	case row.KindRow:
+		// Not nil, even if the clustering is empty: nil means a whole partition in filtering.omit.
 		version.Clustering = append([]byte{}, e.Start...)
 		p.rows[string(e.Start)] = append(p.rows[string(e.Start)], version)
 	}
@@ -83,6 +89,7 @@ func (t *Table) Purge(now int64) {
 		deletion, header := p.header()
 		swept := &partition{key: p.key, rows: map[string][]row.Row{}}
 		for clustering, versions := range p.rows {
+			// What is shadowed is removed for good, even if its deletion is purged below.
 			r := visible(versions, deletion.Max(p.deletionAt([]byte(clustering))))
 			if r.Purge(gcBefore); !r.Empty() {
 				swept.rows[clustering] = []row.Row{r}
@@ -96,6 +103,7 @@ func (t *Table) Purge(now int64) {
 	}
 }
 
+// gcBefore is GCBefore, or a time before all tombstones if that is nil.
 func (t *Table) gcBefore(token ring.Token, now int64) int64 {
 	if t.GCBefore == nil {
 		return -1 << 62
@@ -106,11 +114,13 @@ func (t *Table) gcBefore(token ring.Token, now int64) int64 {
 // Read returns the page that answers cmd, without the bound on the size of pages.
 func (t *Table) Read(cmd *row.ReadCommand) []byte {
 	w := row.NewPageWriter(nil)
+	// Live rows so far, over all partitions.
 	counted := uint32(0)
 	f := &filtering{most: t.FilterRows, rowsMost: t.PageRows}
 	f.Reset(cmd.Filter, cmd.Now)
 	for _, p := range t.wanted(cmd) {
 		counted = p.read(&w, cmd, t.gcBefore(p.key.Token, cmd.Now), counted, f)
+		// The filter has ended the page within, or after, a partition that may have no rows in it.
 		if f.end != nil {
 			return w.FinishAfter(f.end)
 		}
@@ -134,6 +144,7 @@ func (f *filtering) full() bool { return f.rowsMost > 0 && f.rows >= f.rowsMost 
 
 // omit counts a row or, if clustering is nil, a partition.
 func (f *filtering) omit(key row.PartitionKey, clustering []byte) {
+	// Zero for most never matches, because omitted is at least 1.
 	if f.omitted++; f.omitted == f.most {
 		f.end = &row.Position{Key: key, Clustering: clustering, Whole: clustering == nil}
 	}
@@ -149,11 +160,13 @@ func (t *Table) wanted(cmd *row.ReadCommand) (out []*partition) {
 			}
 		case !cmd.Range.Tokens.Contains(p.key.Token):
 			continue
+		// The previous page ended with this partition.
 		case cmd.Range.After != nil && p.key.Compare(*cmd.Range.After) <= 0:
 			continue
 		}
 		out = append(out, p)
 	}
+	// By token, then by the bytes of the key, as storage orders them.
 	sort.Slice(out, func(i, j int) bool { return out[i].key.Compare(out[j].key) < 0 })
 	return out
 }
@@ -162,9 +175,11 @@ func (t *Table) wanted(cmd *row.ReadCommand) (out []*partition) {
 func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64, counted uint32, f *filtering) uint32 {
 	deletion, header := p.header()
 	header.Purge(gcBefore)
+	// Purged tombstones are not in the page, but still shadow rows below.
 	shown := purged(cut(p.intervals(deletion), cmd.Slices), gcBefore)
 	var found []row.Row
 	live, before := uint32(0), f.omitted
+	// The filter refuses the whole partition: it counts once, without its rows.
 	if f.Active() && !f.Partition(p.key, &header) {
 		if !cmd.SinglePartition() {
 			f.omit(p.key, nil)
@@ -173,12 +188,14 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 	}
 	for _, clustering := range p.clusterings(cmd) {
 		r := visible(p.rows[clustering], deletion.Max(p.deletionAt([]byte(clustering))))
+		// The command asks for row markers only.
 		if cmd.Inserted {
 			r.Cells, r.Complex = nil, nil
 		}
 		if r.Purge(gcBefore); r.Empty() {
 			continue
 		}
+		// A deleted row is omitted by its clustering only, because the coordinator must see its tombstones.
 		if f.Active() && (!f.Clustering(r.Clustering) || r.Live(cmd.Now) && !f.Row(&r)) {
 			if f.omit(p.key, r.Clustering); f.end != nil {
 				break
@@ -190,6 +207,7 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 		if r.Live(cmd.Now) {
 			live++
 		}
+		// Limits of zero never match, because live is at least 1 here.
 		if live > 0 && (live == cmd.Limits.PerPartition || counted+live == cmd.Limits.Rows) || f.full() {
 			break
 		}
@@ -203,6 +221,7 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 		}
 		w.EndPartition()
 	}
+	// As in CQL, a partition with static cells and without rows is one row of the result.
 	if live == 0 && cmd.StaticCounts && f.end == nil && !f.full() && header.Live(cmd.Now) {
 		live = 1
 	}
@@ -223,7 +242,8 @@ func (p *partition) clusterings(cmd *row.ReadCommand) (out []string) {
 	return out
 }
 
-// header returns the partition's deletion and the visible part of its static row, with the deletion applied.
+// header returns the partition's deletion and the visible part of its static row, with the deletion applied. Nothing
+// covers more than the partition, so no wider deletion applies.
 func (p *partition) header() (row.Deletion, row.Row) {
 	r := visible(p.headers, row.NoDeletion())
 	return r.Deletion, r
@@ -233,6 +253,7 @@ func (p *partition) header() (row.Deletion, row.Row) {
 func (p *partition) deletionAt(clustering []byte) row.Deletion {
 	d := row.NoDeletion()
 	for _, t := range p.tombstones {
+		// Ranges include their start and exclude their end.
 		if bytes.Compare(t.Start, clustering) <= 0 && bytes.Compare(clustering, t.End) < 0 {
 			d = d.Max(t.Deletion)
 		}
@@ -247,7 +268,9 @@ func visible(versions []row.Row, wider row.Deletion) row.Row {
 		out.Clustering = versions[i].Clustering
 		out.Deletion = out.Deletion.Max(versions[i].Deletion)
 	}
+	// Everything up to this timestamp is deleted.
 	gone := out.Deletion.Max(wider)
+	// A deletion of the row that the wider one covers is not shown.
 	if wider.Deletes(out.Deletion.Timestamp) {
 		out.Deletion = row.NoDeletion()
 	}
@@ -262,6 +285,7 @@ func visible(versions []row.Row, wider row.Deletion) row.Row {
 			}
 		}
 	}
+	// After all deletions of collections are known, because they come in any order.
 	for i := range versions {
 		for j := range versions[i].Cells {
 			c := versions[i].Cells[j]
@@ -270,6 +294,7 @@ func visible(versions []row.Row, wider row.Deletion) row.Row {
 			}
 		}
 	}
+	// Reconciles equal cells too, with the function that it shares with storage.
 	out.Sort()
 	return out
 }
@@ -286,6 +311,7 @@ func laterLiveness(a, b row.Liveness) row.Liveness {
 	return b
 }
 
+// addComplex adds the deletion of a collection, or keeps the newer one of its column, in the order of columns.
 func addComplex(all []row.ComplexDeletion, c row.ComplexDeletion) []row.ComplexDeletion {
 	for i := range all {
 		if all[i].Column == c.Column {
@@ -304,6 +330,7 @@ func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 	for _, t := range p.tombstones {
 		bounds = append(bounds, t.Start, t.End)
 	}
+	// Between two adjacent bounds the same tombstones apply everywhere, so each piece has one deletion.
 	slices.SortFunc(bounds, bytes.Compare)
 	for i := 0; i+1 < len(bounds); i++ {
 		start, end := bounds[i], bounds[i+1]
@@ -311,6 +338,7 @@ func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 		if bytes.Equal(start, end) || d.Timestamp <= base.Timestamp {
 			continue
 		}
+		// Adjacent pieces with the same deletion are one interval, so that equal contents have one form.
 		if n := len(out); n > 0 && out[n-1].Deletion == d && bytes.Equal(out[n-1].End, start) {
 			out[n-1].End = end
 			continue
@@ -323,6 +351,7 @@ func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 // cut restricts tombstones to the slices.
 func cut(tombstones []row.RangeTombstone, in []row.Slice) (out []row.RangeTombstone) {
 	for _, t := range tombstones {
+		// The slices are disjoint, so the pieces are as well.
 		for _, s := range in {
 			c := t
 			if bytes.Compare(s.Start, c.Start) > 0 {
@@ -339,6 +368,7 @@ func cut(tombstones []row.RangeTombstone, in []row.Slice) (out []row.RangeTombst
 	return out
 }
 
+// purged returns the tombstones that may not be purged yet.
 func purged(tombstones []row.RangeTombstone, gcBefore int64) (out []row.RangeTombstone) {
 	for _, t := range tombstones {
 		if t.Deletion.LocalTime >= gcBefore {

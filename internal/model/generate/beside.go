@@ -10,7 +10,9 @@ type Object struct{ Create, Drop string }
 
 // Beside generates an index of one of the classes, a view, or a mask of a column. Some definitions are refused.
 func (g *Generator) Beside(name string) Object {
+	// A key column too, which indexes of some classes refuse.
 	c := g.any(g.Columns)
+	// Only for its generators of targets and views; its lists are dropped with it.
 	o := &Objects{Generator: g}
 	t := &text{}
 	switch n := g.r.IntN(12); {
@@ -20,6 +22,7 @@ func (g *Generator) Beside(name string) Object {
 		t.add("CREATE INDEX %s ON %s (%s) USING 'sai'", name, g.table, o.target(c))
 	case n < 10:
 		step := o.createView()
+		// The view has a name of its own, which the caller's name replaces.
 		create := strings.Replace(step.Text, " "+o.created[0]+" AS ", " "+name+" AS ", 1)
 		return Object{create, "DROP MATERIALIZED VIEW IF EXISTS " + name}
 	default:
@@ -33,6 +36,7 @@ func (g *Generator) Beside(name string) Object {
 // Refused generates an UPDATE or DELETE that is refused because of its WHERE: a range or a gap in the clustering
 // columns, or a column that is not in the primary key.
 func (g *Generator) Refused() Statement {
+	// The statement has a complete partition key and one more restriction, which makes it invalid.
 	t := &text{}
 	deletes := g.oneIn(2)
 	if deletes {
@@ -48,6 +52,7 @@ func (g *Generator) Refused() Statement {
 		t.bind(g.value(c.Type))
 	}
 	g.whereKeys(t, g.keys(PartitionKey), nil)
+	// A gap needs two clustering columns: the restriction of the second one without the first.
 	all := g.of(Clustering)
 	if len(all) < 2 || g.oneIn(3) {
 		c := g.any(g.of(Static, Regular))

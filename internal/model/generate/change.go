@@ -8,11 +8,13 @@ import (
 func (g *Generator) Change() Statement {
 	t := &text{}
 	if !g.oneIn(12) {
+		// Conditional statements take no timestamp, so none is generated with Stamps.
 		g.change(t, !g.Stamps && g.oneIn(8), true)
 		return t.statement()
 	}
 	conditional := !g.Stamps && !g.Counters && g.oneIn(4)
 	switch {
+	// A counter batch is the only batch with counters.
 	case g.Counters:
 		t.add("BEGIN COUNTER BATCH ")
 	case g.oneIn(2):
@@ -20,7 +22,9 @@ func (g *Generator) Change() Statement {
 	default:
 		t.add("BEGIN BATCH ")
 	}
+	// All conditions of a batch must be in one partition.
 	keys := g.keys(PartitionKey)
+	// A batch with conditions must not read lists, see unread.
 	g.unread = conditional
 	defer func() { g.unread = false }()
 	for range 1 + g.r.IntN(3) {
@@ -44,10 +48,12 @@ func (g *Generator) ConditionalBatch() Statement {
 	rows := [][]Value{g.keys(Clustering), g.keys(Clustering)}
 	g.rows, g.unread = rows, true
 	defer func() { g.rows, g.unread = nil, false }()
+	// The first condition has a random place; others may follow.
 	n := 2 + g.r.IntN(4)
 	first := g.r.IntN(n)
 	for i := range n {
 		switch conditional := i == first || g.oneIn(4); {
+		// Deletions have no conditions here: changeAt makes conditional ones.
 		case !conditional && g.oneIn(3):
 			g.delete(t, keys, false)
 		case !conditional && len(g.of(Clustering)) > 0 && g.oneIn(5):
@@ -66,6 +72,7 @@ func (g *Generator) deleteRange(t *text, keys []Value) {
 	t.add("DELETE FROM %s", g.table)
 	g.whereKeys(t, keys, nil)
 	t.add(" AND %s %s ", g.of(Clustering)[0].Name, []string{"<", "<=", ">", ">="}[g.r.IntN(4)])
+	// Often the value of a row of the batch, so that the range begins or ends at it.
 	t.bind(g.clustering()[0])
 }
 
@@ -103,6 +110,7 @@ func (g *Generator) Row() Statement {
 	return t.statement()
 }
 
+// change adds a change of a random partition. lists allows a DELETE with IN, which is not valid in every batch.
 func (g *Generator) change(t *text, conditional, lists bool) {
 	if !conditional && lists && !g.Counters && g.oneIn(8) {
 		g.deleteMany(t)
@@ -111,6 +119,7 @@ func (g *Generator) change(t *text, conditional, lists bool) {
 	g.changeAt(t, g.keys(PartitionKey), conditional)
 }
 
+// changeAt adds an INSERT, UPDATE or DELETE in the partition of keys.
 func (g *Generator) changeAt(t *text, keys []Value, conditional bool) {
 	switch n := g.r.IntN(7); {
 	case g.Counters: // cqld and Cassandra differ on purpose after a counter was deleted
@@ -133,21 +142,26 @@ func (g *Generator) keys(kind Kind) []Value {
 	return out
 }
 
+// using returns a USING clause with its leading space, or "".
 func (g *Generator) using() string {
 	switch {
 	case g.Stamps:
+		// A few different timestamps, -11 to 41, so that some are equal and the order of writes does not decide.
 		return " USING TIMESTAMP " + g.scalar("int").Literal + "1"
+	// The TTL is longer than any test, so nothing expires between two answers.
 	case !g.Counters && g.oneIn(12):
 		return " USING TTL 100000"
 	}
 	return ""
 }
 
+// insert adds an INSERT of a row or of static columns only.
 func (g *Generator) insert(t *text, keys []Value, conditional bool) {
 	columns := g.of(PartitionKey, Clustering)
 	values := append(append([]Value{}, keys...), g.clustering()...)
 	statics := g.of(Static)
 	if len(statics) > 0 && g.oneIn(6) {
+		// Without clustering columns, no regular column may be set either.
 		columns, values = g.of(PartitionKey), keys
 	}
 	for _, c := range g.of(Static, Regular) {
@@ -156,6 +170,7 @@ func (g *Generator) insert(t *text, keys []Value, conditional bool) {
 		}
 		v := g.value(c.Type)
 		if g.oneIn(8) {
+			// A null value deletes the cell.
 			v = null()
 		}
 		columns, values = append(columns, c), append(values, v)
@@ -169,12 +184,14 @@ func (g *Generator) insert(t *text, keys []Value, conditional bool) {
 	t.WriteString(g.using())
 }
 
+// update adds an UPDATE of regular columns of a row, or of static columns of a partition.
 func (g *Generator) update(t *text, keys []Value, conditional bool) {
 	kind := Regular
 	if len(g.of(Static)) > 0 && g.oneIn(4) {
 		kind = Static
 	}
 	columns := g.of(kind)
+	// Shuffled, so that no column is assigned twice.
 	g.r.Shuffle(len(columns), func(i, j int) { columns[i], columns[j] = columns[j], columns[i] })
 	t.add("UPDATE %s%s SET ", g.table, g.using())
 	t.each(1+g.r.IntN(len(columns)), ", ", func(i int) { g.assignment(t, columns[i]) })
@@ -190,6 +207,7 @@ func (g *Generator) update(t *text, keys []Value, conditional bool) {
 
 // assignment adds an assignment to a column or to elements of a collection.
 func (g *Generator) assignment(t *text, c Column) {
+	// INSERT is invalid for counters.
 	if g.Counters {
 		t.add("%s = %s %s ", c.Name, c.Name, []string{"+", "-"}[g.r.IntN(2)])
 		t.bind(g.value(c.Type))
@@ -198,6 +216,7 @@ func (g *Generator) assignment(t *text, c Column) {
 	kind := c.Type.kind()
 	if c.Type.Multi && g.oneIn(2) {
 		switch kind {
+		// One entry, by its key.
 		case "map":
 			t.add("%s[", c.Name)
 			t.bind(g.value(c.Type.Elems[0]))
@@ -212,6 +231,7 @@ func (g *Generator) assignment(t *text, c Column) {
 		case "list", "set":
 			operator := []string{"+", "+", "-"}[g.r.IntN(3)]
 			switch {
+			// Removing elements reads the list.
 			case kind == "list" && g.unread:
 				operator = "+"
 			case kind == "list" && g.Elements && g.oneIn(2):
@@ -232,6 +252,7 @@ func (g *Generator) assignment(t *text, c Column) {
 	t.bind(g.value(c.Type))
 }
 
+// whereKeys adds WHERE with a complete partition key and a prefix of the clustering columns, which may be empty.
 func (g *Generator) whereKeys(t *text, keys, clustering []Value) {
 	columns := g.of(PartitionKey, Clustering)
 	values := append(append([]Value{}, keys...), clustering...)
@@ -256,6 +277,7 @@ func (g *Generator) condition(t *text, columns []Column) {
 		t.bind(g.value(c.Type.Elems[1]))
 		return
 	}
+	// Equality is the usual condition, hence its weight.
 	operator := []string{"=", "=", "!=", "<", ">=", "IN"}[g.r.IntN(6)]
 	t.add(" IF %s %s ", c.Name, operator)
 	switch {
@@ -270,6 +292,7 @@ func (g *Generator) condition(t *text, columns []Column) {
 	}
 }
 
+// delete adds a DELETE of a column, an element, rows or the partition. With a condition it deletes one row.
 func (g *Generator) delete(t *text, keys []Value, conditional bool) {
 	clustering := g.clustering()
 	if conditional {
@@ -291,12 +314,14 @@ func (g *Generator) delete(t *text, keys []Value, conditional bool) {
 		} else {
 			t.add("%s ", c.Name)
 		}
+	// A static column has no clustering.
 	case len(g.of(Static)) > 0 && g.oneIn(4):
 		t.add("%s ", g.any(g.of(Static)).Name)
 		clustering = nil
 	default:
 		clustering = clustering[:g.r.IntN(len(clustering)+1)] // a row, rows with a prefix, or the partition
 	}
+	// DELETE takes a timestamp, but no TTL.
 	t.add("FROM %s%s", g.table, strings.Replace(g.using(), " USING TTL 100000", "", 1))
 	g.whereKeys(t, keys, clustering)
 }

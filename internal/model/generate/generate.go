@@ -33,6 +33,7 @@ type Statement struct {
 
 // Literal returns the statement with its values in place of the bind markers.
 func (s Statement) Literal() string {
+	// No generated literal contains a question mark, so each one is a bind marker.
 	parts := strings.Split(s.Text, "?")
 	var out strings.Builder
 	for i, p := range parts {
@@ -69,10 +70,12 @@ type Generator struct {
 	Columns  []Column
 	Counters bool // the table's regular columns are counters
 
+	// The only source of randomness: the same seed and the same calls give the same statements.
 	r     *rand.Rand
 	table string
-	udt   *Type
-	rows  [][]Value // the clusterings that a batch repeats
+	// nil without Types.
+	udt  *Type
+	rows [][]Value // the clusterings that a batch repeats
 	// unread means that the batch has conditions. Cassandra does not read the lists of rows without conditions, so that
 	// nothing that reads lists is generated.
 	unread bool
@@ -81,12 +84,14 @@ type Generator struct {
 // New returns a generator for a table with that name.
 func New(r *rand.Rand, table string, o Options) *Generator {
 	g := &Generator{Options: o, r: r, table: table}
+	// Tables with compact storage get neither collections nor counters.
 	if o.Types && !o.Compact {
 		g.udt = &Type{Name: table + "_u", Elems: []*Type{native("int"), native("text")}, Fields: []string{"f", "g"},
 			Multi: true}
 		g.Counters = g.oneIn(8)
 	}
 	g.columns("p", PartitionKey, 1+b2i(g.oneIn(3)))
+	// Static columns need clustering columns, and are columns of the partition.
 	clustering := g.r.IntN(4)
 	g.columns("c", Clustering, clustering)
 	if clustering > 0 && !o.Compact {
@@ -94,18 +99,22 @@ func New(r *rand.Rand, table string, o Options) *Generator {
 	}
 	regular := 1 + g.r.IntN(3)
 	if o.Compact && clustering > 0 && !g.oneIn(12) {
+		// Cassandra allows one; sometimes more are generated, whose refusal is compared.
 		regular = 1
 	}
 	g.columns("v", Regular, regular)
 	return g
 }
 
+// oneIn is true with probability 1/n.
 func (g *Generator) oneIn(n int) bool { return g.r.IntN(n) == 0 }
 
+// columns adds n columns with the names prefix0, prefix1 and so on.
 func (g *Generator) columns(prefix string, kind Kind, n int) {
 	for i := range n {
 		c := Column{Name: fmt.Sprintf("%s%d", prefix, i), Kind: kind}
 		switch {
+		// In a table with counters, all columns outside of the key are counters.
 		case g.Counters && kind >= Static:
 			c.Type = native("counter")
 		case kind >= Static:
@@ -119,6 +128,7 @@ func (g *Generator) columns(prefix string, kind Kind, n int) {
 	}
 }
 
+// keyType returns a type for a column of the primary key: scalar, or frozen.
 func (g *Generator) keyType() *Type {
 	if g.Types && g.oneIn(8) {
 		switch g.r.IntN(3) {
@@ -133,6 +143,7 @@ func (g *Generator) keyType() *Type {
 	return g.scalarType()
 }
 
+// scalarType returns a native type; without Types, int or text.
 func (g *Generator) scalarType() *Type {
 	if !g.Types {
 		return native([]string{"int", "int", "text"}[g.r.IntN(3)])
@@ -141,6 +152,7 @@ func (g *Generator) scalarType() *Type {
 	return native(all[g.r.IntN(len(all))])
 }
 
+// columnType returns a type for a column outside of the key. Two of three collections are not frozen.
 func (g *Generator) columnType() *Type {
 	if !g.Types || g.oneIn(2) {
 		return g.scalarType()
@@ -159,6 +171,7 @@ func (g *Generator) columnType() *Type {
 		if multi {
 			return g.udt
 		}
+		// A copy, because the type of the generator is the one that is not frozen.
 		frozen := *g.udt
 		frozen.Name, frozen.Multi = "frozen<"+g.udt.Name+">", false
 		return &frozen
@@ -181,6 +194,7 @@ func (g *Generator) of(kinds ...Kind) []Column {
 // any returns a random one of columns.
 func (g *Generator) any(columns []Column) Column { return columns[g.r.IntN(len(columns))] }
 
+// names returns the names of columns, in their order.
 func names(columns []Column) []string {
 	out := make([]string, len(columns))
 	for i, c := range columns {
@@ -197,6 +211,7 @@ func (g *Generator) Definitions() []string {
 		if c.Kind == Static {
 			static = " static"
 		}
+		// The type is created once, and only if a column has it.
 		if strings.Contains(c.Type.Name, g.table+"_u") && len(out) == 0 {
 			out = append(out, fmt.Sprintf("CREATE TYPE %s_u (f int, g text)", g.table))
 		}
@@ -209,6 +224,7 @@ func (g *Generator) Definitions() []string {
 			order = append(order, c.Name+direction)
 		}
 	}
+	// The partition key in parentheses, even if it has one column.
 	key := append([]string{"(" + strings.Join(names(g.of(PartitionKey)), ", ") + ")"}, names(g.of(Clustering))...)
 	with := ""
 	if len(order) > 0 {
@@ -223,7 +239,7 @@ func (g *Generator) Definitions() []string {
 		g.table, strings.Join(lines, ", "), strings.Join(key, ", "), with))
 }
 
-// text builds a statement.
+// text builds a statement. Each marker in the text has one element of values, in the same order.
 type text struct {
 	strings.Builder
 	values []Value

@@ -14,6 +14,7 @@ func (o *Objects) createIndex() Step {
 	}
 	name := fmt.Sprintf("%s_i%d", o.table, len(o.created))
 	if o.oneIn(10) {
+		// A name that is taken, which is refused, or does nothing with IF NOT EXISTS.
 		name = o.anyCreated("_i0")
 	}
 	target := o.target(c)
@@ -22,6 +23,7 @@ func (o *Objects) createIndex() Step {
 		exists = "IF NOT EXISTS "
 	}
 	switch n := o.r.IntN(8); {
+	// Only this class indexes vectors.
 	case c.Type.kind() == "vector", n < 2:
 		t.add("CREATE CUSTOM INDEX %s%s ON %s (%s) USING '%s'", exists, name, o.table, target,
 			[]string{"StorageAttachedIndex", "org.apache.cassandra.index.sai.StorageAttachedIndex", "sai"}[o.r.IntN(3)])
@@ -38,6 +40,7 @@ func (o *Objects) createIndex() Step {
 	default:
 		t.add("CREATE INDEX %s%s ON %s (%s)", exists, name, o.table, target)
 	}
+	// Recorded even if the server refuses the statement: later statements then name an index that does not exist.
 	o.created, o.indexed = append(o.created, name), append(o.indexed, c)
 	return step(t)
 }
@@ -46,6 +49,7 @@ func (o *Objects) createIndex() Step {
 func (o *Objects) target(c Column) string {
 	plain := []string{"%s"}
 	switch kind := c.Type.kind(); {
+	// Targets that fit collections only, so they are refused for most columns.
 	case o.oneIn(10):
 		plain = []string{"VALUES(%s)", "KEYS(%s)", "ENTRIES(%s)", "FULL(%s)"}
 	case len(c.Type.Elems) > 0 && !c.Type.Multi && kind != "tuple" && kind != "udt" && kind != "vector":
@@ -73,6 +77,7 @@ func (o *Objects) attachedOptions(t *text, c Column) {
 			}
 		}
 	}
+	// An option that does not exist.
 	if o.oneIn(30) {
 		list = append(list, "'unknown': 'x'")
 	}
@@ -109,6 +114,7 @@ func (o *Objects) selectIndexed() Step {
 		t.WriteString(strings.Join(names(append(o.of(PartitionKey, Clustering), o.any(o.Columns))), ", "))
 	}
 	t.add(" FROM %s WHERE ", o.table)
+	// One to three relations; the first is always on an indexed column.
 	n := 1 + b2i(o.oneIn(2)) + b2i(o.oneIn(4))
 	key := o.oneIn(4)
 	if key {
@@ -122,6 +128,7 @@ func (o *Objects) selectIndexed() Step {
 		}
 		o.indexRelation(t, c)
 	})
+	// ORDER BY with an index is refused.
 	if o.oneIn(20) && len(o.of(Clustering)) > 0 {
 		t.add(" ORDER BY %s", o.of(Clustering)[0].Name)
 	}
@@ -150,9 +157,11 @@ func (o *Objects) indexRelation(t *text, c Column) {
 	case kind == "map" && o.oneIn(3):
 		t.add("%s CONTAINS KEY ", c.Name)
 		t.bind(o.value(c.Type.Elems[0]))
+	// The values of a map are its last element type.
 	case (kind == "map" || kind == "set" || kind == "list") && !o.oneIn(4):
 		t.add("%s CONTAINS ", c.Name)
 		t.bind(o.value(c.Type.Elems[len(c.Type.Elems)-1]))
+	// IN, which few classes of indexes serve.
 	case o.oneIn(12):
 		o.relation(t, c, true)
 	default:
@@ -164,6 +173,7 @@ func (o *Objects) indexRelation(t *text, c Column) {
 // vector returns the type of vectors of n floats.
 func vector(n int) *Type {
 	t := &Type{Name: fmt.Sprintf("vector<float, %d>", n)}
+	// vectorValue generates a float for each element.
 	for range n {
 		t.Elems = append(t.Elems, native("float"))
 	}
@@ -181,6 +191,7 @@ func (o *Objects) nearest() Step {
 	}
 	t.add(" ORDER BY e ANN OF ")
 	t.bind(o.value(e))
+	// Without LIMIT the query is refused.
 	if !o.oneIn(8) {
 		t.add(" LIMIT %d", 1+o.r.IntN(6))
 	}

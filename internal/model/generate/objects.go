@@ -34,6 +34,7 @@ type Objects struct {
 	*Generator
 	Theme Theme
 
+	// Objects that were generated, whether or not the server accepted them.
 	created    []string // names of indexes and views
 	indexed    []Column
 	views      []*Generator
@@ -49,6 +50,7 @@ func NewObjects(r *rand.Rand, table string, theme Theme) *Objects {
 	switch theme {
 	case Vectors:
 		o.Columns = append(o.Columns, Column{Name: "e", Kind: Regular, Type: vector(3)})
+	// A collection, which random types rarely contain, for indexes of its elements.
 	case Indexes, Types:
 		if !o.Counters {
 			o.Columns = append(o.Columns, Column{Name: "l", Kind: Regular, Type: o.collectionType()})
@@ -57,6 +59,7 @@ func NewObjects(r *rand.Rand, table string, theme Theme) *Objects {
 	return o
 }
 
+// collectionType returns a list, a set or, half of the time, a map of int or text.
 func (o *Objects) collectionType() *Type {
 	element := native([]string{"int", "text"}[o.r.IntN(2)])
 	multi := !o.oneIn(3)
@@ -100,18 +103,22 @@ func (o *Objects) Query() Step {
 	return queryStep(o.Select())
 }
 
+// queryStep returns the step of a query, which is paged unless Cassandra refuses pages for it.
 func queryStep(q Query) Step { return Step{Statement: q.Statement, Paged: !q.Sorted} }
 
+// step returns the step of a statement that has no pages.
 func step(t *text) Step { return Step{Statement: t.statement()} }
 
 // Alter generates a statement that changes or drops the table, its columns or its objects; many are refused.
 func (o *Objects) Alter() Step {
 	t := &text{}
+	// The generator follows only changes that are probably accepted: later statements should be valid most of the time.
 	switch c := o.any(o.Columns); o.r.IntN(12) {
 	case 0, 1:
 		o.added++
 		added := Column{Name: fmt.Sprintf("n%d", o.added), Kind: Regular, Type: o.columnType()}
 		t.add("ALTER TABLE %s ADD %s %s", o.table, added.Name, added.Type.Name)
+		// Otherwise the column is refused, or may be: the type may not exist.
 		if !o.Compact && !o.Counters && !strings.Contains(added.Type.Name, "_u") {
 			o.Columns = append(o.Columns, added)
 		}
@@ -121,8 +128,10 @@ func (o *Objects) Alter() Step {
 			o.Columns = slices.DeleteFunc(o.Columns, func(x Column) bool { return x.Name == c.Name })
 		}
 	case 3:
+		// The new name is taken, so this is refused.
 		t.add("ALTER TABLE %s RENAME %s TO %s", o.table, c.Name, o.any(o.Columns).Name)
 	case 4:
+		// Refused while a column has the type.
 		t.add("DROP TYPE %s_u", o.table)
 	case 5:
 		t.add("ALTER TABLE %s WITH comment = 'x'", o.table)
@@ -153,6 +162,7 @@ func (o *Objects) droppable(c Column) bool {
 		!slices.ContainsFunc(o.indexed, func(x Column) bool { return x.Name == c.Name })
 }
 
+// ifExists returns IF EXISTS with a space after it, or "".
 func ifExists(yes bool) string {
 	if yes {
 		return "IF EXISTS "
@@ -168,6 +178,7 @@ func (o *Objects) anyCreated(missing string) string {
 	return o.created[o.r.IntN(len(o.created))]
 }
 
+// describe generates a DESCRIBE of the table or of an object. Its output is compared as it is (raw).
 func (o *Objects) describe() Step {
 	t := &text{}
 	switch o.r.IntN(5) {
@@ -192,6 +203,7 @@ func (o *Objects) describe() Step {
 // schemaRows generates a SELECT from system_schema. The keyspace must be bound by the caller: the text contains
 // %KEYSPACE%.
 func (o *Objects) schemaRows() Step {
+	// The percent signs are doubled, because the text is a format.
 	const own = " FROM system_schema.%s WHERE keyspace_name = '%%KEYSPACE%%' AND %s"
 	t := &text{}
 	table := fmt.Sprintf("table_name = '%s'", o.table)
@@ -219,6 +231,7 @@ func (o *Objects) schemaRows() Step {
 // Drops returns statements that drop everything, in an order in which dependents come first.
 func (o *Objects) Drops() []string {
 	var out []string
+	// A table with views cannot be dropped.
 	for _, v := range o.views {
 		out = append(out, fmt.Sprintf("DROP MATERIALIZED VIEW IF EXISTS %s;", v.table))
 	}

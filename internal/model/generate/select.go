@@ -16,6 +16,7 @@ type Query struct {
 func (g *Generator) Select() Query {
 	t := &text{}
 	q := Query{}
+	// DISTINCT selects partition keys and static columns only, which restricts the rest of the query.
 	distinct := g.oneIn(8)
 	group := 0
 	often := 4
@@ -24,7 +25,9 @@ func (g *Generator) Select() Query {
 	}
 	switch {
 	case !distinct && g.oneIn(often):
+		// The number of grouped parts: 1 is the partition key, and each further one a clustering column.
 		group = 1 + g.r.IntN(1+len(g.of(Clustering)))
+	// With DISTINCT, only the partition key may be grouped by.
 	case g.Groups && distinct && g.oneIn(2):
 		group = 1
 	}
@@ -42,6 +45,7 @@ func (g *Generator) Select() Query {
 	if group > 0 {
 		t.add(" GROUP BY %s", strings.Join(names(append(g.of(PartitionKey), g.of(Clustering)[:group-1]...)), ", "))
 	}
+	// ORDER BY needs a restricted partition key; orderBy ignores that now and then.
 	q.Sorted = g.orderBy(t, in != whereRange) && in == whereIn
 	if g.oneIn(often) && !distinct {
 		t.add(" PER PARTITION LIMIT %d", 1+g.r.IntN(3))
@@ -80,6 +84,7 @@ func (g *Generator) selection(t *text, grouped bool) (aggregates bool) {
 			t.add("%s]", g.value(c.Type.Elems[0]).Literal)
 		case g.Types && c.Type.kind() == "udt" && g.oneIn(3):
 			t.add("%s.%s", c.Name, c.Type.Fields[g.r.IntN(2)])
+		// The divisor is never zero.
 		case g.Types && c.Type.kind() == "int" && g.oneIn(6):
 			t.add("%s %s %d", c.Name, []string{"+", "-", "*", "/"}[g.r.IntN(4)], 1+g.r.IntN(3))
 		default:
@@ -98,12 +103,14 @@ const (
 
 // where adds WHERE. It returns the restriction of the partition key, and whether the query filters.
 func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
+	// Functions, because a relation adds its values when it is written, and the order of the parts may still change.
 	var parts []func()
 	in = g.r.IntN(3)
 	switch {
 	case in != whereRange:
 		many := in == whereIn
 		for i, c := range g.of(PartitionKey) {
+			// At least the first column has IN.
 			list := many && (i == 0 || g.oneIn(2))
 			parts = append(parts, func() { g.relation(t, c, list) })
 		}
@@ -117,6 +124,7 @@ func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
 	}
 	if !distinct && len(g.of(Clustering)) > 0 && g.oneIn(2) {
 		parts = append(parts, g.clusteringRelations(t)...)
+		// A clustering restriction without a partition key needs ALLOW FILTERING.
 		filtered = in == whereRange
 	}
 	if others := g.filterable(distinct); len(others) > 0 && g.oneIn(6) {
@@ -156,6 +164,7 @@ func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filt
 			g.filter(t, c)
 		})
 	}
+	// The partition key is not restricted as a whole, so the query counts as one of a range.
 	return parts, whereRange, true
 }
 
@@ -164,6 +173,7 @@ func (g *Generator) rangeAndFilters(t *text, parts []func(), in int) []func() {
 	if in == whereRange || g.Filters {
 		parts = nil
 	} else {
+		// The relations of the partition key come first; where adds them.
 		parts = parts[:len(g.of(PartitionKey))]
 	}
 	parts = append(parts, g.clusteringRelations(t)...)
@@ -198,6 +208,7 @@ func (g *Generator) filter(t *text, c Column) {
 	case c.Type.Multi && kind == "map" && g.oneIn(2):
 		t.add("%s CONTAINS KEY ", c.Name)
 		t.bind(g.value(c.Type.Elems[0]))
+	// A set or list, or the values of a map.
 	case c.Type.Multi && kind != "udt" && kind != "tuple":
 		t.add("%s CONTAINS ", c.Name)
 		t.bind(g.value(c.Type.Elems[len(c.Type.Elems)-1]))
@@ -226,6 +237,7 @@ func (g *Generator) relation(t *text, c Column, list bool) {
 // clusteringRelations returns relations on a prefix of the clustering columns: = or IN, and a slice at the end.
 func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	all := g.of(Clustering)
+	// Columns with = or IN precede the slice.
 	n := g.r.IntN(len(all) + 1)
 	for _, c := range all[:n] {
 		list := g.oneIn(4)
@@ -237,6 +249,7 @@ func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	}
 	operators := [][]string{{">"}, {"<="}, {">=", "<"}, {">", "<"}, {">=", "<="}}[g.r.IntN(5)]
 	columns := rest[:1]
+	// A slice of several columns compares tuples.
 	if g.oneIn(3) {
 		columns = rest[:1+g.r.IntN(len(rest))]
 	}
@@ -265,6 +278,7 @@ func (g *Generator) orderBy(t *text, allowed bool) bool {
 	t.add(" ORDER BY ")
 	t.each(1+g.r.IntN(len(all)), ", ", func(i int) {
 		direction := "ASC"
+		// All columns in the order of the table, or all against it; anything else is refused.
 		if all[i].Desc != reversed {
 			direction = "DESC"
 		}

@@ -11,11 +11,13 @@ type userFunction struct {
 	arguments []string // types
 	returns   string
 	body      string
-	called    bool // ON NULL INPUT
+	// If false, the function is not called with a null argument.
+	called bool // ON NULL INPUT
 }
 
 // bodies returns functions without names. No body contains a question mark, which would be a bind marker.
 func bodies() []userFunction {
+	// They include division by zero, exceptions, nulls and one that does not compile.
 	return []userFunction{
 		{arguments: []string{"int"}, returns: "int", body: "return x0 + 1;"},
 		{arguments: []string{"int", "int"}, returns: "int", body: "return x0 + x1;"},
@@ -52,6 +54,7 @@ func (o *Objects) createFunction() Step {
 	}
 	all := bodies()
 	f := all[o.r.IntN(len(all))]
+	// Few names, so that functions are overloaded and replaced.
 	f.name = fmt.Sprintf("%s_f%d", o.table, o.r.IntN(4))
 	arguments := make([]string, len(f.arguments))
 	for i, a := range f.arguments {
@@ -66,13 +69,17 @@ func (o *Objects) createFunction() Step {
 		[]string{"", "", "OR REPLACE "}[o.r.IntN(3)],
 		[]string{"", "", "IF NOT EXISTS "}[o.r.IntN(3)], f.name, strings.Join(arguments, ", "), nulls, f.returns,
 		f.body)
+	// Also if it is refused; calls of it are then errors on both servers.
 	o.functions = append(o.functions, f)
 	return step(t)
 }
 
+// createAggregate generates CREATE AGGREGATE with a random function as its state function. It fits if the function's
+// first argument has the type of its result.
 func (o *Objects) createAggregate() Step {
 	f := o.functions[o.r.IntN(len(o.functions))]
 	name := fmt.Sprintf("%s_a%d", o.table, o.r.IntN(3))
+	// The first argument of a state function is the state.
 	arguments := f.arguments[1:]
 	if o.oneIn(10) {
 		arguments = f.arguments
@@ -133,12 +140,14 @@ func (o *Objects) argument(kind string) string {
 		return o.any(fitting).Name
 	case o.oneIn(6):
 		return o.any(o.Columns).Name
+	// No literals of collections are generated here.
 	case strings.Contains(kind, "<"):
 		return "null"
 	}
 	return "(" + kind + ")" + o.scalar(kind).Literal
 }
 
+// dropFunction adds DROP FUNCTION or DROP AGGREGATE, sometimes with argument types that select one of several.
 func (o *Objects) dropFunction(t *text) {
 	name, kind := o.table+"_f0", "FUNCTION"
 	if len(o.aggregates) > 0 && o.oneIn(2) {

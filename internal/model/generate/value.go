@@ -36,6 +36,7 @@ func (t *Type) kind() string {
 	return strings.TrimSuffix(name, ">")
 }
 
+// native returns a type without elements.
 func native(name string) *Type { return &Type{Name: name} }
 
 // collection returns a list, set or map of elems.
@@ -45,6 +46,7 @@ func collection(kind string, multi bool, elems ...*Type) *Type {
 		names[i] = e.Name
 	}
 	t := &Type{Name: kind + "<" + strings.Join(names, ", ") + ">", Elems: elems, Multi: multi}
+	// Tuples are always frozen, and are named without it.
 	if !multi && kind != "tuple" {
 		t.Name = "frozen<" + t.Name + ">"
 	}
@@ -53,6 +55,7 @@ func collection(kind string, multi bool, elems ...*Type) *Type {
 
 // scalars returns the names of the native types of columns.
 func scalars() []string {
+	// int and text occur twice, so that they are chosen more often.
 	return []string{"int", "int", "text", "text", "bigint", "boolean", "double", "varint", "decimal", "timestamp",
 		"blob", "smallint", "date"}
 }
@@ -86,6 +89,7 @@ func (g *Generator) hint(t *Type) string {
 	return t.Name
 }
 
+// plainValue is value without hints.
 func (g *Generator) plainValue(t *Type) Value {
 	switch kind := t.kind(); kind {
 	case "list", "set", "map":
@@ -99,6 +103,8 @@ func (g *Generator) plainValue(t *Type) Value {
 	}
 }
 
+// scalar generates one of six values of a native type, -1 to 4 or what stands for them. It panics for a type that
+// scalars does not name, apart from counter.
 func (g *Generator) scalar(kind string) Value {
 	n := int64(g.r.IntN(6) - 1)
 	text := fmt.Sprint(n)
@@ -110,6 +116,7 @@ func (g *Generator) scalar(kind string) Value {
 	case "smallint":
 		return Value{text, binary.BigEndian.AppendUint16(nil, uint16(n))}
 	case "text":
+		// An empty text, one of two bytes for one letter, and a quote that literals double.
 		s := []string{"", "a", "b", "ab", "ä", "it's"}[n+1]
 		return Value{"'" + strings.ReplaceAll(s, "'", "''") + "'", []byte(s)}
 	case "boolean":
@@ -128,6 +135,7 @@ func (g *Generator) scalar(kind string) Value {
 		ms := 1_600_000_000_000 + n*1000
 		return Value{fmt.Sprint(ms), binary.BigEndian.AppendUint64(nil, uint64(ms))}
 	case "date":
+		// Days; 2^31 is 1970-01-01.
 		d := uint32(1<<31 + 18000 + n)
 		return Value{fmt.Sprint(d), binary.BigEndian.AppendUint32(nil, d)}
 	case "blob":
@@ -137,6 +145,7 @@ func (g *Generator) scalar(kind string) Value {
 	panic("generate: no values of type " + kind)
 }
 
+// b2i returns 1 for true and 0 for false.
 func b2i(b bool) int {
 	if b {
 		return 1
@@ -150,6 +159,7 @@ func abs(n int64) int64 { return max(n, -n) }
 func varint(n int64) []byte {
 	b := big.NewInt(n)
 	if n < 0 {
+		// The only negative value is -1, one byte.
 		return new(big.Int).Add(b, big.NewInt(256)).Bytes()
 	}
 	return append([]byte{0}, b.Bytes()...)[b2i(n > 0 && n < 128):]
@@ -160,6 +170,7 @@ func decimal(n int64) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, 1), varint(abs(n))...)
 }
 
+// appendBytes appends [bytes] of the protocol: a length of four bytes, -1 for null.
 func appendBytes(dst, b []byte) []byte {
 	if b == nil {
 		return binary.BigEndian.AppendUint32(dst, math.MaxUint32)
@@ -174,6 +185,7 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 	if kind == "map" && n == 0 && !t.Multi {
 		n = 1 // {} is a set if the type is not known
 	}
+	// The encoding of v3 and later: counts and lengths of four bytes.
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	var elems []string
 	var keys []string
@@ -207,6 +219,7 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 func (g *Generator) tupleValue(t *Type) Value {
 	var b []byte
 	var parts []string
+	// The encoding of a user-defined type and of a tuple is the same.
 	asTuple := t.Fields == nil || g.Hints && g.oneIn(4)
 	for i, e := range t.Elems {
 		v := g.value(e)
@@ -233,6 +246,7 @@ func (g *Generator) vectorValue(t *Type) Value {
 	for range t.Elems {
 		n := 1 + g.r.IntN(999)
 		parts = append(parts, fmt.Sprintf("0.%03d", n))
+		// Parsed from the literal, so that both forms are the same float.
 		f, err := strconv.ParseFloat(parts[len(parts)-1], 32)
 		if err != nil {
 			panic(err)

@@ -10,18 +10,22 @@ import (
 // Some are invalid.
 func (o *Objects) createView() Step {
 	name := fmt.Sprintf("%s_w%d", o.table, len(o.created))
+	// The key of a view contains the key of its table, and at most one other column.
 	key := o.of(PartitionKey, Clustering)
 	if candidates := o.of(Regular, Static); len(candidates) > 0 && !o.oneIn(3) {
 		key = append(key, o.any(candidates))
 	}
 	o.r.Shuffle(len(key), func(i, j int) { key[i], key[j] = key[j], key[i] })
 	if o.oneIn(12) {
+		// Refused: a column of the table's key is missing.
 		key = key[1:]
 	}
 	if len(key) == 0 {
 		key = o.of(PartitionKey)
 	}
 	inherits := o.oneIn(3) // the order of the base table
+	// The view is a table of its own to select from: its columns are the selected ones, with the kinds that they have
+	// there.
 	view := &Generator{r: o.r, table: name, Options: o.Options, udt: o.udt}
 	partition := 1 + b2i(len(key) > 1 && o.oneIn(3))
 	for i, c := range key {
@@ -38,6 +42,7 @@ func (o *Objects) createView() Step {
 	all := o.oneIn(2)
 	for _, c := range o.of(Static, Regular) {
 		inKey := slices.ContainsFunc(key, func(x Column) bool { return x.Name == c.Name })
+		// Static columns are refused in a view, so they are rare unless all columns are selected.
 		if !inKey && (all || o.oneIn(2)) && (c.Kind == Regular || all || o.oneIn(4)) {
 			c.Kind = Regular
 			view.Columns = append(view.Columns, c)
@@ -47,6 +52,8 @@ func (o *Objects) createView() Step {
 	return o.viewStatement(view, all, inherits)
 }
 
+// viewStatement generates the statement for a view. With all it selects *, and with inherits it has no clustering
+// order.
 func (o *Objects) viewStatement(view *Generator, all, inherits bool) Step {
 	t := &text{}
 	t.add("CREATE MATERIALIZED VIEW %s%s AS SELECT ", []string{"", "", "", "IF NOT EXISTS "}[o.r.IntN(4)], view.table)
@@ -59,6 +66,7 @@ func (o *Objects) viewStatement(view *Generator, all, inherits bool) Step {
 	key := view.of(PartitionKey, Clustering)
 	t.each(len(key), " AND ", func(i int) {
 		if c := key[i]; o.oneIn(12) {
+			// A restriction to values also excludes null.
 			t.add("%s %s %s", c.Name, []string{"=", ">=", "<"}[o.r.IntN(3)], o.value(c.Type).Literal)
 		} else {
 			t.add("%s IS NOT NULL", c.Name)
