@@ -22,6 +22,7 @@ type area struct {
 
 // areas are the subjects, in the order of the report.
 func areas() []area {
+	// Each has its files, the number of drawn mutants, and the simulations that should find its faults.
 	return []area{
 		{"durability", []string{"storage/commit.go", "storage/logguard/*.go", "cluster/raftlog/log.go"}, 4,
 			[]string{"TestSim -workloads=register,cas -kinds=power-all,power-one,power-torn,raft-fsync-error " +
@@ -69,18 +70,23 @@ type mutant struct {
 	key  string // area/name, or file:function:kind:ordinal
 	area string
 	what string
-	at   string // file and function
+	// The first place of a mutant with several.
+	at string // file and function
+	// Packages whose code the mutant changes, by their directories.
 	dirs []string
 	hand bool
 	// sampled says that the tests of this command run it.
 	sampled bool
-	sims    []string
+	// Tests of package simulation with their flags, in the order in which they run.
+	sims []string
 }
 
 // catalog is all mutants, and the files with all their switches.
 type catalog struct {
-	root     string
-	mutants  []*mutant
+	// The directory of the module.
+	root    string
+	mutants []*mutant
+	// Parsed packages by their directories. Their files collect the edits of all mutants.
 	packages map[string][]*file
 }
 
@@ -93,16 +99,19 @@ func newCatalog(root string) (*catalog, error) {
 	}
 	var errs []error
 	for _, h := range list {
+		// All errors of the list are reported together: a change of the code often breaks several patterns.
 		errs = append(errs, c.addByHand(h))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	for _, a := range areas() {
+		// After the list by hand, whose edits have precedence over drawn ones at the same place.
 		if err := c.draw(a); err != nil {
 			return nil, err
 		}
 	}
+	// Keys identify results of earlier runs, so they must be unique.
 	keys := map[string]bool{}
 	for _, m := range c.mutants {
 		if keys[m.key] {
@@ -113,6 +122,7 @@ func newCatalog(root string) (*catalog, error) {
 	return c, nil
 }
 
+// files returns the parsed files of a directory. It parses them once, because their edits are collected in them.
 func (c *catalog) files(dir string) ([]*file, error) {
 	if c.packages[dir] == nil {
 		files, err := parsePackage(c.root, dir)
@@ -150,11 +160,13 @@ func (c *catalog) area(name string) (area, error) {
 	return area{}, fmt.Errorf("mutants: there is no area %q", name)
 }
 
+// addByHand adds a mutant of the list. An error names the line of the list: the pattern no longer fits the code.
 func (c *catalog) addByHand(h *handMutant) error {
 	a, err := c.area(h.area())
 	if err != nil {
 		return fmt.Errorf("line %d: %w", h.line, err)
 	}
+	// Ids begin at 1, because 0 means that no mutant is on.
 	m := &mutant{id: len(c.mutants) + 1, key: h.key, area: a.name, what: h.what, hand: true, sampled: h.sampled,
 		sims: a.sims}
 	if len(h.sims) > 0 {
@@ -172,6 +184,7 @@ func (c *catalog) addByHand(h *handMutant) error {
 		if !fn.file.fits(e) {
 			return fmt.Errorf("%s (line %d): %s overlaps another mutant", h.key, h.line, fn.name)
 		}
+		// All patterns of a mutant have the same id, so they are switched on together.
 		fn.file.edits = append(fn.file.edits, e)
 		m.place(p.dir, fn)
 	}
@@ -179,6 +192,7 @@ func (c *catalog) addByHand(h *handMutant) error {
 	return nil
 }
 
+// place records where the mutant changes the code.
 func (m *mutant) place(dir string, fn function) {
 	if !slices.Contains(m.dirs, dir) {
 		m.dirs = append(m.dirs, dir)
@@ -197,6 +211,7 @@ func (c *catalog) draw(a area) error {
 		fn   function
 		candidate
 	}
+	// The candidates of all files of the area, before the sample is taken.
 	var all []named
 	for _, p := range a.files {
 		files, err := c.files(path.Dir(p))
@@ -210,6 +225,7 @@ func (c *catalog) draw(a area) error {
 			for _, fn := range f.functions() {
 				ordinals := map[string]int{}
 				for _, x := range candidates(fn) {
+					// No line number is part of the key, so a change elsewhere in the file keeps it.
 					key := fmt.Sprintf("%s:%s:%s:%d", f.path, fn.name, x.kind, ordinals[x.kind])
 					ordinals[x.kind]++
 					all = append(all, named{key, hashOf(key), fn, x})
@@ -218,6 +234,7 @@ func (c *catalog) draw(a area) error {
 		}
 	}
 	slices.SortFunc(all, func(a, b named) int {
+		// The order is random, but the same in each run.
 		return cmp.Or(cmp.Compare(a.hash, b.hash),
 			strings.Compare(a.key, b.key))
 	})
@@ -232,6 +249,7 @@ func (c *catalog) draw(a area) error {
 			continue
 		}
 		m := &mutant{id: len(c.mutants) + 1, key: x.key, area: a.name, what: x.what, sims: a.sims}
+		// The id is known only now, so the switch is rendered later.
 		e := &edit{key: x.key, start: x.start, end: x.end,
 			render: func(inner string) string { return x.render(m.id, inner) }}
 		if !x.fn.file.fits(e) {
@@ -243,12 +261,14 @@ func (c *catalog) draw(a area) error {
 		taken++
 		of[place]++
 	}
+	// The sample would become smaller without notice.
 	if taken < a.drawn {
 		return fmt.Errorf("mutants: area %s has only %d candidates", a.name, taken)
 	}
 	return nil
 }
 
+// hashOf returns the position of a key in the sample.
 func hashOf(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(drawSeed))

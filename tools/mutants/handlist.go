@@ -32,7 +32,8 @@ import (
 type pattern struct {
 	dir, function string
 	kind          string
-	old, becomes  string
+	// Go source: what is matched, by its tokens, and what replaces it.
+	old, becomes string
 }
 
 // handMutant is a mutant of the list by hand.
@@ -44,6 +45,7 @@ type handMutant struct {
 	line      int
 }
 
+// area returns the part of the key before the slash.
 func (h *handMutant) area() string { return strings.SplitN(h.key, "/", 2)[0] }
 
 // readHandList reads tools/mutants/hand/*.txt.
@@ -66,6 +68,7 @@ func readHandList(dir string) (out []*handMutant, err error) {
 	return out, nil
 }
 
+// parseHandList parses one file. Fields belong to the mutant before them, patterns to the last "in".
 func parseHandList(text string) (out []*handMutant, err error) {
 	var in []string
 	for _, field := range joinLines(text) {
@@ -81,6 +84,7 @@ func parseHandList(text string) (out []*handMutant, err error) {
 			}
 			continue
 		}
+		// The check above ensures that there is one.
 		h := out[len(out)-1]
 		switch name {
 		case "what":
@@ -91,6 +95,7 @@ func parseHandList(text string) (out []*handMutant, err error) {
 			}
 		case "sample":
 			h.sampled = true
+		// Several simulations are several lines.
 		case "sim":
 			h.sims = append(h.sims, value)
 		case "cond", "value", "stmt", "before", "after":
@@ -102,11 +107,13 @@ func parseHandList(text string) (out []*handMutant, err error) {
 			if len(h.patterns) == 0 {
 				return nil, fmt.Errorf("line %d: nothing is replaced", field.line)
 			}
+			// Without this field, becomes is empty, which makes sense for "stmt" only.
 			h.patterns[len(h.patterns)-1].becomes = value
 		default:
 			return nil, fmt.Errorf("line %d: unknown field %q", field.line, name)
 		}
 	}
+	// Checked at the end, because the fields of a mutant come in any order.
 	for _, h := range out {
 		if h.what == "" || len(h.patterns) == 0 {
 			return nil, fmt.Errorf("line %d: %s needs a description and a pattern", h.line, h.key)
@@ -121,6 +128,7 @@ type field struct {
 	line int
 }
 
+// joinLines returns the fields of a list with their line numbers. It drops comments and empty lines.
 func joinLines(text string) (out []field) {
 	for i, l := range strings.Split(text, "\n") {
 		switch {
@@ -145,6 +153,7 @@ func (p *pattern) edit(fn function, key string, id int) (*edit, error) {
 	switch p.kind {
 	case "cond":
 		e.render = func(old string) string { return fmt.Sprintf("(%s && (%s) || !%s && (%s))", on, p.becomes, on, old) }
+	// Pick is a function: both values are computed, see the package's list of kinds.
 	case "value":
 		e.render = func(old string) string { return pickCall(id, old, p.becomes) }
 	case "stmt":

@@ -26,13 +26,15 @@ import (
 	"time"
 )
 
-// settings are the command's flags.
+// settings are the command's flags. The flags are described in main.
 type settings struct {
 	list, rewrite, resume, build bool
-	only                         string
-	seeds, workers               int
-	limit                        time.Duration
-	dir                          string
+	// Parts of keys, separated by commas; empty selects all.
+	only           string
+	seeds, workers int
+	// 0 means no limit. A negative limit only compiles.
+	limit time.Duration
+	dir   string
 }
 
 func main() {
@@ -57,6 +59,7 @@ func main() {
 	}
 }
 
+// run executes the command in the module's root directory.
 func (s *settings) run(ctx context.Context) error {
 	root, err := os.Getwd()
 	if err != nil {
@@ -70,6 +73,7 @@ func (s *settings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Before anything is compiled: a renamed mutant must take its explanation with it.
 	if err := c.checkExplained(explained); err != nil {
 		return err
 	}
@@ -98,6 +102,7 @@ func (s *settings) run(ctx context.Context) error {
 	if s.rewrite {
 		err = c.rewrite(done, explained)
 	}
+	// The score counts all results so far, not only the ones of this run.
 	result := c.score(done, explained)
 	fmt.Println(result)
 	if len(result.unexplained) > 0 {
@@ -111,8 +116,10 @@ func (s *settings) selected(c *catalog, done results) (out []*mutant) {
 	for _, m := range c.mutants {
 		wanted := s.only == ""
 		for _, part := range strings.Split(s.only, ",") {
+			// An empty part would match everything.
 			wanted = wanted || part != "" && strings.Contains(m.key, part)
 		}
+		// A survivor is run again only with more seeds than before.
 		if v, known := done[m.key]; s.resume && known && (v.Found || v.Clean && v.Seeds >= s.seeds) {
 			wanted = false
 		}
@@ -123,6 +130,7 @@ func (s *settings) selected(c *catalog, done results) (out []*mutant) {
 	return out
 }
 
+// runMutants compiles and runs the selected mutants, and appends each verdict to the results as soon as it is known.
 func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error {
 	if s.limit > 0 {
 		limited, cancel := context.WithTimeout(ctx, s.limit)
@@ -140,6 +148,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 			return err
 		}
 	}
+	// Nothing runs; the binaries are kept for a later run with -build=false.
 	if s.limit < 0 {
 		return nil
 	}
@@ -175,6 +184,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	for _, m := range mutants {
 		select {
 		case queue <- m:
+		// The rest is not queued; workers end the mutants that they have begun.
 		case <-ctx.Done():
 		}
 	}
@@ -183,7 +193,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	return first
 }
 
-// before is what an earlier run found out of a mutant, if it is to be gone on with.
+// before is what an earlier run found out of a mutant, if the run continues it.
 func before(done results, m *mutant, resume bool) verdict {
 	if !resume {
 		return verdict{}

@@ -44,7 +44,8 @@ func candidates(fn function) []candidate {
 	return o.out
 }
 
-// uninteresting are functions whose faults lose no data: texts, statistics and the reuse of memory.
+// uninteresting are functions whose faults lose no data: texts, statistics and the reuse of memory. The names are
+// compared without case, as whole words, except for those that begin with "trace".
 func uninteresting(name string) bool {
 	for _, s := range []string{"String", "Error", "Unwrap", "Stats", "Status", "trace", "report", "release", "buffer",
 		"stopTimer",
@@ -58,7 +59,8 @@ func uninteresting(name string) bool {
 	return false
 }
 
-// quiet says whether a statement only counts, logs, locks or gives memory back.
+// quiet says whether a statement only counts, logs, locks or gives memory back. Such a statement makes no test fail,
+// and would waste a place of the sample.
 func quiet(text string) bool {
 	for _, s := range []string{"counts.", "counters.", "trace(", "traceNode(", "report(", "Logger.", "Lock(",
 		"Unlock(", "release(", "giveBack(",
@@ -70,15 +72,18 @@ func quiet(text string) bool {
 	return false
 }
 
+// add adds a candidate that replaces a node.
 func (o *operator) add(kind, what string, n ast.Node, render func(id int, inner string) string) {
 	o.addRange(kind, what, n.Pos(), n.End(), render)
 }
 
+// addRange adds a candidate that replaces the source from one position to another.
 func (o *operator) addRange(kind, what string, from, to token.Pos, render func(id int, inner string) string) {
 	f := o.fn.file
 	o.out = append(o.out, candidate{kind, what, f.offset(from), f.offset(to), render})
 }
 
+// visit adds the candidates of one node.
 func (o *operator) visit(n, parent ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
@@ -90,6 +95,7 @@ func (o *operator) visit(n, parent ast.Node) {
 			o.drop(n)
 		}
 	case *ast.AssignStmt:
+		// A definition is needed by the statements after it.
 		if inBlock(parent) && n.Tok != token.DEFINE {
 			o.drop(n)
 		}
@@ -115,6 +121,8 @@ func inBlock(parent ast.Node) bool {
 
 // binary shifts bounds by one, and exchanges "and" and "or".
 func (o *operator) binary(n *ast.BinaryExpr) {
+	// x and y are the original operands. The edits inside them are in inner only, which suffices, because one mutant is
+	// on at a time.
 	text := o.fn.file.textOf
 	x, y := text(n.X), text(n.Y)
 	other := map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}[n.Op]
@@ -124,6 +132,7 @@ func (o *operator) binary(n *ast.BinaryExpr) {
 			func(id int, inner string) string {
 				return fmt.Sprintf("(%s && %s %s %s || !%s && %s)", switchCall(id), x, other, y, switchCall(id), inner)
 			})
+	// Operands may have effects here: only one of the two expressions is evaluated.
 	case n.Op == token.LAND || n.Op == token.LOR:
 		other := map[token.Token]string{token.LAND: "||", token.LOR: "&&"}[n.Op]
 		o.add("logic", fmt.Sprintf("`%s` becomes `(%s) %s (%s)`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n,
@@ -162,6 +171,7 @@ func simple(e ast.Expr) bool {
 			id, named := n.Fun.(*ast.Ident)
 			ok = ok && named && (id.Name == "len" || id.Name == "cap" || id.Name == "int" || id.Name == "int64" ||
 				id.Name == "uint64")
+		// A unary expression may receive from a channel.
 		case *ast.FuncLit, *ast.UnaryExpr:
 			ok = false
 		}
@@ -176,9 +186,11 @@ func (o *operator) condition(n *ast.IfStmt) {
 	if strings.Contains(text, "cap(") { // memory is used again, or not
 		return
 	}
+	// The branch only counts or logs.
 	if quiet(o.fn.file.textOf(n.Body)) && len(n.Body.List) == 1 && n.Else == nil {
 		return
 	}
+	// The condition is evaluated in both cases, because it may have effects.
 	o.add("never", fmt.Sprintf("`if %s` is never taken", text), n.Cond, func(id int, inner string) string {
 		return fmt.Sprintf("((%s) && !%s)", inner, switchCall(id))
 	})
@@ -204,11 +216,13 @@ func (o *operator) returned(n *ast.ReturnStmt) {
 	if k == 0 {
 		return
 	}
+	// Only an error that was received is dropped, not one that the statement makes.
 	if id, ok := n.Results[k-1].(*ast.Ident); !ok || id.Name != "err" {
 		return
 	}
 	results := make([]string, k)
 	for i, r := range n.Results {
+		// The statement stays in the code, so its results would be evaluated in two places.
 		if results[i] = o.fn.file.textOf(r); !simple(r) {
 			return
 		}
@@ -237,6 +251,7 @@ func (o *operator) extreme(n *ast.CallExpr) {
 // oneLine is text for a table.
 func oneLine(text string) string {
 	s := strings.Join(strings.Fields(text), " ")
+	// Cut at letters, not at bytes.
 	if r := []rune(s); len(r) > 90 {
 		s = string(r[:87]) + "…"
 	}

@@ -41,14 +41,17 @@ func Pick[T any](id int, a, b T) T {
 }
 `
 
+// switchCall returns the source of a condition that is true if a mutant is on.
 func switchCall(id int) string { return fmt.Sprintf("%s.On(%d)", switchName, id) }
 
+// pickCall returns the source of a value: b if a mutant is on, and otherwise a.
 func pickCall(id int, a, b string) string {
 	return fmt.Sprintf("%s.Pick(%d, %s, %s)", switchName, id, a, b)
 }
 
 // writeOverlay writes the changed files to dir, with the file that "go build -overlay" takes.
 func (c *catalog) writeOverlay(dir string) (path string, err error) {
+	// Files of an earlier catalog must not stay.
 	if err := os.RemoveAll(filepath.Join(dir, "src")); err != nil {
 		return "", err
 	}
@@ -67,6 +70,7 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 	}
 	for _, files := range c.packages {
 		for _, f := range files {
+			// Such a file is compiled as it is.
 			if len(f.edits) == 0 {
 				continue
 			}
@@ -120,6 +124,7 @@ func binary(dir, pkg string) string {
 func (c *catalog) dependents(ctx context.Context, packages []string) (map[string]map[string]bool, error) {
 	out := map[string]map[string]bool{}
 	for _, p := range packages {
+		// Without the overlay: switches change no dependencies between the packages of interest.
 		cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f", "{{.ImportPath}}", "./"+p)
 		cmd.Dir = c.root
 		text, err := cmd.Output()

@@ -29,6 +29,7 @@ func readResults(dir string) (results, error) {
 	}
 	defer f.Close()
 	s := bufio.NewScanner(f)
+	// A failure may be longer than the default line of a scanner.
 	s.Buffer(nil, 1<<20)
 	for s.Scan() {
 		var v verdict
@@ -42,6 +43,7 @@ func readResults(dir string) (results, error) {
 
 // appendResult adds a verdict to the file.
 func appendResult(dir string, v verdict) error {
+	// One line a verdict, written at once: an interrupted run loses nothing.
 	f, err := os.OpenFile(resultsFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -66,6 +68,7 @@ func readExplained(root string) (map[string]explanation, error) {
 		return nil, err
 	}
 	out := map[string]explanation{}
+	// The same form as the list by hand: an explanation may take several lines.
 	for _, l := range joinLines(string(b)) {
 		key, rest, _ := strings.Cut(strings.Join(strings.Fields(l.text), " "), " ")
 		kind, text, ok := strings.Cut(rest, ": ")
@@ -73,6 +76,7 @@ func readExplained(root string) (map[string]explanation, error) {
 			return nil, fmt.Errorf("explained.txt, line %d: want a key, \"equivalent:\" or \"survives:\", and a "+
 				"reason", l.line)
 		}
+		// One of the two would be lost.
 		if _, twice := out[key]; twice {
 			return nil, fmt.Errorf("explained.txt, line %d: %s is explained twice", l.line, key)
 		}
@@ -93,6 +97,7 @@ func (c *catalog) checkExplained(explained map[string]explanation) error {
 			missing = append(missing, key)
 		}
 	}
+	// Maps have no order, and the message should not change.
 	sort.Strings(missing)
 	if len(missing) > 0 {
 		return fmt.Errorf("explained.txt: there is no mutant %s", strings.Join(missing, ", "))
@@ -107,9 +112,11 @@ type score struct {
 	unexplained                                 []string
 }
 
+// score counts verdicts. Equivalent mutants do not count in the total: no test can find them.
 func (c *catalog) score(done results, explained map[string]explanation) (s score) {
 	for _, m := range c.mutants {
 		v, known := done[m.key]
+		// Zero if the mutant was not run.
 		s.cpu += v.CPU
 		x, explained := explained[m.key]
 		switch {
@@ -161,6 +168,8 @@ func (c *catalog) report(done results, explained map[string]explanation) string 
 	return b.String()
 }
 
+// outcome returns the last column of the report for a mutant. A verdict comes before an explanation, which may be out
+// of date.
 func outcome(m *mutant, done results, explained map[string]explanation) string {
 	v, known := done[m.key]
 	x, isExplained := explained[m.key]

@@ -35,6 +35,7 @@ type runner struct {
 	c        *catalog
 	dir      string
 	packages []string // whose tests are scenarios
+	// For each package of tests, the directories of the module that it contains.
 	depends  map[string]map[string]bool
 	baseline map[string]time.Duration // of the tests of a package without a mutant
 	skipped  map[string][]string      // tests of a package that fail without a mutant, by the load of the machine
@@ -52,9 +53,10 @@ type attempt struct {
 	failed  bool
 	timeout bool
 	test    string
-	how     string
-	cpu     time.Duration
-	wall    time.Duration
+	// The first line that says why the test failed.
+	how  string
+	cpu  time.Duration
+	wall time.Duration
 }
 
 // execute runs a test binary with a mutant on; zero: none. watch, which may be nil, sees each line of the output and
@@ -66,6 +68,7 @@ func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.D
 	cmd := exec.CommandContext(ctx, binary(r.dir, pkg), args...)
 	cmd.Dir = filepath.Join(r.c.root, filepath.FromSlash(pkg))
 	cmd.Env = append(os.Environ(), switchEnviron+"="+strconv.Itoa(id))
+	// A killed process may have left children that hold the pipe open.
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -81,6 +84,7 @@ func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.D
 	var last bytes.Buffer
 	for {
 		line, err := reader.ReadString('\n')
+		// The output is read line by line, because a simulation reports a failed seed long before it ends.
 		a.note(strings.TrimRight(line, "\n"))
 		if last.Len() < 1<<16 {
 			last.WriteString(line)
@@ -93,6 +97,7 @@ func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.D
 			break
 		}
 	}
+	// Wait must not close the pipe before all is read.
 	_, _ = io.Copy(io.Discard, reader)
 	err = cmd.Wait()
 	a.wall = time.Since(began)
@@ -101,11 +106,15 @@ func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.D
 	}
 	var exit *exec.ExitError
 	switch {
+	// A test that does not end has found the mutant. This includes the deadline of the whole run; then no verdict is
+	// recorded.
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		a.failed, a.timeout = true, true
+	// It passed, or watch or the user has stopped it.
 	case err == nil || ctx.Err() != nil:
 	case errors.As(err, &exit):
 		a.failed = true
+		// The process ended without the report of a test, such as os.Exit.
 		if a.test == "" && a.how == "" {
 			a.how = lastLine(last.String())
 		}
@@ -128,12 +137,14 @@ var (
 
 // note takes from a line which test failed, and how.
 func (a *attempt) note(line string) {
+	// A subtest is more precise than the test that contains it.
 	if m := failedTest.FindStringSubmatch(line); m != nil && (a.test == "" || strings.HasPrefix(m[1], a.test+"/")) {
 		a.test = m[1]
 	}
 	if m := errorLine.FindStringSubmatch(line); m != nil && a.how == "" {
 		a.how = m[1]
 	}
+	// A panic explains more than the messages before it.
 	if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
 		a.how = line
 	}
@@ -152,6 +163,7 @@ func (r *runner) measure(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			// Too many unstable tests would make the verdicts of this package worthless.
 			if a.failed && (a.test == "" || len(r.skipped[p]) == flakyMax) {
 				return fmt.Errorf("mutants: %s fails without a mutant: %s: %s", p, a.test, a.how)
 			}
@@ -161,6 +173,7 @@ func (r *runner) measure(ctx context.Context) error {
 					r.skipped[p])
 				break
 			}
+			// The next attempt runs without this test.
 			r.skipped[p] = append(r.skipped[p], topTest(a.test))
 		}
 	}
@@ -174,6 +187,7 @@ func (r *runner) measured(ctx context.Context, again bool) error {
 		Baseline map[string]time.Duration
 		Skipped  map[string][]string
 	}
+	// New binaries are measured again, because a test may have been added or repaired.
 	if b, err := os.ReadFile(path); err == nil && !again {
 		var k kept
 		if err := json.Unmarshal(b, &k); err != nil {
@@ -201,6 +215,7 @@ func shortTests(skip []string) []string {
 	return args
 }
 
+// topTest returns the test that contains a subtest.
 func topTest(name string) string {
 	top, _, _ := strings.Cut(name, "/")
 	return top
@@ -208,6 +223,7 @@ func topTest(name string) string {
 
 // order lists the packages whose tests contain the mutant: its own first, then the quick ones.
 func (r *runner) order(m *mutant) (out []string) {
+	// First the packages that contain the mutant, then the ones that use them.
 	for own := range 2 {
 		for _, p := range r.packages {
 			mine := false
@@ -227,6 +243,7 @@ func (r *runner) order(m *mutant) (out []string) {
 	for mine < len(out) && slices.Contains(m.dirs, out[mine]) {
 		mine++
 	}
+	// A quick package that finds the mutant saves the slow ones.
 	slices.SortStableFunc(out[mine:], func(a, b string) int { return cmp.Compare(r.baseline[a], r.baseline[b]) })
 	return out
 }
@@ -244,6 +261,7 @@ func (r *runner) cost(m *mutant) (d time.Duration) {
 func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v verdict, err error) {
 	v = verdict{Key: m.key, Clean: before.Clean, CPU: before.CPU}
 	for _, p := range r.order(m) {
+		// An earlier run has tried all scenarios.
 		if before.Clean {
 			break
 		}
@@ -258,6 +276,7 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v ve
 		}
 	}
 	v.Clean = true
+	// Up to a quarter of the seeds for each simulation of the area, the rest for the general one.
 	share := r.seeds
 	for _, s := range m.sims {
 		n := min(share, max(1, r.seeds/4))
@@ -277,6 +296,7 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 	skip := r.skipped[pkg]
 	var cpu time.Duration
 	for {
+		// With -test.failfast, so the first failure decides.
 		a, err := r.execute(ctx, pkg, id, timeout, nil, shortTests(skip)...)
 		cpu += a.cpu
 		if err != nil || !a.failed || a.test == "" {
@@ -286,6 +306,7 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 			a.cpu = cpu
 			return a, err
 		}
+		// The failed test alone, on a machine that is less busy now.
 		b, err := r.execute(ctx, pkg, id, timeout, nil,
 			append(shortTests(nil), "-test.run", "^"+topTest(a.test)+"$")...)
 		cpu += b.cpu
@@ -293,6 +314,7 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 			b.cpu, b.test = cpu, a.test
 			return b, err
 		}
+		// A copy: r.skipped must not grow by what failed with this mutant.
 		skip = append(skip[:len(skip):len(skip)], topTest(a.test))
 	}
 }
@@ -307,6 +329,7 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 		switch {
 		case err != nil:
 			return err
+		// The process failed without naming a seed, by a panic or the timeout.
 		case failed == 0 && a.failed:
 			v.Found, v.By, v.How = true, name, a.how
 			if a.timeout {
@@ -317,6 +340,7 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 			v.Seeds += n
 			return nil
 		}
+		// The same seed without a mutant, which must pass for the failure to count.
 		b, without, _, err := r.seedsOf(ctx, 0, name, options, failed, 1)
 		v.CPU += b.cpu.Seconds()
 		if err != nil {
@@ -326,6 +350,7 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 			v.Found, v.By, v.How = true, fmt.Sprintf("%s seed %d", name, failed), how
 			return nil
 		}
+		// At least one, so that the loop ends even if the reported seed is outside of the range.
 		passed := 1
 		if failed >= first && failed < first+uint64(n) {
 			passed = int(failed-first) + 1

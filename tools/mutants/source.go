@@ -45,6 +45,7 @@ func parsePackage(root, dir string) ([]*file, error) {
 	}
 	var files []*file
 	for _, name := range names {
+		// Faults in tests are not of interest.
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -74,6 +75,7 @@ func (f *file) functions() (out []function) {
 	return out
 }
 
+// functionName returns the name as in function. Pointers and type parameters of the receiver are left out.
 func functionName(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return fn.Name.Name
@@ -114,6 +116,7 @@ func lexemes(text []byte) (out []lexeme) {
 		case tok == token.EOF:
 			return out
 		case tok == token.SEMICOLON:
+		// Operators have no literal; their length is the length of the token.
 		case literal != "":
 			out = append(out, lexeme{tok, literal, start, start + len(literal)})
 		default:
@@ -132,6 +135,7 @@ func (fn function) find(pattern string) (start, end int, err error) {
 			before, marked, after = a, b, c
 		}
 	}
+	// White space and comments do not count: the pattern survives a change of the form.
 	skipped, length := len(lexemes([]byte(before))), len(lexemes([]byte(marked)))
 	text, want := lexemes(fn.file.text[from:to]), lexemes([]byte(before+marked+after))
 	if len(want) == 0 {
@@ -145,6 +149,7 @@ func (fn function) find(pattern string) (start, end int, err error) {
 			start, end = from+text[i+skipped].start, from+text[i+skipped+length-1].end
 		}
 	}
+	// A pattern that fits twice might change another place after the next edit of the code.
 	if found != 1 {
 		return 0, 0, fmt.Errorf("%s: %s contains %q %d times, not once", fn.file.path, fn.name, pattern, found)
 	}
@@ -183,6 +188,7 @@ func (f *file) render(start, end int, edits []*edit) string {
 	var b strings.Builder
 	for len(edits) > 0 {
 		outer, n := edits[0], 1
+		// The edits inside of the outer one, which fits has checked to be nested.
 		for n < len(edits) && edits[n].start < outer.end && edits[n].end <= outer.end {
 			n++
 		}
