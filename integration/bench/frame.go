@@ -10,13 +10,14 @@ import (
 // The frames of protocol v4, encoded here: nine bytes of header, then the body.
 
 const (
-	headerSize    = 9
-	opExecute     = 0x0A
-	opResult      = 0x08
-	kindVoid      = 1
-	kindRows      = 2
-	flagValues    = 0x01
-	flagSkipMeta  = 0x02
+	headerSize   = 9
+	opExecute    = 0x0A
+	opResult     = 0x08
+	kindVoid     = 1
+	kindRows     = 2
+	flagValues   = 0x01
+	flagSkipMeta = 0x02
+	// A flag of the metadata of rows, unlike the two flags of the request above.
 	metaMorePages = 0x02
 )
 
@@ -25,6 +26,7 @@ func appendHeader(b []byte, stream uint16) []byte {
 	return append(b, 4, 0, byte(stream>>8), byte(stream), opExecute, 0, 0, 0, 0)
 }
 
+// endFrame sets the length of the frame that begins at start and ends with b.
 func endFrame(b []byte, start int) {
 	binary.BigEndian.PutUint32(b[start+5:], uint32(len(b)-start-headerSize))
 }
@@ -34,25 +36,30 @@ func appendExecute(b, id []byte, consistency uint16, values int) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(id)))
 	b = append(b, id...)
 	b = binary.BigEndian.AppendUint16(b, consistency)
+	// Without metadata an answer is smaller, and need not be decoded to find the number of rows.
 	b = append(b, flagValues|flagSkipMeta)
 	return binary.BigEndian.AppendUint16(b, uint16(values))
 }
 
+// appendValue appends a value with its length of four bytes.
 func appendValue(b, v []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(v))), v...)
 }
 
+// appendInt64 appends a value of a bigint.
 func appendInt64(b []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, 8), uint64(v))
 }
 
+// appendInt32 appends a value of an int.
 func appendInt32(b []byte, v int32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 4), uint32(v))
 }
 
 // frameReader reads answers from a connection through one buffer.
 type frameReader struct {
-	src        io.Reader
+	src io.Reader
+	// Unread bytes are buf[start:end]. The buffer grows to the largest answer.
 	buf        []byte
 	start, end int
 }
@@ -77,6 +84,7 @@ func (r *frameReader) next() (header, body []byte, err error) {
 	return header, body, nil
 }
 
+// fill reads once, after it has moved the unread bytes to the front.
 func (r *frameReader) fill() error {
 	if r.start > 0 {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
@@ -90,6 +98,7 @@ func (r *frameReader) fill() error {
 	}
 	n, err := r.src.Read(r.buf[r.end:])
 	r.end += n
+	// An error that comes with bytes is returned by the next Read.
 	if n > 0 {
 		return nil
 	}
@@ -98,6 +107,7 @@ func (r *frameReader) fill() error {
 
 // checkAnswer returns an error for an answer that does not have the given number of rows (0 for a write).
 func checkAnswer(header, body []byte, rows int) error {
+	// An ERROR has a code of four bytes, and a message with its length of two.
 	if header[4] != opResult {
 		if len(body) > 6 {
 			return fmt.Errorf("bench: error %#04x: %s", binary.BigEndian.Uint32(body), body[6:])
@@ -114,6 +124,7 @@ func checkAnswer(header, body []byte, rows int) error {
 	if kind != kindRows || len(body) < 16 {
 		return fmt.Errorf("bench: a read answered with kind %d", kind)
 	}
+	// The answer has metadata, so the number of rows is at an unknown place.
 	if rows == anyRows {
 		return nil
 	}

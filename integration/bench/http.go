@@ -18,6 +18,7 @@ type httpConn struct {
 	body []byte // of the last answer; reused
 }
 
+// dialHTTP connects to host:port, without encryption.
 func dialHTTP(address string) (*httpConn, error) {
 	sock, err := net.Dial("tcp", address)
 	if err != nil {
@@ -35,6 +36,7 @@ func (c *httpConn) do(request []byte) (status int, body []byte, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	// "HTTP/1.1 200" has twelve bytes.
 	if len(line) < 12 {
 		return 0, nil, fmt.Errorf("bench: status line %q", line)
 	}
@@ -57,6 +59,7 @@ func (c *httpConn) do(request []byte) (status int, body []byte, err error) {
 			if length, err = strconv.Atoi(string(value)); err != nil {
 				return 0, nil, err
 			}
+		// The body has either a length or this encoding.
 		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
 			chunked = bytes.EqualFold(value, []byte("chunked"))
 		}
@@ -69,12 +72,14 @@ func (c *httpConn) do(request []byte) (status int, body []byte, err error) {
 	return status, c.body, err
 }
 
+// chunks reads a body in chunks, up to the empty one at its end.
 func (c *httpConn) chunks() error {
 	for {
 		line, err := c.line()
 		if err != nil {
 			return err
 		}
+		// Extensions of a chunk follow the semicolon.
 		size, _, _ := bytes.Cut(line, []byte(";"))
 		n, err := strconv.ParseUint(string(size), 16, 31)
 		if err != nil {
@@ -83,6 +88,7 @@ func (c *httpConn) chunks() error {
 		if err := c.take(int(n)); err != nil {
 			return err
 		}
+		// Each chunk ends with a line end; the last one is followed by an empty trailer.
 		if _, err := c.line(); err != nil || n == 0 {
 			return err
 		}
@@ -106,6 +112,7 @@ func (c *httpConn) take(n int) error {
 		return errors.New("bench: an answer of more than 64 MiB")
 	}
 	from := len(c.body)
+	// The capacity is kept from answer to answer.
 	c.body = append(c.body, make([]byte, n)...)
 	_, err := io.ReadFull(c.in, c.body[from:])
 	return err

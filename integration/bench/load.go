@@ -17,28 +17,33 @@ type run struct {
 	addresses []string
 	work      workload
 	inFlight  int
-	ops       int64
-	limit     time.Duration
-	first     int64 // the number of the first request
+	// Requests of the whole run, over all connections, and its maximum time.
+	ops   int64
+	limit time.Duration
+	first int64 // the number of the first request
 
+	// Requests that were begun; it may exceed ops by the number of slots.
 	issued atomic.Int64
 }
 
-// outcome is the result of a run.
+// outcome is the result of a run. A failed request counts in Errors only, and has no latency.
 type outcome struct {
 	Ops     int64
 	Errors  int64
 	Elapsed time.Duration
 	Latency *hdrhistogram.Histogram // µs
-	first   error
+	// The first failed request, for the message.
+	first error
 }
 
 const perConnection = 32 // maximum requests in flight on one connection
 
+// newHistogram returns a histogram of 1 µs to 60 s, with three significant digits.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60_000_000, 3) }
 
 // do executes the run, over as many connections as needed, distributed over the servers.
 func (r *run) do() (*outcome, error) {
+	// At least two connections, and one for each server, so that no server is idle.
 	connections := max((r.inFlight+perConnection-1)/perConnection, min(len(r.addresses), r.inFlight), 2)
 	total := &outcome{Latency: newHistogram()}
 	var mu sync.Mutex
@@ -48,6 +53,7 @@ func (r *run) do() (*outcome, error) {
 	for i := range connections {
 		slots := r.inFlight / connections
 		if i < r.inFlight%connections {
+			// The remainder is distributed over the first connections.
 			slots++
 		}
 		wg.Go(func() {
@@ -63,6 +69,7 @@ func (r *run) do() (*outcome, error) {
 			}
 		})
 	}
+	// A connection that failed ends alone; the others complete the requests.
 	wg.Wait()
 	total.Elapsed = time.Since(began)
 	if err := errors.Join(errs...); err != nil {
@@ -96,6 +103,7 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(began.UnixNano())))
 	state, out, live := make([]slot, slots), make([]byte, 0, 64<<10), 0
+	// ask encodes a request into out, for one write with others. It returns false if the run is over.
 	ask := func(i int, now time.Time) bool {
 		n := r.issued.Add(1)
 		if n > r.ops || now.Sub(began) > r.limit {
@@ -115,7 +123,9 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 			live++
 		}
 	}
+	// Requests that were sent are awaited even if the time is over, so that each has a latency.
 	for live > 0 {
+		// While answers are buffered, their new requests are collected, and one write sends them all.
 		if len(out) > 0 && !in.buffered() {
 			if _, err := sock.Write(out); err != nil {
 				return o, err
@@ -127,6 +137,7 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 			return o, fmt.Errorf("bench: %s: %w", address, err)
 		}
 		now := time.Now()
+		// The stream is the number of the slot.
 		i := int(header[2])<<8 | int(header[3])
 		if i >= slots {
 			return o, fmt.Errorf("bench: an answer on stream %d", i)
@@ -149,6 +160,7 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 
 // startup starts the protocol on a new connection.
 func startup(sock net.Conn, in *frameReader) error {
+	// A map with one entry.
 	body := []byte("\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0")
 	frame := append([]byte{4, 0, 0, 0, 1, 0, 0, 0, byte(len(body))}, body...)
 	if _, err := sock.Write(frame); err != nil {

@@ -14,20 +14,26 @@ import (
 	"time"
 )
 
+// config configures the measurements of CQL. Its fields are described by the flags in parse.
 type config struct {
+	// Nodes to be started; 0 means none.
 	cqld, oracle int
 	encrypted    int // nodes of cqld with TLS between them
-	targets      []string
-	sync         string
-	flags        string
-	workloads    []string
-	inFlight     []int
-	warmup, ops  int64
-	limit        time.Duration
-	rounds       int
-	rf           int
-	json         bool
-	keep         bool
+	// Servers that run already, which replace the ones to be started.
+	targets []string
+	// For cqld and Cassandra alike, so that both acknowledge the same durability.
+	sync      string
+	flags     string
+	workloads []string
+	inFlight  []int
+	// Operations: of a warm-up, and of one measurement at most.
+	warmup, ops int64
+	limit       time.Duration
+	rounds      int
+	// 0 means the number of nodes.
+	rf   int
+	json bool
+	keep bool
 }
 
 func main() {
@@ -55,6 +61,7 @@ func measureProtocol(ctx context.Context, args []string) error {
 	return c.run(ctx)
 }
 
+// parse parses the flags for CQL.
 func parse(args []string) (*config, error) {
 	c := &config{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -84,6 +91,7 @@ func parse(args []string) (*config, error) {
 	c.workloads = strings.Split(*workloads, ",")
 	for _, s := range strings.Split(*inFlight, ",") {
 		n, err := strconv.Atoi(s)
+		// Streams are numbers of 15 bits, and perConnection bounds them further.
 		if err != nil || n < 1 || n > 32000 {
 			return nil, fmt.Errorf("bench: -in-flight %q", s)
 		}
@@ -92,8 +100,10 @@ func parse(args []string) (*config, error) {
 	return c, nil
 }
 
+// constant returns the workload of a single operation.
 func constant(o *operation) workload { return func(int64, *rand.Rand) *operation { return o } }
 
+// run starts the servers, measures them by turns and stops them.
 func (c *config) run(ctx context.Context) error {
 	dir, err := temporary()
 	if err != nil {
@@ -103,6 +113,7 @@ func (c *config) run(ctx context.Context) error {
 		defer os.RemoveAll(dir)
 	}
 	targets, err := c.start(ctx, dir)
+	// Also after an error of start, which may have started some of them.
 	defer func() {
 		for _, t := range targets {
 			t.stop()
@@ -116,6 +127,8 @@ func (c *config) run(ctx context.Context) error {
 	for round := range c.rounds {
 		for _, name := range c.workloads {
 			for _, n := range c.inFlight {
+				// The servers alternate within each measurement, so that changes of the machine's speed affect all of
+				// them.
 				for _, t := range targets {
 					if ctx.Err() != nil {
 						return ctx.Err()
@@ -134,6 +147,7 @@ func (c *config) run(ctx context.Context) error {
 	return nil
 }
 
+// start starts or names the servers and loads their data. With an error, it returns the targets that were started.
 func (c *config) start(ctx context.Context, dir string) ([]*target, error) {
 	var targets []*target
 	add := func(t *target, err error) error {
@@ -173,6 +187,7 @@ func (c *config) start(ctx context.Context, dir string) ([]*target, error) {
 	return targets, nil
 }
 
+// replication returns the replication factor of the keyspace.
 func (c *config) replication(t *target) int {
 	if c.rf > 0 {
 		return c.rf
@@ -194,12 +209,14 @@ func (c *config) measure(t *target, name string, inFlight int) (*measurement, er
 	if err != nil {
 		return nil, err
 	}
+	// Once for each workload and server: later rounds find caches and compiled code as they are.
 	if !t.warm[name] {
 		t.warm[name] = true
 		if _, err := t.do(work, slices.Max(c.inFlight), c.warmup, 5*time.Minute); err != nil {
 			return nil, err
 		}
 	}
+	// The client's own time shows whether it was the bottleneck.
 	own, err1 := ownCPU()
 	before, err2 := t.cpu()
 	o, err := t.do(work, inFlight, c.ops, c.limit)
@@ -220,6 +237,7 @@ func (c *config) measure(t *target, name string, inFlight int) (*measurement, er
 func (t *target) do(work workload, inFlight int, ops int64, limit time.Duration) (*outcome, error) {
 	r := &run{addresses: t.addresses, work: work, inFlight: inFlight, ops: ops, limit: limit, first: t.next}
 	o, err := r.do()
+	// By the maximum, not by the number of requests that were sent: ids need not be dense, but must not repeat.
 	t.next += ops
 	return o, err
 }

@@ -10,11 +10,12 @@ import (
 
 // measurement is one line of the report.
 type measurement struct {
-	Server    string  `json:"server"`
-	Workload  string  `json:"workload"`
-	InFlight  int     `json:"in_flight"`
-	Round     int     `json:"round"`
-	Ops       int64   `json:"ops"`
+	Server   string `json:"server"`
+	Workload string `json:"workload"`
+	InFlight int    `json:"in_flight"`
+	Round    int    `json:"round"`
+	Ops      int64  `json:"ops"`
+	// Times in microseconds; CPU time is divided by the number of operations.
 	PerSecond float64 `json:"ops_per_second"`
 	P50       int64   `json:"p50_us"`
 	P99       int64   `json:"p99_us"`
@@ -23,7 +24,9 @@ type measurement struct {
 	ClientCPU float64 `json:"client_cpu_us_per_op"`
 }
 
+// newMeasurement returns the measurement of an outcome, with the CPU time of all servers and of this process in it.
 func newMeasurement(server, workload string, inFlight int, o *outcome, cpu, own time.Duration) *measurement {
+	// A run without operations has no division by zero.
 	perOp := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(o.Ops, 1)) }
 	return &measurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops,
 		PerSecond: float64(o.Ops) / o.Elapsed.Seconds(),
@@ -32,12 +35,14 @@ func newMeasurement(server, workload string, inFlight int, o *outcome, cpu, own 
 		ServerCPU: perOp(cpu), ClientCPU: perOp(own)}
 }
 
+// ownCPU returns the CPU time of this process so far.
 func ownCPU() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
+// report prints measurements as they are taken, and keeps them for the comparison at the end.
 type report struct {
 	json bool
 	all  []*measurement
@@ -45,11 +50,13 @@ type report struct {
 
 const row = "%-8s %-8s %6v %6v %10v %9v %9v %9v %12v %12v\n"
 
+// begin prints the start of each server and the head of the table.
 func (r *report) begin(targets []*target) {
 	for _, t := range targets {
 		if r.json {
 			json.NewEncoder(os.Stdout).Encode(map[string]any{"server": t.name, "nodes": len(t.addresses),
 				"first_answer_ms": t.startup.Milliseconds(), "idle_rss_mb": t.idleRSS >> 20})
+			// The start of a server that ran already was not measured.
 		} else if t.owned {
 			fmt.Printf("%s: %d nodes, answering after %v, idle memory of a node %d MB\n", t.name, len(t.addresses),
 				t.startup.Round(time.Millisecond), t.idleRSS>>20)
@@ -61,6 +68,7 @@ func (r *report) begin(targets []*target) {
 	}
 }
 
+// add prints a measurement.
 func (r *report) add(m *measurement) {
 	r.all = append(r.all, m)
 	if r.json {
@@ -70,6 +78,7 @@ func (r *report) add(m *measurement) {
 	m.print(fmt.Sprint(m.Round))
 }
 
+// print prints a line of the table.
 func (m *measurement) print(round string) {
 	fmt.Printf(row, m.Server, m.Workload, m.InFlight, round, fmt.Sprintf("%.0f", m.PerSecond), m.P50, m.P99, m.P999,
 		fmt.Sprintf("%.1f", m.ServerCPU), fmt.Sprintf("%.1f", m.ClientCPU))
@@ -81,6 +90,7 @@ func (r *report) end() {
 		return
 	}
 	fmt.Println("\nbest rounds by the servers' CPU time")
+	// The lowest CPU time is the least disturbed round: other load on the machine only adds to it.
 	best := map[[3]any]*measurement{}
 	for _, m := range r.all {
 		key := [3]any{m.Server, m.Workload, m.InFlight}
@@ -89,6 +99,7 @@ func (r *report) end() {
 		}
 	}
 	for _, m := range r.all {
+		// In the order of the measurements, not of the map.
 		if best[[3]any{m.Server, m.Workload, m.InFlight}] != m {
 			continue
 		}

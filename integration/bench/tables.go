@@ -21,17 +21,20 @@ import (
 type tablesConfig struct {
 	servers   []string // cqld1, cqld4, azurite
 	workloads []string
-	spreads   []string // one, many
-	inFlight  []int
-	grown     int // in flight, with more rows
-	rows      []int
-	ops       int64
-	limit     time.Duration
-	rounds    int
-	sync      string
-	json      bool
+	// Whether the entities are in one partition or in many.
+	spreads  []string // one, many
+	inFlight []int
+	grown    int // in flight, with more rows
+	// Ascending; the first is the least number.
+	rows   []int
+	ops    int64
+	limit  time.Duration
+	rounds int
+	sync   string
+	json   bool
 }
 
+// parseTables parses the flags for Azure Tables.
 func parseTables(args []string) (*tablesConfig, error) {
 	c := &tablesConfig{}
 	f := flag.NewFlagSet("bench tables", flag.ContinueOnError)
@@ -61,6 +64,7 @@ func parseTables(args []string) (*tablesConfig, error) {
 		return nil, fmt.Errorf("bench: -in-flight %q, -rows %q, -grown-in-flight %d, -rounds %d", *inFlight, *rows,
 			c.grown, c.rounds)
 	}
+	// Tables are filled step by step, so they can only grow.
 	slices.Sort(c.rows)
 	if c.rows[0] < pageSize {
 		return nil, fmt.Errorf("bench: -rows: a page needs %d", pageSize)
@@ -68,6 +72,7 @@ func parseTables(args []string) (*tablesConfig, error) {
 	return c, nil
 }
 
+// numbers parses positive numbers, separated by commas.
 func numbers(list string) ([]int, error) {
 	var out []int
 	for _, s := range strings.Split(list, ",") {
@@ -80,6 +85,7 @@ func numbers(list string) ([]int, error) {
 	return out, nil
 }
 
+// run starts the servers, measures them by turns and stops them.
 func (c *tablesConfig) run(ctx context.Context) error {
 	dir, err := temporary()
 	if err != nil {
@@ -93,6 +99,7 @@ func (c *tablesConfig) run(ctx context.Context) error {
 		}
 	}()
 	for _, name := range c.servers {
+		// Such a target names a ring that was started before it.
 		t := via1(targets, name)
 		if t == nil {
 			if t, err = c.start(ctx, dir, name); err != nil {
@@ -132,6 +139,7 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 	}
 	t := &target{name: name, owned: true}
 	var err error
+	// It is no node of cqld: it is ready when its port is open.
 	if name == "azurite" {
 		if t.ring, err = process.NewAzurite(dir); err != nil {
 			return nil, err
@@ -161,6 +169,7 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 			t.ring.Stop()
 			return nil, err
 		}
+		// host:port, as the connections of this program need it.
 		t.addresses = append(t.addresses, strings.TrimPrefix(s.Tables, "http://"))
 	}
 	return t, nil
@@ -171,10 +180,12 @@ func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, rou
 	out *tablesReport) error {
 	tables := map[*target]*spreadTable{}
 	for _, t := range targets {
+		// The name contains the target: one ring may be two targets.
 		s := &spreadTable{name: fmt.Sprintf("Bench%s%d%s", spread, round, t.name), many: spread == "many"}
 		if err := t.table(ctx, "POST", "/Tables", `{"TableName":"`+s.name+`"}`); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
+		// Deleted after an interrupt, too: servers that ran already keep their data.
 		defer t.table(context.WithoutCancel(ctx), "DELETE", "/Tables('"+s.name+"')", "")
 		tables[t] = s
 	}
@@ -184,6 +195,7 @@ func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, rou
 				return fmt.Errorf("%s: load: %w", t.name, err)
 			}
 		}
+		// All numbers in flight are measured with the fewest rows only, which bounds the time.
 		inFlight := []int{c.grown}
 		if i == 0 {
 			inFlight = c.inFlight
@@ -224,6 +236,7 @@ func (t *target) table(ctx context.Context, method, path, body string) error {
 // fill adds rows to a table up to a number. With many partitions it uses single inserts, because a transaction has only
 // one partition.
 func (t *target) fill(s *spreadTable, rows int) error {
+	// Measured inserts have added rows as well.
 	missing := int64(rows) - s.rows.Load()
 	if missing <= 0 {
 		return nil
@@ -231,6 +244,7 @@ func (t *target) fill(s *spreadTable, rows int) error {
 	run := &tablesRun{addresses: t.addresses, inFlight: 16, ops: missing, limit: 5 * time.Minute}
 	name := "insert"
 	if !s.many {
+		// A hundred rows in each request.
 		name, run.ops, run.inFlight = "batch", (missing+batchSize-1)/batchSize, 4
 	}
 	var err error
@@ -238,6 +252,7 @@ func (t *target) fill(s *spreadTable, rows int) error {
 		return err
 	}
 	o, err := run.do()
+	// The loop ends without an error when its time is over.
 	if err == nil && o.Elapsed > run.limit {
 		err = fmt.Errorf("bench: %d of %d operations in %v", o.Ops, run.ops, o.Elapsed)
 	}
@@ -264,6 +279,7 @@ func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, n
 		limit: c.limit / 3}).do(); err != nil {
 		return nil, err
 	}
+	// After the warm-up.
 	before, err1 := t.cpu()
 	o, err2 := (&tablesRun{addresses: t.addresses, op: op, inFlight: inFlight, ops: c.ops, limit: c.limit}).do()
 	after, err3 := t.cpu()

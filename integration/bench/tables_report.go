@@ -11,20 +11,23 @@ import (
 
 // tablesMeasurement is one line of the report for Azure Tables.
 type tablesMeasurement struct {
-	Server     string  `json:"server"`
-	Workload   string  `json:"workload"`
-	Partitions string  `json:"partitions"`
-	Rows       int     `json:"rows"`
-	InFlight   int     `json:"in_flight"`
-	Round      int     `json:"round"`
-	Ops        int64   `json:"ops"`
-	Refused    int64   `json:"refused"`
-	PerSecond  float64 `json:"entities_per_second"`
-	P50        int64   `json:"p50_us"`
-	P99        int64   `json:"p99_us"`
-	CPU        float64 `json:"server_cpu_us_per_op"`
+	Server     string `json:"server"`
+	Workload   string `json:"workload"`
+	Partitions string `json:"partitions"`
+	Rows       int    `json:"rows"`
+	InFlight   int    `json:"in_flight"`
+	Round      int    `json:"round"`
+	Ops        int64  `json:"ops"`
+	Refused    int64  `json:"refused"`
+	// Entities, not requests: a transaction has a hundred, a page a thousand.
+	PerSecond float64 `json:"entities_per_second"`
+	P50       int64   `json:"p50_us"`
+	P99       int64   `json:"p99_us"`
+	// For each request, in microseconds.
+	CPU float64 `json:"server_cpu_us_per_op"`
 }
 
+// newTablesMeasurement returns the measurement of an outcome. entities is the number in one request.
 func newTablesMeasurement(server, workload string, inFlight, entities int, o *outcome,
 	cpu time.Duration) *tablesMeasurement {
 	return &tablesMeasurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops, Refused: o.Errors,
@@ -39,14 +42,17 @@ type point struct {
 	rows, inFlight       int
 }
 
+// point returns what the measurement is compared by.
 func (m *tablesMeasurement) point() point { return point{m.Workload, m.Partitions, m.Rows, m.InFlight} }
 
+// tablesReport prints measurements as they are taken, and keeps the best of each point and server.
 type tablesReport struct {
 	json   bool
 	points []point // in the order of the first round
 	best   map[point]map[string]*tablesMeasurement
 }
 
+// begin prints the head of the table.
 func (r *tablesReport) begin() {
 	r.best = map[point]map[string]*tablesMeasurement{}
 	if !r.json {
@@ -55,6 +61,7 @@ func (r *tablesReport) begin() {
 	}
 }
 
+// add prints a measurement.
 func (r *tablesReport) add(m *tablesMeasurement) {
 	if r.json {
 		json.NewEncoder(os.Stdout).Encode(m)
@@ -67,6 +74,7 @@ func (r *tablesReport) add(m *tablesMeasurement) {
 		r.best[p] = map[string]*tablesMeasurement{}
 		r.points = append(r.points, p)
 	}
+	// Without operations the CPU time would be zero, and the best.
 	if b := r.best[p][m.Server]; m.Ops > 0 && (b == nil || m.CPU < b.CPU) {
 		r.best[p][m.Server] = m
 	}
@@ -95,6 +103,7 @@ func (r *tablesReport) end() {
 	}
 }
 
+// compare prints a server's CPU time and, if Azurite was measured, the ratio.
 func (r *tablesReport) compare(m, azurite *tablesMeasurement) {
 	fmt.Printf("  %s %9.1f", m.Server, m.CPU)
 	if azurite != nil && m.CPU > 0 {

@@ -28,6 +28,7 @@ const (
 type spreadTable struct {
 	name string
 	many bool
+	// Inserts draw their numbers from it, so no two connections insert the same row.
 	rows atomic.Int64
 }
 
@@ -50,10 +51,11 @@ type tablesOp struct {
 // tablesConn is one connection with the buffers of its request.
 type tablesConn struct {
 	*httpConn
-	key       []byte // of the development account, which all servers have
-	host      string
-	request   []byte
-	body      []byte
+	key     []byte // of the development account, which all servers have
+	host    string
+	request []byte
+	body    []byte
+	// The header x-ms-date, which is formatted once a second.
 	date      string
 	dateUntil time.Time
 }
@@ -64,6 +66,7 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 		c.date, c.dateUntil = now.UTC().Format(http.TimeFormat), now.Truncate(time.Second).Add(time.Second)
 	}
 	target := "/" + azuretables.DevelopmentAccount + path
+	// Each request is signed, as the SDKs do; the client's CPU time does not count.
 	signature := client.Sign(c.key, client.StringToSign(method, contentType, c.date, azuretables.DevelopmentAccount,
 		target, query))
 	b := append(c.request[:0], method...)
@@ -76,6 +79,7 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 		""+accept+"\r\nx-ms-date: "...), c.date...)
 	b = append(append(b, "\r\nAuthorization: SharedKey "+azuretables.DevelopmentAccount+":"...), signature...)
 	b = append(append(b, "\r\n"...), more...)
+	// Requests without a content type have no body.
 	if contentType != "" {
 		b = append(append(append(b, "Content-Type: "...), contentType...), "\r\n"...)
 		b = fmt.Appendf(b, "Content-Length: %d\r\n", len(c.body))
@@ -85,6 +89,7 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 
 var payload = strings.Repeat("x", payloadSize)
 
+// appendEntity appends an entity of about 1 KB in JSON.
 func appendEntity(b []byte, pk, rk string, n int64) []byte {
 	return fmt.Appendf(b, `{"PartitionKey":"%s","RowKey":"%s","Bib":%d,"Finished":%v,"Name":"John","Payload":"%s"}`,
 		pk, rk, n, n%2 == 0, payload)
@@ -139,6 +144,7 @@ func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 // batch encodes a transaction of inserts after the rows of the table, in one partition. Azurite requires boundaries
 // with the prefixes that the SDKs use.
 func (c *tablesConn) batch(s *spreadTable) {
+	// The whole range of numbers at once, so that transactions do not share a row.
 	from := s.rows.Add(batchSize) - batchSize
 	c.body = append(c.body[:0], "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n"...)
 	var entity []byte
@@ -162,6 +168,7 @@ func (s *spreadTable) range1000(r *rand.Rand, loaded int64) string {
 	if s.many {
 		// From a partition on, over as many as contain a thousand.
 		each := loaded / manyPartitions
+		// The last partition from which enough entities follow.
 		last := manyPartitions - (pageSize+each-1)/each
 		return fmt.Sprintf("PartitionKey%%20ge%%20'p%03d'", r.Int64N(last+1))
 	}
@@ -181,6 +188,7 @@ type tablesRun struct {
 	issued atomic.Int64
 }
 
+// do executes the run. Refused requests are not an error: they are reported beside the throughput.
 func (r *tablesRun) do() (*outcome, error) {
 	total := &outcome{Latency: newHistogram()}
 	var mu sync.Mutex
@@ -226,6 +234,7 @@ func firstOf(errs []error) error {
 	return nil
 }
 
+// connection is the loop of one connection.
 func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*outcome, error) {
 	o := &outcome{Latency: newHistogram()}
 	key, err := base64.StdEncoding.DecodeString(azuretables.DevelopmentKey)
@@ -240,6 +249,7 @@ func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*o
 	defer func() { c.close() }()
 	rng := rand.New(rand.NewPCG(seed, uint64(began.UnixNano())))
 	for r.issued.Add(1) <= r.ops && time.Since(began) < r.limit {
+		// Before the clock starts: the latency is the server's.
 		r.op.build(c, rng)
 		sent := time.Now()
 		status, body, err := c.do(c.request)

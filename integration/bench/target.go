@@ -17,12 +17,14 @@ type target struct {
 	name      string
 	ring      *process.Ring
 	addresses []string
-	ops       *operations
-	next      int64 // number of the next insert
-	warm      map[string]bool
-	startup   time.Duration // time until the first answers of all nodes
-	idleRSS   int64         // of one node
-	owned     bool
+	// Prepared statements, nil for Azure Tables. Their ids are the same on all nodes.
+	ops     *operations
+	next    int64 // number of the next insert
+	warm    map[string]bool
+	startup time.Duration // time until the first answers of all nodes
+	idleRSS int64         // of one node
+	// It was started here, and is stopped at the end.
+	owned bool
 }
 
 // startCqld builds cqld and starts nodes. encrypt requires TLS between them.
@@ -45,6 +47,7 @@ func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync st
 			return nil, err
 		}
 	}
+	// The build is not part of the start.
 	began := time.Now()
 	for _, s := range ring.Servers {
 		if err := s.Start(); err != nil {
@@ -64,6 +67,7 @@ func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync st
 		}
 		t.startup = time.Since(began)
 	}
+	// The idle memory is measured when what follows the start has ended.
 	time.Sleep(2 * time.Second)
 	return t, t.finish()
 }
@@ -100,6 +104,7 @@ func running(spec string) (*target, error) {
 	return t, t.finish()
 }
 
+// finish records the addresses and the idle memory.
 func (t *target) finish() error {
 	t.warm = map[string]bool{}
 	for _, s := range t.ring.Servers {
@@ -108,11 +113,13 @@ func (t *target) finish() error {
 		if err != nil {
 			return err
 		}
+		// The largest of all nodes.
 		t.idleRSS = max(t.idleRSS, u.RSS)
 	}
 	return nil
 }
 
+// stop ends the servers that this program has started.
 func (t *target) stop() {
 	if t.owned {
 		t.ring.Stop()
@@ -136,6 +143,7 @@ func (t *target) cpu() (time.Duration, error) {
 func (t *target) load(rf int, consistency uint16) error {
 	keyspace := fmt.Sprintf("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', "+
 		"'replication_factor': %d}", rf)
+	// A target that runs already may have data of an earlier run.
 	if err := process.Ask(t.addresses[0], append([]string{"DROP KEYSPACE IF EXISTS bench", keyspace},
 		schemaStatements...)...); err != nil {
 		return err
@@ -155,6 +163,7 @@ func (t *target) load(rf int, consistency uint16) error {
 		limit: 5 * time.Minute}).do(); err != nil {
 		return err
 	}
+	// Later inserts do not overwrite the rows that reads expect.
 	t.next = pointRows
 	slices := &run{addresses: t.addresses, inFlight: 64, ops: slicePartitions * sliceRows, limit: 5 * time.Minute,
 		work: constant(&t.ops.loadSlice)}

@@ -54,12 +54,14 @@ type operations struct {
 	insert, read, slice, loadSlice, once, tally, batch operation
 }
 
+// prepare prepares all statements on a server.
 func prepare(address string, consistency uint16) (*operations, error) {
 	c, err := cqlclient.Dial(address, 4)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
+	// The first error is kept, and makes all later calls do nothing.
 	prefix := func(text string, values int) []byte {
 		if err != nil {
 			return nil
@@ -109,6 +111,7 @@ func prepare(address string, consistency uint16) (*operations, error) {
 	return ops, err
 }
 
+// pointValues appends the values of the n-th row of bench.point.
 func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
 	b = appendInt64(b, spread(n))
 	b = appendValue(b, padding)
@@ -118,7 +121,8 @@ func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
 	return appendValue(b, padding)
 }
 
-// spread maps a counter to an id in a different order.
+// spread maps a counter to an id in a different order. The factor is odd, so that different counters have different
+// ids.
 func spread(n int64) int64 { return int64(uint64(n) * 0x9E3779B97F4A7C15) }
 
 // workload returns the workload with a name of the command line. "once" is INSERT IF NOT EXISTS of absent rows. A mixed
@@ -140,6 +144,7 @@ func (o *operations) workload(name string) (workload, error) {
 	case "mixed":
 		return func(_ int64, r *rand.Rand) *operation {
 			switch d := r.IntN(100); {
+			// The shares in percent.
 			case d < 50:
 				return &o.insert
 			case d < 95:

@@ -26,9 +26,11 @@ type Column struct {
 // Prepared is the result of PREPARE.
 type Prepared struct {
 	ID, ResultID []byte
-	Binds        []Column
-	KeyIndexes   []int
-	Result       []Column
+	// The bind markers, and the columns of the result without which SkipMeta has no names.
+	Binds []Column
+	// Positions in Binds of the partition key, in its order; empty if a part of it is not bound.
+	KeyIndexes []int
+	Result     []Column
 }
 
 // Answer is a server's complete answer to one request.
@@ -46,6 +48,7 @@ type Answer struct {
 	Prepared    *Prepared
 }
 
+// decodeAnswer decodes RESULT or ERROR with the parts that the flags announce before the body.
 func decodeAnswer(f *frame) (*Answer, error) {
 	r, a := f.body(), &Answer{}
 	if f.flags&flagTracing != 0 {
@@ -55,6 +58,7 @@ func decodeAnswer(f *frame) (*Answer, error) {
 		a.Warnings = r.strings()
 	}
 	if f.flags&flagPayload != 0 {
+		// A custom payload is skipped: no test compares it.
 		for n := r.short(); n > 0 && r.err == nil; n-- {
 			r.string()
 			r.bytes()
@@ -71,12 +75,14 @@ func decodeAnswer(f *frame) (*Answer, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
+	// Bytes that are left would hide an error of the server's encoding.
 	if len(r.b) != 0 {
 		return nil, fmt.Errorf("cqlclient: %d bytes left over after the answer", len(r.b))
 	}
 	return a, nil
 }
 
+// decodeResult decodes the body of RESULT by its kind.
 func (a *Answer) decodeResult(r *reader, version byte) {
 	a.Kind = Kind(r.int())
 	switch a.Kind {
@@ -93,6 +99,7 @@ func (a *Answer) decodeResult(r *reader, version byte) {
 	case SetKeyspace:
 		a.Keyspace = r.string()
 	case SchemaChange:
+		// The kind of the change, the kind of the object, and the keyspace.
 		a.Change = []string{r.string(), r.string(), r.string()}
 		switch a.Change[1] {
 		case "TABLE", "TYPE":
@@ -113,6 +120,7 @@ const (
 	metaChanged = 8
 )
 
+// decodeMetadata decodes the metadata of rows. Without columns, it keeps their number, which the rows need.
 func (a *Answer) decodeMetadata(r *reader) {
 	flags, n := r.int(), r.int()
 	if flags&metaMore != 0 {
@@ -128,11 +136,14 @@ func (a *Answer) decodeMetadata(r *reader) {
 	}
 }
 
+// decodeColumns decodes the specifications of n columns.
 func decodeColumns(r *reader, flags, n int) []Column {
 	var ks, table string
+	// All columns are of one table, which precedes them.
 	if flags&metaGlobal != 0 && n >= 0 {
 		ks, table = r.string(), r.string()
 	}
+	// A wrong count must not allocate much.
 	columns := make([]Column, 0, min(max(n, 0), 1024))
 	for i := 0; i < n && r.err == nil; i++ {
 		c := Column{Keyspace: ks, Table: table}
@@ -145,6 +156,7 @@ func decodeColumns(r *reader, flags, n int) []Column {
 	return columns
 }
 
+// decodePrepared decodes the result of PREPARE: the metadata of the bind markers and then of the rows.
 func (a *Answer) decodePrepared(r *reader, version byte) {
 	p := &Prepared{ID: r.shortBytes()}
 	if version >= 5 {

@@ -14,6 +14,7 @@ type reader struct {
 	err error
 }
 
+// take returns the next n bytes, which point into the body. After a short read it returns zeros for the fixed sizes.
 func (r *reader) take(n int) []byte {
 	if n < 0 || n > len(r.b) {
 		r.err, r.b = errShort, nil
@@ -40,6 +41,7 @@ func (r *reader) bytes() []byte {
 	return append([]byte{}, r.take(n)...)
 }
 
+// strings reads [string list].
 func (r *reader) strings() []string {
 	out := make([]string, 0, 4)
 	for n := r.short(); n > 0 && r.err == nil; n-- {

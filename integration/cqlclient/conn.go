@@ -40,9 +40,11 @@ type Conn struct {
 	Version byte          // 4 or 5
 	Timeout time.Duration // for one request; default 30 s
 
-	sock   net.Conn
-	in     io.Reader
+	sock net.Conn
+	in   io.Reader
+	// v5 segments are used, after STARTUP.
 	framed bool
+	// Of the last request. Each request has another one, so that a late answer is noticed.
 	stream uint16
 }
 
@@ -61,10 +63,12 @@ func DialAs(address string, version byte, user, password string) (*Conn, error) 
 // LoginOn is DialAs for a connection that exists, such as an encrypted one. It closes the connection if it fails.
 func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) {
 	c := &Conn{Version: version, Timeout: 30 * time.Second, sock: sock, in: bufio.NewReader(sock)}
+	// A map of two entries.
 	body := appendShort(nil, 2)
 	for _, s := range []string{"CQL_VERSION", "3.0.0", "DRIVER_NAME", "cqld-transcripts"} {
 		body = appendString(body, s)
 	}
+	// STARTUP and its answer are not in segments, in v5 too.
 	f, err := c.roundTrip(opStartup, 0, body)
 	if err == nil && f.opcode == opError {
 		err = decodeError(f.body(), version)
@@ -73,6 +77,7 @@ func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) 
 	}
 	if err == nil && version >= 5 {
 		c.framed = true
+		// The reader below keeps what it has buffered.
 		c.in = bufio.NewReader(&segmentReader{src: c.in})
 	}
 	if err == nil && f.opcode == opAuthenticate {
@@ -114,6 +119,7 @@ func (f *frame) body() *reader { return &reader{b: f.data} }
 
 // roundTrip sends one request and waits for its answer; it discards events.
 func (c *Conn) roundTrip(opcode, flags byte, body []byte) (*frame, error) {
+	// Streams of requests are not negative.
 	c.stream = (c.stream + 1) & 0x7fff
 	env := []byte{c.Version, flags, byte(c.stream >> 8), byte(c.stream), opcode}
 	env = append(appendInt(env, len(body)), body...)
@@ -134,12 +140,14 @@ func (c *Conn) roundTrip(opcode, flags byte, body []byte) (*frame, error) {
 		if f.stream == int16(c.stream) {
 			return f, nil
 		}
+		// Events have the stream -1, and are dropped here.
 		if f.stream >= 0 {
 			return nil, fmt.Errorf("cqlclient: answer on stream %d to a request on stream %d", f.stream, c.stream)
 		}
 	}
 }
 
+// readFrame reads one envelope. An error of the server may be in another version than the request.
 func (c *Conn) readFrame() (*frame, error) {
 	var h [9]byte
 	if _, err := io.ReadFull(c.in, h[:]); err != nil {

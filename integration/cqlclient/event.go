@@ -37,6 +37,7 @@ func (c *Conn) NextEvent(wait time.Duration) ([]string, error) {
 	}
 	r := f.body()
 	event := []string{r.string(), r.string()}
+	// The number of strings depends on the kind of the object.
 	if event[0] == "SCHEMA_CHANGE" {
 		for len(r.b) > 0 && r.err == nil {
 			event = append(event, r.string())

@@ -30,6 +30,7 @@ const (
 	CodeInvalid      = 0x2200
 )
 
+// codeName returns the name in the specification, as transcripts show it.
 func codeName(code int) string {
 	switch code {
 	case 0x0000:
@@ -74,6 +75,8 @@ func codeName(code int) string {
 	return fmt.Sprintf("%#04x", code)
 }
 
+// decodeError decodes the body of ERROR. The fields of each code have a fixed form, so that transcripts can be
+// compared.
 func decodeError(r *reader, version byte) *Error {
 	e := &Error{Code: r.int(), Message: r.string()}
 	switch e.Code {
@@ -93,6 +96,7 @@ func decodeError(r *reader, version byte) *Error {
 	case 0x1300, 0x1500:
 		e.Fields = fmt.Sprintf("consistency=%d received=%d blockfor=%d", r.short(), r.int(), r.int())
 		n := r.int()
+		// From v5 on, each failure has an address and a reason, which differ between servers and are skipped.
 		for i := 0; version >= 5 && i < n && r.err == nil; i++ {
 			r.take(int(r.byte()))
 			r.short()

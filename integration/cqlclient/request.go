@@ -13,14 +13,16 @@ type Value struct {
 type Options struct {
 	Consistency uint16 // 0 means ONE
 	Serial      uint16 // serial consistency, or ConsistencyAny; 0 means that it is not sent
+	// Bound values: all of them have names, or none.
 	Values      []Value
 	PageSize    int
 	PagingState []byte
 	Timestamp   *int64 // default timestamp, µs
 	Now         *int32 // now in seconds, v5
 	Keyspace    string // keyspace of this request, v5
-	SkipMeta    bool
-	Tracing     bool
+	// The columns of the result are known from PREPARE.
+	SkipMeta bool
+	Tracing  bool
 }
 
 // ConsistencyAny is the level ANY, whose number in the protocol is 0.
@@ -28,6 +30,8 @@ const ConsistencyAny = 1 << 15
 
 const consistencyOne = 1
 
+// appendOptions appends the query parameters. The fields follow the flags in the order of the specification, not of the
+// bits.
 func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	consistency := o.Consistency
 	if consistency == 0 {
@@ -40,6 +44,7 @@ func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	if len(o.Values) > 0 {
 		set(0x01)
 		rest = appendShort(rest, len(o.Values))
+		// The flag "with names" holds for all values.
 		if o.Values[0].Name != "" {
 			set(0x40)
 		}
@@ -72,6 +77,7 @@ func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 		set(0x100)
 		rest = binary.BigEndian.AppendUint32(rest, uint32(*o.Now))
 	}
+	// The flags take four bytes from v5 on.
 	if c.Version >= 5 {
 		b = appendInt(b, flags)
 	} else {
@@ -80,6 +86,7 @@ func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	return append(b, rest...)
 }
 
+// appendConsistency appends a level. 0 is ANY in the protocol, and "not set" in Options.
 func appendConsistency(b []byte, consistency uint16) []byte {
 	if consistency == ConsistencyAny {
 		consistency = 0
@@ -87,6 +94,7 @@ func appendConsistency(b []byte, consistency uint16) []byte {
 	return appendShort(b, int(consistency))
 }
 
+// appendValues appends values: -1 is the length of null, and -2 of "not set".
 func appendValues(b []byte, values []Value) []byte {
 	for _, v := range values {
 		if v.Name != "" {
@@ -104,6 +112,7 @@ func appendValues(b []byte, values []Value) []byte {
 	return b
 }
 
+// flags returns the flags of the envelope.
 func (o *Options) flags() byte {
 	if o.Tracing {
 		return flagTracing
@@ -124,6 +133,7 @@ func (c *Conn) PrepareWith(text string, o Options) (*Answer, error) {
 	body := appendLongString(nil, text)
 	switch {
 	case c.Version >= 5 && o.Keyspace != "":
+		// Flag 1 announces the keyspace.
 		body = appendString(appendInt(body, 1), o.Keyspace)
 	case c.Version >= 5:
 		body = appendInt(body, 0)
@@ -138,6 +148,7 @@ func (c *Conn) Execute(p *Prepared, o Options) (*Answer, error) {
 		body = appendString(body, string(p.ResultID))
 	}
 	a, err := c.answer(opExecute, o.flags(), c.appendOptions(body, &o))
+	// The server has left the columns out.
 	if err == nil && a.Columns == nil && o.SkipMeta {
 		a.Columns = p.Result
 	}
@@ -165,6 +176,7 @@ func (c *Conn) Batch(kind byte, statements []Statement, o Options) (*Answer, err
 	return c.answer(opBatch, o.flags(), c.appendOptions(body, &o))
 }
 
+// answer sends a request and decodes its answer. An error response is Answer.Err, not an error.
 func (c *Conn) answer(opcode, flags byte, body []byte) (*Answer, error) {
 	f, err := c.roundTrip(opcode, flags, body)
 	if err != nil {

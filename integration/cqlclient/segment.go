@@ -12,6 +12,7 @@ import (
 
 const maxSegment = 1<<17 - 1
 
+// crc24 is the checksum of a segment's header, computed bit by bit: it shares no code with the server under test.
 func crc24(data []byte) uint32 {
 	crc := uint32(0x875060)
 	for _, b := range data {
@@ -32,6 +33,7 @@ func payloadCRC(data []byte) uint32 {
 
 // appendSegments encodes one envelope: as one self-contained segment, or in slices if it is larger than a segment.
 func appendSegments(dst, envelope []byte) []byte {
+	// The bit after the 17 bits of the length.
 	self := uint32(1)
 	if len(envelope) > maxSegment {
 		self = 0
@@ -56,12 +58,14 @@ type segmentReader struct {
 	rest []byte
 }
 
+// Read implements io.Reader: the payloads one after the other, so that envelopes are read as without segments.
 func (s *segmentReader) Read(p []byte) (int, error) {
 	for len(s.rest) == 0 {
 		var head [6]byte
 		if _, err := io.ReadFull(s.src, head[:]); err != nil {
 			return 0, err
 		}
+		// All numbers of a segment are little-endian.
 		if crc24(head[:3]) != uint32(head[3])|uint32(head[4])<<8|uint32(head[5])<<16 {
 			return 0, errors.New("cqlclient: wrong CRC24 in a segment header")
 		}

@@ -20,6 +20,7 @@ func (t Type) Text(b []byte) string {
 	}
 	switch t.ID {
 	case tASCII, tVarchar:
+		// The empty string is a value of these types, so it is '' and not "empty".
 		return quoteText(string(b))
 	case tBlob, tCustom:
 		return "0x" + hex.EncodeToString(b)
@@ -36,6 +37,7 @@ func (t Type) Text(b []byte) string {
 	return s
 }
 
+// quoteText returns a CQL literal on one line.
 func quoteText(s string) string {
 	return "'" + strings.NewReplacer("'", "''", "\\", "\\\\", "\n", "\\n", "\r", "\\r", "\t", "\\t", "\x00",
 		"\\0").Replace(s) + "'"
@@ -48,6 +50,7 @@ var fixedSizes = [...]int{
 	tUUID: 16, tTimeUUID: 16, tDuration: 0,
 }
 
+// scalarText renders a value of a native type; false means that the bytes are not valid.
 func (t Type) scalarText(b []byte) (string, bool) {
 	if t.ID < len(fixedSizes) && fixedSizes[t.ID] != 0 && len(b) != fixedSizes[t.ID] {
 		return "", false
@@ -61,6 +64,7 @@ func (t Type) scalarText(b []byte) (string, bool) {
 		if len(b) < 5 {
 			return "", false
 		}
+		// The scale is kept: 1.0 and 1.00 are different bytes.
 		return fmt.Sprintf("%de%d", signed(b[4:]), -int64(int32(binary.BigEndian.Uint32(b)))), true
 	case tDouble:
 		return floatText(math.Float64frombits(binary.BigEndian.Uint64(b)), 64), true
@@ -75,12 +79,14 @@ func (t Type) scalarText(b []byte) (string, bool) {
 	return t.temporalText(b)
 }
 
+// temporalText is scalarText for dates, times and durations.
 func (t Type) temporalText(b []byte) (string, bool) {
 	switch t.ID {
 	case tTimestamp:
 		ms := int64(binary.BigEndian.Uint64(b))
 		return "'" + time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000-0700") + "'", true
 	case tDate:
+		// Unsigned days, with 1970-01-01 in the middle.
 		days := int64(binary.BigEndian.Uint32(b)) - 1<<31
 		return "'" + time.Unix(days*86400, 0).UTC().Format("2006-01-02") + "'", true
 	case tTime:
@@ -119,6 +125,7 @@ func vint(b []byte) (int64, []byte) {
 		return 0, nil
 	}
 	extra := 0
+	// The leading one bits of the first byte count the bytes after it.
 	for extra < 8 && b[0]&(0x80>>extra) != 0 {
 		extra++
 	}
@@ -132,6 +139,7 @@ func vint(b []byte) (int64, []byte) {
 	return int64(u>>1) ^ -int64(u&1), b[extra+1:]
 }
 
+// nestedText renders a collection, a tuple or a value of a user-defined type, whose fields have no names here.
 func (t Type) nestedText(b []byte) string {
 	r := &reader{b: b}
 	var parts []string
@@ -149,6 +157,7 @@ func (t Type) nestedText(b []byte) string {
 			parts = append(parts, k+": "+t.Args[1].Text(r.bytes()))
 		}
 	default:
+		// A value may lack its last fields, which were added to the type later.
 		for i := 0; i < len(t.Args) && len(r.b) > 0; i++ {
 			parts = append(parts, t.Args[i].Text(r.bytes()))
 		}

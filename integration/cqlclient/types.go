@@ -10,7 +10,8 @@ type Type struct {
 	ID     int
 	Custom string // class name, or keyspace.name of a user type
 	Fields []string
-	Args   []Type
+	// Types of the elements or fields.
+	Args []Type
 }
 
 // Type ids of the protocol.
@@ -50,6 +51,7 @@ var scalarNames = [...]string{
 	tTinyint: "tinyint", tDuration: "duration",
 }
 
+// decodeType decodes [option].
 func decodeType(r *reader) Type {
 	t := Type{ID: r.short()}
 	if r.err != nil {

@@ -28,6 +28,7 @@ func NewCertificates(dir string) (*Certificates, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+	// Only the certificate: the key of the authority stays in memory.
 	if err := c.write("ca.pem", ca.CertificatePEM()); err != nil {
 		return nil, err
 	}
@@ -58,6 +59,7 @@ func (c *Certificates) Issue(s *Server) (*big.Int, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Nodes verify the address of the peer, so the certificate must contain it.
 	address, err := netip.ParseAddr(host)
 	if err != nil {
 		return nil, err
@@ -88,6 +90,7 @@ func (r *Ring) EncryptInternode(dir string) (*Certificates, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Spare nodes too, so that they can join the encrypted ring later.
 	for _, s := range append(r.Spare, r.Servers...) {
 		if _, err := c.Issue(s); err != nil {
 			return nil, err

@@ -25,12 +25,14 @@ type MemoryGroup struct {
 // processes have ended.
 func NewMemoryGroup(name string, limit int64) (*MemoryGroup, error) {
 	var errs []error
+	// The first parent in which the group can be made counts; on failure, all reasons are reported.
 	for _, parent := range memoryParents() {
 		g := &MemoryGroup{dir: filepath.Join(parent.dir, fmt.Sprintf("cqld-%d-%s", os.Getpid(), name)), v2: parent.v2}
 		err := g.create(limit)
 		if err == nil {
 			return g, nil
 		}
+		// The group may exist without its limit.
 		errs = append(errs, err, g.Remove())
 	}
 	return nil, fmt.Errorf("process: no memory cgroup can be made: %w", errors.Join(errs...))
@@ -69,6 +71,7 @@ func memoryParents() (parents []memoryParent) {
 		return nil
 	}
 	for line := range strings.Lines(string(mounts)) {
+		// A line of mountinfo has optional fields before the dash, so the file system type is counted from there.
 		before, after, _ := strings.Cut(line, " - ")
 		where, what := strings.Fields(before), strings.Fields(after)
 		switch {
@@ -76,10 +79,12 @@ func memoryParents() (parents []memoryParent) {
 		case what[0] == "cgroup2":
 			parents = append(parents, memoryParent{where[4], true})
 		case what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory"):
+			// First the cgroup of this process, then the root, which a container may not write to.
 			parents = append(parents, memoryParent{filepath.Join(where[4], ownMemoryGroup(where[3])), false},
 				memoryParent{where[4], false})
 		}
 	}
+	// In version 2, children have a memory limit only if their parent passes the controller on.
 	return slices.DeleteFunc(parents, func(p memoryParent) bool {
 		controllers, err := os.ReadFile(filepath.Join(p.dir, "cgroup.subtree_control"))
 		return p.v2 && (err != nil || !slices.Contains(strings.Fields(string(controllers)), "memory"))
@@ -92,6 +97,7 @@ func ownMemoryGroup(mounted string) string {
 	if err != nil {
 		return "/"
 	}
+	// A line is "id:controllers:path".
 	for line := range strings.Lines(string(groups)) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), "memory") {
@@ -135,6 +141,7 @@ type MemoryUsage struct {
 
 // Usage returns the present memory of the group.
 func (g *MemoryGroup) Usage() (u MemoryUsage, err error) {
+	// The names of version 1 and, below, of version 2.
 	current, peak, anonymous, kills := "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_rss",
 		"memory.oom_control"
 	if g.v2 {
@@ -161,6 +168,7 @@ func (g *MemoryGroup) read(file, key string) (int64, error) {
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
+		// Either a single number, or lines of a key and a number.
 		if len(fields) == 1 && key == "" || len(fields) == 2 && fields[0] == key {
 			return strconv.ParseInt(fields[len(fields)-1], 10, 64)
 		}
@@ -187,6 +195,7 @@ func (g *MemoryGroup) Remove() error {
 		if err == nil || errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
+		// A process that was killed stays in the group until the kernel has freed it.
 		if !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
 			return err
 		}

@@ -20,14 +20,17 @@ import (
 // Server is one server process.
 type Server struct {
 	Address string // of its CQL port, host:port
-	Tables  string // of its Azure Tables port, http:// of its Azure Tables port, http://host:port; empty means none
+	Tables  string // of its Azure Tables port, http://host:port; empty means none
 	Dir     string // directory of its data and its log
-	PID     int
+	// Of the last start. Servers that run already have it without being started here.
+	PID int
 
+	// The command of the next start.
 	argv    []string
 	options []string // lines of the configuration file of a cqld node
 	stop    []string // a command that stops it; nil means SIGTERM
-	done    chan struct{}
+	// Closed when the process has ended; nil before the first start.
+	done chan struct{}
 
 	status *status // of a cqld node
 
@@ -61,6 +64,7 @@ func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, flags,
 		[]string{"-o", binary, "./cmd/cqld"})...)
 	cmd.Dir = root
+	// The environment may say otherwise.
 	cgo := "CGO_ENABLED=0"
 	if slices.Contains(flags, "-race") {
 		cgo = "CGO_ENABLED=1"
@@ -77,14 +81,17 @@ func (s *Server) Start() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return err
 	}
+	// Appended: a test that restarts a node needs the messages of all of its processes.
 	log, err := os.OpenFile(filepath.Join(s.Dir, "out.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
+	// The process has its own descriptor.
 	defer log.Close()
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	started := func() {}
+	// A node of cqld. It gets another status pipe, because the old one ends with its process.
 	if s.status != nil {
 		bound(cmd)
 		if started, err = s.status.attach(cmd); err != nil {
@@ -96,12 +103,14 @@ func (s *Server) Start() error {
 	} else {
 		err = cmd.Start()
 	}
+	// Also after a failure, to close this end of the pipe.
 	started()
 	if err != nil {
 		return fmt.Errorf("process: start %s: %w", s.argv[0], err)
 	}
 	s.PID, s.done = cmd.Process.Pid, make(chan struct{})
 	go func() {
+		// It reaps the process; how it ended is in the log.
 		cmd.Wait()
 		close(s.done)
 	}()
@@ -128,6 +137,7 @@ func (s *Server) Stop() {
 // Terminate sends SIGTERM, and reports whether the process has ended in time. It does not kill it.
 func (s *Server) Terminate(wait time.Duration) bool { return s.end(syscall.SIGTERM, wait) }
 
+// end sends a signal, and reports whether the process ended in time. A server that was never started has ended.
 func (s *Server) end(sig syscall.Signal, wait time.Duration) bool {
 	if s.done == nil {
 		return true
@@ -167,6 +177,7 @@ func (s *Server) Log() string {
 func (s *Server) WaitAnswer(limit time.Duration) error {
 	var last error
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		// The command of a server with a stop command may end while the server runs.
 		if s.stop == nil && !s.Running() {
 			return fmt.Errorf("process: %s ended:\n%s", s.Address, s.Log())
 		}

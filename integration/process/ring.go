@@ -50,6 +50,7 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	}
 	r := &Ring{reserved: reserved}
 	for i, p := range places {
+		// All nodes have the first one as their seed, including itself.
 		s := &Server{Address: p.cqlAddress(),
 			Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}, dial: o.Dial}
 		if o.Hosts != nil {
@@ -71,6 +72,7 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 			s.argv = append(s.argv, "--commitlog-sync", o.Sync)
 		}
 		s.argv = append(s.argv, o.Flags...)
+		// The rest are spare.
 		if i < o.Nodes {
 			r.Servers = append(r.Servers, s)
 		} else {
@@ -86,6 +88,7 @@ func (o Options) places() (places []place, reserved net.Listener, err error) {
 		return free(o.Nodes + o.Spare)
 	}
 	for _, h := range o.Hosts {
+		// Each host has all ports to itself.
 		places = append(places, place{h.Address, 9042, 7000, tablesPort})
 	}
 	return places, nil, nil
@@ -96,8 +99,10 @@ func (s *Server) Configure(lines ...string) error {
 	return writeLines(s.config(), slices.Concat(s.options, lines))
 }
 
+// config returns the path of the node's configuration file.
 func (s *Server) config() string { return filepath.Join(s.Dir, "cqld.yaml") }
 
+// writeLines writes a file that only its owner may read.
 func writeLines(path string, lines []string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -114,12 +119,14 @@ type place struct {
 // free returns places for n nodes: a loopback address each, or ports of 127.0.0.1 if that is the only one. No other
 // call returns them before reserved is closed, in this process or another one.
 func free(n int) (places []place, reserved net.Listener, err error) {
+	// Processes begin at different ranges, so that rings of parallel tests rarely meet.
 	many, base := loopback(), os.Getpid()
 	for try := range 200 {
 		places = make([]place, n)
 		for i := range places {
 			places[i] = placeIn(many, base+try, i+1)
 		}
+		// Place 0 is the lock of the range: no node listens there.
 		if reserved, err = net.Listen("tcp", placeIn(many, base+try, 0).cqlAddress()); err != nil {
 			continue // another ring has these addresses
 		}
@@ -140,6 +147,7 @@ func placeIn(many bool, ring, node int) place {
 	return place{"127.0.0.1", port, port + 1, port + 2}
 }
 
+// cqlAddress returns host:port of the CQL port.
 func (p place) cqlAddress() string { return net.JoinHostPort(p.host, strconv.Itoa(p.cql)) }
 
 // options returns those of a node's options that have no flag.
@@ -153,6 +161,7 @@ func (p place) options(more []string) []string {
 // tablesPort is the default port for Azure Tables.
 const tablesPort = 10002
 
+// taken reports whether another process listens at one of the ports.
 func (p place) taken() bool {
 	for _, port := range []int{p.cql, p.storage, p.tables} {
 		l, err := net.Listen("tcp", net.JoinHostPort(p.host, strconv.Itoa(port)))
@@ -168,6 +177,7 @@ func (p place) taken() bool {
 func (r *Ring) Start(limit time.Duration) error {
 	for _, s := range r.Servers {
 		if err := s.Start(); err != nil {
+			// The servers that run would otherwise stay.
 			r.Stop()
 			return err
 		}
@@ -216,6 +226,7 @@ func (r *Ring) WaitAgreed(limit time.Duration) error {
 			return nil
 		}
 		for _, s := range r.Servers {
+			// Waiting is of no use if a node has failed; its log says why.
 			if s.stop == nil && s.done != nil && !s.Running() {
 				return fmt.Errorf("process: %s ended:\n%s", s.Address, s.Log())
 			}
@@ -227,6 +238,7 @@ func (r *Ring) WaitAgreed(limit time.Duration) error {
 	}
 }
 
+// agreed returns what keeps the ring from being complete, or nil.
 func (r *Ring) agreed() error {
 	version := ""
 	for _, s := range r.Servers {
@@ -250,9 +262,11 @@ func (r *Ring) agreed() error {
 		if local.Err != nil || peers.Err != nil || len(local.Rows) != 1 {
 			return fmt.Errorf("process: %s answers %v, %v", s.Address, local.Err, peers.Err)
 		}
+		// A node is not among its own peers.
 		if len(peers.Rows) != len(r.Servers)-1 {
 			return fmt.Errorf("process: %s knows %d other nodes", s.Address, len(peers.Rows))
 		}
+		// Every node's own version, and the ones that it knows of the others, must be the same.
 		for _, row := range append(peers.Rows, local.Rows...) {
 			if version != "" && version != string(row[0]) {
 				return fmt.Errorf("process: %s sees two schema versions", s.Address)
@@ -274,6 +288,7 @@ func NewOracle(dir string, nodes int, sync string) (*Ring, error) {
 		ip := fmt.Sprintf("127.0.98.%d", i+1)
 		s := &Server{Address: ip + ":9042", Dir: filepath.Join(dir, "oracle"+strconv.Itoa(i+1))}
 		s.argv = []string{"env", "SEEDS=127.0.98.1", filepath.Join(root, "tools/oracle/start.sh"), s.Dir, ip, sync}
+		// The start script leaves a daemon, so a signal to its process would stop nothing.
 		s.stop = []string{filepath.Join(root, "tools/oracle/stop.sh"), s.Dir}
 		r.Servers = append(r.Servers, s)
 	}

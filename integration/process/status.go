@@ -24,13 +24,16 @@ func (s *status) attach(cmd *exec.Cmd) (started func(), err error) {
 		return nil, err
 	}
 	cmd.ExtraFiles = []*os.File{write}
+	// The view of the previous process no longer holds.
 	s.last.Store(nil)
 	return func() {
+		// The process has a copy. With this one open, follow would not see its end.
 		write.Close()
 		go s.follow(read)
 	}, nil
 }
 
+// follow keeps the last line until the process ends.
 func (s *status) follow(lines io.ReadCloser) {
 	defer lines.Close()
 	for sc := bufio.NewScanner(lines); sc.Scan(); {

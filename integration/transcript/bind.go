@@ -21,11 +21,13 @@ func parseBinds(line string) ([]cqlclient.Value, error) {
 		var word string
 		word, line = nextWord(line)
 		var v cqlclient.Value
+		// A value may contain "=", too, but only after its type.
 		if name, rest, ok := strings.Cut(word, "="); ok && !strings.ContainsAny(name, ":'") {
 			v.Name, word = name, rest
 		}
 		var err error
 		switch word {
+		// The zero Value is null.
 		case "null":
 		case "unset":
 			v.Unset = true
@@ -42,6 +44,7 @@ func parseBinds(line string) ([]cqlclient.Value, error) {
 
 // nextWord splits at the first blank outside quotes and brackets.
 func nextWord(line string) (word, rest string) {
+	// A doubled quotation mark closes and opens the quotes, which has the same effect.
 	quoted, depth := false, 0
 	for i, c := range line {
 		switch {
@@ -63,6 +66,7 @@ func nextWord(line string) (word, rest string) {
 func encodeBind(word string) ([]byte, error) {
 	if h, ok := strings.CutPrefix(word, "0x"); ok {
 		b, err := hex.DecodeString(h)
+		// Not nil, which would be null.
 		return append([]byte{}, b...), err
 	}
 	kind, text, ok := strings.Cut(word, ":")
@@ -70,11 +74,13 @@ func encodeBind(word string) ([]byte, error) {
 		return nil, fmt.Errorf("transcript: %q is not type:value", word)
 	}
 	switch kind {
+	// A set is written as a list too: the encoding is the same.
 	case "list":
 		return encodeList(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), 1)
 	case "map":
 		return encodeList(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), 2)
 	case "fill":
+		// At most a megabyte.
 		n, err := strconv.ParseUint(text, 10, 20)
 		return bytes.Repeat([]byte{'a'}, int(n)), err
 	}
@@ -101,6 +107,7 @@ func encodeList(inner string, perEntry int) ([]byte, error) {
 	return b, nil
 }
 
+// encodeScalar encodes a value of a type with a fixed form, or an integer of any size.
 func encodeScalar(kind, text string) ([]byte, error) {
 	switch kind {
 	case "boolean":
@@ -126,9 +133,11 @@ func encodeScalar(kind, text string) ([]byte, error) {
 	if !ok || !isInt {
 		return nil, fmt.Errorf("transcript: cannot encode %s:%s", kind, text)
 	}
+	// A varint takes as few bytes as possible, with room for the sign.
 	if width == 0 {
 		width = n.BitLen()/8 + 1
 	}
+	// Modulo 2^n gives the two's complement of negative numbers.
 	mod := new(big.Int).Lsh(big.NewInt(1), uint(8*width))
 	return new(big.Int).Mod(n, mod).FillBytes(make([]byte, width)), nil
 }

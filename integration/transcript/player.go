@@ -30,6 +30,7 @@ func OpenReplicated(address, keyspace string, factor int) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A run that was interrupted may have left them.
 	if err := p.dropKeyspaces(c); err != nil {
 		p.closeConns()
 		return nil, err
@@ -59,6 +60,7 @@ func (p *Player) closeConns() {
 	}
 }
 
+// conn returns the connection with a protocol version. It is kept, so that USE has an effect on later blocks.
 func (p *Player) conn(version byte) (*cqlclient.Conn, error) {
 	if c := p.conns[version]; c != nil {
 		return c, nil
@@ -68,12 +70,14 @@ func (p *Player) conn(version byte) (*cqlclient.Conn, error) {
 		return nil, err
 	}
 	p.conns[version] = c
+	// The first connection is opened before the keyspace exists.
 	if len(p.conns) > 1 {
 		err = mustQuery(c, "USE "+p.keyspace)
 	}
 	return c, err
 }
 
+// mustQuery executes a statement of the player itself, for which an error response is an error.
 func mustQuery(c *cqlclient.Conn, statement string) error {
 	a, err := c.Query(statement, cqlclient.Options{})
 	if err == nil && a.Err != nil {
@@ -82,6 +86,7 @@ func mustQuery(c *cqlclient.Conn, statement string) error {
 	return err
 }
 
+// dropKeyspaces drops the keyspace of the player and the ones that its files create, whose names begin with it.
 func (p *Player) dropKeyspaces(c *cqlclient.Conn) error {
 	a, err := c.Query("SELECT keyspace_name FROM system_schema.keyspaces", cqlclient.Options{})
 	if err != nil {
@@ -169,11 +174,13 @@ func collapse(in []string) []string {
 	return out
 }
 
+// parseRequest parses the options of a block.
 func parseRequest(d *datadriven.TestData) (*request, error) {
 	rq := &request{version: 5, mask: map[string]bool{}}
 	for _, a := range d.CmdArgs {
 		var n int64
 		var err error
+		// Most options have a number.
 		if len(a.Vals) == 1 && !namedOptions[a.Key] {
 			if n, err = strconv.ParseInt(a.Vals[0], 10, 64); err != nil {
 				return nil, err
@@ -186,6 +193,7 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 			rq.pageSize = int(n)
 		case "states":
 			rq.states = true
+		// Columns whose values differ from run to run.
 		case "mask":
 			for _, v := range a.Vals {
 				rq.mask[v] = true
@@ -246,12 +254,14 @@ func split(input string) []boundStatement {
 		cur, lines = boundStatement{}, nil
 	}
 	for _, line := range strings.Split(input, "\n") {
+		// Bound values precede their statement.
 		if b, ok := strings.CutPrefix(line, "? "); ok && len(lines) == 0 {
 			cur.binds, cur.err = parseBinds(b)
 			continue
 		}
 		lines = append(lines, line)
 		all := strings.ToUpper(strings.TrimSpace(strings.Join(lines, "\n")))
+		// Statements of a batch end with ";" too.
 		inBatch := strings.HasPrefix(all, "BEGIN ") && !strings.Contains(all, "APPLY")
 		if strings.HasSuffix(line, ";") && !inBatch {
 			lines[len(lines)-1] = strings.TrimSuffix(line, ";")

@@ -15,6 +15,7 @@ import (
 func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	send := func(o cqlclient.Options) (*cqlclient.Answer, error) { return c.Query(statement, o) }
 	if rq.prepared {
+		// A statement that cannot be prepared shows the error of PREPARE.
 		a, err := c.PrepareWith(statement, cqlclient.Options{Keyspace: rq.options.Keyspace})
 		if err != nil || a.Err != nil {
 			return rq.render(a), err
@@ -40,6 +41,7 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 		if a.PagingState == nil {
 			return strings.Join(pages, "\n-- next page\n"), nil
 		}
+		// The server has chosen a page size itself, which another one may not.
 		if rq.pageSize == 0 {
 			return "", errors.New("transcript: an answer in pages, but no page size was given")
 		}
@@ -56,6 +58,7 @@ func (rq *request) render(a *cqlclient.Answer) string {
 		return ""
 	}
 	var out []string
+	// Warnings that servers send for different reasons are left out or replaced.
 	for _, w := range a.Warnings {
 		if !strings.HasPrefix(w, rareWarning) && !strings.HasPrefix(w, viewWarning) {
 			out = append(out, "warning: "+vectorWarning.ReplaceAllString(w, vectorWarningHere))
@@ -79,6 +82,7 @@ func (rq *request) render(a *cqlclient.Answer) string {
 // parserMessage matches the start of a message of Cassandra's parser; another parser's text for the same error differs.
 var parserMessage = regexp.MustCompile(`^line \d+:-?\d+ `)
 
+// renderError renders an error without what depends on the parser or on hash tables.
 func renderError(e *cqlclient.Error) string {
 	if parserMessage.MatchString(e.Message) {
 		return "SYNTAX_ERROR: (the parser's text)"
@@ -89,6 +93,7 @@ func renderError(e *cqlclient.Error) string {
 // signatures matches a list of signatures in an error. Cassandra's order depends on its hash tables.
 var signatures = regexp.MustCompile(`signatures: .*\)`)
 
+// sortSignatures brings the signatures of functions into one order.
 func sortSignatures(list string) string {
 	var sorted []string
 	text := strings.TrimSuffix(strings.TrimPrefix(list, "signatures: "), ")")
@@ -112,6 +117,7 @@ const vectorWarningHere = "SELECT queries with ORDER BY ... ANN OF on the indexe
 // rareWarning is the start of a warning that Cassandra returns only for the first statement prepared after USE.
 const rareWarning = "`USE <keyspace>` with prepared statements"
 
+// rows renders the columns, one line for each row, and their number.
 func (rq *request) rows(a *cqlclient.Answer) []string {
 	head := make([]string, len(a.Columns))
 	for i, c := range a.Columns {
@@ -128,6 +134,7 @@ func (rq *request) rows(a *cqlclient.Answer) []string {
 			switch {
 			case rq.mask[c.Name]:
 				cells[i] = "<masked>"
+			// Texts of several lines, such as the output of DESCRIBE, are readable without quotes.
 			case b != nil && rq.raw && c.Type.String() == "text":
 				cells[i] = string(b)
 			default:

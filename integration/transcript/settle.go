@@ -16,10 +16,12 @@ const settleLimit = 20 * time.Second
 func (rq *request) settled(c *cqlclient.Conn, keyspace, statement string) (string, error) {
 	end := time.Now().Add(settleLimit)
 	text, err := rq.run(c, statement)
+	// After the limit, the error is the answer.
 	for err == nil && strings.Contains(text, "INDEX_NOT_AVAILABLE") && time.Now().Before(end) {
 		time.Sleep(50 * time.Millisecond)
 		text, err = rq.run(c, statement)
 	}
+	// The answer of a creation is "created table keyspace.view".
 	if words := strings.Fields(text); err == nil && len(words) == 3 && words[0] == "created" &&
 		strings.Contains(statement, "MATERIALIZED VIEW") {
 		_, view, _ := strings.Cut(words[2], ".")

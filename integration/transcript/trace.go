@@ -24,6 +24,7 @@ func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error)
 		return "", nil
 	case a.TracingID == nil:
 		return "\nnot traced", nil
+	// A server may trace a part of all requests by itself.
 	case !rq.options.Tracing:
 		return "\ntraced without a request", nil
 	}
@@ -37,6 +38,7 @@ func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error)
 		if s.Err != nil {
 			return "", s.Err
 		}
+		// The session is complete when it has its request and its duration.
 		if len(s.Rows) == 1 && s.Rows[0][1] != nil && s.Rows[0][3] != nil {
 			row := s.Rows[0]
 			return fmt.Sprintf("\ntrace: %s | %s | %s", s.Columns[0].Type.Text(row[0]), s.Columns[1].Type.Text(row[1]),
