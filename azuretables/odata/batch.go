@@ -12,9 +12,11 @@ type Field struct{ Name, Value string }
 // Request is an operation in a batch. Body is a part of the batch's body. Strings of its head are copies; Body refers
 // to the input and is modified by DecodeEntity.
 type Request struct {
+	// In upper case; one of the six that a batch allows.
 	Method string
 	Path   Path   // Account is empty: the batch's applies
 	Query  string // percent-encoded, without the question mark
+	// In the order of the request, with repeated names; the slice must not be appended to.
 	Fields []Field
 	Body   []byte
 }
@@ -34,6 +36,7 @@ type Batch struct {
 	Requests  []Request // in the order of the body; one if Changeset is false, at least one otherwise
 	Changeset bool
 
+	// One list for all requests, which saves an allocation for each of them.
 	fields []Field // of all requests
 	target string  // of the previous request: the URLs of inserts are equal
 }
@@ -241,6 +244,7 @@ func isHTTP(contentType []byte) bool {
 func cutLine(b []byte) (line, rest []byte, ok bool) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
+		// The last line of a body that was cut off, or of a part, whose line ending belongs to the boundary.
 		return bytes.TrimSuffix(b, []byte("\r")), nil, false
 	}
 	line, rest = b[:end], b[end+1:]
@@ -274,6 +278,7 @@ func headEnd(b []byte) int {
 func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	for len(b) > 0 {
 		var line []byte
+		// b moves past the line in each step, so at the empty line it is the content.
 		if line, b, _ = cutLine(b); len(line) == 0 {
 			break
 		}
@@ -293,8 +298,9 @@ func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 type splitter struct {
 	rest     []byte
 	boundary string
-	opened   bool // the first boundary was read
-	closed   bool // the last boundary was read
+	// States of the iteration. A body without a last boundary never sets closed.
+	opened bool // the first boundary was read
+	closed bool // the last boundary was read
 }
 
 // next returns the next part, without the line ending that belongs to the boundary after it. It returns false after

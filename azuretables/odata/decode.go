@@ -297,6 +297,7 @@ func (d *decoder) find(name []byte) uint32 {
 	mask := uint32(len(table) - 1)
 	for h := hash(name); ; h++ {
 		i := table[h&mask]
+		// Slots contain the number of the property from 1, so that zero is a free slot.
 		if i == 0 || string(d.nameOf(&d.properties[i-1])) == string(name) {
 			return h & mask
 		}

@@ -107,6 +107,7 @@ func (c *Context) AppendTables(dst []byte, names []string) []byte {
 	if c.Level != NoMetadata {
 		dst = append(c.appendMetadata(dst, "Tables", ""), ',')
 	}
+	// The bracket shows AppendListEntity that no entity precedes.
 	dst = append(dst, `"value":[`...)
 	for i, name := range names {
 		if i > 0 {
@@ -181,6 +182,7 @@ func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	}
 	// With $select, keys and Timestamp are omitted if it does not name them.
 	if c.Select != nil {
+		// Keys are omitted if $select does not name them.
 		return c.appendSelected(dst, e)
 	}
 	dst = appendSystem(dst, "PartitionKey", e.PartitionKey)
@@ -202,6 +204,7 @@ func (c *Context) appendProperties(dst []byte, e *Entity) []byte {
 
 // appendIdentity appends the type and the id of an entity.
 func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
+	// The type is the account and the table; the service has no other name for it.
 	dst = append(dst, `"odata.type":"`...)
 	dst = appendEscaped(dst, c.Account)
 	dst = append(dst, '.')
@@ -283,6 +286,7 @@ func (c *Context) appendTimestamp(dst []byte, ticks int64) []byte {
 // appendProperty appends "name":value, preceded by a type annotation if JSON does not express the type. Integers,
 // booleans and strings need no annotation.
 func (c *Context) appendProperty(dst []byte, p *Property) []byte {
+	// Without metadata, the client must know the types itself.
 	if c.Level != NoMetadata && p.Value.annotated() {
 		dst = append(dst, '"')
 		dst = appendEscaped(dst, p.Name)
@@ -321,6 +325,7 @@ func (v *Value) AppendJSON(dst []byte) []byte {
 		dst = append(dst, '"')
 		dst = base64.StdEncoding.AppendEncode(dst, v.Bytes)
 		return append(dst, '"')
+	// Booleans are the integers 0 and 1 in a Value.
 	case Boolean:
 		return strconv.AppendBool(dst, v.Int != 0)
 	// The range is clamped by AppendDateTime.
@@ -433,6 +438,7 @@ func appendEscapedASCII(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
 		return append(dst, '\\', c)
+	// The short escapes of RFC 8259; other control characters have none.
 	case '\n':
 		return append(dst, '\\', 'n')
 	case '\r':

@@ -78,8 +78,9 @@ func plainBytes(x uint64) uint64 {
 // cursor reads JSON from a body and modifies it: it unescapes strings in place. The first error sets bad permanently.
 // After an error, positions no longer matter: callers test bad and return.
 type cursor struct {
-	body  []byte
-	pos   int
+	body []byte
+	pos  int
+	// Position in body of its first byte, after the quotation mark.
 	start int // of the string read last
 	bad   bool
 }
@@ -88,6 +89,7 @@ type cursor struct {
 func (c *cursor) space() {
 	for c.pos < len(c.body) {
 		switch c.body[c.pos] {
+		// The white space of RFC 8259 §2; no other characters count.
 		case ' ', '\t', '\n', '\r':
 			c.pos++
 		default:
@@ -234,6 +236,7 @@ func (c *cursor) unicode() rune {
 
 // hex4 reads four hexadecimal digits.
 func (c *cursor) hex4() rune {
+	// A signed or shorter number is not accepted.
 	if c.pos+4 > len(c.body) {
 		c.fail()
 		return 0

@@ -24,9 +24,10 @@ const (
 
 // token is the lexer's current token. at is its start. text is as written.
 type token struct {
-	kind  tokenKind
-	text  string
-	at    int   // byte offset in the filter
+	kind tokenKind
+	text string
+	at   int // byte offset in the filter
+	// The zero Value for other tokens.
 	value Value // of a literal
 }
 
@@ -103,6 +104,7 @@ func (x *lexer) sign(kind tokenKind) {
 // literal completes the token of a literal that ends at pos; ok reports whether its text is valid. The error names the
 // type that the text looks like.
 func (x *lexer) literal(t Type, v Value, ok bool) error {
+	// Also with an error, which ends the parsing.
 	v.Type = t
 	x.token.kind, x.token.value = tokenLiteral, v
 	x.token.text = x.text[x.token.at:x.pos]
@@ -250,6 +252,7 @@ func (x *lexer) name() error {
 // literalType returns the type for the word before a literal's quotation mark. Zero means that it is not a prefix.
 func literalType(word string) Type {
 	switch {
+	// As in the service's OData library, prefixes have no case; X and x are both binary.
 	case strings.EqualFold(word, "datetime"):
 		return DateTime
 	case strings.EqualFold(word, "guid"):
@@ -263,6 +266,7 @@ func literalType(word string) Type {
 // prefixed reads the quoted text of datetime'…', guid'…', binary'…' and X'…'. The error reports the type and the whole
 // literal.
 func (x *lexer) prefixed(t Type) error {
+	// The prefix and the quotation mark are adjacent, or the word would be a name.
 	text, err := x.quoted()
 	if err != nil {
 		return err
@@ -285,6 +289,7 @@ func (x *lexer) prefixed(t Type) error {
 func parseHex(s string) ([]byte, bool) {
 	b := make([]byte, 0, len(s)/2)
 	for i := 0; i+1 < len(s); i += 2 {
+		// Digits in either case.
 		high, ok1 := hexDigit(s[i])
 		low, ok2 := hexDigit(s[i+1])
 		if !ok1 || !ok2 {

@@ -42,6 +42,7 @@ func (c *Comparison) matches(e *Entity) bool {
 	case "Timestamp":
 		return (&Value{Type: DateTime, Int: e.Timestamp}).matches(c.Op, &c.Value)
 	}
+	// An entity without the property does not match, also with ne.
 	p := e.Property(c.Property)
 	return p != nil && p.Value.matches(c.Op, &c.Value)
 }
@@ -87,6 +88,7 @@ func (v *Value) matches(op Op, w *Value) bool {
 // like the result of cmp.Compare.
 func (op Op) holds(order int) bool {
 	switch op {
+	// order compares the entity's value with the literal, in this order.
 	case Eq:
 		return order == 0
 	case Ne:

@@ -15,6 +15,7 @@ func (c Code) message() string {
 // messageOfEntity returns the messages of errors about an entity or a batch of entities.
 func (c Code) messageOfEntity() string {
 	switch c {
+	// The texts are the service's, including its grammar.
 	case PropertiesNeedValue:
 		return "The values are not specified for all properties in the entity."
 	case PropertyNameInvalid:

@@ -145,6 +145,7 @@ func (p *parser) comparison() (operand, error) {
 // opOf returns the operator for a keyword, or 0.
 func opOf(word string) Op {
 	switch word {
+	// Keywords are in lower case only.
 	case "eq":
 		return Eq
 	case "ne":
@@ -215,6 +216,7 @@ func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 // flipped returns the operator for exchanged sides. Eq and Ne are symmetric.
 func flipped(op Op) Op {
 	switch op {
+	// a gt b is b lt a.
 	case Gt:
 		return Lt
 	case Ge:
@@ -232,7 +234,8 @@ func (p *parser) unary() (operand, error) {
 	if p.token.kind != tokenMinus && !p.is("not") {
 		return p.primary()
 	}
-	// The recursion is bounded like the recursion of parentheses.
+	// The recursion is bounded like the recursion of parentheses. Each level is a level of recursion, so the depth is
+	// bounded before it grows.
 	if err := p.deeper(); err != nil {
 		return operand{}, err
 	}
@@ -263,6 +266,7 @@ func (v *Value) negate() error {
 	case Int32, Int64:
 		v.Int = -v.Int
 		return nil
+	// A property, a function or arithmetic: valid OData, which the service does not support.
 	case 0:
 		return newError(NotImplemented)
 	}

@@ -74,6 +74,7 @@ func (r *Reply) append(dst []byte) []byte {
 
 // appendField appends a header, unless value is empty. end follows the value.
 func appendField(dst []byte, name, value, end string) []byte {
+	// An empty header would differ from the service's responses.
 	if value == "" {
 		return dst
 	}

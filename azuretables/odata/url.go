@@ -155,6 +155,7 @@ func (p *Path) table(predicate string) error {
 		p.Resource = TableSet
 		return nil
 	}
+	// Both Tables('t') and Tables(TableName='t') name a table.
 	predicate = strings.TrimSpace(strings.TrimPrefix(predicate, "TableName="))
 	name, rest, ok := quoted(predicate)
 	if !ok || strings.TrimSpace(rest) != "" {
@@ -321,6 +322,7 @@ func CheckTableName(name string) error {
 		return &Error{Code: OutOfRangeInput, Message: "The specified resource name length is not within the " +
 			"permissible limits."}
 	}
+	// c|0x20 is the letter in lower case; a digit must not be the first character.
 	for i := range len(name) {
 		c := name[i]
 		if c|0x20 >= 'a' && c|0x20 <= 'z' || i > 0 && c >= '0' && c <= '9' {
@@ -328,6 +330,7 @@ func CheckTableName(name string) error {
 		}
 		return newError(InvalidResourceName)
 	}
+	// The word names the set of tables, so a table of this name could not be addressed.
 	if strings.EqualFold(name, "tables") {
 		return newError(InvalidResourceName)
 	}

@@ -26,6 +26,7 @@ type Partitions struct {
 
 // All returns the number of partitions in all ranges for which the estimate was made.
 func (p Partitions) All() int64 {
+	// A table with few partitions has no density: its partitions are listed.
 	if p.density > 0 {
 		return int64(math.Round(p.density * p.held))
 	}
@@ -37,6 +38,7 @@ func (p Partitions) All() int64 {
 func (p Partitions) In(ranges ...ring.Range) int64 {
 	var n float64
 	for _, r := range ranges {
+		// Both tokens of a range are compared as numbers, which a range that wraps does not allow.
 		for _, piece := range r.Unwrap() {
 			if p.density > 0 {
 				n += p.density * width(piece)
@@ -50,6 +52,7 @@ func (p Partitions) In(ranges ...ring.Range) int64 {
 
 // count returns how many of the ascending tokens lie in r, which does not wrap.
 func count(tokens []ring.Token, r ring.Range) int {
+	// A range excludes its start, except for the smallest token.
 	from := sort.Search(len(tokens), func(i int) bool { return tokens[i] > r.Start || r.Start == ring.MinToken })
 	to := len(tokens)
 	if r.End != ring.MinToken {
@@ -60,6 +63,7 @@ func count(tokens []ring.Token, r ring.Range) int {
 
 // width returns how many tokens r has, which does not wrap.
 func width(r ring.Range) float64 {
+	// The difference below would be zero.
 	if r == ring.FullRange() {
 		return math.Exp2(64)
 	}
@@ -103,10 +107,12 @@ type sample struct {
 	iter   *pebble.Iterator
 	key    []byte // scratch
 
+	// Partitions measured so far, and their bytes.
 	measured int
 	bytes    int64
 }
 
+// run counts the partitions of a small table, and estimates the number for a larger one.
 func (s *sample) run() (Partitions, error) {
 	exact, all, err := s.walk()
 	if err != nil {
@@ -115,6 +121,7 @@ func (s *sample) run() (Partitions, error) {
 	if all {
 		return Partitions{exact: exact, MeanBytes: s.mean()}, nil
 	}
+	// The partitions that walk measured are the first ones of the ranges; only evenly spaced ones count.
 	s.measured, s.bytes = 0, 0
 	var held float64
 	for _, r := range s.pieces {
@@ -137,6 +144,7 @@ func (s *sample) walk() (tokens []ring.Token, all bool, err error) {
 	for _, r := range s.pieces {
 		at, ok := s.next(rowkey.AppendToken(s.key[:0], s.id, first(r)))
 		for ok && inPiece(r, at) {
+			// There are more, so the estimate is cheaper and accurate enough.
 			if len(tokens) == Samples {
 				return nil, false, nil
 			}
@@ -150,6 +158,7 @@ func (s *sample) walk() (tokens []ring.Token, all bool, err error) {
 			return nil, false, err
 		}
 	}
+	// The held ranges come in any order.
 	sort.Slice(tokens, func(i, j int) bool { return tokens[i] < tokens[j] })
 	return tokens, true, nil
 }
@@ -159,8 +168,10 @@ func (s *sample) evenly(total float64) (density float64, err error) {
 	var walked float64
 	found := 0
 	for i := range Samples {
+		// The middle of each of equally long parts.
 		r, from := s.position(total * (float64(i) + 0.5) / Samples)
 		at, ok := s.next(rowkey.AppendToken(s.key[:0], s.id, from))
+		// There is none up to the end of the piece. This part counts as walked, which lowers the density.
 		if !ok || !inPiece(r, at) {
 			walked += width(ring.Range{Start: from, End: r.End})
 			continue
@@ -171,6 +182,7 @@ func (s *sample) evenly(total float64) (density float64, err error) {
 			return 0, err
 		}
 	}
+	// At least one: the table is not empty, because walk found more than Samples.
 	return float64(max(found, 1)) / walked, s.iter.Error()
 }
 
@@ -183,6 +195,7 @@ func (s *sample) position(at float64) (ring.Range, ring.Token) {
 		}
 		at -= w
 	}
+	// Only rounding can lead here.
 	last := s.pieces[len(s.pieces)-1]
 	return last, first(last)
 }
@@ -195,6 +208,7 @@ func first(r ring.Range) ring.Token {
 	return r.Start + 1
 }
 
+// inPiece reports whether a token is in a range that does not wrap. An end of MinToken is the end of the ring.
 func inPiece(r ring.Range, t ring.Token) bool {
 	return t > r.Start && (t <= r.End || r.End == ring.MinToken)
 }
@@ -223,6 +237,7 @@ func (s *sample) measure() error {
 	var size int64
 	n := 0
 	for ok := true; ok && bytes.HasPrefix(s.iter.Key(), start); ok = s.iter.Next() {
+		// EstimateDiskUsage counts compressed bytes in files, so the sum so far may be larger.
 		if n == rowsMeasured {
 			onDisk, err := s.db.EstimateDiskUsage(start, s.key)
 			if err != nil {
