@@ -32,10 +32,12 @@ func (c *Counts) Percentiles() (p CountPercentiles) {
 	counts, total := c.others.load()
 	zeros := c.zeros.Load()
 	p.Count = zeros + total
+	// All numbers were zero, and so are all percentiles.
 	if total == 0 {
 		return p
 	}
 	at := func(share float64) int64 {
+		// Zeros have the lowest ranks.
 		if rank := int64(share * float64(p.Count)); rank >= zeros {
 			return int64(atRank(&counts, rank-zeros))
 		}

@@ -36,6 +36,7 @@ func class(d time.Duration) int {
 	v := uint64(max(d, 1))
 	octave := bits.Len64(v) - 1
 	if octave < 2 { // 1, 2 and 3
+		// There are no two bits after the highest one: 1 is alone in its octave, 2 and 3 have a bucket each.
 		return octave*4 + int(v&1&uint64(octave))
 	}
 	return octave*4 + int(v>>(octave-2)&3)
@@ -47,6 +48,7 @@ func middle(c int) time.Duration {
 	if octave < 2 {
 		return time.Duration(1<<octave + part)
 	}
+	// Half a bucket above its lower bound. Shifted to the left first, so that small octaves keep the half.
 	return time.Duration((uint64(4+part)<<1 + 1) << (octave - 2) >> 1)
 }
 
@@ -73,6 +75,7 @@ func (h *Histogram) load() (counts [classes]int64, total int64) {
 
 // atRank returns the duration with a rank, from 0 on, in ascending order.
 func atRank(counts *[classes]int64, rank int64) time.Duration {
+	// Buckets ascend, so the first one that contains the rank is the right one.
 	for c, n := range counts {
 		if rank -= n; rank < 0 {
 			return middle(c)
@@ -89,6 +92,7 @@ func (h *Histogram) Octaves(first, last int) (upTo map[float64]uint64, count uin
 		if octave := c / 4; c%4 == 0 && octave >= first && octave <= last {
 			upTo[(time.Duration(1) << octave).Seconds()] = count
 		}
+		// After the entry of the octave: its own durations are longer than the bound.
 		count += uint64(h.classes[c].Load())
 	}
 	return upTo, count, time.Duration(h.sum.Load())

@@ -52,6 +52,7 @@ const (
 
 // rate is the exponentially weighted rate of a growing count.
 type rate struct {
+	// Read without the lock: usually it is not time yet.
 	next      atomic.Int64  // when the rate is computed again, ns; 0 before the first observation
 	perSecond atomic.Uint64 // math.Float64bits
 
@@ -70,6 +71,7 @@ func (r *rate) observe(count int64, now time.Duration) float64 {
 	return math.Float64frombits(r.perSecond.Load())
 }
 
+// compute takes the operations since the last computation into the rate.
 func (r *rate) compute(count int64, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,10 +79,12 @@ func (r *rate) compute(count int64, now time.Duration) {
 	if int64(now) < next {
 		return // another goroutine has computed it
 	}
+	// Several ticks if no operation was measured meanwhile.
 	ticks := 1 + (int64(now)-next)/int64(rateTick)
 	seconds := float64(ticks) * rateTick.Seconds()
 	rate := float64(count-r.total) / seconds
 	if r.begun {
+		// The weight of the past. The first rate has none, so it is taken as it is.
 		old := math.Exp(-seconds / rateWindow.Seconds())
 		rate = old*math.Float64frombits(r.perSecond.Load()) + (1-old)*rate
 	}

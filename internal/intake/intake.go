@@ -38,13 +38,15 @@ var ErrFull = errors.New("intake: no memory for the request")
 type Intake struct {
 	limits Limits
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// Bytes of bodies and of waiters that were admitted and have not noticed it yet.
 	used    int64
 	bodies  map[*Body]struct{}
 	waiting []*waiter // in order of arrival, bodies with first before others
 	aborted int64
 }
 
+// waiter is a body that waits for memory.
 type waiter struct {
 	size  int64
 	first bool          // it is admitted before those without first
@@ -71,6 +73,7 @@ func New(l Limits) *Intake { return &Intake{limits: l, bodies: map[*Body]struct{
 // Admit fails with ErrFull after WaitMax, or when stop is closed.
 func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct{}) (*Body, error) {
 	in.mu.Lock()
+	// Not past bodies that wait: large ones would wait forever.
 	if len(in.waiting) == 0 && in.fits(size) {
 		b := in.take(size, abort)
 		in.mu.Unlock()
@@ -87,6 +90,7 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 	in.mu.Unlock()
 	timeout := time.NewTimer(in.limits.WaitMax)
 	defer timeout.Stop()
+	// Each waiter looks for slow bodies, so no further goroutine is needed.
 	look := time.NewTicker(max(in.limits.Grace/4, time.Millisecond))
 	defer look.Stop()
 	for {
@@ -124,8 +128,10 @@ func (in *Intake) admitted(size int64, abort func()) *Body {
 	return in.take(size, abort)
 }
 
+// fits reports whether there is memory for a body. One that exceeds the bound alone is admitted alone.
 func (in *Intake) fits(size int64) bool { return in.used+size <= in.limits.Bytes || in.used == 0 }
 
+// take reserves the memory of a body, whose time begins now. mu is held.
 func (in *Intake) take(size int64, abort func()) *Body {
 	now := time.Now()
 	b := &Body{in: in, size: size, abort: abort, began: now, last: now}
@@ -175,6 +181,7 @@ func (in *Intake) abortSlow() {
 	}
 	in.mu.Unlock()
 	for _, b := range ended {
+		// Without the lock: abort may call End.
 		b.abort()
 	}
 }

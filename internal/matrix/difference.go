@@ -49,10 +49,12 @@ func FormatPairs(pairs []Pair) string {
 		if p.Want == p.Got {
 			continue
 		}
+		// order has each pair once.
 		if counts[p]++; counts[p] == 1 {
 			order = append(order, p)
 		}
 	}
+	// Maps and users have other orders, and the text is compared.
 	slices.SortFunc(order, func(a, b Pair) int { return strings.Compare(a.Want+"\n"+a.Got, b.Want+"\n"+b.Got) })
 	var b strings.Builder
 	for _, p := range order {

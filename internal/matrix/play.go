@@ -26,6 +26,7 @@ func (m *Matrix) Reset(t Target) error {
 		}
 	}
 	for _, u := range m.Users {
+		// Statements for what exists already do nothing, except GRANT of a role, which is an error.
 		for _, text := range u.statements() {
 			if err := t.Admin(text); err != nil && !strings.Contains(err.Error(), " is a member of ") {
 				return fmt.Errorf("%s: %w", text, err)
@@ -47,10 +48,12 @@ func (m *Matrix) Play(t Target, r *Row) (Answers, error) {
 		if ok && !r.rows {
 			answer = "OK"
 		}
+		// Cassandra and cqld may name different ones of several missing permissions.
 		if r.unordered {
 			answer = withoutPermission(answer)
 		}
 		answers[u.Label] = Anonymous(answer, u.Name)
+		// Nothing has changed, so nothing is undone.
 		if !ok {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 type Row struct {
 	Statement string
 	undo      []string // executed by a superuser after each success
+	// Options of the row, see the package comment.
 	reset     bool
 	rows      bool
 	unordered bool
@@ -30,6 +31,7 @@ func ParseRow(d *datadriven.TestData) (*Row, error) {
 			r.undo = append(r.undo, undo)
 			continue
 		}
+		// The lines of a statement come first.
 		if len(r.undo) > 0 {
 			return nil, fmt.Errorf("%q follows an undo", line)
 		}
@@ -56,6 +58,7 @@ const widthMax = 140
 // Format renders answers, each followed by its users. The users of the most frequent answer are not listed.
 func (m *Matrix) Format(answers Answers) string {
 	var order []string
+	// Labels by answer, in the order of users.txt.
 	users := map[string][]string{}
 	for _, u := range m.Users {
 		a := answers[u.Label]
@@ -64,6 +67,7 @@ func (m *Matrix) Format(answers Answers) string {
 		}
 		users[a] = append(users[a], u.Label)
 	}
+	// The most frequent answer is last.
 	slices.SortStableFunc(order, func(a, b string) int { return len(users[a]) - len(users[b]) })
 	var b strings.Builder
 	for i, a := range order {
@@ -91,6 +95,7 @@ func (m *Matrix) Format(answers Answers) string {
 // Parse is the inverse of Format. It returns an error unless the text has exactly one answer for each user.
 func (m *Matrix) Parse(text string) (Answers, error) {
 	answers := Answers{}
+	// The answer of the lines that follow, and the answer and number of the users that are not listed.
 	answer, others, left := "", "", 0
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -125,6 +130,7 @@ func (m *Matrix) Parse(text string) (Answers, error) {
 	return answers, nil
 }
 
+// has reports whether a user with this label exists.
 func (m *Matrix) has(label string) bool {
 	return slices.ContainsFunc(m.Users, func(u *User) bool { return u.Label == label })
 }

@@ -29,11 +29,13 @@ func (m *Matrix) PlayScenario(t Target, d *datadriven.TestData) ([]Step, error) 
 	if d.Cmd != "scenario" {
 		return nil, fmt.Errorf("unknown directive %q", d.Cmd)
 	}
+	// The first user has no grants.
 	me := m.Users[0].Name
 	var steps []Step
 	for line := range strings.Lines(d.Input) {
 		line = strings.TrimSpace(line)
 		if text, ok := strings.CutPrefix(line, "admin: "); ok {
+			// Steps of the superuser must succeed, and have no answer in the file.
 			if err := t.Admin(strings.ReplaceAll(text, Me, me)); err != nil {
 				return nil, fmt.Errorf("%s: %w", line, err)
 			}

@@ -26,6 +26,7 @@ func (u *User) grants() []string {
 		switch role, member := strings.CutPrefix(part, "member of "); {
 		case member:
 			out = append(out, fmt.Sprintf("GRANT %s TO %s", role, u.Name))
+		// These two words stand for no grant.
 		case part != "none" && part != "superuser":
 			out = append(out, fmt.Sprintf("GRANT %s TO %s", part, u.Name))
 		}
@@ -38,7 +39,8 @@ const Password = "matrix"
 
 // Matrix is the users and the schema that all rows share.
 type Matrix struct {
-	Users  []*User
+	Users []*User
+	// Statements that do nothing if the object exists.
 	schema []string
 }
 
@@ -59,6 +61,7 @@ func Load(testdata fs.FS) (*Matrix, error) {
 			return nil, fmt.Errorf("matrix: two users %q", label)
 		}
 		known[label] = true
+		// Names are numbers, because labels are no names of roles.
 		m.Users = append(m.Users, &User{Label: label, Name: fmt.Sprintf("mx_user%03d", i)})
 	}
 	return m, nil

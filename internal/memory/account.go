@@ -39,6 +39,7 @@ func (f *Flow) Stalled() bool { return f.stalled.Load() > 0 }
 // replies that it has. Call Pool.Wake after Stop(false).
 func (f *Flow) Stop(stop bool) { f.stop.Store(stop) }
 
+// stopped reports whether requests of the connection must wait; a nil Flow has no connection that could stop.
 func (f *Flow) stopped() bool { return f != nil && f.stop.Load() }
 
 // Account is the memory of one request. One goroutine at a time uses it. It is reused after Close. A nil Account, and
@@ -47,10 +48,11 @@ type Account struct {
 	pool   *Pool
 	origin Origin
 	flow   *Flow
-	held   atomic.Int64
-	spare  int64 // of held: what Spare has kept for the next Grow
-	big    bool  // held belongs to the large part
-	turn   Turn  // of its computations
+	// Written by the request's goroutine, or by the one that grants memory while the request waits.
+	held  atomic.Int64
+	spare int64 // of held: what Spare has kept for the next Grow
+	big   bool  // held belongs to the large part
+	turn  Turn  // of its computations
 
 	// The following fields belong to Pool.mu.
 	waiter  env.Waiter
@@ -76,6 +78,7 @@ func (a *Account) SetRole(role *Owner) {
 		return
 	}
 	n := a.held.Load()
+	// The memory moves from one role to the other. The address stays.
 	a.origin.Role.Hold(-n)
 	a.origin.Role = role
 	role.Hold(n)
@@ -121,6 +124,7 @@ func (a *Account) DetachOnly(n int64) (h Held) {
 		p.mu.Unlock()
 	}
 	held, big := a.held.Load(), a.big
+	// A reused account begins as a small one.
 	if a.big, a.spare = false, 0; held == 0 {
 		return h
 	}
@@ -174,6 +178,7 @@ func (a *Account) grow(size int64, large bool) {
 	a.origin.hold(size - was)
 	if large && !a.big {
 		a.big = true
+		// The account leaves the small part, whose bytes needs has counted in the large one.
 		a.pool.small.Add(-was)
 	}
 }
@@ -198,6 +203,7 @@ func (a *Account) TryGrow(n int64) bool {
 	if !a.take(more) {
 		return false
 	}
+	// The kept bytes are part of what was asked for.
 	a.spare = 0
 	return true
 }
@@ -206,10 +212,12 @@ func (a *Account) TryGrow(n int64) bool {
 func (a *Account) take(n int64) bool {
 	p, size := a.pool, a.held.Load()+n
 	switch {
+	// Grow reports TooLarge; a stopped connection waits in the queue.
 	case size > p.o.Reserve || a.flow.stopped():
 		return false
 	case a.fitsSmall(size) && p.takeSmall(n):
 		a.grow(size, false)
+	// Not past accounts that wait for the large part. Small ones need not wait for those.
 	case p.queued.Load() == 0 && p.takeLarge(a.needs(size)):
 		a.grow(size, true)
 	default:
@@ -281,6 +289,7 @@ func (a *Account) wait(ctx context.Context, size int64) error {
 	}
 	p := a.pool
 	p.mu.Lock()
+	// The privilege stays until Detach, so this account never waits again.
 	if p.privileged.Load() == a {
 		a.exceed(size)
 		p.mu.Unlock()
@@ -291,6 +300,7 @@ func (a *Account) wait(ctx context.Context, size int64) error {
 		p.refused.Add(1)
 		return ErrExhausted
 	}
+	// Memory may have become free between take and the lock.
 	p.grantLocked()
 	round := a.round
 	if a.waiting {

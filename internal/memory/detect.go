@@ -27,9 +27,11 @@ type Figure struct {
 func Detect(s System) (Figure, error) {
 	f := Figure{Bytes: s.Machine(), Source: "the memory of the machine"}
 	for _, h := range s.hierarchies() {
+		// The smallest limit on the way to the root holds.
 		for _, dir := range h.path() {
 			for _, file := range h.files {
 				n := s.number(path.Join(dir, file))
+				// Zero means that there is no limit, or that the machine's memory is unknown.
 				if n > 0 && (f.Bytes == 0 || n < f.Bytes) {
 					f = Figure{n, "/" + path.Join(dir, file)}
 				}
@@ -68,6 +70,7 @@ func (s System) hierarchies() (all []hierarchy) {
 		if !ok {
 			continue
 		}
+		// Only a part of the hierarchy is mounted, and its root is this group.
 		if m.root != "/" {
 			group = strings.TrimPrefix(group, m.root)
 		}
@@ -101,6 +104,7 @@ func (s System) groups() map[string]string {
 	return found
 }
 
+// mount is a line of /proc/self/mountinfo for a hierarchy that may limit memory.
 type mount struct {
 	dir, root  string // without the first slash; the group that is mounted
 	controller string
@@ -116,6 +120,7 @@ func (s System) mounts() (all []mount) {
 		}
 		m := mount{dir: strings.TrimPrefix(where[4], "/"), root: where[3]}
 		switch {
+		// Version 2 has one hierarchy for all controllers.
 		case what[0] == "cgroup2":
 		case what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory"):
 			m.controller = "memory"

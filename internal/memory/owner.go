@@ -18,6 +18,7 @@ type Owner struct {
 	users   int
 }
 
+// bytes returns what is reserved for the owner.
 func (o *Owner) bytes() int64 {
 	if o == nil {
 		return 0
@@ -25,6 +26,7 @@ func (o *Owner) bytes() int64 {
 	return o.held.Load()
 }
 
+// lastTurn returns when an account of the owner last stopped waiting, as a number of Pool.turn.
 func (o *Owner) lastTurn() int64 {
 	if o == nil {
 		return 0
@@ -43,6 +45,7 @@ func (o *Owner) Hold(n int64) {
 // too. Both may be nil.
 type Origin struct{ Role, Address *Owner }
 
+// hold counts n bytes for the role and the address.
 func (o Origin) hold(n int64) {
 	o.Role.Hold(n)
 	o.Address.Hold(n)
@@ -53,12 +56,14 @@ func (o Origin) hold(n int64) {
 // figure decides.
 type rank struct{ larger, smaller int64 }
 
+// rankOf returns the rank of two figures in either order.
 func rankOf(x, y int64) rank { return rank{max(x, y), min(x, y)} }
 
 func (o Origin) rankHeld() rank { return rankOf(o.Role.bytes(), o.Address.bytes()) }
 
 func (o Origin) rankTurn() rank { return rankOf(o.Role.lastTurn(), o.Address.lastTurn()) }
 
+// less compares the larger figures, and then the smaller ones.
 func (r rank) less(o rank) bool {
 	return r.larger < o.larger || r.larger == o.larger && r.smaller < o.smaller
 }
@@ -111,6 +116,7 @@ func (p *Pool) Release(o *Owner) {
 	}
 	p.owners.mu.Lock()
 	defer p.owners.mu.Unlock()
+	// The entry goes with its last user, so the maps are as large as the number of clients.
 	if o.users--; o.users > 0 {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 // limit is above the bounds of all parts and the garbage together, so it rarely has an effect: a heap whose live part
 // is at the limit would be collected all the time.
 type Pacer struct {
+	// Bytes of garbage between two collections, at most.
 	allowance int64
 	percent   func(int) int // debug.SetGCPercent
 	live      func() int64
@@ -51,6 +52,7 @@ func NewPacer(d *Division) *Pacer {
 // liveHeap returns the bytes that the last collection has marked, and those of stacks and global variables, which the
 // runtime adds to the base of GOGC.
 func liveHeap() (bytes int64) {
+	// Reading metrics does not stop the program, unlike runtime.ReadMemStats.
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
 		{Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(samples)
@@ -84,6 +86,7 @@ func (p *Pacer) watch() { runtime.AddCleanup(new(sentinel), (*Pacer).collected, 
 func (p *Pacer) collected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// Without another watch: no later collection calls back.
 	if p.closed {
 		return
 	}

@@ -144,6 +144,7 @@ func (p *Pool) Scarce() bool { return p != nil && p.Used() > p.o.Bytes/2 }
 func (p *Pool) take(part *atomic.Int64, n, limit int64) bool {
 	for {
 		used := part.Load()
+		// The bound is checked and reserved in one step, without the lock.
 		if used+n > limit {
 			return false
 		}
@@ -154,10 +155,13 @@ func (p *Pool) take(part *atomic.Int64, n, limit int64) bool {
 	}
 }
 
+// takeSmall takes n bytes of the part for small accounts.
 func (p *Pool) takeSmall(n int64) bool { return p.take(&p.small, n, p.o.Bytes/smallShare) }
 
+// takeLarge takes n bytes of the part for all others.
 func (p *Pool) takeLarge(n int64) bool { return p.take(&p.large, n, p.largeMax()) }
 
+// largeMax returns the bound of the large part.
 func (p *Pool) largeMax() int64 { return p.o.Bytes - p.o.Bytes/smallShare }
 
 // raise records the greatest use.
@@ -206,6 +210,7 @@ func (p *Pool) Return(h Held) {
 	if h.Large != 0 {
 		p.large.Add(-h.Large)
 	}
+	// Usually nothing waits, and the lock is not taken.
 	calm := p.pauses.Load() > 0 && p.IsCalm()
 	if !calm && p.queued.Load() == 0 {
 		return
@@ -227,6 +232,7 @@ func (p *Pool) wakeOneLocked() {
 	}
 }
 
+// pauseAt returns the use from which Calm waits.
 func (p *Pool) pauseAt() int64 { return max(1, p.o.Bytes*calmPercent/100) }
 
 // Pause is the place of one goroutine in Calm. The zero Pause is ready for use.
@@ -296,6 +302,7 @@ func (p *Pool) Wake() {
 // shortage calls the functions that disconnect clients which do not read.
 func (p *Pool) shortage() {
 	p.mu.Lock()
+	// Called without the lock, because disconnecting a client returns memory.
 	all := slices.Collect(maps.Keys(p.reclaim))
 	p.mu.Unlock()
 	for _, f := range all {

@@ -22,16 +22,19 @@ func (p *Pool) enqueueLocked(a *Account, size int64) bool {
 // displaceLocked refuses the last account of the role and address with the most that wait, if they have more than
 // those of a would have.
 func (p *Pool) displaceLocked(a *Account) bool {
+	// The new account counts as waiting.
 	owned := map[*Owner]int64{a.origin.Role: 1}
 	owned[a.origin.Address]++
 	for _, o := range p.queue {
 		owned[o.origin.Role]++
 		owned[o.origin.Address]++
 	}
+	// Requests without a role are not of one owner.
 	owned[nil] = 0
 	waiting := func(o Origin) rank { return rankOf(owned[o.Role], owned[o.Address]) }
 	most, worst := waiting(a.origin), (*Account)(nil)
 	for _, o := range p.queue {
+		// The last of equals: it has waited for the shortest time.
 		if r := waiting(o.origin); most.less(r) || worst != nil && r == most {
 			most, worst = r, o
 		}
@@ -57,6 +60,7 @@ func (p *Pool) grantLocked() {
 			p.turnLocked(a)
 			continue
 		}
+		// The second condition is invariant 2 of Pool: the reserve must be whole.
 		if p.privileged.Load() != nil || p.large.Load() > p.largeMax() {
 			return
 		}
@@ -65,6 +69,7 @@ func (p *Pool) grantLocked() {
 			return
 		}
 		p.privileged.Store(a)
+		// Without a check: Reserve suffices for any account.
 		a.exceed(a.size)
 		p.turnLocked(a)
 	}
@@ -108,6 +113,7 @@ func (p *Pool) nextPrivilegedLocked() (first *Account) {
 // turnLocked ends the wait of an account that was given memory.
 func (p *Pool) turnLocked(a *Account) {
 	p.turn++
+	// Both are last in the order of turns now.
 	for _, o := range []*Owner{a.origin.Role, a.origin.Address} {
 		if o != nil {
 			o.turn = p.turn

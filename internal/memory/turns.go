@@ -121,6 +121,7 @@ func (s *turns) offerLocked(t *Turn) bool {
 
 // passLocked gives a turn that has ended to the next computation.
 func (s *turns) passLocked() {
+	// The turn passes on without becoming free, so that no later computation can take it.
 	if next := s.nextLocked(); next != nil {
 		next.waiter.Signal()
 		return
@@ -128,6 +129,7 @@ func (s *turns) passLocked() {
 	s.free++
 }
 
+// enqueueLocked adds a computation to the queue of its owner, and the owner to the order if it was not waiting.
 func (s *turns) enqueueLocked(t *Turn) {
 	s.waits++
 	if t.waiter == nil {
@@ -155,6 +157,7 @@ func (s *turns) nextLocked() *Turn {
 	s.order = s.order[1:]
 	if len(waiting) > 1 {
 		s.queue[owner] = waiting[1:]
+		// Its other computations follow after one of each other owner.
 		s.order = append(s.order, owner)
 	} else {
 		delete(s.queue, owner)

@@ -120,7 +120,7 @@ func (h *hasher) run() error {
 		if err := h.partition(); err != nil {
 			return err
 		}
-		// A partition of which the step hashed nothing has no effect on the sums.
+		// A partition without hashed entries does not change the sums.
 		if h.sum.Rows > 0 {
 			// A partition is in one part as a whole, because all its rows have its token.
 			part := h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves)

@@ -32,6 +32,7 @@ func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion)
 	if left != nil && r.filter.Active() {
 		omit, err = r.omits(clustering, left, live)
 	}
+	// Nothing of the row is in the page.
 	if left == nil || omit || err != nil {
 		r.w.Undo(mark)
 		// A header that was written for this row only goes with it.
