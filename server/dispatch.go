@@ -14,6 +14,7 @@ func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 	c.requests.Add(1)
 	// v5 ignores the flag, because its segments are compressed.
 	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
+		// Only this message is refused: the next header follows its compressed body.
 		inflated, more, err := r.decompress(body)
 		if err != nil {
 			c.refuse(h, err, charge)
@@ -75,6 +76,7 @@ func (r *reader) decompress(body []byte) (inflated []byte, charge memory.Held, e
 	if !ok {
 		return nil, charge, errOverloaded
 	}
+	// The declared size was plausible, but wrong.
 	if inflated, err = frame.DecompressBody(body, c.compression, most); err != nil {
 		c.account.Release(charge)
 		return nil, charge, err

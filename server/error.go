@@ -64,6 +64,7 @@ func (s *Server) translate(err error) *frame.Error {
 
 // requestError translates errors in the request itself.
 func requestError(err error) *frame.Error {
+	// Most errors have a code and a message only.
 	coded := func(code frame.ErrorCode) *frame.Error { return &frame.Error{Code: code, Message: err.Error()} }
 	var (
 		protocol      *frame.ProtocolError
@@ -125,6 +126,7 @@ func requestError(err error) *frame.Error {
 func schemaError(err error) *frame.Error {
 	var unavailable *invalid.SchemaUnavailable
 	var timeout *invalid.SchemaTimeout
+	// Schema changes are decided by a quorum of nodes, so both messages name that level.
 	switch {
 	case errors.As(err, &unavailable):
 		return &frame.Error{Code: frame.CodeUnavailable, Message: err.Error(), Consistency: ring.Quorum,
@@ -153,6 +155,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 		logins       *AuthenticationOverloaded
 		tooLarge     *memory.TooLarge
 	)
+	// One value for all cases: each sets the fields of its code.
 	e := &frame.Error{Message: err.Error()}
 	switch {
 	// It would never fit, so a retry is useless. OVERLOADED would make drivers repeat it.
@@ -161,12 +164,12 @@ func (s *Server) replicaError(err error) *frame.Error {
 	case errors.Is(err, errOverloaded), errors.Is(err, memory.ErrExhausted), errors.As(err, &overloaded),
 		errors.As(err, &logins), errors.As(err, &over):
 		e.Code = frame.CodeOverloaded
-	// Schema changes are decided by a quorum of nodes, so the message names that level.
 	case errors.As(err, &unavailable):
 		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency
 		e.Required, e.Received = int32(unavailable.Required), int32(unavailable.Alive)
 	case errors.As(err, &writeTimeout):
 		e.Code, e.Consistency, e.WriteType = frame.CodeWriteTimeout, writeTimeout.Consistency, string(writeTimeout.Type)
+		// Required is the field that the specification calls blockfor in all errors but Unavailable.
 		e.Received, e.Required = int32(writeTimeout.Received), int32(writeTimeout.BlockFor)
 		e.Contentions = uint16(writeTimeout.Contentions)
 	case errors.As(err, &unknown):

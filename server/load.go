@@ -23,6 +23,7 @@ func (s *Server) Load() Load {
 	l.Connections = len(s.mu.conns)
 	s.mu.Unlock()
 	p := s.workers
+	// All figures of the workers under one lock, so that Completed is never negative.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.Active = p.mu.running - len(p.mu.idle)

@@ -17,6 +17,7 @@ func (w *worker) appendReply(dst []byte, h header, r *query.Result, payload map[
 	dst = frame.AppendHeader(dst, header{
 		Version: h.Version, Response: true, Flags: flags, Stream: h.Stream, Opcode: frame.OpResult,
 	})
+	// Most replies have no prefix.
 	if flags != 0 {
 		prefix := frame.Prefix{Warnings: warnings, CustomPayload: payload}
 		if w.request.TraceID != nil {

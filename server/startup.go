@@ -114,6 +114,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge mem
 	c.throw = options["THROW_ON_OVERLOAD"] == "1"
 	c.session.Store(&query.Session{Version: int(h.Version), Options: options})
 	if a := c.server.options.Authenticator; a != nil {
+		// Each STARTUP begins a new exchange; the stage admits only one.
 		c.exchange = c.begin(a)
 		c.stage.Store(uint32(stageAuth))
 		c.answer(h, frame.OpAuthenticate, charge, func(dst []byte) []byte { return wire.AppendString(dst, a.Class()) })
@@ -144,6 +145,7 @@ func (c *conn) beginFraming() {
 // ready ends the handshake and its limits.
 func (c *conn) ready() {
 	c.stage.Store(uint32(stageReady))
+	// The connection no longer counts as one that may be closed for newer ones.
 	c.server.handshakes.end(c)
 	c.reader.idleAt = time.Time{}
 	c.reader.setReadDeadline(time.Time{})
@@ -160,6 +162,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge memory.Hel
 		c.refuse(h, err, charge)
 		return errHangUp
 	}
+	// The mechanism needs another token, for which the client has the rest of HandshakeTimeout.
 	if !done {
 		c.answer(h, frame.OpAuthChallenge, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
 		return nil
@@ -176,6 +179,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge memory.Hel
 
 // answer sends a message of the handshake; body may be nil.
 func (c *conn) answer(h header, op frame.Opcode, charge memory.Held, body func([]byte) []byte) {
+	// Send copies the envelope, so the memory can be used for the next one.
 	dst := frame.AppendHeader(c.reply[:0], header{Version: h.Version, Response: true, Stream: h.Stream, Opcode: op})
 	if body != nil {
 		dst = body(dst)

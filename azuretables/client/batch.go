@@ -15,6 +15,7 @@ type Change struct {
 	IfMatch              string
 }
 
+// Azurite accepts only boundaries with the prefixes that the SDKs use.
 const batchBoundary, changesetBoundary = "batch_cqld", "changeset_cqld"
 
 // Transaction returns the request that applies changes of one partition atomically.
@@ -24,6 +25,7 @@ func Transaction(table string, changes []Change) Request {
 		"\r\n\r\n")
 	for _, c := range changes {
 		path := "/" + table
+		// The URL of an insert is the table's: its body contains the keys.
 		if c.Method != "POST" {
 			path = EntityPath(table, c.PartitionKey, c.RowKey)
 		}
@@ -34,6 +36,7 @@ func Transaction(table string, changes []Change) Request {
 		if c.IfMatch != "" {
 			b.WriteString("If-Match: " + c.IfMatch + "\r\n")
 		}
+		// A DELETE has no body.
 		if c.Body != nil {
 			b.WriteString("Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(c.Body)) + "\r\n")
 		}

@@ -19,8 +19,9 @@ import (
 type Client struct {
 	base    string // http://host:port
 	account string
-	key     []byte
-	http    *http.Client
+	// The decoded account key.
+	key  []byte
+	http *http.Client
 }
 
 // Request is a request for a path below the account.
@@ -30,8 +31,9 @@ type Request struct {
 	Query       string // percent-encoded, without the question mark
 	Body        []byte
 	ContentType string // of Body; empty means application/json
-	IfMatch     string
-	Header      map[string]string // additional headers
+	// An ETag, or * for any; empty means that the header is not sent, which makes PUT and PATCH upserts.
+	IfMatch string
+	Header  map[string]string // additional headers
 }
 
 // Response is the response to a Request.
@@ -48,9 +50,11 @@ func New(base, account, key string, connections int) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: the key of account %s is not base64: %w", account, err)
 	}
+	// The account is added to the path, so base must not have one.
 	if u, err := url.Parse(base); err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" {
 		return nil, fmt.Errorf("client: %q is not http://host:port", base)
 	}
+	// DisableCompression keeps the transport from asking for gzip.
 	t := &http.Transport{MaxIdleConnsPerHost: connections, MaxIdleConns: connections, DisableCompression: true,
 		IdleConnTimeout: time.Minute}
 	return &Client{base: strings.TrimSuffix(base, "/"), account: account, key: secret,
@@ -93,6 +97,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	h.Set("x-ms-version", "2019-02-02")
 	h.Set("DataServiceVersion", "3.0")
+	// The date is part of the signature, so both use one text.
 	date := time.Now().UTC().Format(http.TimeFormat)
 	h.Set("x-ms-date", date)
 	h.Set("Authorization", "SharedKey "+c.account+":"+Sign(c.key,
@@ -156,4 +161,5 @@ func EntityPath(table, partitionKey, rowKey string) string {
 	return "/" + table + "(PartitionKey='" + escape(partitionKey) + "',RowKey='" + escape(rowKey) + "')"
 }
 
+// escape doubles quotation marks and escapes a key for a path.
 func escape(key string) string { return url.PathEscape(strings.ReplaceAll(key, "'", "''")) }

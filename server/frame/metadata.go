@@ -47,6 +47,7 @@ func AppendRowsMetadata(dst []byte, v Version, m *RowsMetadata) []byte {
 	if changed {
 		flags |= metadataChanged
 	}
+	// The order of the specification: flags, number of columns, paging state, new id, columns.
 	dst = wire.AppendUint32(dst, flags)
 	dst = wire.AppendInt32(dst, int32(len(m.Columns)))
 	if m.PagingState != nil {
@@ -99,6 +100,7 @@ func AppendPrepared(dst []byte, v Version, p *Prepared) []byte {
 	if v >= V5 {
 		dst = wire.AppendShortBytes(dst, p.ResultMetadataID)
 	}
+	// False without markers, for which there is no table to send.
 	global := sameTable(p.Binds)
 	var flags uint32
 	if global {

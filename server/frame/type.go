@@ -143,6 +143,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 	if c.Err() != nil {
 		return nil
 	}
+	// A constructor of types needs parts that are not nil, even if the result is dropped.
 	t := types.Native(types.Blob) // replaces parts that failed
 	part := func() *types.Type {
 		if e := consumeType(c, depth-1); e != nil {
@@ -161,6 +162,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 		key := part()
 		t = types.NewMap(key, part(), false)
 	case typeTuple:
+		// ShortCount fails for more elements than bytes that are left.
 		elems := make([]*types.Type, c.ShortCount(2))
 		for i := range elems {
 			elems[i] = part()
@@ -187,6 +189,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 // customType returns the type of a class name: one without an id in this version, or one that this server does not
 // know.
 func customType(class string) *types.Type {
+	// Such as duration before v5, or vector.
 	if t, err := types.ParseDeclaredClass(class); err == nil {
 		return t
 	}
@@ -199,6 +202,7 @@ func consumeScalar(c *wire.Cursor, id uint16) *types.Type {
 	if id == typeText {
 		id = typeVarchar
 	}
+	// All native kinds, so that scalarType is the only list of ids.
 	for k := types.Ascii; k <= types.Varint; k++ {
 		if kind, _, ok := scalarType(k); ok && kind == id {
 			return types.Native(k)

@@ -44,6 +44,7 @@ func (e *Reads) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 type newestRead struct{ *reader }
 
 func (r newestRead) newest() (newest int64, err error) {
+	// A timestamp from a range that this node may have lost could be too old.
 	if err := r.checkLost(); err != nil {
 		return 0, err
 	}

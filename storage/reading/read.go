@@ -356,6 +356,7 @@ func (r *reader) readPartition() error {
 	}
 	before := r.omitted
 	err := r.readSlices()
+	// Also after an error, such as too many tombstones: these partitions need the purger most.
 	r.noteShadowed()
 	if err != nil {
 		return err
@@ -507,6 +508,7 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		return false, nil
 	// Counted, so that advance skips ahead and noteShadowed reports the partition. Shadowed rows are not in the page.
 	case deletion.Present() && sum.TimestampMax <= deletion.Timestamp:
+		// A purge removes it: the deletion is newer than all parts of the row.
 		r.shadowed++
 		return false, nil
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
@@ -547,6 +549,7 @@ func (r *reader) pageFull() bool {
 		return true
 	}
 	n := r.size()
+	// Without Memory, a page is bounded by its size only.
 	if n <= r.pageAllowed || r.cmd.Memory == nil {
 		return false
 	}

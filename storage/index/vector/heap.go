@@ -24,6 +24,7 @@ func (h *heap) before(i, j int) bool {
 func (h *heap) push(c candidate) {
 	h.items = append(h.items, c)
 	for i := len(h.items) - 1; i > 0; {
+		// The element rises until its parent belongs before it.
 		parent := (i - 1) / 2
 		if !h.before(i, parent) {
 			return
@@ -41,6 +42,7 @@ func (h *heap) pop() candidate {
 	h.items[last] = candidate{}
 	h.items = h.items[:last]
 	for i := 0; ; {
+		// The last element sinks from the root, on the side of the child that belongs nearer to the root.
 		child := 2*i + 1
 		if child >= last {
 			return first
