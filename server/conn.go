@@ -215,7 +215,7 @@ func (c *conn) read() (err error) {
 func (c *conn) stop() {
 	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means that the connection is closed
-	// A reader that waits for memory must see that the connection has ended.
+	// The reader may wait for memory instead of in a Read.
 	c.account.Wake()
 }
 

@@ -107,7 +107,6 @@ func (c *Context) AppendTables(dst []byte, names []string) []byte {
 	if c.Level != NoMetadata {
 		dst = append(c.appendMetadata(dst, "Tables", ""), ',')
 	}
-	// The bracket shows AppendListEntity that no entity precedes.
 	dst = append(dst, `"value":[`...)
 	for i, name := range names {
 		if i > 0 {
@@ -204,7 +203,7 @@ func (c *Context) appendProperties(dst []byte, e *Entity) []byte {
 
 // appendIdentity appends the type and the id of an entity.
 func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
-	// The type is the account and the table; the service has no other name for it.
+	// The type is named after the account and the table.
 	dst = append(dst, `"odata.type":"`...)
 	dst = appendEscaped(dst, c.Account)
 	dst = append(dst, '.')

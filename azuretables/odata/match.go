@@ -88,7 +88,6 @@ func (v *Value) matches(op Op, w *Value) bool {
 // like the result of cmp.Compare.
 func (op Op) holds(order int) bool {
 	switch op {
-	// order compares the entity's value with the literal, in this order.
 	case Eq:
 		return order == 0
 	case Ne:

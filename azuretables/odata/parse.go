@@ -234,8 +234,7 @@ func (p *parser) unary() (operand, error) {
 	if p.token.kind != tokenMinus && !p.is("not") {
 		return p.primary()
 	}
-	// The recursion is bounded like the recursion of parentheses. Each level is a level of recursion, so the depth is
-	// bounded before it grows.
+	// The recursion is bounded like the recursion of parentheses.
 	if err := p.deeper(); err != nil {
 		return operand{}, err
 	}
@@ -266,7 +265,7 @@ func (v *Value) negate() error {
 	case Int32, Int64:
 		v.Int = -v.Int
 		return nil
-	// A property, a function or arithmetic: valid OData, which the service does not support.
+	// Type 0 is not a literal.
 	case 0:
 		return newError(NotImplemented)
 	}

@@ -110,7 +110,7 @@ func (s *Server) Start() error {
 	}
 	s.PID, s.done = cmd.Process.Pid, make(chan struct{})
 	go func() {
-		// It reaps the process; how it ended is in the log.
+		// Wait reaps the process. Its exit status is not used.
 		cmd.Wait()
 		close(s.done)
 	}()

@@ -49,7 +49,6 @@ func ParseCompression(name string, v Version) (Compression, error) {
 			return 0, protocolError("Snappy compression is not supported in protocol V5")
 		}
 		return Snappy, nil
-	// DecompressedSize has refused other values.
 	default:
 		return 0, protocolError("Unknown compression algorithm: " + name)
 	}
@@ -178,7 +177,7 @@ func checkDeclared(size, compressed, ratioMax, sizeMax int) error {
 		return protocolError(fmt.Sprintf("Decompressed body of %d bytes is larger than the maximum of %d", size,
 			sizeMax))
 	}
-	// No input of this length can have that output, so the size is a lie or the input is corrupt.
+	// No input of this length can have that output, so the size is wrong or the input is corrupt.
 	if size > compressed*ratioMax {
 		return ErrDecompress
 	}

@@ -101,8 +101,8 @@ func (q *Queue) writeSize() int {
 	return writeLarge
 }
 
-// write writes b with a deadline. lastWrite and stuck are read by the goroutine that looks for clients that do not
-// read.
+// write writes b with a deadline. Other goroutines read lastWrite and stuck, to find idle
+// and stuck clients.
 func (q *Queue) write(b []byte) error {
 	// An empty write would count as a sign of life.
 	if len(b) == 0 {

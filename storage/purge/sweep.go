@@ -462,7 +462,7 @@ func (s *Purger) endPartition() error {
 func (s *Purger) endHeader() error {
 	p := &s.part
 	defer s.watched.active.Store(false)
-	// An empty header was never stored. Without a header there are no range tombstones either: its flag leads to them.
+	// Without a header there are no range tombstones either: its flag leads to them.
 	if p.header.Empty() || p.resumed && !s.opts.ForgetResumed {
 		return nil
 	}

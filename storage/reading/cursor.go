@@ -23,7 +23,7 @@ type cursor struct {
 // toKey moves to the first key that is not less than seek. Within a read, these keys ascend.
 func (c *cursor) toKey() bool {
 	// A step to a near key costs less than a seek. After SeekPrefixGE the iterator may only be moved by seeks, because
-	// it stands among the keys of one prefix. Rows of a page are near each other.
+	// it stands among the keys of one prefix.
 	if c.stepping {
 		return step.To(c.iter, c.seek)
 	}

@@ -242,8 +242,7 @@ func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, erro
 	return h.encoded, nil
 }
 
-// add adds the hash of an entry to the partition, and keeps the memory of b. Only the first 128 bits of the digest are
-// used, which suffice to tell replicas apart.
+// add adds the hash of an entry to the partition, and keeps the memory of b.
 func (h *hasher) add(b []byte) {
 	h.buffer = b
 	d := row.DigestOf(b)

@@ -207,7 +207,6 @@ func (g *Generator) update(t *text, keys []Value, conditional bool) {
 
 // assignment adds an assignment to a column or to elements of a collection.
 func (g *Generator) assignment(t *text, c Column) {
-	// INSERT is invalid for counters.
 	if g.Counters {
 		t.add("%s = %s %s ", c.Name, c.Name, []string{"+", "-"}[g.r.IntN(2)])
 		t.bind(g.value(c.Type))
