@@ -27,7 +27,16 @@ func ParseFilter(filter string, l *Limits) (Expr, error) {
 	return p.boolean(o)
 }
 
-// parser is a recursive descent parser of tokens; depth bounds the recursion.
+// parser is a recursive descent parser of tokens; depth bounds the recursion. It has a method for each rule:
+//
+//	or         = and { "or" and }
+//	and        = comparison { "and" comparison }
+//	comparison = unary { op unary }               op is eq, ne, gt, ge, lt or le
+//	unary      = ( "not" | "-" ) unary | primary
+//	primary    = literal | name | function | "(" or ")"
+//	function   = name "(" unary "," unary ")"
+//
+// It builds the Expr while it parses: a rule returns an operand, which joined and compare check.
 type parser struct {
 	lexer
 	limits      *Limits

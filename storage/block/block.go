@@ -61,6 +61,7 @@ func Edit(block []byte, edit func(key row.PartitionKey, r *row.Row) error) ([]by
 			}
 			value = row.AppendRow(nil, r)
 		}
+		// An edit changes no key, so the order stays.
 		x.Add(b.Key, value)
 	}
 	if err := b.Err(); err != nil {
@@ -88,6 +89,7 @@ func (b *Reader) Next() bool {
 		return false
 	}
 	shared, rest := b.c.Uvarint(), b.c.Uvarint()
+	// The block comes from another node: no length is believed before it is compared with what is there.
 	if shared > uint64(len(b.Key)) || rest > uint64(b.c.Len()) {
 		b.c.Fail(wire.ErrMalformed)
 		return false

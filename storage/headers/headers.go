@@ -20,6 +20,7 @@ type Flags struct {
 	mu     sync.Mutex // held by goroutines that replace states
 }
 
+// state is the state of a table's flag; 0 means that it was never raised.
 type state uint8
 
 const (
@@ -30,6 +31,7 @@ const (
 // Has reports whether partitions of the table may have headers.
 func (f *Flags) Has(id schema.StorageID) bool { return f.stateOf(id) != 0 }
 
+// stateOf reads the map without the lock: it is replaced, never changed.
 func (f *Flags) stateOf(id schema.StorageID) state {
 	if p := f.states.Load(); p != nil {
 		return (*p)[id]

@@ -28,6 +28,7 @@ const AllStripes = ^uint64(0)
 
 // RLock takes the read side of the stripes of set, in order, so that no two holders wait for each other.
 func (l *Latches) RLock(set uint64) {
+	// set & (set-1) clears the lowest bit, so the stripes are taken in ascending order.
 	for ; set != 0; set &= set - 1 {
 		l.stripes[bits.TrailingZeros64(set)].RLock()
 	}
@@ -69,6 +70,7 @@ func (l *Latches) Lock(set uint64) {
 func (l *Latches) tryLock(set uint64) bool {
 	for rest := set; rest != 0; rest &= rest - 1 {
 		if !l.stripes[bits.TrailingZeros64(rest)].TryLock() {
+			// Only the stripes before this one were taken.
 			l.Unlock(set &^ rest)
 			return false
 		}

@@ -21,6 +21,7 @@ func To(iter *pebble.Iterator, key []byte) bool {
 		if bytes.Compare(iter.Key(), key) >= 0 {
 			return true
 		}
+		// The key is farther away: a seek costs less than the steps that may remain.
 		if steps == most {
 			break
 		}
@@ -40,6 +41,7 @@ func Before(iter *pebble.Iterator, key []byte) bool {
 			valid = iter.Next()
 			continue
 		}
+		// The position is at or after the key, so only steps back are needed from here on.
 		for ; valid && steps < most; steps++ {
 			if valid = iter.Prev(); valid && bytes.Compare(iter.Key(), key) < 0 {
 				return true
