@@ -104,6 +104,7 @@ func (c *httpConn) line() ([]byte, error) {
 	return bytes.TrimRight(b, "\r\n"), nil
 }
 
+// answerMax bounds an answer: a page has about a megabyte.
 const answerMax = 64 << 20
 
 // take appends the next n bytes to the body.

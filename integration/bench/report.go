@@ -48,6 +48,7 @@ type report struct {
 	all  []*measurement
 }
 
+// row is the format of a line of the table and of its head.
 const row = "%-8s %-8s %6v %6v %10v %9v %9v %9v %12v %12v\n"
 
 // begin prints the start of each server and the head of the table.

@@ -35,8 +35,9 @@ type Prepared struct {
 
 // Answer is a server's complete answer to one request.
 type Answer struct {
-	Kind        Kind
-	Err         *Error // for Failed
+	Kind Kind
+	Err  *Error // for Failed
+	// As the server sent them; nil if there are none.
 	Warnings    []string
 	TracingID   []byte
 	Columns     []Column

@@ -25,6 +25,7 @@ func (r *reader) take(n int) []byte {
 	return v
 }
 
+// byte, short, int and string read the notations of the protocol with these names.
 func (r *reader) byte() byte     { return r.take(1)[0] }
 func (r *reader) short() int     { return int(binary.BigEndian.Uint16(r.take(2))) }
 func (r *reader) int() int       { return int(int32(binary.BigEndian.Uint32(r.take(4)))) }

@@ -9,7 +9,8 @@ import (
 type Error struct {
 	Code    int
 	Message string
-	Fields  string
+	// In the form "name=value", separated by spaces, in the order of the protocol.
+	Fields string
 }
 
 // Error implements error.

@@ -10,6 +10,7 @@ import (
 // Protocol v5 transports envelopes in segments: 3 bytes of header (17 bits length, 1 bit self-contained), CRC24 of
 // them, the payload, CRC32 of the payload; little-endian, unlike the envelopes.
 
+// maxSegment is the maximum size of a payload, and the mask of its length.
 const maxSegment = 1<<17 - 1
 
 // crc24 is the checksum of a segment's header, computed bit by bit: it shares no code with the server under test.
@@ -27,6 +28,7 @@ func crc24(data []byte) uint32 {
 	return crc
 }
 
+// payloadCRC is the CRC32 of a payload, which begins with four fixed bytes that are not sent.
 func payloadCRC(data []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA}), crc32.IEEETable, data)
 }
@@ -54,7 +56,8 @@ func appendSegments(dst, envelope []byte) []byte {
 
 // segmentReader returns the verified payloads of segments.
 type segmentReader struct {
-	src  io.Reader
+	src io.Reader
+	// The unread part of the current payload.
 	rest []byte
 }
 

@@ -9,6 +9,7 @@ import (
 type Type struct {
 	ID     int
 	Custom string // class name, or keyspace.name of a user type
+	// Names of the fields of a user-defined type.
 	Fields []string
 	// Types of the elements or fields.
 	Args []Type
@@ -44,6 +45,7 @@ const (
 	tTuple     = 0x31
 )
 
+// scalarNames are the CQL names by id; empty for ids that are not native types.
 var scalarNames = [...]string{
 	tASCII: "ascii", tBigint: "bigint", tBlob: "blob", tBoolean: "boolean", tCounter: "counter", tDecimal: "decimal",
 	tDouble: "double", tFloat: "float", tInt: "int", tTimestamp: "timestamp", tUUID: "uuid", tVarchar: "text",

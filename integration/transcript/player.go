@@ -14,9 +14,11 @@ import (
 type Player struct {
 	Statements int // number of executed statements
 
+	// host:port of the server; all blocks of a file use it.
 	address  string
 	keyspace string
-	conns    map[byte]*cqlclient.Conn
+	// By protocol version; the connection of v5 is opened first.
+	conns map[byte]*cqlclient.Conn
 }
 
 // Open connects, and recreates the file's keyspace, with one replica, and uses it. Keyspaces whose names begin with
@@ -54,6 +56,7 @@ func (p *Player) Close() error {
 	return p.dropKeyspaces(p.conns[5])
 }
 
+// closeConns closes all connections. Their errors do not matter: the answers have been read.
 func (p *Player) closeConns() {
 	for _, c := range p.conns {
 		c.Close()
@@ -108,6 +111,7 @@ type request struct {
 	version  byte
 	pageSize int
 	states   bool // show an empty last page, too
+	// Names of columns whose values are not shown.
 	mask     map[string]bool
 	raw      bool
 	header   bool
@@ -231,11 +235,13 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": true, "keyspace": true,
 	"execute-keyspace": true}
 
+// consistencies are the levels by name, with their numbers in the protocol.
 var consistencies = map[string]uint16{
 	"ANY": cqlclient.ConsistencyAny, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6,
 	"EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
 }
 
+// boundStatement is a statement of a block with its bound values, or the error of their line.
 type boundStatement struct {
 	text  string
 	binds []cqlclient.Value
