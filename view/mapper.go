@@ -70,11 +70,17 @@ func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) 
 	dst.Liveness = m.liveness(x, now)
 	dst.Clustering = m.appendClustering([]byte{})
 	for i := range x.Cells {
-		if c := &x.Cells[i]; m.selected[c.Column] && c.Live(now) {
+		if c := &x.Cells[i]; m.selects(c) && c.Live(now) {
 			dst.Cells = append(dst.Cells, *c)
 		}
 	}
 	return of, true
+}
+
+// selects reports whether a cell is in rows of the view. A cell of a column that is newer than the schema of the read
+// is not: other nodes may write it while the read continues.
+func (m *Mapper) selects(c *row.Cell) bool {
+	return int(c.Column) < len(m.selected) && m.selected[c.Column]
 }
 
 // at prepares m for a row of the base table, and reports whether it satisfies the conditions of the view.
@@ -110,7 +116,7 @@ func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 	best := row.NoLiveness()
 	for i := range x.Cells {
 		c := &x.Cells[i]
-		if c.Live(now) && !m.selected[c.Column] && (!best.Present() || c.TTL == 0 || best.TTL != 0 &&
+		if c.Live(now) && !m.selects(c) && (!best.Present() || c.TTL == 0 || best.TTL != 0 &&
 			c.LocalTime > best.LocalTime) {
 			best = row.Liveness{Timestamp: c.Timestamp, TTL: c.TTL, LocalTime: c.LocalTime}
 		}

@@ -409,3 +409,32 @@ func (w *world) compare(t *testing.T, r *Reader, name string, want []string) {
 		}
 	}
 }
+
+// TestNewerColumnsAreOmitted checks that a cell of a column that was added after the schema of the read, which other
+// nodes may write while the read continues, changes no row of the view.
+func TestNewerColumnsAreOmitted(t *testing.T) {
+	rows := 0
+	for seed := range uint64(40) {
+		w := newWorld(t, seed)
+		for range 40 {
+			w.base.Apply(w.mutation())
+		}
+		m := NewMapper(w.base.schema, w.view)
+		eachRow(w.base, func(key row.PartitionKey, x *row.Row) {
+			var want, got row.Row
+			if _, ok := m.Row(&want, key, x, testNow); !ok {
+				return
+			}
+			rows++
+			newer := *x
+			newer.Cells = append(slices.Clone(x.Cells), row.Cell{Column: w.base.schema.NextColumn + 2, Timestamp: 5,
+				Value: []byte("x")})
+			if _, ok := m.Row(&got, key, &newer, testNow); !ok || len(got.Cells) != len(want.Cells) {
+				t.Errorf("seed %d: %d cells (%t), want %d", seed, len(got.Cells), ok, len(want.Cells))
+			}
+		})
+	}
+	if rows < 100 {
+		t.Errorf("the views had %d rows only", rows)
+	}
+}
