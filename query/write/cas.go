@@ -347,7 +347,7 @@ func (x *cas) read(page []byte) error {
 		}
 	}
 	// Limits of a page cut it off. Deciding on a part of the rows could apply a change whose conditions do not hold.
-	if r.More() && len(x.rows) > 0 {
+	if r.More() && len(x.rows)+len(x.reads) > 0 {
 		return invalid.Errorf("The rows that the conditions are on are too large to be read at once")
 	}
 	return r.Err()
