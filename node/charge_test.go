@@ -22,9 +22,9 @@ import (
 	"cqld/row"
 )
 
-// peakLive calls f and returns the largest live heap meanwhile, as two cycles of the collector in turn find it. They are
-// frequent. What is allocated while a cycle runs counts as live in it, and on a loaded machine a cycle runs long enough
-// for tens of MiB; the next cycle does not find them.
+// peakLive calls f and returns the largest live heap meanwhile, as two cycles of the collector in turn find it. Cycles
+// are frequent. What is allocated while a cycle runs counts as live in it, and on a loaded machine a cycle runs long
+// enough for tens of MiB; the next cycle does not find them.
 func peakLive(f func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}

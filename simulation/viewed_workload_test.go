@@ -212,7 +212,8 @@ func (w *vieweds) compareView(p *filteredPartition, name, key string, found []st
 	}
 }
 
-// buildTimeout is for reads that wait until an index is built: the options may draw a row a step, and 30 ms between steps.
+// buildTimeout is for reads that wait until an index is built: the options may draw a row a step, and 30 ms between
+// steps.
 const buildTimeout = 8 * time.Second
 
 // readBack makes the last changes, and then reads the views from every node until their indexes are built, and

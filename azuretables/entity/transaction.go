@@ -533,7 +533,7 @@ func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 		}
 		m := &t.written[col.prop.index]
 		switch {
-		// Ticks without their value show nothing, but a replaced entity must not exist because of them after its expiry.
+		// Ticks without their value show nothing, but would keep a replaced entity after its expiry.
 		case col.ticks && (merge || m.generation == t.generation && m.ticks):
 			continue
 		// The column is written with a new value.

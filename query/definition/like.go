@@ -148,8 +148,8 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 		spec.Attributes = likeAttributes(col.Attributes, stmt)
 		// DROP FUNCTION and DROP KEYSPACE look for masks in the function's keyspace only.
 		if m := col.Mask; m != nil && m.Keyspace != "" && m.Keyspace != keyspace {
-			return nil, invalid.Errorf("Masking function %s.%s of column %s doesn't belong to the same keyspace as the "+
-				"table %s.%s", m.Keyspace, m.Function, col.Name, keyspace, stmt.Table.Name)
+			return nil, invalid.Errorf("Masking function %s.%s of column %s doesn't belong to the same keyspace as "+
+				"the table %s.%s", m.Keyspace, m.Function, col.Name, keyspace, stmt.Table.Name)
 		}
 		// The mask calls the function for readers of the new table, so that the creator must be allowed to execute it.
 		if fn := mask.UserFunction(d.compiler(source.Keyspace), col); fn != nil && d.Execute != nil {

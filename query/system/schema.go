@@ -147,8 +147,8 @@ func blobMap(m map[string][]byte) []byte {
 	return b
 }
 
-// viewValues returns the definition of a view in k. The base table is from k as well, and not from the current schema: a
-// result shows one moment. The WHERE clause is null if there is no base table.
+// viewValues returns the definition of a view in k. The base table is from k as well, and not from the current schema:
+// a result shows one moment. The WHERE clause is null if there is no base table.
 func viewValues(k *schema.Keyspace, t *schema.Table) values {
 	v := optionValues(t)
 	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
