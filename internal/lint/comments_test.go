@@ -8,7 +8,7 @@ import (
 
 // The comments that a maintainer needs: shapes, units, ownership and sources at declarations, reasons inside functions.
 const (
-	commentShareMin     = 15.3 // percent of all lines that are not blank; it only grows
+	commentShareMin     = 18.7 // percent of all lines that are not blank; it only grows
 	coreShareMin        = 20.0 // of the packages in explained
 	functionCommentsMin = 1.0  // inside a function, on average
 )
@@ -16,7 +16,9 @@ const (
 // explained returns the packages whose comments have been written: a change to one of them must keep its shares. The
 // others are added when they get there.
 func explained() []string {
-	return []string{"cluster", "coordinator", "paxos", "paxos/acceptor", "query/read", "storage"}
+	return []string{"cluster", "cluster/metadata", "coordinator", "coordinator/write", "paxos", "paxos/acceptor",
+		"paxos/contention", "query/definition", "query/fragments", "query/read", "query/write", "storage",
+		"storage/purge"}
 }
 
 func TestCommentsExplain(t *testing.T) {
