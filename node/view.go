@@ -67,6 +67,11 @@ func (n *Node) statusChanged() {
 // is called after each change was applied, in order.
 func (n *Node) metadataChanged(old, now *metadata.Metadata) {
 	n.statusChanged()
+	if n.commands == nil {
+		// The cluster loads the last snapshot of its log while it opens, before the other parts exist. They begin with
+		// the metadata as they find them.
+		return
+	}
 	n.commands.MetadataChanged(now)
 	n.notifier.MetadataChanged(old, now)
 }
