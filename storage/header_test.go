@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"math"
 	"runtime"
 	"testing"
 
@@ -41,15 +42,19 @@ func TestStaticRowsAreNotDecoded(t *testing.T) {
 		return page
 	}
 	page := read(nil)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	read(page[:0])
-	if _, err := e.Newest(cmd); err != nil {
-		t.Fatal(err)
+	least := uint64(math.MaxUint64)
+	for range 5 { // under the race detector, pools forget buffers
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		read(page[:0])
+		if _, err := e.Newest(cmd); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
 	}
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > 5*uint64(len(page)) {
-		t.Errorf("a page of %d bytes has allocated %d", len(page), n)
+	if least > 5*uint64(len(page)) {
+		t.Errorf("a page of %d bytes has allocated %d", len(page), least)
 	}
 }
 
