@@ -1,17 +1,21 @@
 # Everything a developer runs. `make help` lists it.
 
 GO        ?= go
-# The race detector alone needs cgo. Everything else is built without, as releases are (ADR 44), so that all stages share what is
-# compiled.
+# Only the race detector needs cgo. All other builds disable it, as releases do (ADR 44), so that all stages share
+# what is compiled.
 export CGO_ENABLED = 0
-# The go command starts the tests of packages in this order. The longest come first: at the end, one would occupy one core.
+# The go command starts the tests of packages in this order. The longest ones come first: the last one runs alone, on
+# one core.
 PACKAGES   = ./simulation ./tools/mutants ./storage/... ./...
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
 MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall tools/package
 LINT       = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --timeout 15m --allow-parallel-runners
-RACE       = ./storage/... ./server/... ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... ./listing/... ./search/... ./view/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/...
-# Prints the output of each target when it has ended: those of two that run at the same time stay apart. GNU Make before 4.0 cannot.
+RACE       = ./storage/... ./server/... ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... \
+             ./listing/... ./search/... ./view/... ./replica/... ./repair/... ./rebalance/... ./cluster/... \
+             ./messaging/...
+# Prints the output of a target when it ends, so that two targets that run at the same time do not mix their output.
+# GNU Make before 4.0 cannot do this.
 APART      = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 TARGETS   ?= linux/$(shell $(GO) env GOARCH)
 CROSS     ?= linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

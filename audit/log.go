@@ -205,7 +205,8 @@ func (l *Log) stopLocked() {
 	l.mu.settings.Enabled = false
 }
 
-// Settings returns the settings in force, or those of the last Enable. The caller owns the result.
+// Settings returns the current settings. While the log is disabled, they are the last ones that Enable set. The caller
+// owns the result.
 func (l *Log) Settings() Settings {
 	l.mu.Lock()
 	defer l.mu.Unlock()

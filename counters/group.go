@@ -21,7 +21,7 @@ type group struct {
 
 	mu      sync.Mutex
 	machine leading // its steps hold mu
-	passed  bool    // the queue was told to begin the next group
+	passed  bool    // the queue has been asked for the next group
 }
 
 // lead begins a group. blocks means that the caller's goroutine may block on the disk.

@@ -21,7 +21,7 @@ type Replicas interface {
 		done func(*Page, error))
 }
 
-// Directory implements Replicas: it calls this node's Replica, and sends messages to those of the other nodes.
+// Directory implements Replicas: it calls the Replica of this node, and sends messages to other nodes.
 type Directory struct {
 	self      func() ring.NodeID
 	replica   *Replica

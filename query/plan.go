@@ -198,7 +198,7 @@ func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*fun
 	}
 }
 
-// enter sets the compiler's table and keyspace to those of the statement. The keyspace of one statement of a batch does
+// enter sets the table and the keyspace of the compiler for a statement. The keyspace of one statement of a batch does
 // not apply to the names in the next. Compiling another statement of the batch calls it again.
 func (c *compiler) enter(n cql.QualifiedName) error {
 	t, err := c.p.table(c.Schema, c.plan.keyspace, n)

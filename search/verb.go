@@ -14,8 +14,8 @@ import (
 	"cqld/storage/index"
 )
 
-// Directory implements Replicas: it calls this node's Replica, and sends messages to those of the other nodes. It has
-// no state of its own.
+// Directory implements Replicas: it calls the Replica of this node, and sends messages to other nodes. It has no state
+// of its own.
 type Directory struct {
 	self      func() ring.NodeID
 	replica   *Replica

@@ -216,7 +216,7 @@ func legacyFromText(t *Type, text string) ([]byte, error) {
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
 }
 
-// compositeFromText builds a composite from the texts of its components. Fewer components than the type has are valid.
+// compositeFromText builds a composite from its components in text form. Fewer components than the type has are valid.
 func compositeFromText(t *Type, fields []string) (b []byte, err error) {
 	if len(fields) > len(t.legacy.components) {
 		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid composite: %s has %d components, not %d", t,

@@ -142,7 +142,7 @@ func sameFields(t, o *Type) bool {
 	if len(t.elems) != len(o.elems) || len(t.fields) != len(o.fields) {
 		return false
 	}
-	// The texts of types contain no definitions of user-defined types, so parts must be compared.
+	// The text form of a type does not contain the definitions of user-defined types, so the parts are compared.
 	for i := range t.elems {
 		if !t.elems[i].Equal(o.elems[i]) {
 			return false

@@ -273,8 +273,8 @@ func headEnd(b []byte) int {
 	return len(b)
 }
 
-// cutPartHead parses a part's header fields, of which it returns Content-Type, and skips the empty line. ok is false
-// if a line is no header field. Other fields, such as Content-ID, are ignored.
+// cutPartHead parses the header fields of a part, returns the value of Content-Type, and skips the empty line. ok is
+// false if a line is not a header field. Other fields, such as Content-ID, are ignored.
 func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	for len(b) > 0 {
 		var line []byte

@@ -121,7 +121,7 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	return false
 }
 
-// foldsCase reports whether an index has the texts of a column in lower case, which ILIKE finds. The test with one
+// foldsCase reports whether an index contains a column's values in lower case, which ILIKE finds. The test with one
 // pattern decides: an analyzer is a function of its options, and only folding maps "Aa" to "aa".
 func foldsCase(ix *schema.Index, col *schema.Column) bool {
 	// Only text has case.

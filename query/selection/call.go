@@ -227,8 +227,8 @@ func (b *compiler) aggregate(fn *function.Function, args []Selector, text name) 
 	return selected{&aggregateSelector{len(b.s.Aggregates) - 1}, fn.Returns, text}, nil
 }
 
-// operator compiles an arithmetic operation. text returns its name from those of the operands. The operands have the
-// types that the resolved function expects.
+// operator compiles an arithmetic operation. text returns its name, given the names of the operands. The operands have
+// the types that the resolved function expects.
 func (b *compiler) operator(x cql.Selector, text func(names []name) name) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
