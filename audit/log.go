@@ -75,7 +75,7 @@ type Stats struct {
 	Dropped int64
 	// Lost counts entries that left the queue and could not be written.
 	Lost int64
-	// Failures counts failed writes, some of which were repeated.
+	// Failures counts failed writes, also if a retry succeeded.
 	Failures int64
 	// Waits counts entries that waited for the queue.
 	Waits int64

@@ -123,8 +123,8 @@ func (r Resource) String() string {
 	return "<no resource>"
 }
 
-// Permissions returns the permissions that can be granted on the resource: those of GRANT ALL. They are Cassandra's for
-// each kind. The list belongs to the caller.
+// Permissions returns the permissions that can be granted on the resource, which GRANT ALL grants. They are Cassandra's
+// for each kind. The list belongs to the caller.
 func (r Resource) Permissions() []Permission {
 	//exhaustive:enforce
 	switch r.Kind {

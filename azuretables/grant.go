@@ -20,7 +20,7 @@ const (
 	mayCreate                        // c
 )
 
-// parsePermissions parses letters. It ignores those of other storage services. Order and repetition do not matter.
+// parsePermissions parses letters. It ignores letters of other storage services. Order and repetition do not matter.
 func parsePermissions(s string) (p permission) {
 	for i := range len(s) {
 		switch s[i] {

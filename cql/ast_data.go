@@ -239,8 +239,8 @@ type IndexRelation struct {
 // both, as if AND stood between them.
 type BetweenRelation struct{ Low, High Relation }
 
-// OrRelation is a disjunction: at least two alternatives, each of which is a list of relations joined by AND. An
-// alternative may contain an *OrRelation again: one within parentheses.
+// OrRelation is a disjunction: at least two alternatives. Each alternative is a list of relations joined by AND, and
+// may contain an *OrRelation within parentheses.
 type OrRelation struct{ Alternatives [][]Relation }
 
 // Assignment is one element of SET. The sum is closed: *SetColumn, *AddToColumn, *SubtractFromColumn, *PrependToColumn,

@@ -18,7 +18,7 @@ const (
 )
 
 // explained reports whether text begins with EXPLAIN, and optionally ANALYZE. rest is the text with spaces in place of
-// these words, so that positions in rest equal those in text. The words are no keywords: a table may be called explain.
+// these words, so that positions in rest and text are equal. The words are not keywords: a table may be called explain.
 func explained(text string) (rest string, analyze, ok bool) {
 	// Comments before the word are not skipped.
 	at, ok := wordAt(text, 0, explainWord)

@@ -120,7 +120,7 @@ func suspicious(text string) bool {
 // mentions reports whether a text has a word that may precede a secret. These are the words of statements about roles,
 // and the ones that sensitive columns contain.
 func mentions(text string) bool {
-	// Three passes over the text, none of which allocates.
+	// Three passes over the text, without an allocation.
 	return containsFold(text, "password") || containsFold(text, "role") || containsFold(text, "user")
 }
 

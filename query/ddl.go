@@ -151,8 +151,8 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 	return &Result{Kind: KindRows, Metadata: newMetadata(columns), RowCount: int32(len(result.Rows)), Rows: rows}, nil
 }
 
-// definitionError converts the errors of schema and auth to those of package invalid, and returns others unchanged. The
-// server knows the codes of package invalid only.
+// definitionError converts errors of schema and auth to errors of package invalid, because the server knows the codes
+// of package invalid only. It returns other errors unchanged.
 func definitionError(err error) error {
 	if err == nil {
 		return nil

@@ -282,7 +282,7 @@ func (n *Node) compact() {
 	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
 		return
 	}
-	// Of all workloads, not only of those that run: a table that does not exist is skipped.
+	// All workloads are asked, whether or not they run: a table that does not exist is skipped.
 	for _, kind := range workloadKinds() {
 		for _, t := range kind.tables {
 			if table := n.cluster.table(t.Table); table != nil {

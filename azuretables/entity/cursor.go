@@ -107,8 +107,8 @@ func (f *cursor) next() (key string, rows []row.Slice, from string, ok bool, err
 // pop ends the first partition range.
 func (f *cursor) pop() { f.list, f.started = f.list[1:], false }
 
-// of returns the slices to read in a partition: those of s, restricted to those after the query's start position. from
-// is not empty if rows are left out; reading starts there.
+// of returns the slices to read in a partition: the slices of s after the query's start position. from is not empty if
+// rows are left out; reading starts there.
 func (f *cursor) of(s *partitionRange, key string) (rows []row.Slice, from string) {
 	// Every partition but the first of a page is read from its beginning.
 	if f.r.q.From == nil || key != f.from.PartitionKey {

@@ -39,7 +39,7 @@ func (r *raw) convert(l *Limits) error {
 		n, ok = r.boolean()
 	case DateTime:
 		n, ok = ParseDateTime(r.Bytes)
-		// ParseDateTime accepts the years 1 to 9999, the service only those from 1601.
+		// ParseDateTime accepts the years 1 to 9999, the service only the years from 1601.
 		if ok = ok && r.kind() == text; ok && n < MinDateTime {
 			return newError(OutOfRangeInput)
 		}

@@ -12,8 +12,8 @@ import (
 // removes or replaces do not count, and system keyspaces never block a topology change. behind reports whether a node
 // may not know the present topology.
 func (m *Metadata) StaleQuorum(behind func(ring.NodeID) bool) []ring.NodeID {
-	// Only nodes that may be behind can read at the previous replicas. The others have applied the switch and contact
-	// both sides.
+	// Only nodes that may lag can read at the previous replicas. The others have applied the switch and contact both
+	// sides.
 	for _, r := range UserReplications(m.Schema) {
 		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
 			before := slices.DeleteFunc(slices.Clone(x.Replicas.Before),

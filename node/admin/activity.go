@@ -106,7 +106,7 @@ func (a *Activity) Net(context.Context, control.None, control.Report) (control.N
 }
 
 // pendingHints returns the hints that are stored for other members. The list contains every member but this one, also
-// those with no hints.
+// members without hints.
 func (a *Activity) pendingHints() []control.PeerHints {
 	out := []control.PeerHints{}
 	for _, m := range a.instance.Cluster.Metadata().Topology.Nodes() {
@@ -151,8 +151,8 @@ func (a *Activity) netStreams() []control.Stream {
 	return out
 }
 
-// CoordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes. A
-// conditional change waits at the proposer, so its events are counted there.
+// CoordinatorStats returns the counts of requests of all kinds: the proposer counts conditional changes, because they
+// wait there.
 func (a *Activity) CoordinatorStats() coordinator.Stats {
 	s, p := a.instance.Coordinator.Stats(), a.instance.Proposer.Stats()
 	// Every other figure of the coordinator belongs to its own requests.

@@ -91,7 +91,7 @@ type Changes struct {
 	Operations []Change `json:"operations"`
 }
 
-// Change is a ring operation in progress. It is the view of the queried node, which may be behind in the metadata log.
+// Change is a ring operation in progress. It is the view of the queried node, whose metadata log may lag.
 type Change struct {
 	ID       uint64 `json:"id"`
 	Kind     string `json:"kind"`

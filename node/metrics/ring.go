@@ -77,8 +77,8 @@ func (c *Collector) ring(m sink) {
 	}
 }
 
-// repairs collects the repairs that this node leads: those of operators and those in the background. Both kinds of
-// repairs are counted together.
+// repairs collects the repairs that this node leads. Repairs of operators and repairs in the background are counted
+// together.
 func (c *Collector) repairs(m sink) {
 	s := c.o.Instance.Repairer.Stats()
 	m.gauge("repair_active", "Repairs in progress, each of a range of a table.", s.Running)

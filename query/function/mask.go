@@ -66,7 +66,7 @@ func IsMask(name string) bool {
 }
 
 // makeTextMask adds mask_inner or mask_outer. inner decides between the two: mask_inner replaces the characters between
-// the margins, mask_outer those in the margins.
+// the margins, mask_outer the characters in the margins.
 func (l *Library) makeTextMask(name string, inner bool) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 3 && len(c.Args) != 4 {

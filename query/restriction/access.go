@@ -16,7 +16,7 @@ const (
 	AccessPartitionKey AccessKind = "partition key"
 	// The partitions with entries of an index are read.
 	AccessIndex AccessKind = "index"
-	// All partitions, or those in a range of tokens, are read.
+	// All partitions, or the partitions of a range of tokens, are read.
 	AccessScan AccessKind = "scan"
 	// This node generates the rows; no replica is read.
 	AccessVirtual AccessKind = "virtual table"

@@ -121,8 +121,8 @@ func (rs rules) afterPrefix(r *restriction) bool {
 	return r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering && rs.follows(r)
 }
 
-// follows reports whether the clustering columns before those of r are restricted by = or IN. r restricts clustering
-// columns. nil from firstFree means that every clustering column has a value.
+// follows reports whether all clustering columns before the first column of r are restricted by = or IN. r restricts
+// clustering columns. nil from firstFree means that every clustering column has a value.
 func (rs rules) follows(r *restriction) bool {
 	free := rs.firstFree()
 	return free == nil || free.Position >= r.first().Position

@@ -61,9 +61,9 @@ func (rs rules) branchOf(conjunction []*restriction) []indexedPart {
 	return nil
 }
 
-// indexedOr reports whether indexes find the rows of OR, so that it needs no ALLOW FILTERING. Besides restrictions of
-// other columns all indexes must be storage-attached, as those of several columns. The rule is the rule of AND: with
-// indexes of one kind only can several restrictions be combined without a filter.
+// indexedOr reports whether indexes find the rows of OR, so that it needs no ALLOW FILTERING. With restrictions of
+// other columns, all indexes must be storage-attached. The same rule holds for AND: only indexes of this kind combine
+// several restrictions without a filter.
 func (rs rules) indexedOr(or *restriction) bool {
 	union := rs.unionOf(or)
 	if len(union) == 0 || len(rs.expected) == 0 {

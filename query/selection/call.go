@@ -417,7 +417,7 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 	return function.Assignable(t, to)
 }
 
-// fits reports whether the parts of a literal fit those of a type. It excludes most types cheaply before matchTrial
+// fits reports whether the parts of a literal fit the parts of a type. It excludes most types cheaply before matchTrial
 // compiles the literal.
 func (a *selectorArg) fits(to *types.Type) bool {
 	// i is -1 for a field that the type does not have.

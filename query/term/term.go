@@ -36,9 +36,9 @@ func (s *Scope) Grow(n int) error {
 // Term is a compiled cql.Term, which can be evaluated with the values of the bind markers. It is immutable, so prepared
 // statements share it between concurrent executions.
 type Term interface {
-	// Eval returns the value in s; its bytes may be those of a bound value. Bytes must not be changed, and are valid as
-	// long as the bound values. Null and unset are kinds of wire.Value, not errors: the user of a value decides whether
-	// they are allowed.
+	// Eval returns the value in s; its bytes may be shared with a bound value. Bytes must not be changed, and are valid
+	// as long as the bound values. Null and unset are kinds of wire.Value, not errors: the user of a value decides
+	// whether they are allowed.
 	Eval(s *Scope) (wire.Value, error)
 }
 

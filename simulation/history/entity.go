@@ -129,9 +129,9 @@ func entityModel() porcupine.Model {
 }
 
 // CheckEntities passes the calls to a partition to porcupine: a sequential partition must be able to return the same
-// answers. Each change without an answer doubles porcupine's search, so it is first called without those of which
-// nothing was seen: an order of the others is an order of all, with these at the end, where they may fail. It returns a
-// violation, or an empty text.
+// answers. Each change without an answer doubles porcupine's search, so porcupine is first called without changes whose
+// effect was not seen: an order of the others is an order of all, with these at the end, where they may fail. It
+// returns a violation, or an empty text.
 func CheckEntities(calls []*EntityCall, partition int) string {
 	ops := entityOperations(calls)
 	seen := slices.DeleteFunc(slices.Clone(ops), func(o porcupine.Operation) bool { return o.Return == math.MaxInt64 })

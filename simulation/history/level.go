@@ -138,8 +138,8 @@ func (h *Levels) Judge(at LevelAt, call, found int64, least *LevelCall, tick fun
 	return ""
 }
 
-// see records that a read has returned a value: later reads whose level overlaps with its own must return it, too.
-// This holds only for reads that repair: those of a level that overlaps with itself.
+// see records that a read has returned a value: later reads whose level overlaps with its own must return it, too. This
+// holds only for reads that repair: their level overlaps with itself.
 func (h *Levels) see(at LevelAt, c *LevelCall, found int64, tick func() int64) {
 	if found == 0 || at.Level.IsSerial() || !at.Overlaps(at, h.Replication) {
 		return

@@ -145,7 +145,7 @@ func (r *reader) run() error {
 	return r.readRange()
 }
 
-// checkLost refuses reads of ranges that this node may have lost, except those of a repair, which restores them. The
+// checkLost refuses reads of ranges that this node may have lost, except reads of a repair, which restores them. The
 // error is the one of package lost, which names the range.
 func (r *reader) checkLost() error {
 	tokens := r.cmd.Range.Tokens

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// CertificatePEM returns the certificate and those of intermediate authorities. Peers need the certificates in this
-// order: each is followed by the one that has signed it.
+// CertificatePEM returns the certificate and the certificates of intermediate authorities. Peers need the certificates
+// in this order: each is followed by the one that has signed it.
 func (p *Pair) CertificatePEM() []byte {
 	var b bytes.Buffer
 	for _, c := range append([]*x509.Certificate{p.Certificate}, p.Chain...) {

@@ -21,8 +21,8 @@ import (
 // Assignments are statements here, not expressions.
 
 // expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their
-// type, and those of float and double are float64. An expression that is compiled is evaluated any number of times,
-// also concurrently, so eval keeps its state in the frame.
+// type; values of float and double are float64. An expression that is compiled is evaluated any number of times, also
+// concurrently, so eval keeps its state in the frame.
 type expr struct {
 	// The static type. eval returns nil only if the type is not primitive.
 	t *jtype
@@ -446,7 +446,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 }
 
 // closesType consumes the > at the end of the types of elements, which may be the first character of >> or >>>. Such a
-// symbol is divided for good: the tokens of a type may be read again, but never as those of an expression. The lexer
+// symbol is divided for good: the tokens of a type may be read again, but never as part of an expression. The lexer
 // reads >> as one symbol, although it may close two lists of types.
 func (c *compiler) closesType() bool {
 	t := c.peek()

@@ -160,7 +160,7 @@ func lexQuoted(s string, line int) (string, int) {
 	return "", 0
 }
 
-// octal returns the number of digits of an octal escape: up to three, of which the first is 0 to 3 then (JLS 3.10.7).
+// octal returns the number of digits of an octal escape: up to two, or three if the first is 0 to 3 (JLS 3.10.7).
 func octal(s string) (n int) {
 	most := 2
 	if s[0] <= '3' {

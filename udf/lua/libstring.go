@@ -80,8 +80,8 @@ func stringFunctions() map[string]native {
 	}
 }
 
-// bounds converts positions of Lua, from 1 and negative from the end, to those of a slice. Positions out of range are
-// cut, and an empty range is 0, 0.
+// bounds converts positions of Lua, which begin with 1 and are negative from the end, to positions of a slice.
+// Positions out of range are cut, and an empty range is 0, 0.
 func bounds(n int, from, to int64) (int, int) {
 	size := int64(n)
 	if from < 0 {
