@@ -125,7 +125,9 @@ func (t *transaction) after(r *request.Request, err error, deadline time.Duratio
 // outcome determines the result of a change whose response was lost. A serial read completes or invalidates any round
 // in progress on the partition. After it, data with one of the change's timestamps, which are unique, proves that the
 // change was made; if all data is older than these timestamps, it was not made. Otherwise it may have been made and
-// overwritten, and the outcome stays unknown. Without a timestamp of this change, nothing can be proved.
+// overwritten, and the outcome stays unknown. Without a timestamp of this change, nothing can be proved. A page that
+// ends early proves as much, if it has a row: the change writes all of its rows at the same time, and the first one is
+// in the page.
 func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
 		return nil, false
@@ -155,7 +157,7 @@ func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next 
 		return nil, true
 	// Every row that was read is older, including the tombstones, so no proposal of this change was applied, nor will
 	// be: the serial read has invalidated it.
-	case newest < slices.Min(t.stamps):
+	case newest < slices.Min(t.stamps) && (newest != row.NoTimestamp || !t.reader.More()):
 		return newTransaction(t.s), true
 	}
 	// A newer change hides whether this one was made.

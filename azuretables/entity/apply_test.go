@@ -376,3 +376,40 @@ func TestAllocationsOfAChange(t *testing.T) {
 		}
 	}
 }
+
+// TestTransactionsReadAllTheirRows checks that a transaction is refused if its rows do not fit into the page that its
+// round reads: rows after the page must not count as missing.
+func TestTransactionsReadAllTheirRows(t *testing.T) {
+	r := newTestRing(t, 1)
+	r.create("Things")
+	const rows = 10 // of 480 KiB each: a page of 4 MiB ends after nine
+	old, now := text("v", strings.Repeat("x", 480<<10)), text("w", "new")
+	for i := range rows {
+		r.apply("things", op(entity.Insert, "p", fmt.Sprint(i), old))
+	}
+	last := fmt.Sprint(rows - 1)
+	for name, kind := range map[string]entity.Kind{"insert": entity.Insert, "delete": entity.Delete,
+		"replace": entity.InsertOrReplace, "merge": entity.Merge} {
+		var ops []entity.Operation
+		for i := range rows - 1 {
+			ops = append(ops, op(entity.Merge, "p", fmt.Sprint(i), now))
+		}
+		err := r.refuse(odata.InvalidInput, "things", append(ops, op(kind, "p", last, now))...)
+		if err == nil || !strings.Contains(err.Error(), "too large") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if e := r.get("things", "p", "0"); len(e.Properties) != 1 {
+			t.Fatalf("%s: the refused transaction changed %d properties", name, len(e.Properties))
+		}
+	}
+	// A page that is full after the last row of the transaction has all of them.
+	var fits []entity.Operation
+	for i := range rows - 1 {
+		fits = append(fits, op(entity.Delete, "p", fmt.Sprint(i)))
+	}
+	r.apply("things", fits...)
+	r.apply("things", op(entity.Merge, "p", last, now))
+	if e := r.get("things", "p", last); len(e.Properties) != 2 {
+		t.Errorf("%d properties after a merge", len(e.Properties))
+	}
+}

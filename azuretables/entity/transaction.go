@@ -338,7 +338,8 @@ func (t *transaction) mutationSize() (bytes int) {
 }
 
 // read finds the rows of the changes in the page. The page may contain rows of earlier operations, other rows, and
-// static columns.
+// static columns. It refuses a page that ended before the row of the last change: rows after the page are unknown, and
+// a round of Paxos reads one page.
 func (t *transaction) read(page []byte) error {
 	for i := range t.changes {
 		t.changes[i].found = false
@@ -363,7 +364,11 @@ func (t *transaction) read(page []byte) error {
 			at++
 		}
 	}
-	return t.reader.Err()
+	if err := t.reader.Err(); err != nil || at == len(t.changes) || !t.reader.More() {
+		return err
+	}
+	return invalid("The stored entities that the transaction changes are too large to be read at once. Send fewer " +
+		"operations in one transaction.")
 }
 
 // check checks the operation's condition. Insert and Update are conditions of their own; If-Match adds one on the
