@@ -23,14 +23,13 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 	req := &search.Request{
 		Table: plan.table, Index: plan.near.index.ID, Tokens: run.cursor.Tokens, Order: search.ByScore,
 		Near:        n.value,
-		Consistency: r.Consistency, Now: run.cursor.Command.Now, Timeout: run.reader.o.Timeouts.Range,
-		Cancel: run.scan.Cancel,
+		Consistency: r.Consistency, Now: run.cursor.Command.Now, Cancel: run.scan.Cancel,
 	}
 	run.view.Reset(plan.table, run.cursor.Command.Now)
 	var reader row.PageReader
 	for {
 		// A found row may not satisfy the comparison, so the search continues until there are enough.
-		req.Limit = n.limit - len(n.rows)
+		req.Limit, req.Timeout = n.limit-len(n.rows), run.remaining(run.timeouts.Range)
 		result, err := run.reader.o.Executor.Search(r, req)
 		if err != nil {
 			return err

@@ -57,16 +57,21 @@ func (run *reading) Next() (*request.Read, error) {
 // Prepare implements request.Source. It is called before each command, so that the rest of the deadline is current.
 func (run *reading) Prepare(req *coordinator.ReadRequest) {
 	t := &run.timeouts
-	req.Timeout, req.Contention = t.Range, t.CAS
+	req.Timeout, req.Contention = run.remaining(t.Range), run.remaining(t.CAS)
 	if req.Command.SinglePartition() {
 		// read_request_timeout in place of range_request_timeout.
-		req.Timeout = t.Read
+		req.Timeout = run.remaining(t.Read)
 	}
-	if run.deadline > 0 { // USING TIMEOUT applies to all commands together
-		// A deadline that has passed gives the least timeout: zero would mean none.
-		req.Timeout = max(run.deadline-run.reader.o.Clock.Monotonic(), time.Nanosecond)
-		req.Contention = req.Timeout
+}
+
+// remaining returns the timeout of the next command, or of the next step of a search: the configured one, or what is
+// left of USING TIMEOUT, which bounds all of them together.
+func (run *reading) remaining(configured time.Duration) time.Duration {
+	if run.deadline == 0 {
+		return configured
 	}
+	// A deadline that has passed gives the least timeout: zero would mean none.
+	return max(run.deadline-run.reader.o.Clock.Monotonic(), time.Nanosecond)
 }
 
 // Begin implements request.Source. The only Read is always wanted.

@@ -20,11 +20,12 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 		Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
 		Filter: cmd.Filter, Reversed: cmd.Reversed, Order: search.ByToken, Limit: int(cmd.Limits.Rows),
 		Consistency: r.Consistency,
-		Now:         cmd.Now, Timeout: run.reader.o.Timeouts.Range, Cancel: cmd.Cancel,
+		Now:         cmd.Now, Cancel: cmd.Cancel,
 	}
+	timeout := run.timeouts.Range
 	if cmd.SinglePartition() {
 		// Entries of the partition only.
-		req.Key, req.Timeout = cmd.Key, run.reader.o.Timeouts.Read
+		req.Key, timeout = cmd.Key, run.timeouts.Read
 	} else if req.Tokens = cmd.Range.Tokens; cmd.Range.After != nil {
 		req.From = search.AfterPartition(*cmd.Range.After)
 	}
@@ -33,6 +34,7 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 	}
 	// Each iteration is one step of the search. It ends when it has a page that the scan can use.
 	for {
+		req.Timeout = run.remaining(timeout)
 		result, err := run.reader.o.Executor.Search(r, req)
 		if err != nil {
 			return nil, run.searchError(err)
