@@ -8,6 +8,8 @@ import (
 
 // serverLimits returns the limits of the CQL server. Zero fields keep the server's defaults.
 func serverLimits(o *config.Options) server.Limits {
+	// ReceivingBytesMax is derived from the division of the memory and has no option of its own: it bounds requests
+	// that are still being read, which the pool of requests does not contain yet.
 	l := &o.ClientLimits
 	s := server.Limits{FrameBytesMax: o.Requests.MaxFrameBytes, ConnectionsMax: o.Requests.MaxClients,
 		ConnectionsPerAddressMax: l.ConnectionsPerAddress,

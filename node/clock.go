@@ -10,7 +10,9 @@ import (
 	"cqld/node/config"
 )
 
-// realClock is the clock of the machine, shifted by an offset in tests. Its timer callbacks recover from panics.
+// realClock is the clock of the machine, shifted by an offset in tests. Its timer callbacks recover from panics. Now is
+// the time of the wall and may jump with the machine's clock; Monotonic never goes back. Durations and deadlines must
+// be computed from Monotonic, and only timestamps of data from Now.
 type realClock struct {
 	start  time.Time
 	offset time.Duration // added to Now, but not to Monotonic
@@ -60,14 +62,16 @@ func (c guardedClock) After(d time.Duration, f func()) env.Timer {
 	})
 }
 
-// realRand is the runtime's source, safe for concurrent use.
+// realRand is the runtime's source, safe for concurrent use. It needs no seed and no lock. It must not be used for
+// secrets: secureRand exists for them.
 type realRand struct{}
 
 // Uint64 implements env.Rand.
 func (realRand) Uint64() uint64 { return rand.Uint64() }
 
-// secureRand draws unpredictable bytes for ids and secrets, from a generator seeded by the operating system. It is
-// safe for concurrent use.
+// secureRand draws unpredictable bytes for ids and secrets, from a generator seeded by the operating system. It is safe
+// for concurrent use. ChaCha8 itself is not safe for concurrent use, which is why it has a lock; ids and secrets are
+// rare enough for one.
 type secureRand struct {
 	mu  sync.Mutex
 	src *rand.ChaCha8

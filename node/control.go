@@ -10,6 +10,7 @@ import (
 func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.operatorAuthorizer())
 	n.control.Guard, n.control.Observe = n.guard, recorder.New(n.audit).Control
+	// Metrics have the access rules of the control port: the token or the socket's directory protects them.
 	n.commands.Register(n.control)
 	n.control.Page("/metrics", n.metrics.Page())
 	// A data directory of a test in memory has no socket.
@@ -23,6 +24,7 @@ func (n *Node) openControl() error {
 			n.control.Serve(l, "")
 		}
 	}
+	// Unlike the socket, an address is configured explicitly, so a failure to listen there prevents the start.
 	return openControlAddress(n.control, &n.opts, n.certificates.Control)
 }
 

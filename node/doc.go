@@ -6,4 +6,10 @@
 //
 //	Open:  storage ─▶ cluster (log on disk) ─▶ replica, coordinator ─▶ control ─▶ messaging ─▶ member ─▶ server
 //	Close: control ─▶ server drains ─▶ hints stop ─▶ messaging ─▶ cluster ─▶ storage
+//
+// A process may contain several nodes: no state is in package variables, and every part gets its clock, its network,
+// its file system and its randomness as an option. Tests rely on it (cqldtest, inprocess_test.go).
+//
+// Two kinds of goroutines exist (workGroup): jobs, whose panic ends only the job, and critical loops, whose panic or
+// error stops the node through Failed. Close waits for both.
 package node

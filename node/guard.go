@@ -9,13 +9,15 @@ import (
 	"cqld/query"
 )
 
-// workGroup is a group of goroutines that their owner waits for. Add and Wait are the embedded group's.
+// workGroup is a group of goroutines that their owner waits for. Add and Wait are the embedded group's. The zero value
+// with a guard is ready. Go must not be called after Wait has returned.
 type workGroup struct {
 	sync.WaitGroup
 	guard *guard.Guard
 }
 
-// Go runs f in a goroutine. A panic ends only f: f is a job that is repeated, or whose failure is reported.
+// Go runs f in a goroutine. A panic ends only f: f is a job that is repeated, or whose failure is reported. f must
+// return soon after the node's lifetime has ended, because Close waits for it without a bound.
 func (w *workGroup) Go(f func()) {
 	w.WaitGroup.Go(func() {
 		defer w.guard.Recover("background job", nil)
@@ -23,7 +25,8 @@ func (w *workGroup) Go(f func()) {
 	})
 }
 
-// Critical runs a function that the node cannot work without: a panic of f is passed to fail.
+// Critical runs a function that the node cannot work without: a panic of f is passed to fail. The caller passes errors
+// of f to fail itself; the guard sees panics only.
 func (w *workGroup) Critical(fail func(error), f func()) {
 	w.WaitGroup.Go(func() {
 		defer w.guard.Recover("node", fail)

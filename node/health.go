@@ -16,7 +16,8 @@ import (
 // delays the loop by seconds.
 const stuckAfter = time.Minute
 
-// probes answers the probes of a supervisor.
+// probes answers the probes of a supervisor. The zero value answers nothing. open, live and details are called by
+// different goroutines, which share only beating.
 type probes struct {
 	server  *health.Server                  // nil: health_address is not set
 	beating atomic.Pointer[cluster.Cluster] // whose loop runs; nil before the loop starts and after it ends
@@ -28,6 +29,7 @@ func (p *probes) open(at netip.AddrPort, ready func() error, log *slog.Logger) e
 	if !at.IsValid() {
 		return nil
 	}
+	// The machine's network even if the node has another one: supervisors are outside of the process.
 	l, err := net.Listen("tcp", at.String())
 	if err != nil {
 		return fmt.Errorf("node: listen for probes: %w", err)

@@ -13,7 +13,9 @@ import (
 )
 
 // internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
-// nodes are the certificates of this node, which are watched and may change.
+// nodes are the certificates of this node, which are watched and may change. metadata returns the newest metadata and
+// is called for each connection; it must not be called before the cluster exists, which the order of node.open
+// guarantees.
 func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
 	metadata func() *metadata.Metadata) (messaging.Security, error) {
 	e := &o.Encryption.Internode
@@ -32,7 +34,9 @@ func internodeSecurity(o *config.Options, nodes *tlsconfig.Source,
 }
 
 // placeOf returns the place of the member at an address. ok is false if no member has the address. Racks of different
-// data centers are different, even with one name.
+// data centers are different, even with one name. a is unmapped: internodetls converts ::ffff:a.b.c.d, which a listener
+// of both families reports for IPv4 peers. Ports are not compared, so of several nodes at one address (tests on one
+// machine) the first counts.
 func placeOf(a netip.Addr, o *config.Options, t *ring.Topology) (p internodetls.Place, ok bool) {
 	for _, m := range t.Nodes() {
 		if m.Internode.Addr().Unmap() == a {

@@ -16,7 +16,8 @@ const peersWait = 2 * time.Second
 func awaitPeers(c *cluster.Cluster, stopping <-chan struct{}, log *slog.Logger) {
 	limit := time.NewTimer(peersWait)
 	defer limit.Stop()
-	// A ring of one node, or one in which all nodes are alive, does not wait.
+	// A ring of one node, or one in which all nodes are alive, does not wait. Polling is sufficient here: it runs once
+	// for each start, and liveness has no notification for a condition on all members.
 	for !seesAll(c) {
 		select {
 		case <-stopping:

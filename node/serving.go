@@ -10,7 +10,8 @@ import (
 )
 
 // clockRefusal returns why this node must not serve requests because of its clock, or nil if it may. It is called for
-// each request.
+// each request. The offset is measured by heartbeats and compared with a bound by cluster; here, it is read without a
+// lock. Only a clock that is ahead is refused: its timestamps would win over later writes of other nodes.
 func (n *Node) clockRefusal() error {
 	ahead, tooFar := n.cluster.ClockOffset()
 	if !tooFar {
@@ -22,7 +23,8 @@ func (n *Node) clockRefusal() error {
 
 // openExecutors opens the request executor of each protocol. While the node must not serve, each of them refuses
 // requests with an error of its own protocol. CQL writes also update materialized views, so they pass through Views;
-// Azure Tables have none.
+// Azure Tables have none. Both executors share Room, the bound on writes that wait for the disk, and the counts by
+// table, but each counts its own requests, because the metrics distinguish the protocols.
 func (n *Node) openExecutors() {
 	var proposer request.Proposer = n.parts.Proposer
 	if f := n.faults.proposer; f != nil {

@@ -24,6 +24,7 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 	// One set of limits for the parser and the store; zero fields mean the limits of the service.
 	limits := odata.Limits{Properties: n.opts.Tables.MaxProperties, EntityBytes: n.opts.Tables.MaxEntityBytes,
 		BatchOperations: n.opts.Tables.MaxBatchOperations}
+	// The store is made again with each opening of the server; it has no state except caches.
 	store := entity.New(entity.Options{
 		Executor: n.executors.tables, View: n.parts.View, Changer: tablesChanger{n}, Clock: n.clock, Rand: realRand{},
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
@@ -31,6 +32,7 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 	})
 	record := recorder.New(n.audit)
 	d, err := azuretables.New(azuretables.Options{
+		// An account of a role (Directory) precedes a configured one of the same name.
 		Service: store, Accounts: n.opts.Tables.Accounts, Directory: n.access.Roles, Development: n.opts.Development(),
 		Admit: n.access.Restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Memory:      n.memory,
@@ -60,7 +62,8 @@ func (n *Node) tablesServer() (*azuretables.Server, net.Listener, error) {
 	return d, l, nil
 }
 
-// tablesChanger changes the schema for clients of Azure Tables.
+// tablesChanger changes the schema for clients of Azure Tables. It implements entity.Changer, and is needed because the
+// owner of a table is a role only with authorization enabled.
 type tablesChanger struct{ n *Node }
 
 // ProposeSchemaFor implements entity.Changer. As in CQL, a role gets all permissions on what it creates.
@@ -84,7 +87,7 @@ func tablesPolicy(o *config.Options) tlsconfig.Policy {
 }
 
 // tablesRefusal returns refuse with its error as an error of the Tables server. The reason is the same for both
-// protocols.
+// protocols. refuse returns nil if requests may be served; the result then is nil as well.
 func tablesRefusal(refuse func() error) func() error {
 	return func() error {
 		if err := refuse(); err != nil {

@@ -14,7 +14,8 @@ func (n *Node) Retired() <-chan struct{} { return n.servers.Retired() }
 func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.cluster.Self()) != nil }
 
 // serveWhenJoined starts to serve clients as soon as this node has received its data. It returns at once if the node is
-// still joining: the servers are then opened by a goroutine. An error of the goroutine makes the node fail.
+// still joining: the servers are then opened by a goroutine. An error of the goroutine makes the node fail. It is the
+// last step of open, and is called once. Operators who close and open the servers later use n.servers.
 func (n *Node) serveWhenJoined() error {
 	// Lost ranges are reported at every start until they are repaired.
 	for _, l := range n.engine.Lost() {
@@ -32,6 +33,7 @@ func (n *Node) serveWhenJoined() error {
 			select {
 			case <-n.stopping:
 				return
+			// The state changes once in the life of a node, so polling is cheaper than a subscription to the metadata.
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
@@ -48,7 +50,8 @@ func (n *Node) serveWhenJoined() error {
 }
 
 // fetching reports whether this node is a member that has not received its data yet. The state is the one that this
-// node has applied.
+// node has applied. A leader may have applied the end of the join earlier than this node, which then serves clients a
+// little later.
 func (n *Node) fetching() bool {
 	m := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	return m != nil && m.State == ring.Joining

@@ -26,7 +26,8 @@ type Status struct {
 	Schema      schema.UUID // version of the schema
 }
 
-// Line returns the status in one line. Nodes that agree return the same line.
+// Line returns the status in one line. Nodes that agree return the same line. For example: up=3 of=3 epoch=17
+// schema=6b1f….
 func (s Status) Line() string {
 	return fmt.Sprintf("up=%d of=%d epoch=%d schema=%x", s.Up, s.Members, s.Epoch, s.Schema)
 }
@@ -44,7 +45,8 @@ func (n *Node) Status() Status {
 }
 
 // OnStatus registers f to be called whenever the status may have changed. f must not block. f is also called once,
-// immediately. It replaces a function that was registered before.
+// immediately. It replaces a function that was registered before. f runs in the goroutine that has changed the status,
+// which is usually the cluster's loop. It may run concurrently with itself, and may be called without a change.
 func (n *Node) OnStatus(f func()) {
 	n.mu.Lock()
 	n.mu.onStatus = f
@@ -64,7 +66,8 @@ func (n *Node) statusChanged() {
 }
 
 // metadataChanged notifies clients of changes of the metadata. This node's own reactions are in assembly.Reactions. It
-// is called after each change was applied, in order.
+// is called after each change was applied, in order. old and now are immutable snapshots. The cluster's loop calls it,
+// so it must not block or wait for another change.
 func (n *Node) metadataChanged(old, now *metadata.Metadata) {
 	n.statusChanged()
 	if n.commands == nil {

@@ -29,7 +29,8 @@ type Options struct {
 }
 
 // Access determines who may log in to a node and what they may do, from its configuration and the roles in the
-// metadata.
+// metadata. It has no copy of the roles: every method reads the newest directory that this node has applied, so a
+// change of a role has an effect at the next request without a restart. It is safe for concurrent use.
 type Access struct {
 	o         Options
 	passwords *Passwords
@@ -37,9 +38,11 @@ type Access struct {
 	validator certificate.Validator // of clients' certificates, if they log in by them
 }
 
-// New returns the access to a node. It is used while the cluster of o is open.
+// New returns the access to a node. It is used while the cluster of o is open. An unknown certificate validator is an
+// error. Nothing is started, so there is no Close.
 func New(o Options) (a *Access, err error) {
 	a = &Access{o: o, passwords: NewPasswords()}
+	// AllowAllAuthenticator: CQL clients get no challenge, and login stays nil.
 	if !o.Settings.Authenticates() {
 		return a, nil
 	}
@@ -54,7 +57,8 @@ func New(o Options) (a *Access, err error) {
 	return a, err
 }
 
-// lookUp implements login.Options.Lookup.
+// lookUp implements login.Options.Lookup. ok is false for a role that does not exist; package login then compares with
+// a dummy hash, so that the time of the answer does not show which roles exist.
 func (a *Access) lookUp(role string) (login.Role, bool) {
 	r, ok := a.Roles().Role(role)
 	if !ok {
@@ -63,13 +67,16 @@ func (a *Access) lookUp(role string) (login.Role, bool) {
 	return login.Role{Hash: r.Hash, Login: r.Login}, true
 }
 
-// Roles returns the current directory of roles.
+// Roles returns the current directory of roles. A directory is immutable: two reads from one directory fit together,
+// two calls of Roles may not.
 func (a *Access) Roles() *auth.Directory { return a.o.Cluster.Metadata().Roles }
 
-// Passwords returns what hashes the passwords of statements and operators.
+// Passwords returns what hashes the passwords of statements and operators. All callers share one Passwords, because the
+// bound on concurrent hashes is the node's.
 func (a *Access) Passwords() *Passwords { return a.passwords }
 
-// Authorizer returns the authorizer of clients.
+// Authorizer returns the authorizer of clients. It depends only on the configuration, which differs between nodes only
+// by mistake: permissions are stored even while a node does not check them.
 func (a *Access) Authorizer() auth.Authorizer {
 	if a.o.Settings.Authorizes() {
 		return auth.CassandraAuthorizer{Directory: a.Roles}
@@ -77,7 +84,8 @@ func (a *Access) Authorizer() auth.Authorizer {
 	return auth.AllowAll{}
 }
 
-// Statements returns what executes statements about roles.
+// Statements returns what executes statements about roles. Without authentication or authorization, the corresponding
+// statements are refused with Cassandra's messages.
 func (a *Access) Statements() *roles.Statements {
 	s := a.o.Settings
 	return roles.New(roles.Options{
@@ -91,7 +99,8 @@ func (a *Access) Statements() *roles.Statements {
 	})
 }
 
-// Restrictions returns what refuses roles by data centers and addresses.
+// Restrictions returns what refuses roles by data centers and addresses. It is made for each call, which is once for
+// each server, and reads the roles at each use.
 func (a *Access) Restrictions() *login.Restrictions {
 	s := a.o.Settings
 	return &login.Restrictions{Directory: a.Roles, Network: s.RestrictsDatacenters(), Datacenter: a.o.Datacenter,
@@ -99,7 +108,8 @@ func (a *Access) Restrictions() *login.Restrictions {
 		Superusers: s.CIDRForSuperusers, Monitor: s.CIDRMonitor, Clock: a.o.Clock, Logger: a.o.Log}
 }
 
-// Authenticator returns the authenticator of CQL clients, or nil if they need not log in.
+// Authenticator returns the authenticator of CQL clients, or nil if they need not log in. With MutualTlsAuthenticator,
+// a client without a valid certificate is refused. With the fallback, it may log in by a password.
 func (a *Access) Authenticator() server.Authenticator {
 	if a.login == nil {
 		return nil
@@ -107,6 +117,8 @@ func (a *Access) Authenticator() server.Authenticator {
 	if !a.o.Settings.Mutual() {
 		return a.login
 	}
+	// The identity of a certificate (for example a SPIFFE URI) leads to a role by ADD IDENTITY, never by the role's
+	// name.
 	return certificate.New(certificate.Options{
 		Validator: a.validator, Password: a.login,
 		Fallback: a.o.Settings.Authenticator == config.FallbackAuthenticator,

@@ -12,7 +12,9 @@ import (
 )
 
 // Passwords hashes the passwords of statements, and bounds how many are hashed. Each takes tens of milliseconds of CPU
-// time, and every role may change its own password as often as it likes.
+// time, and every role may change its own password as often as it likes. A hash of cost 10 keeps one core busy.
+// hashesMax leaves the other cores to requests, and the wait of the last admitted caller is bounded by hashesWaitingMax
+// hashes.
 type Passwords struct {
 	admitted chan struct{} // a slot for each that is hashed or waits
 	running  chan struct{} // a slot for each that is hashed
@@ -34,6 +36,7 @@ func (h *Passwords) Hash(ctx context.Context, password string) (string, error) {
 		return "", &coordinator.Overloaded{What: "too many passwords wait to be hashed"}
 	}
 	select {
+	// admitted is taken before running, so a caller that waits here is counted as waiting and keeps further ones out.
 	case h.running <- struct{}{}:
 		defer func() { <-h.running }()
 	case <-ctx.Done():
@@ -51,7 +54,8 @@ const (
 	hashesWaitingMax = 32 // further ones that wait
 )
 
-// generatedPasswordBytes is the randomness of a generated password: 128 bits.
+// generatedPasswordBytes is the least randomness of a generated password, 128 bits. A password has two letters for each
+// of these bytes, about 5.8 bits each.
 const generatedPasswordBytes = 16
 
 // GeneratePassword returns a random password of letters and digits.
@@ -60,12 +64,14 @@ func GeneratePassword() string {
 	b := make([]byte, 2*generatedPasswordBytes)
 	crand.Read(b) // never fails (crypto/rand)
 	for i := range b {
+		// 256 is not a multiple of the number of letters, so a few are slightly more frequent: far less than the
+		// surplus of two letters a byte.
 		b[i] = letters[int(b[i])%len(letters)]
 	}
 	return string(b)
 }
 
-// tablesKeyBytes is the size of a generated key, as in Azure.
+// tablesKeyBytes is the size of a generated key, as in Azure. The text of a key has 88 characters of base64.
 const tablesKeyBytes = 64
 
 // NewTablesKey returns a random key of an Azure Tables account.

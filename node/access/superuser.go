@@ -17,13 +17,16 @@ import (
 const PasswordFile = "superuser-password"
 
 // CreateSuperuser creates the first superuser of a cluster with authentication that has no roles. There is no default
-// password: it is the configured one, or a generated one in a file that only this user can read.
+// password: it is the configured one, or a generated one in a file that only this user can read. Every node of a new
+// cluster may call it at the same time: the first change that the metadata log accepts wins, and FirstSuperuser has no
+// effect once a role exists. It blocks until the change is decided or ctx ends.
 func (a *Access) CreateSuperuser(ctx context.Context) error {
 	s := a.o.Settings
 	if !s.Authenticates() || len(a.Roles().RoleNames()) > 0 {
 		return nil
 	}
 	name, password, file := s.Superuser, s.SuperuserPassword, ""
+	// Not Cassandra's cassandra, whose default password is known to everyone who scans ports.
 	if name == "" {
 		name = config.DefaultSuperuser
 	}
@@ -37,6 +40,7 @@ func (a *Access) CreateSuperuser(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The hash, not the password, is in the log of the metadata. The log is replicated to all nodes.
 	if err := a.o.Cluster.ProposeRoles(ctx, &auth.FirstSuperuser{Name: name, Hash: hash}); err != nil {
 		return fmt.Errorf("node: create the first superuser: %w", err)
 	}
@@ -57,7 +61,8 @@ func (a *Access) CreateSuperuser(ctx context.Context) error {
 }
 
 // generatedPassword returns a password that is in a file of the data directory: one that an earlier attempt wrote, or a
-// new one.
+// new one. Reusing the file makes the start idempotent: a node that stopped before its proposal was decided proposes
+// the same password, and the file stays true whether the earlier proposal was accepted or not.
 func (a *Access) generatedPassword() (password, path string, err error) {
 	if !a.o.Local {
 		return "", "", errors.New("node: the first superuser needs a password: the data directory is not one of " +
@@ -71,6 +76,8 @@ func (a *Access) generatedPassword() (password, path string, err error) {
 		return "", "", err
 	}
 	password = GeneratePassword()
+	// O_EXCL refuses a link that another user may have put there. The file is synced before the role exists, or a power
+	// failure could leave a superuser whose password is in no file.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", "", fmt.Errorf("node: write the generated password: %w", err)

@@ -14,7 +14,8 @@ import (
 )
 
 // Accounts manages the accounts of Azure Tables. Changes are made in the cluster's metadata, as settings of a role, so
-// every node knows them.
+// every node knows them. Requests are authenticated by package azuretables, from the same directory of roles. Nothing
+// here reads a key from the metadata except to say whether it is set.
 type Accounts struct {
 	options *config.Options // of this node, for the accounts of its configuration
 	access  *access.Access
@@ -46,7 +47,8 @@ func (t *Accounts) List(_ context.Context, _ control.None, _ control.Report) (co
 }
 
 // Create creates an account with two new keys. The role must exist. The keys are returned once; List does not show
-// them. After an error, the keys of the result must not be used.
+// them. After an error, the keys of the result must not be used. New refuses an account that exists, in the metadata
+// log: two operators who create one name get one success.
 func (t *Accounts) Create(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.TablesKeys, error) {
 	// The keys are made here and not in the metadata, where every node would make others.
@@ -56,8 +58,9 @@ func (t *Accounts) Create(ctx context.Context, args control.TablesAccountArgs,
 	return control.TablesKeys{Name: args.Name, Key1: keys[0], Key2: keys[1]}, err
 }
 
-// RotateKey replaces a key of an account, or removes it. The old one is refused by every live node from then
-// on. The other key stays valid, so clients can be moved to it first.
+// RotateKey replaces a key of an account, or removes it. The old one is refused by every live node from then on. The
+// other key stays valid, so clients can be moved to it first. A rotation without an interruption: rotate key 2, give it
+// to all clients, then rotate key 1.
 func (t *Accounts) RotateKey(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.TablesKeys, error) {
 	out := control.TablesKeys{Name: args.Name}
@@ -88,7 +91,8 @@ func (t *Accounts) SetConsistency(ctx context.Context, args control.TablesAccoun
 	return control.None{}, t.change(ctx, "", s)
 }
 
-// Remove removes an account. Its tables and its role stay.
+// Remove removes an account. Its tables and its role stay. Requests that are already being executed end normally; the
+// next signature of the account is refused.
 func (t *Accounts) Remove(ctx context.Context, args control.TablesAccountArgs,
 	_ control.Report) (control.None, error) {
 	return control.None{}, t.change(ctx, "", auth.TablesSettings{Account: args.Name, Drop: true})

@@ -14,7 +14,8 @@ import (
 )
 
 // Activity shows what this node is doing: its pools, its storage, its streams and hints. It only reads: nothing here
-// changes the node.
+// changes the node. All figures are of this node and since its start. They come from atomic counters, so a command
+// costs the requests nothing.
 type Activity struct {
 	instance *assembly.Instance
 	members  members // for the names of peers
@@ -24,12 +25,14 @@ type Activity struct {
 }
 
 // Pools shows active, waiting and refused requests by pool. The names are the names of nodetool tpstats where it has
-// one. Pools without ActiveMax are counters.
+// one. Pools without ActiveMax are counters. Active and Pending are current values, Completed and Refused only rise.
+// Bytes count like requests in the pools whose name says so.
 func (a *Activity) Pools(context.Context, control.None, control.Report) (control.Pools, error) {
 	var out control.Pools
 	// The server is nil while it is closed.
 	if s := a.servers.CQL(); s != nil {
-		// One snapshot, so that the figures fit together.
+		// One snapshot, so that the figures fit together. Requests of Azure Tables have no pool here: HTTP connections
+		// are bounded, and each executes one request at a time.
 		l := s.Load()
 		out.Pools = append(out.Pools,
 			control.Pool{Name: "Native-Transport-Requests", Active: int64(l.Active), ActiveMax: int64(l.ActiveMax),
@@ -62,6 +65,7 @@ func (a *Activity) Pools(context.Context, control.None, control.Report) (control
 		count uint64
 	}{{"WRITE_TIMEOUT", stats.WriteTimeouts}, {"READ_TIMEOUT", stats.ReadTimeouts}, {"UNAVAILABLE", stats.Unavailable},
 		{"OVERLOADED", stats.Overloaded}, {"REPLANNED", stats.Replans}, {"SPECULATED", stats.Speculated},
+		// The list is longer than Cassandra's: a replanned or speculated request was not dropped, but took longer.
 		{"SHORT_READ", stats.ShortReads}, {"HINT_LOST", hinted.Lost}, {"HINT_EXPIRED", hinted.Expired}} {
 		out.Dropped = append(out.Dropped, control.Dropped{Kind: d.kind, Count: int64(d.count)})
 	}
@@ -84,7 +88,8 @@ func (a *Activity) Compactions(context.Context, control.None, control.Report) (c
 		LongestPauseMillis: m.LongestPause.Milliseconds(), LongestSyncMillis: m.LongestSync.Milliseconds(),
 		MemTables: p.MemTable.Count, MemTableBytes: int64(p.MemTable.Size),
 		LogBytes: int64(p.WAL.Size), Swept: m.Swept, Purged: m.Purged, Builds: a.indexes.running()}
-	// The levels are from 0; files of level 0 overlap.
+	// The levels are from 0; files of level 0 overlap. Pebble has 7 levels; the sublevels of level 0 are how many files
+	// a read of one key may have to look at there.
 	for i, l := range p.Levels {
 		out.BytesCompacted += int64(l.TableBytesCompacted)
 		out.Levels = append(out.Levels, control.Level{Level: i, Files: l.TablesCount, Bytes: int64(l.TablesSize),
@@ -95,7 +100,8 @@ func (a *Activity) Compactions(context.Context, control.None, control.Report) (c
 }
 
 // Net shows streams, hints and read repairs. Peers are the members for which hints are stored. The counts are this
-// coordinator's since its start.
+// coordinator's since its start. Mismatches counts reads whose digests differed, Repairs those after which a replica
+// got mutations.
 func (a *Activity) Net(context.Context, control.None, control.Report) (control.Net, error) {
 	s, h, f := a.instance.Coordinator.Stats(), a.instance.Hints.Stats(), a.instance.Hints.Load()
 	return control.Net{Mode: a.status.mode(), Streams: a.netStreams(),
@@ -124,7 +130,8 @@ func (a *Activity) PendingHints(context.Context, control.None, control.Report) (
 }
 
 // netStreams returns the streams to and from this node in the form of the control protocol. It contains what this node
-// receives and what it sends, sorted by peer. An entry is one range of one table.
+// receives and what it sends, sorted by peer. An entry is one range of one table. The two lists are read one after the
+// other, so a stream that ends in between may be missing from both.
 func (a *Activity) netStreams() []control.Stream {
 	out := []control.Stream{}
 	// Received streams, with their progress in bytes.

@@ -18,7 +18,8 @@ import (
 // builds shows the builds of indexes as jobs. The builder does the work, and storage keeps how far it is, so that a
 // build continues after a restart; the registry only shows it. A build that ends with its first step was no
 // long-running work and has no job, unless an operator asked for it. The registry is shared with the other jobs of the
-// node. One build of an index has at most one job.
+// node. One build of an index has at most one job. The builder calls worked from its goroutine, and operators call
+// again from theirs.
 type builds struct {
 	cluster  *cluster.Cluster
 	engine   *storage.Engine
@@ -38,7 +39,8 @@ type build struct {
 	total     int64      // the size of the table on disk when the job began; 0: its rows are in memory
 }
 
-// buildJobPrefix begins the ids of jobs that represent builds. The number of the index in storage follows.
+// buildJobPrefix begins the ids of jobs that represent builds. The number of the index in storage follows. For example
+// index-1042.
 const buildJobPrefix = "index-"
 
 // worked implements search.BuilderOptions.Worked. It is called for every step of every build. err is the error of the
@@ -46,7 +48,8 @@ const buildJobPrefix = "index-"
 func (s *builds) worked(w index.Work, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The index was dropped: its build has ended without a result.
+	// The index was dropped: its build has ended without a result. Storage works on an index that is dropped as well,
+	// to remove its entries; that is no build.
 	if w.Drop {
 		s.endLocked(w.Index, jobs.ErrCancelled)
 		return
@@ -85,11 +88,14 @@ func (s *builds) beginLocked(w index.Work) (*build, error) {
 	// Work without an index builds a view, whose storage id belongs to a table.
 	kind, target := jobs.IndexBuild, ""
 	if t, x := catalog.IndexByStorage(w.Index); x != nil {
+		// The index of a table. Names of indexes are unique in a keyspace only, so the table is shown, too.
 		target = t.Keyspace + "." + t.Name + ": " + x.Name
 	} else if v := catalog.TableByStorage(w.Index); v != nil {
+		// An id that belongs to no index is the storage of a view.
 		kind, target = jobs.ViewBuild, v.Keyspace+"."+v.Name
 		// Between the step and here, the index was dropped.
 	} else {
+		// The index or view was dropped between the step and here.
 		return nil, errors.New("the index was dropped")
 	}
 	b := &build{work: w}
@@ -130,7 +136,7 @@ func (s *builds) retain(catalog *schema.Schema) {
 }
 
 // again builds an index once more, and returns its job. It is refused while the index is built, so that two builds of
-// one index never overlap.
+// one index never overlap. Until the build is complete, searches do not use this node for the index (search.Builder).
 func (s *builds) again(t *schema.Table, x *schema.Index) (*jobs.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,12 +12,13 @@ import (
 	"cqld/schema"
 )
 
-// Catalog finds the tables and keyspaces that operators name. It returns names that exist, or errors that say which
-// one does not.
+// Catalog finds the tables and keyspaces that operators name. It returns names that exist, or errors that say which one
+// does not. Names are compared as CQL stores them: in lower case unless they were quoted when the table was created.
 type Catalog struct{ cluster *cluster.Cluster }
 
-// Tables returns the tables that an operator names and that this node stores; it excludes virtual tables. A keyspace
-// or table that does not exist is an error, so that an operator learns of a typing error.
+// Tables returns the tables that an operator names and that this node stores; it excludes virtual tables. A keyspace or
+// table that does not exist is an error, so that an operator learns of a typing error. The result is a snapshot: a
+// table may be dropped before it is used, which dropped recognizes.
 func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 	s := c.cluster.Metadata().Schema
 	// All tables with storage on this node, in the order of their names.

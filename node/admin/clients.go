@@ -27,8 +27,9 @@ type Clients struct {
 // names, which operators copy.
 const QueryPrefix = "Native-Transport-Requests-"
 
-// Drain prepares the node for a stop: it refuses clients until the process ends, and flushes everything. The node
-// stays a member and keeps its data; a restart serves clients again.
+// Drain prepares the node for a stop: it refuses clients until the process ends, and flushes everything. The node stays
+// a member and keeps its data; a restart serves clients again. Unlike nodetool drain, it does not stop the internode
+// port: the node continues to answer coordinators as a replica, and what it writes after the flush is in the log.
 func (c *Clients) Drain(ctx context.Context, _ control.None, report control.Report) (control.None, error) {
 	// Both steps report their progress, because the first may take long.
 	report(control.Progress{What: "waiting for requests in progress", Total: 2})
@@ -68,6 +69,7 @@ func (c *Clients) SetBinary(ctx context.Context, a control.Switch, _ control.Rep
 	}
 	err := c.servers.StartCQL()
 	switch {
+	// Other errors, such as a port in use, are the node's and reach the operator as they are.
 	case errors.Is(err, clients.ErrDrained):
 		err = &control.Error{Code: control.Refused, Message: "the node is drained: restart it"}
 	case errors.Is(err, clients.ErrNotMember):
@@ -77,6 +79,8 @@ func (c *Clients) SetBinary(ctx context.Context, a control.Switch, _ control.Rep
 }
 
 // KillQuery ends a request of a CQL client. The id is the number in system_views.queries, with or without the prefix.
+// The connection stays open. A write that was sent to replicas is not undone, and its client then gets the actual
+// outcome (server.Server.Kill).
 func (c *Clients) KillQuery(_ context.Context, a control.QueryArgs, _ control.Report) (control.None, error) {
 	// A number without the prefix is accepted, because operators copy either.
 	id, err := strconv.ParseUint(strings.TrimPrefix(a.ID, QueryPrefix), 10, 64)

@@ -19,7 +19,8 @@ type Data struct {
 	jobs    *Jobs
 }
 
-// Flush flushes the memtables. The tables are named, so that an operator learns of a table that does not exist.
+// Flush flushes the memtables. The tables are named, so that an operator learns of a table that does not exist. All
+// memtables are flushed whatever the arguments name, and the call returns when they are on disk.
 func (d *Data) Flush(_ context.Context, a control.TablesArgs, _ control.Report) (control.None, error) {
 	if _, err := d.catalog.Tables(a); err != nil {
 		return control.None{}, err
@@ -40,7 +41,7 @@ func (d *Data) Compact(ctx context.Context, a control.TablesArgs, report control
 
 // compactionWork returns the work of a compaction. Its checkpoint is the name of the last table compacted; tables are
 // processed in the order of their names. Sizes are in bytes, and include the tables that were done before a resumed
-// job.
+// job. A table that is created after the plan was made is not compacted. A resumed job flushes and measures again.
 func (d *Data) compactionWork(a control.TablesArgs) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		tables, err := d.catalog.Tables(a)
@@ -69,6 +70,8 @@ func (d *Data) compactionWork(a control.TablesArgs) jobWork {
 		after, done := string(j.Checkpoint()), int64(0)
 		// A table that was dropped meanwhile is no error: its data no longer exists.
 		for i, t := range tables {
+			// '.' is less than letters, digits and '_', so the order of these names is the order of keyspaces and then
+			// of tables.
 			if name(t) > after {
 				what := "compacting " + name(t)
 				j.Progress(done, total, what)

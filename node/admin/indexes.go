@@ -25,7 +25,8 @@ type Indexes struct {
 }
 
 // Rebuild builds indexes of a table once more, and waits for them. An index that has no entries of its own
-// (index.DefinitionOf) is left out. An error after some builds have started leaves these running.
+// (index.DefinitionOf) is left out. An error after some builds have started leaves these running. Only this node's part
+// is rebuilt; an operator runs it on each replica. nodetool rebuild_index does the same.
 func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report control.Report) (none control.None,
 	err error) {
 	t, err := x.catalog.one(a.TableArgs)
@@ -71,8 +72,8 @@ func (x *Indexes) Rebuild(ctx context.Context, a control.IndexArgs, report contr
 	return none, nil
 }
 
-// ViewBuild returns the state of a view's build on each node. A view that does not exist is unknown on every node,
-// like in nodetool.
+// ViewBuild returns the state of a view's build on each node. A view that does not exist is unknown on every node, like
+// in nodetool. STARTED and SUCCESS are nodetool's words; a node that does not answer within factsTimeout is UNKNOWN.
 func (x *Indexes) ViewBuild(_ context.Context, a control.TableArgs, _ control.Report) (control.ViewBuild, error) {
 	out := control.ViewBuild{TableArgs: a, Hosts: []control.HostStatus{}}
 	m := x.catalog.cluster.Metadata()

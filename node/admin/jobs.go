@@ -53,7 +53,8 @@ func (j *Jobs) Close() { j.registry.Close() }
 func (j *Jobs) Ended() map[jobs.Outcome]int64 { return j.registry.Stats().Ended }
 
 // jobWork performs one attempt of a job. It returns when the attempt has ended; ctx ends when the job is cancelled or
-// the node stops. It reports its progress through j, and returns its error instead of ending the job itself.
+// the node stops. It reports its progress through j, and returns its error instead of ending the job itself. An attempt
+// that is resumed begins with the checkpoint of the last one (jobs.Job.Checkpoint) and with the same arguments.
 type jobWork func(ctx context.Context, j *jobs.Job) error
 
 // run returns a function that the registry calls to begin work. The work runs in a goroutine that the node waits for. A
@@ -80,7 +81,8 @@ func (j *Jobs) run(work jobWork) func(*jobs.Job) {
 }
 
 // start starts a job of an operator's command with its arguments, and waits for it. The error is a *control.Error if
-// the job was refused, failed or was cancelled, and the error of ctx if the client has disconnected.
+// the job was refused, failed or was cancelled, and the error of ctx if the client has disconnected. A disconnected
+// operator leaves the job running. `cqld ctl jobs` shows it, and lists it after a restart of the node as interrupted.
 func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork,
 	report control.Report) error {
 	b, err := json.Marshal(args)

@@ -12,7 +12,8 @@ import (
 // parseKey reads a partition key in the format of nodetool: the values of its columns joined by colons, with \: for a
 // colon within a value. A key with one column is not split, so its text may contain colons. The result has the form in
 // which storage and tokens use a key: the value alone for one column, otherwise each value with its length and a zero
-// byte.
+// byte. Example for PRIMARY KEY ((country, id), …) with text and int: "de:7" becomes 00 02 64 65 00 00 04 00 00 00 07
+// 00.
 func parseKey(t *schema.Table, text string) ([]byte, error) {
 	// One value is read as it is written, without escapes.
 	if len(t.PartitionKey) == 1 {
@@ -61,8 +62,9 @@ func splitKey(text string) (parts []string) {
 	return append(parts, part.String())
 }
 
-// parseValue reads a value as CQL writes its constants, but a string without quotes. The kinds are tried in an order
-// in which the first that fits is the right one.
+// parseValue reads a value as CQL writes its constants, but a string without quotes. The kinds are tried in an order in
+// which the first that fits is the right one. For example, a column of type uuid is read as a UUID, an int as an
+// integer, a blob as 0x…, and text as it is.
 func parseValue(t *types.Type, text string) ([]byte, error) {
 	var last error
 	for _, kind := range []types.LiteralKind{types.StringLiteral, types.IntegerLiteral, types.FloatLiteral,
@@ -76,6 +78,7 @@ func parseValue(t *types.Type, text string) ([]byte, error) {
 		if err == nil {
 			return v, nil
 		}
+		// Only a kind that fits the type counts as an attempt, so the message is about the right kind.
 		last = err
 	}
 	// The error of the last attempt is shown; all of them would be too much.

@@ -15,7 +15,9 @@ import (
 	"cqld/storage/lost"
 )
 
-// losses restores the data that this node has lost in corrupt files and that a repair cannot compare.
+// losses restores the data that this node has lost in corrupt files and that a repair cannot compare. A lost range is a
+// key rectangle of a file that storage took out of service: reads of it fail until Lift, so that missing rows are not
+// answered as deleted ones.
 type losses struct {
 	catalog Catalog
 	engine  *storage.Engine
@@ -42,6 +44,7 @@ func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 				return err
 			}
 		}
+		// Since names the loss: one that is found while this one is restored stays.
 		if err := f.engine.Lift(l.Table, l.Tokens, l.Since); err != nil {
 			return err
 		}
@@ -50,7 +53,8 @@ func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 }
 
 // liftForeign removes the loss marks of ranges that this node does not replicate. It restores nothing: the node need
-// not have this data.
+// not have this data. Marks may cover more than this node replicates, because a file contains data of ranges that moved
+// away.
 func (f losses) liftForeign(t *schema.Table, l *lost.Range) error {
 	// A range is divided by the replicas of its parts.
 	for _, piece := range f.catalog.cluster.Metadata().Topology.Placement(t.Replication).Ranges(l.Tokens) {
@@ -86,6 +90,8 @@ func (f losses) fetchFromAll(ctx context.Context, l *lost.Range) error {
 					// The id is unique, so that a session of an earlier attempt is not found.
 					ID:    fmt.Sprintf("lost %d %v %d %d %s", l.Table, piece.Range, l.Since, member.ID, name),
 					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID,
+					// Restore: this node votes already, so decided states of other replicas are left out
+					// (rebalance.Session).
 					Keyspaces: []string{name}, Restore: true,
 				}); err != nil {
 					return err

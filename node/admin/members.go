@@ -10,7 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// members describes the members of the cluster to operators.
+// members describes the members of the cluster to operators. Every method reads the liveness at its time, so two
+// members of one list may be from different moments.
 type members struct{ cluster *cluster.Cluster }
 
 // list returns all nodes, without their ownership. Load is set for the nodes in of. of contains the nodes that have
@@ -42,7 +43,7 @@ func (v members) one(m *ring.Node) control.Member {
 	return out
 }
 
-// stateWord returns a state as nodetool writes it: Normal. nodetool writes Normal, Joining and Leaving.
+// stateWord returns a state as nodetool writes it: Normal, Joining, Leaving or Moving.
 func stateWord(s ring.NodeState) string {
 	word := s.String()
 	return word[:1] + strings.ToLower(word[1:])
@@ -59,7 +60,8 @@ func (v members) named(t *ring.Topology, ids []ring.NodeID) (out []control.Membe
 }
 
 // find finds a node by its host id, its number or its address, with or without the port. An operator may write any of
-// the three. It returns nil if no member has the name.
+// the three. It returns nil if no member has the name. Several nodes of one machine share an address and differ in the
+// port; without the port, the first of them is found.
 func (v members) find(name string) *ring.Node {
 	for _, m := range v.cluster.Metadata().Topology.Nodes() {
 		// The name matches the whole text, so a part of an address is not enough.

@@ -21,8 +21,10 @@ type Movement struct {
 	movements *rebalance.Movements
 }
 
-// Cleanup drops the data of ranges that this node no longer replicates, as a job. It applies the same rule as
-// the automatic cleanup after ring changes. Its progress is counted in ranges.
+// Cleanup drops the data of ranges that this node no longer replicates, as a job. It applies the same rule as the
+// automatic cleanup after ring changes: current replicas of a range must confirm that they have its data
+// (rebalance.Drops), so a cleanup that is run too early drops nothing, unlike in Cassandra. Its progress is counted in
+// ranges.
 func (m *Movement) Cleanup(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None,
 	err error) {
 	// The tables are named, so that an operator learns of a typing error at once.
@@ -65,6 +67,7 @@ func (m *Movement) cleanupWork(a control.TablesArgs) jobWork {
 }
 
 // Rebuild streams this node's data from the other replicas, as a job. Without a data center, any replica is a source.
+// Rows are merged into the data of this node, so a rebuild may be repeated; it removes nothing.
 func (m *Movement) Rebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None,
 	err error) {
 	topology := m.catalog.cluster.Metadata().Topology

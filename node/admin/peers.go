@@ -15,7 +15,8 @@ import (
 )
 
 // Peers exchanges facts with the other nodes: what only a node itself knows. It is the only exchange between the
-// control ports of nodes.
+// control ports of nodes. It is used by operators' commands and by reads of virtual tables, never on the path of a
+// request for data.
 type Peers struct {
 	cluster   *cluster.Cluster
 	engine    *storage.Engine
@@ -23,8 +24,9 @@ type Peers struct {
 	transport *messaging.StreamTransport
 }
 
-// facts are properties of a node that it reports to all other nodes on request. They are sent as JSON, because they
-// are for operators and not for the data path.
+// facts are properties of a node that it reports to all other nodes on request. They are sent as JSON, because they are
+// for operators and not for the data path. Unknown fields are ignored and missing ones are zero, so nodes of different
+// builds understand each other.
 type facts struct {
 	Build  string
 	Schema string
@@ -57,6 +59,7 @@ func (p *Peers) Serve() {
 		b, err := json.Marshal(p.own())
 		respond(b, err)
 	}
+	// Blocking: the handler reads files' sizes, so it runs on a worker and not in the goroutine of the connection.
 	p.transport.Handle(messaging.Service{Verb: messaging.VerbControl, Name: "control", Blocking: true, Handler: serve})
 }
 
@@ -80,7 +83,8 @@ func (p *Peers) Load() int64 {
 }
 
 // all asks all live nodes. Nodes that do not answer in time are missing from the result. The facts of this node itself
-// are read here and not sent. Requests time out after factsTimeout.
+// are read here and not sent. Requests time out after factsTimeout. It blocks up to factsTimeout. The map belongs to
+// the caller.
 func (p *Peers) all() map[ring.NodeID]facts {
 	self := p.cluster.Self()
 	out := map[ring.NodeID]facts{self: p.own()}
@@ -91,6 +95,7 @@ func (p *Peers) all() map[ring.NodeID]facts {
 		if m.ID == self || !p.cluster.Alive(m.ID) {
 			continue
 		}
+		// Request calls its function exactly once: with the answer, or with an error of the connection or the timeout.
 		asked.Add(1)
 		// All requests are sent before any answer is awaited.
 		p.transport.Request(m.ID, messaging.VerbControl, []byte{factsRequest}, factsTimeout, func(answer []byte,

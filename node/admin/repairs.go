@@ -12,7 +12,8 @@ import (
 	"cqld/ring"
 )
 
-// Repairs runs the repairs of operators, as jobs.
+// Repairs runs the repairs of operators, as jobs. The node that gets the command leads the repair; replicas only hash
+// and send. Repairs of several operators are bounded by the registry and by the throughput of package repair.
 type Repairs struct {
 	catalog  Catalog
 	members  members
@@ -43,10 +44,10 @@ func (r *Repairs) Repair(ctx context.Context, a control.RepairArgs, report contr
 	return control.RepairResult(<-result), nil
 }
 
-// work returns the work of a repair. Before the repair, corrupt files are taken out of service, so that their
-// data is streamed from the other replicas; a restricted repair leaves these ranges lost. result, which may be nil,
-// receives the figures of a successful repair. Every attempt quarantines again, because files may become corrupt
-// meanwhile.
+// work returns the work of a repair. Before the repair, corrupt files are taken out of service, so that their data is
+// streamed from the other replicas; a restricted repair leaves these ranges lost. result, which may be nil, receives
+// the figures of a successful repair. Every attempt quarantines again, because files may become corrupt meanwhile.
+// Quarantine comes first because a corrupt file would fail the comparison of its range at every attempt.
 func (r *Repairs) work(a control.RepairArgs, result chan<- repair.Summary) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		lost, err := r.losses.engine.Quarantine()
@@ -113,7 +114,8 @@ func repairTarget(a *control.RepairArgs) string {
 }
 
 // scope returns the replicas that a repair covers. At most one of the three options may be set. Datacenters and Nodes
-// are both empty if none is.
+// are both empty if none is. The zero Scope means all replicas. Only an unrestricted repair counts for the purge of
+// tombstones.
 func (r *Repairs) scope(a *control.RepairArgs) (s repair.Scope, err error) {
 	topology, chosen := r.catalog.cluster.Metadata().Topology, 0
 	// Counting the options finds two of them at once.
@@ -153,7 +155,8 @@ func (r *Repairs) scope(a *control.RepairArgs) (s repair.Scope, err error) {
 }
 
 // plan returns what a repair covers: the whole ring, some tables, or only the ranges that this node has lost. The
-// targets are sorted by name, so that two repairs of the same tables are alike.
+// targets are sorted by name, so that two repairs of the same tables are alike. Keep stores the positions of the
+// comparison with the job, so a resumed repair continues; the short repairs of lost ranges do not need it.
 func (r *Repairs) plan(a *control.RepairArgs) (plan repair.Plan, err error) {
 	tables, err := r.catalog.Tables(a.TablesArgs)
 	if err != nil {

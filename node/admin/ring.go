@@ -48,7 +48,8 @@ func (v *Ring) Tokens(_ context.Context, a control.KeyspaceArgs, _ control.Repor
 
 // ownership sets what each member owns: with the replication of the named keyspace, or with the replication that all
 // user keyspaces share, or as first replica. Uneven reports that the replications differ; the shares are then computed
-// without replication. Shares are parts of one. With a replication factor of n, they add up to n.
+// without replication. Shares are parts of one. With a replication factor of n, they add up to n. Owns of all members
+// add up to 1 without replication; a node of a data center without the keyspace owns 0.
 func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace string) error {
 	replication, uneven, err := replicationFor(all, keyspace)
 	if err != nil {
@@ -104,7 +105,8 @@ func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, u
 	return r, false, nil
 }
 
-// partitioner is the only one supported. Every ring has this partitioner.
+// partitioner is the only one supported. Every ring has this partitioner. Drivers and tools compare the full name of
+// the class.
 const partitioner = "org.apache.cassandra.dht.Murmur3Partitioner"
 
 // DescribeCluster shows the state that the cluster has agreed on. Nodes that answer are grouped by their schema and

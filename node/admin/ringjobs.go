@@ -14,6 +14,7 @@ import (
 )
 
 // ringJobs shows the operations of the ring as jobs. The metadata keeps the operations; the jobs only reflect them.
+// Every node shows every operation under the same id, ring-N, so an operator can ask any node.
 type ringJobs struct {
 	cluster   *cluster.Cluster
 	movements *rebalance.Movements
@@ -35,8 +36,8 @@ func (r *ringJobs) begin(t *ring.Topology) {
 	r.follow(t)
 }
 
-// RingJobPrefix begins the ids of jobs that represent ring operations. The number of the operation follows. The id of
-// a job is what an operator sees and resumes.
+// RingJobPrefix begins the ids of jobs that represent ring operations. The number of the operation follows. The id of a
+// job is what an operator sees and resumes. N is the operation's number in the metadata, which is never used twice.
 const RingJobPrefix = "ring-"
 
 // ringJobID returns the id of the job of a ring operation.
@@ -74,7 +75,8 @@ func (r *ringJobs) follow(t *ring.Topology) {
 			continue
 		}
 		delete(r.mu.jobs, id)
-		// A completed operation has ended, an aborted one is cancelled.
+		// A completed operation has ended, an aborted one is cancelled. The last known version of the operation says
+		// what its effect would be, for example that the node has left.
 		if j.operation.Completed(t) {
 			// The metadata lists what an operation could not move, for example from a replica that was down.
 			if m := r.cluster.Metadata(); len(m.MissingFrom(id)) > 0 {
@@ -137,8 +139,9 @@ func datacenterOf(t *ring.Topology, id ring.NodeID) string {
 	return "unknown"
 }
 
-// measure updates the progress of operations by which this node gains ranges. Each range is streamed and then
-// compared with its sources. It is called before jobs are listed or watched, because progress is not in the metadata.
+// measure updates the progress of operations by which this node gains ranges. Each range is streamed and then compared
+// with its sources. It is called before jobs are listed or watched, because progress is not in the metadata. The
+// progress of the ranges is local to a gaining node; other nodes show how many nodes have finished.
 func (r *ringJobs) measure() {
 	all := r.movements.Status()
 	r.mu.Lock()

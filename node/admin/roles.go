@@ -23,7 +23,8 @@ type Roles struct {
 
 // ResetSuperuser gives a superuser a new password. It creates the role if it does not exist. An operator who has lost
 // all passwords uses it. A generated password is returned once, and only to the operator. Only the socket of the data
-// directory accepts it (HandleLocal).
+// directory accepts it (HandleLocal). No login protects it: who can open the socket can read the data directory as
+// well.
 func (r *Roles) ResetSuperuser(ctx context.Context, args control.SuperuserArgs, _ control.Report) (control.Superuser,
 	error) {
 	out := control.Superuser{Role: args.Role}

@@ -13,7 +13,7 @@ import (
 )
 
 // Settings shows and changes settings of the running node. It changes the running node; the configuration is applied
-// again at the next start.
+// again at the next start. Nothing is written to the configuration file: cqld never changes a file of the operator.
 type Settings struct {
 	options      *config.Options
 	hints        *hints.Hints

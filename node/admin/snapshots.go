@@ -24,8 +24,8 @@ import (
 	"cqld/storage/lost"
 )
 
-// Snapshots makes, lists and removes snapshots. A snapshot is on this node only; a snapshot of a cluster is one of
-// each node.
+// Snapshots makes, lists and removes snapshots. A snapshot is on this node only; a snapshot of a cluster is one of each
+// node. Snapshots concern the real file system only; a node of a test in memory cannot make any.
 type Snapshots struct {
 	dir     string // the data directory
 	name    string // of the cluster
@@ -38,6 +38,9 @@ type Snapshots struct {
 // A snapshot is a directory DATA/snapshots/TAG. snapshot.json describes its content; data contains hard links to the
 // storage engine's files. While a snapshot is made, its directory has a name that begins with a dot, so an interrupted
 // one does not count.
+//
+//	snapshots/before-upgrade/snapshot.json
+//	snapshots/before-upgrade/data/000123.sst …
 const (
 	snapshotsDir = "snapshots"
 	snapshotFile = "snapshot.json"
@@ -73,7 +76,9 @@ func (v *Snapshots) path(name string) string {
 // tagPattern matches valid tags. A tag is the name of a directory. It must not begin with a dot or contain a slash.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
-// Take makes a snapshot. It returns an error for an invalid tag before it waits for another snapshot.
+// Take makes a snapshot. It returns an error for an invalid tag before it waits for another snapshot. Rows that were
+// acknowledged before the call are in it: a checkpoint flushes or includes the log. It is of this node at one time;
+// other nodes' snapshots are of slightly other times, and a repair after a restore evens that out.
 func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
 	err error) {
 	now := time.Now().UTC()

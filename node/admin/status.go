@@ -94,7 +94,8 @@ func (st *Status) mode() string {
 	return "STARTING"
 }
 
-// memoryLimit returns GOMEMLIMIT in bytes; 0 means no limit. The runtime has no bound if the environment has none.
+// memoryLimit returns GOMEMLIMIT in bytes; 0 means no limit. The runtime has no bound if the environment has none. The
+// runtime represents "no limit" by math.MaxInt64.
 func memoryLimit() int64 {
 	if l := debug.SetMemoryLimit(-1); l < 1<<62 {
 		return l

@@ -58,7 +58,8 @@ func (s *Tables) Histograms(_ context.Context, a control.TableArgs, _ control.Re
 	return control.TableHistograms{TableArgs: a, Read: percentiles(s.engine.Of(t.StorageID).Read.Latency())}, nil
 }
 
-// sampleMax bounds how long toppartitions samples.
+// sampleMax bounds how long toppartitions samples. A sample slows reads and writes of its table down a little (a lock
+// for each), so it must not run forever.
 const sampleMax = 10 * time.Minute
 
 // TopPartitions samples requests, and shows the most used partitions of a table. Other operators can take a sample

@@ -15,7 +15,8 @@ import (
 )
 
 // Topology changes the ring, and follows the operations that do. A change of the ring is a command of the metadata; it
-// continues if this node is restarted.
+// continues if this node is restarted. Each command returns when the operation has ended. If the client disconnects
+// before, the operation continues, and `cqld ctl jobs` shows it as ring-N.
 type Topology struct {
 	cluster *cluster.Cluster
 	members members
@@ -58,7 +59,8 @@ func (c *Topology) Decommission(ctx context.Context, a control.ForceArgs, report
 	return control.Departure{Left: true}, nil
 }
 
-// RemoveNode removes a dead node. The data of the dead node is streamed from its other replicas.
+// RemoveNode removes a dead node. The data of the dead node is streamed from its other replicas. Force continues
+// without ranges whose only replica is lost (metadata.Begin).
 func (c *Topology) RemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (out control.Removal,
 	err error) {
 	m := c.members.find(a.Node)

@@ -38,7 +38,8 @@ import (
 	"cqld/view"
 )
 
-// Store is the interface of storage for everything except client requests.
+// Store is the interface of storage for everything except client requests. *storage.Engine implements it and
+// RequestEngine. They are two interfaces so that tests can fail or delay requests without touching background work.
 type Store interface {
 	rebalance.StreamEngine
 	rebalance.DropEngine
@@ -104,7 +105,8 @@ type Options struct {
 }
 
 // Parts are the parts that Assemble creates. They share View, so they all see the newest metadata that this node has
-// applied.
+// applied. They are created together and never replaced. Closing them is the Instance's task, in the order of
+// Instance.Stop.
 type Parts struct {
 	View        View
 	Local       *replica.Local
@@ -130,6 +132,7 @@ type Parts struct {
 }
 
 // View is the cluster as the parts see it. Each method reads the newest metadata: two calls may see different versions.
+// A caller that needs one consistent version takes Topology once and asks it everything.
 type View struct{ Cluster *cluster.Cluster }
 
 // Self implements coordinator.View.
@@ -342,6 +345,7 @@ func (p *Parts) handOver(done func(error)) {
 // no such data.
 func (p *Parts) pendingCleanup() uint64 {
 	for _, u := range p.View.Cluster.Metadata().PendingCleanup {
+		// The metadata has at most one entry for each node.
 		if u.Node == p.View.Self() {
 			return u.Epoch
 		}

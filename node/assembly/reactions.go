@@ -58,7 +58,8 @@ type reactionOptions struct {
 	log     *slog.Logger
 }
 
-// reactionRetry is the delay before a failed reaction is retried.
+// reactionRetry is the delay before a failed reaction is retried. The usual cause is a failing or full disk, which an
+// operator has to repair first.
 const reactionRetry = 5 * time.Second
 
 func newReactions(o reactionOptions) *Reactions {

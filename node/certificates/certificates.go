@@ -12,7 +12,8 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Set are the open certificate files of a node. The zero value has none.
+// Set are the open certificate files of a node. The zero value has none. The fields are written by Open only; a reload
+// changes the content of a source, and connections that are open keep the certificate of their handshake.
 type Set struct {
 	Clients *tlsconfig.Source // for CQL and Azure Tables clients; nil without TLS
 	Nodes   *tlsconfig.Source // for connections with other nodes; nil without TLS
@@ -20,7 +21,8 @@ type Set struct {
 }
 
 // Open reads the certificate files that the options name. A node with files that cannot be used does not start. If Open
-// fails, the caller closes what the set contains. How the sources are named in o is determined by Open.
+// fails, the caller closes what the set contains. How the sources are named in o is determined by Open. Errors begin
+// with the section of cassandra.yaml, for example client_encryption_options.
 func (s *Set) Open(options *config.Options, o tlsconfig.Options) error {
 	for _, use := range []struct {
 		to   **tlsconfig.Source
@@ -46,7 +48,8 @@ func (s *Set) Open(options *config.Options, o tlsconfig.Options) error {
 	return nil
 }
 
-// Server returns the configuration of a port for clients, or nil without TLS.
+// Server returns the configuration of a port for clients, or nil without TLS. CQL and Azure Tables share the files and
+// differ in the policy. The result is read again for each handshake, so it need not be made again after a reload.
 func (s *Set) Server(p tlsconfig.Policy) *tls.Config {
 	if s.Clients == nil {
 		return nil
@@ -81,6 +84,7 @@ type Reloaded struct {
 
 // Reload reads the certificate files. If one of them cannot be used, the previous ones of its use stay in use.
 func (s *Set) Reload() (list []Reloaded, err error) {
+	// In alphabetical order, so that the answer to an operator does not depend on the order of a map.
 	sources := s.Sources()
 	var errs []error
 	for _, use := range slices.Sorted(maps.Keys(sources)) {
@@ -94,11 +98,13 @@ func (s *Set) Reload() (list []Reloaded, err error) {
 	return list, errors.Join(errs...)
 }
 
-// revocationsEvery is how often WatchRevocations checks whether revocation lists were read again.
+// revocationsEvery is how often WatchRevocations checks whether revocation lists were read again. A connection of a
+// revoked certificate lives at most this much longer than the time that the source needs to notice the new list.
 const revocationsEvery = time.Second
 
 // WatchRevocations calls revoked after each change of the certificate files of the nodes, which exist, until stopping
-// is closed.
+// is closed. It blocks, and runs in a goroutine of the node. A reload counts, whatever it changed: comparing all
+// connections with the lists is cheap enough.
 func (s *Set) WatchRevocations(stopping <-chan struct{}, revoked func()) {
 	seen := s.Nodes.Stats().Reloads
 	for {

@@ -8,7 +8,8 @@ import (
 )
 
 // Leave is called when this node is no longer a member. From then on, it sends no events to its clients, which keep
-// seeing the last ring that contained it (docs/adr/0016).
+// seeing the last ring that contained it (docs/adr/0016). It must be called once only: a second call would close
+// departed twice. It is called by the cluster's loop, so the rest happens in a goroutine (retire).
 func (s *Servers) Leave() {
 	s.leaving.Store(true)
 	close(s.departed)
@@ -16,10 +17,11 @@ func (s *Servers) Leave() {
 	s.o.Run(func() { s.retire(q) })
 }
 
-// retire ends the service of a node that is no longer a member; the process keeps running so that operators can
-// query it. Clients are served, with the last ring, until all other nodes know of the departure. A driver that is
+// retire ends the service of a node that is no longer a member; the process keeps running so that operators can query
+// it. Clients are served, with the last ring, until all other nodes know of the departure. A driver that is
 // disconnected takes the ring from the next node, and a driver that receives a ring without the node it is connected to
-// may never recover (docs/adr/0016).
+// may never recover (docs/adr/0016). q is the CQL server that was open, or nil. Both bounds together limit how long the
+// node is visible after its departure.
 func (s *Servers) retire(q *server.Server) {
 	defer close(s.retired)
 	s.o.Log.Warn("node has left the cluster; it no longer serves clients")

@@ -32,7 +32,8 @@ type Options struct {
 	Log            *slog.Logger
 }
 
-// Servers are the servers for clients.
+// Servers are the servers for clients. A switch of the servers (Open, StartCQL, StopCQL, Drain) holds switching;
+// requests and metrics read the pointers without a lock. The atomic flags only ever become true.
 type Servers struct {
 	o         Options
 	cql       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
@@ -51,10 +52,12 @@ func New(o Options) *Servers {
 	return &Servers{o: o, opened: make(chan struct{}), departed: make(chan struct{}), retired: make(chan struct{})}
 }
 
-// drainWait bounds the wait for requests in flight.
+// drainWait bounds the wait for requests in flight. It applies to operators' commands. The end of the process has the
+// bound of the context given to Close.
 const drainWait = 10 * time.Second
 
-// The reasons for which a node does not serve clients.
+// The reasons for which a node does not serve clients. Ready returns them to supervisors, and StartCQL to operators,
+// whose commands compare them with errors.Is.
 var (
 	ErrStarting  = errors.New("starting: the node has not joined the ring yet")
 	ErrDrained   = errors.New("drained")
@@ -79,7 +82,8 @@ func (s *Servers) Drained() bool { return s.drained.Load() }
 // Opened returns a channel that is closed when clients can connect for the first time.
 func (s *Servers) Opened() <-chan struct{} { return s.opened }
 
-// HasOpened reports whether clients could connect at some time.
+// HasOpened reports whether clients could connect at some time. What Open's prepare wrote may be read after a true
+// result.
 func (s *Servers) HasOpened() bool {
 	select {
 	case <-s.opened:
@@ -89,7 +93,9 @@ func (s *Servers) HasOpened() bool {
 	}
 }
 
-// Ready returns an error unless this node serves clients.
+// Ready returns an error unless this node serves clients. The cases are ordered by finality: a state that lasts until
+// the process ends precedes a state that an operator can change. The clock is last, because it may become right by
+// itself.
 func (s *Servers) Ready() error {
 	switch {
 	case s.closing.Load():
@@ -126,6 +132,8 @@ func (s *Servers) startCQLLocked() error {
 	if err != nil {
 		return err
 	}
+	// The server is visible before it accepts. A notification between the two finds no connection, so no client misses
+	// it.
 	s.cql.Store(q)
 	s.o.Critical(func() error {
 		if err := q.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
@@ -137,6 +145,7 @@ func (s *Servers) startCQLLocked() error {
 }
 
 func (s *Servers) startTablesLocked() error {
+	// nil without an error means that tables_port is 0.
 	d, l, err := s.o.Tables()
 	if d == nil || err != nil {
 		return err
@@ -167,7 +176,9 @@ func (s *Servers) StartCQL() error {
 	return s.startCQLLocked()
 }
 
-// StopCQL closes the CQL server if it is open, and waits for requests in flight.
+// StopCQL closes the CQL server if it is open, and waits for requests in flight. The server is invisible first, so that
+// no notification is queued for a connection that ends. If ctx or drainWait ends first, the remaining requests are cut
+// and the error says how many there were.
 func (s *Servers) StopCQL(ctx context.Context) error {
 	s.switching.Lock()
 	defer s.switching.Unlock()
@@ -180,7 +191,8 @@ func (s *Servers) StopCQL(ctx context.Context) error {
 	return q.Drain(ctx)
 }
 
-// Drain refuses clients until the process ends, and waits for requests in flight.
+// Drain refuses clients until the process ends, and waits for requests in flight. It has no way back: StartCQL refuses
+// until the process is restarted. Both servers are drained even if the first one fails.
 func (s *Servers) Drain(ctx context.Context) error {
 	s.switching.Lock()
 	s.drained.Store(true)
@@ -209,7 +221,8 @@ func (s *Servers) DrainTables(ctx context.Context) error {
 // Stopping makes Ready report that the node stops.
 func (s *Servers) Stopping() { s.closing.Store(true) }
 
-// Close closes both servers, and waits for requests in flight until ctx ends.
+// Close closes both servers, and waits for requests in flight until ctx ends. It does not take switching, which an
+// operator's command may hold for drainWait; the control port is closed before.
 func (s *Servers) Close(ctx context.Context) error {
 	var errs []error
 	if q := s.cql.Swap(nil); q != nil {

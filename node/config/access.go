@@ -33,7 +33,8 @@ const (
 
 // Access are the options of access control. Classes have the last part of their names in Cassandra; empty means the one
 // that allows everything. The empty class of every option is the default. A combination in which one class has no
-// effect is refused by validateAccess.
+// effect is refused by validateAccess. Cassandra's role_manager has one implementation here, and permissions are kept
+// in the metadata of the cluster, so caches and their intervals have no options.
 type Access struct {
 	Authenticator string
 	// CertificateValidator is validator_class_name of authenticators that use certificates.
@@ -56,12 +57,14 @@ type Access struct {
 	Superuser, SuperuserPassword string
 }
 
-// Authenticates reports whether clients must log in. The empty class does not authenticate.
+// Authenticates reports whether clients must log in. The empty class does not authenticate. A node that does not
+// authenticate serves every client as the anonymous user.
 func (o *Access) Authenticates() bool {
 	return o.Authenticator != "" && o.Authenticator != AllowAllAuthenticator
 }
 
-// Authorizes reports whether roles need permissions. Without it, every client may do everything.
+// Authorizes reports whether roles need permissions. Without it, every client may do everything. Without it, GRANT and
+// REVOKE are refused, as in Cassandra.
 func (o *Access) Authorizes() bool { return o.Authorizer == CassandraAuthorizer }
 
 // RestrictsDatacenters reports whether roles may be restricted to data centers. The restriction is a property of the
@@ -77,6 +80,12 @@ func (o *Access) RestrictsAddresses() bool { return o.CIDRAuthorizer == Cassandr
 // accessSettings returns the options of access control. Values are class names, in full or without the package, or the
 // map with class_name and parameters that cassandra.yaml has. Options of Cassandra's caches and intervals have no
 // entry: inert lists them.
+//
+//	authenticator: PasswordAuthenticator
+//	authenticator:
+//	  class_name: org.apache.cassandra.auth.MutualTlsAuthenticator
+//	  parameters:
+//	    validator_class_name: org.apache.cassandra.auth.SpiffeCertificateValidator
 func accessSettings() map[string]setting {
 	return map[string]setting{
 		"authenticator": setAuthenticator,
@@ -145,7 +154,8 @@ func class(field func(*Options) *string, parameter func(o *Options, name, value 
 }
 
 // classOf returns the name of a class and its parameters, as keys and values in turn. The map may be in either of the
-// two forms that files of Cassandra have. Parameters of any other kind are errors.
+// two forms that files of Cassandra have. Parameters of any other kind are errors. An empty name is an error, a missing
+// parameters section is not.
 func classOf(v *yaml.Node) (name string, parameters []*yaml.Node, err error) {
 	// A plain name.
 	if v.Kind != yaml.MappingNode {
@@ -200,7 +210,7 @@ func setCIDRParameter(o *Options, name, value string) error {
 }
 
 // validateAccess refuses combinations of classes in which one has no effect. A configuration that looks protected and
-// is not must not start.
+// is not must not start. Cassandra refuses the same combinations of classes.
 func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 	a := &o.Access
 	o.validateMutual(bad)
@@ -226,7 +236,8 @@ func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 	}
 }
 
-// Mutual reports whether clients log in by certificates. The fallback class accepts passwords as well.
+// Mutual reports whether clients log in by certificates. The fallback class accepts passwords as well. Either class
+// needs client_encryption_options with certificates of clients (validateMutual).
 func (o *Access) Mutual() bool {
 	return o.Authenticator == MutualAuthenticator || o.Authenticator == FallbackAuthenticator
 }

@@ -20,7 +20,7 @@ var errArchive = errors.New("archive_command is not supported, because settings 
 	"audit_logs_dir by a job of the operating system")
 
 // setAuditLogging reads audit_logging_options. All errors are reported together, each with its line. Options that are
-// not in the group keep their defaults.
+// not in the group keep their defaults. A section that is there twice is found by reader.set.
 func setAuditLogging(o *Options, v *yaml.Node) error {
 	if v.Kind != yaml.MappingNode {
 		return errors.New("expected options of the form `name: value`")
@@ -42,7 +42,8 @@ func setAuditLogging(o *Options, v *yaml.Node) error {
 	return errors.Join(errs...)
 }
 
-// setAuditOption sets one option of the group. Unknown names are errors.
+// setAuditOption sets one option of the group. Unknown names are errors. They have the names of Cassandra's
+// audit_logging_options. BinAuditLogger's are accepted and apply to the JSON lines of cqld's log.
 func setAuditOption(o *Options, name string, v *yaml.Node) error {
 	s := &o.Audit
 	// Lists may be written as one text, so they are read before the scalar.
@@ -175,7 +176,7 @@ func parseBytes(s string) (int64, error) {
 }
 
 // AuditSettings returns the settings with the default directory. The data directory is known only when all options are
-// set.
+// set. It may be called before and after Validate; the result is a copy whose lists are shared.
 func (o *Options) AuditSettings() audit.Settings {
 	s := o.Audit
 	if s.Dir == "" {

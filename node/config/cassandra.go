@@ -13,7 +13,8 @@ import (
 )
 
 // renamed is an option under the name that it has in older versions of Cassandra. The value is converted to the form
-// that the new option reads, so each option is parsed in one place.
+// that the new option reads, so each option is parsed in one place. Cassandra 4.1 renamed most options: the unit moved
+// from the name to the value (CASSANDRA-15234).
 type renamed struct {
 	name string // the new name
 	// convert returns the value in the new form: older versions write units in the name. nil means that the values are
@@ -22,7 +23,8 @@ type renamed struct {
 }
 
 // renamedOptions returns the options with a meaning in cqld by their names in older versions of Cassandra. Both names
-// may not be set at once, because they set the same option.
+// may not be set at once, because they set the same option. For example batch_size_warn_threshold_in_kb: 5 is read as
+// batch_size_warn_threshold: 5KiB.
 func renamedOptions() map[string]renamed {
 	all := map[string]renamed{
 		"batch_size_warn_threshold_in_kb":       {"batch_size_warn_threshold", unit("KiB")},
@@ -56,7 +58,8 @@ func renamedOptions() map[string]renamed {
 }
 
 // read returns the value of an option in its new form. A null is passed on: the option itself decides what it means.
-// The line and column stay the same, so errors name the place in the file.
+// The line and column stay the same, so errors name the place in the file. The error does not name the option; the
+// caller does.
 func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
 	if r.convert == nil || v.Tag == "!!null" {
 		return v, nil
@@ -92,7 +95,7 @@ func bytesOrDefault(value string) (string, error) {
 }
 
 // megabits converts megabits per second, of 10^6 bits, to a rate in bytes. Megabits of network throughput are decimal;
-// the new options count bytes.
+// the new options count bytes. For example 200 megabits per second are 25,000,000 bytes per second.
 func megabits(value string) (string, error) {
 	n, err := strconv.ParseUint(value, 10, 32)
 	if err != nil {
@@ -107,7 +110,8 @@ type options map[string]*yaml.Node
 
 // promised is an option of Cassandra that promises something that cqld does not do. Only values that promise nothing
 // are accepted. Values that promise nothing are what Cassandra's own file contains. It differs from an inert option,
-// which may have any value: an inert option does not promise anything to clients or operators.
+// which may have any value: an inert option does not promise anything to clients or operators. Accepting it would be a
+// false sense of safety: with cdc_enabled: true, an operator expects files that nothing writes.
 type promised struct {
 	// harmless may look at the options that precede v in the file, such as the option that v has to equal.
 	harmless func(v *yaml.Node, file options) bool
@@ -162,7 +166,8 @@ func promisedOptions() map[string]promised {
 		"scripted_user_defined_functions_enabled": {off,
 			"functions are written in Lua, WebAssembly or Java, not in JavaScript"},
 	}
-	// Two options have an old name, too.
+	// Two options have an old name, too. Both versions' names are accepted without a warning about the name, because
+	// the option is not known.
 	all["enable_transient_replication"] = all["transient_replication_enabled"]
 	all["enable_scripted_user_defined_functions"] = all["scripted_user_defined_functions_enabled"]
 	for _, name := range []string{"hinted_handoff_disabled_datacenters", "keyspace_properties_warned",
@@ -210,7 +215,8 @@ func nothing(v *yaml.Node, _ options) bool {
 }
 
 // oneOf returns a check that accepts these values, or classes with these names in any package. The last part of a
-// class's name is compared; any other text is compared as a whole.
+// class's name is compared; any other text is compared as a whole. A list of one element is unwrapped, because
+// Cassandra 5 writes some classes so.
 func oneOf(accepted ...string) func(*yaml.Node, options) bool {
 	return func(v *yaml.Node, _ options) bool {
 		text := v.Value
@@ -246,7 +252,8 @@ func disabledGroup(v *yaml.Node, file options) bool {
 
 // unsupported returns a note about options that cqld accepts because they are in every file of Cassandra, although they
 // promise something. The options are in inertNames, so they are known; this function says what they do not do here. It
-// is empty if the value asks for nothing that is missing.
+// is empty if the value asks for nothing that is missing. The values of these options are defaults of Cassandra's file,
+// so refusing them would refuse every file.
 func unsupported(name string, v *yaml.Node) string {
 	switch {
 	// Cassandra takes a snapshot before both.
@@ -259,10 +266,11 @@ func unsupported(name string, v *yaml.Node) string {
 }
 
 // initialTokensMax bounds initial_token, as the cluster bounds num_tokens. The cluster's bound is on the tokens of one
-// node.
+// node. A longer list is refused before it is parsed.
 const initialTokensMax = 1024
 
-// setInitialTokens reads initial_token: tokens of a new node, separated by commas.
+// setInitialTokens reads initial_token: tokens of a new node, separated by commas. For example "-9223372036854775807,
+// 0, 42". Tokens are not compared with the tokens of other nodes here: the cluster does that at the join.
 func setInitialTokens(o *Options, v *yaml.Node) error {
 	// A file that is read twice, as by tests, does not accumulate tokens.
 	o.Join.Tokens = nil

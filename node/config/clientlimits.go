@@ -9,7 +9,8 @@ import (
 )
 
 // ClientLimits bound what clients may use. Zero means no bound, or the server's default where it is named. They apply
-// to each node; the bounds of requests are for one node, too.
+// to each node; the bounds of requests are for one node, too. Connections are bounded by count and memory by bytes,
+// because an idle connection costs little and one large request may cost as much as thousands.
 type ClientLimits struct {
 	ConnectionsPerAddress int           // native_transport_max_concurrent_connections_per_ip
 	IdleTimeout           time.Duration // native_transport_idle_timeout
@@ -28,13 +29,15 @@ type ClientLimits struct {
 	TablesIdleTimeout           time.Duration // tables_idle_timeout; the server's default is 5 minutes
 }
 
-// The bounds of query_page_size: a page of a few rows, and the largest frame that drivers accept by default.
+// The bounds of query_page_size: a page of a few rows, and the largest frame that drivers accept by default. A page
+// that is too small costs a request for each few rows; one that is too large is memory that each client may claim.
 const (
 	pageBytesMin = 16 << 10
 	pageBytesMax = 16 << 20
 )
 
-// requestsPerSecond is Cassandra's default.
+// requestsPerSecond is Cassandra's default. It applies only with native_transport_rate_limiting_enabled, as in
+// Cassandra.
 const requestsPerSecond = 1_000_000
 
 // defaultClientLimits returns the limits without configuration: no bounds by address, and every protocol version.
@@ -98,7 +101,8 @@ func bound(field func(*Options) *int) setting {
 }
 
 // validateClientLimits checks the values that the file's types do not. The types of the settings allow negative
-// numbers, because -1 has a meaning there.
+// numbers, because -1 has a meaning there. It runs before DivideMemory, so bounds that are 0 are skipped here and
+// validated there.
 func (o *Options) validateClientLimits(bad func(name, format string, args ...any)) {
 	l := &o.ClientLimits
 	for name, n := range map[string]int64{

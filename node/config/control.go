@@ -19,7 +19,8 @@ func setControlEncryption(o *Options, v *yaml.Node) error {
 }
 
 // validateControl requires certificates of operators' clients: the control port can stop the node and read its state.
-// The port is for operators only, so it never serves clients without a certificate.
+// The port is for operators only, so it never serves clients without a certificate. The token of the data directory is
+// required in addition: a certificate alone does not authorize (node.openControlAddress).
 func (o *Options) validateControl(bad func(name, format string, args ...any)) {
 	const name = "control_encryption_options"
 	e := &o.Encryption.Control

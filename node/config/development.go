@@ -13,7 +13,8 @@ const givesUp = "development mode: all clients that reach the ports read and cha
 	"in CQL and as the development account of Azure Tables, whose key is public; do not use it for data that matters"
 
 // developmentSettings returns the options of the development mode and of listening on all addresses. ApplyDevelopment
-// sets broadcast_rpc_address if the configuration does not. An address that is not set stays invalid.
+// sets broadcast_rpc_address if the configuration does not. An address that is not set stays invalid. The mode exists
+// for containers of developers: `docker run -p 9042:9042 -e CQLD_DEVELOPMENT=true`.
 func developmentSettings() map[string]setting {
 	return map[string]setting{
 		"development": truth(func(o *Options) *bool { return &o.DevelopmentMode }),
@@ -38,7 +39,8 @@ func developmentSettings() map[string]setting {
 // ApplyDevelopment completes the options of the development mode, after all of them are set: unless rpc_address is set,
 // clients of all addresses are served, as a container needs it. Clients of the machine reach the node at 127.0.0.1,
 // which the node advertises. It does nothing unless the mode is set, and may be called more than once. Options that are
-// set explicitly keep their values.
+// set explicitly keep their values. It is separate from Validate, because flags and the environment may set the mode or
+// an address after the file.
 func (o *Options) ApplyDevelopment() {
 	if !o.DevelopmentMode {
 		return

@@ -14,7 +14,8 @@ import (
 )
 
 // Encryption is how a port uses TLS. In the file it has the form of Cassandra's client_encryption_options. The zero
-// value means no TLS.
+// value means no TLS. Files are read when the node starts and again when they change (tlsconfig.Source); nothing here
+// opens them.
 type Encryption struct {
 	Enabled bool // clients of the port must encrypt
 	// Optional serves clients that do not encrypt as well.
@@ -31,7 +32,8 @@ type Encryption struct {
 	line int // of the file; 0 if not from a file
 }
 
-// Used reports whether the port has TLS at all. Optional alone accepts encrypted connections, too.
+// Used reports whether the port has TLS at all. Optional alone accepts encrypted connections, too. Files of a section
+// that is not used are not read, so a stock file with missing keystores is accepted.
 func (e *Encryption) Used() bool { return e.Enabled || e.Optional }
 
 // String describes the encryption for the log.
@@ -84,7 +86,9 @@ func (e *Encryption) validate(name string, bad func(name, format string, args ..
 type encryptionSetting func(e *Encryption, v *yaml.Node) error
 
 // encryptionSettings returns the options within client_encryption_options, as Cassandra 5 has them, and PEM files.
-// Names that have no effect are here as well, so that a typing error is still found.
+// Names that have no effect are here as well, so that a typing error is still found. Cassandra's keystore and
+// truststore are Java formats. With store_type: PEM, which Cassandra has since 4.1 as a context factory, they are the
+// names of PEM files.
 func encryptionSettings() map[string]encryptionSetting {
 	// Names of files are not checked here: the files are read later, and may appear until then.
 	file := func(field func(*Encryption) *string) encryptionSetting {
@@ -145,7 +149,8 @@ func setEncryption(field func(*Options) *Encryption) setting {
 	}
 }
 
-// read reads a mapping of options. Unknown ones are errors. Errors name the line of the option, and the option.
+// read reads a mapping of options. Unknown ones are errors. Errors name the line of the option, and the option. e may
+// be changed in part after an error, so callers discard it then.
 func (e *Encryption) read(v *yaml.Node, known map[string]encryptionSetting) error {
 	if v.Kind != yaml.MappingNode {
 		return errors.New("expected options such as enabled, certificate and private_key")
@@ -269,7 +274,8 @@ func setStoreType(_ *Encryption, v *yaml.Node) error {
 		"STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12` makes that of a JKS keystore", v.Value)
 }
 
-// setProtocol reads the option of Cassandra, which names one protocol.
+// setProtocol reads the option of Cassandra, which names one protocol. For example protocol: TLSv1.3 accepts TLS 1.3
+// only.
 func setProtocol(e *Encryption, v *yaml.Node) error {
 	// TLS names no version, and does not change the range.
 	if strings.EqualFold(v.Value, "TLS") {
@@ -317,7 +323,8 @@ func protocolVersion(name string) (uint16, error) {
 }
 
 // setCipherSuites reads the cipher suites of TLS 1.2. Those of TLS 1.3 may be listed, but all of them are always
-// allowed. An empty list means the default suites of tlsconfig.
+// allowed. An empty list means the default suites of tlsconfig. Names are in the IANA registry's form, as Java and
+// Go write them: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256.
 func setCipherSuites(e *Encryption, v *yaml.Node) error {
 	list, err := texts(v)
 	if err != nil {
@@ -364,6 +371,7 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 		return fmt.Errorf("class_name %q is not supported; it is "+
 			"org.apache.cassandra.security.PEMBasedSslContextFactory", f.Class)
 	}
+	// A parameter of the class has the same name and meaning as the option beside it.
 	parameters := &f.Parameters
 	// Cassandra's form is a list of one map.
 	if parameters.Kind == yaml.SequenceNode && len(parameters.Content) == 1 {

@@ -13,13 +13,14 @@ import (
 )
 
 // EnvironmentPrefix precedes the names of options, in capitals, in the environment: CQLD_CLUSTER_NAME. All options of
-// the file may be set there.
+// the file may be set there. A container sets its node up without a file, for example
+// CQLD_SEEDS=cqld-0.cqld,cqld-1.cqld.
 const EnvironmentPrefix = "CQLD_"
 
 // LoadEnvironment sets the options that the environment, NAME=VALUE, has. Values are written as in the file. A variable
 // with the prefix that is similar to an option is reported in a warning; others belong to other programs. A variable
 // whose name is not an option is ignored, unless it is probably a typing error. Variables override options of the file,
-// also lists as a whole. The errors of all variables are joined.
+// also lists as a whole. The errors of all variables are joined. Renamed and inert options are handled as in a file.
 func (o *Options) LoadEnvironment(environment []string) error {
 	r := newReader(o)
 	var errs []error
@@ -63,7 +64,8 @@ func (o *Options) LoadEnvironment(environment []string) error {
 }
 
 // inOrder sorts the variables, and puts seeds and broadcast addresses last because they depend on other options. Both
-// are compared with options that may come later in the list.
+// are compared with options that may come later in the list. Seeds get the default port, and broadcast addresses are
+// compared with the listening ones.
 func inOrder(environment []string) []string {
 	last := func(entry string) int {
 		if strings.HasPrefix(entry, EnvironmentPrefix+"SEED") ||
@@ -78,7 +80,8 @@ func inOrder(environment []string) []string {
 	return sorted
 }
 
-// elsewhere reports whether a variable belongs to a flag or to `cqld ctl`.
+// elsewhere reports whether a variable belongs to a flag or to `cqld ctl`. Package cmd/cqld reads these variables
+// itself; they are no options of the file.
 func elsewhere(name string) bool {
 	return slices.Contains([]string{"data_dir", "config", "log_level", "log_format", "superuser", "superuser_password",
 		"superuser_password_file"}, name)

@@ -11,15 +11,17 @@ import (
 	"cqld/udf/value"
 )
 
-// The range of the bounds of functions. A WebAssembly memory has pages of 64 KiB. A memory below one page is not
-// enough for any function.
+// The range of the bounds of functions. A WebAssembly memory has pages of 64 KiB. A memory below one page is not enough
+// for any function. The upper bound is far below the 4 GiB that WebAssembly can address, because several calls run at a
+// time.
 const (
 	functionMemoryMin = 64 << 10
 	functionMemoryMax = 1 << 30
 )
 
 // functionSettings returns the options of functions that users define. The names are Cassandra's, except for the bounds
-// of operations, memory and results, which Cassandra lacks.
+// of operations, memory and results, which Cassandra lacks. max_operations counts steps of the interpreter, which makes
+// the outcome of a call independent of the load; the timeouts are in wall time and are the second bound.
 func functionSettings() map[string]setting {
 	return map[string]setting{
 		"user_defined_functions_enabled": truth(func(o *Options) *bool { return &o.Functions.Enabled }),
@@ -98,7 +100,7 @@ func (o *Options) functionValues() map[string]string {
 }
 
 // defaultFunctionLimits returns the bounds of one call that a node has without other options. Warn and Time are
-// Cassandra's defaults.
+// Cassandra's defaults. The numbers of steps and bytes are in docs/limits.md.
 func defaultFunctionLimits() value.Limits {
 	return value.Limits{Steps: 5_000_000, Bytes: 64 << 20, Output: 16 << 20, Warn: 500 * time.Millisecond,
 		Time: 1500 * time.Millisecond}

@@ -13,7 +13,8 @@ import (
 )
 
 // guardrailSettings returns the options of the guardrails, which have Cassandra's names. They are made from package
-// guardrail, so that a new guardrail is an option without a change here.
+// guardrail, so that a new guardrail is an option without a change here. Thresholds are two options each, for example
+// tables_warn_threshold and tables_fail_threshold.
 func guardrailSettings() map[string]setting {
 	// The fields have the opposite meaning of the options, so that their zero values are the defaults.
 	all := map[string]setting{
@@ -48,7 +49,7 @@ func guardrailSettings() map[string]setting {
 }
 
 // guardrailThreshold reads a number, or a number of bytes with a unit. As in Cassandra, -1 and null mean no bound. A
-// count is a plain number, a size has a unit.
+// count is a plain number, a size has a unit. Zero in the file is an error, since it would refuse everything.
 func guardrailThreshold(t guardrail.Threshold, field func(*Options) *int64) setting {
 	return func(o *Options, v *yaml.Node) (err error) {
 		switch {
@@ -92,7 +93,7 @@ func words(of guardrail.Values, field func(*Options) *[]string) setting {
 	}
 }
 
-// isConsistency reports whether a name is a consistency level.
+// isConsistency reports whether a name is a consistency level. SERIAL and LOCAL_SERIAL are levels as well.
 func isConsistency(name string) bool {
 	for c := ring.Any; c <= ring.LocalOne; c++ {
 		if c.String() == name {

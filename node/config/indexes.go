@@ -10,7 +10,8 @@ import (
 	"cqld/query/definition"
 )
 
-// indexSettings returns the options of secondary indexes.
+// indexSettings returns the options of secondary indexes. They restrict CREATE INDEX; existing indexes are not
+// affected, so a node with other settings serves them like the others.
 func indexSettings() map[string]setting {
 	return map[string]setting{
 		"default_secondary_index": setDefaultIndex,
@@ -53,7 +54,7 @@ func falsehood(field func(*Options) *bool) setting {
 	}
 }
 
-// threshold reads the number of a guardrail; -1 disables it.
+// threshold reads the number of a guardrail; -1 disables it. 0 is refused, because it could mean either.
 func threshold(field func(*Options) *int) setting {
 	return func(o *Options, v *yaml.Node) error {
 		n, err := strconv.Atoi(v.Value)

@@ -4,7 +4,7 @@ import "strings"
 
 // inert returns the names of the options of Cassandra 3.11 to 6 that have no meaning in cqld, under their new and old
 // names: they configure threads, files, caches, compaction, gossip and parts of Cassandra's machinery that cqld does
-// not have.
+// not have. A test compares the list with the files of testdata, so that a new option of Cassandra is noticed.
 func inert() map[string]bool {
 	all := map[string]bool{}
 	for _, name := range strings.Fields(inertNames) {

@@ -15,7 +15,9 @@ import (
 )
 
 // InternodeEncryption is how nodes use TLS with each other: server_encryption_options. The embedded Encryption has the
-// files and the client authentication; Peers decides what is encrypted.
+// files and the client authentication; Peers decides what is encrypted. The peer's place decides: with rack or dc,
+// connections within the same rack or data center are not encrypted. All nodes must agree, except during a change, for
+// which Optional exists: first set optional on all nodes, then internode_encryption, then remove optional.
 type InternodeEncryption struct {
 	Encryption
 	// Peers is internode_encryption.
@@ -48,7 +50,8 @@ func (e *InternodeEncryption) peers() internodetls.Encryption {
 	return cmp.Or(e.Peers, internodetls.None)
 }
 
-// validate reports what is missing or has no meaning between nodes.
+// validate reports what is missing or has no meaning between nodes. Cassandra permits require_client_auth: false, with
+// which any process can act as a node over TLS; cqld does not.
 func (e *InternodeEncryption) validate(bad func(name, format string, args ...any)) {
 	// A node without encryption needs no files.
 	if !e.Used() {
@@ -126,7 +129,8 @@ func (e *InternodeEncryption) settings() map[string]string {
 }
 
 // validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
-// AllowInsecureAddresses is set. An address with TLS and logins may be reachable.
+// AllowInsecureAddresses is set. An address with TLS and logins may be reachable. A node that is started with the
+// defaults listens on loopback addresses and passes.
 func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 	// The operator has decided that the network is trusted.
 	if o.Listen.AllowInsecure {
@@ -159,7 +163,8 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 }
 
 // Insecurities returns what is insecure about the addresses of the node, to be logged at each start. They are warnings
-// and not errors, because the operator may have allowed them. It does not depend on AllowInsecure.
+// and not errors, because the operator may have allowed them. It does not depend on AllowInsecure. Each element is one
+// line of the log, at the level of a warning.
 func (o *Options) Insecurities() (all []string) {
 	if a := o.Listen.Address; reachable(a) {
 		// Only what is reachable from outside the machine can be insecure.

@@ -9,7 +9,8 @@ import (
 
 // DivideMemory determines the memory of the node, divides it, and sets the bounds that are not set. A second call does
 // nothing. It must be called before the node starts, after all options are set. s is the machine, or a test's
-// replacement. An error means that the memory is unknown or too small for the options.
+// replacement. An error means that the memory is unknown or too small for the options. The parts and their shares are
+// in package memory, which also refuses a figure below its minimum.
 func (o *Options) DivideMemory(s memory.System) error {
 	if o.Memory.Division.Figure != 0 {
 		// Zero marks a division that has not been made.
@@ -39,6 +40,8 @@ func (o *Options) DivideMemory(s memory.System) error {
 	if o.Memory.VectorGraphBytes < 0 {
 		o.Memory.VectorGraphBytes = m.Graph()
 	}
+	// From here on, zero fields of the options have the values of the division, so `SELECT * FROM
+	// system_views.settings` shows what is used.
 	setUnset(&o.ClientLimits.BytesInFlight, m.InFlight())
 	setUnset(&o.Requests.MaxFrameBytes, int(m.Frame()))
 	setUnset(&o.Tables.MaxConnections, min(azuretables.ConnectionsMax,
@@ -53,7 +56,8 @@ func (o *Options) DivideMemory(s memory.System) error {
 }
 
 // figure returns the smaller of memory_limit and what the system allows. Its source is for operators: it names the
-// limit that decides.
+// limit that decides. memory_limit cannot raise the figure above what the cgroup allows: the kernel would end the
+// process.
 func (o *Options) figure(s memory.System) (memory.Figure, error) {
 	figure, err := memory.Detect(s)
 	// An error of detection is not one if memory_limit is set.

@@ -15,7 +15,7 @@ import (
 )
 
 // LookupTimeout bounds the lookup of all names of the seeds, or of one of this node's own names. The lookups are made
-// when the node starts, and again for each attempt to join.
+// when the node starts, and again for each attempt to join. It bounds each lookup, not the retries of ownLookups.
 const LookupTimeout = 5 * time.Second
 
 // ownLookups is how often the lookup of an own name is tried, with a pause of ownLookupPause: an orchestrator may
@@ -46,7 +46,8 @@ func (o *Options) lookup(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
 // isHostName reports whether s looks like a host name, and not like a mistyped IP address. A name needs a letter, so
-// that an invalid address is not looked up as a name.
+// that an invalid address is not looked up as a name. "10.0.0.256" has no letter and is therefore an invalid address
+// and not a name.
 func isHostName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -73,7 +74,8 @@ func isHostName(s string) bool {
 
 // ResolveNames looks up the addresses of ListenName and RPCName, if they are set. IPv4 addresses take precedence. A
 // name that is not set keeps the address that is. It blocks up to ownLookups times until a name appears, and returns
-// the error of ctx if that ends first.
+// the error of ctx if that ends first. A change of the name's address later has no effect until the next start: members
+// are known by their addresses.
 func (o *Options) ResolveNames(ctx context.Context) error {
 	// The addresses are set in place, so that everything after this uses them.
 	for _, own := range []struct {
@@ -126,6 +128,7 @@ func (o *Options) ownAddress(ctx context.Context, name string) (netip.Addr, erro
 // FindSeeds looks up the seeds. This node is the first seed if the first name has one address, its own: the name of a
 // service has the addresses of all nodes, and each would create a cluster. The seeds are looked up together; a name
 // that is not found does not stop the others. Without names, the result is empty: Join.Seeds has the addresses then.
+// Two nodes that both believed to be the first would create two clusters of one name, which cannot be merged.
 func (o *Options) FindSeeds(ctx context.Context) (s cluster.SeedAddresses) {
 	var missing []error
 	failed := false

@@ -28,10 +28,14 @@ const (
 )
 
 // Options configure a node. The zero values of the fields are not their defaults: begin with Default. In the file
-// (config.go), the options have their names of cassandra.yaml. node.Open takes a copy; Logger, LogLevel, Clock, Network
+// (file.go), the options have their names of cassandra.yaml. node.Open takes a copy; Logger, LogLevel, Clock, Network
 // and FS are shared with the caller.
+//
+// A bound of 0 means no bound, the default of the part, or a value that DivideMemory computes; each field says which.
+// Durations and sizes are Go's: nanoseconds and bytes.
 type Options struct {
-	// ClusterName must be the same on all nodes: they refuse connections of nodes with another one.
+	// ClusterName must be the same on all nodes: they refuse connections of nodes with another one. It is compared
+	// once, at the first start: datadir.Identity keeps it.
 	ClusterName string
 	Datacenter  string // data center of this node, as in the topology
 	Rack        string
@@ -88,19 +92,23 @@ type Options struct {
 	Warnings []string
 }
 
-// pagingSecretMin is the least length of paging_state_secret.
+// pagingSecretMin is the least length of paging_state_secret. 32 characters of base64 have 192 random bits, more than
+// the 128 that the authentication code needs.
 const pagingSecretMin = 32
 
 // Default returns the options of `cqld start` without flags: one node on 127.0.0.1. Sizes that are 0 in the result are
-// set by DivideMemory.
+// set by DivideMemory. Ports and timeouts are the defaults of Cassandra's file, except for tables_port (the port of
+// Azurite's table service) and commitlog_sync, which is batch here: an acknowledged write survives a power failure of
+// all replicas.
 func Default() Options {
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	return Options{
 		ClusterName: "cqld",
 		Datacenter:  "datacenter1",
 		Rack:        "rack1",
-		Join:        Join{NumTokens: 16},
-		DataDir:     "cqld-data",
+		// 16 tokens, as in Cassandra since 4.0.
+		Join:    Join{NumTokens: 16},
+		DataDir: "cqld-data",
 		Listen: Listen{
 			Address:       loopback,
 			StoragePort:   7000,
@@ -123,6 +131,7 @@ func Default() Options {
 			Truncate: 60 * time.Second,
 		},
 		Background: Background{
+			// Throughputs are in bytes per second.
 			HintWindow:           3 * time.Hour,
 			StreamThroughput:     24 << 20,
 			IndexBuildThroughput: 64 << 20,
@@ -143,7 +152,8 @@ func Default() Options {
 }
 
 // Validate returns an error that describes all invalid options. The options need not be complete: names are resolved
-// and memory is divided later.
+// and memory is divided later. It changes nothing and opens nothing. Each line of the message begins with the name of
+// the option, as errors of the file do.
 func (o *Options) Validate() error {
 	var errs []error
 	if err := o.validateFunctions(); err != nil {
@@ -213,7 +223,7 @@ func (o *Options) Validate() error {
 }
 
 // validateAddresses requires encryption and authentication if other machines can connect. Addresses that only this
-// machine can reach need neither.
+// machine can reach need neither. A node with the default addresses needs no certificates.
 func (o *Options) validateAddresses(bad func(name, format string, args ...any)) {
 	// A node that listens on all addresses has no address that others could use.
 	check := func(name string, a netip.Addr, port uint16, portName string) {

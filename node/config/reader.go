@@ -11,7 +11,8 @@ import (
 
 // reader sets options by their names, and notes the options of Cassandra that have no effect. One reader reads one file
 // or one environment; the lines of a file are set in order. Warnings are collected and not logged, because the logger
-// is not known before all options are read.
+// is not known before all options are read. The precedence of sources is by order of reading: a later source overwrites
+// an earlier one, and "already set" is an error within one source only.
 type reader struct {
 	o        *Options
 	known    map[string]setting
@@ -34,7 +35,7 @@ func newReader(o *Options) *reader {
 
 // set sets the option with a name in cqld or in any version of Cassandra from 3.11 to 6. where is the line or the
 // variable, for errors. Names are looked up in this order: renamed, known, promised, inert. An option that is in none
-// of them is an error.
+// of them is an error. An error does not name the option; LoadFile and LoadEnvironment add the place and the name.
 func (r *reader) set(name string, v *yaml.Node, where string) error {
 	// The old name is replaced, so duplicates of both names are found.
 	if n, ok := r.renamed[name]; ok {
@@ -76,7 +77,8 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 }
 
 // unknown returns the message for an option that no version knows. It proposes the option with the most similar name.
-// Options that have no effect are proposed as well, as they are valid names.
+// Options that have no effect are proposed as well, as they are valid names. Similarity is the edit distance (package
+// typo), at most typosMax.
 func (r *reader) unknown(name string) string {
 	similar := map[string]bool{}
 	for n := range r.known {

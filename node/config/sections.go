@@ -11,7 +11,7 @@ import (
 )
 
 // Listen configures the addresses and ports of a node. The zero value is not valid; Default has the addresses of this
-// machine.
+// machine. The socket of the control port has no address here: its path is in DataDir.
 type Listen struct {
 	Address     netip.Addr // for other nodes: listen_address
 	StoragePort uint16     // of Address: storage_port
@@ -34,7 +34,8 @@ type Listen struct {
 	HealthAddress netip.AddrPort
 }
 
-// Join configures how a node becomes a member. The fields apply when the node joins, and later ones have no effect.
+// Join configures how a node becomes a member. The fields apply when the node joins, and later ones have no effect. A
+// member that starts again finds its tokens, its id and its peers in the metadata on its disk.
 type Join struct {
 	// NumTokens is from 1 to 1024, and compared with the tokens of a member that starts again.
 	NumTokens int // number of tokens of this node: num_tokens
@@ -49,7 +50,7 @@ type Join struct {
 }
 
 // Ports configures TLS of all ports. A port has its own certificates, because operators, clients and nodes may have
-// different authorities.
+// different authorities. Azure Tables clients use Clients without certificates of their own (node.tablesPolicy).
 type Ports struct {
 	Clients   Encryption          // of the ports for CQL and Azure Tables clients
 	Internode InternodeEncryption // of the port for other nodes
@@ -57,14 +58,15 @@ type Ports struct {
 }
 
 // CommitLog determines when writes are acknowledged. Sync is about one node: other replicas acknowledge a write on
-// their own.
+// their own. SyncPeriod also bounds what a crash of this machine can lose with SyncPeriodic.
 type CommitLog struct {
 	// Sync has no effect on tables whose writes always wait for the disk, such as counters.
 	Sync       CommitLogSync
 	SyncPeriod time.Duration // of SyncPeriodic
 }
 
-// Memory configures the memory of a node. DivideMemory sets Division, and the following fields that are zero.
+// Memory configures the memory of a node. DivideMemory sets Division, and the following fields that are zero. All sizes
+// are in bytes. CacheBytes and MemTableBytes that the configuration sets are subtracted before the rest is divided.
 type Memory struct {
 	// Limit bounds the memory of the node: memory_limit. Zero means the limit of the cgroup, or the machine's memory.
 	Limit            int64
@@ -74,7 +76,9 @@ type Memory struct {
 	VectorGraphBytes int64 // of the graph of one index of vectors; zero: no graphs, negative: a share of Division
 }
 
-// Timeouts bound the time of requests. They are the coordinator's waits for replicas, and all of them are positive.
+// Timeouts bound the time of requests. They are the coordinator's waits for replicas, and all of them are positive. A
+// client may wait longer than one of them: paging, retries of a conditional update and the wait for a worker come on
+// top.
 type Timeouts struct {
 	Read     time.Duration // of rows of one partition
 	Range    time.Duration // of a range of partitions
@@ -95,7 +99,8 @@ type Background struct {
 	RepairThroughput   int64         // that replicas scan for this node's repairs: auto_repair_throughput
 }
 
-// Functions configures user-defined functions.
+// Functions configures user-defined functions. With Enabled false, existing functions cannot be called either, as in
+// Cassandra.
 type Functions struct {
 	Enabled bool         // users may define and call functions: user_defined_functions_enabled
 	Limits  value.Limits // of one call: user_defined_functions_…
@@ -113,7 +118,7 @@ type Requests struct {
 }
 
 // Tables configures the server of Azure Tables. The options have the prefix tables_. A negative number is invalid in
-// every field.
+// every field. The names of the options begin with tables_, because Cassandra has none for it.
 type Tables struct {
 	Port uint16 // on RPCAddress; 0: closed
 	// Accounts are the accounts of the server. Those of the cluster's metadata are served as well. If there are none,

@@ -64,7 +64,7 @@ func (o *Options) Settings() map[string]string {
 		"batch_size_warn_threshold":        size(int64(o.Requests.BatchWarnBytes)),
 		"batch_size_fail_threshold":        size(int64(o.Requests.BatchFailBytes)),
 	}
-	// An address that is the same as rpc_address is not shown.
+	// An address that is not set has no row.
 	if o.Listen.BroadcastRPCAddress.IsValid() {
 		all["broadcast_rpc_address"] = o.Listen.BroadcastRPCAddress.String()
 	}

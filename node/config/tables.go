@@ -14,6 +14,7 @@ func (o *Options) TablesListener() netip.AddrPort {
 
 // validateTables refuses to serve other machines with the development account, whose key is public. Accounts of the
 // cluster's metadata are checked when they are created. It reports every account that is wrong, not only the first one.
+// The development account is devstoreaccount1, whose key is in Microsoft's documentation of Azurite.
 func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	// A closed port needs no accounts.
 	if o.Tables.Port == 0 {
@@ -67,7 +68,8 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 
 // Development reports whether the development account is served while there is no other: on loopback addresses only,
 // and in development mode, and not if permissions are checked, because anybody can sign with its key. The account must
-// not be reachable from other machines, unless the operator has chosen the development mode.
+// not be reachable from other machines, unless the operator has chosen the development mode. Accounts of the cluster's
+// metadata turn it off as well, which package azuretables decides at each request.
 func (o *Options) Development() bool {
 	return len(o.Tables.Accounts) == 0 && (o.Listen.RPCAddress.IsLoopback() || o.DevelopmentMode) &&
 		!o.Access.Authorizes()

@@ -20,7 +20,8 @@ import (
 var ErrStopped = errors.New("the node stopped before it responded")
 
 // Client sends operations to one node. It is safe for concurrent use. It has no timeout of its own, because repairs may
-// run for hours.
+// run for hours. A call uses a connection of its own if others are busy; they are kept for later calls until the
+// process ends.
 type Client struct {
 	http  http.Client
 	where string // for messages
@@ -48,7 +49,8 @@ func DialAddress(address, token string) *Client {
 }
 
 // DialTLS returns a client like DialAddress for a node with control_encryption_options. config must not be changed
-// afterwards.
+// afterwards. config contains the authority of the node's certificate and, since the server requires it, a certificate
+// of the client.
 func DialTLS(address, token string, config *tls.Config) *Client {
 	c := DialAddress(address, token)
 	c.url, c.http.Transport = "https://"+address, &http.Transport{TLSClientConfig: config}

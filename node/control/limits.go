@@ -3,7 +3,8 @@ package control
 import "time"
 
 const (
-	// requestBytesMax bounds the arguments of an operation: names and a key, which is at most 64 KiB.
+	// requestBytesMax bounds the arguments of an operation: names and a key, which is at most 64 KiB. All sizes are in
+	// bytes.
 	requestBytesMax = 1 << 20
 	// answerBytesMax bounds one line of an answer: the ring of 1,000 nodes with 256 tokens of 60 bytes
 	// each is 15 MiB.

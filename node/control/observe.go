@@ -8,7 +8,7 @@ import (
 )
 
 // Observation is an operation that a client of the control port requested. The audit log records it, so it must not
-// contain secrets when it is formatted; use String.
+// contain secrets when it is formatted; use String. Requests for pages and for unknown names have none.
 type Observation struct {
 	Name   string // empty if the client had no valid token
 	Client string // address of the client; empty or "@" for the socket

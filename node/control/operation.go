@@ -7,7 +7,8 @@ import (
 )
 
 // Operation is an operation of a node, with arguments of type A and a result of type R. A value is shared by the client
-// and the server, so both use the same types.
+// and the server, so both use the same types. Name is a path element of the URL and the name of an MBean for
+// permissions, so it must not change. A and R must have JSON forms; a new field must be optional on both sides.
 type Operation[A, R any] struct {
 	Name    string
 	Changes bool // something: clients need EXECUTE instead of SELECT, and the log shows it

@@ -18,7 +18,8 @@ import (
 	"cqld/internal/guard"
 )
 
-// Server executes operations for clients.
+// Server executes operations for clients. Handle, HandleLocal and Page fill the maps before the first Serve, and
+// nothing writes them later. The server is safe for concurrent use from then on.
 type Server struct {
 	// log receives a line for each operation.
 	log        *slog.Logger
@@ -81,8 +82,8 @@ func (s *Server) Serve(l net.Listener, token string) {
 }
 
 // Close waits for closeGrace until running operations have responded: the end of a node's own membership stops the node
-// while it responds. Then it cancels them and waits for them. It may be called more than once. Afterwards no handler
-// runs, so the node can release what they use.
+// while it responds. Then it cancels them and waits for them. It may be called more than once. Afterwards no operation
+// runs, so the node can release what they use. Pages hold no slot, and are only waited for during the grace period.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -99,6 +100,7 @@ func (s *Server) Close() {
 	// Two callers that each acquired a part of the slots would wait for each other forever.
 	s.closing.Lock()
 	defer s.closing.Unlock()
+	// An operation that ignores its context would block here for as long as it runs.
 	for range operationsMax { // when all slots are acquired, no operation is running
 		s.slots <- struct{}{}
 	}
@@ -108,7 +110,7 @@ func (s *Server) Close() {
 }
 
 // guard accepts only requests with the token. local means that they come over the socket. The comparison takes the same
-// time for all tokens of the same length.
+// time for all tokens of the same length. A wrong token is observed, so that the audit log shows attempts to guess it.
 func (s *Server) guard(token string, local bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Only the socket has no token: its mode has authorized the client.
@@ -161,6 +163,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	// From here on, every outcome is a line.
 	a := &answer{w: w, flush: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var result any

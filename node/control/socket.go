@@ -40,6 +40,7 @@ func pathTooLong(path string) error {
 }
 
 // guarded accepts connections only of this user and of root. Other users' connections are closed without a response.
+// Where the kernel reports no user (peer), known is false and the mode of the file is the only protection.
 type guarded struct {
 	net.Listener
 	path string

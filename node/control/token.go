@@ -14,7 +14,8 @@ import (
 const TokenName = "control.token"
 
 // EnsureToken returns the token of a data directory, and creates it if it does not exist. The token stays the same for
-// the life of the data directory. An existing file that cannot be used is an error and is not replaced.
+// the life of the data directory. An existing file that cannot be used is an error and is not replaced. Two processes
+// cannot use one data directory at once, so nothing locks the file between the read and the creation.
 func EnsureToken(dir string) (string, error) {
 	path := filepath.Join(dir, TokenName)
 	token, err := ReadToken(path)

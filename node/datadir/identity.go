@@ -11,22 +11,27 @@ import (
 	"cqld/storage"
 )
 
-// The subdirectories of a data directory.
+// The subdirectories of a data directory. Their names are part of the format of a data directory: scripts of operators
+// and IsDataDir use them.
 const (
 	Rows     = "data"
 	Metadata = "raft"
 )
 
-// IsDataDir reports whether dir contains the metadata of a node, and therefore is a data directory.
+// IsDataDir reports whether dir contains the metadata of a node, and therefore is a data directory. An error of the
+// file system, for example a missing permission, counts as no.
 func IsDataDir(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, Metadata))
 	return err == nil && info.IsDir()
 }
 
-// diskKey is the key under which storage keeps the id of the disk.
+// diskKey is the key under which storage keeps the id of the disk. Local keys are outside of all tables: they are not
+// replicated, streamed or repaired.
 const diskKey = "node/disk"
 
-// Identity compares what a data directory says about its node with its metadata and its configuration.
+// Identity compares what a data directory says about its node with its metadata and its configuration. Two databases
+// are compared because they can be lost separately: rows without metadata belong to no member, and metadata without
+// rows would answer reads with nothing.
 type Identity struct {
 	Dir    string
 	Engine *storage.Engine
@@ -41,6 +46,7 @@ func (i Identity) CheckDisk() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("node: read the disk's identity: %w", err)
+	// The usual start.
 	case bytes.Equal(stored, i.Disk[:]):
 		return nil
 	case stored != nil:
@@ -48,18 +54,21 @@ func (i Identity) CheckDisk() error {
 			"mixed up; a node that lost part of its disk must be replaced: remove %s and start it with "+
 			"--replace",
 			i.Dir, i.Dir)
+	// stored is nil from here on. A member has written its id at its first start.
 	case i.Member:
 		return fmt.Errorf("node: the data in %s is missing, although this node is a member: a node that lost part "+
 			"of its disk must be "+
 			"replaced: remove %s and start it with --replace", i.Dir, i.Dir)
 	}
+	// true syncs: the id must not be lost while rows that are written later survive.
 	if err := i.Engine.SetLocal([]byte(diskKey), i.Disk[:], true); err != nil {
 		return fmt.Errorf("node: write the disk's identity: %w", err)
 	}
 	return nil
 }
 
-// placeKey is the key under which storage keeps the place of this node.
+// placeKey is the key under which storage keeps the place of this node. The value is a Place as JSON, for example
+// {"Cluster":"Test Cluster","Datacenter":"dc1","Rack":"r1"}.
 const placeKey = "node/place"
 
 // Place is what a member cannot change: data is placed by the data center, the rack and the tokens, and nodes with
@@ -80,6 +89,7 @@ func (i Identity) CheckPlace(configured Place) error {
 		}
 		return last.Check(configured)
 	}
+	// A node that has not joined yet overwrites the place of its last attempt.
 	text, err := json.Marshal(configured)
 	if err == nil {
 		err = i.Engine.SetLocal([]byte(placeKey), text, true)
@@ -111,7 +121,8 @@ func (p Place) Check(configured Place) error {
 }
 
 // CheckTokens compares the configured number of tokens with the entry of this node in the metadata. A node that moved,
-// or replaced another one, may have another number of tokens than it was configured with when it joined.
+// or replaced another one, may have another number of tokens than it was configured with when it joined. Only a node in
+// the state Normal is checked: the number changes while it moves.
 func CheckTokens(own *ring.Node, configured int) error {
 	if tokens := len(own.Tokens); own.State == ring.Normal && tokens != configured {
 		return fmt.Errorf("node: cannot change the number of tokens from %d to %d: set num_tokens: %[1]d, or "+

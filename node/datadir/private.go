@@ -15,11 +15,15 @@ const privateMode = 0o700
 
 // MakeDurable makes sure that dir exists, also after a power failure: it syncs the directories that hold dir and its
 // new ancestors. Without that, a power failure could remove dir with all files in it, although the files were synced.
+// fs is the file system of the node; a simulated one loses what was not synced. It is idempotent, and costs one sync
+// for each ancestor up to the first that existed.
 func MakeDurable(fs vfs.FS, dir string) error {
 	var parents []string
+	// The first ancestor that exists is synced, too: it contains the entry of the topmost new directory.
 	for d := dir; ; {
 		parent := fs.PathDir(d)
 		parents = append(parents, parent)
+		// The root, or the current directory of a relative path, is its own parent.
 		if parent == d {
 			break
 		}
@@ -67,6 +71,8 @@ func MakePrivate(dir string, log *slog.Logger) error {
 	if info.Mode().Perm()&0o077 == 0 {
 		return nil
 	}
+	// The owner may be another user, for example root of a mounted volume. The node starts and warns, as it cannot do
+	// more.
 	if err := os.Chmod(dir, privateMode); err != nil {
 		log.Warn("data directory is accessible to other users", "directory", dir, "mode", info.Mode().Perm().String(),
 			"err", err)

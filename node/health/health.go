@@ -40,8 +40,10 @@ type Server struct {
 	done chan struct{}
 }
 
-// Serve answers probes of l in the background.
+// Serve answers probes of l in the background. It owns l. The handlers run concurrently, at most connectionsMax of
+// them.
 func Serve(l net.Listener, c Checks, log *slog.Logger) *Server {
+	// Other paths are 404 and other methods 405, by the multiplexer.
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", answer(c.Live, nil))
 	mux.Handle("GET /readyz", answer(c.Ready, c.Details))
@@ -58,15 +60,19 @@ func Serve(l net.Listener, c Checks, log *slog.Logger) *Server {
 	return s
 }
 
-// Close ends all connections and waits for the server.
+// Close ends all connections and waits for the server. Probes in flight are cut: a supervisor treats a closed
+// connection like a node that stops. It may be called once.
 func (s *Server) Close() {
 	_ = s.http.Close() // the listener is closed even after an error
 	<-s.done
 }
 
+// details is nil for a probe without details. Only checks that fail have a body that explains them; a success begins
+// with "ok" for people.
 func answer(check func() error, details func() []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		// A proxy between the supervisor and the node must not answer from its memory.
 		w.Header().Set("Cache-Control", "no-store")
 		if err := check(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)

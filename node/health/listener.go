@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// newestListener keeps the newest connectionsMax connections and closes older ones.
+// newestListener keeps the newest connectionsMax connections and closes older ones. mu is held for the list only, never
+// during a system call.
 type newestListener struct {
 	net.Listener
 	mu struct {
@@ -29,6 +30,7 @@ func (l *newestListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &conn{accepted, l}
+	// The list contains the oldest until its Close removes it, so it may exceed connectionsMax by one for that time.
 	if oldest := l.add(c); oldest != nil {
 		_ = oldest.Close() // its client waits for an answer that it did not request in time
 	}
@@ -46,7 +48,7 @@ func (l *newestListener) add(c *conn) (oldest *conn) {
 	return oldest
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. net/http may call it more than once; removing twice does nothing.
 func (c *conn) Close() error {
 	c.l.remove(c)
 	return c.Conn.Close()

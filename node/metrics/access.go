@@ -7,7 +7,8 @@ import (
 )
 
 // logins collects the attempts of clients to log in. The counts are of CQL clients. Remembered logins are successes as
-// well, so the counts must not be added.
+// well, so the counts must not be added. A client is counted when its authentication ends, and not for each message of
+// the exchange.
 func (c *Collector) logins(m sink) {
 	s := c.o.Access.Logins()
 	m.counter("login_success", "Clients that were authenticated.", s.Successes)
@@ -27,7 +28,8 @@ func (c *Collector) logins(m sink) {
 }
 
 // encryption collects certificates and TLS handshakes. The uses are clients, nodes and control, as far as they have
-// certificates. Expiry dates are shown as the remaining time, so that an alert compares one number.
+// certificates. Expiry dates are shown as the remaining time, so that an alert compares one number. A series of a use
+// is missing without certificates, so an alert on expiry has nothing to compare on a node without TLS.
 func (c *Collector) encryption(m sink) {
 	for use, source := range c.o.Certificates.Sources() {
 		s := source.Stats()
@@ -61,6 +63,7 @@ func (c *Collector) encryption(m sink) {
 
 // handshakes emits the handshakes of a protocol. A resumed session needs no verification of certificates and is counted
 // apart. The counts begin again at 0 when an operator closes and opens the server, as Prometheus expects of counters.
+// The name has no suffix of a unit, as it counts things. resumed has the texts of Go's booleans.
 func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 	m.send(prometheus.CounterValue, "tls_handshakes_total", "TLS handshakes of clients.",
 		float64(s.Completed-s.Resumed),
@@ -76,7 +79,8 @@ func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 }
 
 // audit collects the counts of the audit log. A disabled log keeps its counts. Lost entries could not be written,
-// dropped ones never reached the queue.
+// dropped ones never reached the queue. The sum of dropped and lost entries is what the log lacks; a wait lacks
+// nothing, but slows a client down.
 func (c *Collector) audit(m sink) {
 	s := c.o.Audit.Stats()
 	// Prometheus has no truth values.

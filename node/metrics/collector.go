@@ -46,8 +46,9 @@ type Options struct {
 	Clock        env.Clock
 }
 
-// Collector reads the counters of the parts of a node when Prometheus collects. It implements prometheus.Collector.
-// Its methods read atomic counters and snapshots, and are safe for concurrent use.
+// Collector reads the counters of the parts of a node when Prometheus collects. It implements prometheus.Collector. Its
+// methods read atomic counters and snapshots, and are safe for concurrent use. It keeps no state between collections,
+// so figures of a closed part vanish with it. A counter that begins again at 0 is a reset for Prometheus' rate().
 type Collector struct{ o Options }
 
 // New returns the collector of a node.
@@ -62,13 +63,15 @@ func (c *Collector) Page() http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 
-// Describe implements prometheus.Collector. Without descriptions, the registry checks the collected metrics.
+// Describe implements prometheus.Collector. Without descriptions, the registry checks the collected metrics. Prometheus
+// calls such a collector unchecked: the metrics may depend on the schema and on the members.
 func (*Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector. Names of different methods are distinct: the registry refuses a series that
 // occurs twice. Every part is read once for each request of Prometheus; there is no interval of its own. It may run
 // concurrently with itself and with every part of the node. A metric that is wrong would fail the whole page.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	// The order has no meaning: Prometheus sorts by name.
 	m := sink{out}
 	c.ring(m)
 	c.requests(m)

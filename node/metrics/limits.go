@@ -17,6 +17,7 @@ func (c *Collector) limits(m sink) {
 	}
 	// A closed server has its bounds with 0.
 	q := c.o.Servers.CQL()
+	// A bound has a series for each node even if the configuration sets no limit; it stays 0.
 	for b := range server.Bounds {
 		n := int64(0)
 		if q != nil {
@@ -27,6 +28,7 @@ func (c *Collector) limits(m sink) {
 	// The memory is shared by the protocols.
 	c.requestMemory(m)
 	if t := c.o.Servers.Tables(); t != nil {
+		// Other names than for CQL, because HTTP connections have other bounds.
 		for name, n := range t.Limited() {
 			send("tables", name, n)
 		}
@@ -66,7 +68,8 @@ func (c *Collector) requestMemory(m sink) {
 	}
 }
 
-// panics collects the counts of recovered panics. A place without a panic has no series.
+// panics collects the counts of recovered panics. A place without a panic has no series. where is the name that the
+// code gave to the guard, for example "timer" or "background job"; it is never data of a client.
 func (c *Collector) panics(m sink) {
 	for where, n := range c.o.Guard.Counts() {
 		m.send(prometheus.CounterValue, "node_panics_total",

@@ -11,12 +11,15 @@ import (
 
 // MemoryUse returns the parts of this node's memory with what they use. What no part counts of live memory is counted
 // as base, and garbage and free space as the collector's, so that the parts add up to what the process has of the
-// operating system. Sizes are in bytes. It is also the answer to `cqld ctl info`, so both show the same figures.
+// operating system. Sizes are in bytes. It is also the answer to `cqld ctl info`, so both show the same figures. Used
+// may exceed Bound: the bounds are targets from which the limits of the parts were derived, and the collector of
+// garbage has no exact bound. It costs some microseconds and may run concurrently.
 func (c *Collector) MemoryUse() (m control.Memory) {
 	// The figures are read one after the other, so the sum may differ by what changes meanwhile.
 	d := &c.o.Config.Memory.Division
 	m.Limit, m.Source = d.Figure, d.Source
 	counted := memory.Local().Count()
+	// Both are 0 on systems without /proc.
 	m.Resident, m.Cgroup = counted.Resident, counted.Group
 	heap := readHeap()
 	m.Heap = heap
@@ -32,6 +35,8 @@ func (c *Collector) MemoryUse() (m control.Memory) {
 	used[memory.Base] = max(min(heap.Live, heap.Objects)-sum, 0) + heap.Stacks + heap.Metadata
 	// Caches grow between collections: what they use may be more than was live.
 	used[memory.Collector] = max(heap.Objects-max(min(heap.Live, heap.Objects), sum), 0) + heap.Unused + heap.Free
+	// Pages of files that the kernel counts for the cgroup; it can take them back, so they are not a part of what can
+	// run out.
 	used[memory.Kernel] = counted.File
 	for part, bytes := range used {
 		m.Parts = append(m.Parts, control.MemoryPart{Name: memory.Part(part).String(), Bound: d.Part[part],
@@ -41,7 +46,8 @@ func (c *Collector) MemoryUse() (m control.Memory) {
 	return m
 }
 
-// measuredMemory returns what the parts with counters of their own use. A part without a counter stays 0.
+// measuredMemory returns what the parts with counters of their own use. A part without a counter stays 0. The parts
+// Base, Collector and Kernel stay 0 here.
 func (c *Collector) measuredMemory() (used [memory.Parts]int64) {
 	// A failed engine has no metrics, and its memory is not counted.
 	if p := c.o.Instance.Engine.Metrics().Pebble; p != nil {
@@ -54,6 +60,8 @@ func (c *Collector) measuredMemory() (used [memory.Parts]int64) {
 	if s := c.o.Servers.CQL(); s != nil {
 		used[memory.Requests] += s.Receiving()
 	}
+	// Mutations that wait for replicas, counted by the coordinator and not by the pool of writes that wait for the
+	// disk.
 	used[memory.Writes] = c.o.Instance.Coordinator.Load().WriteBytes
 	used[memory.Internode] = c.o.Transport.Memory()
 	used[memory.Background] = c.o.Instance.Batches.Bytes()
@@ -62,8 +70,9 @@ func (c *Collector) measuredMemory() (used [memory.Parts]int64) {
 	return used
 }
 
-// readHeap returns the memory of Go's runtime. The names are from package runtime/metrics; the order is the order of
-// v. It does not stop the world, unlike runtime.ReadMemStats.
+// readHeap returns the memory of Go's runtime. The names are from package runtime/metrics; the order is the order of v.
+// It does not stop the world, unlike runtime.ReadMemStats. All values are uint64 of bytes; a name that the runtime did
+// not know would panic at Uint64, at the first scrape.
 func readHeap() (h control.Heap) {
 	const classes = "/memory/classes/"
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: classes + "heap/objects:bytes"},

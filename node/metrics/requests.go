@@ -14,7 +14,8 @@ import (
 )
 
 // requests collects the requests that this node coordinated, and what happened to them. Gauges are the current waits;
-// everything else counts since the start of the node.
+// everything else counts since the start of the node. Events are counted where they happen, so one client request may
+// raise several: a timeout of a read after a digest mismatch raises both.
 func (c *Collector) requests(m sink) {
 	c.cqlClients(m)
 	// The events of conditional changes are counted by the proposer, and the others by the coordinator.
@@ -49,7 +50,8 @@ func (c *Collector) requests(m sink) {
 			"What happened to requests that this node coordinated.", float64(e.count),
 			[]string{"event"}, []string{e.event})
 	}
-	// StageNone and CauseNone are zero values, and never counted.
+	// StageNone and CauseNone are zero values, and never counted. Dividing a stage's seconds by
+	// coordinator_events_total{event="cas_round"} yields its mean duration for each round.
 	for stage := paxos.StageNone + 1; stage < paxos.Stages; stage++ {
 		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total",
 			"Time that rounds of conditional changes spent in each stage.",
@@ -63,7 +65,7 @@ func (c *Collector) requests(m sink) {
 }
 
 // cqlClients collects the load of the CQL server. It is zero while the server is closed. Its counters begin again when
-// an operator opens the server.
+// an operator opens the server. Errors are counted by their codes (section 9 of the native protocol v4).
 func (c *Collector) cqlClients(m sink) {
 	var l server.Load
 	// The map is a copy: the codes below are added to it.
@@ -95,7 +97,7 @@ func (c *Collector) cqlClients(m sink) {
 }
 
 // coordinatorRequests collects the requests that an Executor sent to the coordinator. protocol is cql or tables.
-// Conditional changes are counted once more by their results.
+// Conditional changes are counted once more by their results. kind and result have few values, known at compile time.
 func (c *Collector) coordinatorRequests(m sink, protocol string, e *request.Executor) {
 	f := e.Stats()
 	// Kinds are reads, writes and others; each has its own histogram.
@@ -122,7 +124,8 @@ func (c *Collector) coordinatorRequests(m sink, protocol string, e *request.Exec
 // answered collects the requests of clients of the Tables server. Statuses are counted by their first digit. Every kind
 // of operation has a histogram, also one that no client has used.
 func (c *Collector) answered(m sink) {
-	// Digits 0, 1 and 3 are not answers of the server, and appear only if they occur.
+	// Digits 0, 1 and 3 are not answers of the server, and appear only if they occur. The series of one kind share one
+	// label, so that a dashboard can add them.
 	for k := range operation.Kinds {
 		for digit := range operation.Digits {
 			n := c.o.Answered.Answers(k, digit)
@@ -138,7 +141,8 @@ func (c *Collector) answered(m sink) {
 }
 
 // functions collects the figures of user-defined functions. They are zero until the node serves clients. Languages are
-// not distinguished, except that idle instances exist for WebAssembly only.
+// not distinguished, except that idle instances exist for WebAssembly only. Compilation is asynchronous to requests;
+// waits and refusals of memory are of both calls and compilations.
 func (c *Collector) functions(m sink) {
 	s := c.o.Functions()
 	// A compilation that is refused is also ended.
@@ -164,7 +168,8 @@ func (c *Collector) functions(m sink) {
 		"Calls and compilations of functions that needed more memory than one may use.", s.Memory.Oversized)
 }
 
-// traces collects the disk space of traces. It is the last measurement, as measuring costs a look at the files.
+// traces collects the disk space of traces. It is the last measurement, as measuring costs a look at the files. The
+// size is the last measured one and may be older than the collection: this method does not measure.
 func (c *Collector) traces(m sink) {
 	stored, refused := c.o.Traces.Stats()
 	m.gauge("trace_stored_bytes", "Disk space of the traces on this node when it was last measured.", stored)

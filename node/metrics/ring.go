@@ -10,7 +10,8 @@ import (
 )
 
 // ring collects the state of the cluster from the view of this node, and its storage and streams. One version of the
-// metadata serves all figures, so that they fit together.
+// metadata serves all figures, so that they fit together. The view may be wrong: an isolated node shows itself as the
+// only live member, so alerts should compare several nodes.
 func (c *Collector) ring(m sink) {
 	meta, up := c.o.Instance.Cluster.Metadata(), 0
 	// This node counts itself as alive.
@@ -22,7 +23,8 @@ func (c *Collector) ring(m sink) {
 	m.gauge("ring_members", "Nodes of the ring.", int64(len(meta.Topology.Nodes())))
 	m.gauge("ring_members_up", "Nodes that this node considers alive.", int64(up))
 	m.gauge("metadata_epoch", "Version of the metadata that this node has applied.", int64(meta.Epoch))
-	// Zeros do not raise the alert, as they mean that the voters are unknown.
+	// Zeros do not raise the alert, as they mean that the voters are unknown. Down lists the voters that this node
+	// considers dead, so the difference is the number of live voters.
 	voters, alive, required, missing := 0, 0, 0, int64(0) // until this node knows the voters
 	if v := c.o.Instance.Cluster.Voters(); v != nil {
 		voters, alive, required = len(v.IDs), len(v.IDs)-len(v.Down), v.Required
@@ -78,7 +80,7 @@ func (c *Collector) ring(m sink) {
 }
 
 // repairs collects the repairs that this node leads. Repairs of operators and repairs in the background are counted
-// together.
+// together. Followers count nothing, so the sum over all nodes counts each repair once.
 func (c *Collector) repairs(m sink) {
 	s := c.o.Instance.Repairer.Stats()
 	m.gauge("repair_active", "Repairs in progress, each of a range of a table.", s.Running)
@@ -100,7 +102,8 @@ func (c *Collector) repairs(m sink) {
 
 // jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations. Every kind
 // and state has a series, so that an alert can compare with 0. Two series describe each job that has not ended, so
-// their number is bounded by the registry's bound on jobs.
+// their number is bounded by the registry's bound on jobs. kind and state come from package jobs. The id of a job is a
+// label, which is acceptable for a bounded number of series that end with their jobs.
 func (c *Collector) jobs(m sink) {
 	ended, active := map[jobs.Outcome]int64{}, map[[2]string]int{}
 	maps.Copy(ended, c.o.Commands.Jobs.Ended())
@@ -139,7 +142,8 @@ func (c *Collector) jobs(m sink) {
 }
 
 // builds collects the builds of indexes. A node builds its own indexes; others may be built elsewhere. Views are built
-// like indexes and counted with them.
+// like indexes and counted with them. index_unbuilt is of this node; an index answers queries when no node that is
+// needed has it in its list.
 func (c *Collector) builds(m sink) {
 	s := c.o.Instance.Builder.Stats()
 	m.gauge("index_unbuilt", "Indexes, also of materialized views, that this node has not built yet.",
@@ -150,7 +154,7 @@ func (c *Collector) builds(m sink) {
 }
 
 // internode collects the connections with other nodes. The direction is from if the other node has opened the
-// connection.
+// connection. Reasons of TLS failures are tlsconfig's; further reasons of the transport's maps appear when they occur.
 func (c *Collector) internode(m sink) {
 	n := c.o.Transport.Connections()
 	for _, e := range []struct {

@@ -7,7 +7,8 @@ import (
 	"cqld/request"
 )
 
-// sink converts numbers to metrics. It is valid for one collection.
+// sink converts numbers to metrics. It is valid for one collection. out is the registry's channel, which is drained
+// until Collect returns, so a send blocks only briefly.
 type sink struct{ out chan<- prometheus.Metric }
 
 // send emits one sample. Descriptions are made for each collection, which is cheap compared with the transfer. names
@@ -21,7 +22,7 @@ func (m sink) gauge(name, help string, v int64) {
 	m.send(prometheus.GaugeValue, name, help, float64(v), nil, nil)
 }
 
-// counter emits a value that only rises; total is added to its name.
+// counter emits a value that only rises; total is added to its name, as Prometheus' naming convention requires.
 func (m sink) counter(name, help string, v int64) {
 	m.send(prometheus.CounterValue, name+"_total", help, float64(v), nil, nil)
 }
@@ -35,7 +36,8 @@ func (m sink) histogram(name, help string, h *histogram.Histogram, labels, value
 }
 
 // scaled emits the histogram of requests of which only a sample was measured. All requests are counted, as if those not
-// measured had the same latencies.
+// measured had the same latencies. KindStats.Latency has the sample (one in request.SampledReads for reads), Count all
+// requests. Bucket counts are cumulative, as Octaves returns them.
 func (m sink) scaled(name, help string, t *request.KindStats, labels, values []string) {
 	buckets, measured, sum := t.Latency.Octaves(16, 34)
 	// A counter that is read first may lack a few requests, so the larger one counts.

@@ -3,7 +3,8 @@ package metrics
 import "github.com/prometheus/client_golang/prometheus"
 
 // storage collects the counters of the storage engine. They concern the engine of this node as a replica, whichever
-// node coordinates a request.
+// node coordinates a request. Reads and writes of other coordinators are included. A read command is one page, so one
+// statement may be several.
 func (c *Collector) storage(m sink) {
 	s := c.o.Instance.Engine.Metrics()
 	m.counter("storage_reads", "Read commands.", s.Reads)
@@ -42,7 +43,8 @@ func (c *Collector) storage(m sink) {
 }
 
 // vectors collects the graphs of indexes of vectors. They are zero without an index of vectors. Searches are counted by
-// the way they found their results: in a graph, or by reading all entries.
+// the way they found their results: in a graph, or by reading all entries. filling graphs answer no searches yet;
+// too_large ones exceed the memory bound, and their index is searched by its entries.
 func (c *Collector) vectors(m sink) {
 	s := c.o.Instance.Values.GraphStats()
 	// Every state has a series, with 0 if no graph is in it.
@@ -69,7 +71,8 @@ func (c *Collector) vectors(m sink) {
 }
 
 // tables collects the reads and writes of each table of this node. The number of series grows with the number of
-// tables. Only tables with storage on this node are listed, and virtual ones are not.
+// tables. Only tables with storage on this node are listed, and virtual ones are not. Dropped tables lose their series,
+// and a table that is created again with the same name has another storage id and begins at 0.
 func (c *Collector) tables(m sink) {
 	s := c.o.Instance.Cluster.Metadata().Schema
 	for _, id := range s.StorageIDs() {

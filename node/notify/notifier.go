@@ -25,11 +25,15 @@ type Options struct {
 	Stopping <-chan struct{}
 }
 
-// Notifier notifies CQL clients.
+// Notifier notifies CQL clients. Events are hints for drivers and may be lost with a connection; drivers read
+// system.peers after they reconnect. The order of events about one node is kept except where a goroutine waits for the
+// node's native port.
 type Notifier struct {
 	o  Options
 	mu struct {
 		sync.Mutex
+		// AliveChanged leaves the first UP of these to notifyNew, because drivers ignore an UP of a node they do not
+		// know.
 		unannounced map[ring.NodeID]bool // new members that clients have not been notified of yet
 	}
 }
@@ -41,7 +45,8 @@ func New(o Options) *Notifier {
 	return n
 }
 
-// MetadataChanged notifies clients of changes of the metadata.
+// MetadataChanged notifies clients of changes of the metadata. It is called by the cluster's loop, in the order of
+// changes. Sending only queues the event, so the loop does not wait for a client.
 func (n *Notifier) MetadataChanged(old, now *metadata.Metadata) {
 	clients := n.o.Servers.CQL()
 	// a node that has left sends no events (docs/adr/0016)
@@ -51,6 +56,7 @@ func (n *Notifier) MetadataChanged(old, now *metadata.Metadata) {
 	if old.Roles != now.Roles {
 		clients.RecheckClients() // ends or restricts connections of roles that were dropped or changed
 	}
+	// Diff lists dropped elements before created ones, so that drivers can apply the events in order.
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
 		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
 			Name: e.Name, Args: e.Args})
@@ -61,6 +67,7 @@ func (n *Notifier) MetadataChanged(old, now *metadata.Metadata) {
 // notifyTopology notifies clients of nodes that joined, left or got other tokens. It is called when system.local and
 // system.peers show the new topology, because drivers query them next.
 func (n *Notifier) notifyTopology(clients *server.Server, old, now *ring.Topology) {
+	// Removals come first, so that a replacement at the same address is not removed by the event of its predecessor.
 	for _, m := range old.Nodes() {
 		if servingNode(old, m.ID) != nil && servingNode(now, m.ID) == nil {
 			clients.NotifyTopology(frame.NodeRemoved, m.Native)
@@ -79,7 +86,9 @@ func (n *Notifier) notifyTopology(clients *server.Server, old, now *ring.Topolog
 }
 
 // notifyNew notifies clients that a node has joined and is up, as soon as they can connect to it. A node whose first
-// data arrived immediately may not have sent a heartbeat yet.
+// data arrived immediately may not have sent a heartbeat yet. NEW_NODE is sent even if the port does not accept
+// connections in time (up is false): the driver then tries by itself. UP follows in the same goroutine, so it never
+// precedes NEW_NODE.
 func (n *Notifier) notifyNew(m *ring.Node) {
 	n.mu.Lock()
 	n.mu.unannounced[m.ID] = true
@@ -105,7 +114,7 @@ func (n *Notifier) unannounced(id ring.NodeID) bool {
 }
 
 // servingNode returns a node of a topology if clients may see it: a node that is still receiving its data is not shown
-// to them.
+// to them. Cassandra's drivers would otherwise send requests to a node that lacks its ranges.
 func servingNode(t *ring.Topology, id ring.NodeID) *ring.Node {
 	if m := t.Node(id); m != nil && m.State != ring.Joining {
 		return m
@@ -118,7 +127,9 @@ func (n *Notifier) servingNode(id ring.NodeID) *ring.Node {
 	return servingNode(n.o.Cluster.Metadata().Topology, id)
 }
 
-// AliveChanged is called when a peer went down or came up.
+// AliveChanged is called when a peer went down or came up. DOWN is sent at once, and UP only after the native port has
+// accepted a connection: a driver that gets UP reconnects at once, and after a failure waits for its reconnection
+// policy.
 func (n *Notifier) AliveChanged(id ring.NodeID, up bool) {
 	m, clients := n.servingNode(id), n.o.Servers.CQL()
 	if clients == nil || m == nil {

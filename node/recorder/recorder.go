@@ -13,7 +13,7 @@ import (
 
 // Recorder records in the audit log what clients and operators do. The processor of CQL statements records those
 // itself. It is safe for concurrent use. Categories, keyspaces and users that the log excludes are left out by package
-// audit.
+// audit. A nil log records nothing, because methods of a nil audit.Log do nothing.
 type Recorder struct{ log *audit.Log }
 
 // New returns a recorder that writes to log.
@@ -30,7 +30,8 @@ func (r *Recorder) Login(attempt login.Event) {
 	r.log.Record(&e)
 }
 
-// userOf returns the role as which a request of an account ran, or else the account.
+// userOf returns the role as which a request of an account ran, or else the account. A signature names the account
+// only; its role is known after the lookup, so requests that fail before have the account.
 func userOf(a *azuretables.Answer) string {
 	if a.Role != "" {
 		return a.Role
@@ -51,6 +52,7 @@ func (r *Recorder) Tables(a *azuretables.Answer) {
 	case "":
 	case odata.AuthenticationFailed, odata.InvalidAuthenticationInfo:
 		e.Type = audit.LoginError
+	// These codes mean that the signature was valid and the role or the SAS lacks a permission.
 	case odata.AuthorizationFailure, odata.AuthorizationPermissionMismatch, odata.AuthorizationResourceTypeMismatch,
 		odata.AuthorizationServiceMismatch:
 		e.Type = audit.UnauthorizedAttempt
@@ -78,6 +80,7 @@ func typeOf(o operation.Kind) audit.Type {
 		return audit.Update
 	case operation.Delete, operation.DeleteMany:
 		return audit.Delete
+	// A transaction changes one partition atomically, as a batch of CQL does.
 	case operation.Transaction:
 		return audit.Batch
 	case operation.CreateTable:
@@ -86,6 +89,7 @@ func typeOf(o operation.Kind) audit.Type {
 		return audit.DropTable
 	case operation.ListTables:
 		return audit.Describe
+	// Access policies determine what a SAS permits, which is the closest to GRANT.
 	case operation.Policies:
 		return audit.Grant
 	case operation.Other, operation.Service, operation.Kinds:
@@ -105,6 +109,7 @@ func (r *Recorder) Control(o control.Observation) {
 		e.Source = client
 	}
 	switch {
+	// A refusal without a name happened before the operation was known: the token was missing or wrong.
 	case o.Refused() && o.Name == "":
 		e.Type = audit.LoginError
 	case o.Refused():

@@ -20,7 +20,8 @@ import (
 // enough to block a processor.
 const transferMax = 64 << 10
 
-// Listen listens on a TCP address.
+// Listen listens on a TCP address. The address is host:port; port 0 chooses a free one, which Addr returns. The
+// connections need no Close of their own file descriptor: the embedded net.TCPConn owns it.
 func Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -29,6 +30,7 @@ func Listen(address string) (net.Listener, error) {
 	return listener{l}, nil
 }
 
+// Other connections than TCP pass unchanged; it cannot happen for a TCP listener.
 type listener struct{ net.Listener }
 
 // Accept implements net.Listener.

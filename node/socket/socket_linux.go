@@ -16,12 +16,14 @@ type conn struct {
 	in, out transfer
 }
 
-// transfer is one direction of a connection.
+// transfer is one direction of a connection. bytes, n and errno are the arguments and results of call, which is made
+// once for each connection: a closure for each transfer would be an allocation. They are guarded by the mutex.
 type transfer struct {
 	sync.Mutex
 	name string
 	trap uintptr // the system call
-	// calls the function until it returns true, and waits for the socket between calls
+	// calls the function until it returns true, and waits for the socket between calls It is syscall.RawConn's Read or
+	// Write, and returns after Close or a deadline with an error.
 	wait func(func(fd uintptr) bool) error
 	call func(fd uintptr) bool
 
@@ -46,9 +48,12 @@ func (t *transfer) init(name string, trap uintptr, wait func(func(fd uintptr) bo
 	t.name, t.trap, t.wait = name, trap, wait
 	t.call = func(fd uintptr) bool {
 		for {
+			// The conversion to uintptr is in the argument list, which is what keeps the buffer in place (package
+			// unsafe, rule 4).
 			n, _, errno := syscall.RawSyscall(t.trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.bytes))),
 				uintptr(len(t.bytes)))
 			switch errno {
+			// A signal, for example of the runtime's preemption, interrupted the call before it transferred anything.
 			case syscall.EINTR:
 			case syscall.EAGAIN:
 				return false
@@ -60,8 +65,8 @@ func (t *transfer) init(name string, trap uintptr, wait func(func(fd uintptr) bo
 	}
 }
 
-// some transfers some bytes: at least one unless there is an error or, for a read, the end of the input. It holds a
-// lock, so that the bytes of two writes are not mixed.
+// some transfers some bytes: at least one unless there is an error or, for a read, the end of the input. The caller
+// holds the lock of t, so that the bytes of two writes are not mixed. b is not referenced afterwards.
 func (t *transfer) some(b []byte) (n int, err error) {
 	t.bytes, t.n, t.errno = b, 0, 0
 	err = t.wait(t.call)
@@ -86,6 +91,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	if err != nil {
 		return 0, c.failed("read", err)
 	}
+	// The peer has closed its direction. A read of 0 bytes was excluded above.
 	if n == 0 {
 		return 0, io.EOF
 	}

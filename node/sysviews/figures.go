@@ -12,6 +12,7 @@ import (
 
 // figures returns the measurements of this node for system_views. The functions are called for each read of a table, so
 // each result is current. A part that is closed or has failed makes its table empty, and the statement does not fail.
+// They may run concurrently, in the goroutines of requests.
 func (v *views) figures() system.Figures {
 	return system.Figures{Caches: v.caches, Hints: v.hints, Pools: v.pools, Queries: v.queries,
 		Tables:   v.tables,
@@ -46,7 +47,8 @@ func (v *views) hints() []system.PendingHints {
 	return out
 }
 
-// pools returns the pools of `cqld ctl tpstats`, so that both show the same figures.
+// pools returns the pools of `cqld ctl tpstats`, so that both show the same figures. Unlike Cassandra's thread_pools,
+// the pools are bounds and counters: Go has no thread for each stage.
 func (v *views) pools() []system.Pool {
 	// The handler of the control port needs neither arguments nor a report here.
 	pools, err := v.o.Commands.Activity.Pools(context.Background(), control.None{}, nil)
@@ -63,6 +65,8 @@ func (v *views) pools() []system.Pool {
 }
 
 // tables returns size and latencies of each table that this node stores. Tables that were not used have no latencies.
+// It costs a look at the files of each table. The error of a single table ends the list, because it means that the
+// engine has stopped.
 func (v *views) tables() []system.TableFigures {
 	tables, err := v.o.Commands.Catalog.Tables(control.TablesArgs{})
 	if err != nil {
@@ -111,7 +115,8 @@ func (v *views) statements() system.StatementFigures {
 }
 
 // queries returns the requests of CQL clients that this node is executing. It is first called by one of them, so the
-// server exists. The thread id is the prefix and number that `cqld ctl killquery` accepts.
+// server exists. The thread id is the prefix and number that `cqld ctl killquery` accepts. Texts of statements may
+// contain values, which is why the table needs the permission SELECT on system_views.
 func (v *views) queries() []system.Query {
 	s := v.o.Servers.CQL()
 	if s == nil {

@@ -29,7 +29,7 @@ type Options struct {
 	Clock     env.Clock
 }
 
-// views reads what the system tables show.
+// views reads what the system tables show. It has no state of its own and is safe for concurrent use.
 type views struct{ o Options }
 
 // New returns the content of the system tables of a node. The parts need not run yet: they are read by statements only.
@@ -67,7 +67,8 @@ func (v *views) clients() []system.Client {
 	return out
 }
 
-// jobs returns the jobs for system_views.jobs. Ended jobs are listed as long as the registry keeps them.
+// jobs returns the jobs for system_views.jobs. Ended jobs are listed as long as the registry keeps them. It converts
+// through admin.ShownJob, so that the table and `cqld ctl jobs` never differ.
 func (v *views) jobs() []system.Job {
 	var out []system.Job
 	for _, s := range v.o.Commands.Jobs.All() {

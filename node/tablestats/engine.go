@@ -14,7 +14,8 @@ import (
 )
 
 // Engine wraps the storage engine that this node's replica uses. It counts requests by table and, during a
-// toppartitions command, by partition.
+// toppartitions command, by partition. The map of tables is copied when a table is added, so that the path of a request
+// needs no lock: a load, a lookup and an atomic addition.
 type Engine struct {
 	*storage.Engine
 	clock  env.Clock
@@ -23,16 +24,18 @@ type Engine struct {
 	sample atomic.Pointer[Sample] // nil: no sampling is running
 }
 
-// Table are the statistics of one table since the node started.
+// Table are the statistics of one table since the node started. It is safe for concurrent use: every field consists of
+// atomic counters. It stays in use by requests in flight after ForgetTable.
 type Table struct {
 	Coordinator request.TableStats // of requests of this node's clients
 
-	// Of this node as a replica.
+	// Of this node as a replica. Read is of single partitions and Scan of ranges, as Cassandra's ReadLatency and
+	// RangeLatency. They count all, and measure one in request.SampledReads.
 	Read, Scan, Write histogram.Timer
 	Rows, Tombstones  histogram.Counts // of the measured reads and scans
 }
 
-// NewEngine wraps e. clock measures latencies.
+// NewEngine wraps e. clock measures latencies. The result owns nothing of e, which the caller closes.
 func NewEngine(e *storage.Engine, clock env.Clock) *Engine {
 	m := &Engine{Engine: e, clock: clock}
 	m.tables.Store(&map[schema.StorageID]*Table{})
@@ -44,6 +47,7 @@ func (m *Engine) Of(id schema.StorageID) *Table {
 	if f := (*m.tables.Load())[id]; f != nil {
 		return f
 	}
+	// Another goroutine may have added the table between the lookup and the lock.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := (*m.tables.Load())[id]; f != nil {
@@ -55,7 +59,8 @@ func (m *Engine) Of(id schema.StorageID) *Table {
 	return now[id]
 }
 
-// ForgetTable drops the figures of a dropped table.
+// ForgetTable drops the figures of a dropped table. A request in flight may add the table again, with a few counts that
+// nothing shows: tables are listed by the schema.
 func (m *Engine) ForgetTable(id schema.StorageID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +75,7 @@ func (m *Engine) LookUp(id schema.StorageID) *Table { return (*m.tables.Load())[
 // Coordinated returns the statistics of the coordinator for a table.
 func (m *Engine) Coordinated(id schema.StorageID) *request.TableStats { return &m.Of(id).Coordinator }
 
-// Apply implements replica.Engine.
+// Apply implements replica.Engine. The count rises when the mutation is applied to storage, whether it succeeds or not.
 func (m *Engine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	return m.Engine.Apply(mutations, durable, m.countWrites(mutations, done))
 }
@@ -80,7 +85,8 @@ func (m *Engine) Queue(mutations []*row.Mutation, durable bool, done func(error)
 	return m.Engine.Queue(mutations, durable, m.countWrites(mutations, done))
 }
 
-// countWrites counts mutations. It returns done or, if their latency is measured, what measures it and calls done.
+// countWrites counts mutations. It returns done or, if their latency is measured, what measures it and calls done. done
+// may be nil. Only the table of the last sampled mutation gets the latency, because most calls have one table.
 func (m *Engine) countWrites(mutations []*row.Mutation, done func(error)) func(error) {
 	s := m.sample.Load()
 	var timed *histogram.Timer
@@ -97,13 +103,15 @@ func (m *Engine) countWrites(mutations []*row.Mutation, done func(error)) func(e
 	}
 	began := m.clock.Monotonic()
 	return func(err error) {
+		// Timer needs the end's time as well, for its decaying rates.
 		now := m.clock.Monotonic()
 		timed.End(now-began, now)
 		done(err)
 	}
 }
 
-// Read implements replica.Engine.
+// Read implements replica.Engine. ReadCounted is slower, because it counts rows and tombstones of the page; only
+// sampled reads use it. An error is measured like a success.
 func (m *Engine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
 	f := m.Of(cmd.Table)
 	t := &f.Read

@@ -17,7 +17,8 @@ import (
 	"cqld/storage/estimate"
 )
 
-// estimateAge is how long an estimate of a table is used before it is computed again.
+// estimateAge is how long an estimate of a table is used before it is computed again. An estimate reads blocks of the
+// table's files. Drivers such as Spark's read system.size_estimates of all tables at once.
 const estimateAge = 20 * time.Second
 
 // EstimatesOptions configure NewEstimates. All fields are required.
@@ -35,7 +36,8 @@ func NewEstimates(o EstimatesOptions) *Estimates {
 	return e
 }
 
-// Estimates caches the newest estimates of this node's tables, which are computed when they are read.
+// Estimates caches the newest estimates of this node's tables, which are computed when they are read. mu is not held
+// while an estimate is computed: two readers may compute the same one, and the later result stays.
 type Estimates struct {
 	o  EstimatesOptions
 	mu struct {
@@ -52,7 +54,8 @@ type estimated struct {
 }
 
 // OfCluster implements query.Options.Estimate: it extrapolates this node's estimate to the ranges that it does not
-// replicate. ok is false if the node replicates none.
+// replicate. ok is false if the node replicates none. The partitions are assumed to be spread evenly by the
+// partitioner. meanBytes is the size of a partition on disk.
 func (e *Estimates) OfCluster(t *schema.Table) (partitions, meanBytes int64, ok bool) {
 	last := e.newest(t)
 	if last.share == 0 {
@@ -65,7 +68,8 @@ func (e *Estimates) OfCluster(t *schema.Table) (partitions, meanBytes int64, ok 
 // its file is corrupt counts as empty: the storage engine reports the corruption separately.
 func (e *Estimates) Of(t *schema.Table) estimate.Partitions { return e.newest(t).partitions }
 
-// newest returns the estimate of a table. It computes a new one if the ring has changed or the estimate is too old.
+// newest returns the estimate of a table. It computes a new one if the ring has changed or the estimate is too old. It
+// may be stale with respect to writes by estimateAge, never with respect to the ring.
 func (e *Estimates) newest(t *schema.Table) estimated {
 	m := e.o.Cluster.Metadata()
 	now := e.o.Clock.Monotonic()
@@ -75,6 +79,7 @@ func (e *Estimates) newest(t *schema.Table) estimated {
 	if !ok || now-last.at > estimateAge || last.epoch != m.Topology.Epoch() {
 		last = e.measure(t, m.Topology, now)
 		e.mu.Lock()
+		// Dropped tables are removed here, so that no notification of drops is needed.
 		for id := range e.mu.tables {
 			if m.Schema.TableByStorage(id) == nil {
 				delete(e.mu.tables, id)
@@ -86,7 +91,8 @@ func (e *Estimates) newest(t *schema.Table) estimated {
 	return last
 }
 
-// Shown returns the estimate in the form of system.size_estimates and system.table_estimates.
+// Shown returns the estimate in the form of system.size_estimates and system.table_estimates. Partitions of a range
+// that this node does not replicate are 0, as in Cassandra, which lists its primary ranges only.
 func (e *Estimates) Shown(t *schema.Table) system.Estimate {
 	p := e.Of(t)
 	return system.Estimate{MeanBytes: p.MeanBytes, Partitions: func(r ring.Range) int64 { return p.In(r) }}

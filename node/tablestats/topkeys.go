@@ -9,7 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// Sample counts the most frequent partitions of a table during one toppartitions command.
+// Sample counts the most frequent partitions of a table during one toppartitions command. Requests find it by an atomic
+// pointer, and a request that has loaded it may still add to it after StopSample, which is harmless.
 type Sample struct {
 	table         schema.StorageID
 	Reads, Writes TopKeys
@@ -29,11 +30,12 @@ func (m *Engine) StartSample(table schema.StorageID) *Sample {
 func (m *Engine) StopSample() { m.sample.Store(nil) }
 
 // topKeysKept is the number of keys that a sample keeps. A key that has more than 1/topKeysKept of all requests is
-// guaranteed to be among them.
+// guaranteed to be among them. Reads and writes are kept separately, so a sample has up to twice as many.
 const topKeysKept = 1024
 
 // TopKeys counts the most frequent keys in bounded memory, with the space-saving sketch (Metwally et al. 2005). A new
-// key replaces the least frequent one, whose count becomes its error.
+// key replaces the least frequent one, whose count becomes its error. Invariant: the true count of a key that is kept
+// is in [Count-Error, Count].
 type TopKeys struct {
 	mu   sync.Mutex
 	keys map[string]*TopKey
@@ -45,6 +47,7 @@ type TopKey struct {
 	Count, Error int64
 }
 
+// The lookup with string(key) does not allocate; a new key does.
 func (t *TopKeys) add(key []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
