@@ -8,7 +8,9 @@ import (
 	"cqld/row"
 )
 
-// The columns of the tables of Random, and the time, in seconds, at which their rows are live or deleted.
+// The columns of the tables of Random, and the time, in seconds, at which their rows are live or deleted. RandomRegular
+// and RandomStatic are column numbers. RandomNow is the LocalTime of every deletion, so a gc_grace that ends before or
+// after it purges all of them or none.
 const (
 	RandomRegular = 2
 	RandomStatic  = 3
@@ -17,6 +19,9 @@ const (
 
 // Random returns a table of a few partitions, and their keys: rows with one cell "a", "b" or "c", deleted rows, range
 // tombstones, partition deletions and static rows. Clusterings are at most two bytes long, and may be empty.
+//
+// The arguments of r are the only input: the same generator state yields the same table. The keys are returned in the
+// order of their creation, which is not the order of their tokens.
 func Random(r *rand.Rand) (*Table, []row.PartitionKey) {
 	t := &Table{}
 	var keys []row.PartitionKey
@@ -39,6 +44,8 @@ func Random(r *rand.Rand) (*Table, []row.PartitionKey) {
 			// Clusterings repeat, so a mutation may have several versions of a row.
 			m.AddRow(randomRow(r))
 		}
+		// The start is the clustering {1}, which rows may have, so that the inclusive start and the exclusive end both
+		// meet rows.
 		if r.IntN(4) == 0 {
 			m.AddRangeTombstone(row.RangeTombstone{Start: []byte{1}, End: []byte{byte(2 + r.IntN(3))},
 				Deletion: row.Deletion{Timestamp: int64(r.IntN(8)), LocalTime: RandomNow}})
@@ -76,6 +83,7 @@ func RandomSlices(r *rand.Rand) []row.Slice {
 		case !last.Contains(c):
 		case r.IntN(3) == 0: // only this row, and all later ones
 			*last = row.ExactRow(c)
+			// The smallest clustering greater than c is c with a zero byte appended.
 			out = append(out, row.Slice{Start: append(c, 0)})
 		default: // a gap
 			rest := row.Slice{Start: append(append([]byte{}, c...), byte(r.IntN(4)))}
@@ -90,6 +98,8 @@ func RandomSlices(r *rand.Rand) []row.Slice {
 }
 
 // RandomRanges returns ranges of tokens that together are the ring, in order. Some of them end at the token of a key.
+// Each range excludes its start and includes its end, as ring.Range defines it. The union is the whole ring, so reading
+// all ranges must return the same rows as reading the ring at once.
 func RandomRanges(r *rand.Rand, keys []row.PartitionKey) (out []ring.Range) {
 	var ends []ring.Token
 	for range r.IntN(4) {

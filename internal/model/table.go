@@ -9,7 +9,9 @@ import (
 	"cqld/row"
 )
 
-// Table is a table on one node. The zero value is empty.
+// Table is a table on one node. The zero value is empty. It is not safe for concurrent use, and is not meant to be: the
+// tests that compare it apply and read in one goroutine. Rows that Read returns are copies in the page; no caller can
+// reach the stored versions.
 type Table struct {
 	// GCBefore returns the time, in seconds, before which tombstones of a token are purged at now. Nil means never.
 	GCBefore func(t ring.Token, now int64) int64
@@ -24,15 +26,18 @@ type Table struct {
 }
 
 // partition contains everything ever written to one partition. Nothing is merged when it is written: each slice grows
-// with every entry, in the order of writes, which must not matter to a read.
+// with every entry, in the order of writes, which must not matter to a read. Partitions stay in the map after Purge has
+// emptied them; read shows nothing for them.
 type partition struct {
-	key        row.PartitionKey
+	key row.PartitionKey
+	// The header is a row that has the partition deletion and the static cells.
 	headers    []row.Row
 	tombstones []row.RangeTombstone
 	rows       map[string][]row.Row // by clustering
 }
 
-// Apply applies a mutation. It panics on malformed ones, because the model is for tests.
+// Apply applies a mutation. It panics on malformed ones, because the model is for tests. The mutation is copied, so the
+// caller may reuse it and its buffers after Apply returns.
 func (t *Table) Apply(m *row.Mutation) {
 	p := t.partitions[string(m.Key.Bytes)]
 	if p == nil {
@@ -69,6 +74,7 @@ func (p *partition) add(e *row.Entry) {
 	case row.KindHeader:
 		p.headers = append(p.headers, version)
 	case row.KindRangeTombstone:
+		// LocalTime and Timestamp of the tombstone are those of the decoded row's deletion; a tombstone has no cells.
 		p.tombstones = append(p.tombstones, row.RangeTombstone{
 			Start: bytes.Clone(e.Start), End: bytes.Clone(e.End), Deletion: version.Deletion,
 		})
@@ -82,9 +88,12 @@ func (p *partition) add(e *row.Entry) {
 // Truncate removes everything.
 func (t *Table) Truncate() { t.partitions = nil }
 
-// Purge removes permanently what a purge at now may remove. This affects later writes with older timestamps.
+// Purge removes permanently what a purge at now may remove. This affects later writes with older timestamps. After it,
+// a write with an older timestamp than a purged tombstone is visible. Storage must behave equally: purging is what
+// gc_grace_seconds exists to delay. Only the merged form of each row is kept.
 func (t *Table) Purge(now int64) {
 	for key, p := range t.partitions {
+		// GCBefore may differ from token to token.
 		gcBefore := t.gcBefore(p.key.Token, now)
 		deletion, header := p.header()
 		swept := &partition{key: p.key, rows: map[string][]row.Row{}}
@@ -114,7 +123,8 @@ func (t *Table) gcBefore(token ring.Token, now int64) int64 {
 // Read returns the page that answers cmd, without the bound on the size of pages.
 func (t *Table) Read(cmd *row.ReadCommand) []byte {
 	w := row.NewPageWriter(nil)
-	// Live rows so far, over all partitions.
+	// Live rows so far, over all partitions. A partition's limit is checked in read, and the limit of the command both
+	// here and there.
 	counted := uint32(0)
 	f := &filtering{most: t.FilterRows, rowsMost: t.PageRows}
 	f.Reset(cmd.Filter, cmd.Now)
@@ -131,9 +141,11 @@ func (t *Table) Read(cmd *row.ReadCommand) []byte {
 	return w.Finish(false)
 }
 
-// filtering is the filter of one command, and the rows and partitions that it has omitted.
+// filtering is the filter of one command, and the rows and partitions that it has omitted. FilterMatcher evaluates the
+// restrictions that no key range expresses.
 type filtering struct {
 	row.FilterMatcher
+	// most and rowsMost are the limits, omitted and rows the counts so far. They span all partitions of the page.
 	most, omitted  int
 	rowsMost, rows int
 	end            *row.Position // set when the page ends
@@ -171,12 +183,15 @@ func (t *Table) wanted(cmd *row.ReadCommand) (out []*partition) {
 	return out
 }
 
-// read writes the partition and returns the number of rows counted so far.
+// read writes the partition and returns the number of rows counted so far. counted is the number of live rows of
+// earlier partitions, against which the limit of the command is checked.
 func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64, counted uint32, f *filtering) uint32 {
 	deletion, header := p.header()
 	header.Purge(gcBefore)
 	// Purged tombstones are not in the page, but still shadow rows below.
 	shown := purged(cut(p.intervals(deletion), cmd.Slices), gcBefore)
+	// Rows are collected first, because the header in front of them is written only if something follows it or it is
+	// shown itself.
 	var found []row.Row
 	live, before := uint32(0), f.omitted
 	// The filter refuses the whole partition: it counts once, without its rows.
@@ -272,6 +287,7 @@ func visible(versions []row.Row, wider row.Deletion) row.Row {
 	gone := out.Deletion.Max(wider)
 	// A deletion of the row that the wider one covers is not shown.
 	if wider.Deletes(out.Deletion.Timestamp) {
+		// Shown is only what changes the result of a later merge.
 		out.Deletion = row.NoDeletion()
 	}
 	for i := range versions {
@@ -299,7 +315,8 @@ func visible(versions []row.Row, wider row.Deletion) row.Row {
 	return out
 }
 
-// laterLiveness reconciles two row markers like two cells without a value.
+// laterLiveness reconciles two row markers like two cells without a value. It works because Cassandra orders markers as
+// it orders cells without values: by timestamp, then by expiration and TTL.
 func laterLiveness(a, b row.Liveness) row.Liveness {
 	cell := func(l row.Liveness) *row.Cell {
 		return &row.Cell{Timestamp: l.Timestamp, TTL: l.TTL, LocalTime: l.LocalTime}
@@ -311,7 +328,8 @@ func laterLiveness(a, b row.Liveness) row.Liveness {
 	return b
 }
 
-// addComplex adds the deletion of a collection, or keeps the newer one of its column, in the order of columns.
+// addComplex adds the deletion of a collection, or keeps the newer one of its column, in the order of columns. The
+// slice is sorted by column number, the order in which a page has them.
 func addComplex(all []row.ComplexDeletion, c row.ComplexDeletion) []row.ComplexDeletion {
 	for i := range all {
 		if all[i].Column == c.Column {
@@ -324,7 +342,14 @@ func addComplex(all []row.ComplexDeletion, c row.ComplexDeletion) []row.ComplexD
 	return all
 }
 
-// intervals returns the range tombstones as disjoint intervals, without those that base supersedes.
+// intervals returns the range tombstones as disjoint intervals, without those that base supersedes. It sweeps over all
+// bounds in ascending order. With n tombstones there are at most 2n-1 pieces, each between two neighbours:
+//
+//	tombstones   [a────────c)            timestamps 1
+//	                  [b────────d)                  2
+//	intervals    [a─b:1)[b──────d:2)
+//
+// A piece whose deletion is not newer than base is omitted, since the deletion of the partition already has its effect.
 func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 	var bounds [][]byte
 	for _, t := range p.tombstones {
@@ -337,6 +362,7 @@ func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 		d := p.deletionAt(start)
 		if bytes.Equal(start, end) || d.Timestamp <= base.Timestamp {
 			continue
+			// The comparison includes LocalTime, so pieces with equal timestamps of two writes stay apart.
 		}
 		// Adjacent pieces with the same deletion are one interval, so that equal contents have one form.
 		if n := len(out); n > 0 && out[n-1].Deletion == d && bytes.Equal(out[n-1].End, start) {
@@ -348,7 +374,8 @@ func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 	return out
 }
 
-// cut restricts tombstones to the slices.
+// cut restricts tombstones to the slices. A nil end of a slice is unbounded; the end of a tombstone never is. Pieces
+// keep the deletion of their tombstone.
 func cut(tombstones []row.RangeTombstone, in []row.Slice) (out []row.RangeTombstone) {
 	for _, t := range tombstones {
 		// The slices are disjoint, so the pieces are as well.
@@ -368,7 +395,8 @@ func cut(tombstones []row.RangeTombstone, in []row.Slice) (out []row.RangeTombst
 	return out
 }
 
-// purged returns the tombstones that may not be purged yet.
+// purged returns the tombstones that may not be purged yet. A tombstone whose LocalTime equals gcBefore is kept:
+// Cassandra purges those with a local deletion time before it.
 func purged(tombstones []row.RangeTombstone, gcBefore int64) (out []row.RangeTombstone) {
 	for _, t := range tombstones {
 		if t.Deletion.LocalTime >= gcBefore {

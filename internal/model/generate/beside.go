@@ -5,22 +5,27 @@ import (
 	"strings"
 )
 
-// Object is something that is added to a table and must not change the answers to queries of the table.
+// Object is something that is added to a table and must not change the answers to queries of the table. Create is
+// executed beside the table, Drop undoes it. Drop must work also when Create was refused, hence IF EXISTS.
 type Object struct{ Create, Drop string }
 
-// Beside generates an index of one of the classes, a view, or a mask of a column. Some definitions are refused.
+// Beside generates an index of one of the classes, a view, or a mask of a column. Some definitions are refused. The
+// test executes its queries again after Create and after Drop. An index may only change how rows are found, a view must
+// not change its table, and the superuser as which the test logs in does not see masks.
 func (g *Generator) Beside(name string) Object {
 	// A key column too, which indexes of some classes refuse.
 	c := g.any(g.Columns)
 	// Only for its generators of targets and views; its lists are dropped with it.
 	o := &Objects{Generator: g}
 	t := &text{}
+	// Of twelve, four are classic indexes, four SAI, two views and two masks.
 	switch n := g.r.IntN(12); {
 	case n < 4:
 		t.add("CREATE INDEX %s ON %s (%s)", name, g.table, o.target(c))
 	case n < 8:
 		t.add("CREATE INDEX %s ON %s (%s) USING 'sai'", name, g.table, o.target(c))
 	case n < 10:
+		// createView records the name that it generated as the only one in created.
 		step := o.createView()
 		// The view has a name of its own, which the caller's name replaces.
 		create := strings.Replace(step.Text, " "+o.created[0]+" AS ", " "+name+" AS ", 1)
@@ -34,7 +39,8 @@ func (g *Generator) Beside(name string) Object {
 }
 
 // Refused generates an UPDATE or DELETE that is refused because of its WHERE: a range or a gap in the clustering
-// columns, or a column that is not in the primary key.
+// columns, or a column that is not in the primary key. The statement is refused before anything is read or written, so
+// it can be sent at any time, and its error is compared.
 func (g *Generator) Refused() Statement {
 	// The statement has a complete partition key and one more restriction, which makes it invalid.
 	t := &text{}
@@ -51,6 +57,7 @@ func (g *Generator) Refused() Statement {
 		}
 		t.bind(g.value(c.Type))
 	}
+	// The clustering is added below, in a form that no UPDATE or DELETE may have.
 	g.whereKeys(t, g.keys(PartitionKey), nil)
 	// A gap needs two clustering columns: the restriction of the second one without the first.
 	all := g.of(Clustering)

@@ -17,7 +17,7 @@ const (
 	Regular
 )
 
-// Column is a column of the generated table.
+// Column is a column of the generated table. Name is p0, c0, s0 or v0 and so on, by its kind, and needs no quotes.
 type Column struct {
 	Name string
 	Kind Kind
@@ -25,13 +25,15 @@ type Column struct {
 	Desc bool // clustering order
 }
 
-// Statement is a statement with a bind marker for each of Values.
+// Statement is a statement with a bind marker for each of Values. Text has the markers in the order of Values. Both
+// ways of sending it must have the same effect: Text with Values in EXECUTE, and Literal in QUERY.
 type Statement struct {
 	Text   string
 	Values []Value
 }
 
-// Literal returns the statement with its values in place of the bind markers.
+// Literal returns the statement with its values in place of the bind markers. It panics if Text has more markers than
+// Values has elements.
 func (s Statement) Literal() string {
 	// No generated literal contains a question mark, so each one is a bind marker.
 	parts := strings.Split(s.Text, "?")
@@ -45,11 +47,12 @@ func (s Statement) Literal() string {
 	return out.String()
 }
 
-// Options configure a Generator.
+// Options configure a Generator. Without Types, the values of a column never differ in their encoding, which leaves the
+// logic of queries alone to be tested.
 type Options struct {
 	Types  bool // collections, tuples, user-defined types and all native types instead of only int and text
 	Stamps bool // every write has a small explicit timestamp, so that some are equal
-	// Filters makes most queries filter on arbitrary columns.
+	// Filters makes most queries filter on arbitrary columns. Such a query has ALLOW FILTERING.
 	Filters bool
 	// Ranges adds ranges of the clustering columns, also of several at once, to queries that filter.
 	Ranges bool
@@ -67,7 +70,8 @@ type Options struct {
 // Generator generates one table, statements that change its rows, and queries.
 type Generator struct {
 	Options
-	Columns  []Column
+	Columns []Column
+	// A counter has no INSERT, no TTL, no timestamp and no condition, so most branches of this package ask for it.
 	Counters bool // the table's regular columns are counters
 
 	// The only source of randomness: the same seed and the same calls give the same statements.
@@ -81,13 +85,15 @@ type Generator struct {
 	unread bool
 }
 
-// New returns a generator for a table with that name.
+// New returns a generator for a table with that name. The random shape: one or two partition key columns, up to three
+// clustering columns, up to two static columns, and one to three regular ones.
 func New(r *rand.Rand, table string, o Options) *Generator {
 	g := &Generator{Options: o, r: r, table: table}
 	// Tables with compact storage get neither collections nor counters.
 	if o.Types && !o.Compact {
 		g.udt = &Type{Name: table + "_u", Elems: []*Type{native("int"), native("text")}, Fields: []string{"f", "g"},
 			Multi: true}
+		// One of eight tables has counters, only with Types.
 		g.Counters = g.oneIn(8)
 	}
 	g.columns("p", PartitionKey, 1+b2i(g.oneIn(3)))
@@ -109,7 +115,8 @@ func New(r *rand.Rand, table string, o Options) *Generator {
 // oneIn is true with probability 1/n.
 func (g *Generator) oneIn(n int) bool { return g.r.IntN(n) == 0 }
 
-// columns adds n columns with the names prefix0, prefix1 and so on.
+// columns adds n columns with the names prefix0, prefix1 and so on. With names that are numbered by kind, two seeds
+// that generate the same shape generate the same names.
 func (g *Generator) columns(prefix string, kind Kind, n int) {
 	for i := range n {
 		c := Column{Name: fmt.Sprintf("%s%d", prefix, i), Kind: kind}
@@ -128,7 +135,8 @@ func (g *Generator) columns(prefix string, kind Kind, n int) {
 	}
 }
 
-// keyType returns a type for a column of the primary key: scalar, or frozen.
+// keyType returns a type for a column of the primary key: scalar, or frozen. A collection in a key is always frozen,
+// because it is compared as one value.
 func (g *Generator) keyType() *Type {
 	if g.Types && g.oneIn(8) {
 		switch g.r.IntN(3) {
@@ -143,7 +151,7 @@ func (g *Generator) keyType() *Type {
 	return g.scalarType()
 }
 
-// scalarType returns a native type; without Types, int or text.
+// scalarType returns a native type; without Types, int or text. int is chosen twice as often as text.
 func (g *Generator) scalarType() *Type {
 	if !g.Types {
 		return native([]string{"int", "int", "text"}[g.r.IntN(3)])
@@ -152,7 +160,8 @@ func (g *Generator) scalarType() *Type {
 	return native(all[g.r.IntN(len(all))])
 }
 
-// columnType returns a type for a column outside of the key. Two of three collections are not frozen.
+// columnType returns a type for a column outside of the key. Two of three collections are not frozen. Only collections
+// and user-defined types can be not frozen; a tuple never is.
 func (g *Generator) columnType() *Type {
 	if !g.Types || g.oneIn(2) {
 		return g.scalarType()
@@ -178,7 +187,8 @@ func (g *Generator) columnType() *Type {
 	}
 }
 
-// of returns the columns of the kinds.
+// of returns the columns of the kinds. The columns are in the order of the kinds as given, and of the definition within
+// a kind. The slice is new at each call, so callers may shuffle it and append to it.
 func (g *Generator) of(kinds ...Kind) []Column {
 	var out []Column
 	for _, k := range kinds {
@@ -203,7 +213,8 @@ func names(columns []Column) []string {
 	return out
 }
 
-// Definitions returns the statements that create the table and its types.
+// Definitions returns the statements that create the table and its types. The type comes first, because the table needs
+// it. There is at most one: all columns with a user-defined type share it.
 func (g *Generator) Definitions() []string {
 	var out, lines, order []string
 	for _, c := range g.Columns {
@@ -239,12 +250,14 @@ func (g *Generator) Definitions() []string {
 		g.table, strings.Join(lines, ", "), strings.Join(key, ", "), with))
 }
 
-// text builds a statement. Each marker in the text has one element of values, in the same order.
+// text builds a statement. Each marker in the text has one element of values, in the same order. The parts are
+// appended; nothing is ever removed, so a caller that decides late collects functions instead (see where).
 type text struct {
 	strings.Builder
 	values []Value
 }
 
+// add appends text with the verbs of fmt. A percent sign of CQL must be doubled.
 func (t *text) add(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
 // bind adds a bind marker.
@@ -253,9 +266,10 @@ func (t *text) bind(v Value) {
 	t.values = append(t.values, v)
 }
 
+// statement returns what was built. The text may be extended afterwards.
 func (t *text) statement() Statement { return Statement{Text: t.String(), Values: t.values} }
 
-// each calls f n times, with a separator between the outputs.
+// each calls f n times, with a separator between the outputs. f appends the i-th part, from 0 on.
 func (t *text) each(n int, separator string, f func(i int)) {
 	for i := range n {
 		if i > 0 {

@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-// createIndex generates CREATE INDEX of any class on any column, with a target that is valid for most types.
+// createIndex generates CREATE INDEX of any class on any column, with a target that is valid for most types. The
+// classes are StorageAttachedIndex by three names, SASI, the legacy index by its name, and the default index. A name is
+// one of those that Cassandra 5 accepts, including the class name in full.
 func (o *Objects) createIndex() Step {
 	t := &text{}
 	c := o.any(o.Columns)
@@ -18,6 +20,7 @@ func (o *Objects) createIndex() Step {
 		name = o.anyCreated("_i0")
 	}
 	target := o.target(c)
+	// Nothing but a repeated name makes IF NOT EXISTS interesting, so it is rare.
 	exists := ""
 	if o.oneIn(10) {
 		exists = "IF NOT EXISTS "
@@ -45,7 +48,8 @@ func (o *Objects) createIndex() Step {
 	return step(t)
 }
 
-// target returns what of the column is indexed.
+// target returns what of the column is indexed. A map can be indexed by its keys, values or entries, a frozen
+// collection only as a whole (FULL).
 func (o *Objects) target(c Column) string {
 	plain := []string{"%s"}
 	switch kind := c.Type.kind(); {
@@ -102,7 +106,8 @@ func (o *Objects) arrayOptions(t *text) {
 	}
 }
 
-// selectIndexed generates a SELECT with restrictions on indexed columns, and perhaps on others.
+// selectIndexed generates a SELECT with restrictions on indexed columns, and perhaps on others. Its Step is paged. With
+// an index, a page can end between two matches of one partition.
 func (o *Objects) selectIndexed() Step {
 	t := &text{}
 	t.add("SELECT ")
@@ -111,11 +116,13 @@ func (o *Objects) selectIndexed() Step {
 	} else if o.oneIn(3) {
 		t.add("*")
 	} else {
+		// The key identifies rows in the comparison; one random column shows their values.
 		t.WriteString(strings.Join(names(append(o.of(PartitionKey, Clustering), o.any(o.Columns))), ", "))
 	}
 	t.add(" FROM %s WHERE ", o.table)
 	// One to three relations; the first is always on an indexed column.
 	n := 1 + b2i(o.oneIn(2)) + b2i(o.oneIn(4))
+	// With the partition key, the index is read on the replicas of one partition only.
 	key := o.oneIn(4)
 	if key {
 		t.each(len(o.of(PartitionKey)), " AND ", func(i int) { o.relation(t, o.of(PartitionKey)[i], o.oneIn(8)) })
@@ -143,7 +150,8 @@ func (o *Objects) selectIndexed() Step {
 	return s
 }
 
-// indexRelation adds a relation that an index may serve.
+// indexRelation adds a relation that an index may serve. Whether the index serves it depends on the class; a query that
+// no index serves needs ALLOW FILTERING, or is refused.
 func (o *Objects) indexRelation(t *text, c Column) {
 	kind := c.Type.kind()
 	switch {

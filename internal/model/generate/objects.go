@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Theme is the kind of objects that an Objects generates beside its table.
+// Theme is the kind of objects that an Objects generates beside its table. A generator has one theme and one table.
 type Theme int
 
 // The themes.
@@ -40,10 +40,13 @@ type Objects struct {
 	views      []*Generator
 	functions  []userFunction
 	aggregates []string
-	added      int // columns that were added
+	// Added columns are n1, n2 and so on.
+	added int // columns that were added
 }
 
-// NewObjects returns a generator for a table with that name.
+// NewObjects returns a generator for a table with that name. The table is not created: Definitions returns the
+// statements. A function is called with columns as its arguments, so tables of the theme Functions have all types half
+// of the time.
 func NewObjects(r *rand.Rand, table string, theme Theme) *Objects {
 	options := Options{Types: theme == Types || theme == Functions && r.IntN(2) == 0, Compact: theme == Compact}
 	o := &Objects{Generator: New(r, table, options), Theme: theme}
@@ -59,7 +62,7 @@ func NewObjects(r *rand.Rand, table string, theme Theme) *Objects {
 	return o
 }
 
-// collectionType returns a list, a set or, half of the time, a map of int or text.
+// collectionType returns a list, a set or, half of the time, a map of int or text. Two of three are not frozen.
 func (o *Objects) collectionType() *Type {
 	element := native([]string{"int", "text"}[o.r.IntN(2)])
 	multi := !o.oneIn(3)
@@ -73,7 +76,8 @@ func (o *Objects) collectionType() *Type {
 	}
 }
 
-// Define generates a statement that creates an object.
+// Define generates a statement that creates an object. Call it a few times before Query: most queries use what it has
+// created.
 func (o *Objects) Define() Step {
 	switch {
 	case o.Theme == Views && !o.oneIn(5):
@@ -84,7 +88,8 @@ func (o *Objects) Define() Step {
 	return o.createIndex()
 }
 
-// Query generates a SELECT of the table, of its views, or of the schema.
+// Query generates a SELECT of the table, of its views, or of the schema. Cases are tried in order, so the probabilities
+// of later ones are conditional on the earlier ones.
 func (o *Objects) Query() Step {
 	switch {
 	case o.oneIn(12):
@@ -103,13 +108,16 @@ func (o *Objects) Query() Step {
 	return queryStep(o.Select())
 }
 
-// queryStep returns the step of a query, which is paged unless Cassandra refuses pages for it.
+// queryStep returns the step of a query, which is paged unless Cassandra refuses pages for it. Cassandra refuses paging
+// of queries with both ORDER BY and IN restrictions on the partition key.
 func queryStep(q Query) Step { return Step{Statement: q.Statement, Paged: !q.Sorted} }
 
 // step returns the step of a statement that has no pages.
 func step(t *text) Step { return Step{Statement: t.statement()} }
 
-// Alter generates a statement that changes or drops the table, its columns or its objects; many are refused.
+// Alter generates a statement that changes or drops the table, its columns or its objects; many are refused. A
+// statement about an object of another theme names one that does not exist, which is refused; so no theme needs its own
+// list.
 func (o *Objects) Alter() Step {
 	t := &text{}
 	// The generator follows only changes that are probably accepted: later statements should be valid most of the time.
@@ -118,7 +126,8 @@ func (o *Objects) Alter() Step {
 		o.added++
 		added := Column{Name: fmt.Sprintf("n%d", o.added), Kind: Regular, Type: o.columnType()}
 		t.add("ALTER TABLE %s ADD %s %s", o.table, added.Name, added.Type.Name)
-		// Otherwise the column is refused, or may be: the type may not exist.
+		// Otherwise the column is refused, or may be: the type may not exist. The type of the user-defined fields
+		// exists only if a column of the original table has it.
 		if !o.Compact && !o.Counters && !strings.Contains(added.Type.Name, "_u") {
 			o.Columns = append(o.Columns, added)
 		}
@@ -156,7 +165,8 @@ func (o *Objects) Alter() Step {
 }
 
 // droppable reports whether Cassandra probably drops the column: it is not in a key, an index or a view, and others
-// remain.
+// remain. It errs on the side of false: the generator then keeps a column that the server dropped, and later statements
+// about it are refused by both servers.
 func (o *Objects) droppable(c Column) bool {
 	return c.Kind == Regular && !o.Compact && !o.Counters && len(o.views) == 0 && len(o.of(Regular)) > 1 &&
 		!slices.ContainsFunc(o.indexed, func(x Column) bool { return x.Name == c.Name })
@@ -170,7 +180,8 @@ func ifExists(yes bool) string {
 	return ""
 }
 
-// anyCreated returns the name of an index or a view, rarely one that does not exist.
+// anyCreated returns the name of an index or a view, rarely one that does not exist. missing is the suffix of a name
+// that is never generated, such as _i9 for indexes.
 func (o *Objects) anyCreated(missing string) string {
 	if len(o.created) == 0 || o.oneIn(5) {
 		return o.table + missing
@@ -201,7 +212,7 @@ func (o *Objects) describe() Step {
 }
 
 // schemaRows generates a SELECT from system_schema. The keyspace must be bound by the caller: the text contains
-// %KEYSPACE%.
+// %KEYSPACE%. Columns that differ between servers, such as ids, are not selected.
 func (o *Objects) schemaRows() Step {
 	// The percent signs are doubled, because the text is a format.
 	const own = " FROM system_schema.%s WHERE keyspace_name = '%%KEYSPACE%%' AND %s"
@@ -228,7 +239,8 @@ func (o *Objects) schemaRows() Step {
 	return step(t)
 }
 
-// Drops returns statements that drop everything, in an order in which dependents come first.
+// Drops returns statements that drop everything, in an order in which dependents come first. Indexes are dropped with
+// the table.
 func (o *Objects) Drops() []string {
 	var out []string
 	// A table with views cannot be dropped.

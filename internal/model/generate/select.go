@@ -53,6 +53,7 @@ func (g *Generator) Select() Query {
 	if g.oneIn(often) {
 		t.add(" LIMIT %d", 1+g.r.IntN(6))
 	}
+	// Cassandra refuses a query that may filter without it, and accepts it also where nothing is filtered.
 	if filtered {
 		t.add(" ALLOW FILTERING")
 	}
@@ -60,7 +61,8 @@ func (g *Generator) Select() Query {
 	return q
 }
 
-// selection adds the selection, and reports whether it has aggregates.
+// selection adds the selection, and reports whether it has aggregates. grouped selects whole columns, too: Cassandra
+// returns the value of the first row of each group for them.
 func (g *Generator) selection(t *text, grouped bool) (aggregates bool) {
 	switch {
 	case g.oneIn(3):
@@ -101,7 +103,8 @@ const (
 	whereIn
 )
 
-// where adds WHERE. It returns the restriction of the partition key, and whether the query filters.
+// where adds WHERE. It returns the restriction of the partition key, and whether the query filters. distinct excludes
+// regular columns, because DISTINCT reads partition keys and static rows only.
 func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
 	// Functions, because a relation adds its values when it is written, and the order of the parts may still change.
 	var parts []func()
@@ -144,7 +147,8 @@ func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
 	return in, filtered
 }
 
-// filters replaces the relations of some queries by relations on any columns, each at most once.
+// filters replaces the relations of some queries by relations on any columns, each at most once. Three of four queries
+// are replaced. A part of the partition key may be among the columns: Cassandra filters on it, too.
 func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filtered bool) ([]func(), int, bool) {
 	if g.oneIn(4) {
 		return parts, in, filtered
@@ -168,7 +172,8 @@ func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filt
 	return parts, whereRange, true
 }
 
-// rangeAndFilters replaces the relations of parts by relations on clustering columns and filters on other columns.
+// rangeAndFilters replaces the relations of parts by relations on clustering columns and filters on other columns. It
+// generates what is planned as ranges of clusterings with a filter of rows for the rest.
 func (g *Generator) rangeAndFilters(t *text, parts []func(), in int) []func() {
 	if in == whereRange || g.Filters {
 		parts = nil
@@ -196,7 +201,8 @@ func (g *Generator) filterable(distinct bool) []Column {
 	return g.of(Static, Regular)
 }
 
-// filter adds a relation on a column that is not in the primary key.
+// filter adds a relation on a column that is not in the primary key. Ranges on collections are refused, so a collection
+// of several cells gets CONTAINS.
 func (g *Generator) filter(t *text, c Column) {
 	kind := c.Type.kind()
 	switch {
@@ -222,7 +228,7 @@ func (g *Generator) filter(t *text, c Column) {
 	}
 }
 
-// relation adds a relation with = or IN.
+// relation adds a relation with = or IN. A list has one to four values, in random order and with duplicates.
 func (g *Generator) relation(t *text, c Column, list bool) {
 	if !list {
 		t.add("%s = ", c.Name)
@@ -234,7 +240,8 @@ func (g *Generator) relation(t *text, c Column, list bool) {
 	t.add(")")
 }
 
-// clusteringRelations returns relations on a prefix of the clustering columns: = or IN, and a slice at the end.
+// clusteringRelations returns relations on a prefix of the clustering columns: = or IN, and a slice at the end. The
+// functions write to t when they are called. clusteringRelations draws the shape at once, and the values later.
 func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	all := g.of(Clustering)
 	// Columns with = or IN precede the slice.
@@ -247,6 +254,7 @@ func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	if len(rest) == 0 || n > 0 && g.oneIn(2) {
 		return parts
 	}
+	// One or both bounds, inclusive and exclusive.
 	operators := [][]string{{">"}, {"<="}, {">=", "<"}, {">", "<"}, {">=", "<="}}[g.r.IntN(5)]
 	columns := rest[:1]
 	// A slice of several columns compares tuples.
@@ -268,7 +276,8 @@ func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	return parts
 }
 
-// orderBy adds ORDER BY, in the table's order or reversed; it is rarely invalid.
+// orderBy adds ORDER BY, in the table's order or reversed; it is rarely invalid. It reports whether it added the
+// clause.
 func (g *Generator) orderBy(t *text, allowed bool) bool {
 	all := g.of(Clustering)
 	if len(all) == 0 || !allowed && !g.oneIn(40) || !g.oneIn(3) {

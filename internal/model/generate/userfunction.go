@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// userFunction is a function in Java that Cassandra and cqld can both execute.
+// userFunction is a function in Java that Cassandra and cqld can both execute. Cassandra compiles the body with a Java
+// compiler, cqld with package udf/java.
 type userFunction struct {
 	name      string
 	arguments []string // types
@@ -47,7 +48,7 @@ func bodies() []userFunction {
 	}
 }
 
-// createFunction generates CREATE FUNCTION or CREATE AGGREGATE.
+// createFunction generates CREATE FUNCTION or CREATE AGGREGATE. One of three is an aggregate once a function exists.
 func (o *Objects) createFunction() Step {
 	if len(o.functions) > 0 && o.oneIn(3) {
 		return o.createAggregate()
@@ -75,12 +76,14 @@ func (o *Objects) createFunction() Step {
 }
 
 // createAggregate generates CREATE AGGREGATE with a random function as its state function. It fits if the function's
-// first argument has the type of its result.
+// first argument has the type of its result. Otherwise the aggregate is refused, as it is when its state function does
+// not exist any longer or was refused itself.
 func (o *Objects) createAggregate() Step {
 	f := o.functions[o.r.IntN(len(o.functions))]
 	name := fmt.Sprintf("%s_a%d", o.table, o.r.IntN(3))
 	// The first argument of a state function is the state.
 	arguments := f.arguments[1:]
+	// The arguments of the state function including the state: the signature does not match.
 	if o.oneIn(10) {
 		arguments = f.arguments
 	}
@@ -127,7 +130,8 @@ func (o *Objects) selectCalls() Step {
 	return step(t)
 }
 
-// argument returns a column or a constant of the type, sometimes of another one.
+// argument returns a column or a constant of the type, sometimes of another one. A constant has a type hint, because a
+// literal alone does not determine which overload is called.
 func (o *Objects) argument(kind string) string {
 	var fitting []Column
 	for _, c := range o.Columns {
@@ -147,7 +151,8 @@ func (o *Objects) argument(kind string) string {
 	return "(" + kind + ")" + o.scalar(kind).Literal
 }
 
-// dropFunction adds DROP FUNCTION or DROP AGGREGATE, sometimes with argument types that select one of several.
+// dropFunction adds DROP FUNCTION or DROP AGGREGATE, sometimes with argument types that select one of several. Without
+// the argument types, the name must be unique: Cassandra refuses to drop one of several overloads.
 func (o *Objects) dropFunction(t *text) {
 	name, kind := o.table+"_f0", "FUNCTION"
 	if len(o.aggregates) > 0 && o.oneIn(2) {

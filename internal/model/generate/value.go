@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Value is a value as a literal and in the encoding of the native protocol.
+// Value is a value as a literal and in the encoding of the native protocol. Both forms must be stored as the same
+// bytes; the comparison of literals with bound values relies on it.
 type Value struct {
 	Literal string
 	Bytes   []byte // nil is null
@@ -19,7 +20,8 @@ type Value struct {
 // null returns the null value.
 func null() Value { return Value{Literal: "null"} }
 
-// Type is a CQL type. Elems are the types of its elements or fields.
+// Type is a CQL type. Elems are the types of its elements or fields. The Name is CQL, with frozen where it applies,
+// such as frozen<map<text, int>>.
 type Type struct {
 	Name   string
 	Elems  []*Type
@@ -27,7 +29,8 @@ type Type struct {
 	Multi  bool     // not frozen: each element is a separate cell
 }
 
-// kind returns the name of the type without parameters and frozen.
+// kind returns the name of the type without parameters and frozen. A frozen type has the kind of the type inside; a
+// user-defined type is "udt".
 func (t *Type) kind() string {
 	if t.Fields != nil {
 		return "udt"
@@ -39,7 +42,7 @@ func (t *Type) kind() string {
 // native returns a type without elements.
 func native(name string) *Type { return &Type{Name: name} }
 
-// collection returns a list, set or map of elems.
+// collection returns a list, set or map of elems. It is used for tuples as well.
 func collection(kind string, multi bool, elems ...*Type) *Type {
 	names := make([]string, len(elems))
 	for i, e := range elems {
@@ -60,7 +63,8 @@ func scalars() []string {
 		"blob", "smallint", "date"}
 }
 
-// value generates a value of t from a small domain, so that equal values occur.
+// value generates a value of t from a small domain, so that equal values occur. An error in equality, in the order of
+// values, or in the removal of duplicates shows only if values repeat.
 func (g *Generator) value(t *Type) Value {
 	v := g.plainValue(t)
 	if g.Hints && t.kind() != "counter" && g.oneIn(10) {
@@ -73,7 +77,8 @@ func (g *Generator) value(t *Type) Value {
 }
 
 // hint returns the type in a type hint for a value of t. Mostly it is t, otherwise the type of another column, or t
-// with or without frozen.
+// with or without frozen. A hint with another type is refused, or accepted if the types are assignable, such as frozen
+// and not frozen.
 func (g *Generator) hint(t *Type) string {
 	switch {
 	case g.oneIn(4):
@@ -89,7 +94,8 @@ func (g *Generator) hint(t *Type) string {
 	return t.Name
 }
 
-// plainValue is value without hints.
+// plainValue is value without hints. Its cases are the kinds of Type.kind; vector is a list of floats with a fixed
+// length.
 func (g *Generator) plainValue(t *Type) Value {
 	switch kind := t.kind(); kind {
 	case "list", "set", "map":
@@ -120,6 +126,7 @@ func (g *Generator) scalar(kind string) Value {
 		s := []string{"", "a", "b", "ab", "ä", "it's"}[n+1]
 		return Value{"'" + strings.ReplaceAll(s, "'", "''") + "'", []byte(s)}
 	case "boolean":
+		// Of six numbers, 2, 3 and 4 are true.
 		return Value{fmt.Sprint(n > 1), []byte{byte(b2i(n > 1))}}
 	case "double":
 		f := float64(n) / 2
@@ -132,12 +139,14 @@ func (g *Generator) scalar(kind string) Value {
 		}
 		return Value{fmt.Sprintf("%d.%d", n/10, abs(n%10)), decimal(n)}
 	case "timestamp":
+		// Milliseconds since 1970, in September 2020, which every format of a timestamp can express.
 		ms := 1_600_000_000_000 + n*1000
 		return Value{fmt.Sprint(ms), binary.BigEndian.AppendUint64(nil, uint64(ms))}
 	case "date":
 		// Days; 2^31 is 1970-01-01.
 		d := uint32(1<<31 + 18000 + n)
 		return Value{fmt.Sprint(d), binary.BigEndian.AppendUint32(nil, d)}
+	// 0, 2, 4 … 10 bytes, the last of each pair above 0x7f to show signed comparisons.
 	case "blob":
 		b := []byte(strings.Repeat("\x01\xff", int(n+1)))
 		return Value{fmt.Sprintf("0x%x", b), b}
@@ -170,7 +179,8 @@ func decimal(n int64) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, 1), varint(abs(n))...)
 }
 
-// appendBytes appends [bytes] of the protocol: a length of four bytes, -1 for null.
+// appendBytes appends [bytes] of the protocol: a length of four bytes, -1 for null. It is also the form of fields of
+// tuples and of elements of collections.
 func appendBytes(dst, b []byte) []byte {
 	if b == nil {
 		return binary.BigEndian.AppendUint32(dst, math.MaxUint32)
@@ -179,7 +189,7 @@ func appendBytes(dst, b []byte) []byte {
 }
 
 // collectionValue generates a list, set or map of up to three elements. Sets and maps are in random order, with
-// duplicates.
+// duplicates. The servers must sort what they receive: a set is stored in the order of its elements' type.
 func (g *Generator) collectionValue(t *Type, kind string) Value {
 	n := g.r.IntN(4)
 	if kind == "map" && n == 0 && !t.Multi {
@@ -215,7 +225,8 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 	return Value{open + strings.Join(elems, ", ") + end, b}
 }
 
-// tupleValue generates a tuple or a value of a user-defined type. Fields may be null.
+// tupleValue generates a tuple or a value of a user-defined type. Fields may be null. Each field is null with a
+// probability of one sixth. Trailing fields are always present.
 func (g *Generator) tupleValue(t *Type) Value {
 	var b []byte
 	var parts []string

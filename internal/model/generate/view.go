@@ -7,7 +7,8 @@ import (
 )
 
 // createView generates CREATE MATERIALIZED VIEW: the key of the table in another order, and perhaps one more column.
-// Some are invalid.
+// Some are invalid. One or two columns of the key are the partition key of the view, the others clustering columns in
+// random direction.
 func (o *Objects) createView() Step {
 	name := fmt.Sprintf("%s_w%d", o.table, len(o.created))
 	// The key of a view contains the key of its table, and at most one other column.
@@ -53,7 +54,8 @@ func (o *Objects) createView() Step {
 }
 
 // viewStatement generates the statement for a view. With all it selects *, and with inherits it has no clustering
-// order.
+// order. A restriction IS NOT NULL is required for every key column; one of twelve is replaced by a restriction to a
+// value.
 func (o *Objects) viewStatement(view *Generator, all, inherits bool) Step {
 	t := &text{}
 	t.add("CREATE MATERIALIZED VIEW %s%s AS SELECT ", []string{"", "", "", "IF NOT EXISTS "}[o.r.IntN(4)], view.table)
