@@ -17,4 +17,15 @@
 //
 //	round 1: cqld insert@64 · oracle insert@64 · cqld insert@256 · …
 //	round 2: …
+//
+//	                    ┌─ connection 1: slots 0…31 ──▶ server 1
+//	config.run ─▶ run ──┼─ connection 2: slots 0…31 ──▶ server 2
+//	                    └─ …
+//	           ◀─ outcome: operations, errors, latencies ─ measurement ─ report
+//
+// The load is a closed loop: each answer causes the next request, so the rate adapts to the server. The latencies of a
+// closed loop hide pauses of the server, because no request is sent meanwhile (coordinated omission); they compare
+// servers and are not those of an open load.
+//
+// It is not the tool for operators: that is "cqld bench".
 package main

@@ -14,25 +14,29 @@ import (
 	"time"
 )
 
-// config configures the measurements of CQL. Its fields are described by the flags in parse.
+// config configures the measurements of CQL. Its fields are described by the flags in parse. The fields are not changed
+// after parse, except that targets replace what would be started.
 type config struct {
 	// Nodes to be started; 0 means none.
 	cqld, oracle int
 	encrypted    int // nodes of cqld with TLS between them
 	// Servers that run already, which replace the ones to be started.
 	targets []string
-	// For cqld and Cassandra alike, so that both acknowledge the same durability.
+	// For cqld and Cassandra alike, so that both acknowledge the same durability. batch acknowledges after fsync,
+	// periodic before it.
 	sync      string
 	flags     string
 	workloads []string
 	inFlight  []int
-	// Operations: of a warm-up, and of one measurement at most.
+	// Operations: of a warm-up, and of one measurement at most. A measurement ends at ops or at limit, whichever is
+	// first.
 	warmup, ops int64
 	limit       time.Duration
 	rounds      int
 	// 0 means the number of nodes.
 	rf   int
 	json bool
+	// The directories of data, for an inspection afterwards.
 	keep bool
 }
 
@@ -45,7 +49,7 @@ func main() {
 	}
 }
 
-// measureProtocol measures the protocol in the first argument: Azure Tables, or CQL by default.
+// measureProtocol measures the protocol in the first argument: Azure Tables, or CQL by default. main prints its error.
 func measureProtocol(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "tables" {
 		c, err := parseTables(args[1:])
@@ -61,7 +65,7 @@ func measureProtocol(ctx context.Context, args []string) error {
 	return c.run(ctx)
 }
 
-// parse parses the flags for CQL.
+// parse parses the flags for CQL. An error of the flags is printed by package flag, too.
 func parse(args []string) (*config, error) {
 	c := &config{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -82,6 +86,7 @@ func parse(args []string) (*config, error) {
 	f.Int64Var(&c.ops, "ops", 200_000, "operations of one measurement, at most")
 	f.DurationVar(&c.limit, "limit", 20*time.Second, "time of one measurement, at most")
 	f.IntVar(&c.rounds, "rounds", 3, "how many times each measurement is taken, the servers by turns")
+	// At replication factor 4, QUORUM is 3.
 	f.IntVar(&c.rf, "rf", 0, "replication factor; 0: the number of nodes. Above 1, requests are at QUORUM")
 	f.BoolVar(&c.json, "json", false, "print one JSON object for each measurement")
 	f.BoolVar(&c.keep, "keep", false, "keep the data directories")
@@ -100,10 +105,11 @@ func parse(args []string) (*config, error) {
 	return c, nil
 }
 
-// constant returns the workload of a single operation.
+// constant returns the workload of a single operation. It draws no number.
 func constant(o *operation) workload { return func(int64, *rand.Rand) *operation { return o } }
 
-// run starts the servers, measures them by turns and stops them.
+// run starts the servers, measures them by turns and stops them. One process of each node runs during the whole time,
+// whichever server is measured; idle servers cost little.
 func (c *config) run(ctx context.Context) error {
 	dir, err := temporary()
 	if err != nil {
@@ -124,6 +130,7 @@ func (c *config) run(ctx context.Context) error {
 	}
 	out := report{json: c.json}
 	out.begin(targets)
+	// Rounds are the outer loop, so that a slow drift of the machine appears as a difference between rounds.
 	for round := range c.rounds {
 		for _, name := range c.workloads {
 			for _, n := range c.inFlight {
@@ -147,15 +154,18 @@ func (c *config) run(ctx context.Context) error {
 	return nil
 }
 
-// start starts or names the servers and loads their data. With an error, it returns the targets that were started.
+// start starts or names the servers and loads their data. With an error, it returns the targets that were started. The
+// caller stops them.
 func (c *config) start(ctx context.Context, dir string) ([]*target, error) {
 	var targets []*target
+	// add keeps a target even when its start failed half-way.
 	add := func(t *target, err error) error {
 		if t != nil {
 			targets = append(targets, t)
 		}
 		return err
 	}
+	// Servers that run already exclude all others: the flags have defaults.
 	if len(c.targets) > 0 {
 		c.cqld, c.oracle, c.encrypted = 0, 0, 0
 	}
@@ -187,7 +197,7 @@ func (c *config) start(ctx context.Context, dir string) ([]*target, error) {
 	return targets, nil
 }
 
-// replication returns the replication factor of the keyspace.
+// replication returns the replication factor of the keyspace. With one node it is 1.
 func (c *config) replication(t *target) int {
 	if c.rf > 0 {
 		return c.rf
@@ -195,7 +205,7 @@ func (c *config) replication(t *target) int {
 	return len(t.addresses)
 }
 
-// consistency returns ONE with a single replica, QUORUM otherwise.
+// consistency returns ONE with a single replica, QUORUM otherwise. 1 is ONE and 4 is QUORUM in the protocol.
 func (c *config) consistency(t *target) uint16 {
 	if c.replication(t) == 1 {
 		return 1
@@ -203,13 +213,15 @@ func (c *config) consistency(t *target) uint16 {
 	return 4
 }
 
-// measure takes one measurement, the first time after a warm-up with the same workload.
+// measure takes one measurement, the first time after a warm-up with the same workload. CPU times are differences of
+// two readings, so what servers do in the background, such as compactions, counts.
 func (c *config) measure(t *target, name string, inFlight int) (*measurement, error) {
 	work, err := t.ops.workload(name)
 	if err != nil {
 		return nil, err
 	}
-	// Once for each workload and server: later rounds find caches and compiled code as they are.
+	// Once for each workload and server: later rounds find caches and compiled code as they are. The warm-up uses the
+	// largest number in flight.
 	if !t.warm[name] {
 		t.warm[name] = true
 		if _, err := t.do(work, slices.Max(c.inFlight), c.warmup, 5*time.Minute); err != nil {
@@ -225,6 +237,7 @@ func (c *config) measure(t *target, name string, inFlight int) (*measurement, er
 	}
 	after, err3 := t.cpu()
 	ownAfter, err4 := ownCPU()
+	// The first error; the others usually have the same cause.
 	for _, e := range []error{err1, err2, err3, err4} {
 		if e != nil {
 			return nil, e
@@ -233,7 +246,7 @@ func (c *config) measure(t *target, name string, inFlight int) (*measurement, er
 	return newMeasurement(t.name, name, inFlight, o, after-before, ownAfter-own), nil
 }
 
-// do executes a workload; inserts continue with new ids.
+// do executes a workload; inserts continue with new ids. After an error the target may have some of the rows.
 func (t *target) do(work workload, inFlight int, ops int64, limit time.Duration) (*outcome, error) {
 	r := &run{addresses: t.addresses, work: work, inFlight: inFlight, ops: ops, limit: limit, first: t.next}
 	o, err := r.do()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// measurement is one line of the report.
+// measurement is one line of the report. The names in JSON carry the unit.
 type measurement struct {
 	Server   string `json:"server"`
 	Workload string `json:"workload"`
@@ -25,6 +25,7 @@ type measurement struct {
 }
 
 // newMeasurement returns the measurement of an outcome, with the CPU time of all servers and of this process in it.
+// Percentiles count successful requests only.
 func newMeasurement(server, workload string, inFlight int, o *outcome, cpu, own time.Duration) *measurement {
 	// A run without operations has no division by zero.
 	perOp := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(o.Ops, 1)) }
@@ -35,23 +36,24 @@ func newMeasurement(server, workload string, inFlight int, o *outcome, cpu, own 
 		ServerCPU: perOp(cpu), ClientCPU: perOp(own)}
 }
 
-// ownCPU returns the CPU time of this process so far.
+// ownCPU returns the CPU time of this process so far. It includes all threads.
 func ownCPU() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
-// report prints measurements as they are taken, and keeps them for the comparison at the end.
+// report prints measurements as they are taken, and keeps them for the comparison at the end. With json it prints one
+// object on each line and no comparison.
 type report struct {
 	json bool
 	all  []*measurement
 }
 
-// row is the format of a line of the table and of its head.
+// row is the format of a line of the table and of its head. Widths fit 7 digits of throughput.
 const row = "%-8s %-8s %6v %6v %10v %9v %9v %9v %12v %12v\n"
 
-// begin prints the start of each server and the head of the table.
+// begin prints the start of each server and the head of the table. It is called once, before the first add.
 func (r *report) begin(targets []*target) {
 	for _, t := range targets {
 		if r.json {
@@ -69,7 +71,7 @@ func (r *report) begin(targets []*target) {
 	}
 }
 
-// add prints a measurement.
+// add prints a measurement. Rows appear while the measurements run, so that an interrupted run has a report.
 func (r *report) add(m *measurement) {
 	r.all = append(r.all, m)
 	if r.json {
@@ -79,19 +81,21 @@ func (r *report) add(m *measurement) {
 	m.print(fmt.Sprint(m.Round))
 }
 
-// print prints a line of the table.
+// print prints a line of the table. round is a number, or "best".
 func (m *measurement) print(round string) {
 	fmt.Printf(row, m.Server, m.Workload, m.InFlight, round, fmt.Sprintf("%.0f", m.PerSecond), m.P50, m.P99, m.P999,
 		fmt.Sprintf("%.1f", m.ServerCPU), fmt.Sprintf("%.1f", m.ClientCPU))
 }
 
-// end prints, for each measurement, the round with the lowest cost for the server, and compares the servers.
+// end prints, for each measurement, the round with the lowest cost for the server, and compares the servers. The ratio
+// is below 1 if cqld uses less CPU time.
 func (r *report) end() {
 	if r.json {
 		return
 	}
 	fmt.Println("\nbest rounds by the servers' CPU time")
-	// The lowest CPU time is the least disturbed round: other load on the machine only adds to it.
+	// The lowest CPU time is the least disturbed round: other load on the machine only adds to it. By server, workload
+	// and number in flight.
 	best := map[[3]any]*measurement{}
 	for _, m := range r.all {
 		key := [3]any{m.Server, m.Workload, m.InFlight}

@@ -17,24 +17,27 @@ import (
 )
 
 // tablesConfig configures the measurements for Azure Tables: every workload at every number in flight on a table with
-// the fewest rows, and at one number in flight with the other numbers of rows.
+// the fewest rows, and at one number in flight with the other numbers of rows. The matrix is workloads × spreads ×
+// rows, with several numbers in flight only for the fewest rows.
 type tablesConfig struct {
+	// Or name=host:port/pid.
 	servers   []string // cqld1, cqld4, azurite
 	workloads []string
 	// Whether the entities are in one partition or in many.
 	spreads  []string // one, many
 	inFlight []int
 	grown    int // in flight, with more rows
-	// Ascending; the first is the least number.
+	// Ascending; the first is the least number. At least pageSize, so that a page is full.
 	rows   []int
 	ops    int64
 	limit  time.Duration
 	rounds int
 	sync   string
-	json   bool
+	// As in report.
+	json bool
 }
 
-// parseTables parses the flags for Azure Tables.
+// parseTables parses the flags for Azure Tables. Numbers of rows are sorted.
 func parseTables(args []string) (*tablesConfig, error) {
 	c := &tablesConfig{}
 	f := flag.NewFlagSet("bench tables", flag.ContinueOnError)
@@ -72,7 +75,7 @@ func parseTables(args []string) (*tablesConfig, error) {
 	return c, nil
 }
 
-// numbers parses positive numbers, separated by commas.
+// numbers parses positive numbers, separated by commas. A million bounds them, against typing errors.
 func numbers(list string) ([]int, error) {
 	var out []int
 	for _, s := range strings.Split(list, ",") {
@@ -85,7 +88,7 @@ func numbers(list string) ([]int, error) {
 	return out, nil
 }
 
-// run starts the servers, measures them by turns and stops them.
+// run starts the servers, measures them by turns and stops them. An interrupt ends the run between two measurements.
 func (c *tablesConfig) run(ctx context.Context) error {
 	dir, err := temporary()
 	if err != nil {
@@ -93,6 +96,7 @@ func (c *tablesConfig) run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	var targets []*target
+	// Servers that were not started here are left alone by Stop.
 	defer func() {
 		for _, t := range targets {
 			t.ring.Stop()
@@ -121,7 +125,8 @@ func (c *tablesConfig) run(ctx context.Context) error {
 	return nil
 }
 
-// via1 returns an existing ring that is accessed at its first node; nil if name is not such a target.
+// via1 returns an existing ring that is accessed at its first node; nil if name is not such a target. Its servers are
+// counted in the CPU time in full, as the operations need all of them.
 func via1(targets []*target, name string) *target {
 	ring, ok := strings.CutSuffix(name, "via1")
 	for _, t := range targets {
@@ -132,7 +137,8 @@ func via1(targets []*target, name string) *target {
 	return nil
 }
 
-// start starts a server, unless it runs already; its address is its Azure Tables port.
+// start starts a server, unless it runs already; its address is its Azure Tables port. A node runs with the options of
+// a durable server: commitlog_sync is batch unless the flag says otherwise.
 func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, error) {
 	if strings.Contains(name, "=") {
 		return running(name)
@@ -145,6 +151,7 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 			return nil, err
 		}
 		err = t.ring.Servers[0].Start()
+		// cqldN starts N nodes.
 	} else {
 		nodes, ok := strings.CutPrefix(name, "cqld")
 		n, bad := strconv.Atoi(nodes)
@@ -159,6 +166,7 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 			process.Options{Nodes: n, Sync: c.sync}); err != nil {
 			return nil, err
 		}
+		// All nodes agree before the first table is created.
 		err = t.ring.Start(time.Minute)
 	}
 	if err != nil {
@@ -175,7 +183,8 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 	return t, nil
 }
 
-// measureSpread fills a new table of each server step by step, and measures the servers alternately after each step.
+// measureSpread fills a new table of each server step by step, and measures the servers alternately after each step. A
+// round has tables of its own, so that tombstones and compactions of earlier rounds do not count.
 func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, round int, spread string,
 	out *tablesReport) error {
 	tables := map[*target]*spreadTable{}
@@ -185,12 +194,14 @@ func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, rou
 		if err := t.table(ctx, "POST", "/Tables", `{"TableName":"`+s.name+`"}`); err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		// Deleted after an interrupt, too: servers that ran already keep their data.
+		// Deleted after an interrupt, too: servers that ran already keep their data. Its error is not reported: the
+		// measurement is complete.
 		defer t.table(context.WithoutCancel(ctx), "DELETE", "/Tables('"+s.name+"')", "")
 		tables[t] = s
 	}
 	for i, rows := range c.rows {
 		for _, t := range targets {
+			// Up to the next number of rows.
 			if err := t.fill(tables[t], rows); err != nil {
 				return fmt.Errorf("%s: load: %w", t.name, err)
 			}
@@ -219,7 +230,8 @@ func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, rou
 	return nil
 }
 
-// table creates or deletes a table.
+// table creates or deletes a table. Only creation and deletion use the client of package azuretables/client; measured
+// requests are encoded here.
 func (t *target) table(ctx context.Context, method, path, body string) error {
 	c, err := client.New("http://"+t.addresses[0], azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 1)
 	if err != nil {
@@ -234,13 +246,14 @@ func (t *target) table(ctx context.Context, method, path, body string) error {
 }
 
 // fill adds rows to a table up to a number. With many partitions it uses single inserts, because a transaction has only
-// one partition.
+// one partition. It returns at once if inserts that were measured have filled the table already.
 func (t *target) fill(s *spreadTable, rows int) error {
 	// Measured inserts have added rows as well.
 	missing := int64(rows) - s.rows.Load()
 	if missing <= 0 {
 		return nil
 	}
+	// 16 in flight and 5 minutes for at most a million rows.
 	run := &tablesRun{addresses: t.addresses, inFlight: 16, ops: missing, limit: 5 * time.Minute}
 	name := "insert"
 	if !s.many {
@@ -252,14 +265,15 @@ func (t *target) fill(s *spreadTable, rows int) error {
 		return err
 	}
 	o, err := run.do()
-	// The loop ends without an error when its time is over.
+	// The loop ends without an error when its time is over. Elapsed exceeds limit only if the loop was cut off.
 	if err == nil && o.Elapsed > run.limit {
 		err = fmt.Errorf("bench: %d of %d operations in %v", o.Ops, run.ops, o.Elapsed)
 	}
 	return err
 }
 
-// measure takes one measurement. Transactions use a separate table, so that the other one does not grow.
+// measure takes one measurement. Transactions use a separate table, so that the other one does not grow. Each
+// measurement has a warm-up of 200 operations.
 func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, name string,
 	inFlight int) (*tablesMeasurement, error) {
 	on := s
@@ -276,6 +290,7 @@ func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, n
 	}
 	// The first operations of a kind are slower, because they create plans, columns and Azurite's compiled code.
 	if _, err := (&tablesRun{addresses: t.addresses, op: op, inFlight: inFlight, ops: 200,
+		// A third of the time, so that a slow server is not warmed longer than measured.
 		limit: c.limit / 3}).do(); err != nil {
 		return nil, err
 	}
@@ -288,5 +303,6 @@ func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, n
 			return nil, e
 		}
 	}
+	// Client CPU is not reported: signing alone would dominate it.
 	return newTablesMeasurement(t.name, name, inFlight, op.entities, o, after-before), nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// tablesMeasurement is one line of the report for Azure Tables.
+// tablesMeasurement is one line of the report for Azure Tables. Refused counts requests that failed under load.
 type tablesMeasurement struct {
 	Server     string `json:"server"`
 	Workload   string `json:"workload"`
@@ -27,7 +27,8 @@ type tablesMeasurement struct {
 	CPU float64 `json:"server_cpu_us_per_op"`
 }
 
-// newTablesMeasurement returns the measurement of an outcome. entities is the number in one request.
+// newTablesMeasurement returns the measurement of an outcome. entities is the number in one request. CPU is divided by
+// successful requests, so refused ones make it worse.
 func newTablesMeasurement(server, workload string, inFlight, entities int, o *outcome,
 	cpu time.Duration) *tablesMeasurement {
 	return &tablesMeasurement{Server: server, Workload: workload, InFlight: inFlight, Ops: o.Ops, Refused: o.Errors,
@@ -36,7 +37,7 @@ func newTablesMeasurement(server, workload string, inFlight, entities int, o *ou
 		CPU: float64(cpu.Microseconds()) / float64(max(o.Ops, 1))}
 }
 
-// point identifies a measurement, independently of the server.
+// point identifies a measurement, independently of the server. It is a comparable key of a map.
 type point struct {
 	workload, partitions string
 	rows, inFlight       int
@@ -45,14 +46,15 @@ type point struct {
 // point returns what the measurement is compared by.
 func (m *tablesMeasurement) point() point { return point{m.Workload, m.Partitions, m.Rows, m.InFlight} }
 
-// tablesReport prints measurements as they are taken, and keeps the best of each point and server.
+// tablesReport prints measurements as they are taken, and keeps the best of each point and server. The best round is
+// the one with the least CPU time.
 type tablesReport struct {
 	json   bool
 	points []point // in the order of the first round
 	best   map[point]map[string]*tablesMeasurement
 }
 
-// begin prints the head of the table.
+// begin prints the head of the table. The columns are explained in the package comment of bench.
 func (r *tablesReport) begin() {
 	r.best = map[point]map[string]*tablesMeasurement{}
 	if !r.json {
@@ -61,7 +63,7 @@ func (r *tablesReport) begin() {
 	}
 }
 
-// add prints a measurement.
+// add prints a measurement. A server without successful operations has no best round, and is missing in the comparison.
 func (r *tablesReport) add(m *tablesMeasurement) {
 	if r.json {
 		json.NewEncoder(os.Stdout).Encode(m)
@@ -103,7 +105,8 @@ func (r *tablesReport) end() {
 	}
 }
 
-// compare prints a server's CPU time and, if Azurite was measured, the ratio.
+// compare prints a server's CPU time and, if Azurite was measured, the ratio. The ratio is above 1 if the server uses
+// less CPU time than Azurite.
 func (r *tablesReport) compare(m, azurite *tablesMeasurement) {
 	fmt.Printf("  %s %9.1f", m.Server, m.CPU)
 	if azurite != nil && m.CPU > 0 {

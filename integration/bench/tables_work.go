@@ -15,16 +15,19 @@ import (
 	"cqld/azuretables/client"
 )
 
-// The data for Azure Tables: entities of about 1 KB, in one partition or in many.
+// The data for Azure Tables: entities of about 1 KB, in one partition or in many. A transaction may have at most 100
+// entities in the protocol, and a page at most 1000.
 const (
+	// Partitions p000 to p099.
 	manyPartitions = 100
 	payloadSize    = 900
 	batchSize      = 100
 	pageSize       = 1000
-	accept         = "application/json;odata=nometadata"
+	// The smallest answers: entities without metadata.
+	accept = "application/json;odata=nometadata"
 )
 
-// spreadTable is one table under load: its partitions, and its number of rows.
+// spreadTable is one table under load: its partitions, and its number of rows. It is shared by all connections.
 type spreadTable struct {
 	name string
 	many bool
@@ -32,7 +35,8 @@ type spreadTable struct {
 	rows atomic.Int64
 }
 
-// keys returns the keys of the n-th row. Consecutive rows are in different partitions, if there are many.
+// keys returns the keys of the n-th row. Consecutive rows are in different partitions, if there are many. For example
+// p017 and r00000042, or p and r00004217.
 func (s *spreadTable) keys(n int64) (pk, rk string) {
 	if s.many {
 		return fmt.Sprintf("p%03d", n%manyPartitions), fmt.Sprintf("r%08d", n/manyPartitions)
@@ -40,7 +44,8 @@ func (s *spreadTable) keys(n int64) (pk, rk string) {
 	return "p", fmt.Sprintf("r%08d", n)
 }
 
-// tablesOp is one request: its bytes, its number of entities, and the expected status.
+// tablesOp is one request: its bytes, its number of entities, and the expected status. build fills c.request; check, if
+// set, reads the body of a successful answer.
 type tablesOp struct {
 	entities int
 	status   int
@@ -48,27 +53,30 @@ type tablesOp struct {
 	check    func(body []byte) error
 }
 
-// tablesConn is one connection with the buffers of its request.
+// tablesConn is one connection with the buffers of its request. It is used by one goroutine. Its buffers keep their
+// capacity.
 type tablesConn struct {
 	*httpConn
 	key     []byte // of the development account, which all servers have
 	host    string
 	request []byte
 	body    []byte
-	// The header x-ms-date, which is formatted once a second.
+	// The header x-ms-date, which is formatted once a second. HTTP dates have a resolution of one second.
 	date      string
 	dateUntil time.Time
 }
 
-// ask encodes the request with c.body.
+// ask encodes the request with c.body. The result is c.request. more are further headers, each with its line end.
 func (c *tablesConn) ask(method, path, query, contentType, more string) {
 	if now := time.Now(); now.After(c.dateUntil) {
+		// HTTP dates are in GMT.
 		c.date, c.dateUntil = now.UTC().Format(http.TimeFormat), now.Truncate(time.Second).Add(time.Second)
 	}
 	target := "/" + azuretables.DevelopmentAccount + path
 	// Each request is signed, as the SDKs do; the client's CPU time does not count.
 	signature := client.Sign(c.key, client.StringToSign(method, contentType, c.date, azuretables.DevelopmentAccount,
 		target, query))
+	// Appended to the buffer of the request before.
 	b := append(c.request[:0], method...)
 	b = append(append(b, ' '), target...)
 	if query != "" {
@@ -87,26 +95,31 @@ func (c *tablesConn) ask(method, path, query, contentType, more string) {
 	c.request = append(append(b, "\r\n"...), c.body...)
 }
 
+// payload is the text property of every entity.
 var payload = strings.Repeat("x", payloadSize)
 
-// appendEntity appends an entity of about 1 KB in JSON.
+// appendEntity appends an entity of about 1 KB in JSON. Its properties are a text, a number and a boolean, besides the
+// payload.
 func appendEntity(b []byte, pk, rk string, n int64) []byte {
 	return fmt.Appendf(b, `{"PartitionKey":"%s","RowKey":"%s","Bib":%d,"Finished":%v,"Name":"John","Payload":"%s"}`,
 		pk, rk, n, n%2 == 0, payload)
 }
 
-// tablesWork returns the operation with a name, on a table that contains rows.
+// tablesWork returns the operation with a name, on a table that contains rows. loaded is the number of rows at this
+// time; rows that are inserted later are not read.
 func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 	loaded := s.rows.Load()
 	switch name {
 	case "insert":
 		return &tablesOp{entities: 1, status: 204, build: func(c *tablesConn, _ *rand.Rand) {
+			// The number is taken even if the insert fails, which leaves a gap.
 			n := s.rows.Add(1) - 1
 			pk, rk := s.keys(n)
 			c.body = appendEntity(c.body[:0], pk, rk, n)
 			c.ask("POST", "/"+s.name, "", "application/json", "Prefer: return-no-content\r\n")
 		}}, nil
 	case "upsert":
+		// A PUT without If-Match is Insert Or Replace.
 		return &tablesOp{entities: 1, status: 204, build: func(c *tablesConn, r *rand.Rand) {
 			n := r.Int64N(loaded)
 			pk, rk := s.keys(n)
@@ -122,6 +135,7 @@ func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 	case "batch":
 		return &tablesOp{entities: batchSize, status: 202, build: func(c *tablesConn, _ *rand.Rand) { c.batch(s) },
 			check: func(body []byte) error {
+				// The status of a transaction is 202 in any case; its parts have the results.
 				if n := bytes.Count(body, []byte("HTTP/1.1 204 ")); n != batchSize {
 					return fmt.Errorf("bench: %d of %d inserts were done: %.300s", n, batchSize, body)
 				}
@@ -132,6 +146,7 @@ func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 			c.body = c.body[:0]
 			c.ask("GET", "/"+s.name+"()", "$top=1000&$filter="+s.range1000(r, loaded), "", "")
 		}, check: func(body []byte) error {
+			// Counting is cheaper than parsing.
 			if n := bytes.Count(body, []byte(`"Payload":`)); n != pageSize {
 				return fmt.Errorf("bench: a page of %d entities instead of %d", n, pageSize)
 			}
@@ -151,6 +166,7 @@ func (c *tablesConn) batch(s *spreadTable) {
 	for i := range int64(batchSize) {
 		pk, rk := "p", fmt.Sprintf("r%08d", from+i)
 		if s.many {
+			// The prefix b keeps the rows of transactions apart from those of single inserts.
 			pk, rk = fmt.Sprintf("p%03d", from/batchSize%manyPartitions), "b"+rk
 		}
 		entity = appendEntity(entity[:0], pk, rk, from+i)
@@ -163,7 +179,8 @@ func (c *tablesConn) batch(s *spreadTable) {
 	c.ask("POST", "/$batch", "", "multipart/mixed; boundary=batch_b", "")
 }
 
-// range1000 returns a query for a thousand entities from a random position, in one partition or over ten or more.
+// range1000 returns a query for a thousand entities from a random position, in one partition or over ten or more. The
+// position is random, so that no server answers from one cached page.
 func (s *spreadTable) range1000(r *rand.Rand, loaded int64) string {
 	if s.many {
 		// From a partition on, over as many as contain a thousand.
@@ -177,7 +194,8 @@ func (s *spreadTable) range1000(r *rand.Rand, loaded int64) string {
 		r.Int64N(max(loaded-2*pageSize, 0)+1))
 }
 
-// tablesRun is a closed loop: a number of connections, with one request in flight on each.
+// tablesRun is a closed loop: a number of connections, with one request in flight on each. HTTP/1.1 has no streams: 64
+// in flight are 64 connections.
 type tablesRun struct {
 	addresses []string
 	op        *tablesOp
@@ -185,10 +203,12 @@ type tablesRun struct {
 	ops       int64
 	limit     time.Duration
 
+	// Requests that were begun, over all connections.
 	issued atomic.Int64
 }
 
-// do executes the run. Refused requests are not an error: they are reported beside the throughput.
+// do executes the run. Refused requests are not an error: they are reported beside the throughput. An error is one of a
+// connection that could not be replaced, or of an answer that is wrong.
 func (r *tablesRun) do() (*outcome, error) {
 	total := &outcome{Latency: newHistogram()}
 	var mu sync.Mutex
@@ -211,10 +231,12 @@ func (r *tablesRun) do() (*outcome, error) {
 	return total, firstOf(errs)
 }
 
-// brokenMax bounds the requests of a connection that end with a broken connection.
+// brokenMax bounds the requests of a connection that end with a broken connection. Azurite breaks some under load; a
+// server that breaks all of them fails.
 const brokenMax = 20
 
-// again returns a new connection to replace a broken one.
+// again returns a new connection to replace a broken one. On failure it returns the closed connection, which the caller
+// closes again without harm.
 func (c *tablesConn) again(address string) (*httpConn, error) {
 	c.close()
 	conn, err := dialHTTP(address)
@@ -234,7 +256,8 @@ func firstOf(errs []error) error {
 	return nil
 }
 
-// connection is the loop of one connection.
+// connection is the loop of one connection. The limit of time is checked before each request; a request that was sent
+// is awaited.
 func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*outcome, error) {
 	o := &outcome{Latency: newHistogram()}
 	key, err := base64.StdEncoding.DecodeString(azuretables.DevelopmentKey)
@@ -248,6 +271,7 @@ func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*o
 	c := &tablesConn{httpConn: conn, key: key, host: address}
 	defer func() { c.close() }()
 	rng := rand.New(rand.NewPCG(seed, uint64(began.UnixNano())))
+	// A number is taken even when the time is over.
 	for r.issued.Add(1) <= r.ops && time.Since(began) < r.limit {
 		// Before the clock starts: the latency is the server's.
 		r.op.build(c, rng)
@@ -263,6 +287,7 @@ func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*o
 		if err != nil {
 			return o, fmt.Errorf("bench: %s: %w", address, err)
 		}
+		// These three count as refused.
 		if status == 500 || status == 503 || status == 404 {
 			o.Errors++ // an overloaded server may return an error, or may have lost the row; only successes count
 			continue
@@ -276,6 +301,7 @@ func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*o
 			}
 		}
 		o.Ops++
+		// Only successful requests have a latency.
 		o.Latency.RecordValue(time.Since(sent).Microseconds())
 	}
 	return o, nil

@@ -12,14 +12,17 @@ import (
 	"cqld/integration/process"
 )
 
-// target is one server, or ring of servers, under load.
+// target is one server, or ring of servers, under load. It is used by one goroutine, except that connections read
+// addresses.
 type target struct {
-	name      string
+	name string
+	// Of one or several nodes of the same cluster.
 	ring      *process.Ring
 	addresses []string
-	// Prepared statements, nil for Azure Tables. Their ids are the same on all nodes.
-	ops     *operations
-	next    int64 // number of the next insert
+	// Prepared statements, nil for Azure Tables. Their ids are the same on all nodes. Set by load.
+	ops  *operations
+	next int64 // number of the next insert
+	// By workload: whether it was executed before a measurement.
 	warm    map[string]bool
 	startup time.Duration // time until the first answers of all nodes
 	idleRSS int64         // of one node
@@ -27,7 +30,8 @@ type target struct {
 	owned bool
 }
 
-// startCqld builds cqld and starts nodes. encrypt requires TLS between them.
+// startCqld builds cqld and starts nodes. encrypt requires TLS between them. sync is commitlog_sync. With an error, no
+// node is left running.
 func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync string, flags []string) (*target, error) {
 	binary, err := process.Build(ctx, dir)
 	if err != nil {
@@ -72,7 +76,7 @@ func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync st
 	return t, t.finish()
 }
 
-// startOracle starts nodes of the reference Cassandra.
+// startOracle starts nodes of the reference Cassandra. tools/oracle must have been set up.
 func startOracle(dir string, nodes int, sync string) (*target, error) {
 	ring, err := process.NewOracle(filepath.Join(dir, "oracle-ring"), nodes, sync)
 	if err != nil {
@@ -86,7 +90,8 @@ func startOracle(dir string, nodes int, sync string) (*target, error) {
 	return t, t.finish()
 }
 
-// running parses name=host:port/pid,host:port/pid: servers that run already.
+// running parses name=host:port/pid,host:port/pid: servers that run already. The process ids are needed for the CPU
+// time.
 func running(spec string) (*target, error) {
 	name, list, ok := strings.Cut(spec, "=")
 	if !ok {
@@ -104,7 +109,7 @@ func running(spec string) (*target, error) {
 	return t, t.finish()
 }
 
-// finish records the addresses and the idle memory.
+// finish records the addresses and the idle memory. It must follow the start of all servers.
 func (t *target) finish() error {
 	t.warm = map[string]bool{}
 	for _, s := range t.ring.Servers {
@@ -126,7 +131,7 @@ func (t *target) stop() {
 	}
 }
 
-// cpu returns the present CPU time of all its processes.
+// cpu returns the present CPU time of all its processes. It is monotonic as long as no process is restarted.
 func (t *target) cpu() (time.Duration, error) {
 	var sum time.Duration
 	for _, s := range t.ring.Servers {
@@ -139,7 +144,8 @@ func (t *target) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// load creates the schema and the data for reads.
+// load creates the schema and the data for reads. The data are about 30 MB: pointRows rows and slicePartitions
+// partitions.
 func (t *target) load(rf int, consistency uint16) error {
 	keyspace := fmt.Sprintf("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', "+
 		"'replication_factor': %d}", rf)
@@ -149,7 +155,8 @@ func (t *target) load(rf int, consistency uint16) error {
 		return err
 	}
 	var err error
-	// A statement must be prepared on the node that executes it.
+	// A statement must be prepared on the node that executes it. The operations of the last node remain, as ids are the
+	// same on all.
 	for _, a := range t.addresses {
 		if t.ops, err = prepareWhenKnown(a, consistency); err != nil {
 			return err
@@ -157,6 +164,7 @@ func (t *target) load(rf int, consistency uint16) error {
 	}
 	insert, err := t.ops.workload("insert")
 	if err != nil {
+		// 100,000 rows, which take a few seconds.
 		return err
 	}
 	if _, err := (&run{addresses: t.addresses, work: insert, inFlight: 64, ops: pointRows,
@@ -174,7 +182,8 @@ func (t *target) load(rf int, consistency uint16) error {
 // schemaWait bounds the time in which Cassandra's gossip informs a node of a new table.
 const schemaWait = time.Minute
 
-// prepareWhenKnown prepares on a node that may not know the tables yet.
+// prepareWhenKnown prepares on a node that may not know the tables yet. An attempt fails while a table is missing
+// there.
 func prepareWhenKnown(address string, consistency uint16) (*operations, error) {
 	for end := time.Now().Add(schemaWait); ; time.Sleep(200 * time.Millisecond) {
 		ops, err := prepare(address, consistency)
@@ -184,7 +193,8 @@ func prepareWhenKnown(address string, consistency uint16) (*operations, error) {
 	}
 }
 
-// temporary returns a directory for data, on the disk of the working directory: /tmp is in memory on some machines.
+// temporary returns a directory for data, on the disk of the working directory: /tmp is in memory on some machines. The
+// caller removes it. An in-memory file system would make fsync free.
 func temporary() (string, error) {
 	root, err := process.Root()
 	if err != nil {

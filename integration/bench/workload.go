@@ -17,6 +17,7 @@ const (
 )
 
 var (
+	// The keyspace is created by target.load.
 	schemaStatements = []string{
 		"CREATE TABLE IF NOT EXISTS bench.point (id bigint PRIMARY KEY, a text, b text, c int, d bigint, e text)",
 		"CREATE TABLE IF NOT EXISTS bench.slice (p int, c int, v text, PRIMARY KEY (p, c))",
@@ -25,6 +26,7 @@ var (
 	padding = []byte("abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz")[:textSize]
 )
 
+// The values are bound, in this order.
 const (
 	insertPoint = "INSERT INTO bench.point (id, a, b, c, d, e) VALUES (?, ?, ?, ?, ?, ?)"
 	selectPoint = "SELECT id, a, b, c, d, e FROM bench.point WHERE id = ?"
@@ -35,26 +37,29 @@ const (
 	insertBatch = "BEGIN BATCH " + insertSlice + "; " + insertSlice + "; " + insertSlice + "; APPLY BATCH"
 )
 
-// operation is one kind of request: its encoded prefix, its values, and the number of rows in its answer,
-// or anyRows.
+// operation is one kind of request: its encoded prefix, its values, and the number of rows in its answer, or anyRows.
+// values appends the bound values of request n, and must not keep b.
 type operation struct {
 	prefix []byte
 	values func(b []byte, n int64, r *rand.Rand) []byte
 	rows   int
 }
 
-// anyRows is the number of rows of answers that contain their metadata, which are not decoded.
+// anyRows is the number of rows of answers that contain their metadata, which are not decoded. The answer to a
+// conditional statement has its metadata, because its columns depend on the outcome.
 const anyRows = -1
 
-// workload selects the operation of the n-th request.
+// workload selects the operation of the n-th request. It is called by all connections concurrently, each with its own
+// generator.
 type workload func(n int64, r *rand.Rand) *operation
 
-// operations contains the statements prepared on one server.
+// operations contains the statements prepared on one server. It is not changed after prepare.
 type operations struct {
 	insert, read, slice, loadSlice, once, tally, batch operation
 }
 
-// prepare prepares all statements on a server.
+// prepare prepares all statements on a server. Their ids are derived from the text, so another node of the cluster has
+// the same ones.
 func prepare(address string, consistency uint16) (*operations, error) {
 	c, err := cqlclient.Dial(address, 4)
 	if err != nil {
@@ -89,6 +94,7 @@ func prepare(address string, consistency uint16) (*operations, error) {
 		// A logged batch of rows of three partitions.
 		batch: operation{prefix: prefix(insertBatch, 9), values: func(b []byte, n int64, _ *rand.Rand) []byte {
 			for i := range int64(3) {
+				// Negative partitions, which the slices of reads never have.
 				b = appendInt32(b, int32(-1-i-3*(n/sliceRows)))
 				b = appendInt32(b, int32(n%sliceRows))
 				b = appendValue(b, padding)
@@ -96,6 +102,7 @@ func prepare(address string, consistency uint16) (*operations, error) {
 			return b
 		}},
 		read: operation{prefix: prefix(selectPoint, 1), rows: 1, values: func(b []byte, _ int64, r *rand.Rand) []byte {
+			// Any row that load has inserted.
 			return appendInt64(b, spread(r.Int64N(pointRows)))
 		}},
 		slice: operation{prefix: prefix(selectSlice, 1), rows: sliceRows,
@@ -111,7 +118,7 @@ func prepare(address string, consistency uint16) (*operations, error) {
 	return ops, err
 }
 
-// pointValues appends the values of the n-th row of bench.point.
+// pointValues appends the values of the n-th row of bench.point. They take about 200 bytes.
 func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
 	b = appendInt64(b, spread(n))
 	b = appendValue(b, padding)
@@ -122,7 +129,7 @@ func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
 }
 
 // spread maps a counter to an id in a different order. The factor is odd, so that different counters have different
-// ids.
+// ids. It is Fibonacci hashing: ids that follow each other are far apart, so inserts are not in the order of ids.
 func spread(n int64) int64 { return int64(uint64(n) * 0x9E3779B97F4A7C15) }
 
 // workload returns the workload with a name of the command line. "once" is INSERT IF NOT EXISTS of absent rows. A mixed
@@ -142,6 +149,7 @@ func (o *operations) workload(name string) (workload, error) {
 	case "batch":
 		return constant(&o.batch), nil
 	case "mixed":
+		// By chance, not in turn, so that the kinds mix in every write of a connection.
 		return func(_ int64, r *rand.Rand) *operation {
 			switch d := r.IntN(100); {
 			// The shares in percent.

@@ -4,27 +4,37 @@ import (
 	"fmt"
 )
 
-// Kind is the kind of an answer.
+// Kind is the kind of an answer. It is the kind of RESULT, or Failed for ERROR. A test compares it before anything else
+// of an answer.
 type Kind int
 
 // The kinds of answers; Rows to SchemaChange have the numbers of the protocol.
 const (
-	Failed       Kind = 0
-	Void         Kind = 1
-	Rows         Kind = 2
-	SetKeyspace  Kind = 3
+	// No kind of the protocol has the number 0.
+	Failed Kind = 0
+	// The answer to writes and to most statements about roles.
+	Void Kind = 1
+	// Columns, rows and perhaps a paging state.
+	Rows Kind = 2
+	// The answer to USE.
+	SetKeyspace Kind = 3
+	// The answer to PREPARE. The name Prepared is the type.
 	PreparedKind Kind = 4
+	// The answer to a definition; the same change is pushed as an event to other connections.
 	SchemaChange Kind = 5
 )
 
-// Column is one column of a result or one bind marker.
+// Column is one column of a result or one bind marker. All four are empty if the answer has no metadata.
 type Column struct {
 	Keyspace, Table, Name string
 	Type                  Type
 }
 
-// Prepared is the result of PREPARE.
+// Prepared is the result of PREPARE. ID is an MD5 in Cassandra, of the keyspace and the text; a client treats it as
+// opaque. ResultID (v5) identifies the result metadata: a server that finds another one at EXECUTE sends MetadataID and
+// new columns.
 type Prepared struct {
+	// Both are [short bytes]; ResultID is nil in v4.
 	ID, ResultID []byte
 	// The bind markers, and the columns of the result without which SkipMeta has no names.
 	Binds []Column
@@ -33,13 +43,16 @@ type Prepared struct {
 	Result     []Column
 }
 
-// Answer is a server's complete answer to one request.
+// Answer is a server's complete answer to one request. Exactly one group of fields is set, by Kind. The slices belong
+// to the caller: they do not point into a buffer that is reused.
 type Answer struct {
 	Kind Kind
 	Err  *Error // for Failed
 	// As the server sent them; nil if there are none.
-	Warnings    []string
-	TracingID   []byte
+	Warnings []string
+	// 16 bytes, a time UUID, if the request had the tracing flag.
+	TracingID []byte
+	// The columns of Rows.
 	Columns     []Column
 	Rows        [][][]byte // nil cell means null
 	PagingState []byte     // nil means no more pages
@@ -49,7 +62,8 @@ type Answer struct {
 	Prepared    *Prepared
 }
 
-// decodeAnswer decodes RESULT or ERROR with the parts that the flags announce before the body.
+// decodeAnswer decodes RESULT or ERROR with the parts that the flags announce before the body. The order of these parts
+// is fixed by the specification (section 2.2 of v4, flags): tracing id, warnings, custom payload.
 func decodeAnswer(f *frame) (*Answer, error) {
 	r, a := f.body(), &Answer{}
 	if f.flags&flagTracing != 0 {
@@ -65,6 +79,7 @@ func decodeAnswer(f *frame) (*Answer, error) {
 			r.bytes()
 		}
 	}
+	// The high bit of the version marks a response.
 	switch f.opcode {
 	case opError:
 		a.Err = decodeError(r, f.version&0x7f)
@@ -83,7 +98,8 @@ func decodeAnswer(f *frame) (*Answer, error) {
 	return a, nil
 }
 
-// decodeResult decodes the body of RESULT by its kind.
+// decodeResult decodes the body of RESULT by its kind. An unknown kind leaves the body unread, which decodeAnswer
+// reports as bytes left over.
 func (a *Answer) decodeResult(r *reader, version byte) {
 	a.Kind = Kind(r.int())
 	switch a.Kind {
@@ -100,13 +116,15 @@ func (a *Answer) decodeResult(r *reader, version byte) {
 	case SetKeyspace:
 		a.Keyspace = r.string()
 	case SchemaChange:
-		// The kind of the change, the kind of the object, and the keyspace.
+		// The kind of the change, the kind of the object, and the keyspace. [string]s, evaluated from left to right as
+		// the wire has them.
 		a.Change = []string{r.string(), r.string(), r.string()}
 		switch a.Change[1] {
 		case "TABLE", "TYPE":
 			a.Change = append(a.Change, r.string())
 		case "FUNCTION", "AGGREGATE":
 			a.Change = append(a.Change, r.string())
+			// The types of the arguments distinguish overloads.
 			a.Change = append(a.Change, r.strings()...)
 		}
 	case PreparedKind:
@@ -114,14 +132,20 @@ func (a *Answer) decodeResult(r *reader, version byte) {
 	}
 }
 
+// Flags of the metadata of rows, section 4.2.5.2 of the specification of v4.
 const (
-	metaGlobal  = 1
-	metaMore    = 2
-	metaNone    = 4
+	// global_tables_spec: one keyspace and table for all columns
+	metaGlobal = 1
+	// has_more_pages: a paging state follows
+	metaMore = 2
+	// no_metadata: only the number of columns is sent
+	metaNone = 4
+	// metadata_changed, v5: the new id of the metadata follows
 	metaChanged = 8
 )
 
-// decodeMetadata decodes the metadata of rows. Without columns, it keeps their number, which the rows need.
+// decodeMetadata decodes the metadata of rows. Without columns, it keeps their number, which the rows need. The paging
+// state precedes the metadata id, as in the specification.
 func (a *Answer) decodeMetadata(r *reader) {
 	flags, n := r.int(), r.int()
 	if flags&metaMore != 0 {
@@ -137,7 +161,7 @@ func (a *Answer) decodeMetadata(r *reader) {
 	}
 }
 
-// decodeColumns decodes the specifications of n columns.
+// decodeColumns decodes the specifications of n columns. flags are the flags of the metadata.
 func decodeColumns(r *reader, flags, n int) []Column {
 	var ks, table string
 	// All columns are of one table, which precedes them.
@@ -157,13 +181,15 @@ func decodeColumns(r *reader, flags, n int) []Column {
 	return columns
 }
 
-// decodePrepared decodes the result of PREPARE: the metadata of the bind markers and then of the rows.
+// decodePrepared decodes the result of PREPARE: the metadata of the bind markers and then of the rows. In v5 the id of
+// the result metadata follows the id of the statement.
 func (a *Answer) decodePrepared(r *reader, version byte) {
 	p := &Prepared{ID: r.shortBytes()}
 	if version >= 5 {
 		p.ResultID = r.shortBytes()
 	}
 	flags, n := r.int(), r.int()
+	// Indexes of bind markers, for clients that compute the token.
 	for k := r.int(); k > 0 && r.err == nil; k-- {
 		p.KeyIndexes = append(p.KeyIndexes, r.short())
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Opcodes of the native protocol.
+// Opcodes of the native protocol. Section 2.4 of the specification of v4; v5 has the same.
 const (
 	opError        = 0x00
 	opStartup      = 0x01
@@ -28,30 +28,35 @@ const (
 	opAuthSuccess  = 0x10
 )
 
-// Header flags.
+// Header flags. Of the envelope. Compression (0x01) is never requested.
 const (
 	flagTracing = 0x02
 	flagPayload = 0x04
 	flagWarning = 0x08
 )
 
-// Conn is one connection; one request at a time.
+// Conn is one connection; one request at a time. It is not safe for concurrent use. After an error of the network its
+// state is undefined, so the caller closes it.
 type Conn struct {
 	Version byte          // 4 or 5
 	Timeout time.Duration // for one request; default 30 s
 
+	// Encrypted or not; see LoginOn.
 	sock net.Conn
-	in   io.Reader
+	// Buffered. From STARTUP on in v5, it removes the segments.
+	in io.Reader
 	// v5 segments are used, after STARTUP.
 	framed bool
 	// Of the last request. Each request has another one, so that a late answer is noticed.
 	stream uint16
 }
 
-// Dial connects and starts the protocol in the given version.
+// Dial connects and starts the protocol in the given version. version is 4 or 5. The server must not require
+// authentication.
 func Dial(address string, version byte) (*Conn, error) { return DialAs(address, version, "", "") }
 
-// DialAs is Dial, and logs in with a user name and a password if the server asks for them.
+// DialAs is Dial, and logs in with a user name and a password if the server asks for them. Credentials are sent only if
+// the server asks for them.
 func DialAs(address string, version byte, user, password string) (*Conn, error) {
 	sock, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
@@ -60,10 +65,11 @@ func DialAs(address string, version byte, user, password string) (*Conn, error) 
 	return LoginOn(sock, version, user, password)
 }
 
-// LoginOn is DialAs for a connection that exists, such as an encrypted one. It closes the connection if it fails.
+// LoginOn is DialAs for a connection that exists, such as an encrypted one. It closes the connection if it fails. sock
+// belongs to the Conn afterwards.
 func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) {
 	c := &Conn{Version: version, Timeout: 30 * time.Second, sock: sock, in: bufio.NewReader(sock)}
-	// A map of two entries.
+	// A map of two entries. [string map]: the driver name distinguishes these connections in system_views.clients.
 	body := appendShort(nil, 2)
 	for _, s := range []string{"CQL_VERSION", "3.0.0", "DRIVER_NAME", "cqld-transcripts"} {
 		body = appendString(body, s)
@@ -77,7 +83,8 @@ func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) 
 	}
 	if err == nil && version >= 5 {
 		c.framed = true
-		// The reader below keeps what it has buffered.
+		// The reader below keeps what it has buffered. Bytes of the first segments may have arrived with the answer to
+		// STARTUP, and are in the old reader.
 		c.in = bufio.NewReader(&segmentReader{src: c.in})
 	}
 	if err == nil && f.opcode == opAuthenticate {
@@ -90,7 +97,8 @@ func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) 
 	return c, nil
 }
 
-// logIn answers AUTHENTICATE with a token of SASL PLAIN.
+// logIn answers AUTHENTICATE with a token of SASL PLAIN. The authorization identity before the first zero byte is
+// empty: the server takes the user name for it.
 func (c *Conn) logIn(user, password string) error {
 	token := "\x00" + user + "\x00" + password
 	f, err := c.roundTrip(opAuthResponse, 0, append(appendInt(nil, len(token)), token...))
@@ -105,22 +113,27 @@ func (c *Conn) logIn(user, password string) error {
 	return nil
 }
 
-// Close ends the connection.
+// Close ends the connection. The server ends a running request of the connection by itself.
 func (c *Conn) Close() error { return c.sock.Close() }
 
-// frame is one received envelope.
+// frame is one received envelope. The header has nine bytes: version, flags, stream (2), opcode, length (4),
+// big-endian.
 type frame struct {
 	version, flags, opcode byte
 	stream                 int16
 	data                   []byte
 }
 
+// body returns a new reader of the whole body.
 func (f *frame) body() *reader { return &reader{b: f.data} }
 
-// roundTrip sends one request and waits for its answer; it discards events.
+// roundTrip sends one request and waits for its answer; it discards events. The deadline covers sending and receiving.
+// A request that timed out leaves its answer in the connection: the next roundTrip reports it as an answer on a wrong
+// stream.
 func (c *Conn) roundTrip(opcode, flags byte, body []byte) (*frame, error) {
 	// Streams of requests are not negative.
 	c.stream = (c.stream + 1) & 0x7fff
+	// The version without the high bit marks a request.
 	env := []byte{c.Version, flags, byte(c.stream >> 8), byte(c.stream), opcode}
 	env = append(appendInt(env, len(body)), body...)
 	if c.framed {
@@ -147,13 +160,15 @@ func (c *Conn) roundTrip(opcode, flags byte, body []byte) (*frame, error) {
 	}
 }
 
-// readFrame reads one envelope. An error of the server may be in another version than the request.
+// readFrame reads one envelope. An error of the server may be in another version than the request. The answer to a
+// version that a server does not support has a version that it does support.
 func (c *Conn) readFrame() (*frame, error) {
 	var h [9]byte
 	if _, err := io.ReadFull(c.in, h[:]); err != nil {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(h[5:])
+	// The limit of the specification for a frame, 256 MiB.
 	if n > 256<<20 {
 		return nil, fmt.Errorf("cqlclient: a body of %d bytes", n)
 	}

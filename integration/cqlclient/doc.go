@@ -5,5 +5,5 @@
 // It is not a driver: it has no pool, no retries, no topology and no concurrency on one connection. It shares no code
 // with cqld's codec, so that an error in one does not compensate for an error in the other.
 //
-//	Dial ── OPTIONS, STARTUP ──▶ Conn ── Query/Prepare/Execute ──▶ Answer ── Text ──▶ canonical text
+//	Dial ── STARTUP, SASL PLAIN ──▶ Conn ── Query/Prepare/Execute ──▶ Answer ── Text ──▶ canonical text
 package cqlclient

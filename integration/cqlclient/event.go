@@ -7,7 +7,7 @@ import (
 )
 
 // Register requests events of these types: TOPOLOGY_CHANGE, STATUS_CHANGE, SCHEMA_CHANGE. From then on, the connection
-// should be used for NextEvent only.
+// should be used for NextEvent only. Events that arrive while Register waits are discarded.
 func (c *Conn) Register(types ...string) error {
 	body := appendShort(nil, len(types))
 	for _, t := range types {
@@ -23,7 +23,8 @@ func (c *Conn) Register(types ...string) error {
 }
 
 // NextEvent waits for an event and returns its strings, an address as host:port: for a schema change SCHEMA_CHANGE,
-// CREATED, TABLE, keyspace, table; for a status change STATUS_CHANGE, DOWN, address.
+// CREATED, TABLE, keyspace, table; for a status change STATUS_CHANGE, DOWN, address. A timeout leaves the connection
+// usable only if no byte of an event has been read.
 func (c *Conn) NextEvent(wait time.Duration) ([]string, error) {
 	if err := c.sock.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return nil, err
@@ -43,6 +44,7 @@ func (c *Conn) NextEvent(wait time.Duration) ([]string, error) {
 			event = append(event, r.string())
 		}
 	} else {
+		// [inet]: the size of the address, the address, the port as [int].
 		address, _ := netip.AddrFromSlice(r.take(int(r.byte())))
 		event = append(event, netip.AddrPortFrom(address, uint16(r.int())).String())
 	}

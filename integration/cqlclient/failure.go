@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Error is an ERROR message: its code, its text and the additional fields of the code, as text.
+// Error is an ERROR message: its code, its text and the additional fields of the code, as text. It is both: the decoded
+// ERROR of an Answer, and a Go error for callers that do not expect one.
 type Error struct {
 	Code    int
 	Message string
@@ -31,7 +32,8 @@ const (
 	CodeInvalid      = 0x2200
 )
 
-// codeName returns the name in the specification, as transcripts show it.
+// codeName returns the name in the specification, as transcripts show it. A code without a name is shown as a number,
+// so that a new one fails a comparison with a readable text.
 func codeName(code int) string {
 	switch code {
 	case 0x0000:
@@ -77,13 +79,15 @@ func codeName(code int) string {
 }
 
 // decodeError decodes the body of ERROR. The fields of each code have a fixed form, so that transcripts can be
-// compared.
+// compared. Arguments of one Sprintf are read from left to right, which is the order of the wire.
 func decodeError(r *reader, version byte) *Error {
 	e := &Error{Code: r.int(), Message: r.string()}
 	switch e.Code {
 	case CodeUnavailable:
+		// The level, how many replicas must answer, and how many are alive.
 		e.Fields = fmt.Sprintf("consistency=%d required=%d alive=%d", r.short(), r.int(), r.int())
 	case CodeWriteTimeout:
+		// contentions, v5: how many other proposals were met.
 		e.Fields = fmt.Sprintf("consistency=%d received=%d blockfor=%d type=", r.short(), r.int(), r.int())
 		kind := r.string()
 		e.Fields += kind
@@ -103,11 +107,13 @@ func decodeError(r *reader, version byte) *Error {
 			r.short()
 		}
 		if e.Code == 0x1300 {
+			// data_present: whether the replica with the data answered; it depends on chance, and is not shown.
 			r.byte()
 		} else {
 			e.Fields += " type=" + r.string()
 		}
 		e.Fields += fmt.Sprintf(" failures=%d", n)
+	// The function that failed, with the types of its arguments.
 	case 0x1400:
 		e.Fields = fmt.Sprintf("keyspace=%s function=%s arguments=%v", r.string(), r.string(), r.strings())
 	case 0x2400:

@@ -2,20 +2,23 @@ package cqlclient
 
 import "encoding/binary"
 
-// Value is one bound value: Bytes when Set; otherwise null or, with Unset, "not set".
+// Value is one bound value: Bytes when Set; otherwise null or, with Unset, "not set". The zero value is null.
 type Value struct {
 	Name  string // for a named bind
 	Bytes []byte // nil is null
 	Unset bool
 }
 
-// Options are the optional parts of a request. The zero value means ONE without paging.
+// Options are the optional parts of a request. The zero value means ONE without paging. A field that the protocol
+// version does not have must be left zero: the client sends it in any case.
 type Options struct {
 	Consistency uint16 // 0 means ONE
 	Serial      uint16 // serial consistency, or ConsistencyAny; 0 means that it is not sent
 	// Bound values: all of them have names, or none.
-	Values      []Value
-	PageSize    int
+	Values []Value
+	// In rows. 0 sends no page size: the server decides whether it sends pages.
+	PageSize int
+	// Of the previous page; opaque.
 	PagingState []byte
 	Timestamp   *int64 // default timestamp, µs
 	Now         *int32 // now in seconds, v5
@@ -28,10 +31,12 @@ type Options struct {
 // ConsistencyAny is the level ANY, whose number in the protocol is 0.
 const ConsistencyAny = 1 << 15
 
+// Level 1.
 const consistencyOne = 1
 
 // appendOptions appends the query parameters. The fields follow the flags in the order of the specification, not of the
-// bits.
+// bits. The bits are: values 0x01, skip metadata 0x02, page size 0x04, paging state 0x08, serial consistency 0x10,
+// timestamp 0x20, names 0x40, keyspace 0x80, now in seconds 0x100. Flag 0x100 needs the four bytes of v5.
 func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	consistency := o.Consistency
 	if consistency == 0 {
@@ -94,7 +99,7 @@ func appendConsistency(b []byte, consistency uint16) []byte {
 	return appendShort(b, int(consistency))
 }
 
-// appendValues appends values: -1 is the length of null, and -2 of "not set".
+// appendValues appends values: -1 is the length of null, and -2 of "not set". A name precedes its value.
 func appendValues(b []byte, values []Value) []byte {
 	for _, v := range values {
 		if v.Name != "" {
@@ -112,7 +117,7 @@ func appendValues(b []byte, values []Value) []byte {
 	return b
 }
 
-// flags returns the flags of the envelope.
+// flags returns the flags of the envelope. They are the bits of the header, not of the query parameters.
 func (o *Options) flags() byte {
 	if o.Tracing {
 		return flagTracing
@@ -120,15 +125,17 @@ func (o *Options) flags() byte {
 	return 0
 }
 
-// Query sends one statement as text.
+// Query sends one statement as text. The statement is parsed by the server each time, and may have bound values.
 func (c *Conn) Query(text string, o Options) (*Answer, error) {
 	return c.answer(opQuery, o.flags(), c.appendOptions(appendLongString(nil, text), &o))
 }
 
-// Prepare prepares one statement; the Answer's Prepared contains its id and metadata.
+// Prepare prepares one statement; the Answer's Prepared contains its id and metadata. Statements with other options are
+// prepared with PrepareWith.
 func (c *Conn) Prepare(text string) (*Answer, error) { return c.PrepareWith(text, Options{}) }
 
-// PrepareWith is Prepare with the keyspace and the tracing flag of the options.
+// PrepareWith is Prepare with the keyspace and the tracing flag of the options. In v4 the keyspace is the one of the
+// last USE on this connection.
 func (c *Conn) PrepareWith(text string, o Options) (*Answer, error) {
 	body := appendLongString(nil, text)
 	switch {
@@ -141,7 +148,8 @@ func (c *Conn) PrepareWith(text string, o Options) (*Answer, error) {
 	return c.answer(opPrepare, o.flags(), body)
 }
 
-// Execute executes a prepared statement.
+// Execute executes a prepared statement. It must run on a server that knows p.ID; otherwise Answer.Err has the code
+// UNPREPARED (0x2500).
 func (c *Conn) Execute(p *Prepared, o Options) (*Answer, error) {
 	body := appendString(nil, string(p.ID))
 	if c.Version >= 5 {
@@ -155,17 +163,19 @@ func (c *Conn) Execute(p *Prepared, o Options) (*Answer, error) {
 	return a, err
 }
 
-// Statement is one statement of a Batch: text or prepared, with its values.
+// Statement is one statement of a Batch: text or prepared, with its values. ID wins if both are set.
 type Statement struct {
 	Text   string
 	ID     []byte
 	Values []Value
 }
 
-// Batch sends a protocol batch: kind 0 logged, 1 unlogged, 2 counter.
+// Batch sends a protocol batch: kind 0 logged, 1 unlogged, 2 counter. Values of a batch have no names: the
+// specification defines them (flag 0x40), but no server can resolve them (CASSANDRA-10246).
 func (c *Conn) Batch(kind byte, statements []Statement, o Options) (*Answer, error) {
 	body := appendShort([]byte{kind}, len(statements))
 	for _, s := range statements {
+		// The kind of an entry: 0 is text, 1 is an id.
 		if s.ID != nil {
 			body = appendString(append(body, 1), string(s.ID))
 		} else {
@@ -176,7 +186,8 @@ func (c *Conn) Batch(kind byte, statements []Statement, o Options) (*Answer, err
 	return c.answer(opBatch, o.flags(), c.appendOptions(body, &o))
 }
 
-// answer sends a request and decodes its answer. An error response is Answer.Err, not an error.
+// answer sends a request and decodes its answer. An error response is Answer.Err, not an error. An error is one of the
+// network or of the encoding; afterwards the connection must not be used.
 func (c *Conn) answer(opcode, flags byte, body []byte) (*Answer, error) {
 	f, err := c.roundTrip(opcode, flags, body)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 )
 
 // Text renders a value so that different bytes result in different texts: decimals as unscaled value and scale,
-// durations as their three parts, the empty value of a type that has other values as "empty".
+// durations as their three parts, the empty value of a type that has other values as "empty". The form is not CQL
+// everywhere; it is made to be compared, not to be parsed.
 func (t Type) Text(b []byte) string {
 	if b == nil {
 		return "null"
@@ -37,25 +38,29 @@ func (t Type) Text(b []byte) string {
 	return s
 }
 
-// quoteText returns a CQL literal on one line.
+// quoteText returns a CQL literal on one line. Control characters are escaped with backslashes, which CQL does not
+// know.
 func quoteText(s string) string {
 	return "'" + strings.NewReplacer("'", "''", "\\", "\\\\", "\n", "\\n", "\r", "\\r", "\t", "\\t", "\x00",
 		"\\0").Replace(s) + "'"
 }
 
-// fixedSizes contains the types whose values have a fixed size.
+// fixedSizes contains the types whose values have a fixed size. A zero means that the size is not fixed, or that the id
+// is no type.
 var fixedSizes = [...]int{
 	tBigint: 8, tCounter: 8, tTimestamp: 8, tTime: 8, tDouble: 8, tFloat: 4, tInt: 4, tDate: 4, tSmallint: 2,
 	tTinyint: 1, tBoolean: 1,
 	tUUID: 16, tTimeUUID: 16, tDuration: 0,
 }
 
-// scalarText renders a value of a native type; false means that the bytes are not valid.
+// scalarText renders a value of a native type; false means that the bytes are not valid. The empty value was handled by
+// the caller.
 func (t Type) scalarText(b []byte) (string, bool) {
 	if t.ID < len(fixedSizes) && fixedSizes[t.ID] != 0 && len(b) != fixedSizes[t.ID] {
 		return "", false
 	}
 	switch t.ID {
+	// Two's complement of any length, big-endian.
 	case tBigint, tCounter, tVarint, tInt, tSmallint, tTinyint:
 		return signed(b).String(), true
 	case tBoolean:
@@ -64,13 +69,14 @@ func (t Type) scalarText(b []byte) (string, bool) {
 		if len(b) < 5 {
 			return "", false
 		}
-		// The scale is kept: 1.0 and 1.00 are different bytes.
+		// The scale is kept: 1.0 and 1.00 are different bytes. 1.50 is 150e-2.
 		return fmt.Sprintf("%de%d", signed(b[4:]), -int64(int32(binary.BigEndian.Uint32(b)))), true
 	case tDouble:
 		return floatText(math.Float64frombits(binary.BigEndian.Uint64(b)), 64), true
 	case tFloat:
 		return floatText(float64(math.Float32frombits(binary.BigEndian.Uint32(b))), 32), true
 	case tUUID, tTimeUUID:
+		// Without a check of the version: any 16 bytes are a uuid.
 		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), true
 	case tInet:
 		a, ok := netip.AddrFromSlice(b)
@@ -79,7 +85,8 @@ func (t Type) scalarText(b []byte) (string, bool) {
 	return t.temporalText(b)
 }
 
-// temporalText is scalarText for dates, times and durations.
+// temporalText is scalarText for dates, times and durations. Timestamps are milliseconds since 1970, times nanoseconds
+// since midnight.
 func (t Type) temporalText(b []byte) (string, bool) {
 	switch t.ID {
 	case tTimestamp:
@@ -92,6 +99,7 @@ func (t Type) temporalText(b []byte) (string, bool) {
 	case tTime:
 		ns := int64(binary.BigEndian.Uint64(b))
 		return "'" + time.Unix(0, ns).UTC().Format("15:04:05.000000000") + "'", ns >= 0 && ns < 86400e9
+	// Three signed vints.
 	case tDuration:
 		months, b1 := vint(b)
 		days, b2 := vint(b1)
@@ -101,6 +109,7 @@ func (t Type) temporalText(b []byte) (string, bool) {
 	return "", false
 }
 
+// floatText renders a float with the fewest digits that identify it. NaN has one text, whatever its bits are.
 func floatText(f float64, bits int) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -111,6 +120,7 @@ func floatText(f float64, bits int) string {
 	return strconv.FormatFloat(f, 'g', -1, bits)
 }
 
+// signed decodes two's complement. No bytes are 0.
 func signed(b []byte) *big.Int {
 	v := new(big.Int).SetBytes(b)
 	if len(b) > 0 && b[0]&0x80 != 0 {
@@ -119,7 +129,8 @@ func signed(b []byte) *big.Int {
 	return v
 }
 
-// vint decodes a zig-zag variable length integer.
+// vint decodes a zig-zag variable length integer. The specification calls it [vint]; each leading one bit of the first
+// byte announces one more byte. A value that is cut off is 0 with no rest.
 func vint(b []byte) (int64, []byte) {
 	if len(b) == 0 {
 		return 0, nil
@@ -139,7 +150,8 @@ func vint(b []byte) (int64, []byte) {
 	return int64(u>>1) ^ -int64(u&1), b[extra+1:]
 }
 
-// nestedText renders a collection, a tuple or a value of a user-defined type, whose fields have no names here.
+// nestedText renders a collection, a tuple or a value of a user-defined type, whose fields have no names here. Its
+// elements are [bytes]; collections begin with their number as [int].
 func (t Type) nestedText(b []byte) string {
 	r := &reader{b: b}
 	var parts []string
@@ -157,7 +169,8 @@ func (t Type) nestedText(b []byte) string {
 			parts = append(parts, k+": "+t.Args[1].Text(r.bytes()))
 		}
 	default:
-		// A value may lack its last fields, which were added to the type later.
+		// A value may lack its last fields, which were added to the type later. A field that is not there is not shown,
+		// unlike a null.
 		for i := 0; i < len(t.Args) && len(r.b) > 0; i++ {
 			parts = append(parts, t.Args[i].Text(r.bytes()))
 		}

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Type is a column type as encoded in the protocol.
+// Type is a column type as encoded in the protocol. It is decoded from an [option]: an id of two bytes, and parameters
+// for ids from 0x20 on and for 0x00.
 type Type struct {
 	ID     int
 	Custom string // class name, or keyspace.name of a user type
@@ -15,7 +16,7 @@ type Type struct {
 	Args []Type
 }
 
-// Type ids of the protocol.
+// Type ids of the protocol. 0x0A was text in old versions of the protocol.
 const (
 	tCustom    = 0x00
 	tASCII     = 0x01
@@ -53,7 +54,7 @@ var scalarNames = [...]string{
 	tTinyint: "tinyint", tDuration: "duration",
 }
 
-// decodeType decodes [option].
+// decodeType decodes [option]. Types nest without a bound: the servers under test are trusted to that extent.
 func decodeType(r *reader) Type {
 	t := Type{ID: r.short()}
 	if r.err != nil {
@@ -71,6 +72,7 @@ func decodeType(r *reader) Type {
 			t.Args = append(t.Args, decodeType(r))
 		}
 	case tUDT:
+		// In the specification these are two strings.
 		t.Custom = r.string() + "." + r.string()
 		for n := r.short(); n > 0 && r.err == nil; n-- {
 			t.Fields = append(t.Fields, r.string())
@@ -80,7 +82,7 @@ func decodeType(r *reader) Type {
 	return t
 }
 
-// String returns the type in CQL.
+// String returns the type in CQL. Custom types, such as vectors in v4, are shown by their class name.
 func (t Type) String() string {
 	switch t.ID {
 	case tCustom:

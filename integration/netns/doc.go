@@ -4,4 +4,11 @@
 //
 // It needs Linux and the permission to create a namespace. The packets are dropped by the program of ../firewall, which
 // is a module of its own.
+//
+//	test ── Run ──▶ the same test binary, in a new network namespace (Inside is true)
+//	                  ├── LoopbackUp                  127.0.0.0/8 works again
+//	                  ├── NewFirewall ── Drop, Cut    packets vanish without an ICMP answer
+//	                  └── NewBridge ── Connect        more namespaces, one for each node
+//
+// Everything disappears with the namespaces, so a killed test leaves nothing to clean up.
 package netns

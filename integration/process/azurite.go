@@ -9,12 +9,14 @@ import (
 )
 
 // NewAzurite prepares an Azurite under dir, for comparisons. It is started as a ring of one, and stores its data as by
-// default: in memory, with a snapshot on disk every few seconds.
+// default: in memory, with a snapshot on disk every few seconds. Azurite has no port for CQL, so its Address is the
+// Azure Tables port, and WaitAnswer and WaitAgreed do not apply.
 func NewAzurite(dir string) (*Ring, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
+	// Outside of 127.77.0.0/16, from which rings take their addresses.
 	const host = "127.0.98.10"
 	s := &Server{Address: net.JoinHostPort(host, "10002"), Tables: "http://" + net.JoinHostPort(host, "10002"),
 		Dir: filepath.Join(dir, "azurite")}

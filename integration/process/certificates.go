@@ -12,7 +12,8 @@ import (
 	"cqld/tlsconfig/authority"
 )
 
-// Certificates are an authority and the certificates of the nodes of a ring, in a directory.
+// Certificates are an authority and the certificates of the nodes of a ring, in a directory. Files are ca.pem, crl.pem
+// and one PEM file for each server, with its certificate and key, named as its directory.
 type Certificates struct {
 	dir string
 	ca  *authority.Authority
@@ -35,7 +36,8 @@ func NewCertificates(dir string) (*Certificates, error) {
 	return c, c.Revoke()
 }
 
-// write replaces a file at once, like a tool that renews certificates.
+// write replaces a file at once, like a tool that renews certificates. A node that reads the file meanwhile sees either
+// version, never a part.
 func (c *Certificates) write(name string, content []byte) error {
 	path := filepath.Join(c.dir, name)
 	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
@@ -44,7 +46,8 @@ func (c *Certificates) write(name string, content []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// Revoke replaces the revocation list.
+// Revoke replaces the revocation list. The list is complete each time: serials that are missing are valid again. It
+// expires after an hour.
 func (c *Certificates) Revoke(serials ...*big.Int) error {
 	list, err := c.ca.Revoke(time.Hour, serials...)
 	if err != nil {
@@ -53,7 +56,8 @@ func (c *Certificates) Revoke(serials ...*big.Int) error {
 	return c.write("crl.pem", list)
 }
 
-// Issue makes a certificate with a key for the address of a server, or replaces them, and returns the serial number.
+// Issue makes a certificate with a key for the address of a server, or replaces them, and returns the serial number. A
+// node reads the new files when an operator reloads certificates, or at its next start.
 func (c *Certificates) Issue(s *Server) (*big.Int, error) {
 	host, _, err := net.SplitHostPort(s.Address)
 	if err != nil {
@@ -75,7 +79,8 @@ func (c *Certificates) Issue(s *Server) (*big.Int, error) {
 	return pair.Certificate.SerialNumber, c.write(filepath.Base(s.Dir)+".pem", append(pair.CertificatePEM(), key...))
 }
 
-// Internode returns the lines of a server's configuration for TLS between nodes.
+// Internode returns the lines of a server's configuration for TLS between nodes. peers is internode_encryption: none,
+// dc, rack or all. optional accepts connections without TLS as well, as during a migration.
 func (c *Certificates) Internode(s *Server, peers string, optional bool) []string {
 	file := func(name string) string { return filepath.Join(c.dir, name) }
 	return []string{"server_encryption_options:", "  internode_encryption: " + peers,
@@ -85,6 +90,7 @@ func (c *Certificates) Internode(s *Server, peers string, optional bool) []strin
 }
 
 // EncryptInternode makes certificates for all servers of a ring that is not started yet, and requires TLS between them.
+// It configures the files of the servers, so options that a test sets with Configure later replace these.
 func (r *Ring) EncryptInternode(dir string) (*Certificates, error) {
 	c, err := NewCertificates(dir)
 	if err != nil {

@@ -16,13 +16,14 @@ import (
 )
 
 // MemoryGroup is a memory cgroup with a limit, in which servers run. It works with the hierarchies of both versions.
+// Tests use it to show that a node keeps its memory below a limit that the kernel enforces.
 type MemoryGroup struct {
 	dir string
 	v2  bool
 }
 
 // NewMemoryGroup makes a cgroup with a limit of so many bytes, and without swap. The caller removes it when its
-// processes have ended.
+// processes have ended. name distinguishes the groups of one process; the process id distinguishes processes.
 func NewMemoryGroup(name string, limit int64) (*MemoryGroup, error) {
 	var errs []error
 	// The first parent in which the group can be made counts; on failure, all reasons are reported.
@@ -43,6 +44,7 @@ func (g *MemoryGroup) create(limit int64) error {
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
 		return err
 	}
+	// Version 1 bounds memory and swap together, so equal limits leave no swap.
 	bound, swap, noSwap := "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", strconv.FormatInt(limit, 10)
 	if g.v2 {
 		bound, swap, noSwap = "memory.max", "memory.swap.max", "0"
@@ -57,7 +59,8 @@ func (g *MemoryGroup) create(limit int64) error {
 	return nil
 }
 
-// memoryParent is a directory in which memory cgroups can be made.
+// memoryParent is a directory in which memory cgroups can be made. dir is absolute, below the mount point of the
+// hierarchy.
 type memoryParent struct {
 	dir string
 	v2  bool
@@ -70,6 +73,7 @@ func memoryParents() (parents []memoryParent) {
 	if err != nil {
 		return nil
 	}
+	// A line: id, parent, device, root of the mount, mount point, options, optional fields, "-", type, source, options.
 	for line := range strings.Lines(string(mounts)) {
 		// A line of mountinfo has optional fields before the dash, so the file system type is counted from there.
 		before, after, _ := strings.Cut(line, " - ")
@@ -79,7 +83,8 @@ func memoryParents() (parents []memoryParent) {
 		case what[0] == "cgroup2":
 			parents = append(parents, memoryParent{where[4], true})
 		case what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory"):
-			// First the cgroup of this process, then the root, which a container may not write to.
+			// First the cgroup of this process, then the root, which a container may not write to. where[3] is the root
+			// of the mount in the hierarchy, and where[4] the mount point.
 			parents = append(parents, memoryParent{filepath.Join(where[4], ownMemoryGroup(where[3])), false},
 				memoryParent{where[4], false})
 		}
@@ -91,7 +96,8 @@ func memoryParents() (parents []memoryParent) {
 	})
 }
 
-// ownMemoryGroup returns the path of this process' cgroup of version 1 below the mounted one.
+// ownMemoryGroup returns the path of this process' cgroup of version 1 below the mounted one. A container sees only a
+// part of the hierarchy, whose root mounted is; the path is relative to it.
 func ownMemoryGroup(mounted string) string {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -110,17 +116,21 @@ func ownMemoryGroup(mounted string) string {
 }
 
 // RunIn makes the next start of the server run in a cgroup: its process enters the group before it becomes the server.
+// It applies to this and all later starts, and must follow UseBinary: the shell takes the first place of the command.
 func (s *Server) RunIn(g *MemoryGroup) {
+	// $0 is the path of cgroup.procs, and "$@" the command with its flags.
 	s.argv = append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")},
 		s.argv...)
 }
 
 // hideProc mounts a /proc that contains processes only, in a mount namespace of its own, as ProcSubset=pid and
-// ProtectProc=invisible of the packaged unit do, and executes a command there.
+// ProtectProc=invisible of the packaged unit do, and executes a command there. The test -e makes the start fail, rather
+// than prove nothing, where the kernel ignores subset=pid.
 var hideProc = []string{"unshare", "--mount", "/bin/sh", "-c",
 	`mount -t proc -o subset=pid,hidepid=2 proc /proc && test ! -e /proc/meminfo && exec "$0" "$@"`}
 
-// HideProc makes the next start of the server see no /proc/meminfo, as the packaged unit does.
+// HideProc makes the next start of the server see no /proc/meminfo, as the packaged unit does. It must follow
+// UseBinary, like RunIn.
 func (s *Server) HideProc() { s.argv = slices.Concat(hideProc, s.argv) }
 
 // CanHideProc returns nil if HideProc works on this machine.
@@ -132,14 +142,16 @@ func CanHideProc() error {
 	return nil
 }
 
-// MemoryUsage is the memory of a MemoryGroup in bytes, as the kernel counts it.
+// MemoryUsage is the memory of a MemoryGroup in bytes, as the kernel counts it. Anonymous is what a server cannot give
+// back; a test that bounds a server's memory looks at it, and at Killed.
 type MemoryUsage struct {
 	Current, Peak int64 // with the page cache, which the kernel takes back
 	Anonymous     int64 // of processes
 	Killed        int64 // processes that the kernel has killed because the group was at its limit
 }
 
-// Usage returns the present memory of the group.
+// Usage returns the present memory of the group. It fails on a kernel that lacks one of the files, such as memory.peak
+// before Linux 5.19.
 func (g *MemoryGroup) Usage() (u MemoryUsage, err error) {
 	// The names of version 1 and, below, of version 2.
 	current, peak, anonymous, kills := "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_rss",
@@ -148,6 +160,7 @@ func (g *MemoryGroup) Usage() (u MemoryUsage, err error) {
 		current, peak, anonymous, kills = "memory.current", "memory.peak", "anon", "memory.events"
 	}
 	var errs []error
+	// One entry for each number: its file, its key in the file, and where it goes.
 	for _, f := range []struct {
 		file, key string
 		value     *int64
@@ -176,7 +189,8 @@ func (g *MemoryGroup) read(file, key string) (int64, error) {
 	return 0, fmt.Errorf("process: %s has no %q", file, key)
 }
 
-// ResetPeak makes MemoryUsage.Peak begin again, where the kernel can.
+// ResetPeak makes MemoryUsage.Peak begin again, where the kernel can. On version 2 it does nothing, so the peak is the
+// maximum since the group was made.
 func (g *MemoryGroup) ResetPeak() error {
 	file := "memory.max_usage_in_bytes"
 	if g.v2 {
@@ -188,7 +202,7 @@ func (g *MemoryGroup) ResetPeak() error {
 // removeWait bounds how long the kernel takes to release the memory of ended processes.
 const removeWait = 5 * time.Second
 
-// Remove removes the group.
+// Remove removes the group. It fails while processes of the group run. A group that does not exist is no error.
 func (g *MemoryGroup) Remove() error {
 	for end := time.Now().Add(removeWait); ; time.Sleep(10 * time.Millisecond) {
 		err := os.Remove(g.dir)

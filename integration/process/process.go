@@ -17,15 +17,18 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// Server is one server process.
+// Server is one server process. The zero value with Address and PID is a server that runs already: it can be measured,
+// and Kill and Stop leave it alone.
 type Server struct {
 	Address string // of its CQL port, host:port
 	Tables  string // of its Azure Tables port, http://host:port; empty means none
-	Dir     string // directory of its data and its log
+	// Created by Start.
+	Dir string // directory of its data and its log
 	// Of the last start. Servers that run already have it without being started here.
 	PID int
 
-	// The command of the next start.
+	// The command of the next start. The words of the command, changed by AddFlags, UseBinary and others between
+	// starts.
 	argv    []string
 	options []string // lines of the configuration file of a cqld node
 	stop    []string // a command that stops it; nil means SIGTERM
@@ -38,13 +41,14 @@ type Server struct {
 	dial  Dialer
 }
 
-// Dialer connects to the CQL port of a server.
+// Dialer connects to the CQL port of a server. The Ring closes the connection.
 type Dialer func(address string) (*cqlclient.Conn, error)
 
 // plain connects without encryption and credentials.
 func plain(address string) (*cqlclient.Conn, error) { return cqlclient.Dial(address, 4) }
 
-// Root returns the directory of the repository.
+// Root returns the directory of the repository. It works in every directory of the module, and not in modules of their
+// own such as integration/drivers.
 func Root() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -54,7 +58,8 @@ func Root() (string, error) {
 }
 
 // Build builds cqld into dir and returns the binary's path. It builds as for releases, without cgo, unless the flags
-// for go build contain -race, which needs cgo.
+// for go build contain -race, which needs cgo. A build takes seconds with a warm cache of the go command, so tests
+// build once for each package.
 func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -76,7 +81,8 @@ func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	return binary, nil
 }
 
-// Start executes the server's command; its output is written to Dir/out.log.
+// Start executes the server's command; its output is written to Dir/out.log. Start returns when the process exists, not
+// when it answers: WaitAnswer and WaitAgreed wait for that. It must not be called while the process runs.
 func (s *Server) Start() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return err
@@ -103,12 +109,13 @@ func (s *Server) Start() error {
 	} else {
 		err = cmd.Start()
 	}
-	// Also after a failure, to close this end of the pipe.
+	// Also after a failure, to close this end of the pipe. It also starts the goroutine that reads the status.
 	started()
 	if err != nil {
 		return fmt.Errorf("process: start %s: %w", s.argv[0], err)
 	}
 	s.PID, s.done = cmd.Process.Pid, make(chan struct{})
+	// The goroutine ends with the process, which Stop and Kill end.
 	go func() {
 		// Wait reaps the process. Its exit status is not used.
 		cmd.Wait()
@@ -120,10 +127,12 @@ func (s *Server) Start() error {
 // AddFlags adds flags to the next start.
 func (s *Server) AddFlags(flags ...string) { s.argv = append(s.argv, flags...) }
 
-// Kill kills the process, like a crash.
+// Kill kills the process, like a crash. It waits a second for the end, which SIGKILL makes certain, except for a
+// process in an uninterruptible wait.
 func (s *Server) Kill() { s.end(syscall.SIGKILL, time.Second) }
 
-// Stop stops the process gracefully, and kills it if it does not end in time.
+// Stop stops the process gracefully, and kills it if it does not end in time. It waits 15 s. A server that runs under a
+// stop command, such as Cassandra, is stopped by that command alone.
 func (s *Server) Stop() {
 	if s.stop != nil {
 		exec.Command(s.stop[0], s.stop[1:]...).Run()
@@ -134,7 +143,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Terminate sends SIGTERM, and reports whether the process has ended in time. It does not kill it.
+// Terminate sends SIGTERM, and reports whether the process has ended in time. It does not kill it. The process may
+// still be running afterwards; Running says so.
 func (s *Server) Terminate(wait time.Duration) bool { return s.end(syscall.SIGTERM, wait) }
 
 // end sends a signal, and reports whether the process ended in time. A server that was never started has ended.
@@ -142,6 +152,7 @@ func (s *Server) end(sig syscall.Signal, wait time.Duration) bool {
 	if s.done == nil {
 		return true
 	}
+	// An error means that the process has ended already.
 	syscall.Kill(s.PID, sig)
 	select {
 	case <-s.done:
@@ -151,7 +162,7 @@ func (s *Server) end(sig syscall.Signal, wait time.Duration) bool {
 	}
 }
 
-// Running reports whether the process has not ended.
+// Running reports whether the process has not ended. A server that was not started here counts as not running.
 func (s *Server) Running() bool {
 	if s.done == nil {
 		return false
@@ -164,7 +175,7 @@ func (s *Server) Running() bool {
 	}
 }
 
-// Log returns the end of the server's output.
+// Log returns the end of the server's output. The end is 4,000 bytes, enough for the reason of a failed start.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.Dir, "out.log"))
 	if err != nil {
@@ -173,7 +184,8 @@ func (s *Server) Log() string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// WaitAnswer waits for the first answer to a CQL statement.
+// WaitAnswer waits for the first answer to a CQL statement. It polls every 5 ms, because benchmarks measure the time
+// until the first answer.
 func (s *Server) WaitAnswer(limit time.Duration) error {
 	var last error
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -188,7 +200,7 @@ func (s *Server) WaitAnswer(limit time.Duration) error {
 	return fmt.Errorf("process: no answer from %s within %v: %w\n%s", s.Address, limit, last, s.Log())
 }
 
-// Ask sends statements over a new connection.
+// Ask sends statements over a new connection. It uses v4, ONE and no paging, and stops at the first error.
 func Ask(address string, statements ...string) error {
 	c, err := cqlclient.Dial(address, 4)
 	if err != nil {
@@ -207,7 +219,7 @@ func Ask(address string, statements ...string) error {
 	return nil
 }
 
-// Usage is the resource usage of a process.
+// Usage is the resource usage of a process. RSS is the resident set at the time of the call, not its maximum.
 type Usage struct {
 	CPU time.Duration // user and system
 	RSS int64         // bytes
@@ -216,10 +228,11 @@ type Usage struct {
 // ErrNoUsage means that this operating system does not show the usage of other processes.
 var ErrNoUsage = errors.New("process: no /proc to read CPU time and memory from")
 
-// clockTick is the unit of CPU times in /proc; it is 1/100 s on all Linux ports of Go.
+// clockTick is the unit of CPU times in /proc; it is 1/100 s on all Linux ports of Go. It is USER_HZ, which is not the
+// kernel's HZ.
 const clockTick = 10 * time.Millisecond
 
-// Usage returns the CPU time and memory of the process.
+// Usage returns the CPU time and memory of the process. A process that has ended has none, which is ErrNoUsage as well.
 func (s *Server) Usage() (Usage, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID))
 	if err != nil {
@@ -230,6 +243,7 @@ func (s *Server) Usage() (Usage, error) {
 	if len(f) < 22 {
 		return Usage{}, ErrNoUsage
 	}
+	// utime, stime and rss are the fields 14, 15 and 24 of proc(5); the first two fields are cut off.
 	user, err1 := strconv.ParseInt(f[11], 10, 64)
 	system, err2 := strconv.ParseInt(f[12], 10, 64)
 	pages, err3 := strconv.ParseInt(f[21], 10, 64)
@@ -239,7 +253,8 @@ func (s *Server) Usage() (Usage, error) {
 	return Usage{CPU: time.Duration(user+system) * clockTick, RSS: pages * int64(os.Getpagesize())}, nil
 }
 
-// loopback reports whether every address of 127.0.0.0/8 is usable, as on Linux, or only 127.0.0.1.
+// loopback reports whether every address of 127.0.0.0/8 is usable, as on Linux, or only 127.0.0.1. macOS needs an alias
+// of lo0 for each further address.
 func loopback() bool {
 	l, err := net.Listen("tcp", "127.0.0.42:0")
 	if err != nil {

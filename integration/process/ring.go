@@ -14,7 +14,8 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// Ring is a cluster of servers on this machine.
+// Ring is a cluster of servers on this machine. Servers and Spare have separate addresses; a test that starts a spare
+// node moves it to Servers if WaitAgreed is to count it.
 type Ring struct {
 	Servers []*Server
 	// Spare are prepared and not started: nodes that may join.
@@ -27,6 +28,7 @@ type Ring struct {
 
 // Options configure a ring of cqld nodes.
 type Options struct {
+	// At least 1.
 	Nodes int
 	Spare int      // number of further nodes that are only prepared
 	Sync  string   // commitlog_sync, "" for the server's default
@@ -37,12 +39,14 @@ type Options struct {
 }
 
 // Host is an address for a node, and a function that calls another one in the network namespace with that address.
+// Enter of package netns is Namespace.Do.
 type Host struct {
 	Address string
 	Enter   func(func() error) error
 }
 
-// NewRing prepares a ring of cqld nodes under dir without starting it, at free addresses.
+// NewRing prepares a ring of cqld nodes under dir without starting it, at free addresses. It writes the configuration
+// files, and reserves the addresses until Stop.
 func NewRing(binary, dir string, o Options) (*Ring, error) {
 	places, reserved, err := o.places()
 	if err != nil {
@@ -50,12 +54,14 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	}
 	r := &Ring{reserved: reserved}
 	for i, p := range places {
-		// All nodes have the first one as their seed, including itself.
+		// All nodes have the first one as their seed, including itself. The first node therefore founds the cluster
+		// when it is started alone.
 		s := &Server{Address: p.cqlAddress(),
 			Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}, dial: o.Dial}
 		if o.Hosts != nil {
 			s.enter = o.Hosts[i].Enter
 		}
+		// The data directory is below the server's: the log of the process is not part of the data.
 		s.argv = []string{binary, "start", "--status-fd", strconv.Itoa(statusFD), "--cluster-name", "integration",
 			"--data-dir", filepath.Join(s.Dir, "data"),
 			"--listen-address", p.host, "--storage-port", strconv.Itoa(p.storage),
@@ -67,6 +73,7 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 			r.Stop()
 			return nil, err
 		}
+		// After the flags, whose order has no meaning for the server.
 		s.argv = append(s.argv, "--config", s.config())
 		if o.Sync != "" {
 			s.argv = append(s.argv, "--commitlog-sync", o.Sync)
@@ -82,7 +89,8 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	return r, nil
 }
 
-// places returns the addresses of all nodes, and what reserves them.
+// places returns the addresses of all nodes, and what reserves them. With Hosts, Nodes and Spare count them in their
+// order.
 func (o Options) places() (places []place, reserved net.Listener, err error) {
 	if o.Hosts == nil {
 		return free(o.Nodes + o.Spare)
@@ -94,7 +102,8 @@ func (o Options) places() (places []place, reserved net.Listener, err error) {
 	return places, nil, nil
 }
 
-// Configure sets lines of the node's configuration file for the next start, after those of Options.YAML.
+// Configure sets lines of the node's configuration file for the next start, after those of Options.YAML. Each call
+// replaces the lines of the previous one.
 func (s *Server) Configure(lines ...string) error {
 	return writeLines(s.config(), slices.Concat(s.options, lines))
 }
@@ -102,7 +111,7 @@ func (s *Server) Configure(lines ...string) error {
 // config returns the path of the node's configuration file.
 func (s *Server) config() string { return filepath.Join(s.Dir, "cqld.yaml") }
 
-// writeLines writes a file that only its owner may read.
+// writeLines writes a file that only its owner may read. The file may contain paths of keys and passwords.
 func writeLines(path string, lines []string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -110,17 +119,19 @@ func writeLines(path string, lines []string) error {
 	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
-// place contains the addresses of one node.
+// place contains the addresses of one node. storage is the port for other nodes; tables is the port for Azure Tables.
 type place struct {
 	host                 string
 	cql, storage, tables int
 }
 
 // free returns places for n nodes: a loopback address each, or ports of 127.0.0.1 if that is the only one. No other
-// call returns them before reserved is closed, in this process or another one.
+// call returns them before reserved is closed, in this process or another one. The reservation is a listener, which the
+// kernel closes when the process ends, even if it is killed.
 func free(n int) (places []place, reserved net.Listener, err error) {
 	// Processes begin at different ranges, so that rings of parallel tests rarely meet.
 	many, base := loopback(), os.Getpid()
+	// 200 of 250 ranges, or of 400 ranges of ports.
 	for try := range 200 {
 		places = make([]place, n)
 		for i := range places {
@@ -131,6 +142,7 @@ func free(n int) (places []place, reserved net.Listener, err error) {
 			continue // another ring has these addresses
 		}
 		if !slices.ContainsFunc(places, place.taken) {
+			// The nodes bind their addresses a little later. Another program could take one meanwhile; rings cannot.
 			return places, reserved, nil
 		}
 		reserved.Close()
@@ -138,7 +150,8 @@ func free(n int) (places []place, reserved net.Listener, err error) {
 	return nil, nil, errors.New("process: no free addresses for a ring")
 }
 
-// placeIn returns the place of a node in one of the ranges of addresses for rings. Place 0 is for no node.
+// placeIn returns the place of a node in one of the ranges of addresses for rings. Place 0 is for no node. A range of
+// 127.0.0.1 has 100 ports, enough for 32 nodes with three ports each.
 func placeIn(many bool, ring, node int) place {
 	if many {
 		return place{fmt.Sprintf("127.77.%d.%d", ring%250, node), 9042, 7000, tablesPort}
@@ -147,10 +160,11 @@ func placeIn(many bool, ring, node int) place {
 	return place{"127.0.0.1", port, port + 1, port + 2}
 }
 
-// cqlAddress returns host:port of the CQL port.
+// cqlAddress returns host:port of the CQL port. Drivers call it a contact point.
 func (p place) cqlAddress() string { return net.JoinHostPort(p.host, strconv.Itoa(p.cql)) }
 
-// options returns those of a node's options that have no flag.
+// options returns those of a node's options that have no flag. On a machine with all of 127.0.0.0/8 the default port is
+// used, and there is nothing to add.
 func (p place) options(more []string) []string {
 	if p.tables == tablesPort {
 		return more
@@ -161,7 +175,7 @@ func (p place) options(more []string) []string {
 // tablesPort is the default port for Azure Tables.
 const tablesPort = 10002
 
-// taken reports whether another process listens at one of the ports.
+// taken reports whether another process listens at one of the ports. It is a moment's answer, not a reservation.
 func (p place) taken() bool {
 	for _, port := range []int{p.cql, p.storage, p.tables} {
 		l, err := net.Listen("tcp", net.JoinHostPort(p.host, strconv.Itoa(port)))
@@ -189,7 +203,8 @@ func (r *Ring) Start(limit time.Duration) error {
 	return nil
 }
 
-// Stop stops all servers. Afterwards, another ring may get their addresses.
+// Stop stops all servers. Afterwards, another ring may get their addresses. Servers are stopped one after the other,
+// spare ones first.
 func (r *Ring) Stop() {
 	for _, s := range append(r.Spare, r.Servers...) {
 		s.Stop()
@@ -199,7 +214,8 @@ func (r *Ring) Stop() {
 	}
 }
 
-// Addresses returns the CQL addresses of all servers, in the format of drivers.
+// Addresses returns the CQL addresses of all servers, in the format of drivers. For example
+// 127.77.3.1:9042,127.77.3.2:9042.
 func (r *Ring) Addresses() string {
 	var all []string
 	for _, s := range r.Servers {
@@ -208,7 +224,8 @@ func (r *Ring) Addresses() string {
 	return strings.Join(all, ",")
 }
 
-// Tables returns the addresses of all servers for clients of Azure Tables, separated by commas.
+// Tables returns the addresses of all servers for clients of Azure Tables, separated by commas. For example
+// http://127.77.3.1:10002,http://127.77.3.2:10002.
 func (r *Ring) Tables() string {
 	var all []string
 	for _, s := range r.Servers {
@@ -218,6 +235,7 @@ func (r *Ring) Tables() string {
 }
 
 // WaitAgreed waits until every server knows all others, considers them alive, and all have the same schema version.
+// limit bounds the whole wait; one attempt may exceed it by the timeout of a request.
 func (r *Ring) WaitAgreed(limit time.Duration) error {
 	end := time.Now().Add(limit)
 	for {
@@ -238,7 +256,8 @@ func (r *Ring) WaitAgreed(limit time.Duration) error {
 	}
 }
 
-// agreed returns what keeps the ring from being complete, or nil.
+// agreed returns what keeps the ring from being complete, or nil. It needs a connection to each server, on purpose: a
+// ring that accepts no clients is not complete.
 func (r *Ring) agreed() error {
 	version := ""
 	for _, s := range r.Servers {
@@ -253,6 +272,7 @@ func (r *Ring) agreed() error {
 		if err != nil {
 			return err
 		}
+		// Both are ordinary queries, so Cassandra answers them as well.
 		local, err1 := c.Query("SELECT schema_version FROM system.local", cqlclient.Options{})
 		peers, err2 := c.Query("SELECT schema_version FROM system.peers_v2", cqlclient.Options{})
 		c.Close()
@@ -277,7 +297,9 @@ func (r *Ring) agreed() error {
 	return nil
 }
 
-// NewOracle prepares nodes of the reference Cassandra under dir, to be started one after the other.
+// NewOracle prepares nodes of the reference Cassandra under dir, to be started one after the other. Cassandra has fixed
+// addresses, 127.0.98.1 and following, so only one such ring runs on a machine at a time. sync is commitlog_sync: batch
+// or periodic.
 func NewOracle(dir string, nodes int, sync string) (*Ring, error) {
 	root, err := Root()
 	if err != nil {
@@ -295,7 +317,8 @@ func NewOracle(dir string, nodes int, sync string) (*Ring, error) {
 	return r, nil
 }
 
-// StartOracle starts the nodes of NewOracle one after the other, as Cassandra requires.
+// StartOracle starts the nodes of NewOracle one after the other, as Cassandra requires. Cassandra refuses concurrent
+// bootstraps (consistent range movements, CASSANDRA-2434), so each node is awaited.
 func (r *Ring) StartOracle() error {
 	for _, s := range r.Servers {
 		if err := s.Start(); err != nil {

@@ -11,13 +11,14 @@ import (
 )
 
 // status is the last line that a cqld node wrote about its view of the ring, "up=N of=N …": CQL does not show which
-// nodes are alive.
+// nodes are alive. The node writes a line at each change, on the descriptor of --status-fd.
 type status struct{ last atomic.Pointer[string] }
 
 // statusFD is the descriptor to which a node writes, the first after the standard three.
 const statusFD = 3
 
-// attach gives the process a pipe for the status, and returns the function to call after its start.
+// attach gives the process a pipe for the status, and returns the function to call after its start. The caller calls it
+// also if the start fails.
 func (s *status) attach(cmd *exec.Cmd) (started func(), err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -33,7 +34,8 @@ func (s *status) attach(cmd *exec.Cmd) (started func(), err error) {
 	}, nil
 }
 
-// follow keeps the last line until the process ends.
+// follow keeps the last line until the process ends. A line that is longer than the buffer of the Scanner ends the
+// reading; lines are short.
 func (s *status) follow(lines io.ReadCloser) {
 	defer lines.Close()
 	for sc := bufio.NewScanner(lines); sc.Scan(); {
@@ -42,7 +44,8 @@ func (s *status) follow(lines io.ReadCloser) {
 	}
 }
 
-// seesAlive reports whether the node knows that many nodes, and considers all alive.
+// seesAlive reports whether the node knows that many nodes, and considers all alive. Without a line, right after the
+// start, it is false.
 func (s *status) seesAlive(nodes int) bool {
 	line := s.last.Load()
 	return line != nil && strings.HasPrefix(*line, fmt.Sprintf("up=%d of=%d ", nodes, nodes))

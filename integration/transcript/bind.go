@@ -14,7 +14,8 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// parseBinds parses the values of one "? …" line.
+// parseBinds parses the values of one "? …" line. The values are separated by blanks: int:5 text:'a b' null unset
+// v=int:7.
 func parseBinds(line string) ([]cqlclient.Value, error) {
 	var out []cqlclient.Value
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -42,7 +43,7 @@ func parseBinds(line string) ([]cqlclient.Value, error) {
 	return out, nil
 }
 
-// nextWord splits at the first blank outside quotes and brackets.
+// nextWord splits at the first blank outside quotes and brackets. Quotes protect brackets, and brackets protect blanks.
 func nextWord(line string) (word, rest string) {
 	// A doubled quotation mark closes and opens the quotes, which has the same effect.
 	quoted, depth := false, 0
@@ -62,7 +63,8 @@ func nextWord(line string) (word, rest string) {
 }
 
 // encodeBind returns the wire form of type:value; 0x… is used unchanged, list:[…] and map:[key value …] nest, and
-// fill:n is n letters.
+// fill:n is n letters. Types have their CQL names; there is no check against the type of the bind marker, so a file can
+// bind wrong bytes on purpose.
 func encodeBind(word string) ([]byte, error) {
 	if h, ok := strings.CutPrefix(word, "0x"); ok {
 		b, err := hex.DecodeString(h)
@@ -91,6 +93,7 @@ func encodeBind(word string) ([]byte, error) {
 }
 
 // encodeList encodes lists and sets, and maps as the list of their keys and values with half the count: perEntry is 2.
+// An element null has the length -1; unset is written as null, too.
 func encodeList(inner string, perEntry int) ([]byte, error) {
 	values, err := parseBinds(inner)
 	if err != nil {
@@ -107,7 +110,8 @@ func encodeList(inner string, perEntry int) ([]byte, error) {
 	return b, nil
 }
 
-// encodeScalar encodes a value of a type with a fixed form, or an integer of any size.
+// encodeScalar encodes a value of a type with a fixed form, or an integer of any size. A boolean other than true is
+// false, and dates, times and timestamps are numbers as on the wire.
 func encodeScalar(kind, text string) ([]byte, error) {
 	switch kind {
 	case "boolean":
@@ -133,7 +137,7 @@ func encodeScalar(kind, text string) ([]byte, error) {
 	if !ok || !isInt {
 		return nil, fmt.Errorf("transcript: cannot encode %s:%s", kind, text)
 	}
-	// A varint takes as few bytes as possible, with room for the sign.
+	// A varint has room for the sign. -128, -32768 and so on get one byte more than Java's BigInteger gives them.
 	if width == 0 {
 		width = n.BitLen()/8 + 1
 	}

@@ -18,4 +18,10 @@
 // seconds), consistency=NAME, serial=NAME (serial consistency), keyspace=NAME (the request's keyspace), trace (show the
 // session of the trace), prepared (PREPARE and EXECUTE instead of QUERY), v4 (protocol v4 instead of v5). "prepare"
 // shows the metadata of a prepared statement. "batch" sends its statements as one BATCH message.
+//
+// The text after "----" is written by "go test -rewrite" against Cassandra, never by hand.
+//
+//	file ── datadriven ──▶ Player.Play ── cqlclient ──▶ server
+//	  ▲                          │
+//	  └── equal, or a failure ◀──┘ rendered answers
 package transcript

@@ -10,7 +10,7 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// Player holds the connections for one file.
+// Player holds the connections for one file. A file has one Player. It is not safe for concurrent use.
 type Player struct {
 	Statements int // number of executed statements
 
@@ -22,10 +22,11 @@ type Player struct {
 }
 
 // Open connects, and recreates the file's keyspace, with one replica, and uses it. Keyspaces whose names begin with
-// that name also belong to the file: they are dropped now and by Close.
+// that name also belong to the file: they are dropped now and by Close. The keyspace name must be in lower case.
 func Open(address, keyspace string) (*Player, error) { return OpenReplicated(address, keyspace, 1) }
 
-// OpenReplicated is Open with a replication factor.
+// OpenReplicated is Open with a replication factor. On a ring, a file is played with more than one replica and the same
+// answers.
 func OpenReplicated(address, keyspace string, factor int) (*Player, error) {
 	p := &Player{address: address, keyspace: keyspace, conns: map[byte]*cqlclient.Conn{}}
 	c, err := p.conn(5)
@@ -50,7 +51,8 @@ func OpenReplicated(address, keyspace string, factor int) (*Player, error) {
 	return p, nil
 }
 
-// Close drops the keyspaces of the file.
+// Close drops the keyspaces of the file. It must be called even if the file failed, or the next run has to drop the
+// keyspaces.
 func (p *Player) Close() error {
 	defer p.closeConns()
 	return p.dropKeyspaces(p.conns[5])
@@ -63,7 +65,8 @@ func (p *Player) closeConns() {
 	}
 }
 
-// conn returns the connection with a protocol version. It is kept, so that USE has an effect on later blocks.
+// conn returns the connection with a protocol version. It is kept, so that USE has an effect on later blocks. Version 4
+// is opened only by a file that has the option v4.
 func (p *Player) conn(version byte) (*cqlclient.Conn, error) {
 	if c := p.conns[version]; c != nil {
 		return c, nil
@@ -73,14 +76,15 @@ func (p *Player) conn(version byte) (*cqlclient.Conn, error) {
 		return nil, err
 	}
 	p.conns[version] = c
-	// The first connection is opened before the keyspace exists.
+	// The first connection is opened before the keyspace exists. conns contains the new one already.
 	if len(p.conns) > 1 {
 		err = mustQuery(c, "USE "+p.keyspace)
 	}
 	return c, err
 }
 
-// mustQuery executes a statement of the player itself, for which an error response is an error.
+// mustQuery executes a statement of the player itself, for which an error response is an error. Its failure means that
+// the server or the keyspace is not usable, so the whole file fails.
 func mustQuery(c *cqlclient.Conn, statement string) error {
 	a, err := c.Query(statement, cqlclient.Options{})
 	if err == nil && a.Err != nil {
@@ -89,12 +93,14 @@ func mustQuery(c *cqlclient.Conn, statement string) error {
 	return err
 }
 
-// dropKeyspaces drops the keyspace of the player and the ones that its files create, whose names begin with it.
+// dropKeyspaces drops the keyspace of the player and the ones that its files create, whose names begin with it. An
+// interrupted run leaves at most these.
 func (p *Player) dropKeyspaces(c *cqlclient.Conn) error {
 	a, err := c.Query("SELECT keyspace_name FROM system_schema.keyspaces", cqlclient.Options{})
 	if err != nil {
 		return err
 	}
+	// System keyspaces have names of their own and never match.
 	for _, r := range a.Rows {
 		name := string(r[0])
 		if name == p.keyspace || strings.HasPrefix(strings.ToLower(name), p.keyspace+"_") {
@@ -106,7 +112,7 @@ func (p *Player) dropKeyspaces(c *cqlclient.Conn) error {
 	return nil
 }
 
-// request is one parsed block of a file.
+// request is one parsed block of a file. Each block has a new one, so options do not carry over.
 type request struct {
 	version  byte
 	pageSize int
@@ -121,7 +127,8 @@ type request struct {
 	executeKeyspace string // that EXECUTE names; PREPARE names the keyspace of options
 }
 
-// Play executes one block and returns the answers.
+// Play executes one block and returns the answers. The result ends with a newline, as datadriven expects. An error is
+// one of the file or of the connection; an error response of the server is part of the result.
 func (p *Player) Play(d *datadriven.TestData) (string, error) {
 	rq, err := parseRequest(d)
 	if err != nil {
@@ -131,6 +138,7 @@ func (p *Player) Play(d *datadriven.TestData) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// One text for each statement.
 	var out []string
 	statements := split(d.Input)
 	if d.Cmd == "batch" {
@@ -160,7 +168,7 @@ func (p *Player) Play(d *datadriven.TestData) (string, error) {
 	return strings.Join(collapse(out), "\n") + "\n", nil
 }
 
-// collapse replaces n successive "ok" by "ok xn".
+// collapse replaces n successive "ok" by "ok xn". Files insert many rows, whose answers would hide the others.
 func collapse(in []string) []string {
 	var out []string
 	for i := 0; i < len(in); {
@@ -178,7 +186,7 @@ func collapse(in []string) []string {
 	return out
 }
 
-// parseRequest parses the options of a block.
+// parseRequest parses the options of a block. An option without a value has no Vals; one with several is mask=(a,b).
 func parseRequest(d *datadriven.TestData) (*request, error) {
 	rq := &request{version: 5, mask: map[string]bool{}}
 	for _, a := range d.CmdArgs {
@@ -214,6 +222,7 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 			now := int32(n)
 			rq.options.Now = &now
 		case "consistency":
+			// An unknown name is 0, which the client sends as ONE.
 			rq.options.Consistency = consistencies[strings.ToUpper(a.Vals[0])]
 		case "serial":
 			rq.options.Serial = consistencies[strings.ToUpper(a.Vals[0])]
@@ -231,7 +240,7 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 	return rq, nil
 }
 
-// namedOptions are the options whose value is no number.
+// namedOptions are the options whose value is no number. Their values are words.
 var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": true, "keyspace": true,
 	"execute-keyspace": true}
 
@@ -241,14 +250,16 @@ var consistencies = map[string]uint16{
 	"EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,
 }
 
-// boundStatement is a statement of a block with its bound values, or the error of their line.
+// boundStatement is a statement of a block with its bound values, or the error of their line. The error is reported
+// when the statement's turn comes, with its text.
 type boundStatement struct {
 	text  string
 	binds []cqlclient.Value
 	err   error
 }
 
-// split divides a block into statements: each ends with a line that ends with ";", a batch with APPLY BATCH;.
+// split divides a block into statements: each ends with a line that ends with ";", a batch with APPLY BATCH;. A body in
+// dollar signs may contain ";" only inside a line.
 func split(input string) []boundStatement {
 	var out []boundStatement
 	var cur boundStatement
@@ -262,6 +273,7 @@ func split(input string) []boundStatement {
 	for _, line := range strings.Split(input, "\n") {
 		// Bound values precede their statement.
 		if b, ok := strings.CutPrefix(line, "? "); ok && len(lines) == 0 {
+			// A second line of values replaces the first.
 			cur.binds, cur.err = parseBinds(b)
 			continue
 		}
@@ -274,6 +286,7 @@ func split(input string) []boundStatement {
 			flush()
 		}
 	}
+	// The last statement may lack its semicolon.
 	flush()
 	return out
 }

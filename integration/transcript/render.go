@@ -11,7 +11,7 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// run sends one statement and renders its answer, including all pages.
+// run sends one statement and renders its answer, including all pages. Pages are separated by a line "-- next page".
 func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	send := func(o cqlclient.Options) (*cqlclient.Answer, error) { return c.Query(statement, o) }
 	if rq.prepared {
@@ -24,6 +24,7 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	}
 	var pages []string
 	o := rq.options
+	// EXECUTE may name another keyspace than PREPARE, which the specification leaves open.
 	o.Keyspace = cmp.Or(rq.executeKeyspace, o.Keyspace)
 	for {
 		a, err := send(o)
@@ -45,6 +46,7 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 		if rq.pageSize == 0 {
 			return "", errors.New("transcript: an answer in pages, but no page size was given")
 		}
+		// A server that never ends its pages must not fill the memory.
 		if len(pages) > 1000 {
 			return "", errors.New("transcript: more than 1000 pages")
 		}
@@ -52,7 +54,8 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	}
 }
 
-// render renders one answer as text without a newline at the end.
+// render renders one answer as text without a newline at the end. Every kind of answer begins with its own word, except
+// rows, which begin with the columns.
 func (rq *request) render(a *cqlclient.Answer) string {
 	if a == nil {
 		return ""
@@ -80,9 +83,11 @@ func (rq *request) render(a *cqlclient.Answer) string {
 }
 
 // parserMessage matches the start of a message of Cassandra's parser; another parser's text for the same error differs.
+// The form is "line 1:14 no viable alternative at input …".
 var parserMessage = regexp.MustCompile(`^line \d+:-?\d+ `)
 
-// renderError renders an error without what depends on the parser or on hash tables.
+// renderError renders an error without what depends on the parser or on hash tables. Codes, other messages and the
+// fields of the code must be equal.
 func renderError(e *cqlclient.Error) string {
 	if parserMessage.MatchString(e.Message) {
 		return "SYNTAX_ERROR: (the parser's text)"
@@ -93,7 +98,7 @@ func renderError(e *cqlclient.Error) string {
 // signatures matches a list of signatures in an error. Cassandra's order depends on its hash tables.
 var signatures = regexp.MustCompile(`signatures: .*\)`)
 
-// sortSignatures brings the signatures of functions into one order.
+// sortSignatures brings the signatures of functions into one order. The keyspace system is left out of their names.
 func sortSignatures(list string) string {
 	var sorted []string
 	text := strings.TrimSuffix(strings.TrimPrefix(list, "signatures: "), ")")
@@ -117,7 +122,7 @@ const vectorWarningHere = "SELECT queries with ORDER BY ... ANN OF on the indexe
 // rareWarning is the start of a warning that Cassandra returns only for the first statement prepared after USE.
 const rareWarning = "`USE <keyspace>` with prepared statements"
 
-// rows renders the columns, one line for each row, and their number.
+// rows renders the columns, one line for each row, and their number. A result without rows still shows its columns.
 func (rq *request) rows(a *cqlclient.Answer) []string {
 	head := make([]string, len(a.Columns))
 	for i, c := range a.Columns {
@@ -146,7 +151,8 @@ func (rq *request) rows(a *cqlclient.Answer) []string {
 	return append(out, fmt.Sprintf("(%d rows)", len(a.Rows)))
 }
 
-// describePrepared renders the result of PREPARE; the drivers' tests check the ids.
+// describePrepared renders the result of PREPARE; the drivers' tests check the ids. Metadata decides how drivers encode
+// values, so it is compared in full: keyspace, table, name and type of each column.
 func (rq *request) describePrepared(c *cqlclient.Conn, statement string) (string, error) {
 	a, err := c.PrepareWith(statement, rq.options)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 const settleLimit = 20 * time.Second
 
 // settled is run, and waits for what servers build in the background: it repeats a query by an index that is not built
-// yet, and returns from CREATE MATERIALIZED VIEW when the view is complete.
+// yet, and returns from CREATE MATERIALIZED VIEW when the view is complete. Tests would otherwise depend on how fast a
+// server builds. The waits end after settleLimit.
 func (rq *request) settled(c *cqlclient.Conn, keyspace, statement string) (string, error) {
 	end := time.Now().Add(settleLimit)
 	text, err := rq.run(c, statement)

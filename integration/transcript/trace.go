@@ -10,16 +10,19 @@ import (
 // traceLimit bounds the wait for a trace, which servers may write after the answer.
 const traceLimit = 20 * time.Second
 
-// withTrace renders an answer and, if the block requests it, its trace.
+// withTrace renders an answer and, if the block requests it, its trace. The order is the answer first, then the line of
+// the trace.
 func (rq *request) withTrace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error) {
 	trace, err := rq.trace(c, a)
 	return rq.render(a) + trace, err
 }
 
 // trace renders the session of the answer's trace, beginning with a newline. It is empty unless the block requests
-// traces. Events are not shown: their messages are specific to each server.
+// traces. Events are not shown: their messages are specific to each server. The duration and the times of events differ
+// in every run.
 func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error) {
 	switch {
+	// The usual case.
 	case !rq.options.Tracing && a.TracingID == nil:
 		return "", nil
 	case a.TracingID == nil:
@@ -38,7 +41,8 @@ func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error)
 		if s.Err != nil {
 			return "", s.Err
 		}
-		// The session is complete when it has its request and its duration.
+		// The session is complete when it has its request and its duration. Cassandra writes the session in two steps,
+		// with the duration at the end.
 		if len(s.Rows) == 1 && s.Rows[0][1] != nil && s.Rows[0][3] != nil {
 			row := s.Rows[0]
 			return fmt.Sprintf("\ntrace: %s | %s | %s", s.Columns[0].Type.Text(row[0]), s.Columns[1].Type.Text(row[1]),
@@ -48,7 +52,8 @@ func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error)
 	return "\nthe trace is missing", nil
 }
 
-// batch sends the statements of a block as one BATCH message.
+// batch sends the statements of a block as one BATCH message. It is a logged batch without names, with the options of
+// the block.
 func (rq *request) batch(c *cqlclient.Conn, statements []boundStatement) (string, error) {
 	entries := make([]cqlclient.Statement, 0, len(statements))
 	for _, s := range statements {

@@ -74,7 +74,7 @@ func (p *partition) add(e *row.Entry) {
 	case row.KindHeader:
 		p.headers = append(p.headers, version)
 	case row.KindRangeTombstone:
-		// LocalTime and Timestamp of the tombstone are those of the decoded row's deletion; a tombstone has no cells.
+		// The decoded row has only a deletion, which is the deletion of the tombstone.
 		p.tombstones = append(p.tombstones, row.RangeTombstone{
 			Start: bytes.Clone(e.Start), End: bytes.Clone(e.End), Deletion: version.Deletion,
 		})
