@@ -6,24 +6,28 @@ import (
 	"strings"
 )
 
-// Change is one operation of a transaction.
+// Change is one operation of a transaction. Changes of one transaction have the same PartitionKey and different
+// RowKeys.
 type Change struct {
 	Method string // POST inserts, PUT and PATCH update or upsert, DELETE deletes
 	// PartitionKey and RowKey identify the entity, except for an insert, whose body contains them.
 	PartitionKey, RowKey string
 	Body                 []byte // JSON
-	IfMatch              string
+	// As in Request.
+	IfMatch string
 }
 
 // Azurite accepts only boundaries with the prefixes that the SDKs use.
 const batchBoundary, changesetBoundary = "batch_cqld", "changeset_cqld"
 
-// Transaction returns the request that applies changes of one partition atomically.
+// Transaction returns the request that applies changes of one partition atomically. Accept and Prefer are set in each
+// part, since headers of the outer request do not apply to parts.
 func Transaction(table string, changes []Change) Request {
 	var b bytes.Buffer
 	b.WriteString("--" + batchBoundary + "\r\nContent-Type: multipart/mixed; boundary=" + changesetBoundary +
 		"\r\n\r\n")
 	for _, c := range changes {
+		// A host is required in the URL of a part, and is ignored.
 		path := "/" + table
 		// The URL of an insert is the table's: its body contains the keys.
 		if c.Method != "POST" {
@@ -49,7 +53,8 @@ func Transaction(table string, changes []Change) Request {
 		batchBoundary}
 }
 
-// Statuses returns the statuses of a transaction's response: one for each change, or a single one for a refusal.
+// Statuses returns the statuses of a transaction's response: one for each change, or a single one for a refusal. A
+// transaction that is refused has one part, with the index of the change in its message.
 func (r *Response) Statuses() []int {
 	var out []int
 	for part := range strings.SplitSeq(string(r.Body), "HTTP/1.1 ") {

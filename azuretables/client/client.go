@@ -15,16 +15,17 @@ import (
 	"time"
 )
 
-// Client sends requests to one node for one account.
+// Client sends requests to one node for one account. It is safe for concurrent use.
 type Client struct {
 	base    string // http://host:port
 	account string
-	// The decoded account key.
+	// The decoded account key. Shared by all requests, read only.
 	key  []byte
 	http *http.Client
 }
 
-// Request is a request for a path below the account.
+// Request is a request for a path below the account. Headers in Header replace nothing that the client sets afterwards:
+// the version, the date and the signature.
 type Request struct {
 	Method      string
 	Path        string // percent-encoded, with a leading slash: /Tables
@@ -36,7 +37,7 @@ type Request struct {
 	Header  map[string]string // additional headers
 }
 
-// Response is the response to a Request.
+// Response is the response to a Request. The body has been read, so nothing must be closed.
 type Response struct {
 	Status int
 	Header http.Header
@@ -44,7 +45,7 @@ type Response struct {
 }
 
 // New returns a client of the account at base, http://host:port, with at most the given number of idle connections; key
-// is base64.
+// is base64. Connections are kept for a minute of idleness.
 func New(base, account, key string, connections int) (*Client, error) {
 	secret, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
@@ -61,13 +62,15 @@ func New(base, account, key string, connections int) (*Client, error) {
 		http: &http.Client{Transport: t}}, nil
 }
 
-// SetTransport makes c send its requests through t instead of its own connections. Call it before the first request.
+// SetTransport makes c send its requests through t instead of its own connections. Call it before the first request. It
+// serves tests that inject faults.
 func (c *Client) SetTransport(t http.RoundTripper) { c.http.Transport = t }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Do sends a request and reads the whole response. An error concerns the connection: an error response is not an error.
+// The whole response is in memory.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	target := "/" + c.account + r.Path
 	address := c.base + target
@@ -92,6 +95,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if r.IfMatch != "" {
 		h.Set("If-Match", r.IfMatch)
 	}
+	// A caller may request other metadata by Header.
 	if h.Get("Accept") == "" {
 		h.Set("Accept", "application/json;odata=nometadata")
 	}
@@ -115,9 +119,11 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 }
 
 // StringToSign returns the text that a SharedKey signature of the Table service covers: method, Content-MD5 (none
-// here), Content-Type, date, and the resource: account, path, and the query's comp.
+// here), Content-Type, date, and the resource: account, path, and the query's comp. SharedKeyLite has a shorter text
+// and is not supported here.
 func StringToSign(method, contentType, date, account, path, query string) string {
 	resource := "/" + account + path
+	// Other parameters are not signed.
 	for p := range strings.SplitSeq(query, "&") {
 		if value, ok := strings.CutPrefix(p, "comp="); ok {
 			resource += "?comp=" + value
@@ -126,14 +132,14 @@ func StringToSign(method, contentType, date, account, path, query string) string
 	return method + "\n\n" + contentType + "\n" + date + "\n" + resource
 }
 
-// Sign returns the signature of text, in base64.
+// Sign returns the signature of text, in base64. It is HMAC-SHA256.
 func Sign(key []byte, text string) string {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte(text))
 	return base64.StdEncoding.EncodeToString(m.Sum(nil))
 }
 
-// Code returns the service's error code of an error response; empty if it has none.
+// Code returns the service's error code of an error response; empty if it has none. For example EntityAlreadyExists.
 func (r *Response) Code() string {
 	var e struct {
 		Error struct {
@@ -146,7 +152,8 @@ func (r *Response) Code() string {
 	return e.Error.Code
 }
 
-// Err returns nil if the status is one of statuses, and otherwise an error that shows the response.
+// Err returns nil if the status is one of statuses, and otherwise an error that shows the response. It shows at most
+// 300 bytes.
 func (r *Response) Err(statuses ...int) error {
 	for _, s := range statuses {
 		if r.Status == s {
@@ -156,10 +163,10 @@ func (r *Response) Err(statuses ...int) error {
 	return fmt.Errorf("client: status %d: %.300s", r.Status, r.Body)
 }
 
-// EntityPath returns the path of an entity.
+// EntityPath returns the path of an entity. Both keys are quoted as in OData; they may be empty.
 func EntityPath(table, partitionKey, rowKey string) string {
 	return "/" + table + "(PartitionKey='" + escape(partitionKey) + "',RowKey='" + escape(rowKey) + "')"
 }
 
-// escape doubles quotation marks and escapes a key for a path.
+// escape doubles quotation marks and escapes a key for a path. The quotation mark is doubled before it is escaped.
 func escape(key string) string { return url.PathEscape(strings.ReplaceAll(key, "'", "''")) }

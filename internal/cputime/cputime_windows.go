@@ -6,6 +6,7 @@ import (
 )
 
 // Process returns the user and system time of all threads of this process. It panics if the system does not have it.
+// The resolution is the tick of the system, usually 15.6 ms.
 func Process() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	if err != nil {

@@ -1,5 +1,9 @@
 // Package histogram counts durations and numbers. Percentiles, means, rates and cumulative counts can be read while
-// other goroutines add.
+// other goroutines add. Buckets have fixed bounds, so a histogram has a fixed size. They are not reset: rates and
+// recent percentiles are differences of two readings, or are computed from the rate of a Timer.
+//
+//	octave 10:  1024 ns ─ 1280 ─ 1536 ─ 1792 ─ 2048 ns      four buckets
+//	octave 11:  2048 ns ─ 2560 ─ 3072 ─ 3584 ─ 4096 ns
 package histogram
 
 import (
@@ -9,7 +13,7 @@ import (
 )
 
 // Histogram counts durations in buckets a quarter of an octave (power of two) wide, so percentiles are off by at most
-// 12 %. The zero value is empty. It is safe for concurrent use; Add costs two atomic additions.
+// 12 %. The zero value is empty. It is safe for concurrent use; Add costs two atomic additions. It has 2 KiB.
 type Histogram struct {
 	classes [classes]atomic.Int64
 	sum     atomic.Int64 // ns
@@ -18,14 +22,16 @@ type Histogram struct {
 // classes is the number of buckets: four for each octave of 64 bits.
 const classes = 64 * 4
 
-// Percentiles summarizes a Histogram. All fields are zero when nothing was added.
+// Percentiles summarizes a Histogram. All fields are zero when nothing was added. Each is the middle of a bucket, also
+// Min and Max.
 type Percentiles struct {
 	Count                   int64
 	P50, P75, P95, P98, P99 time.Duration
 	Min, Max                time.Duration
 }
 
-// Add counts one duration. Zero and negative ones count as 1 ns.
+// Add counts one duration. Zero and negative ones count as 1 ns. Its two additions are not one step: a reader may see
+// the count without the sum.
 func (h *Histogram) Add(d time.Duration) {
 	h.classes[class(d)].Add(1)
 	h.sum.Add(int64(d))
@@ -42,7 +48,7 @@ func class(d time.Duration) int {
 	return octave*4 + int(v>>(octave-2)&3)
 }
 
-// middle returns the middle of a bucket.
+// middle returns the middle of a bucket. The bounds of bucket 4·o + p are 2^o·(1 + p/4) and 2^o·(1 + (p+1)/4).
 func middle(c int) time.Duration {
 	octave, part := c/4, c%4
 	if octave < 2 {
@@ -64,7 +70,8 @@ func (h *Histogram) Percentiles() (p Percentiles) {
 	return p
 }
 
-// load returns the numbers of durations by class, and in all.
+// load returns the numbers of durations by class, and in all. It reads the buckets one after the other, so the total is
+// the sum of what it has read, and ranks are within it.
 func (h *Histogram) load() (counts [classes]int64, total int64) {
 	for c := range h.classes {
 		counts[c] = h.classes[c].Load()
@@ -73,7 +80,8 @@ func (h *Histogram) load() (counts [classes]int64, total int64) {
 	return counts, total
 }
 
-// atRank returns the duration with a rank, from 0 on, in ascending order.
+// atRank returns the duration with a rank, from 0 on, in ascending order. A rank of total or more returns 0; callers
+// stay below it.
 func atRank(counts *[classes]int64, rank int64) time.Duration {
 	// Buckets ascend, so the first one that contains the rank is the right one.
 	for c, n := range counts {
@@ -84,8 +92,9 @@ func atRank(counts *[classes]int64, rank int64) time.Duration {
 	return 0
 }
 
-// Octaves returns, for each power of two from 2^first to 2^last nanoseconds, how many durations were at most that long,
-// keyed by seconds as Prometheus wants them; and the count and the sum of all durations.
+// Octaves returns, for each power of two from 2^first to 2^last nanoseconds, how many durations were shorter than that,
+// keyed by seconds as Prometheus wants them; and the count and the sum of all durations. A duration of exactly a power
+// of two counts at the next one: the error is a nanosecond.
 func (h *Histogram) Octaves(first, last int) (upTo map[float64]uint64, count uint64, sum time.Duration) {
 	upTo = make(map[float64]uint64, last-first+1)
 	for c := range h.classes {
@@ -98,7 +107,8 @@ func (h *Histogram) Octaves(first, last int) (upTo map[float64]uint64, count uin
 	return upTo, count, time.Duration(h.sum.Load())
 }
 
-// Mean returns the mean of all durations; zero when nothing was added.
+// Mean returns the mean of all durations; zero when nothing was added. It is exact, unlike the percentiles, except for
+// durations added concurrently.
 func (h *Histogram) Mean() time.Duration {
 	var count int64
 	for c := range h.classes {

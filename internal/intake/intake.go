@@ -5,6 +5,10 @@
 // memory is short, bodies that arrive too slowly are aborted, and waiting ones get their memory.
 package intake
 
+//	Admit ──▶ waiting ──▶ receiving ── Complete ──▶ executing ── End
+//	           │ WaitMax     │ too slow, while others wait
+//	           ▼             ▼
+//	        ErrFull        abort, then End
 import (
 	"cmp"
 	"errors"
@@ -13,7 +17,7 @@ import (
 	"time"
 )
 
-// Limits bound an Intake.
+// Limits bound an Intake. All four must be positive.
 type Limits struct {
 	// Bytes is the memory for all bodies together. A larger body is admitted when there is no other.
 	Bytes int64
@@ -31,10 +35,11 @@ func DefaultLimits(bytes int64) Limits {
 	return Limits{Bytes: bytes, WaitMax: 10 * time.Second, Grace: time.Second, RateMin: 512 << 10}
 }
 
-// ErrFull means that no memory became available in time.
+// ErrFull means that no memory became available in time. The client should try again later.
 var ErrFull = errors.New("intake: no memory for the request")
 
-// Intake is the memory budget. It is safe for concurrent use.
+// Intake is the memory budget. It is safe for concurrent use. Invariant: used is the sum of size over bodies, and over
+// waiters whose admit is closed and which have not called admitted.
 type Intake struct {
 	limits Limits
 
@@ -43,6 +48,7 @@ type Intake struct {
 	used    int64
 	bodies  map[*Body]struct{}
 	waiting []*waiter // in order of arrival, bodies with first before others
+	// How many bodies were aborted since the start.
 	aborted int64
 }
 
@@ -53,8 +59,9 @@ type waiter struct {
 	admit chan struct{} // closed when the memory is reserved
 }
 
-// Body is a request that is being received.
+// Body is a request that is being received. All fields but the first three are guarded by Intake.mu.
 type Body struct {
+	// in, size and abort do not change.
 	in       *Intake
 	size     int64
 	abort    func()
@@ -68,7 +75,7 @@ type Body struct {
 // New returns an empty Intake.
 func New(l Limits) *Intake { return &Intake{limits: l, bodies: map[*Body]struct{}{}} }
 
-// Admit reserves size bytes and waits for them if necessary. With first, it waits only for other bodies with first.
+// Admit reserves size bytes and waits for them if necessary. With first, it is queued before all bodies without first.
 // abort stops receiving this body because it has become too slow; another goroutine calls it, and End must follow.
 // Admit fails with ErrFull after WaitMax, or when stop is closed.
 func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct{}) (*Body, error) {
@@ -80,6 +87,7 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 		return b, nil
 	}
 	w := &waiter{size, first, make(chan struct{})}
+	// The place in the queue: last, or after the last body with first.
 	place := len(in.waiting)
 	if first {
 		if i := slices.IndexFunc(in.waiting, func(w *waiter) bool { return !w.first }); i >= 0 {
@@ -90,7 +98,8 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 	in.mu.Unlock()
 	timeout := time.NewTimer(in.limits.WaitMax)
 	defer timeout.Stop()
-	// Each waiter looks for slow bodies, so no further goroutine is needed.
+	// Each waiter looks for slow bodies, so no further goroutine is needed. Four looks in the time in which a body may
+	// become slow.
 	look := time.NewTicker(max(in.limits.Grace/4, time.Millisecond))
 	defer look.Stop()
 	for {
@@ -120,7 +129,8 @@ func (in *Intake) giveUp(w *waiter, abort func()) (*Body, error) {
 	return in.admitted(w.size, abort), nil
 }
 
-// admitted returns the body whose memory is already reserved.
+// admitted returns the body whose memory is already reserved. The reservation is moved from used to the body in one
+// step under the lock, so no other body can take it.
 func (in *Intake) admitted(size int64, abort func()) *Body {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -140,7 +150,8 @@ func (in *Intake) take(size int64, abort func()) *Body {
 	return b
 }
 
-// admitLocked admits waiting bodies in their order, as long as there is memory.
+// admitLocked admits waiting bodies in their order, as long as there is memory. It stops at the first that does not
+// fit, even if a later one would: otherwise large bodies would starve. mu is held.
 func (in *Intake) admitLocked() {
 	for len(in.waiting) > 0 && in.fits(in.waiting[0].size) {
 		w := in.waiting[0]
@@ -151,7 +162,7 @@ func (in *Intake) admitLocked() {
 }
 
 // abortSlow aborts bodies that arrive too slowly, the largest first, until there is enough memory for the first that
-// waits.
+// waits. A body that is aborted holds its memory until End.
 func (in *Intake) abortSlow() {
 	in.mu.Lock()
 	var slow []*Body
@@ -168,6 +179,7 @@ func (in *Intake) abortSlow() {
 			slow = append(slow, b)
 		}
 	}
+	// The largest first aborts the fewest bodies.
 	slices.SortFunc(slow, func(a, b *Body) int { return cmp.Compare(b.size, a.size) })
 	ended := slow[:0]
 	for _, b := range slow {
@@ -186,14 +198,15 @@ func (in *Intake) abortSlow() {
 	}
 }
 
-// slow reports whether the body arrives too slowly.
+// slow reports whether the body arrives too slowly. The rate is measured over its whole time, not over the latest
+// second, so short pauses of a fast body are harmless.
 func (b *Body) slow(now time.Time, l *Limits) bool {
 	age := now.Sub(b.began)
 	return !b.complete && age > l.Grace && (now.Sub(b.last) > l.Grace ||
 		float64(b.received) < float64(l.RateMin)*age.Seconds())
 }
 
-// Received records that n bytes have arrived.
+// Received records that n bytes have arrived. The caller reports bytes as they arrive, at least once in each Grace.
 func (b *Body) Received(n int) {
 	b.in.mu.Lock()
 	b.received += int64(n)
@@ -212,8 +225,8 @@ func (b *Body) Complete() {
 	b.in.mu.Unlock()
 }
 
-// End releases the memory when the body is no longer needed or was aborted. It does nothing if b is nil or has
-// ended.
+// End releases the memory when the body is no longer needed or was aborted. It does nothing if b is nil or has ended. A
+// waiting body that fits now is admitted.
 func (b *Body) End() {
 	if b == nil {
 		return
@@ -229,7 +242,7 @@ func (b *Body) End() {
 	in.admitLocked()
 }
 
-// Used returns the reserved memory, and how many bodies were aborted so far.
+// Used returns the reserved memory, and how many bodies were aborted so far. Both are for metrics.
 func (in *Intake) Used() (bytes, aborted int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -1,3 +1,3 @@
 // Package javanumber parses numbers in options of keyspaces, tables and indexes as Java does, because Cassandra accepts
-// what Java parses.
+// what Java parses. It does not parse numbers in CQL, which have a syntax of their own.
 package javanumber

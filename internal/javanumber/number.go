@@ -8,7 +8,7 @@ import (
 )
 
 // ParseInt parses a decimal number of at most bits bits as Java's parseInt does: digits of all scripts count, and a
-// sign may precede.
+// sign may precede. A number outside of bits bits, or a text that is no number, is an error of strconv.
 func ParseInt(text string, bits int) (int64, error) {
 	return strconv.ParseInt(asciiDigits(text), 10, bits)
 }
@@ -24,7 +24,7 @@ func ParseUnsigned(text string) (n int64, ok bool) {
 }
 
 // asciiDigits replaces the decimal digits of the basic multilingual plane, which are in sequences from 0 to 9, by those
-// of ASCII.
+// of ASCII. Digits of supplementary planes stay, and are then refused.
 func asciiDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		for _, digits := range unicode.Nd.R16 {
@@ -49,6 +49,7 @@ func ParseDouble(text string) (float64, error) {
 	if n := len(number); n > 1 && strings.ContainsRune("fFdD", rune(number[n-1])) {
 		number = number[:n-1]
 	}
+	// ParseFloat accepts more than Java: underscores in hexadecimal numbers, and inf and nan in any case.
 	if strings.ContainsFunc(number, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) }) {
 		return 0, strconv.ErrSyntax
 	}

@@ -9,14 +9,16 @@ import (
 )
 
 // Difference is an entry of differences.txt: how the answers to a statement, or to a step of a scenario, differ from
-// Cassandra's.
+// Cassandra's. A file differences.txt has the accepted differences with their reasons; a test fails on any other, and
+// on an entry that no longer applies.
 type Difference struct {
 	Statement string
 	Reason    string
 	Text      string // as Differences returns it
 }
 
-// ParseDifference returns the entry of a "differs" directive: a statement, and a line "reason: …".
+// ParseDifference returns the entry of a "differs" directive: a statement, and a line "reason: …". The text after
+// "----" is the expected rendering.
 func ParseDifference(d *datadriven.TestData) (*Difference, error) {
 	if d.Cmd != "differs" {
 		return nil, fmt.Errorf("unknown directive %q", d.Cmd)
@@ -28,11 +30,11 @@ func ParseDifference(d *datadriven.TestData) (*Difference, error) {
 	return &Difference{Statement: statement, Reason: strings.TrimSpace(reason), Text: d.Expected}, nil
 }
 
-// Pair is an expected and an actual answer.
+// Pair is an expected and an actual answer. Either may be empty, if one side has fewer steps.
 type Pair struct{ Want, Got string }
 
 // Differences renders the cells whose answers are not equal, counted: one line for each pair of answers. It is empty if
-// there are none.
+// there are none. want and got are answers to the same row.
 func (m *Matrix) Differences(want, got Answers) string {
 	var pairs []Pair
 	for _, u := range m.Users {
@@ -41,7 +43,10 @@ func (m *Matrix) Differences(want, got Answers) string {
 	return FormatPairs(pairs)
 }
 
-// FormatPairs renders the pairs whose answers are not equal, as Differences does.
+// FormatPairs renders the pairs whose answers are not equal, as Differences does. One pair of answers is one line, for
+// example:
+//
+//	3 cells answer UNAUTHORIZED: …, not OK
 func FormatPairs(pairs []Pair) string {
 	counts := map[Pair]int{}
 	var order []Pair

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Target executes the statements of a matrix.
+// Target executes the statements of a matrix. Its errors are failures of the connection, never responses of the server.
 type Target interface {
 	// Admin executes a statement as a superuser.
 	Admin(text string) error
@@ -18,7 +18,8 @@ type Target interface {
 	Execute(user string, names ...string) (string, error)
 }
 
-// Reset creates what is missing of the schema, of the users and of their grants.
+// Reset creates what is missing of the schema, of the users and of their grants. It must be called before the first
+// row, and is safe to repeat.
 func (m *Matrix) Reset(t Target) error {
 	for _, text := range m.schema {
 		if err := t.Admin(text); err != nil {
@@ -36,7 +37,8 @@ func (m *Matrix) Reset(t Target) error {
 	return nil
 }
 
-// Play executes the statement of a row as each user.
+// Play executes the statement of a row as each user. Users are played in their order, and each success is undone before
+// the next user: every user finds the same schema.
 func (m *Matrix) Play(t Target, r *Row) (Answers, error) {
 	answers := Answers{}
 	for _, u := range m.Users {
@@ -72,7 +74,8 @@ func (m *Matrix) Play(t Target, r *Row) (Answers, error) {
 }
 
 // withoutPermission removes the name of the missing permission from an answer, unless it is AUTHORIZE, which is checked
-// first. Cassandra checks the permissions of GRANT in an order that differs from process to process.
+// first. Cassandra checks the permissions of GRANT in an order that differs from process to process. For example, GRANT
+// needs both AUTHORIZE and the granted permission.
 func withoutPermission(answer string) string {
 	before, rest, ok := strings.Cut(answer, " has no ")
 	_, after, permission := strings.Cut(rest, " permission on ")
@@ -82,7 +85,8 @@ func withoutPermission(answer string) string {
 	return before + " has no (one of the permissions) permission on " + after
 }
 
-// Anonymous replaces the name of the executing user in an answer.
+// Anonymous replaces the name of the executing user in an answer. It also joins the lines of the answer, which is one
+// line in the file.
 func Anonymous(answer, user string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(answer, "\n", " "), user, Me)
 }

@@ -9,17 +9,18 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// Row is a statement of the matrix.
+// Row is a statement of the matrix. Statement may have several lines, and $me.
 type Row struct {
 	Statement string
-	undo      []string // executed by a superuser after each success
+	// In order; $me is replaced.
+	undo []string // executed by a superuser after each success
 	// Options of the row, see the package comment.
 	reset     bool
 	rows      bool
 	unordered bool
 }
 
-// ParseRow returns the row of a "row" directive.
+// ParseRow returns the row of a "row" directive. It does not change d.
 func ParseRow(d *datadriven.TestData) (*Row, error) {
 	if d.Cmd != "row" {
 		return nil, fmt.Errorf("unknown directive %q", d.Cmd)
@@ -49,13 +50,14 @@ func (r *Row) As(u *User) string { return strings.ReplaceAll(r.Statement, Me, u.
 // Me stands for the name of the executing user, in statements and in answers.
 const Me = "$me"
 
-// Answers are the answers to the statement of a row, by the user's label.
+// Answers are the answers to the statement of a row, by the user's label. Every user has one.
 type Answers map[string]string
 
 // widthMax is the number of columns at which lists of users are wrapped.
 const widthMax = 140
 
-// Format renders answers, each followed by its users. The users of the most frequent answer are not listed.
+// Format renders answers, each followed by its users. The users of the most frequent answer are not listed. Frequent
+// answers are last, so the few exceptions stand out.
 func (m *Matrix) Format(answers Answers) string {
 	var order []string
 	// Labels by answer, in the order of users.txt.
@@ -92,7 +94,8 @@ func (m *Matrix) Format(answers Answers) string {
 	return b.String()
 }
 
-// Parse is the inverse of Format. It returns an error unless the text has exactly one answer for each user.
+// Parse is the inverse of Format. It returns an error unless the text has exactly one answer for each user. Lists that
+// were wrapped have a semicolon at the end of a line.
 func (m *Matrix) Parse(text string) (Answers, error) {
 	answers := Answers{}
 	// The answer of the lines that follow, and the answer and number of the users that are not listed.

@@ -10,7 +10,7 @@ import (
 // Step is a step of a scenario with its answer.
 type Step struct{ Step, Answer string }
 
-// FormatSteps renders steps as scenarios.txt contains them.
+// FormatSteps renders steps as scenarios.txt contains them. The answer is indented by two spaces.
 func FormatSteps(steps []Step) string {
 	var b strings.Builder
 	for _, s := range steps {
@@ -25,6 +25,8 @@ func FormatSteps(steps []Step) string {
 //	me: STATEMENT            a user without other grants executes it
 //	me prepare NAME: STATEMENT
 //	me execute NAME…         executes a prepared statement, or several as a batch
+//
+// Names of prepared statements are per scenario and chosen in the file.
 func (m *Matrix) PlayScenario(t Target, d *datadriven.TestData) ([]Step, error) {
 	if d.Cmd != "scenario" {
 		return nil, fmt.Errorf("unknown directive %q", d.Cmd)
@@ -50,7 +52,7 @@ func (m *Matrix) PlayScenario(t Target, d *datadriven.TestData) ([]Step, error) 
 	return steps, nil
 }
 
-// step executes a step of the user.
+// step executes a step of the user. An unknown step is an error of the file.
 func step(t Target, user, line string) (string, error) {
 	if text, ok := strings.CutPrefix(line, "me: "); ok {
 		return t.Query(user, text)

@@ -6,7 +6,7 @@ import (
 	"cqld/internal/env"
 )
 
-// wallClock is the clock of a Pool that is given none.
+// wallClock is the clock of a Pool that is given none. Simulations pass a clock of their own.
 type wallClock struct{ began time.Time }
 
 func (wallClock) Now() time.Time { return time.Now() }

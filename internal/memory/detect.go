@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// System is what Detect reads of the operating system.
+// System is what Detect reads of the operating system. Tests pass a tree of files in memory.
 type System struct {
 	// Root contains /proc/self and /sys/fs/cgroup.
 	Root fs.FS
@@ -16,14 +16,16 @@ type System struct {
 	Machine func() int64
 }
 
-// Figure is the memory that a process may use, and what determines it.
+// Figure is the memory that a process may use, and what determines it. Source is shown in the log and in errors, for
+// example "/sys/fs/cgroup/memory.max".
 type Figure struct {
 	Bytes  int64
 	Source string
 }
 
 // Detect returns the smallest limit of the machine and of the cgroups of this process. /proc/meminfo is not read: a
-// unit with ProcSubset=pid hides it, while sysinfo(2), /proc/self and /sys/fs/cgroup remain.
+// unit with ProcSubset=pid hides it, while sysinfo(2), /proc/self and /sys/fs/cgroup remain. memory.high counts as
+// well: above it, the kernel slows the process down, which is worse than a smaller cache.
 func Detect(s System) (Figure, error) {
 	f := Figure{Bytes: s.Machine(), Source: "the memory of the machine"}
 	for _, h := range s.hierarchies() {
@@ -31,7 +33,8 @@ func Detect(s System) (Figure, error) {
 		for _, dir := range h.path() {
 			for _, file := range h.files {
 				n := s.number(path.Join(dir, file))
-				// Zero means that there is no limit, or that the machine's memory is unknown.
+				// Zero means that there is no limit, or that the machine's memory is unknown. A limit above the
+				// machine's memory has no effect.
 				if n > 0 && (f.Bytes == 0 || n < f.Bytes) {
 					f = Figure{n, "/" + path.Join(dir, file)}
 				}
@@ -44,14 +47,15 @@ func Detect(s System) (Figure, error) {
 	return f, nil
 }
 
-// hierarchy is a mounted hierarchy of cgroups and the group of this process in it.
+// hierarchy is a mounted hierarchy of cgroups and the group of this process in it. files are names below each
+// directory; a name that does not exist has no limit.
 type hierarchy struct {
 	mount, group string
 	files        []string // with limits
 }
 
 // path returns the directories of the process' group and of all groups that contain it, whose limits hold for it as
-// well.
+// well. The last one is the mount itself.
 func (h hierarchy) path() (dirs []string) {
 	for g := h.group; ; g = path.Dir(g) {
 		dirs = append(dirs, path.Join(h.mount, g))
@@ -62,7 +66,8 @@ func (h hierarchy) path() (dirs []string) {
 }
 
 // hierarchies returns those that may limit memory. In a container, the group of /proc/self/cgroup may be one that is
-// not visible in the mounted directory: then the limits of the mounted group, the root of what is visible, hold.
+// not visible in the mounted directory: then the limits of the mounted group, the root of what is visible, hold. A
+// process is in one hierarchy of each version at most.
 func (s System) hierarchies() (all []hierarchy) {
 	groups := s.groups()
 	for _, m := range s.mounts() {
@@ -70,7 +75,8 @@ func (s System) hierarchies() (all []hierarchy) {
 		if !ok {
 			continue
 		}
-		// Only a part of the hierarchy is mounted, and its root is this group.
+		// Only a part of the hierarchy is mounted, and its root is this group. In a container, mountinfo and cgroup may
+		// show the path on the host.
 		if m.root != "/" {
 			group = strings.TrimPrefix(group, m.root)
 		}
@@ -78,6 +84,7 @@ func (s System) hierarchies() (all []hierarchy) {
 		if _, err := fs.Stat(s.Root, path.Join(m.dir, group)); err != nil {
 			group = "/"
 		}
+		// Version 2.
 		h := hierarchy{mount: m.dir, group: group, files: []string{"memory.max", "memory.high"}}
 		if m.controller == "memory" {
 			h.files = []string{"memory.limit_in_bytes"}
@@ -87,7 +94,8 @@ func (s System) hierarchies() (all []hierarchy) {
 	return all
 }
 
-// groups returns the groups of this process by controller: "memory" in version 1, and "" in version 2.
+// groups returns the groups of this process by controller: "memory" in version 1, and "" in version 2. A line of
+// /proc/self/cgroup is "4:memory:/user.slice" in version 1, and "0::/user.slice" in version 2.
 func (s System) groups() map[string]string {
 	found := map[string]string{}
 	for line := range strings.Lines(s.read("proc/self/cgroup")) {
@@ -104,13 +112,13 @@ func (s System) groups() map[string]string {
 	return found
 }
 
-// mount is a line of /proc/self/mountinfo for a hierarchy that may limit memory.
+// mount is a line of /proc/self/mountinfo for a hierarchy that may limit memory. controller is a key of groups.
 type mount struct {
 	dir, root  string // without the first slash; the group that is mounted
 	controller string
 }
 
-// mounts returns the mounted hierarchies.
+// mounts returns the mounted hierarchies. Hybrid systems mount both versions.
 func (s System) mounts() (all []mount) {
 	for line := range strings.Lines(s.read("proc/self/mountinfo")) {
 		before, after, _ := strings.Cut(line, " - ")
@@ -132,7 +140,8 @@ func (s System) mounts() (all []mount) {
 	return all
 }
 
-// read returns the content of a file; empty if it cannot be read.
+// read returns the content of a file; empty if it cannot be read. A missing file is usual: not every system has
+// cgroups.
 func (s System) read(name string) string {
 	b, err := fs.ReadFile(s.Root, name)
 	if err != nil {
@@ -141,10 +150,12 @@ func (s System) read(name string) string {
 	return string(b)
 }
 
-// unlimited is above all memory: version 1 shows a missing limit as such a number.
+// unlimited is above all memory: version 1 shows a missing limit as such a number. The number is 2^63 rounded down to a
+// page.
 const unlimited = 1 << 60
 
-// number returns the limit in a file; zero means none.
+// number returns the limit in a file; zero means none. A limit of 0 bytes, with which no process could run, counts as
+// none.
 func (s System) number(name string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(s.read(name)), 10, 64)
 	if err != nil || n >= unlimited { // "max"
@@ -153,7 +164,8 @@ func (s System) number(name string) int64 {
 	return n
 }
 
-// Counted is the memory of a process as the kernel counts it. Zero means unknown.
+// Counted is the memory of a process as the kernel counts it. Zero means unknown. Resident minus File is what the
+// process itself has allocated; File can be dropped by the kernel.
 type Counted struct {
 	Resident int64 // of the process
 	File     int64 // of it, pages of files and shared memory
@@ -167,6 +179,7 @@ func (s System) Count() (c Counted) {
 		if len(fields) != 3 {
 			continue
 		}
+		// Kilobytes of 1024 bytes.
 		n, err := strconv.ParseInt(fields[1], 10, 64)
 		if err != nil {
 			continue

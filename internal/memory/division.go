@@ -50,13 +50,14 @@ func (p Part) String() string {
 		"pages of replicas", "internode", "streams and hints", "vector graphs", "functions"}[p]
 }
 
-// Division divides the memory of a node.
+// Division divides the memory of a node. The sum of Part is at most Figure; Divide rounds down.
 type Division struct {
 	Figure int64
 	Source string // what determines the figure
 	Part   [Parts]int64
 }
 
+// mib is the unit of figures for people: sizes are rounded down to it when they are shown.
 const mib = 1 << 20
 
 // FigureMin is the smallest figure with which a node starts. It leaves 133 MiB for the parts that have weights.
@@ -94,7 +95,7 @@ type share struct {
 const sharesTotal = 96
 
 // shares are the parts by weight, with requests of at most frame bytes; zero means the default. In a node of 1 GiB,
-// which has 677 MiB for them, a weight of 1 is 7 MiB.
+// which has 677 MiB for them, a weight of 1 is 7 MiB. The columns are part, weight, minimum and maximum.
 func shares(frame int64) []share {
 	return []share{
 		{BlockCache, 24, 4 * mib, unlimited},
@@ -109,12 +110,12 @@ func shares(frame int64) []share {
 	}
 }
 
-// Figures are the bounds that the operator has set; zero means none. Requests bounds complete requests and replies,
-// and Frame the largest request.
+// Figures are the bounds that the operator has set; zero means none. Requests bounds complete requests and replies, and
+// Frame the largest request. They are the values of the configuration in bytes.
 type Figures struct{ BlockCache, MemTable, Requests, Frame, Graph int64 }
 
 // Divide divides a figure. Bounds that the operator has set replace shares, and the rest is divided by weight. Divide
-// fails if the figure is too small for a node, or for what the operator has set.
+// fails if the figure is too small for a node, or for what the operator has set. source is used in errors only.
 func Divide(figure int64, source string, set Figures) (d Division, err error) {
 	d.Figure, d.Source = figure, source
 	if figure < FigureMin {
@@ -125,6 +126,7 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 	d.Part[Base] = baseBytes
 	d.Part[Collector] = min(figure/collectorDivisor, collectorMax)
 	rest := figure - d.Part[Kernel] - d.Part[Base] - d.Part[Collector]
+	// What the operator has set counts as it is, also below the minimum of its share.
 	fixed := map[Part]int64{}
 	for part, n := range map[Part]int64{BlockCache: set.BlockCache, MemTables: memTableParts * set.MemTable,
 		Requests: inFlightDivisor * set.Requests} {
@@ -137,6 +139,7 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 	}
 	if set.Graph > sharesOf(rest, Graphs) { // a smaller one leaves the share to several graphs
 		fixed[Graphs] = set.Graph
+		// The other parts divide what is left.
 	}
 	weights, needed := int64(0), int64(0)
 	for _, s := range shares(set.Frame) {
@@ -158,7 +161,7 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 
 // divide gives each part that has no bound yet its share of rest. Parts below their minimum get it first, which leaves
 // less to the others; then parts above their maximum get that, which leaves more, so that none is below its minimum
-// again.
+// again. At most one part is settled in each round, so the loop ends after as many rounds as there are parts.
 func (d *Division) divide(rest int64, shares []share, done map[Part]int64) {
 	for _, bounded := range []func(s share, n int64) int64{
 		func(s share, n int64) int64 { return max(n, s.min) },
@@ -176,6 +179,7 @@ func (d *Division) divide(rest int64, shares []share, done map[Part]int64) {
 				if _, ok := done[s.part]; ok {
 					continue
 				}
+				// Divided first: the product could overflow with a large figure.
 				n := rest / weights * s.weight
 				d.Part[s.part] = bounded(s, n)
 				if d.Part[s.part] != n {
@@ -187,7 +191,8 @@ func (d *Division) divide(rest int64, shares []share, done map[Part]int64) {
 	}
 }
 
-// sharesOf returns the share of a part if no other is set.
+// sharesOf returns the share of a part if no other is set. It ignores minima: it is only compared with what the
+// operator has set.
 func sharesOf(rest int64, part Part) int64 {
 	for _, s := range shares(0) {
 		if s.part == part {
@@ -197,7 +202,7 @@ func sharesOf(rest int64, part Part) int64 {
 	return 0
 }
 
-// configured lists what the operator has set.
+// configured lists what the operator has set. The names are from cassandra.yaml.
 func configured(f Figures) string {
 	var all []string
 	for _, o := range []struct {
@@ -223,7 +228,7 @@ func size(n int64) string { return fmt.Sprintf("%d MiB", n/mib) }
 // MemTable returns the size of one memtable.
 func (d *Division) MemTable() int64 { return d.Part[MemTables] / memTableParts }
 
-// Graph returns the bound of one graph of vectors by default.
+// Graph returns the bound of one graph of vectors by default. Several indexes share the part.
 func (d *Division) Graph() int64 { return min(d.Part[Graphs], graphBytesMax) }
 
 // Requests are divided: half is for complete requests and replies, a quarter is the reserve from which one of them at a
@@ -238,20 +243,23 @@ const (
 	FrameBytesMax = 16 * mib
 )
 
-// Reserve returns how much one request at a time may hold in addition, and any request at most.
+// Reserve returns how much one request at a time may hold in addition, and any request at most. It is Limits.Reserve of
+// the pool of requests.
 func (d *Division) Reserve() int64 { return d.Part[Requests] / reserveDivisor }
 
-// InFlight returns the bound of complete requests and replies.
+// InFlight returns the bound of complete requests and replies. It is Limits.Bytes of the same pool.
 func (d *Division) InFlight() int64 { return d.Part[Requests] / inFlightDivisor }
 
-// Receiving returns the bound of requests that arrive, for each of the two protocols.
+// Receiving returns the bound of requests that arrive, for each of the two protocols. These requests are not complete,
+// so they hold no account yet.
 func (d *Division) Receiving() int64 { return d.Part[Requests] / receivingDivisor }
 
-// TablesConnections returns how many connections of Azure Tables may be open if each has buffers of so many bytes:
-// they use at most a quarter of the part for requests.
+// TablesConnections returns how many connections of Azure Tables may be open if each has buffers of so many bytes: they
+// use at most a quarter of the part for requests. buffers must be positive.
 func (d *Division) TablesConnections(buffers int64) int { return int(d.Part[Requests] / 4 / buffers) }
 
-// Frame returns the default of native_transport_max_frame_size.
+// Frame returns the default of native_transport_max_frame_size. A request of this size fits into the reserve twice: as
+// received, and decoded.
 func (d *Division) Frame() int64 { return min(d.Part[Requests]/frameDivisor, FrameBytesMax) }
 
 // pageFree is what a worker uses for a page without a reservation.
@@ -260,17 +268,18 @@ const (
 	workersMax = 256
 )
 
-// Workers returns how many reads of this replica run at once.
+// Workers returns how many reads of this replica run at once. Each has a page of pageFree bytes without asking.
 func (d *Division) Workers() int { return int(min(d.Part[Pages]/pageFree, workersMax)) }
 
 // BackgroundBlock bounds the bytes of logged batches, and of blocks of streams that wait: each is at most half of the
 // part.
 func (d *Division) BackgroundBlock() int64 { return d.Part[Background] / 2 }
 
-// HeapLimit returns the limit for Go's runtime: all but the part of the kernel.
+// HeapLimit returns the limit for Go's runtime: all but the part of the kernel. The runtime does not know what the
+// kernel counts for the node.
 func (d *Division) HeapLimit() int64 { return d.Figure - d.Part[Kernel] }
 
-// Sum returns the sum of all parts.
+// Sum returns the sum of all parts. It differs from Figure by what was rounded, or by parts at their maximum.
 func (d *Division) Sum() (sum int64) {
 	for _, n := range d.Part {
 		sum += n

@@ -2,6 +2,7 @@ package memory
 
 import "time"
 
+// The numbers of this package that no operator sets.
 const (
 	// smallMax is the size up to which an account is small: requests for single rows, and their replies. Only small
 	// accounts use the last 1/smallShare of a pool, so that large ones never keep them waiting.
@@ -12,7 +13,8 @@ const (
 	// Cassandra's reads (5 s).
 	waitMaxDefault = 4 * time.Second
 
-	// Accounts that wait: each keeps a goroutine of a server, which has four times as many.
+	// Accounts that wait: each keeps a goroutine of a server, which has four times as many. More waiting accounts than
+	// this are refused at once.
 	waitersDefault = 256
 
 	// lookEvery is the time between two looks of an account that waits at clients that do not read.

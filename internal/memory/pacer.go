@@ -21,12 +21,14 @@ type Pacer struct {
 	percent   func(int) int // debug.SetGCPercent
 	live      func() int64
 
+	// set is the value of GOGC that was set last.
 	mu     sync.Mutex
 	set    int
 	former int // before Start
 	closed bool
 }
 
+// Percent of the live heap, and bytes.
 const (
 	// percentMin bounds how often a heap that exceeds all bounds is collected: each eighth of it.
 	percentMin = 12
@@ -43,14 +45,15 @@ const (
 	allocatorDivisor = 3
 )
 
-// NewPacer returns a Pacer for a division.
+// NewPacer returns a Pacer for a division. It does nothing before Start.
 func NewPacer(d *Division) *Pacer {
 	return &Pacer{allowance: d.Part[Collector] - d.Part[Collector]/allocatorDivisor, percent: debug.SetGCPercent,
 		live: liveHeap}
 }
 
 // liveHeap returns the bytes that the last collection has marked, and those of stacks and global variables, which the
-// runtime adds to the base of GOGC.
+// runtime adds to the base of GOGC. The figure is the one of the last collection, so it does not change between
+// collections.
 func liveHeap() (bytes int64) {
 	// Reading metrics does not stop the program, unlike runtime.ReadMemStats.
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
@@ -63,13 +66,13 @@ func liveHeap() (bytes int64) {
 }
 
 // sentinel is an object without references, so each collection frees one. The pointer keeps it out of the allocator for
-// tiny objects, which frees several together.
+// tiny objects, which frees several together. Its size of 40 bytes is arbitrary.
 type sentinel struct {
 	_ *sentinel
 	_ [4]uint64
 }
 
-// Start sets the pace, and again after each collection until Close.
+// Start sets the pace, and again after each collection until Close. It must be called once.
 func (p *Pacer) Start() {
 	p.mu.Lock()
 	p.set = p.next()
@@ -78,11 +81,12 @@ func (p *Pacer) Start() {
 	p.watch()
 }
 
-// watch makes the runtime call collected after the next collection.
+// watch makes the runtime call collected after the next collection. The cleanup of an object runs once, after a
+// collection has found it unreachable.
 func (p *Pacer) watch() { runtime.AddCleanup(new(sentinel), (*Pacer).collected, p) }
 
 // collected adapts the pace to the live heap. The runtime calls it after a collection, so an idle node does no work for
-// it.
+// it. It runs in the goroutine of the runtime's cleanups, so it must be short.
 func (p *Pacer) collected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,6 +94,7 @@ func (p *Pacer) collected() {
 	if p.closed {
 		return
 	}
+	// A small change is not worth the pause.
 	if next := p.next(); abs(next-p.set)*100 >= p.set*percentStep {
 		p.set = next
 		p.percent(next)
@@ -97,16 +102,17 @@ func (p *Pacer) collected() {
 	p.watch()
 }
 
-// next returns the pace for the present live heap.
+// next returns the pace for the present live heap. GOGC = 100 · garbage / live, within percentMin and percentMax.
 func (p *Pacer) next() int {
 	live := max(p.live(), 1)
 	garbage := min(p.allowance, max(garbageMin, live))
 	return int(min(max(100*garbage/live, percentMin), percentMax))
 }
 
+// abs returns the absolute value.
 func abs(n int) int { return max(n, -n) }
 
-// Close restores the former pace.
+// Close restores the former pace. A cleanup that is pending finds closed and ends the chain.
 func (p *Pacer) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

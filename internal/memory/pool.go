@@ -11,15 +11,15 @@ import (
 	"cqld/internal/env"
 )
 
-// Limits bound a Pool. A zero field means its default.
+// Limits bound a Pool. A zero field means its default. Bytes must be set.
 type Limits struct {
 	// Bytes bounds all accounts together.
 	Bytes int64
-	// Reserve bounds each account. One account at a time may exceed Bytes. The default is half of Bytes.
+	// Reserve bounds each account. One account at a time may exceed Bytes. The default is half of Bytes. In bytes.
 	Reserve int64
-	// Waiters is the maximum number of accounts that wait.
+	// Waiters is the maximum number of accounts that wait. 256 by default.
 	Waiters int
-	// WaitMax is how long an account waits at most.
+	// WaitMax is how long an account waits at most. 4 s by default.
 	WaitMax time.Duration
 	// Turns is the maximum number of long computations at a time (Turn). The default is two for each processor.
 	Turns int
@@ -33,7 +33,7 @@ type Options struct {
 	Limits
 	// Stalls means that the connection of a request that waits is read no further.
 	Stalls bool
-	// Clock measures waits; nil means the system's.
+	// Clock measures waits; nil means the system's. Timers of waits run on it as well.
 	Clock env.Clock
 	// NewWaiter creates the waiters of accounts; nil means channels.
 	NewWaiter func() env.Waiter
@@ -53,18 +53,25 @@ type Options struct {
 //  4. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read
 //     exceed the bound. Clients that do not read are disconnected (OnShortage), so each wait ends.
 //
-// A Pool is safe for concurrent use. A nil Pool has no bound.
+// A Pool is safe for concurrent use. A nil Pool has no bound. The two parts and the reserve:
+//
+//	│◀──────────────── Bytes ───────────────▶│◀─── Reserve ───▶│
+//	│ small: 1/8 │ large: 7/8                │ one account     │
 type Pool struct {
-	o          Options
-	small      atomic.Int64 // bytes in use by small accounts
-	large      atomic.Int64 // and by others
-	peak       atomic.Int64
+	o     Options
+	small atomic.Int64 // bytes in use by small accounts
+	large atomic.Int64 // and by others
+	peak  atomic.Int64
+	// Readable without mu: whether anything waits is the usual question.
 	queued     atomic.Int32            // length of queue
 	privileged atomic.Pointer[Account] // set with mu
-	pauses     atomic.Int32            // goroutines in Calm
+	// Not 0: Return must look at calm.
+	pauses atomic.Int32 // goroutines in Calm
 
+	// Counters of Stats.
 	waits, refused, oversized atomic.Int64
 
+	// Held for short steps only: functions of OnShortage are called without it.
 	mu      sync.Mutex
 	queue   []*Account           // those that wait, in the order in which they began
 	turn    int64                // number of accounts that no longer wait because they were given memory
@@ -76,7 +83,7 @@ type Pool struct {
 	turns  turns
 }
 
-// Stats are the figures of a Pool.
+// Stats are the figures of a Pool. The figures are read one by one, so they need not fit together exactly.
 type Stats struct {
 	Used, Peak     int64 // bytes now, and at most since the start
 	Bytes, Reserve int64 // the limits
@@ -86,7 +93,7 @@ type Stats struct {
 	Oversized      int64 // accounts that asked for more than Reserve
 }
 
-// New returns a Pool.
+// New returns a Pool. It starts no goroutine. Bytes must be positive.
 func New(o Options) *Pool {
 	if o.Reserve == 0 {
 		o.Reserve = o.Bytes / 2
@@ -111,11 +118,12 @@ func New(o Options) *Pool {
 	return p
 }
 
-// Limits returns the limits.
+// Limits returns the limits. Defaults are filled in.
 func (p *Pool) Limits() Limits { return p.o.Limits }
 
 // OnShortage registers f, which is called regularly while accounts wait or Calm does, in a goroutine that must not
-// block. It disconnects clients that do not read their replies. remove unregisters it.
+// block. It disconnects clients that do not read their replies. remove unregisters it. Functions are called
+// concurrently with requests, possibly several times at once.
 func (p *Pool) OnShortage(f func()) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,20 +135,21 @@ func (p *Pool) OnShortage(f func()) (remove func()) {
 	}
 }
 
-// Stats returns the present figures.
+// Stats returns the present figures. p must not be nil.
 func (p *Pool) Stats() Stats {
 	return Stats{Used: p.Used(), Peak: p.peak.Load(), Bytes: p.o.Bytes, Reserve: p.o.Reserve,
 		Waiting: int(p.queued.Load()),
 		Waits:   p.waits.Load(), Refused: p.refused.Load(), Oversized: p.oversized.Load()}
 }
 
-// Used returns the bytes in use.
+// Used returns the bytes in use. It may exceed Bytes by Reserve, and by what Charge has counted.
 func (p *Pool) Used() int64 { return p.small.Load() + p.large.Load() }
 
 // Scarce reports whether more than half of the memory is used. A nil Pool has no bound.
 func (p *Pool) Scarce() bool { return p != nil && p.Used() > p.o.Bytes/2 }
 
-// take takes n bytes of a part of the pool if no more than limit of it are then used.
+// take takes n bytes of a part of the pool if no more than limit of it are then used. It is lock-free; it fails rather
+// than wait for another goroutine.
 func (p *Pool) take(part *atomic.Int64, n, limit int64) bool {
 	for {
 		used := part.Load()
@@ -155,16 +164,16 @@ func (p *Pool) take(part *atomic.Int64, n, limit int64) bool {
 	}
 }
 
-// takeSmall takes n bytes of the part for small accounts.
+// takeSmall takes n bytes of the part for small accounts. 1/8 of Bytes.
 func (p *Pool) takeSmall(n int64) bool { return p.take(&p.small, n, p.o.Bytes/smallShare) }
 
-// takeLarge takes n bytes of the part for all others.
+// takeLarge takes n bytes of the part for all others. 7/8 of Bytes.
 func (p *Pool) takeLarge(n int64) bool { return p.take(&p.large, n, p.largeMax()) }
 
 // largeMax returns the bound of the large part.
 func (p *Pool) largeMax() int64 { return p.o.Bytes - p.o.Bytes/smallShare }
 
-// raise records the greatest use.
+// raise records the greatest use. The maximum is of the sum, so it is not exact while two goroutines raise it.
 func (p *Pool) raise() {
 	used := p.Used()
 	for {
@@ -175,7 +184,8 @@ func (p *Pool) raise() {
 	}
 }
 
-// Held is memory that belongs to no account, by the part of the pool from which it comes.
+// Held is memory that belongs to no account, by the part of the pool from which it comes. The two parts must be
+// returned as they were taken.
 type Held struct{ Small, Large int64 }
 
 // Bytes returns the sum.
@@ -184,7 +194,8 @@ func (h Held) Bytes() int64 { return h.Small + h.Large }
 // Plus returns the sum of h and o.
 func (h Held) Plus(o Held) Held { return Held{h.Small + o.Small, h.Large + o.Large} }
 
-// Reserve reserves n bytes for a request that has no account yet, or fails without waiting.
+// Reserve reserves n bytes for a request that has no account yet, or fails without waiting. If it fails, the returned
+// Held must be ignored: nothing was reserved.
 func (p *Pool) Reserve(n int64) (Held, bool) {
 	if n <= smallMax && p.takeSmall(n) {
 		return Held{Small: n}, true
@@ -192,14 +203,15 @@ func (p *Pool) Reserve(n int64) (Held, bool) {
 	return Held{Large: n}, p.takeLarge(n)
 }
 
-// Charge counts n bytes that exist already, without a bound. They are few: a reply to a write that was applied.
+// Charge counts n bytes that exist already, without a bound. They are few: a reply to a write that was applied. They
+// count as small, whose part they may exceed.
 func (p *Pool) Charge(n int64) Held {
 	p.small.Add(n)
 	p.raise()
 	return Held{Small: n}
 }
 
-// Return returns memory.
+// Return returns memory. h must have been taken before; the pool does not check it.
 func (p *Pool) Return(h Held) {
 	if h == (Held{}) {
 		return
@@ -210,7 +222,8 @@ func (p *Pool) Return(h Held) {
 	if h.Large != 0 {
 		p.large.Add(-h.Large)
 	}
-	// Usually nothing waits, and the lock is not taken.
+	// Usually nothing waits, and the lock is not taken. Both are read after the subtraction: see Calm for why no
+	// wake-up is lost.
 	calm := p.pauses.Load() > 0 && p.IsCalm()
 	if !calm && p.queued.Load() == 0 {
 		return
@@ -224,7 +237,8 @@ func (p *Pool) Return(h Held) {
 }
 
 // wakeOneLocked wakes one goroutine in Calm. If it returns from there, it wakes the next one: all at a time would find
-// the memory taken by the first ones, and the requests that run would wait for each of them.
+// the memory taken by the first ones, and the requests that run would wait for each of them. mu is held. The order of a
+// map is random, so no connection is preferred.
 func (p *Pool) wakeOneLocked() {
 	for at := range p.calm {
 		at.cond.Signal()
@@ -232,17 +246,20 @@ func (p *Pool) wakeOneLocked() {
 	}
 }
 
-// pauseAt returns the use from which Calm waits.
+// pauseAt returns the use from which Calm waits. At least 1, or a pool of a few bytes would never be calm.
 func (p *Pool) pauseAt() int64 { return max(1, p.o.Bytes*calmPercent/100) }
 
-// Pause is the place of one goroutine in Calm. The zero Pause is ready for use.
+// Pause is the place of one goroutine in Calm. The zero Pause is ready for use. Its condition uses Pool.mu, so it
+// belongs to one Pool.
 type Pause struct{ cond *sync.Cond }
 
-// IsCalm reports whether less than 80 % of the bound are in use.
+// IsCalm reports whether less than 80 % of the bound are in use. It is a hint: another goroutine may take memory at
+// once.
 func (p *Pool) IsCalm() bool { return p.Used() < p.pauseAt() }
 
 // Calm returns once less than 80 % of the bound are in use or stop returns true. The goroutine that makes stop true
-// must call Resume or Wake. One goroutine at a time uses at.
+// must call Resume or Wake. One goroutine at a time uses at. Readers call it before they read a request, so that no new
+// request begins while memory is short.
 func (p *Pool) Calm(at *Pause, stop func() bool) {
 	if p.IsCalm() {
 		return
@@ -268,7 +285,8 @@ func (p *Pool) Calm(at *Pause, stop func() bool) {
 	p.mu.Unlock()
 }
 
-// watchLocked reclaims memory of clients that do not read, as long as goroutines are in Calm.
+// watchLocked reclaims memory of clients that do not read, as long as goroutines are in Calm. mu is held. Accounts that
+// wait have timers of their own.
 func (p *Pool) watchLocked() {
 	p.watch = p.o.Clock.After(lookEvery, func() {
 		p.shortage()
@@ -280,7 +298,7 @@ func (p *Pool) watchLocked() {
 	})
 }
 
-// Resume makes the goroutine in Calm that uses at call stop.
+// Resume makes the goroutine in Calm that uses at call stop. It does nothing if no goroutine is there.
 func (p *Pool) Resume(at *Pause) {
 	p.mu.Lock()
 	if at.cond != nil {
@@ -289,7 +307,8 @@ func (p *Pool) Resume(at *Pause) {
 	p.mu.Unlock()
 }
 
-// Wake makes each goroutine in Calm call stop, and looks at the accounts that wait: a Flow may have been resumed.
+// Wake makes each goroutine in Calm call stop, and looks at the accounts that wait: a Flow may have been resumed. All
+// are woken, since each has a stop of its own.
 func (p *Pool) Wake() {
 	p.mu.Lock()
 	for at := range p.calm {
@@ -299,7 +318,7 @@ func (p *Pool) Wake() {
 	p.mu.Unlock()
 }
 
-// shortage calls the functions that disconnect clients which do not read.
+// shortage calls the functions that disconnect clients which do not read. mu is not held.
 func (p *Pool) shortage() {
 	p.mu.Lock()
 	// Called without the lock, because disconnecting a client returns memory.

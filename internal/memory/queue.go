@@ -3,7 +3,7 @@ package memory
 import "slices"
 
 // enqueueLocked makes a wait for memory of a size. If the queue is full, another account makes room, or enqueueLocked
-// returns false.
+// returns false. mu is held, and a does not wait. size is the size after the wait.
 func (p *Pool) enqueueLocked(a *Account, size int64) bool {
 	if len(p.queue) >= p.o.Waiters && !p.displaceLocked(a) {
 		return false
@@ -19,8 +19,8 @@ func (p *Pool) enqueueLocked(a *Account, size int64) bool {
 	return true
 }
 
-// displaceLocked refuses the last account of the role and address with the most that wait, if they have more than
-// those of a would have.
+// displaceLocked refuses the last account of the role and address with the most that wait, if they have more than those
+// of a would have. Clients with many waiting requests lose one before others are refused. mu is held.
 func (p *Pool) displaceLocked(a *Account) bool {
 	// The new account counts as waiting.
 	owned := map[*Owner]int64{a.origin.Role: 1}
@@ -31,6 +31,7 @@ func (p *Pool) displaceLocked(a *Account) bool {
 	}
 	// Requests without a role are not of one owner.
 	owned[nil] = 0
+	// Ranks as of memory, but of numbers of requests.
 	waiting := func(o Origin) rank { return rankOf(owned[o.Role], owned[o.Address]) }
 	most, worst := waiting(a.origin), (*Account)(nil)
 	for _, o := range p.queue {
@@ -47,9 +48,11 @@ func (p *Pool) displaceLocked(a *Account) bool {
 }
 
 // grantLocked gives memory to accounts that wait: to those whose owners have least, as long as it fits, and then the
-// privilege to the one whose owners have waited longest for a turn.
+// privilege to the one whose owners have waited longest for a turn. It is called at each return of memory and each new
+// wait. mu is held. Each round ends one wait, so the loop ends.
 func (p *Pool) grantLocked() {
 	for len(p.queue) > 0 {
+		// Large first: a small account may take either part.
 		if a := p.firstLocked(false); a != nil && p.takeLarge(a.needs(a.size)) {
 			a.grow(a.size, true)
 			p.turnLocked(a)
@@ -75,12 +78,13 @@ func (p *Pool) grantLocked() {
 	}
 }
 
-// standing is the place of an account among those that wait: the smallest is first.
+// standing is the place of an account among those that wait: the smallest is first. It is compared in this order: held,
+// then turn.
 type standing struct{ held, turn rank }
 
-// firstLocked returns the account that is given memory next: that whose owners have least of it, then that whose
-// owners had the earliest turn, then that which has waited longest. If small, only accounts of the small part are
-// considered.
+// firstLocked returns the account that is given memory next: that whose owners have least of it, then that whose owners
+// had the earliest turn, then that which has waited longest. If small, only accounts of the small part are considered.
+// It looks at each account in the queue, of at most Waiters.
 func (p *Pool) firstLocked(small bool) (first *Account) {
 	var least standing
 	for _, a := range p.queue {
@@ -96,7 +100,7 @@ func (p *Pool) firstLocked(small bool) (first *Account) {
 }
 
 // nextPrivilegedLocked returns the account whose owners had the earliest turn, and of several that which has waited
-// longest.
+// longest. Memory does not count: the privilege is for those that could not get any.
 func (p *Pool) nextPrivilegedLocked() (first *Account) {
 	var earliest rank
 	for _, a := range p.queue {
@@ -110,7 +114,8 @@ func (p *Pool) nextPrivilegedLocked() (first *Account) {
 	return first
 }
 
-// turnLocked ends the wait of an account that was given memory.
+// turnLocked ends the wait of an account that was given memory. The counter orders turns; its value has no other
+// meaning.
 func (p *Pool) turnLocked(a *Account) {
 	p.turn++
 	// Both are last in the order of turns now.
@@ -122,7 +127,7 @@ func (p *Pool) turnLocked(a *Account) {
 	p.endLocked(a, nil)
 }
 
-// endLocked ends the wait of an account.
+// endLocked ends the wait of an account. It signals exactly once. mu is held.
 func (p *Pool) endLocked(a *Account, err error) {
 	i := slices.Index(p.queue, a)
 	p.queue = slices.Delete(p.queue, i, i+1)

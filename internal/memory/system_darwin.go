@@ -11,6 +11,7 @@ func Local() System { return System{Root: os.DirFS("/"), Machine: machine} }
 
 // machine returns the memory of the machine.
 func machine() int64 {
+	// macOS.
 	n, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {
 		return 0

@@ -15,5 +15,6 @@ func machine() int64 {
 	if err := unix.Sysinfo(&i); err != nil {
 		return 0
 	}
+	// The unit is 1 on 64-bit systems.
 	return int64(i.Totalram) * int64(i.Unit)
 }

@@ -10,7 +10,7 @@ import (
 // Local returns this machine. Limits of job objects, which Windows containers have, are not read.
 func Local() System { return System{Root: os.DirFS("/"), Machine: machine} }
 
-// statusEx is the structure MEMORYSTATUSEX.
+// statusEx is the structure MEMORYSTATUSEX. The layout is fixed by the Windows API.
 type statusEx struct {
 	length, load                    uint32
 	physical, available             uint64

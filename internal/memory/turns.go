@@ -16,8 +16,14 @@ import (
 //  2. A computation waits for at most one other of each owner for each of those of its own owner that waited before.
 //  3. A computation that has a turn waits only for the CPU and the disk. It gives the turn back before it waits for
 //     memory, replicas or clients, so every wait for a turn ends.
+//
+// Waiting computations by owner:
+//
+//	order:  B ─ A             the next turn is for B
+//	queue:  A: a3, a4         B: b1
 type turns struct {
-	mu    sync.Mutex
+	mu sync.Mutex
+	// Turns that no computation has.
 	free  int
 	order []*Owner // owners in queue, the next one first
 	queue map[*Owner][]*Turn
@@ -28,27 +34,31 @@ type turns struct {
 
 // Turn is one computation, which belongs to one goroutine. The zero Turn, and one that was not opened, have no bound.
 type Turn struct {
-	turns   *turns
-	owner   *Owner
+	turns *turns
+	owner *Owner
+	// It starts again at each decision.
 	counted int  // bytes since Pool.Turn; in a turn, since the last offer of it
 	long    bool // turnFree was exceeded
 	held    bool
 	waiter  env.Waiter
 }
 
-// Turn begins a computation of an owner, which may be nil. It ends with Rest. A nil Pool does not bound computations.
+// Turn begins a computation of an owner, which may be nil. It ends with Rest. A nil Pool does not bound computations. t
+// is reused; its waiter stays.
 func (p *Pool) Turn(t *Turn, owner *Owner) {
 	if p != nil {
 		t.open(p, owner)
 	}
 }
 
+// open prepares t for another computation of an owner.
 func (t *Turn) open(p *Pool, owner *Owner) {
 	t.turns, t.owner, t.counted, t.long = &p.turns, owner, 0, false
 }
 
 // Work is called before n bytes, such as a row, are processed. A computation of more than 64 KiB waits for its turn,
-// and after each further MiB it offers the turn to those that wait.
+// and after each further MiB it offers the turn to those that wait. The limits are turnFree and turnBytes; a row counts
+// workEach bytes more than it has.
 func (t *Turn) Work(n int) {
 	if t.turns == nil {
 		return
@@ -66,7 +76,8 @@ func (t *Turn) Work(n int) {
 	}
 }
 
-// Rest ends the turn, if the computation has one. The next Work takes one again.
+// Rest ends the turn, if the computation has one. The next Work takes one again. It may be called at any time, also
+// twice.
 func (t *Turn) Rest() {
 	if !t.held {
 		return
@@ -77,7 +88,7 @@ func (t *Turn) Rest() {
 	t.turns.mu.Unlock()
 }
 
-// take waits for a turn.
+// take waits for a turn. t.held is set by the goroutine of t only.
 func (t *Turn) take() {
 	t.turns.mu.Lock()
 	now := t.turns.takeLocked(t)
@@ -88,7 +99,8 @@ func (t *Turn) take() {
 	t.held = true
 }
 
-// offer gives the turn to the next computation and waits for another one, if any computation waits.
+// offer gives the turn to the next computation and waits for another one, if any computation waits. After it, t has a
+// turn again.
 func (t *Turn) offer() {
 	t.turns.mu.Lock()
 	now := t.turns.offerLocked(t)
@@ -98,7 +110,7 @@ func (t *Turn) offer() {
 	}
 }
 
-// takeLocked gives a turn to t, or queues t and returns false.
+// takeLocked gives a turn to t, or queues t and returns false. mu is held.
 func (s *turns) takeLocked(t *Turn) bool {
 	if s.free > 0 {
 		s.free--
@@ -108,7 +120,8 @@ func (s *turns) takeLocked(t *Turn) bool {
 	return false
 }
 
-// offerLocked returns true if no computation waits. Otherwise the next one has the turn of t, which is queued.
+// offerLocked returns true if no computation waits. Otherwise the next one has the turn of t, which is queued. mu is
+// held. The number of turns does not change.
 func (s *turns) offerLocked(t *Turn) bool {
 	next := s.nextLocked()
 	if next == nil {
@@ -119,7 +132,7 @@ func (s *turns) offerLocked(t *Turn) bool {
 	return false
 }
 
-// passLocked gives a turn that has ended to the next computation.
+// passLocked gives a turn that has ended to the next computation. mu is held.
 func (s *turns) passLocked() {
 	// The turn passes on without becoming free, so that no later computation can take it.
 	if next := s.nextLocked(); next != nil {
@@ -129,7 +142,8 @@ func (s *turns) passLocked() {
 	s.free++
 }
 
-// enqueueLocked adds a computation to the queue of its owner, and the owner to the order if it was not waiting.
+// enqueueLocked adds a computation to the queue of its owner, and the owner to the order if it was not waiting. mu is
+// held. An owner is in order exactly if its queue is not empty.
 func (s *turns) enqueueLocked(t *Turn) {
 	s.waits++
 	if t.waiter == nil {
@@ -145,7 +159,7 @@ func (s *turns) enqueueLocked(t *Turn) {
 	s.queue[t.owner] = append(waiting, t)
 }
 
-// nextLocked removes the next computation from the queue; nil means that none waits.
+// nextLocked removes the next computation from the queue; nil means that none waits. mu is held.
 func (s *turns) nextLocked() *Turn {
 	if len(s.order) == 0 {
 		return nil
@@ -153,6 +167,7 @@ func (s *turns) nextLocked() *Turn {
 	owner := s.order[0]
 	waiting := s.queue[owner]
 	next := waiting[0]
+	// The array would keep it alive.
 	waiting[0] = nil
 	s.order = s.order[1:]
 	if len(waiting) > 1 {
@@ -165,7 +180,8 @@ func (s *turns) nextLocked() *Turn {
 	return next
 }
 
-// Work is Turn.Work for the computations of a request. It belongs to the owner of the request's memory.
+// Work is Turn.Work for the computations of a request. It belongs to the owner of the request's memory. Call it without
+// locks: it may wait.
 func (a *Account) Work(n int) {
 	if a != nil {
 		a.turn.Work(n)
@@ -179,7 +195,8 @@ func (a *Account) Rest() {
 	}
 }
 
-// Owner returns the role of the request, or its address if it has no role.
+// Owner returns the role of the request, or its address if it has no role. Computations are shared among roles first: a
+// role may come from many addresses.
 func (a *Account) Owner() *Owner {
 	switch {
 	case a == nil:

@@ -12,5 +12,17 @@
 // without it, all repetitions are equal. The function around nests the part in depth: parentheses, calls, types. The
 // parser bounds the depth of statements, so deep ones are refused.
 //
-// Package cql tests the memory of the parser with all productions, and package query the effort of all layers.
+// Package cql tests the memory of the parser with all productions, and package query the effort of all layers. A new
+// rule of the grammar that repeats a part needs a production: a test compares the list with CqlParser.g4 and
+// CqlLexer.g4.
+//
+// For example, the production "selectColumns: aliases" is "SELECT %s FROM t" with the part "v AS a#" and the separator
+// ", ". Its statement of three repetitions is
+//
+//	SELECT v AS a0, v AS a1, v AS a2 FROM t
+//
+// Schema creates the tables that most productions name: t with one column of each kind, c with clustering columns and a
+// static column, p with a partition key of two columns, and counts with a counter. A production that needs as many
+// columns or fields as it has repetitions creates them with Setup, for example the table wide. Measurements must
+// exclude Setup, which grows with n as well.
 package repetition

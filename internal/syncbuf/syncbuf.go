@@ -1,4 +1,5 @@
-// Package syncbuf has a buffer for the output of processes and logs in tests.
+// Package syncbuf has a buffer for the output of processes and logs in tests. It is needed because os/exec writes from
+// a goroutine of its own while the test reads.
 package syncbuf
 
 import (
@@ -6,7 +7,7 @@ import (
 	"sync"
 )
 
-// Buffer collects what is written. It is safe for concurrent use.
+// Buffer collects what is written. It is safe for concurrent use. The zero value is empty.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -19,7 +20,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String returns what has been written so far.
+// String returns what has been written so far. Later writes do not change the returned string.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

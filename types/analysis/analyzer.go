@@ -6,25 +6,30 @@ import (
 	"unicode/utf8"
 )
 
-// Analyzer returns the terms of texts. It is immutable and safe for concurrent use.
+// Analyzer returns the terms of texts. It is immutable and safe for concurrent use. Two analyzers with equal options
+// return equal terms.
 type Analyzer struct {
 	name string
-	// tokenize divides a text. nil means that the whole text is one token.
+	// tokenize divides a text. nil means that the whole text is one token. yield returns false to end the tokens.
 	tokenize func(text string, yield func(token string) bool)
 	filters  []filter
 }
 
-// filter changes a token. An empty result omits it if the Analyzer divides texts.
+// filter changes a token. An empty result omits it if the Analyzer divides texts. Filters are applied in order, for
+// example lower, then compose, then fold.
 type filter func(token string) string
 
-// String describes the analyzer as system_views.sai_column_indexes shows it.
+// String describes the analyzer as system_views.sai_column_indexes shows it. For example
+// NonTokenizingAnalyzer{caseSensitive=false, normalized=true, ascii=false}.
 func (a *Analyzer) String() string { return a.name }
 
-// Divides reports whether a text may have several terms: a condition then matches words, not whole texts.
+// Divides reports whether a text may have several terms: a condition then matches words, not whole texts. In SASI, a
+// condition with several words matches values with all of them.
 func (a *Analyzer) Divides() bool { return a.tokenize != nil }
 
 // Terms returns the terms of a text in the order of their first occurrence, without duplicates. An analyzer that does
-// not divide texts returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term.
+// not divide texts returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term. There
+// are at most termsMax terms. The slices are new; text may be reused.
 func (a *Analyzer) Terms(text []byte) [][]byte {
 	if !utf8.Valid(text) {
 		return [][]byte{slices.Clone(text)}
@@ -45,7 +50,8 @@ func (a *Analyzer) Terms(text []byte) [][]byte {
 	return terms
 }
 
-// Matches reports whether a value has all terms of a condition's text. A text without terms matches nothing.
+// Matches reports whether a value has all terms of a condition's text. A text without terms matches nothing. It is the
+// filter that a read applies to rows; an index must find exactly these rows.
 func (a *Analyzer) Matches(value, text []byte) bool {
 	wanted := a.Terms(text)
 	if len(wanted) == 0 {
@@ -59,7 +65,7 @@ func (a *Analyzer) Matches(value, text []byte) bool {
 }
 
 // Pattern returns the text of a LIKE pattern as it is compared with terms. Words of patterns are not reduced to stems,
-// because they may be parts of words, and are not divided.
+// because they may be parts of words, and are not divided. The caller has removed the percent signs.
 func (a *Analyzer) Pattern(text []byte) []byte {
 	if !utf8.Valid(text) {
 		return text
@@ -67,6 +73,7 @@ func (a *Analyzer) Pattern(text []byte) []byte {
 	return []byte(a.filter(string(text)))
 }
 
+// filter applies all filters.
 func (a *Analyzer) filter(token string) string {
 	for _, f := range a.filters {
 		token = f(token)
@@ -74,7 +81,7 @@ func (a *Analyzer) filter(token string) string {
 	return token
 }
 
-// truth reads an option as Java does: everything but true is false.
+// truth reads an option as Java does: everything but true is false. A missing option is false.
 func truth(options map[string]string, name string) bool {
 	return strings.EqualFold(options[name], "true")
 }

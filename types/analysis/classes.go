@@ -7,7 +7,7 @@ import (
 )
 
 // Of returns the analyzer of an index of the class sai or sasi with these options, or nil if values themselves are the
-// terms.
+// terms. Other classes, such as legacy_local_table, have no analysis.
 func Of(class string, options map[string]string) *Analyzer {
 	switch class {
 	case "sai":
@@ -19,7 +19,7 @@ func Of(class string, options map[string]string) *Analyzer {
 }
 
 // ForSAI returns the analyzer of a storage-attached index with these options, or nil if values themselves are the
-// terms.
+// terms. One of the three options is enough for an analyzer, even with its default value: values are then UTF-8 texts.
 func ForSAI(options map[string]string) *Analyzer {
 	has := func(name string) bool {
 		_, ok := options[name]
@@ -32,6 +32,7 @@ func ForSAI(options map[string]string) *Analyzer {
 	normalized, ascii := truth(options, "normalize"), truth(options, "ascii")
 	a := &Analyzer{name: fmt.Sprintf("NonTokenizingAnalyzer{caseSensitive=%t, normalized=%t, ascii=%t}", sensitive,
 		normalized, ascii)}
+	// The order of the filters is the one of Cassandra's NonTokenizingAnalyzer.
 	if !sensitive {
 		a.filters = append(a.filters, lower)
 	}
@@ -45,9 +46,11 @@ func ForSAI(options map[string]string) *Analyzer {
 }
 
 // ForSASI returns the analyzer of an SSTable-attached secondary index with these options, or nil if values themselves
-// are the terms. The class is one that package schema accepts.
+// are the terms. The class is one that package schema accepts. The filters follow the classes in
+// org.apache.cassandra.index.sasi.analyzer.
 func ForSASI(options map[string]string) *Analyzer {
 	class := options["analyzer_class"]
+	// The class may be qualified by its package.
 	class = class[strings.LastIndexByte(class, '.')+1:]
 	if analyzed, ok := options["analyzed"]; class == "" && ok && strings.EqualFold(analyzed, "true") {
 		class = "StandardAnalyzer"
@@ -60,6 +63,7 @@ func ForSASI(options map[string]string) *Analyzer {
 		if !ok || delimiter == "" {
 			delimiter = ","
 		}
+		// Cassandra takes the first character.
 		_, size := utf8.DecodeRuneInString(delimiter)
 		return &Analyzer{name: class, tokenize: separated(delimiter[:size])}
 	case "StandardAnalyzer":
@@ -75,6 +79,7 @@ func ForSASI(options map[string]string) *Analyzer {
 }
 
 // caseFilters returns the filters for the options of upper and lower case. Those of StandardAnalyzer have a prefix.
+// normalize_lowercase wins over normalize_uppercase.
 func caseFilters(options map[string]string, prefix string) []filter {
 	sensitive, ok := options["case_sensitive"]
 	switch {

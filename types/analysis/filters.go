@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// isASCII reports whether s has only ASCII characters, for which the fast functions of package strings suffice.
 func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= 0x80 {
@@ -20,7 +21,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// lower converts to lower case as Java does: with the special cases of Unicode, without those of languages.
+// lower converts to lower case as Java does: with the special cases of Unicode, without those of languages. Final sigma
+// is such a special case: ΣΑΣ becomes σας.
 func lower(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
@@ -28,7 +30,7 @@ func lower(s string) string {
 	return cases.Lower(language.Und).String(s)
 }
 
-// upper converts to upper case as Java does.
+// upper converts to upper case as Java does. For example, ß becomes SS.
 func upper(s string) string {
 	if isASCII(s) {
 		return strings.ToUpper(s)
@@ -36,7 +38,7 @@ func upper(s string) string {
 	return cases.Upper(language.Und).String(s)
 }
 
-// compose returns the normalization form C.
+// compose returns the normalization form C. A letter and its combining accent become one character.
 func compose(s string) string { return norm.NFC.String(s) }
 
 // foldTable has the ASCII texts that stand for other characters. Each line has the text, a tab, and ranges of code
@@ -45,8 +47,10 @@ func compose(s string) string { return norm.NFC.String(s) }
 //go:embed fold.txt
 var foldTable string
 
-// newFold returns a filter that replaces characters outside ASCII.
+// newFold returns a filter that replaces characters outside ASCII. It parses the table once for each analyzer.
+// Characters that the table does not have stay.
 func newFold() filter {
+	// The table has about 1,300 characters.
 	table := make(map[rune]string, 1300)
 	for line := range strings.Lines(foldTable) {
 		text, ranges, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
@@ -76,7 +80,7 @@ func newFold() filter {
 	}
 }
 
-// hex returns a code point of foldTable.
+// hex returns a code point of foldTable. It panics, because the table is part of the program.
 func hex(text string) rune {
 	c, err := strconv.ParseUint(text, 16, 32)
 	if err != nil {
@@ -86,7 +90,8 @@ func hex(text string) rune {
 }
 
 // stemmer returns the filter that reduces words of a language to stems, or nil if there is none. Words that are not in
-// lower case are not reduced: all algorithms are for lower case.
+// lower case are not reduced: all algorithms are for lower case. locale is a Java locale such as en or en_US; only its
+// language counts.
 func stemmer(locale string) filter {
 	languages := map[string]string{"en": "english", "es": "spanish", "fr": "french", "hu": "hungarian",
 		"no": "norwegian",

@@ -8,7 +8,7 @@ import (
 	segments "github.com/clipperhouse/uax29/v2/words"
 )
 
-// separated returns a tokenizer that divides at each separator.
+// separated returns a tokenizer that divides at each separator. Empty tokens, between two separators, are omitted.
 func separated(by string) func(string, func(string) bool) {
 	return func(text string, yield func(string) bool) {
 		for token := range strings.SplitSeq(text, by) {
@@ -19,6 +19,7 @@ func separated(by string) func(string, func(string) bool) {
 	}
 }
 
+// hasLetter reports whether a segment is a word: it has a letter, a digit or a letter-like number (category Nl).
 func hasLetter(segment string) bool {
 	return strings.ContainsFunc(segment, func(c rune) bool {
 		return unicode.IsLetter(c) || unicode.IsDigit(c) ||
@@ -58,7 +59,8 @@ func words(text string, yield func(string) bool) {
 	flush()
 }
 
-// unseparated reports whether a segment is of a script that does not separate words: Thai, Lao, Burmese or Khmer.
+// unseparated reports whether a segment is of a script that does not separate words: Thai, Lao, Burmese or Khmer. The
+// segmenter returns their characters one by one.
 func unseparated(segment string) bool {
 	c, _ := utf8.DecodeRuneInString(segment)
 	return unicode.In(c, unicode.Thai, unicode.Lao, unicode.Myanmar, unicode.Khmer)

@@ -1,4 +1,5 @@
-// Package invarianttest helps tests to show that a broken invariant stops the program (package invariant).
+// Package invarianttest helps tests to show that a broken invariant stops the program (package invariant). A test that
+// reads recovered panics itself would pass also for a nil pointer.
 package invarianttest
 
 import (
@@ -9,7 +10,8 @@ import (
 	"cqld/internal/invariant"
 )
 
-// Fires calls f, and fails the test unless f panics with an invariant.Violation whose message contains want.
+// Fires calls f, and fails the test unless f panics with an invariant.Violation whose message contains want. f must
+// panic in the goroutine that calls Fires. It is marked as a helper, so the failure is reported at the caller.
 func Fires(t testing.TB, f func(), want string) {
 	t.Helper()
 	defer func() {
