@@ -124,8 +124,8 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 
 type localStopCommand struct{ whichRing }
 
-// Run stops all nodes of the ring, including those that were started by hand, and waits until they no longer answer.
-// Their processes may still drain then (ctl.Stop).
+// Run stops all nodes of the ring, including those that were started by hand, and waits until their processes have
+// ended.
 func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 	dir, nodes, err := c.nodes()
 	if err != nil {

@@ -67,11 +67,23 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/v1/"+name, bytes.NewReader(body))
+	resp, err := c.send(ctx, http.MethodPost, "/v1/"+name, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	defer resp.Body.Close()
+	return c.read(resp.Body, progress)
+}
+
+// send sends a request, and returns the response if its status is 200 OK. The caller must close the body.
+func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -88,14 +100,14 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 		}
 		return nil, fmt.Errorf("no node responds at %s: %w", c.where, err)
 	}
-	defer resp.Body.Close()
 	// Refusals before the operation begins, such as a wrong token, are plain text with a status. The operation's own
 	// errors arrive as a line.
 	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a partial message is sufficient
+		resp.Body.Close()
 		return nil, fmt.Errorf("%s: %s", c.where, strings.TrimSpace(string(b)))
 	}
-	return c.read(resp.Body, progress)
+	return resp, nil
 }
 
 // read passes progress lines to progress and returns at the first result or error. The answer must end with one of the
@@ -140,4 +152,26 @@ func (c *Client) Reachable(ctx context.Context) bool {
 	}
 	conn.Close()
 	return true
+}
+
+// Hold opens a connection that ends with the node's process, and returns a function that waits for this end. ctx bounds
+// the wait, too. The result is nil when the process has ended. The caller must call ended, or end ctx.
+func (c *Client) Hold(ctx context.Context) (ended func() error, err error) {
+	resp, err := c.send(ctx, http.MethodGet, processPage, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		defer resp.Body.Close()
+		_, err := io.Copy(io.Discard, resp.Body)
+		var network net.Error
+		// A reset comes from a process that ended as well, but a timeout of the network from none.
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s: %w", c.where, ctx.Err())
+		case errors.As(err, &network) && network.Timeout():
+			return fmt.Errorf("%s: %w", c.where, err)
+		}
+		return nil
+	}, nil
 }

@@ -9,8 +9,9 @@
 //	cqld ctl ── Client ── control_address, loopback, token of control.token ─┘
 //
 // The protocol is HTTP: POST /v1/NAME with the arguments as JSON. The answer consists of lines of JSON: any number of
-// {"progress": …} lines, and last a {"result": …} or {"error": …} line. It is not part of the data path, and has no
-// compatibility guarantee for other programs: client and server must be of the same build.
+// {"progress": …} lines, and last a {"result": …} or {"error": …} line. The response to GET /process ends with the
+// process of the node, so that a client that stops a node can wait for this end. The protocol is not part of the data
+// path, and has no compatibility guarantee for other programs: client and server must be of the same build.
 //
 // An exchange, with the lines of the answer as they are sent:
 //

@@ -36,6 +36,8 @@ type Server struct {
 	Observe func(Observation)
 	// slots bounds the concurrent operations: each one holds an element.
 	slots chan struct{}
+	// holds bounds the clients that wait for the end of the process in the same way.
+	holds chan struct{}
 	// serving counts the goroutines that accept connections.
 	serving sync.WaitGroup
 	closing sync.Mutex    // held by the goroutine that acquires all slots
@@ -51,9 +53,11 @@ type Server struct {
 // NewServer returns a server that has no operations and does not listen yet. a authorizes each operation and page.
 // Clients are anonymous: a client that has the token, or that may open the socket, acts as the operator.
 func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
-	return &Server{log: log, authorizer: a, operations: map[string]operation{}, local: map[string]bool{},
+	s := &Server{log: log, authorizer: a, operations: map[string]operation{}, local: map[string]bool{},
 		changing: map[string]bool{}, pages: map[string]http.Handler{},
-		slots: make(chan struct{}, operationsMax), grace: closeGrace}
+		slots: make(chan struct{}, operationsMax), holds: make(chan struct{}, operationsMax), grace: closeGrace}
+	s.Page(processPage, http.HandlerFunc(s.hold))
+	return s
 }
 
 // Page registers a page that is read by GET, such as /metrics. It is called before Serve.
@@ -83,7 +87,8 @@ func (s *Server) Serve(l net.Listener, token string) {
 
 // Close waits for closeGrace until running operations have responded: the end of a node's own membership stops the node
 // while it responds. Then it cancels them and waits for them. It may be called more than once. Afterwards no operation
-// runs, so the node can release what they use. Pages hold no slot, and are only waited for during the grace period.
+// runs, so the node can release what they use. Pages hold no slot, and are only waited for during the grace period;
+// hold continues, and uses nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -107,6 +112,33 @@ func (s *Server) Close() {
 	for range operationsMax {
 		<-s.slots
 	}
+}
+
+// processPage is the page whose response ends with the process.
+const processPage = "/process"
+
+// hold sends the headers of a response and keeps its connection open until the client closes it or the process ends,
+// also after Close: a node closes its control port first, and drains afterwards. Only the system, which closes the
+// connections of a process that ends, can notify a client of this end.
+func (s *Server) hold(w http.ResponseWriter, _ *http.Request) {
+	select {
+	case s.holds <- struct{}{}:
+		defer func() { <-s.holds }()
+	default:
+		http.Error(w, "too many clients wait for the end of the process", http.StatusServiceUnavailable)
+		return
+	}
+	// Shutdown neither closes a connection that the server has given away nor waits for its handler.
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer conn.Close()
+	// The deadline for headers no longer applies. If the client has gone, the next read ends.
+	_ = conn.SetDeadline(time.Time{})
+	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+	_, _ = io.Copy(io.Discard, conn)
 }
 
 // guard accepts only requests with the token. local means that they come over the socket. The comparison takes the same

@@ -60,7 +60,7 @@ type stopCommand struct{}
 // stopWait is how long the command waits for the end of the node.
 const stopWait = 30 * time.Second
 
-// Run asks the node to stop, and waits until it no longer answers.
+// Run asks the node to stop, and waits until its process has ended.
 func (c *stopCommand) Run(s *session) error {
 	client, err := s.where.client()
 	if err != nil {
@@ -69,25 +69,27 @@ func (c *stopCommand) Run(s *session) error {
 	return Stop(s.ctx, client, stopWait)
 }
 
-// Stop asks a node to stop and waits until it no longer answers. wait bounds the whole call. The result is nil if the
-// node's socket no longer accepts connections. `cqld local` uses it for nodes that were started by hand.
+// Stop asks a node to stop and waits until its process has ended. wait bounds the whole call. `cqld local` uses it for
+// nodes that were started by hand.
 func Stop(ctx context.Context, client *control.Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	// Before the request, because a node that stops accepts no connections while it drains.
+	ended, err := client.Hold(ctx)
+	if err != nil {
+		return err
+	}
 	// The node may close the connection before its answer has arrived.
 	if _, err := control.Call(ctx, client, control.StopDaemon, control.None{}, nil); err != nil &&
 		!errors.Is(err, control.ErrStopped) {
 		return err
 	}
-	// node.Close closes the control port first, so the process may still drain when the loop ends.
-	for client.Reachable(ctx) {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the node at %s did not stop within %s", client.Where(), wait)
-		case <-time.After(20 * time.Millisecond):
-		}
+	err = ended()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the node at %s was asked to stop, and its process has not ended within %s", client.Where(),
+			wait)
 	}
-	return nil
+	return err
 }
 
 // snapshotCommand covers all tables of the keyspaces. The tag is the name of a directory.
