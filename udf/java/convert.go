@@ -24,6 +24,7 @@ import (
 func convert(e *expr, t *jtype, line int) *expr {
 	// new C<>() gets its type now.
 	if e.create != nil {
+		// Without a receiver the expression keeps its create, and its type is raw.
 		e = e.create(t)
 	}
 	// A character is a number wherever a primitive number is expected. Constants may also become a Byte or a Short.
@@ -62,7 +63,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 }
 
 // unbox returns the evaluation of a box as a primitive value, which fails for null. The failure has the message of the
-// method that Java calls implicitly.
+// method that Java calls implicitly. It evaluates e once.
 func unbox(e *expr) func(fr *frame) value.Value {
 	if !e.t.boxed {
 		// A primitive value is never nil, so it needs no check.
@@ -82,7 +83,8 @@ func unbox(e *expr) func(fr *frame) value.Value {
 	}
 }
 
-// nullPointer fails as a Java virtual machine does when a method of null is called.
+// nullPointer fails as a Java virtual machine does when a method of null is called. The format is the one of helpful
+// NullPointerExceptions (JEP 358).
 func nullPointer(e *expr, method string) {
 	// Java names a parameter by its position, from 1. Only parameters are named. For other expressions the message
 	// gives no reason.
@@ -97,7 +99,7 @@ func nullPointer(e *expr, method string) {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // widen returns a primitive number as one of a wider kind. Only long to float and double, and int to float, can lose
-// digits.
+// digits. Byte to short, short to int and int to long keep the Go value; only its bounds change.
 func widen(e *expr, to kind) *expr {
 	// Only this widening changes the Go type of the value.
 	if e.t.integral() && to >= kindFloat {
@@ -114,7 +116,8 @@ func widen(e *expr, to kind) *expr {
 	return &expr{t: primitive(to), eval: e.eval, constant: keepConstant(e, to)}
 }
 
-// keepConstant returns the constant of an expression that is widened. Only constants of type int are followed.
+// keepConstant returns the constant of an expression that is widened. Only constants of type int are followed. A
+// widening to a float has no constant that matters.
 func keepConstant(e *expr, to kind) *int64 {
 	if to == kindInt {
 		return e.constant
@@ -124,6 +127,7 @@ func keepConstant(e *expr, to kind) *int64 {
 }
 
 // cast returns (t) e. It is a cast of the language: between primitive numbers it cannot fail, and may lose digits.
+// Boxes are never created by a cast to another number: (Long) anInt is an error.
 func cast(e *expr, t *jtype, line int) *expr {
 	if t.numeric() && !t.boxed {
 		// (int) 'a' is the number of the character.
@@ -158,7 +162,8 @@ func cast(e *expr, t *jtype, line int) *expr {
 	return out
 }
 
-// narrow returns a number as one of a narrower kind, as Java's casts do. v is an int64 or a float64.
+// narrow returns a number as one of a narrower kind, as Java's casts do. v is an int64 or a float64. JLS 5.1.3 is the
+// section of the specification about narrowing.
 func narrow(v value.Value, to kind) value.Value {
 	if x, ok := v.(float64); ok {
 		switch to {
@@ -186,6 +191,7 @@ func narrow(v value.Value, to kind) value.Value {
 
 // truncate converts a float to long, or to int for narrower kinds: values out of range become the nearest one, and NaN
 // 0.
+// Go's conversion of such values is implementation-defined, so it must not be reached.
 func truncate(x float64, to kind) int64 {
 	// byte and short take the range of int, and narrow cuts them further.
 	low, high := int64(math.MinInt32), int64(math.MaxInt32)
@@ -195,6 +201,7 @@ func truncate(x float64, to kind) int64 {
 	switch {
 	case x != x:
 		return 0
+	// Compared as floats, before the conversion.
 	case x <= float64(low):
 		return low
 	// float64(MaxInt64) is 2^63, which int64 cannot hold, so the comparison includes equality.

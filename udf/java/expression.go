@@ -23,12 +23,15 @@ import (
 // expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their
 // type; values of float and double are float64. An expression that is compiled is evaluated any number of times, also
 // concurrently, so eval keeps its state in the frame.
+//
+// An expr is immutable when it is complete. Several expressions may share an eval.
 type expr struct {
 	// The static type. eval returns nil only if the type is not primitive.
 	t *jtype
 	// Computes the value. It panics with *value.Fault for an exception.
 	eval func(fr *frame) value.Value
-	// The value of a constant expression of type int or char. It decides about implicit narrowing.
+	// The value of a constant expression of type int or char. It decides about implicit narrowing. Nil for long, float
+	// and other types, whose constants do not narrow.
 	constant *int64
 	// Set if the expression is only a variable: what ++ and -- change, and what messages name.
 	variable *variable
@@ -41,19 +44,20 @@ type expr struct {
 	create func(t *jtype) *expr
 }
 
-// constantInt returns a constant of type int.
+// constantInt returns a constant of type int. Constants are folded only as far as narrowing needs it.
 func constantInt(n int64) *expr {
 	// n is int64 in every value of an integer type, see expr.
 	return &expr{t: primitive(kindInt), constant: &n, eval: func(*frame) value.Value { return n }}
 }
 
-// variableExpr returns the value of a variable at the time of its evaluation.
+// variableExpr returns the value of a variable at the time of its evaluation. The slot is fixed when the body is
+// compiled, so no name is looked up in a call.
 func (c *compiler) variableExpr(v *variable) *expr {
 	return &expr{t: v.t, variable: v, eval: func(fr *frame) value.Value { return fr.vars[v.slot] }}
 }
 
 // expression compiles a conditional expression or one with higher precedence. The condition must be a boolean or
-// Boolean.
+// Boolean. It is the entry for every expression in the grammar.
 func (c *compiler) expression() *expr {
 	c.enter()
 	defer c.leave()
@@ -81,7 +85,7 @@ func (c *compiler) expression() *expr {
 }
 
 // conditionalType returns the type of a ? b : c, as the language specification has it. It ends the compilation if the
-// operands have no common type.
+// operands have no common type. JLS 15.25 has the table that this follows.
 func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 	switch {
 	case a.t.equal(b.t):
@@ -127,7 +131,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 	return nil
 }
 
-// boxOf returns the type of values of t that may be null.
+// boxOf returns the type of values of t that may be null. Classes are their own: their values may always be null.
 func boxOf(t *jtype) *jtype {
 	if t.isPrimitive() {
 		return box(t.kind)
@@ -136,7 +140,7 @@ func boxOf(t *jtype) *jtype {
 }
 
 // fits reports whether a constant of type int can be converted to a narrower integer type. Only byte and short are
-// narrower than int.
+// narrower than int. int itself needs no narrowing.
 func fits(n int64, k kind) bool {
 	switch k {
 	case kindByte:
@@ -148,13 +152,14 @@ func fits(n int64, k kind) bool {
 }
 
 // levels are the binary operators, from the lowest precedence to the highest. The operators of one level associate to
-// the left.
+// the left. It is a function, since the program has no package variables that can change.
 func levels() [][]string {
 	return [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"},
 		{"+", "-"}, {"*", "/", "%"}}
 }
 
-// operation compiles binary operators of a level and higher ones. All are left-associative.
+// operation compiles binary operators of a level and higher ones. All are left-associative. level counts from 0, the
+// lowest precedence.
 func (c *compiler) operation(level int) *expr {
 	all := levels()
 	// All levels are passed: what follows binds more tightly than any of them.
@@ -162,6 +167,7 @@ func (c *compiler) operation(level int) *expr {
 		return c.unary()
 	}
 	e := c.operation(level + 1)
+	// n counts operators of this level.
 	for n := 0; ; n++ {
 		t := c.peek()
 		// The lexer reads it as a name, so it would end the expression with an unclear message.
@@ -182,7 +188,7 @@ func (c *compiler) operation(level int) *expr {
 	}
 }
 
-// contains reports whether a list has a string.
+// contains reports whether a list has a string. The lists have a few elements.
 func contains(list []string, s string) bool {
 	for _, e := range list {
 		if e == s {
@@ -193,7 +199,7 @@ func contains(list []string, s string) bool {
 }
 
 // unary compiles prefix operators, casts, and what follows a primary expression. Operators of one place apply from
-// right to left: - - x, !(!b).
+// right to left: - - x, !(!b). A sign before a literal belongs to the literal only for the two least numbers.
 func (c *compiler) unary() *expr {
 	c.enter()
 	defer c.leave()
@@ -254,7 +260,8 @@ func (c *compiler) unary() *expr {
 	return c.postfix(c.primary())
 }
 
-// preIncrement compiles ++x and --x. x must be a local variable or parameter that is not final.
+// preIncrement compiles ++x and --x. x must be a local variable or parameter that is not final. The parser has seen the
+// operator, but not consumed it.
 func (c *compiler) preIncrement() *expr {
 	op := c.next()
 	v := c.find(c.name())
@@ -273,7 +280,8 @@ func (c *compiler) preIncrement() *expr {
 }
 
 // castExpr compiles (T) x, or returns nil if the parenthesis is not a cast. The position is restored if it is none: the
-// parenthesis then belongs to an expression.
+// parenthesis then belongs to an expression. A cast cannot be told from a parenthesis by one token: (a) - b is a
+// subtraction, (int) - b is a cast.
 func (c *compiler) castExpr() *expr {
 	// Where the parenthesis is read again as a part of an expression.
 	start := c.at
@@ -296,7 +304,7 @@ func (c *compiler) castExpr() *expr {
 }
 
 // primary compiles literals, variables, parentheses, new, and names of classes. It consumes at least one token, or ends
-// the compilation.
+// the compilation. Every path that does not return ends in invalid or unsupported.
 func (c *compiler) primary() *expr {
 	t := c.next()
 	switch t.kind {
@@ -351,7 +359,7 @@ func (c *compiler) primary() *expr {
 }
 
 // intLiteral returns an int, or with the suffix L a long. Decimal and hexadecimal numbers are supported, octal and
-// binary ones are not.
+// binary ones are not. The digits are checked here: the lexer accepts any letters that numbers may have.
 func intLiteral(t token) *expr {
 	// Underscores separate digits.
 	text := strings.ReplaceAll(t.text, "_", "")
@@ -378,7 +386,8 @@ func intLiteral(t token) *expr {
 	return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return n }}
 }
 
-// floatLiteral returns a double, or with the suffix f a float. The number may have an exponent.
+// floatLiteral returns a double, or with the suffix f a float. The number may have an exponent. Hexadecimal floats are
+// not supported: the lexer ends them at the p.
 func floatLiteral(t token) *expr {
 	text, single := strings.ToLower(strings.ReplaceAll(t.text, "_", "")), false
 	if strings.HasSuffix(text, "f") {
@@ -389,7 +398,8 @@ func floatLiteral(t token) *expr {
 	if single {
 		bits = 32
 	}
-	// Parsed with the precision of the type, because rounding twice may differ.
+	// Parsed with the precision of the type, because rounding twice may differ. Double rounding would differ from Java
+	// in the last bit.
 	x, err := strconv.ParseFloat(text, bits)
 	// Too large. A literal that is too small becomes 0.
 	if err != nil {
@@ -402,7 +412,8 @@ func floatLiteral(t token) *expr {
 	return &expr{t: primitive(k), eval: func(*frame) value.Value { return x }}
 }
 
-// typeName consumes a type. ok is false if the next tokens are none; the type is nil for var.
+// typeName consumes a type. ok is false if the next tokens are none; the type is nil for var. Tokens are not consumed
+// if ok is false.
 func (c *compiler) typeName() (t *jtype, ok bool) {
 	// Where the tokens are read again if they are no type.
 	start := c.at
@@ -427,7 +438,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 	}
 	if c.peek().text == "<" {
 		c.next()
-		// At most two types of elements: no class has more here.
+		// At most two types of elements: no class has more here. Wildcards (List<?>) and arrays are not types here.
 		for !c.closesType() {
 			elem, ok := c.typeName()
 			// Not a type after all: a variable may have such a name, and be compared.
@@ -448,6 +459,8 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 // closesType consumes the > at the end of the types of elements, which may be the first character of >> or >>>. Such a
 // symbol is divided for good: the tokens of a type may be read again, but never as part of an expression. The lexer
 // reads >> as one symbol, although it may close two lists of types.
+//
+// It inserts a token, so positions after the present one are not stable; positions before it are.
 func (c *compiler) closesType() bool {
 	t := c.peek()
 	if t.kind != tokenSymbol || t.text != ">" && t.text != ">>" && t.text != ">>>" {
@@ -464,7 +477,7 @@ func (c *compiler) closesType() bool {
 }
 
 // namedType returns the type with a name, or nil if it is not known. A collection has no type parameters yet: typeName
-// adds them.
+// adds them. The name is qualified or simple; other packages have no types here.
 func namedType(name string) *jtype {
 	// The kinds with a primitive type and a box. char is not among them: no variable has that type.
 	for k := kindByte; k <= kindBoolean; k++ {

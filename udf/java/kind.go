@@ -6,10 +6,11 @@ import (
 	"cqld/types"
 )
 
-// kind is the kind of a Java type. A kind and the bit boxed identify a class; type parameters are compared apart.
+// kind is the kind of a Java type. A kind and the bit boxed identify a class; type parameters are compared apart. Its
+// order is part of the implementation of conversions, so new kinds go to the end of their group.
 type kind uint8
 
-// The numeric kinds are in the order of their widening conversions.
+// The numeric kinds are in the order of their widening conversions. See jtype.boxed for the boxes of the first seven.
 const (
 	kindNone kind = iota
 	// From here to kindDouble the order is the order of widening, which comparisons of kinds use.
@@ -38,7 +39,9 @@ const (
 	kindVoid
 )
 
-// jtype is a Java type. It is immutable. Types are compared with equal: each use may have a value of its own.
+// jtype is a Java type. It is immutable. Types are compared with equal: each use may have a value of its own. boxed is
+// false for classes. elems has at most two types, whose number is not compared with the class: call.elem refuses the
+// use of one that is missing.
 type jtype struct {
 	// The class, without the distinction of boxes.
 	kind  kind
@@ -50,16 +53,18 @@ type jtype struct {
 	cql *types.Type
 }
 
-// primitive returns the type of a kind that is no box, which includes classes.
+// primitive returns the type of a kind that is no box, which includes classes. The returned type is new and may be
+// completed by the caller.
 func primitive(k kind) *jtype { return &jtype{kind: k} }
 
-// box returns the class of boxes of a kind: Integer for kindInt.
+// box returns the class of boxes of a kind: Integer for kindInt. Only the numeric kinds and kindBoolean have boxes.
 func box(k kind) *jtype { return &jtype{kind: k, boxed: true} }
 
 // numeric reports whether t is a number with operators, or its box. BigInteger and BigDecimal have methods only.
 func (t *jtype) numeric() bool { return t.kind >= kindByte && t.kind <= kindDouble }
 
-// integral reports whether t is byte, short, int or long, or a box of one.
+// integral reports whether t is byte, short, int or long, or a box of one. char is not integral here: promotedChar
+// makes it an int first.
 func (t *jtype) integral() bool { return t.kind >= kindByte && t.kind <= kindLong }
 
 // isPrimitive reports whether values of t cannot be null. They cannot be compared with null either.
@@ -67,7 +72,8 @@ func (t *jtype) isPrimitive() bool {
 	return !t.boxed && (t.numeric() || t.kind == kindBoolean || t.kind == kindChar)
 }
 
-// unboxed returns the primitive type of a box. For a primitive type it is an equal one.
+// unboxed returns the primitive type of a box. For a primitive type it is an equal one. For a class it is the raw
+// class.
 func (t *jtype) unboxed() *jtype { return primitive(t.kind) }
 
 // String returns the name as error messages of Java compilers have it.
@@ -92,7 +98,7 @@ func (t *jtype) String() string {
 	return name
 }
 
-// boxName returns the class of a box. k is at most kindBoolean.
+// boxName returns the class of a box. k is at most kindBoolean. It is the simple name.
 func boxName(k kind) string {
 	return [...]string{"", "Byte", "Short", "Integer", "Long", "Float", "Double", "Boolean"}[k]
 }
@@ -121,7 +127,8 @@ func (t *jtype) className() string {
 // type that has no methods here, for example inet or uuid, becomes kindOther: a body can pass its values on, and
 // compare them with null.
 func fromCQL(t *types.Type, boxed bool) *jtype {
-	// The types are the ones of Cassandra's function bindings: time is a long in nanoseconds.
+	// The types are the ones of Cassandra's function bindings: time is a long in nanoseconds. Cassandra's default
+	// codecs decide (org.apache.cassandra.cql3.functions.types).
 	number := map[types.Kind]kind{types.Tinyint: kindByte, types.Smallint: kindShort, types.Int: kindInt,
 		types.Bigint:  kindLong,
 		types.Counter: kindLong, types.Time: kindLong, types.Float: kindFloat, types.Double: kindDouble,
@@ -161,7 +168,8 @@ func fromCQL(t *types.Type, boxed bool) *jtype {
 	return &jtype{kind: kindOther, cql: t}
 }
 
-// equal reports whether two types are the same. Boxes and primitive types differ, although their values do not.
+// equal reports whether two types are the same. Boxes and primitive types differ, although their values do not. It is
+// not identity of classes: a raw List differs from a List<Integer>, and convert allows the assignment.
 func (t *jtype) equal(o *jtype) bool {
 	if t.kind != o.kind || t.boxed != o.boxed || len(t.elems) != len(o.elems) {
 		return false

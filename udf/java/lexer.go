@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind is the kind of a token.
+// tokenKind is the kind of a token. The zero value is the end of the body.
 type tokenKind uint8
 
 const (
@@ -20,10 +20,12 @@ const (
 	tokenSymbol
 )
 
-// Its text is a part of the body, except for literals with escapes.
+// token is one symbol of a body. Its text is a part of the body, except for literals with escapes. Keywords are names:
+// the compiler knows them by their text.
 type token struct {
 	kind tokenKind
 	text string // of a string: its value
+	// From 1, for messages.
 	line int
 }
 
@@ -32,6 +34,7 @@ type token struct {
 const tokensMax = 20000
 
 // symbols are the operators and separators, longest first. The first match is the longest, so the order matters.
+// Symbols that the compiler does not know, such as -> and @, are recognized so that the message can name them.
 func symbols() []string {
 	return []string{">>>=", "<<=", ">>=", ">>>", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=",
 		"/=", "%=", "&=", "|=", "^=",
@@ -39,7 +42,8 @@ func symbols() []string {
 		"{", "}", "[", "]", "&", "|", "^", "@"}
 }
 
-// lex returns the tokens of a body, with an end. It panics as invalid and unsupported do.
+// lex returns the tokens of a body, with an end. It panics as invalid and unsupported do. Comments and white space end
+// tokens and are dropped. Names in other scripts than ASCII are refused as invalid characters.
 func lex(body string) []token {
 	var out []token
 	line := 1
@@ -47,6 +51,7 @@ func lex(body string) []token {
 		c := body[i]
 		switch {
 		case c == '\n':
+			// A line ends with \n; \r counts as white space.
 			line++
 			i++
 		case c == ' ' || c == '\t' || c == '\r' || c == '\f':
@@ -60,6 +65,7 @@ func lex(body string) []token {
 			if end < 0 {
 				invalid(line, "Unexpected end of comment")
 			}
+			// A comment may span lines.
 			line += strings.Count(body[i:i+end+4], "\n")
 			i += end + 4
 		case c == '"':
@@ -72,6 +78,7 @@ func lex(body string) []token {
 				invalid(line, "Invalid character constant")
 			}
 			out, i = append(out, token{tokenChar, text, line}), i+n
+		// A dot before a digit begins a number: .5.
 		case isDigit(c) || c == '.' && i+1 < len(body) && isDigit(body[i+1]):
 			t := lexNumber(body[i:], line)
 			out, i = append(out, t), i+len(t.text)
@@ -83,6 +90,7 @@ func lex(body string) []token {
 			out, i = append(out, token{tokenName, body[i : i+n], line}), i+n
 		default:
 			s := symbolAt(body[i:])
+			// None matched.
 			if s == "" {
 				r, _ := utf8.DecodeRuneInString(body[i:])
 				invalid(line, "Invalid Character %q", r)
@@ -99,7 +107,8 @@ func lex(body string) []token {
 // isDigit reports whether c is a decimal digit.
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// isLetter reports whether c may begin a name. Names have ASCII characters only.
+// isLetter reports whether c may begin a name. Names have ASCII characters only. Java allows letters of all scripts in
+// names; functions of Cassandra rarely have them.
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '$' }
 
 // symbolAt returns the symbol at the beginning of s, or "".
@@ -112,8 +121,9 @@ func symbolAt(s string) string {
 	return ""
 }
 
-// lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s. Of octal
-// escapes, only \0 is known.
+// lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s. It
+// replaces escapes: \b \t \n \f \r \" \' \\, \uXXXX, and octal ones. A literal must not contain the end of a line. Text
+// blocks are not supported.
 func lexQuoted(s string, line int) (string, int) {
 	var b strings.Builder
 	unclosed := "String literal is not properly closed by a double-quote"
@@ -132,6 +142,7 @@ func lexQuoted(s string, line int) (string, int) {
 				break
 			}
 			if s[i] == 'u' && i+4 < len(s) {
+				// Four digits exactly.
 				n, err := strconv.ParseUint(s[i+1:i+5], 16, 16)
 				// A single surrogate has no form in UTF-8.
 				if err != nil || utf16.IsSurrogate(rune(n)) {
@@ -172,7 +183,8 @@ func octal(s string) (n int) {
 	return n
 }
 
-// lexNumber returns the number at the beginning of s, with its suffix.
+// lexNumber returns the number at the beginning of s, with its suffix. The value is parsed later, by intLiteral and
+// floatLiteral.
 func lexNumber(s string, line int) token {
 	n := 0
 	t := token{kind: tokenInt, line: line}

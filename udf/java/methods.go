@@ -29,7 +29,8 @@ func units(fr *frame, s string) []uint16 {
 }
 
 // ofString compiles the methods of String. Positions and lengths are in units of UTF-16. Methods with locales or
-// regular expressions are not in the subset.
+// regular expressions are not in the subset. m.args are converted by each method, since their types decide between
+// overloads.
 func (m *call) ofString() *expr {
 	s, b, i := primitive(kindString), primitive(kindBoolean), primitive(kindInt)
 	// object fails for null, so the value is a string.
@@ -43,6 +44,7 @@ func (m *call) ofString() *expr {
 			var h int32
 			for _, u := range units(fr, on(fr)) {
 				h = 31*h + int32(u)
+				// As in Java, it overflows.
 			}
 			return int64(h)
 		}}
@@ -87,7 +89,8 @@ func (m *call) ofString() *expr {
 	return m.withString(on)
 }
 
-// argument returns a string argument, which must not be null.
+// argument returns a string argument, which must not be null. The result evaluates the argument each time that it is
+// called.
 func (m *call) argument(i int) func(fr *frame) string {
 	// An argument of another type is an error of the compilation.
 	in := m.arg(i, primitive(kindString))
@@ -126,7 +129,8 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 		}}
 	case "indexOf", "lastIndexOf":
 		arg := m.argument(0)
-		// Bytes are searched, not units. In valid UTF-8 both find the same places.
+		// Bytes are searched, not units. In valid UTF-8 both find the same places. Two UTF-8 sequences never overlap in
+		// part.
 		index := strings.Index
 		if m.name == "lastIndexOf" {
 			index = strings.LastIndex
@@ -158,7 +162,8 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 	return nil
 }
 
-// mapped compiles the methods of String without arguments that return a string.
+// mapped compiles the methods of String without arguments that return a string. None depends on the locale of the
+// server.
 func (m *call) mapped(on func(fr *frame) string) *expr {
 	mappings := map[string]func(string) string{
 		"toUpperCase": cases.Upper(language.Und).String, // ß has two capital letters
@@ -193,7 +198,8 @@ func (m *call) charAt(on func(fr *frame) string) *expr {
 	}}
 }
 
-// substring compiles substring(begin) and substring(begin, end). The end is exclusive, as in Java.
+// substring compiles substring(begin) and substring(begin, end). The end is exclusive, as in Java. Units that are cut
+// from a pair cannot be kept: Go strings are UTF-8.
 func (m *call) substring(on func(fr *frame) string) *expr {
 	from := m.arg(0, primitive(kindInt))
 	// Without a second argument the end is the length of the string.
@@ -218,7 +224,7 @@ func (m *call) substring(on func(fr *frame) string) *expr {
 }
 
 // elem returns the i-th type parameter of the object. A raw type has none, and the body is refused: a value of unknown
-// type could not be checked.
+// type could not be checked. It is the type of elements for a list or set, and of keys (0) or values (1) for a map.
 func (m *call) elem(i int) *jtype {
 	if i >= len(m.on.t.elems) {
 		unsupported(m.line, m.on.t.String()+" without the types of its elements")
@@ -232,7 +238,7 @@ func (m *call) table(fr *frame) *value.Table {
 	return t
 }
 
-// present fails for null, which CQL collections do not contain.
+// present fails for null, which CQL collections do not contain. A HashMap of Java would accept null.
 func present(v value.Value) value.Value {
 	if v == nil {
 		value.Failf("java.lang.NullPointerException: Collection elements cannot be null")
@@ -251,7 +257,8 @@ func (m *call) sized() *expr {
 	return nil
 }
 
-// ofList compiles the methods of List. Lists that are arguments can be changed: they are copies of this call.
+// ofList compiles the methods of List. Lists that are arguments can be changed: they are copies of this call. Each call
+// of the function decodes its arguments again.
 func (m *call) ofList() *expr {
 	// The index is checked against the table at the time of the call, not when it is compiled.
 	at := func(i int) func(fr *frame, t *value.Table) int64 {
@@ -309,7 +316,7 @@ func (m *call) ofList() *expr {
 }
 
 // ofSet compiles the methods of Set, and of the collections of a map. add and remove return whether the set has
-// changed.
+// changed. A set is a table whose keys are the elements, with the value true.
 func (m *call) ofSet() *expr {
 	// The collections of a map have only sizes: their elements are reached by a loop.
 	if m.on.t.kind == kindSet {
@@ -340,7 +347,8 @@ func (m *call) ofSet() *expr {
 	return m.sized()
 }
 
-// ofMap compiles the methods of Map. Keys are compared by value: numbers and strings, not objects.
+// ofMap compiles the methods of Map. Keys are compared by value: numbers and strings, not objects. A map keeps the
+// order of insertion.
 func (m *call) ofMap() *expr {
 	switch {
 	case m.is("get", 1), m.is("remove", 1):
@@ -397,7 +405,8 @@ func (m *call) ofMap() *expr {
 			at = 1
 		}
 		return &expr{t: &jtype{kind: kindCollection, elems: []*jtype{m.elem(at)}}, eval: func(fr *frame) value.Value {
-			// A copy, unlike in Java: changes of the map are not visible in it, and it cannot be modified.
+			// A copy, unlike in Java: changes of the map are not visible in it, and it cannot be modified. The elements
+			// are shared, as in Java.
 			out := value.NewTable(fr.m)
 			t := m.table(fr)
 			// In the order of insertion.

@@ -19,15 +19,17 @@ import (
 // int is wrapped to 32 bits and a float is rounded to 24 bits of precision after each operation.
 
 // promoted returns the type of arithmetic on two numbers. The kinds are ordered for this purpose. Boxes are unboxed by
-// the conversion.
+// the conversion. promoted(byte, byte) is int.
 func promoted(a, b *jtype) *jtype { return primitive(max(a.kind, b.kind, kindInt)) }
 
-// undefined ends the compilation with Java's message for operands of wrong types.
+// undefined ends the compilation with Java's message for operands of wrong types. Operands are named in the order of
+// the source.
 func undefined(op string, a, b *expr, line int) {
 	invalid(line, "The operator %s is undefined for the argument type(s) %s, %s", op, a.t, b.t)
 }
 
-// binary compiles a operation of two operands. Operands are evaluated from left to right.
+// binary compiles a operation of two operands. Operands are evaluated from left to right. The result is new; a and b
+// must not be used afterwards.
 func binary(op string, a, b *expr, line int) *expr {
 	// A character that is added to a string stays a character.
 	if op != "+" || a.t.kind != kindString && b.t.kind != kindString {
@@ -64,6 +66,7 @@ func binary(op string, a, b *expr, line int) *expr {
 	e := &expr{t: t}
 	if t.kind >= kindFloat {
 		e.eval = func(fr *frame) value.Value {
+			// One step for each operator bounds the time of a loop.
 			fr.m.Step()
 			return floatArith(op, x.eval(fr), y.eval(fr), t.kind == kindFloat)
 		}
@@ -90,7 +93,7 @@ func binary(op string, a, b *expr, line int) *expr {
 }
 
 // intArith computes with wrap-around. A long wraps by itself. op is one of + - * / and %. A division by zero fails as
-// in Java.
+// in Java. Operands are of type int64, by the compiler's types.
 func intArith(op string, a, b value.Value) int64 {
 	x, _ := a.(int64)
 	y, _ := b.(int64)
@@ -117,7 +120,7 @@ func intArith(op string, a, b value.Value) int64 {
 }
 
 // floatArith computes with IEEE 754. A float result is rounded once: a double is precise enough for that. op is one of
-// + - * / and %.
+// + - * / and %. The product of two floats has 48 bits, which fit into the 53 of a double.
 func floatArith(op string, a, b value.Value, single bool) value.Value {
 	x, _ := a.(float64)
 	y, _ := b.(float64)
@@ -143,6 +146,7 @@ func floatArith(op string, a, b value.Value, single bool) value.Value {
 }
 
 // logical compiles && and ||, which evaluate the second operand only if it decides. The result is a primitive boolean.
+// Both operands may be Boolean; null fails.
 func logical(op string, a, b *expr, line int) *expr {
 	if a.t.kind != kindBoolean || b.t.kind != kindBoolean {
 		undefined(op, a, b, line)
@@ -161,7 +165,7 @@ func logical(op string, a, b *expr, line int) *expr {
 }
 
 // bitwise compiles &, | and ^ of booleans, which evaluate both operands, and of integers. Boxes are unboxed, and fail
-// for null.
+// for null. For booleans they differ from && and || only in that.
 func bitwise(op string, a, b *expr, line int) *expr {
 	x, y := unbox(a), unbox(b)
 	if a.t.kind == kindBoolean && b.t.kind == kindBoolean {
@@ -198,7 +202,7 @@ func bitwise(op string, a, b *expr, line int) *expr {
 }
 
 // shift compiles shifts. The type is the promoted type of the left operand alone, and the distance is taken modulo its
-// size. A negative distance is taken modulo as well: x << -1 is x << 31.
+// size. A negative distance is taken modulo as well: x << -1 is x << 31. JLS 15.19.
 func shift(op string, a, b *expr, line int) *expr {
 	if !a.t.integral() || !b.t.integral() {
 		undefined(op, a, b, line)
@@ -216,6 +220,7 @@ func shift(op string, a, b *expr, line int) *expr {
 			by &= 31
 			switch op {
 			case "<<":
+				// Bits beyond 32 are dropped.
 				return int64(int32(n) << by)
 			case ">>":
 				return int64(int32(n) >> by)
@@ -236,6 +241,7 @@ func shift(op string, a, b *expr, line int) *expr {
 
 // equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they
 // compare objects, which have no identity here. Primitive numbers are compared after promotion, so 1 == 1.0 is true.
+// Java caches boxes from -128 to 127, so == of boxes is a usual error in bodies.
 func equality(op string, a, b *expr, line int) *expr {
 	equal := op == "=="
 	// same compares once; != negates its result.
@@ -273,7 +279,8 @@ func equality(op string, a, b *expr, line int) *expr {
 	return nil
 }
 
-// comparison compiles <, >, <= and >=. With NaN all are false. Boxes are unboxed, and fail for null.
+// comparison compiles <, >, <= and >=. With NaN all are false. Boxes are unboxed, and fail for null. value.Compare
+// orders int64 and float64.
 func comparison(op string, a, b *expr, line int) *expr {
 	if !a.t.numeric() || !b.t.numeric() {
 		undefined(op, a, b, line)
@@ -300,7 +307,8 @@ func comparison(op string, a, b *expr, line int) *expr {
 	}}
 }
 
-// promotedChar returns a character as the int that it is in arithmetic and comparisons.
+// promotedChar returns a character as the int that it is in arithmetic and comparisons. Its value is unchanged: a char
+// is an int64.
 func promotedChar(e *expr) *expr {
 	if e.t.kind != kindChar {
 		return e
@@ -309,7 +317,7 @@ func promotedChar(e *expr) *expr {
 }
 
 // concat compiles + with a string. The operands are evaluated before their texts are made, from left to right. null
-// becomes the text "null".
+// becomes the text "null". The result is new in memory, so both lengths are counted.
 func concat(a, b *expr) *expr {
 	// Not a constant: the result is no literal, so it cannot name a field.
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
@@ -320,7 +328,7 @@ func concat(a, b *expr) *expr {
 }
 
 // text returns a value as String.valueOf does. t distinguishes values that are the same Go type: int and char, float
-// and double.
+// and double. Numbers have the text form of CQL.
 func text(m *value.Meter, t *jtype, v value.Value) string {
 	switch v := v.(type) {
 	case nil:

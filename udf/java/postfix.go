@@ -8,7 +8,7 @@ import (
 	"cqld/udf/value"
 )
 
-// postfix compiles the calls and increments after an expression.
+// postfix compiles the calls and increments after an expression. It loops, so a.b().c() is not recursive.
 func (c *compiler) postfix(e *expr) *expr {
 	for n := 0; ; n++ {
 		t := c.peek()
@@ -38,7 +38,7 @@ func (c *compiler) postfix(e *expr) *expr {
 }
 
 // arguments compiles the arguments of a call, after its opening parenthesis. They are converted when the method is
-// known.
+// known. Each argument is an expression of any type.
 func (c *compiler) arguments() []*expr {
 	var list []*expr
 	for !c.symbol(")") {
@@ -51,7 +51,8 @@ func (c *compiler) arguments() []*expr {
 	return list
 }
 
-// postIncrement compiles x++ and x--. The type of the result is the type of the variable, also for a box.
+// postIncrement compiles x++ and x--. The type of the result is the type of the variable, also for a box. It can be
+// part of an expression, unlike an assignment here.
 func (c *compiler) postIncrement(e *expr, op token) *expr {
 	v := e.variable
 	if v == nil || !v.t.numeric() {
@@ -68,7 +69,8 @@ func (c *compiler) postIncrement(e *expr, op token) *expr {
 }
 
 // method compiles a call of a method of an object. A method that the type does not have, or not with this number of
-// arguments, is outside of the subset.
+// arguments, is outside of the subset. Overloads with equal numbers of arguments are told apart by the method's
+// compiler.
 func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if e.t.isPrimitive() {
 		invalid(line, "Cannot invoke %s(%s) on the primitive type %s", name, argumentTypes(args), e.t)
@@ -118,7 +120,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 }
 
 // holdObject makes the calls of a method with arguments evaluate the object, then the arguments, and only then fail if
-// the object is null, as Java does. The function that it returns must be called with the call.
+// the object is null, as Java does. The function that it returns must be called with the call. JLS 15.12.4.
 func (m *call) holdObject() func(out *expr) {
 	if len(m.args) == 0 {
 		// Without arguments nothing happens between the object and the call.
@@ -141,7 +143,7 @@ func (m *call) holdObject() func(out *expr) {
 	}
 }
 
-// argumentTypes returns the types of arguments for messages.
+// argumentTypes returns the types of arguments for messages. It is used in messages only.
 func argumentTypes(args []*expr) string {
 	const shown = 20
 	var names []string
@@ -155,7 +157,8 @@ func argumentTypes(args []*expr) string {
 	return strings.Join(names, ", ")
 }
 
-// call is a method call that is compiled. on is nil for static methods and constructors.
+// call is a method call that is compiled. on is nil for static methods and constructors. It is discarded when the call
+// is compiled, except what its closures hold.
 type call struct {
 	c *compiler
 	// The object, as an expression.
@@ -169,11 +172,11 @@ type call struct {
 	before []func(fr *frame)
 }
 
-// is reports whether the call has this name and number of arguments.
+// is reports whether the call has this name and number of arguments. Names are compared exactly.
 func (m *call) is(name string, n int) bool { return m.name == name && len(m.args) == n }
 
 // arg returns an argument as a value of a type. The conversion is the one of an assignment; an argument that has none
-// is an error of the compilation.
+// is an error of the compilation. It must be called in the order of the arguments: it appends to before.
 func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
 	return m.evaluated(convert(m.args[i], t, m.line).eval)
 }
@@ -191,7 +194,8 @@ func (m *call) evaluated(argument func(fr *frame) value.Value) func(fr *frame) v
 }
 
 // key returns an argument that Java declares as Object, which is compared with elements of type t. An object of another
-// class equals none of them: it is nil.
+// class equals none of them: it is nil. Java's signature is contains(Object), so a wrong type is no error there,
+// either.
 func (m *call) key(i int, t *jtype) func(fr *frame) value.Value {
 	arg := m.args[i]
 	if arg.t.kind == kindVoid {
@@ -205,7 +209,8 @@ func (m *call) key(i int, t *jtype) func(fr *frame) value.Value {
 	return m.evaluated(func(fr *frame) value.Value { arg.eval(fr); return nil })
 }
 
-// object evaluates the object, which must not be null. Each method calls it once, before it uses its arguments.
+// object evaluates the object, which must not be null. Each method calls it once, before it uses its arguments. A
+// second call would count a second step, and evaluate the object again if the method has no arguments.
 func (m *call) object(fr *frame) value.Value {
 	// A call of a method is a step, in addition to its arguments.
 	fr.m.Step()
@@ -216,13 +221,14 @@ func (m *call) object(fr *frame) value.Value {
 	return v
 }
 
-// simple returns a method without arguments. f gets the object, which is not null.
+// simple returns a method without arguments. f gets the object, which is not null. Its cost beyond a step must be
+// counted by f.
 func (m *call) simple(t *jtype, f func(fr *frame, v value.Value) value.Value) *expr {
 	return &expr{t: t, eval: func(fr *frame) value.Value { return f(fr, m.object(fr)) }}
 }
 
 // deref returns the table of a collection, which must not be null. method is the one that Java calls implicitly, for
-// the message.
+// the message. The loop over a collection is the only caller without a call.
 func deref(v value.Value, e *expr, method string) *value.Table {
 	t, ok := v.(*value.Table)
 	if !ok {
@@ -232,7 +238,7 @@ func deref(v value.Value, e *expr, method string) *value.Table {
 }
 
 // ofBox compiles the methods of Integer, Double, Boolean, …. The object is a box; calls on a primitive value are an
-// error of the compilation.
+// error of the compilation. Methods that need a locale or a radix are not in the subset.
 func (m *call) ofBox() *expr {
 	// The class of the box. Boxes and primitive values are the same Go values.
 	of := m.on.t
@@ -262,7 +268,8 @@ func (m *call) ofBox() *expr {
 	return nil
 }
 
-// equals compiles a.equals(b): objects of different classes are not equal.
+// equals compiles a.equals(b): objects of different classes are not equal. equals of an Integer and a Long is false in
+// Java, whatever their values are.
 func (m *call) equals() *expr {
 	same := m.args[0].t.kind == m.on.t.kind
 	// The argument is evaluated also if the classes differ.
@@ -278,7 +285,8 @@ func (m *call) equals() *expr {
 	}}
 }
 
-// compareTo compiles a.compareTo(b) of numbers. The argument is unboxed to t, and null fails.
+// compareTo compiles a.compareTo(b) of numbers. The argument is unboxed to t, and null fails. Both operands are of the
+// same class here.
 func (m *call) compareTo(t *jtype) *expr {
 	other := m.arg(0, t)
 	return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
@@ -293,7 +301,8 @@ func (m *call) compareTo(t *jtype) *expr {
 }
 
 // compared returns the order of two numbers of a kind, as compare and compareTo of its class do: bytes and shorts by
-// their difference; NaN equals itself and is greater than all others, and 0.0 is greater than -0.0.
+// their difference; NaN equals itself and is greater than all others, and 0.0 is greater than -0.0. A NaN has one order
+// in Java, unlike with the operators.
 func compared(m *value.Meter, k kind, a, b value.Value) value.Value {
 	x, integer := a.(int64)
 	y, _ := b.(int64)

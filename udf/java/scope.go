@@ -3,7 +3,7 @@ package java
 import "fmt"
 
 // variable is a local variable or a parameter. Its slot is its own: slots of variables that are out of scope are not
-// used again.
+// used again. Its type does not change.
 type variable struct {
 	// The declared type, or for var the type of the initial value.
 	t *jtype
@@ -15,7 +15,8 @@ type variable struct {
 	final bool
 }
 
-// scopes are the variables that are visible where the compiler is, and the places of all variables of the body.
+// scopes are the variables that are visible where the compiler is, and the places of all variables of the body. Names
+// are resolved when the body is compiled.
 type scopes struct {
 	// The visible variables by name. The innermost scope is the last one.
 	all   []map[string]*variable
@@ -24,11 +25,12 @@ type scopes struct {
 	named int
 }
 
-// open begins a scope, and close ends it.
+// open begins a scope, and close ends it. A block, a branch, a loop and the body have one each.
 func (s *scopes) open()  { s.all = append(s.all, map[string]*variable{}) }
 func (s *scopes) close() { s.all = s.all[:len(s.all)-1] }
 
-// declare adds a variable to the innermost scope.
+// declare adds a variable to the innermost scope. The name may be the name of a class, but not of a parameter or of
+// another visible variable.
 func (s *scopes) declare(name string, t *jtype, line int) *variable {
 	// A local variable must not hide another one, in contrast to a field.
 	if s.find(name) != nil {
@@ -44,13 +46,15 @@ func (s *scopes) declare(name string, t *jtype, line int) *variable {
 }
 
 // slot returns a new place in frame.vars, for a variable or for a value during a call of a method. Slots are never used
-// twice, so nested calls do not overwrite each other's values.
+// twice, so nested calls do not overwrite each other's values. The frame grows with the number of slots, which the
+// meter counts.
 func (s *scopes) slot() int {
 	s.slots++
 	return s.slots - 1
 }
 
-// find returns a visible variable, or nil. It searches from the innermost scope to the parameters.
+// find returns a visible variable, or nil. It searches from the innermost scope to the parameters. nil is not an error:
+// the name may be a class.
 func (s *scopes) find(name string) *variable {
 	for i := len(s.all) - 1; i >= 0; i-- {
 		if v := s.all[i][name]; v != nil {

@@ -1,13 +1,13 @@
 package java
 
 // source is the tokens of a body, and the position of the compiler in them. The compiler sets at back to try another
-// reading, for example of a cast.
+// reading, for example of a cast. Tokens before at may have been changed by closesType, never removed.
 type source struct {
 	tokens []token
 	at     int
 }
 
-// peek returns the next token without consuming it.
+// peek returns the next token without consuming it. At the end it returns the token of the end again and again.
 func (s *source) peek() token { return s.tokens[s.at] }
 
 // ahead returns the token n places after the next one. Past the end of the body it is the token of the end.
@@ -22,7 +22,7 @@ func (s *source) next() token {
 	return t
 }
 
-// symbol consumes a symbol if it is next. It reports whether it has done so.
+// symbol consumes a symbol if it is next. It reports whether it has done so. Keywords are not symbols.
 func (s *source) symbol(text string) bool {
 	if t := s.peek(); t.kind == tokenSymbol && t.text == text {
 		s.at++
@@ -40,7 +40,8 @@ func (s *source) word(text string) bool {
 	return false
 }
 
-// expect consumes a symbol that must be next.
+// expect consumes a symbol that must be next. What was expected is in the message, in the words of the Eclipse
+// compiler.
 func (s *source) expect(text string) {
 	if !s.symbol(text) {
 		t := s.peek()
@@ -52,7 +53,7 @@ func (s *source) expect(text string) {
 	}
 }
 
-// name consumes a name that must be next. Keywords have the same kind.
+// name consumes a name that must be next. Keywords have the same kind. The caller checks whether it may be a keyword.
 func (s *source) name() string {
 	t := s.next()
 	if t.kind != tokenName {

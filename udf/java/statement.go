@@ -30,7 +30,7 @@ const (
 // stmt executes a statement.
 type stmt func(fr *frame) signal
 
-// run executes statements until one of them leaves the list.
+// run executes statements until one of them leaves the list. It returns the signal of the statement that left the list.
 func run(fr *frame, list []stmt) signal {
 	for _, s := range list {
 		if sig := s(fr); sig != proceed {
@@ -40,7 +40,8 @@ func run(fr *frame, list []stmt) signal {
 	return proceed
 }
 
-// statement compiles a statement. ends reports whether it can complete normally.
+// statement compiles a statement. ends reports whether it can complete normally. A label is not supported, so break and
+// continue concern the innermost loop.
 func (c *compiler) statement() (s stmt, ends bool) {
 	c.enter()
 	defer c.leave()
@@ -82,7 +83,7 @@ func (c *compiler) statement() (s stmt, ends bool) {
 	return c.simple(true)
 }
 
-// block compiles { … } with a scope of its own.
+// block compiles { … } with a scope of its own. Variables of the block are not visible after it; their slots stay.
 func (c *compiler) block() (stmt, bool) {
 	c.expect("{")
 	c.open()
@@ -102,14 +103,16 @@ func (c *compiler) block() (stmt, bool) {
 	return func(fr *frame) signal { return run(fr, list) }, ends
 }
 
-// scoped compiles the statement of if and loops. A declaration without a block is local to its branch or loop.
+// scoped compiles the statement of if and loops. A declaration without a block is local to its branch or loop. Java
+// forbids a declaration as the only statement of a branch; here it is accepted and has no effect.
 func (c *compiler) scoped() (stmt, bool) {
 	c.open()
 	defer c.close()
 	return c.statement()
 }
 
-// returnStatement compiles return e. A function always returns a value.
+// returnStatement compiles return e. A function always returns a value. Its value is converted to the type of the
+// function.
 func (c *compiler) returnStatement() (stmt, bool) {
 	line := c.next().line
 	e := convert(c.expression(), c.returns, line)
@@ -122,6 +125,7 @@ func (c *compiler) returnStatement() (stmt, bool) {
 }
 
 // condition compiles an expression in parentheses. Its value is a bool, also for the box Boolean, which fails for null.
+// An Integer or a number is an error: Java has no truth of numbers.
 func (c *compiler) condition() *expr {
 	c.expect("(")
 	line := c.peek().line
@@ -130,7 +134,8 @@ func (c *compiler) condition() *expr {
 	return e
 }
 
-// ifStatement compiles if. As in Java, it can complete if either branch can, also if its condition is constant.
+// ifStatement compiles if. As in Java, it can complete if either branch can, also if its condition is constant. JLS
+// 14.22 makes this exception, so that if (false) can disable code.
 func (c *compiler) ifStatement() (stmt, bool) {
 	c.next()
 	condition := c.condition()
@@ -150,7 +155,8 @@ func (c *compiler) ifStatement() (stmt, bool) {
 }
 
 // loopBody compiles the body of a loop. broken reports whether it contains a break of this loop. Whether the body
-// itself can complete does not matter: the loop can.
+// itself can complete does not matter: the loop can. The counter allows break and continue, and broken decides whether
+// an endless loop can complete.
 func (c *compiler) loopBody() (body stmt, broken bool) {
 	// A break inside belongs to this loop, not to the one around it.
 	outer := c.broken
@@ -162,6 +168,7 @@ func (c *compiler) loopBody() (body stmt, broken bool) {
 }
 
 // whileStatement compiles while. Java counts a loop with the condition true and without break as one that does not end.
+// Only the literal true is recognized, not an expression such as 1 == 1, which Java counts as constant, too.
 func (c *compiler) whileStatement() (stmt, bool) {
 	c.next()
 	at := c.at
@@ -171,7 +178,8 @@ func (c *compiler) whileStatement() (stmt, bool) {
 	return loop(func(*frame) {}, condition, body, func(*frame) {}), !forever || broken
 }
 
-// loop returns a loop. begin is executed once, and the function after follows each round.
+// loop returns a loop. begin is executed once, and the function after follows each round. Each round costs at least one
+// step, so an endless loop ends with the time of the call.
 func loop(begin func(*frame), condition *expr, body stmt, after func(*frame)) stmt {
 	return func(fr *frame) signal {
 		for begin(fr); condition.eval(fr) == true; after(fr) {
@@ -188,7 +196,7 @@ func loop(begin func(*frame), condition *expr, body stmt, after func(*frame)) st
 	}
 }
 
-// forStatement compiles both forms of for.
+// forStatement compiles both forms of for. The variables of the first part are visible in the whole loop.
 func (c *compiler) forStatement() (stmt, bool) {
 	line := c.next().line
 	c.expect("(")
@@ -217,7 +225,9 @@ func (c *compiler) forStatement() (stmt, bool) {
 	return loop(func(fr *frame) { begin(fr) }, condition, body, func(fr *frame) { after(fr) }), !forever || broken
 }
 
-// forEach compiles for (T x : collection), or returns nil if it is another kind of loop.
+// forEach compiles for (T x : collection), or returns nil if it is another kind of loop. It iterates over a table in
+// the order of insertion. A body that removes the present element ends or continues the loop without a
+// ConcurrentModificationException.
 func (c *compiler) forEach(line int) stmt {
 	start := c.at
 	t, ok := c.typeName()
@@ -264,7 +274,8 @@ func (c *compiler) forEach(line int) stmt {
 	}
 }
 
-// throwStatement compiles throw new E(message). There is no catch, so an exception always ends the call.
+// throwStatement compiles throw new E(message). There is no catch, so an exception always ends the call. The class need
+// not exist: its name becomes the message.
 func (c *compiler) throwStatement() (stmt, bool) {
 	line := c.next().line
 	if !c.word("new") {
@@ -293,7 +304,7 @@ func (c *compiler) throwStatement() (stmt, bool) {
 	}, false
 }
 
-// qualified returns a name with dots.
+// qualified returns a name with dots. It is used where only classes can stand.
 func (c *compiler) qualified() string {
 	name := c.name()
 	for c.symbol(".") {
@@ -303,7 +314,7 @@ func (c *compiler) qualified() string {
 }
 
 // simple compiles a declaration, an assignment or an expression, with a semicolon if it is a statement of its own. The
-// last part of for has no semicolon.
+// last part of for has no semicolon. An expression without an effect is refused, as in Java.
 func (c *compiler) simple(semicolon bool) (stmt, bool) {
 	end := func() {
 		if semicolon {
@@ -331,7 +342,8 @@ func (c *compiler) simple(semicolon bool) (stmt, bool) {
 	return func(fr *frame) signal { fr.m.Step(); e.eval(fr); return proceed }, true
 }
 
-// declares reports whether the next tokens are a type and a name. It consumes nothing.
+// declares reports whether the next tokens are a type and a name. It consumes nothing. A local variable of an unknown
+// type is not recognized, and is refused as an expression.
 func (c *compiler) declares() bool {
 	start := c.at
 	defer func() { c.at = start }()
@@ -339,7 +351,8 @@ func (c *compiler) declares() bool {
 	return ok && c.peek().kind == tokenName
 }
 
-// declaration compiles T a = x, b = y, with var in place of T if it has no type.
+// declaration compiles T a = x, b = y, with var in place of T if it has no type. All variables of one declaration have
+// one type.
 func (c *compiler) declaration(final bool) stmt {
 	line := c.peek().line
 	t, ok := c.typeName()
@@ -379,14 +392,15 @@ func (c *compiler) declaration(final bool) stmt {
 	}
 }
 
-// assignable refuses the assignment to a final variable.
+// assignable refuses the assignment to a final variable. Parameters are not final.
 func (c *compiler) assignable(v *variable, line int) {
 	if v.final {
 		invalid(line, "A final local variable cannot be assigned")
 	}
 }
 
-// assignment compiles an assignment to a variable, or x++ and x--; it returns nil if the next tokens are none.
+// assignment compiles an assignment to a variable, or x++ and x--; it returns nil if the next tokens are none. The
+// value of an assignment cannot be used: it is a statement.
 func (c *compiler) assignment() stmt {
 	op := c.ahead(1)
 	if op.kind != tokenSymbol {

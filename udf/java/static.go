@@ -21,7 +21,7 @@ import (
 // Classes of java.lang need no package. java.math has none that is imported, as in the bodies of Cassandra.
 
 // static compiles a name that is not a variable: a constant or a method of a class, or a method of udfContext. It
-// returns an expression or ends the compilation.
+// returns an expression or ends the compilation. A path has the form [package.]class.member, or is a single name.
 func (c *compiler) static(t token) *expr {
 	path := t.text
 	// The whole path is read first: which part is a package, a class or a member is only clear at its end.
@@ -103,7 +103,7 @@ func (c *compiler) static(t token) *expr {
 	return e
 }
 
-// textOf compiles String.valueOf(e).
+// textOf compiles String.valueOf(e). Null becomes "null".
 func textOf(of *expr) *expr {
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
 		fr.m.Alloc(32)
@@ -111,7 +111,7 @@ func textOf(of *expr) *expr {
 	}}
 }
 
-// boxed returns the kind of a box by its class.
+// boxed returns the kind of a box by its class. kindNone means that the class is no box.
 func boxed(class string) kind {
 	for k := kindByte; k <= kindBoolean; k++ {
 		if boxName(k) == class {
@@ -121,7 +121,8 @@ func boxed(class string) kind {
 	return kindNone
 }
 
-// constantOf returns a constant of a class, or nil if it is not known.
+// constantOf returns a constant of a class, or nil if it is not known. The maps are built when a body is compiled, not
+// in a call.
 func constantOf(class, name string) *expr {
 	ints := map[string]int64{"Integer.MAX_VALUE": math.MaxInt32, "Integer.MIN_VALUE": math.MinInt32,
 		"Short.MAX_VALUE": math.MaxInt16,
@@ -164,7 +165,8 @@ func constantOf(class, name string) *expr {
 	return nil
 }
 
-// ofMath compiles the methods of Math.
+// ofMath compiles the methods of Math. Java defines sin, exp and others up to one unit in the last place; the results
+// of Go may differ from a JVM there.
 func (m *call) ofMath() *expr {
 	if len(m.args) == 0 {
 		return nil
@@ -222,7 +224,8 @@ func (m *call) ofMath() *expr {
 	return nil
 }
 
-// absolute returns |v|. The least long has no positive counterpart and stays, as in Java.
+// absolute returns |v|. The least long has no positive counterpart and stays, as in Java. It is called with int64 or
+// float64.
 func absolute(m *value.Meter, v value.Value) value.Value {
 	if n, ok := v.(int64); ok {
 		// For an int the caller narrows the result, which wraps the least int.
@@ -231,7 +234,7 @@ func absolute(m *value.Meter, v value.Value) value.Value {
 	return math.Abs(value.ToFloat(m, v))
 }
 
-// extreme compiles max and min.
+// extreme compiles max and min. They have overloads for int, long, float and double; the promoted type selects one.
 func (m *call) extreme() *expr {
 	t := promoted(m.args[0].t, m.args[1].t)
 	x, y := m.arg(0, t), m.arg(1, t)
@@ -255,7 +258,8 @@ func (m *call) extreme() *expr {
 	}}
 }
 
-// round compiles Math.round: an int for float, a long for double.
+// round compiles Math.round: an int for float, a long for double. Floor of x + 0.5 would round 0.49999999999999994 to
+// 1.
 func (m *call) round() *expr {
 	from, to := primitive(kindDouble), kindLong
 	if m.args[0].t.kind <= kindFloat {
@@ -274,7 +278,7 @@ func (m *call) round() *expr {
 	}}
 }
 
-// floor compiles floorMod and floorDiv, which round toward negative infinity.
+// floor compiles floorMod and floorDiv, which round toward negative infinity. A division by zero fails as / does.
 func (m *call) floor() *expr {
 	t := promoted(m.args[0].t, m.args[1].t)
 	if !t.integral() {
@@ -298,7 +302,7 @@ func (m *call) floor() *expr {
 }
 
 // ofBoxClass compiles the static methods of Integer, Double, …: valueOf, parseX, toString, compare, sum, max, min. It
-// returns nil for a method that k does not have.
+// returns nil for a method that k does not have. The arguments are converted to the primitive type.
 func (m *call) ofBoxClass(k kind) *expr {
 	// Float and Boolean have parse methods as well, which are not in the subset.
 	parse := map[kind]string{kindInt: "parseInt", kindLong: "parseLong", kindDouble: "parseDouble",
@@ -331,7 +335,7 @@ func (m *call) ofBoxClass(k kind) *expr {
 }
 
 // parse compiles Integer.parseInt and similar methods. The message is the one of NumberFormatException, with the text
-// shortened if it is long.
+// shortened if it is long. A sign is accepted, also +.
 func (m *call) parse(t *jtype) *expr {
 	in := m.arg(0, primitive(kindString))
 	// The size also bounds the value: parseByte refuses 128.
@@ -363,7 +367,7 @@ func (m *call) parse(t *jtype) *expr {
 	}}
 }
 
-// decimalValueOf compiles BigDecimal.valueOf(long) and (double).
+// decimalValueOf compiles BigDecimal.valueOf(long) and (double). BigDecimal.valueOf(2.50) is 2.5.
 func (m *call) decimalValueOf() *expr {
 	if m.args[0].t.integral() {
 		in := m.arg(0, primitive(kindLong))
@@ -380,7 +384,7 @@ func (m *call) decimalValueOf() *expr {
 	}}
 }
 
-// decimalText parses a BigDecimal.
+// decimalText parses a BigDecimal. s may have an exponent.
 func decimalText(fr *frame, s string) value.Value {
 	// It bounds the length, because parsing takes more than linear time.
 	if value.MayParse(fr.m, s) {
@@ -393,7 +397,8 @@ func decimalText(fr *frame, s string) value.Value {
 	return nil
 }
 
-// newExpr compiles new C(…) for the classes of numbers and collections.
+// newExpr compiles new C(…) for the classes of numbers and collections. The body cannot define classes, so all others
+// are unknown.
 func (c *compiler) newExpr(line int) *expr {
 	class := c.qualified()
 	// java.util is imported implicitly here, java.math is not.
@@ -437,7 +442,7 @@ func (c *compiler) newExpr(line int) *expr {
 	return nil
 }
 
-// newBox compiles new Integer(…) and similar.
+// newBox compiles new Integer(…) and similar. Deprecated in Java, and usual in bodies for old versions.
 func (m *call) newBox(k kind) *expr {
 	if k == kindNone || len(m.args) != 1 {
 		return nil
@@ -469,6 +474,7 @@ func (m *call) newBox(k kind) *expr {
 
 // newCollection compiles new ArrayList<T>() and similar; with <> the type of the receiver decides. HashMap and HashSet
 // have the order of insertion here. All variants of a class behave like the one that keeps the order of insertion.
+// Initial capacities and copies of other collections are refused.
 func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	t := &jtype{kind: k}
 	if c.symbol("<") {
@@ -500,7 +506,7 @@ func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	return e
 }
 
-// ofBig compiles the methods of BigInteger and BigDecimal.
+// ofBig compiles the methods of BigInteger and BigDecimal. Their operations do not modify the operands.
 func (m *call) ofBig() *expr {
 	t, isDecimal := m.on.t, m.on.t.kind == kindBigDecimal
 	operators := map[string]byte{"add": '+', "subtract": '-', "multiply": '*'}
@@ -565,7 +571,8 @@ func (m *call) ofBig() *expr {
 	return nil
 }
 
-// bigDivision compiles the division of BigInteger, which truncates.
+// bigDivision compiles the division of BigInteger, which truncates. divide and remainder have the sign of the dividend;
+// mod is never negative.
 func (m *call) bigDivision() *expr {
 	other := m.arg(0, m.on.t)
 	return &expr{t: m.on.t, eval: func(fr *frame) value.Value {

@@ -9,7 +9,7 @@ import (
 
 // ofTuple compiles the methods of TupleValue and UDTValue: isNull, setToNull, and getX and setX by position or, for
 // user-defined types, by name. As in Cassandra, getX of a primitive type returns zero for null. Every field that is not
-// set is null.
+// set is null. The table of the value is changed in place by setX.
 func (m *call) ofTuple() *expr {
 	if m.on.t.cql == nil {
 		unsupported(m.line, "a variable of the raw type "+m.on.t.String())
@@ -63,7 +63,8 @@ func (m *call) ofTuple() *expr {
 }
 
 // field returns the key and the type of the field that the first argument names, which must be a constant. Positions
-// count from 0.
+// count from 0. A wrong position or name is known before the function exists, unlike in Cassandra, where it fails in a
+// call.
 func (m *call) field() (value.Value, *types.Type) {
 	// of is the tuple or user-defined type.
 	of, arg := m.on.t.cql, m.args[0]
@@ -92,7 +93,7 @@ func (m *call) field() (value.Value, *types.Type) {
 }
 
 // accessor returns the Java type of getX and setX for a field of a CQL type; nil if X does not fit the field. The names
-// are Cassandra's.
+// are Cassandra's. Collections and types such as inet and uuid have accessors in Cassandra that are not in the subset.
 func accessor(suffix string, cql *types.Type) *jtype {
 	kinds := map[string][]types.Kind{"Byte": {types.Tinyint}, "Short": {types.Smallint}, "Int": {types.Int},
 		"Long": {types.Bigint, types.Counter},
@@ -107,7 +108,7 @@ func accessor(suffix string, cql *types.Type) *jtype {
 	return nil
 }
 
-// zeroOf returns what getX returns for null: zero for primitive types, otherwise null.
+// zeroOf returns what getX returns for null: zero for primitive types, otherwise null. For a number it is 0 or 0.0.
 func zeroOf(t *jtype) value.Value {
 	switch {
 	// All integers are int64 here.
