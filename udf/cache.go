@@ -13,11 +13,14 @@ import (
 	"cqld/udf/wasm"
 )
 
-// compiler compiles a function. It calls reserve with the memory that it needs, before it uses it.
+// compiler compiles a function. It calls reserve with the memory that it needs, before it uses it. The error is
+// *Refused, or the error of reserve.
 type compiler func(f *schema.Function, reserve func(bytes int64) error) (program, error)
 
 // cache contains compiled functions. Functions that are equal, as one that is checked and then created, share a
-// program, which is compiled once however many requests need it. No lock is held while a function is compiled.
+// program, which is compiled once however many requests need it. No lock is held while a function is compiled. The
+// program that was compiled first leaves the cache first, whether it is used or not; users counts the requests that
+// still need it.
 type cache struct {
 	compile   compiler
 	instances *wasm.Pool
@@ -42,10 +45,12 @@ type cache struct {
 	stats   Compilations // guarded by mu
 }
 
-// compiled is a function that is compiled, or will be.
+// compiled is a function that is compiled, or will be. Its life: in programs and bodies from get on; done closes when
+// the compiler returns; kept in order until evicted; dropped when evicted and without users.
 type compiled struct {
 	f *schema.Function
-	// The keys of the entry in programs, oldest first. Guarded by the cache's mu.
+	// The keys of the entry in programs, oldest first. Guarded by the cache's mu. Each is a function of one version of
+	// the schema.
 	aliases []*schema.Function
 	// Closed when p and err are set. Both are immutable then.
 	done chan struct{}
@@ -53,13 +58,14 @@ type compiled struct {
 	err  error
 	held memory.Held // by p
 
-	// The requests that use the program or wait for it. Guarded by the cache's mu.
+	// The requests that use the program or wait for it. Guarded by the cache's mu. While it is positive, the memory of
+	// the program is not returned.
 	users int
 	// In order; nil while it is not kept: before it is compiled, and after it was evicted. Guarded by the cache's mu.
 	element *list.Element
 }
 
-// Compilations are figures of the compiler.
+// Compilations are figures of the compiler. They are shown in metrics.
 type Compilations struct {
 	// Compilations that have ended, with those that refused a function.
 	Ended int64
@@ -71,10 +77,12 @@ type Compilations struct {
 	Bytes   int64         // of these
 }
 
-// errBusy is the error of a request that finds too many others waiting for the compiler.
+// errBusy is the error of a request that finds too many others waiting for the compiler. It protects the compiler from
+// a role that creates functions in a loop.
 var errBusy = &Refused{"Too many functions are being compiled; try again later"}
 
-// newCache returns an empty cache. most is in bytes, and now measures the time of compilations.
+// newCache returns an empty cache. most is in bytes, and now measures the time of compilations. instances may be shared
+// with nothing else. m may be nil.
 func newCache(compile compiler, instances *wasm.Pool, m *memory.Pool, most int64, now func() time.Time) *cache {
 	return &cache{compile: compile, instances: instances, memory: m, most: most, now: now,
 		programs: map[*schema.Function]*compiled{},
@@ -82,7 +90,8 @@ func newCache(compile compiler, instances *wasm.Pool, m *memory.Pool, most int64
 }
 
 // get returns the program of a function for a request of an owner. It waits until it is compiled, or ctx ends. The
-// caller calls release after its use.
+// caller calls release after its use. An entry that is being compiled is shared, so the error of one compilation is the
+// error of all its requests.
 func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*compiled, error) {
 	c.mu.Lock()
 	e := c.programs[f]
@@ -132,7 +141,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 	}
 }
 
-// release ends the use of a program.
+// release ends the use of a program. e must come from get without an error.
 func (c *cache) release(e *compiled) {
 	c.mu.Lock()
 	e.users--
@@ -144,7 +153,7 @@ func (c *cache) release(e *compiled) {
 	}
 }
 
-// drop returns the memory of a program that is neither used nor kept.
+// drop returns the memory of a program that is neither used nor kept. It is called once for each program, without mu.
 func (c *cache) drop(e *compiled) {
 	// Idle instances would keep the program in memory.
 	if p, ok := e.p.(*wasmProgram); ok {
@@ -155,7 +164,7 @@ func (c *cache) drop(e *compiled) {
 	}
 }
 
-// stopWaiting ends the wait of a request of owner.
+// stopWaiting ends the wait of a request of owner. Roles without waiting requests take no place in the map.
 func (c *cache) stopWaiting(owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +191,8 @@ func (c *cache) equal(f *schema.Function) *compiled {
 	return nil
 }
 
-// equal reports whether two functions have the same program.
+// equal reports whether two functions have the same program. The keyspace and the name count, because messages contain
+// them.
 func equal(a, b *schema.Function) bool {
 	same := a.Language == b.Language && a.Keyspace == b.Keyspace && a.Name == b.Name &&
 		a.CalledOnNull == b.CalledOnNull && a.Body == b.Body &&
@@ -193,7 +203,8 @@ func equal(a, b *schema.Function) bool {
 	return same
 }
 
-// add compiles a function that is not known.
+// add compiles a function that is not known. Its caller has put e into the maps and uses it. It returns when the
+// compiler has.
 func (c *cache) add(ctx context.Context, owner string, e *compiled) error {
 	e.err = errors.New("internal error: the compiler failed") // unless it returns
 	defer c.finish(e)
@@ -218,7 +229,8 @@ func (c *cache) add(ctx context.Context, owner string, e *compiled) error {
 	return e.err
 }
 
-// count counts a compilation, until the returned function is called.
+// count counts a compilation, until the returned function is called. Only the time of the compiler counts, not the wait
+// for a turn.
 func (c *cache) count() (end func()) {
 	began := c.now()
 	c.mu.Lock()
@@ -234,7 +246,8 @@ func (c *cache) count() (end func()) {
 	}
 }
 
-// finish publishes the result of the compiler. Functions that cannot be compiled are forgotten.
+// finish publishes the result of the compiler. Functions that cannot be compiled are forgotten. Requests that wait for
+// e continue when done is closed.
 func (c *cache) finish(e *compiled) {
 	c.mu.Lock()
 	if e.err != nil {
@@ -255,7 +268,8 @@ func (c *cache) finish(e *compiled) {
 }
 
 // evict removes the oldest programs, as long as there are too many, and returns those that no request uses. It is
-// called with mu. Requests keep using a program that is removed.
+// called with mu. Requests keep using a program that is removed. Programs in use are removed as well: their memory
+// returns with the last release.
 func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 	for c.order.Len() > 0 && tooMany() {
 		oldest, _ := c.order.Remove(c.order.Front()).(*compiled)
@@ -270,7 +284,7 @@ func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 	return unused
 }
 
-// clear removes all programs, because calls wait for memory.
+// clear removes all programs, because calls wait for memory. The next call of each function compiles it again.
 func (c *cache) clear() {
 	c.mu.Lock()
 	// Programs in use stay in memory until their calls end, but no longer in the cache.
@@ -281,7 +295,7 @@ func (c *cache) clear() {
 	}
 }
 
-// forget removes an entry from the maps. It is called with mu.
+// forget removes an entry from the maps. It is called with mu. The program itself may still be in use.
 func (c *cache) forget(e *compiled) {
 	for _, f := range e.aliases {
 		delete(c.programs, f)
@@ -293,7 +307,7 @@ func (c *cache) forget(e *compiled) {
 	}
 }
 
-// compilations returns the present figures.
+// compilations returns the present figures. They are consistent with each other.
 func (c *cache) compilations() Compilations {
 	c.mu.Lock()
 	defer c.mu.Unlock()

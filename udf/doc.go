@@ -5,4 +5,9 @@
 // does not know statements, which package query resolves, and does not store functions, which are part of the schema.
 //
 //	*schema.Function ── compile, once ──▶ program ── Call(arguments) ──▶ result, or Failure
+//
+// The bounds protect the node in three ways: a call by steps, bytes and time (value.Meter); all calls, programs and
+// instances together by a pool of memory; and the compiler by its own limits and turns.
+//
+// Functions are pure by contract only: nothing keeps a function in Java from reading the clock.
 package udf

@@ -9,7 +9,7 @@ import (
 	"cqld/udf/value"
 )
 
-// javaProgram is a function in Java.
+// javaProgram is a function in Java. Its f has the types by which arguments and result are converted.
 type javaProgram struct {
 	f *schema.Function
 	p *java.Program
@@ -48,5 +48,5 @@ func (p *javaProgram) call(m *value.Meter, args [][]byte) (result []byte, err er
 	return value.ToCQL(m, p.f.Returns, v), nil
 }
 
-// bytes implements program.
+// bytes implements program. It is an estimate from the length of the body.
 func (p *javaProgram) bytes() int64 { return sourceBytes(p.f) }

@@ -41,7 +41,7 @@ const (
 	aliasesMax = 4
 )
 
-// defaultLimits returns limits with a default in place of each zero.
+// defaultLimits returns limits with a default in place of each zero. It does not check that the values are positive.
 func defaultLimits(l value.Limits) value.Limits {
 	// Zero means the default, so no limit can be switched off here.
 	l.Steps = cmp.Or(l.Steps, stepsMax)

@@ -13,6 +13,8 @@ import (
 // newMemory returns the memory that calls, compilations, programs and idle instances share, or nil if it has no bound.
 // Half of it is for all of them together, and the other half a reserve for one call or compilation at a time, which is
 // also what one may use at most.
+//
+// Half and half means that a node with 64 MiB for functions executes a call of at most 32 MiB.
 func newMemory(bytes int64) *memory.Pool {
 	if bytes == 0 {
 		return nil
@@ -20,10 +22,10 @@ func newMemory(bytes int64) *memory.Pool {
 	return memory.New(memory.Options{Limits: memory.Limits{Bytes: bytes / 2, Reserve: bytes / 2}})
 }
 
-// calls contains the accounts of calls that have ended.
+// calls contains the accounts of calls that have ended. It is a sync.Pool, so idle accounts do not stay for ever.
 type calls struct{ pool sync.Pool }
 
-// call is the account of a call.
+// call is the account of a call. It is the value.Memory of one meter.
 type call struct{ account memory.Account }
 
 // open returns the account of a call, or nil if memory has no bound. The caller must close it.
@@ -48,7 +50,8 @@ func (c *calls) close(in *call) {
 	}
 }
 
-// Grow implements value.Memory.
+// Grow implements value.Memory. It waits at most as long as the pool lets accounts wait, and is not cancelled with the
+// request.
 func (c *call) Grow(n int64) error {
 	err := c.account.Grow(context.Background(), n)
 	var large *memory.TooLarge
@@ -63,10 +66,11 @@ func (c *call) Grow(n int64) error {
 	return &value.Unavailable{Err: err}
 }
 
-// Shrink implements value.Memory.
+// Shrink implements value.Memory. It never waits.
 func (c *call) Shrink(n int64) { c.account.Shrink(n) }
 
-// keep returns what an account holds but for n bytes, and returns these. The account is empty afterwards.
+// keep returns what an account holds but for n bytes, and returns these. The account is empty afterwards. n is the size
+// of the program. If the account holds less, all of it is kept.
 func keep(m *memory.Pool, a *memory.Account, n int64) memory.Held {
 	h := a.Detach()
 	// The two parts of the pool are counted apart. Memory of the small part is kept first.

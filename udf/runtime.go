@@ -14,7 +14,7 @@ import (
 	"cqld/udf/wasm"
 )
 
-// Options configure a Runtime.
+// Options configure a Runtime. The zero value is usable in tests: default limits and no bound on memory.
 type Options struct {
 	// The bounds of one call. Fields that are zero have defaults.
 	Limits value.Limits
@@ -24,7 +24,7 @@ type Options struct {
 	Memory int64
 }
 
-// Runtime executes functions. It is safe for concurrent use.
+// Runtime executes functions. It is safe for concurrent use. A node has one.
 type Runtime struct {
 	o         Options
 	memory    *memory.Pool
@@ -33,7 +33,8 @@ type Runtime struct {
 	programs  *cache
 }
 
-// program is a compiled function. It is immutable and safe for concurrent use.
+// program is a compiled function. It is immutable and safe for concurrent use. Several calls of it may run at the same
+// time.
 type program interface {
 	// call returns the value of the function for arguments in wire form. Errors are *value.Exceeded, *value.Fault and
 	// *value.Unavailable. m belongs to this call.
@@ -65,7 +66,7 @@ func New(o Options) *Runtime {
 	return r
 }
 
-// Stats are the present figures of a Runtime.
+// Stats are the present figures of a Runtime. They are for metrics and tests.
 type Stats struct {
 	Memory       memory.Stats // zero if memory has no bound
 	Compilations Compilations
@@ -83,7 +84,8 @@ func (r *Runtime) Stats() (s Stats) {
 	return s
 }
 
-// Failure is the error of a call that failed.
+// Failure is the error of a call that failed. The client gets it as FUNCTION_FAILURE with the function's name and
+// argument types.
 type Failure struct {
 	// The function whose call failed.
 	Function *schema.Function
@@ -100,7 +102,8 @@ type Refused struct{ Msg string }
 func (e *Refused) Error() string { return e.Msg }
 
 // Check compiles a function that a role wants to create, and keeps the program for its calls. The error is *Refused,
-// memory.ErrExhausted, or ctx's. A function that is equal to one that is kept is not compiled again.
+// memory.ErrExhausted, or ctx's. A function that is equal to one that is kept is not compiled again. role is the owner
+// of the compilation.
 func (r *Runtime) Check(ctx context.Context, role string, f *schema.Function) error {
 	p, err := r.programs.get(ctx, role, f)
 	if err == nil {
@@ -110,7 +113,8 @@ func (r *Runtime) Check(ctx context.Context, role string, f *schema.Function) er
 }
 
 // Call returns the value of a function for arguments in wire form, and a warning for the client, or "". The error is
-// *Failure, or wraps memory.ErrExhausted.
+// *Failure, or wraps memory.ErrExhausted. args has one value for each argument; nil is null. Null arguments of a
+// function that is not called on null are the caller's to handle.
 func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warning string, err error) {
 	elapsed := r.elapsed()
 	result, err = r.run(f, args, elapsed)
@@ -122,7 +126,8 @@ func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warnin
 	return result, warning, err
 }
 
-// run executes one call. elapsed is its clock, or nil.
+// run executes one call. elapsed is its clock, or nil. A panic of the interpreter becomes a Failure; a panic of a
+// compiler is not caught here.
 func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Duration) (result []byte, err error) {
 	p, err := r.programs.get(context.Background(), "", f) // compilations are bounded
 	switch {
@@ -160,7 +165,7 @@ func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Dur
 	return result, nil
 }
 
-// elapsed returns a clock of one call.
+// elapsed returns a clock of one call. It starts now.
 func (r *Runtime) elapsed() func() time.Duration {
 	if r.o.Now == nil {
 		return nil
@@ -169,7 +174,8 @@ func (r *Runtime) elapsed() func() time.Duration {
 	return func() time.Duration { return r.o.Now().Sub(began) }
 }
 
-// message returns the text of an error. Exceptions of Java have Cassandra's text.
+// message returns the text of an error. Exceptions of Java have Cassandra's text. Bounds are named in the words of this
+// package.
 func message(f *schema.Function, err error) string {
 	if exceeded, ok := err.(*value.Exceeded); ok { //nolint:errorlint // not wrapped
 		return fmt.Sprintf("User defined function %s was stopped: %s", Signature(f), exceeded.Reason)
@@ -180,18 +186,19 @@ func message(f *schema.Function, err error) string {
 	return failed(f, err.Error())
 }
 
-// failed returns the message of a function that failed, with Cassandra's text before the reason.
+// failed returns the message of a function that failed, with Cassandra's text before the reason. ArgumentTexts has the
+// form [int, text].
 func failed(f *schema.Function, reason string) string {
 	return fmt.Sprintf("execution of '%s.%s%v' failed: %s", f.Keyspace, f.Name, schema.ArgumentTexts(f.ArgTypes),
 		reason)
 }
 
-// Signature returns a function as Cassandra's messages show it.
+// Signature returns a function as Cassandra's messages show it. For example ks.f : (int, text) -> double.
 func Signature(f *schema.Function) string {
 	return fmt.Sprintf("%s.%s : (%s) -> %s", f.Keyspace, f.Name, joined(f.ArgTypes), schema.DeclaredText(f.Returns))
 }
 
-// joined returns types with commas between them.
+// joined returns types with commas between them. It is not the form of failed.
 func joined(list []*types.Type) string {
 	text := ""
 	for i, t := range schema.ArgumentTexts(list) {
@@ -203,7 +210,7 @@ func joined(list []*types.Type) string {
 	return text
 }
 
-// The languages.
+// The languages. Names in CREATE FUNCTION … LANGUAGE, in lower case.
 const (
 	Lua  = "lua"
 	Java = "java"
@@ -213,7 +220,7 @@ const (
 // Languages returns the names of the languages.
 func Languages() []string { return []string{Lua, Wasm, Java} }
 
-// compile compiles a function. Errors are *Refused, or those of reserve.
+// compile compiles a function. Errors are *Refused, or those of reserve. It is called by the cache, without a lock.
 func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (program, error) {
 	var failed error
 	reserve = remembering(reserve, &failed)
@@ -231,7 +238,8 @@ func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (
 	return p, err
 }
 
-// remembering returns reserve, and stores its error. failed keeps the last error, or nil after a success.
+// remembering returns reserve, and stores its error. failed keeps the last error, or nil after a success. It is needed
+// because a compiler may report an error of its own after reserve has failed.
 func remembering(reserve func(bytes int64) error, failed *error) func(bytes int64) error {
 	return func(bytes int64) error {
 		*failed = reserve(bytes)
@@ -239,7 +247,8 @@ func remembering(reserve func(bytes int64) error, failed *error) func(bytes int6
 	}
 }
 
-// program compiles a function in its language. Memory is reserved before the compiler runs.
+// program compiles a function in its language. Memory is reserved before the compiler runs. f has been checked by
+// package query: its types are valid and its names are unique.
 func (r *Runtime) program(f *schema.Function, reserve func(bytes int64) error) (program, error) {
 	if f.Language == Wasm {
 		return compileWasm(f, r.o.Limits, r.instances, reserve)
@@ -266,12 +275,12 @@ func (r *Runtime) program(f *schema.Function, reserve func(bytes int64) error) (
 		"java", f.Language)}
 }
 
-// sourceBytes returns about what the program of a source needs in memory.
+// sourceBytes returns about what the program of a source needs in memory. It is used before and after the compilation.
 func sourceBytes(f *schema.Function) int64 {
 	return programBytes + int64(len(f.Body))*bytesPerSourceByte
 }
 
-// luaProgram is a function in Lua.
+// luaProgram is a function in Lua. Its parameters have the names of the arguments.
 type luaProgram struct {
 	f *schema.Function
 	p *lua.Program
@@ -295,7 +304,8 @@ func (p *luaProgram) call(m *value.Meter, args [][]byte) (result []byte, err err
 // bytes implements program.
 func (p *luaProgram) bytes() int64 { return sourceBytes(p.f) }
 
-// fromCQL converts arguments in wire form to values of scripts, which m counts.
+// fromCQL converts arguments in wire form to values of scripts, which m counts. It stops at the first argument that
+// exceeds a bound.
 func fromCQL(m *value.Meter, list []*types.Type, args [][]byte) (values []value.Value, err error) {
 	defer value.Catch(&err)
 	for i, t := range list {

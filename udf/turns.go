@@ -7,7 +7,8 @@ import (
 )
 
 // turns lets one request at a time compile a module, so that others keep their processors. Owners, which are roles,
-// alternate: one that creates many functions delays another's by one compilation.
+// alternate: one that creates many functions delays another's by one compilation. Invariants: busy is false only if no
+// request waits, and order has exactly the owners in queues.
 type turns struct {
 	mu   sync.Mutex
 	busy bool // guarded by mu
@@ -17,7 +18,8 @@ type turns struct {
 	order []string
 }
 
-// wait returns when it is the caller's turn, or ctx ends. The caller calls next after its turn.
+// wait returns when it is the caller's turn, or ctx ends. The caller calls next after its turn. A nil error means that
+// the turn is the caller's.
 func (t *turns) wait(ctx context.Context, owner string) error {
 	t.mu.Lock()
 	// No one compiles, so no one waits: next leaves busy set otherwise.
@@ -49,7 +51,8 @@ func (t *turns) wait(ctx context.Context, owner string) error {
 	return ctx.Err()
 }
 
-// leave removes a request that waits. It returns false if its turn has come.
+// leave removes a request that waits. It returns false if its turn has come. It is for a request whose context has
+// ended.
 func (t *turns) leave(owner string, turn chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"cqld/udf/wasm"
 )
 
-// wasmProgram is a function in WebAssembly.
+// wasmProgram is a function in WebAssembly. Its instances are in a pool that all programs share.
 type wasmProgram struct{ p *wasm.Program }
 
 // compileWasm compiles a module. Its errors are *Refused. Runtime.compile finds an error of reserve by itself.
@@ -22,7 +22,8 @@ func compileWasm(f *schema.Function, limits value.Limits, pool *wasm.Pool, reser
 	return &wasmProgram{p}, nil
 }
 
-// call implements program. Values stay in wire form: the module reads and writes them in its memory.
+// call implements program. Values stay in wire form: the module reads and writes them in its memory. A wasm program
+// counts its steps in compiled code.
 func (p *wasmProgram) call(m *value.Meter, args [][]byte) ([]byte, error) { return p.p.Run(m, args) }
 
 // bytes implements program.

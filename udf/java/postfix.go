@@ -69,8 +69,8 @@ func (c *compiler) postIncrement(e *expr, op token) *expr {
 }
 
 // method compiles a call of a method of an object. A method that the type does not have, or not with this number of
-// arguments, is outside of the subset. Overloads with equal numbers of arguments are told apart by the method's
-// compiler.
+// arguments, is outside of the subset. The compiler of the method distinguishes overloads with equal numbers of
+// arguments.
 func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if e.t.isPrimitive() {
 		invalid(line, "Cannot invoke %s(%s) on the primitive type %s", name, argumentTypes(args), e.t)

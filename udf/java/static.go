@@ -21,7 +21,7 @@ import (
 // Classes of java.lang need no package. java.math has none that is imported, as in the bodies of Cassandra.
 
 // static compiles a name that is not a variable: a constant or a method of a class, or a method of udfContext. It
-// returns an expression or ends the compilation. A path has the form [package.]class.member, or is a single name.
+// returns an expression or ends the compilation.
 func (c *compiler) static(t token) *expr {
 	path := t.text
 	// The whole path is read first: which part is a package, a class or a member is only clear at its end.
@@ -165,8 +165,7 @@ func constantOf(class, name string) *expr {
 	return nil
 }
 
-// ofMath compiles the methods of Math. Java defines sin, exp and others up to one unit in the last place; the results
-// of Go may differ from a JVM there.
+// ofMath compiles the methods of Math.
 func (m *call) ofMath() *expr {
 	if len(m.args) == 0 {
 		return nil

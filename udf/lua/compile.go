@@ -20,7 +20,8 @@ import (
 //
 // So a misspelled name is an error of CREATE FUNCTION, and calls share no state.
 
-// Program is a compiled function. It is immutable: calls share nothing. All state of a call is in its frames.
+// Program is a compiled function. It is immutable: calls share nothing. All state of a call is in its frames. Two calls
+// of one Program may run at the same time, each with its own meter.
 type Program struct {
 	// The body, as a function whose parameters are the arguments.
 	main *proto
@@ -28,13 +29,15 @@ type Program struct {
 	library *library
 }
 
-// proto is a compiled function body. Several closures may share it, each with its own upvalues.
+// proto is a compiled function body. Several closures may share it, each with its own upvalues. It is the code of a
+// function expression; a closure is a proto with upvalues.
 type proto struct {
 	// The parameters have the first slots.
 	params int
 	// The function has ..., which takes the arguments after the parameters.
 	vararg bool
-	// The number of local variables of all scopes, with the parameters.
+	// The number of local variables of all scopes, with the parameters. A slot is not reused by a later scope, so slots
+	// may exceed the variables that are visible at once.
 	slots int
 	// Where a closure takes its upvalues from, by their index.
 	capture []capture
@@ -43,7 +46,8 @@ type proto struct {
 }
 
 // capture is the origin of an upvalue: a local variable or an upvalue of the enclosing function. The index is a slot of
-// the enclosing function, or an index of its upvalues.
+// the enclosing function, or an index of its upvalues. As in the compilers of Lua, an upvalue of a distant function is
+// captured by each function between.
 type capture struct {
 	// True: a local variable of the enclosing function. False: one of its upvalues.
 	local bool
@@ -58,7 +62,7 @@ const (
 
 // Compile compiles the body of a function with named parameters. Errors have the line and what is wrong. params are the
 // names of the parameters, whose values Run gets in the same order. The body is a chunk of Lua, and returns its result
-// with return.
+// with return. Compile does not know the types of the arguments: scripts are typed when they run.
 func Compile(body string, params []string) (p *Program, err error) {
 	// Half of the variables stay for the body.
 	if len(params) > localsMax/2 {
@@ -92,18 +96,21 @@ func Compile(body string, params []string) (p *Program, err error) {
 	return &Program{main, newLibrary()}, nil
 }
 
-// compileError is the reason why a body is refused.
+// compileError is the reason why a body is refused. It is also the type of its panics, by which Compile recognizes
+// them.
 type compileError struct{ msg string }
 
 // Error returns the reason.
 func (e compileError) Error() string { return e.msg }
 
-// refuse ends the compilation. The compiler is recursive, and Compile recovers the panic.
+// refuse ends the compilation. The compiler is recursive, and Compile recovers the panic. line is the line in the body,
+// from 1.
 func refuse(line int, format string, args ...any) {
 	panic(compileError{fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)})
 }
 
-// parseChunk parses a body to the syntax tree of the library.
+// parseChunk parses a body to the syntax tree of the library. The parser is gopher-lua's; its virtual machine is not
+// used, because it cannot be bounded by steps and bytes.
 func parseChunk(body string) ([]ast.Stmt, error) {
 	// Escape begins compiled code of Lua, which has no bounds.
 	if strings.HasPrefix(body, "\x1b") {
@@ -122,7 +129,7 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 }
 
 // syntaxError converts an error of the parser to the form of the other errors. Messages of the parser have the token
-// near which it stopped.
+// near which it stopped. Lines are counted from 1.
 func syntaxError(err error) compileError {
 	var e *parse.Error
 	switch {
@@ -135,13 +142,15 @@ func syntaxError(err error) compileError {
 	return compileError{fmt.Sprintf("line %d: %s near '%s'", e.Pos.Line, e.Message, e.Token)}
 }
 
-// function compiles one function body. It exists during compilation; finish makes a proto of it.
+// function compiles one function body. It exists during compilation; finish makes a proto of it. One is made for the
+// body and for each function expression in it.
 type function struct {
 	// The enclosing function, nil for the body.
 	outer *function
 	// The slots of the visible variables by name. The innermost scope is the last one.
 	scopes []map[string]int
-	// Slots are not used again after a scope has ended: closures may still refer to their boxes.
+	// Slots are not used again after a scope has ended: closures may still refer to their boxes. The maximum is the
+	// size of a frame.
 	slotsMax int
 	// By name: a variable is captured once.
 	upvalues map[string]int
@@ -153,7 +162,7 @@ type function struct {
 	depth int
 }
 
-// open begins a scope.
+// open begins a scope. close ends the innermost one.
 func (f *function) open()  { f.scopes = append(f.scopes, map[string]int{}) }
 func (f *function) close() { f.scopes = f.scopes[:len(f.scopes)-1] }
 
@@ -166,7 +175,7 @@ func (f *function) enter(line int) {
 	}
 }
 
-// nestingError returns the error for a body that is nested too deeply.
+// nestingError returns the error for a body that is nested too deeply. The same error is used before and after parsing.
 func nestingError(line int) compileError {
 	return compileError{fmt.Sprintf("line %d: the nesting is deeper than %d levels", line, nestingMax)}
 }
@@ -187,7 +196,7 @@ func (f *function) declare(name string, line int) int {
 	return slot
 }
 
-// local returns the slot of a variable of this function that is visible here.
+// local returns the slot of a variable of this function that is visible here. It does not look at enclosing functions.
 func (f *function) local(name string) (int, bool) {
 	// From the innermost scope, so that the latest declaration hides others.
 	for i := len(f.scopes) - 1; i >= 0; i-- {
@@ -227,7 +236,8 @@ func (f *function) upvalue(name string) (int, bool) {
 	return len(f.capture) - 1, true
 }
 
-// finish returns the compiled function. Its variables are known now.
+// finish returns the compiled function. Its variables are known now. The upvalues were found while the body was
+// compiled, which is why finish is called after it.
 func (f *function) finish(body []stmt, params int, vararg bool) *proto {
 	return &proto{params: params, vararg: vararg, slots: f.slotsMax, capture: f.capture, body: body}
 }
@@ -240,7 +250,8 @@ func (f *function) block(list []ast.Stmt) []stmt {
 	return f.statements(list)
 }
 
-// statements compiles statements in the present scope.
+// statements compiles statements in the present scope. The last statement may be return or break, which the parser
+// allows only there.
 func (f *function) statements(list []ast.Stmt) []stmt {
 	out := make([]stmt, 0, len(list))
 	for _, s := range list {
@@ -249,7 +260,7 @@ func (f *function) statements(list []ast.Stmt) []stmt {
 	return out
 }
 
-// statement compiles one statement.
+// statement compiles one statement. Its nesting is counted, as the nesting of expressions is.
 func (f *function) statement(s ast.Stmt) stmt {
 	f.enter(s.Line())
 	defer f.leave()
@@ -290,7 +301,8 @@ func (f *function) statement(s ast.Stmt) stmt {
 	return nil
 }
 
-// localAssign compiles local a, b = x, y. The values do not see the new variables.
+// localAssign compiles local a, b = x, y. The values do not see the new variables. A list of values that is too long is
+// evaluated in full, and the surplus is dropped.
 func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 	// local function f: the name is visible in the body.
 	if len(s.Names) == 1 && len(s.Exprs) == 1 {
@@ -327,7 +339,8 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 // function does the assignment.
 type target func(fr *frame) func(v value.Value)
 
-// target compiles the left side of an assignment. The name must be a local variable or an upvalue.
+// target compiles the left side of an assignment. The name must be a local variable or an upvalue. A global name is
+// refused here, and not when the body runs.
 func (f *function) target(x ast.Expr) target {
 	switch x := x.(type) {
 	case *ast.IdentExpr:
@@ -390,7 +403,8 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 }
 
 // functionStatement compiles function t.f() and function t:f(), which has the parameter self. function name() assigns
-// to a local variable or an upvalue, which must have been declared.
+// to a local variable or an upvalue, which must have been declared. In function t.a.b() only the last field is
+// assigned.
 func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 	if s.Name.Method != "" {
 		// function t:f() is t.f = function(self).
@@ -423,7 +437,7 @@ func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
 }
 
 // returns compiles return. Calls in tail position are ordinary calls. A return leaves the innermost function, also out
-// of loops.
+// of loops. It has no results if it names none.
 func (f *function) returns(s *ast.ReturnStmt) stmt {
 	values := f.list(s.Exprs)
 	return func(fr *frame) signal {

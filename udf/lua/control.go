@@ -9,13 +9,15 @@ import (
 // signal says how the enclosing statement continues.
 type signal uint8
 
+// proceed is the zero value: a statement that does nothing special.
 const (
 	proceed signal = iota
 	leaveLoop
 	leaveFunction
 )
 
-// stmt executes a statement. It is immutable, and may be executed concurrently.
+// stmt executes a statement. It is immutable, and may be executed concurrently. It reports to the enclosing statement
+// by its signal; errors are panics.
 type stmt func(fr *frame) signal
 
 // run executes statements until one of them leaves the list.
@@ -29,7 +31,8 @@ func run(fr *frame, list []stmt) signal {
 	return proceed
 }
 
-// sequence returns a statement that executes a block. The block has no effect on control: signals pass through.
+// sequence returns a statement that executes a block. The block has no effect on control: signals pass through. Its
+// scope was resolved by the compiler, so nothing is opened or closed here.
 func sequence(list []stmt) stmt {
 	return func(fr *frame) signal { return run(fr, list) }
 }
@@ -37,7 +40,7 @@ func sequence(list []stmt) stmt {
 // truth returns whether a value is true in conditions. 0 and "" are true in Lua.
 func truth(v value.Value) bool { return v != nil && v != false }
 
-// branch compiles if. The parser makes elseif an if within else.
+// branch compiles if. The parser makes elseif an if within else. Each if is one step, also an elseif.
 func (f *function) branch(s *ast.IfStmt) stmt {
 	condition := f.expr(s.Condition)
 	then, otherwise := f.block(s.Then), f.block(s.Else)
@@ -51,7 +54,8 @@ func (f *function) branch(s *ast.IfStmt) stmt {
 	}
 }
 
-// loopBody compiles a block in which break is allowed.
+// loopBody compiles a block in which break is allowed. The count ends with the body, so a break after the loop is
+// refused.
 func (f *function) loopBody(list []ast.Stmt) []stmt {
 	f.loops++
 	// A function within the body counts its own loops: break does not leave it.
@@ -82,6 +86,7 @@ func (f *function) while(s *ast.WhileStmt) stmt {
 }
 
 // repeat compiles repeat … until; the condition sees the variables of the body. The body is executed at least once.
+// break leaves it without evaluating the condition.
 func (f *function) repeat(s *ast.RepeatStmt) stmt {
 	f.loops++
 	f.open()
@@ -131,7 +136,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 		if !value.IsNumber(i) || !value.IsNumber(limit) || !value.IsNumber(step) {
 			fail(line, "the bounds of 'for' must be numbers")
 		}
-		// The sign of the step. ok is false for NaN, which has none.
+		// The sign of the step. ok is false for NaN, which has none. The comparison with a limit depends on the sign.
 		direction, ok := value.Compare(fr.m, step, int64(0))
 		if direction == 0 || !ok {
 			fail(line, "'for' step is zero")
@@ -161,7 +166,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 }
 
 // genericFor compiles for k, v in f, s, c: f(s, c) is called until its first result is nil. The function may be one of
-// the script, or the step that pairs and ipairs return.
+// the script, or the step that pairs and ipairs return. pairs over a table of n keys takes at least n steps.
 func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 	values := f.list(s.Exprs)
 	f.open()

@@ -13,4 +13,11 @@
 //	nesting.go                               a bound on nesting, before the parser
 //	run.go                                   calls, frames and values
 //	library.go, lib*.go, pattern.go          the functions that scripts can call
+//
+// Differences from Lua 5.1 that a script can notice: there are no global variables, metatables, environments,
+// coroutines or goto; % and // of integers follow 5.4; exact numbers (integer, decimal) exist; and the iteration of
+// tables has a fixed order.
+//
+// A call ends by one of three panics of package value, which Run converts to errors: Fault for an error of the script,
+// Exceeded for a bound, Unavailable for a node without memory. Only Fault can be caught by pcall.
 package lua

@@ -16,7 +16,7 @@ type (
 	multi func(fr *frame) []value.Value
 )
 
-// at returns the i-th value, or nil. Missing values are nil everywhere in Lua.
+// at returns the i-th value, or nil. Missing values are nil everywhere in Lua. It works for the results of calls, too.
 func at(vs []value.Value, i int) value.Value {
 	if i < len(vs) {
 		return vs[i]
@@ -25,7 +25,7 @@ func at(vs []value.Value, i int) value.Value {
 }
 
 // list compiles expressions; the last one may have any number of values. The caller of the result must not modify it:
-// it may be the arguments of the function.
+// it may be the arguments of the function. The values are evaluated from left to right.
 func (f *function) list(xs []ast.Expr) multi {
 	if len(xs) == 0 {
 		return func(*frame) []value.Value { return nil }
@@ -70,14 +70,15 @@ func (f *function) multi(x ast.Expr) multi {
 	return func(fr *frame) []value.Value { return []value.Value{one(fr)} }
 }
 
-// checkVararg refuses ... in a function without it.
+// checkVararg refuses ... in a function without it. The body itself has none.
 func (f *function) checkVararg(x *ast.Comma3Expr) {
 	if !f.vararg {
 		refuse(x.Line(), "cannot use '...' outside of a vararg function")
 	}
 }
 
-// expr compiles an expression to one value. A call or ... is adjusted to its first value, or nil.
+// expr compiles an expression to one value. A call or ... is adjusted to its first value, or nil. Every case either
+// returns an immutable closure or refuses the expression.
 func (f *function) expr(x ast.Expr) expr {
 	f.enter(x.Line())
 	defer f.leave()
@@ -124,11 +125,11 @@ func (f *function) expr(x ast.Expr) expr {
 	return f.operator(x)
 }
 
-// constant returns an expression with a fixed value.
+// constant returns an expression with a fixed value. v must be immutable; tables are never constants.
 func constant(v value.Value) expr { return func(*frame) value.Value { return v } }
 
 // operator compiles an expression with an operator. and, or and not work with every value; the others need numbers or
-// strings. There are no metamethods.
+// strings. There are no metamethods. Integer overflow wraps around.
 func (f *function) operator(x ast.Expr) expr {
 	line := x.Line()
 	switch x := x.(type) {
@@ -188,7 +189,8 @@ func (f *function) operator(x ast.Expr) expr {
 	return nil
 }
 
-// relation compiles comparisons. The operands are evaluated before their types are checked.
+// relation compiles comparisons. The operands are evaluated before their types are checked. Strings are compared by
+// bytes.
 func (f *function) relation(x *ast.RelationalOpExpr) expr {
 	// The operands are evaluated from left to right.
 	a, b, op, line := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator, x.Line()
@@ -222,6 +224,7 @@ func (f *function) relation(x *ast.RelationalOpExpr) expr {
 }
 
 // compare orders two numbers or two strings. ok is false if one is NaN. Other types, and a number with a string, fail.
+// The meter counts by length.
 func compare(m *value.Meter, a, b value.Value, line int) (int, bool) {
 	if value.IsNumber(a) && value.IsNumber(b) {
 		return value.Compare(m, a, b)
@@ -237,7 +240,8 @@ func compare(m *value.Meter, a, b value.Value, line int) (int, bool) {
 	return strings.Compare(s, t), true
 }
 
-// concat returns a .. b. Numbers become text, as tostring shows them.
+// concat returns a .. b. Numbers become text, as tostring shows them. Both operands are strings or numbers, as in Lua;
+// booleans and nil fail.
 func concat(m *value.Meter, a, b value.Value, line int) value.Value {
 	// Both are converted before either fails, but the left one is reported.
 	s, ok := stringOf(m, a)
@@ -254,6 +258,7 @@ func concat(m *value.Meter, a, b value.Value, line int) value.Value {
 }
 
 // stringOf returns a string, or a number as text. The text of a number is counted, because exact numbers may be long.
+// An exact number may have thousands of digits.
 func stringOf(m *value.Meter, v value.Value) (string, bool) {
 	if s, ok := v.(string); ok {
 		return s, true
@@ -265,7 +270,8 @@ func stringOf(m *value.Meter, v value.Value) (string, bool) {
 	return "", false
 }
 
-// number returns a number, or the number that a string contains. White space around the number is ignored.
+// number returns a number, or the number that a string contains. White space around the number is ignored. Its text is
+// bounded by MayParse, so a long string is no number.
 func number(m *value.Meter, v value.Value) (value.Value, bool) {
 	if s, ok := v.(string); ok {
 		if !value.MayParse(m, s) {
@@ -277,7 +283,8 @@ func number(m *value.Meter, v value.Value) (value.Value, bool) {
 	return v, value.IsNumber(v)
 }
 
-// arith computes a op b. Strings that contain numbers are converted, as in Lua.
+// arith computes a op b. Strings that contain numbers are converted, as in Lua. / and ^ of two integers are floats, as
+// in Lua 5.4.
 func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
 	x, ok := number(m, a)
 	y, also := number(m, b)
@@ -293,6 +300,7 @@ func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
 
 // parseNumber parses a number as Lua writes it. A number with a point or an exponent is a float, any other an integer.
 // Hexadecimal numbers are integers of 64 bits. s has no white space around it. It returns false for what is no number.
+// It serves the compiler for literals, and tonumber for strings.
 func parseNumber(s string) (value.Value, bool) {
 	const longest = 400
 	// Go accepts more than Lua does: underscores, inf, nan, and hexadecimal exponents.
@@ -317,7 +325,7 @@ func parseNumber(s string) (value.Value, bool) {
 }
 
 // variable compiles a name: a local variable, an upvalue, or a global of the library. The first of these that has the
-// name is meant.
+// name is meant. Names are searched in this order at each place, so a parameter may hide a function of the library.
 func (f *function) variable(x *ast.IdentExpr) expr {
 	if slot, ok := f.local(x.Value); ok {
 		// The box exists: a local can be named only after its declaration has run.
@@ -334,7 +342,8 @@ func (f *function) variable(x *ast.IdentExpr) expr {
 	return func(fr *frame) value.Value { return fr.global(name) }
 }
 
-// table compiles { … }. Fields are set in the order of the text; a later one with the same key wins.
+// table compiles { … }. Fields are set in the order of the text; a later one with the same key wins. A nil key or NaN
+// fails when the constructor runs.
 func (f *function) table(x *ast.TableExpr) expr {
 	type field struct {
 		key   expr // nil for the next number
@@ -378,7 +387,7 @@ func (f *function) table(x *ast.TableExpr) expr {
 }
 
 // functionExpr compiles a function value: a closure over the boxes of its upvalues. Each evaluation makes a closure of
-// its own, with the boxes that exist then.
+// its own, with the boxes that exist then. The code is shared, and only the list of boxes is new.
 func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	// Its nesting counts from the enclosing function, because compilation recurses through both.
 	inner := &function{outer: f, vararg: x.ParList.HasVargs, depth: f.depth}
@@ -403,7 +412,8 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	}
 }
 
-// call compiles f(…) and o:m(…). o:m(…) passes o as the first argument.
+// call compiles f(…) and o:m(…). o:m(…) passes o as the first argument. All results of the function are returned; the
+// caller adjusts them.
 func (f *function) call(x *ast.FuncCallExpr) multi {
 	// The line is for messages of the call.
 	args, line := f.list(x.Args), x.Line()

@@ -9,7 +9,8 @@ import (
 	"cqld/udf/value"
 )
 
-// mathConstants returns the members of math that are no functions.
+// mathConstants returns the members of math that are no functions. The values are members like functions, and can be
+// read without a call.
 func mathConstants() map[string]value.Value {
 	// huge is infinity, as in Lua.
 	return map[string]value.Value{"huge": math.Inf(1), "pi": math.Pi, "maxinteger": int64(math.MaxInt64),
@@ -109,7 +110,7 @@ func mathFunctions() map[string]native {
 }
 
 // floorDivide implements math.idiv(a, b): the quotient of two integers, rounded down, which later versions of Lua write
-// a // b.
+// a // b. For floats the result is an integer if it has 64 bits, otherwise a float.
 func floorDivide(fr *frame, a args) []value.Value {
 	x, y := a.number(0), a.number(1)
 	n, ok := x.(int64)
@@ -134,7 +135,8 @@ func floorDivide(fr *frame, a args) []value.Value {
 	return one(round(fr.m, value.Arith(fr.m, '/', x, y), math.Floor, apd.RoundFloor))
 }
 
-// round returns a whole number: an integer if it is one of 64 bits.
+// round returns a whole number: an integer if it is one of 64 bits. float rounds a float64, and mode a decimal: both
+// must mean the same direction.
 func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.Rounder) value.Value {
 	// int64 and *big.Int are whole, and are returned at the end.
 	switch v := v.(type) {

@@ -18,7 +18,8 @@ import (
 //
 // integer and decimal are additions: they make exact numbers, as varint and decimal of CQL are.
 
-// library contains the functions that scripts can call. It is immutable. Programs may share one.
+// library contains the functions that scripts can call. It is immutable. Programs may share one. Its maps are read only
+// after newLibrary.
 type library struct {
 	globals map[string]value.Value
 	// The functions of string, also as methods of strings: s:upper().
@@ -26,14 +27,15 @@ type library struct {
 }
 
 // namespace is a table of the library, as string or math. Scripts cannot change it. It is not a *value.Table, so
-// setIndex refuses it.
+// setIndex refuses it. Reading a member is one lookup by name.
 type namespace struct{ members map[string]value.Value }
 
-// native is the implementation of a function of the library. It panics with *value.Fault or *value.Exceeded.
+// native is the implementation of a function of the library. It panics with *value.Fault or *value.Exceeded. It must
+// count what it does beyond one step, before it does it.
 type native func(fr *frame, a args) []value.Value
 
 // args are the arguments of a call, with the name of the function for messages. Its methods count arguments from 0, and
-// messages from 1.
+// messages from 1. A method that converts an argument ends the call with Lua's message if it cannot.
 type args struct {
 	name string
 	// They may be the caller's own list, so they are not modified.
@@ -54,11 +56,11 @@ func isGlobal(name string) bool {
 	return false
 }
 
-// global returns a global of the library; the compiler has checked the name.
+// global returns a global of the library; the compiler has checked the name. nil cannot occur.
 func (fr *frame) global(name string) value.Value { return fr.library.globals[name] }
 
 // newLibrary returns the library. Each call of one of its functions is a step. The names must agree with isGlobal, by
-// which the compiler resolves them.
+// which the compiler resolves them. A Program has its own, so programs share no state even if one could change it.
 func newLibrary() *library {
 	l := &library{globals: map[string]value.Value{}}
 	add := func(in map[string]value.Value, prefix string, functions map[string]native) {
@@ -82,23 +84,23 @@ func newLibrary() *library {
 	return l
 }
 
-// one returns the results of a function with one result.
+// one returns the results of a function with one result. Most functions have one.
 func one(v value.Value) []value.Value { return []value.Value{v} }
 
-// at returns an argument, from 0; nil if it is absent.
+// at returns an argument, from 0; nil if it is absent. A surplus argument is ignored.
 func (a args) at(i int) value.Value { return at(a.values, i) }
 
-// bad ends the call with Lua's message for a wrong argument.
+// bad ends the call with Lua's message for a wrong argument. It does not return.
 func (a args) bad(i int, format string, rest ...any) {
 	value.Failf("bad argument #%d to '%s' (%s)", i+1, a.name, fmt.Sprintf(format, rest...))
 }
 
-// expected ends the call with the message for an argument of a wrong type.
+// expected ends the call with the message for an argument of a wrong type. A missing argument is shown as nil.
 func (a args) expected(i int, what string) {
 	a.bad(i, "%s expected, got %s", what, typeName(a.at(i)))
 }
 
-// table returns a table argument.
+// table returns a table argument. The table is the argument itself, not a copy: changes are visible to the caller.
 func (a args) table(i int) *value.Table {
 	// A namespace of the library is no table for functions.
 	t, ok := a.at(i).(*value.Table)
@@ -108,7 +110,7 @@ func (a args) table(i int) *value.Table {
 	return t
 }
 
-// string returns a string argument. Numbers are converted.
+// string returns a string argument. Numbers are converted. Booleans are not, unlike with tostring.
 func (a args) string(i int) string {
 	// The text of a number is counted.
 	s, ok := stringOf(a.m, a.at(i))
@@ -118,7 +120,8 @@ func (a args) string(i int) string {
 	return s
 }
 
-// number returns a number argument. Strings that contain numbers are converted.
+// number returns a number argument. Strings that contain numbers are converted. Its kind is kept: a string "1.0" is a
+// float.
 func (a args) number(i int) value.Value {
 	// A string is parsed at each call.
 	n, ok := number(a.m, a.at(i))
@@ -129,6 +132,7 @@ func (a args) number(i int) value.Value {
 }
 
 // integer returns an integer argument, or the default value if it is absent. A float without a fraction is an integer.
+// Only positions and counts of the library use it.
 func (a args) integer(i int, absent ...int64) int64 {
 	// An explicit nil counts as absent.
 	if a.at(i) == nil && len(absent) > 0 {
@@ -142,7 +146,8 @@ func (a args) integer(i int, absent ...int64) int64 {
 	return n
 }
 
-// toInteger returns a number without a fraction as an integer of 64 bits.
+// toInteger returns a number without a fraction as an integer of 64 bits. The second result is false for fractions,
+// infinities, NaN and numbers out of range.
 func toInteger(m *value.Meter, v value.Value) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -160,7 +165,8 @@ func toInteger(m *value.Meter, v value.Value) (int64, bool) {
 	return 0, false
 }
 
-// baseFunctions returns the global functions.
+// baseFunctions returns the global functions. print, load, require, setmetatable, rawget and collectgarbage are not
+// among them.
 func baseFunctions() map[string]native {
 	return map[string]native{
 		"type": func(_ *frame, a args) []value.Value { return one(typeName(a.at(0))) },
@@ -234,7 +240,7 @@ func baseFunctions() map[string]native {
 	}
 }
 
-// selectArgs implements select('#', …) and select(n, …).
+// selectArgs implements select('#', …) and select(n, …). select(-1, …) returns the last argument.
 func selectArgs(_ *frame, a args) []value.Value {
 	if a.at(0) == "#" {
 		return one(int64(len(a.values) - 1))
@@ -253,7 +259,7 @@ func selectArgs(_ *frame, a args) []value.Value {
 
 // protected calls a function and returns its failure. Exceeded bounds end the whole call. It is pcall: true and the
 // results, or false and the message. It is a call of the library as every other one, so nested pcalls count against
-// callsMax.
+// callsMax. Its own cost is one call.
 func protected(fr *frame, a args) (result []value.Value) {
 	// The frames of the failed call have ended without restoring it.
 	depth := fr.depth
@@ -296,7 +302,7 @@ func unpack(fr *frame, a args) []value.Value {
 }
 
 // exactInteger implements integer(x): a whole number without limit, as varint is. Arithmetic with it is exact, see
-// package value.
+// package value. It is how a script gets numbers beyond 64 bits.
 func exactInteger(fr *frame, a args) []value.Value {
 	// The number itself; ParseInteger counts its digits.
 	fr.m.Alloc(64)
@@ -322,6 +328,7 @@ func exactInteger(fr *frame, a args) []value.Value {
 
 // exactDecimal implements decimal(x): an exact decimal number. A float is converted by its text, so decimal(0.1) is
 // 0.1.
+// Its text may have an exponent, and at most 1,000 bytes.
 func exactDecimal(fr *frame, a args) []value.Value {
 	// A number is formatted first, which counts its digits.
 	s := a.string(0)
@@ -333,7 +340,7 @@ func exactDecimal(fr *frame, a args) []value.Value {
 }
 
 // toText returns a value as tostring shows it. Tables and functions have no addresses, which would differ between
-// calls. It never fails.
+// calls. It never fails. Numbers are shown as concatenation shows them.
 func toText(m *value.Meter, v value.Value) string {
 	switch v := v.(type) {
 	case nil:

@@ -9,7 +9,8 @@ import (
 )
 
 // stringFunctions returns the functions of string. Strings are bytes; upper and lower change ASCII letters only. Every
-// function counts what it allocates before it does so. Numbers are accepted in place of strings.
+// function counts what it allocates before it does so. Numbers are accepted in place of strings. Positions are bytes as
+// well, so they may fall within a character of UTF-8.
 func stringFunctions() map[string]native {
 	mapped := func(f func(byte) byte) native {
 		return func(fr *frame, a args) []value.Value {
@@ -81,7 +82,7 @@ func stringFunctions() map[string]native {
 }
 
 // bounds converts positions of Lua, which begin with 1 and are negative from the end, to positions of a slice.
-// Positions out of range are cut, and an empty range is 0, 0.
+// Positions out of range are cut, and an empty range is 0, 0. The result is a half-open range for slicing.
 func bounds(n int, from, to int64) (int, int) {
 	size := int64(n)
 	if from < 0 {
@@ -99,7 +100,8 @@ func bounds(n int, from, to int64) (int, int) {
 	return int(from - 1), int(to)
 }
 
-// repeatString implements string.rep(s, n, separator).
+// repeatString implements string.rep(s, n, separator). A size of a terabyte stands for every larger one: both exceed
+// the bound.
 func repeatString(fr *frame, a args) []value.Value {
 	s, n, separator := a.string(0), a.integer(1), ""
 	if a.at(2) != nil {
@@ -120,7 +122,7 @@ func repeatString(fr *frame, a args) []value.Value {
 	return one(out[:len(out)-len(separator)])
 }
 
-// reverse implements string.reverse.
+// reverse implements string.reverse. Its cost is its length.
 func reverse(fr *frame, a args) []value.Value {
 	s := a.string(0)
 	fr.m.Alloc(int64(len(s)))
@@ -133,7 +135,7 @@ func reverse(fr *frame, a args) []value.Value {
 }
 
 // format implements string.format with %d %i %u %c %x %X %o %e %E %f %g %G %s %q %%. Width and precision are bounded,
-// so a conversion cannot make a text of gigabytes.
+// so a conversion cannot make a text of gigabytes. Conversions of a missing or a wrong argument fail as in Lua.
 func format(fr *frame, a args) []value.Value {
 	in := a.string(0)
 	var out strings.Builder
@@ -177,13 +179,15 @@ func format(fr *frame, a args) []value.Value {
 	return one(out.String())
 }
 
-// plainWidth reports whether the width and the precision have at most two digits each.
+// plainWidth reports whether the width and the precision have at most two digits each. Go's fmt would accept larger
+// ones and pad without a bound.
 func plainWidth(s string) bool {
 	width, precision, _ := strings.Cut(s, ".")
 	return len(width) <= 2 && len(precision) <= 2 && !strings.Contains(precision, ".")
 }
 
-// formatOne formats an argument. flags begins with % and has been checked, so Sprintf interprets nothing else.
+// formatOne formats an argument. flags begins with % and has been checked, so Sprintf interprets nothing else. The
+// result is bounded by width and precision, of 99 each, except for %s and %q.
 func formatOne(flags string, verb byte, a args, i int) string {
 	if i >= len(a.values) {
 		a.bad(i, "no value")

@@ -8,7 +8,7 @@ import (
 )
 
 // tableFunctions returns the functions of table. Positions count from 1. insert, remove and sort change their table in
-// place. By default all are about the keys 1, 2, … without a gap.
+// place. By default all are about the keys 1, 2, … without a gap. A table with holes is treated up to its length (Len).
 func tableFunctions() map[string]native {
 	return map[string]native{
 		"insert": func(fr *frame, a args) []value.Value {
@@ -82,7 +82,8 @@ func tableFunctions() map[string]native {
 }
 
 // sortTable sorts the values of 1, 2, …. The order of equal values is their order before. Comparisons of the script
-// count as its calls.
+// count as its calls. The function may be called more often than Lua would, as each comparison may ask for both
+// directions.
 func sortTable(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	less := func(x, y value.Value) bool {

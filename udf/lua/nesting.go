@@ -5,6 +5,8 @@ import "strings"
 // checkNesting refuses a body whose brackets and blocks are nested too deeply, before the parser keeps all of them on
 // its stack. Bodies with other errors are left to the parser. It need not be exact: it reads words and brackets, and
 // skips strings and comments.
+//
+// The parser of the library recurses once for each level, in Go's stack, which the meter does not see.
 func checkNesting(body string) error {
 	depth := 0
 	for i, line := 0, 1; i < len(body); {
@@ -44,7 +46,8 @@ func checkNesting(body string) error {
 	return nil
 }
 
-// blockChange returns by how much a word changes the number of open blocks. elseif and else continue a block.
+// blockChange returns by how much a word changes the number of open blocks. elseif and else continue a block. for and
+// while are not among them, because each is followed by do.
 func blockChange(word string) int {
 	switch word {
 	case "do", "if", "function", "repeat": // while and for have do
@@ -55,13 +58,13 @@ func blockChange(word string) int {
 	return 0
 }
 
-// isNamePart reports whether c may be part of a name or a number.
+// isNamePart reports whether c may be part of a name or a number. Names in scripts are ASCII.
 func isNamePart(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= '0' && c <= '9'
 }
 
 // longBracket returns the number of equals signs in the long bracket at the beginning of s, or -1. s begins with a
-// bracket.
+// bracket. A bracket that does not begin a long string has level -1.
 func longBracket(s string) int {
 	n := 1
 	// [==[ has level 2, and ends with ]==].
@@ -74,7 +77,7 @@ func longBracket(s string) int {
 	return -1
 }
 
-// afterLong returns the position after the long string at i.
+// afterLong returns the position after the long string at i. It may span lines, which the caller counts.
 func afterLong(body string, i int) int {
 	level := longBracket(body[i:])
 	// The opening has two brackets around the equals signs.
@@ -86,7 +89,8 @@ func afterLong(body string, i int) int {
 	return len(body)
 }
 
-// afterComment returns the position after the comment whose text begins at i.
+// afterComment returns the position after the comment whose text begins at i. A short comment ends at the end of its
+// line.
 func afterComment(body string, i int) int {
 	// --[[ begins a comment of several lines.
 	if i < len(body) && body[i] == '[' && longBracket(body[i:]) >= 0 {
@@ -99,7 +103,7 @@ func afterComment(body string, i int) int {
 }
 
 // afterString returns the position after the string at i. A line break ends it: the parser reports that the string is
-// not closed.
+// not closed. Escapes are skipped, not interpreted.
 func afterString(body string, i int) int {
 	quote := body[i]
 	for i++; i < len(body) && body[i] != quote; i++ {

@@ -18,7 +18,8 @@ import (
 //	^ $                             the beginning and the end
 
 // matcher matches a pattern of Lua. Each step is counted: patterns can backtrack exponentially. It is recursive, and
-// the end of the pattern is the success.
+// the end of the pattern is the success. Its time is bounded by the steps of the call, and its stack by
+// patternDepthMax.
 type matcher struct {
 	fr       *frame
 	src, pat string
@@ -26,9 +27,10 @@ type matcher struct {
 	depth    int
 }
 
-// span is a capture; length is open or position for those that are not text.
+// span is a capture; length is open or position for those that are not text. Positions are in bytes, from 0.
 type span struct{ start, length int }
 
+// Values of span.length that are not lengths.
 const (
 	spanOpen     = -1
 	spanPosition = -2
@@ -41,7 +43,7 @@ const (
 )
 
 // match returns the end of the match of the pattern from p on at s, or -1. Loops replace the recursion where nothing
-// can be tried again.
+// can be tried again. It returns the end of the whole match, since it is called for all that follows.
 func (m *matcher) match(s, p int) int {
 	m.depth++
 	defer func() { m.depth-- }()
@@ -104,7 +106,7 @@ func (m *matcher) match(s, p int) int {
 }
 
 // capture begins a capture and matches the rest. It is removed if the rest does not match, so that other attempts do
-// not see it.
+// not see it. length is spanOpen or spanPosition.
 func (m *matcher) capture(s, p, length int) int {
 	if len(m.captures) >= capturesMax {
 		value.Failf("too many captures")
@@ -118,7 +120,8 @@ func (m *matcher) capture(s, p, length int) int {
 	return r
 }
 
-// closeCapture ends the innermost open capture and matches the rest.
+// closeCapture ends the innermost open capture and matches the rest. If the rest does not match, the capture is open
+// again for another attempt.
 func (m *matcher) closeCapture(s, p int) int {
 	for i := len(m.captures) - 1; i >= 0; i-- {
 		if m.captures[i].length == spanOpen {
@@ -135,7 +138,7 @@ func (m *matcher) closeCapture(s, p int) int {
 }
 
 // escape matches %b, %f and %1 at s; p is the position after the %. It returns the end of the match, or -1, and the
-// position of the rest of the pattern. ok is false for classes, which may be repeated.
+// position of the rest of the pattern. ok is false for classes, which may be repeated. %b and %f cannot be repeated.
 func (m *matcher) escape(s, p int) (end, next int, ok bool) {
 	if p >= len(m.pat) {
 		return 0, 0, false
@@ -153,7 +156,7 @@ func (m *matcher) escape(s, p int) (end, next int, ok bool) {
 }
 
 // frontier matches %f[set], which begins at p, at s. Before the first character and after the last one is the character
-// 0, as in Lua.
+// 0, as in Lua. The set is searched twice, which Work counts.
 func (m *matcher) frontier(s, p int) (end, next int) {
 	if p >= len(m.pat) || m.pat[p] != '[' {
 		value.Failf("missing '[' after '%%f' in pattern")
@@ -174,7 +177,7 @@ func (m *matcher) frontier(s, p int) (end, next int) {
 	return s, next
 }
 
-// again matches the text of capture n, which has ended, at s and returns its end, or -1.
+// again matches the text of capture n, which has ended, at s and returns its end, or -1. n counts from 0.
 func (m *matcher) again(s, n int) int {
 	if n < 0 || n >= len(m.captures) || m.captures[n].length == spanOpen {
 		value.Failf("invalid capture index %%%d in pattern", n+1)
@@ -190,7 +193,7 @@ func (m *matcher) again(s, n int) int {
 	return s + c.length
 }
 
-// balanced matches %bxy at s and returns its end, or -1.
+// balanced matches %bxy at s and returns its end, or -1. Nested pairs are counted, not matched recursively.
 func (m *matcher) balanced(s, p int) int {
 	if p+1 >= len(m.pat) {
 		value.Failf("malformed pattern (missing arguments to '%%b')")
@@ -214,7 +217,8 @@ func (m *matcher) balanced(s, p int) int {
 	return -1
 }
 
-// longest matches a class as often as possible, and then less often until the rest matches.
+// longest matches a class as often as possible, and then less often until the rest matches. It recurses once for each
+// attempt, not for each character.
 func (m *matcher) longest(s, p, end, least int) int {
 	n := 0
 	for m.single(s+n, p, end) {
@@ -229,7 +233,8 @@ func (m *matcher) longest(s, p, end, least int) int {
 	return -1
 }
 
-// shortest matches a class as seldom as possible (-).
+// shortest matches a class as seldom as possible (-). It tries the rest first, and takes one more character each time
+// that the rest does not match.
 func (m *matcher) shortest(s, p, end int) int {
 	for {
 		if r := m.match(s, end+1); r >= 0 {
@@ -242,7 +247,8 @@ func (m *matcher) shortest(s, p, end int) int {
 	}
 }
 
-// classEnd returns the end of the character class at p. It fails for a class that does not end.
+// classEnd returns the end of the character class at p. It fails for a class that does not end. The class itself is one
+// character, an escape of two, or a set in brackets.
 func (m *matcher) classEnd(p int) int {
 	c, start := m.pat[p], p
 	p++
@@ -275,6 +281,7 @@ func (m *matcher) classEnd(p int) int {
 }
 
 // single reports whether the character at s is in the class between p and end. It is false at the end of the subject.
+// It does not move: the caller adds 1.
 func (m *matcher) single(s, p, end int) bool {
 	if s >= len(m.src) {
 		return false
@@ -292,7 +299,8 @@ func (m *matcher) single(s, p, end int) bool {
 	return m.pat[p] == c
 }
 
-// inSet reports whether c is in the set between brackets.
+// inSet reports whether c is in the set between brackets. A set has ranges (a-z), classes (%d) and single characters. A
+// hyphen at either end is itself.
 func inSet(c byte, set string) bool {
 	negated := strings.HasPrefix(set, "^")
 	if negated {
@@ -317,7 +325,8 @@ func inSet(c byte, set string) bool {
 	return negated
 }
 
-// inClass reports whether c is in the class that a letter after % names; other characters name themselves.
+// inClass reports whether c is in the class that a letter after % names; other characters name themselves. Classes are
+// ASCII, as in the C locale.
 func inClass(c, class byte) bool {
 	lower, upper := c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z'
 	digit := c >= '0' && c <= '9'
@@ -352,7 +361,7 @@ func inClass(c, class byte) bool {
 }
 
 // result returns the i-th capture, or the whole match if there are no captures. A capture of a position is an integer,
-// from 1.
+// from 1. An open capture at the end of the pattern is an error.
 func (m *matcher) result(i, start, end int) value.Value {
 	if i >= len(m.captures) {
 		if i > 0 {
@@ -372,7 +381,7 @@ func (m *matcher) result(i, start, end int) value.Value {
 	return m.src[c.start : c.start+c.length]
 }
 
-// results returns all captures, or the whole match.
+// results returns all captures, or the whole match. Each is a value on the list of a call.
 func (m *matcher) results(start, end int) []value.Value {
 	var out []value.Value
 	for i := range max(len(m.captures), 1) {
@@ -382,7 +391,7 @@ func (m *matcher) results(start, end int) []value.Value {
 }
 
 // search returns the first match from s on; start is -1 if there is none. A match of nothing can be at the end. The
-// captures of failed attempts are removed.
+// captures of failed attempts are removed. An anchored pattern is tried at s only.
 func (m *matcher) search(s int) (start, end int) {
 	anchored := strings.HasPrefix(m.pat, "^")
 	p := 0
@@ -402,7 +411,7 @@ func (m *matcher) search(s int) (start, end int) {
 }
 
 // newMatcher returns the matcher of find and similar functions, with the position in bytes from 0. It is not ok for a
-// position after the end.
+// position after the end. a has the arguments subject, pattern and position.
 func newMatcher(fr *frame, a args) (m *matcher, start int, ok bool) {
 	m = &matcher{fr: fr, src: a.string(0), pat: a.string(1)}
 	at := a.integer(2, 1)
@@ -413,7 +422,8 @@ func newMatcher(fr *frame, a args) (m *matcher, start int, ok bool) {
 	return m, int(min(at, int64(len(m.src))+2) - 1), at <= int64(len(m.src))+1
 }
 
-// find implements string.find(s, pattern, init, plain).
+// find implements string.find(s, pattern, init, plain). It returns the positions of the first and the last byte, and
+// the captures.
 func find(fr *frame, a args) []value.Value {
 	m, at, ok := newMatcher(fr, a)
 	if !ok {
@@ -439,7 +449,7 @@ func find(fr *frame, a args) []value.Value {
 	return out
 }
 
-// matchPattern implements string.match(s, pattern, init).
+// matchPattern implements string.match(s, pattern, init). Without captures it returns the whole match.
 func matchPattern(fr *frame, a args) []value.Value {
 	m, at, ok := newMatcher(fr, a)
 	if !ok {
@@ -472,7 +482,7 @@ func gmatch(fr *frame, a args) []value.Value {
 	}})
 }
 
-// gsub implements string.gsub(s, pattern, replacement, n).
+// gsub implements string.gsub(s, pattern, replacement, n). The second result is the number of replacements.
 func gsub(fr *frame, a args) []value.Value {
 	m, _, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}, fr.m})
 	limit := a.integer(3, int64(len(m.src)+1))
@@ -515,6 +525,7 @@ func gsub(fr *frame, a args) []value.Value {
 }
 
 // replacement returns what replaces a match: by the third argument of gsub, which is a string, a table or a function.
+// An error of the function ends gsub.
 func (m *matcher) replacement(a args, start, end int) string {
 	var v value.Value
 	switch by := a.at(2).(type) {
@@ -536,7 +547,8 @@ func (m *matcher) replacement(a args, start, end int) string {
 	return s
 }
 
-// expand replaces %0 … %9 in a replacement. %0 is the whole match, and %1 too if there are no captures.
+// expand replaces %0 … %9 in a replacement. %0 is the whole match, and %1 too if there are no captures. Another
+// character after % is an error, as in Lua 5.2 and later.
 func (m *matcher) expand(by string, start, end int) string {
 	var out strings.Builder
 	for i := 0; i < len(by); i++ {

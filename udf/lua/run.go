@@ -16,24 +16,28 @@ import (
 // A call is a frame with a box for each local variable. A closure has the boxes of the variables that it captured, so
 // that it and its enclosing function see each other's assignments.
 
-// box is a local variable, which closures share. Every local variable has one, whether it is captured or not.
+// box is a local variable, which closures share. Every local variable has one, whether it is captured or not. A box
+// takes a pointer in the frame and an allocation; a compiler could keep variables that no closure captures without one.
 type box struct{ v value.Value }
 
-// closure is a function value of a script. Two closures are equal only if they are the same object.
+// closure is a function value of a script. Two closures are equal only if they are the same object. Two evaluations of
+// one function expression make two closures.
 type closure struct {
 	proto *proto
 	// The captured variables, in the order of proto.capture.
 	up []*box
 }
 
-// builtin is a function of the library. Its identity is its address, by which == compares functions.
+// builtin is a function of the library. Its identity is its address, by which == compares functions. Iterators such as
+// the step of pairs are builtins with a state of their own.
 type builtin struct {
 	// For messages.
 	name string
 	call func(fr *frame, args []value.Value) []value.Value
 }
 
-// frame is a call in progress. The compiler has turned names into slots, so no name is looked up in a call.
+// frame is a call in progress. The compiler has turned names into slots, so no name is looked up in a call. It lives as
+// long as a closure that its variables are captured by needs its boxes, not longer.
 type frame struct {
 	m *value.Meter
 	// The library of the program, for globals and methods of strings.
@@ -50,7 +54,8 @@ type frame struct {
 	depth int
 }
 
-// slotBytes is what a local variable counts as, with its box and a number in it.
+// slotBytes is what a local variable counts as, with its box and a number in it. It is an estimate that is never too
+// low for numbers.
 const slotBytes = 32
 
 // callsMax bounds the depth of calls, so that recursion does not exhaust the stack. Each call takes several Go frames,
@@ -59,6 +64,7 @@ const callsMax = 150
 
 // Run calls the program with arguments and returns its first result. Errors are *value.Exceeded and *value.Fault.
 // Missing arguments are nil. Further results are dropped. It is safe for concurrent use, with a meter for each call.
+// args has at most as many values as the program has parameters; p is not changed.
 func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, err error) {
 	defer value.Catch(&err)
 	// A frame outside of the script, from which the body is called.
@@ -67,13 +73,13 @@ func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, e
 }
 
 // fail ends the call with a message and the line of the body. The message begins with the line, counted from 1 in the
-// body.
+// body. line 0 stands for the library.
 func fail(line int, format string, args ...any) {
 	value.Failf("line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
 // call calls a function value. The list of arguments is counted as memory. The arguments must not be modified after the
-// call: a function may keep them as its varargs.
+// call: a function may keep them as its varargs. Results must not be modified, either.
 func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Value {
 	// 16 bytes are a value. Four more stand for the results.
 	fr.m.Alloc(int64(16 * (len(args) + 4)))
@@ -95,7 +101,7 @@ func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Valu
 }
 
 // enter executes a function of the script. Its results may be the arguments, or parts of them: the caller must not
-// modify them.
+// modify them. It is the only place where frames are made.
 func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	if fr.depth >= callsMax {
 		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)
@@ -116,7 +122,7 @@ func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	return next.result
 }
 
-// typeName returns what type(v) returns.
+// typeName returns what type(v) returns. Exact numbers are numbers, too; math.type distinguishes them.
 func typeName(v value.Value) string {
 	switch v.(type) {
 	case nil:
@@ -135,7 +141,7 @@ func typeName(v value.Value) string {
 }
 
 // index returns object[key]. There are no metatables. A missing key is nil. It fails for values that have no keys;
-// strings have methods only, not fields.
+// strings have methods only, not fields. The caller has counted the step.
 func index(m *value.Meter, object, key value.Value, line int) value.Value {
 	switch t := object.(type) {
 	case *value.Table:
@@ -154,7 +160,7 @@ func index(m *value.Meter, object, key value.Value, line int) value.Value {
 	return nil
 }
 
-// setIndex sets object[key]. The library is no table, so scripts cannot change it.
+// setIndex sets object[key]. The library is no table, so scripts cannot change it. A value nil removes the key.
 func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 	t, ok := object.(*value.Table)
 	if !ok {
@@ -163,7 +169,8 @@ func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 	t.Set(m, key, v)
 }
 
-// method returns the function of object:name(…); those of strings are the functions of the string library.
+// method returns the function of object:name(…); those of strings are the functions of the string library. A method of
+// a table is any value in it; call fails if it is no function.
 func (fr *frame) method(object value.Value, name string, line int) value.Value {
 	if _, ok := object.(string); ok {
 		// Strings have no fields, only these functions.

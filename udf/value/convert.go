@@ -27,7 +27,9 @@ import (
 //	map                         table
 //	user-defined type           table with the fields by name
 //
-// b is valid for the type: it comes from a table or was validated. The result shares no memory with it.
+// b is valid for the type: it comes from a table or was validated. The result shares no memory with it. It is recursive
+// to the depth of the type. What it allocates is counted before, except for the text of a uuid or an address, which is
+// short.
 func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 	if b == nil {
 		return nil
@@ -83,7 +85,7 @@ func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 	return nil
 }
 
-// wireDate returns the days since 1970-01-01.
+// wireDate returns the days since 1970-01-01. It inverts the shift that makes unsigned bytes sort like dates.
 func wireDate(b []byte) Value {
 	c := wire.NewCursor(b)
 	// On the wire, 1970-01-01 is 2^31.
@@ -91,7 +93,7 @@ func wireDate(b []byte) Value {
 }
 
 // tableFrom returns a collection, a tuple or a user-defined type as a table. The elements are counted as they are
-// converted.
+// converted. The order of the keys is the order on the wire, which for sets and maps is the order of their type.
 func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 	out := NewTable(m)
 	var key Value
@@ -122,7 +124,8 @@ func tableFrom(m *Meter, t *types.Type, b []byte) Value {
 }
 
 // ToCQL returns a value of a script in the wire form of a CQL type; nil is null. It panics with a Fault if the type has
-// no such value. Numbers are converted if they keep their value: a float without a fraction is an int.
+// no such value. Numbers are converted if they keep their value: a float without a fraction is an int. The result is
+// valid for the type: it is validated by the encoders, or checked here. It shares no memory with v.
 func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 	if v == nil {
 		return nil
@@ -166,12 +169,12 @@ func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 	return nil
 }
 
-// mismatch panics: the type has no value v.
+// mismatch panics: the type has no value v. It does not return.
 func mismatch(t *types.Type, v Value) {
 	Failf("the result %s is not a value of type %s", Describe(v), t)
 }
 
-// Describe returns a short text of a value for messages.
+// Describe returns a short text of a value for messages. It is safe for any value of a script, and takes bounded time.
 func Describe(v Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -199,7 +202,8 @@ func Describe(v Value) string {
 	return "(a function)"
 }
 
-// textTo returns a string as text, ascii or blob. Numbers are not converted.
+// textTo returns a string as text, ascii or blob. Numbers are not converted. Text must be UTF-8 and ascii seven bits; a
+// blob may have any bytes.
 func textTo(m *Meter, t *types.Type, v Value) []byte {
 	// Strings of scripts are bytes, which may be anything.
 	s, ok := v.(string)
@@ -222,7 +226,7 @@ func textTo(m *Meter, t *types.Type, v Value) []byte {
 }
 
 // wholeNumber returns a number without a fraction as an integer, or nil. The result may be v itself, which is not
-// modified.
+// modified. A decimal beyond the digits of arithmetic has none here: writing it out would take too long.
 func wholeNumber(m *Meter, v Value) *big.Int {
 	switch v := v.(type) {
 	case int64:
@@ -257,7 +261,8 @@ func wholeNumber(m *Meter, v Value) *big.Int {
 	return nil
 }
 
-// allocNumber counts the memory for the encoding of an exact number: its bytes and an intermediate number.
+// allocNumber counts the memory for the encoding of an exact number: its bytes and an intermediate number. The factor
+// covers the number, its bytes and what the conversion needs between.
 func allocNumber(m *Meter, v Value) {
 	const copies = 3
 	// Other values have a small encoding, or none.
@@ -267,7 +272,8 @@ func allocNumber(m *Meter, v Value) {
 	}
 }
 
-// decimalTo returns a number as a decimal. A float becomes its shortest decimal text, so 0.1 is 0.1.
+// decimalTo returns a number as a decimal. A float becomes its shortest decimal text, so 0.1 is 0.1. The scale follows
+// from the number: 1.50 keeps its scale of 2.
 func decimalTo(m *Meter, t *types.Type, v Value) []byte {
 	// Strings are not converted, as for all numbers.
 	switch n := v.(type) {
@@ -286,7 +292,8 @@ func decimalTo(m *Meter, t *types.Type, v Value) []byte {
 	return nil
 }
 
-// integerTo returns a number as one of the integer types, a date, a time or a timestamp.
+// integerTo returns a number as one of the integer types, a date, a time or a timestamp. The ranges are checked, never
+// wrapped: a result of 300 for a tinyint fails.
 func integerTo(m *Meter, t *types.Type, v Value) []byte {
 	n := wholeNumber(m, v)
 	if n == nil {
@@ -318,7 +325,8 @@ func integerTo(m *Meter, t *types.Type, v Value) []byte {
 }
 
 // tableTo returns a table as a collection, a tuple, a user-defined type or a duration. A key or a value that is no
-// value of its type fails the whole result.
+// value of its type fails the whole result. Elements are encoded before they are sorted, so memory is needed for both
+// forms at once.
 func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	var parts [][]byte
 	// The list of parts is memory as well: a slice takes 24 bytes.
@@ -379,7 +387,8 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	return b
 }
 
-// durationTo returns a table as a duration. Absent parts are 0. Other keys are ignored.
+// durationTo returns a table as a duration. Absent parts are 0. Other keys are ignored. Its keys are months, days and
+// nanoseconds.
 func durationTo(m *Meter, t *types.Type, v *Table) []byte {
 	part := func(name string) int64 {
 		n := wholeNumber(m, v.Get(m, name))

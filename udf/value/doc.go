@@ -5,4 +5,11 @@
 //
 //	wire bytes ── FromCQL ──▶ Value ── script ──▶ Value ── ToCQL ──▶ wire bytes
 //	                              └── Meter: steps, bytes, time ──┘
+//
+// Values that scripts cannot have are nil: null, and empty values of types other than text, blob and collections.
+// Converting a value to a script and back keeps it otherwise; only the scale of a decimal and the order of a table's
+// keys are visible to it.
+//
+// The numbers of one call are deterministic: the same function with the same arguments uses the same steps and bytes on
+// every node, so a call exceeds its bounds on all nodes or on none. Only the time depends on the machine.
 package value

@@ -9,9 +9,10 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Limits are the bounds of one call of a function. All of them are set by the configuration of the node.
+// Limits are the bounds of one call of a function. All of them are set by the configuration of the node. A zero is no
+// default here: package udf fills defaults in.
 type Limits struct {
-	// The operations of a call, as Step and Work count them.
+	// The operations of a call, as Step and Work count them. A step takes some 20 to 200 ns.
 	Steps int64
 	// Bytes of memory that the call allocates, including what it no longer uses.
 	Bytes int64
@@ -24,19 +25,21 @@ type Limits struct {
 	Time time.Duration
 }
 
-// Exceeded is the error of a call that exceeded a bound.
+// Exceeded is the error of a call that exceeded a bound. Reason continues a sentence that names the function.
 type Exceeded struct{ Reason string }
 
 // Error returns the reason.
 func (e *Exceeded) Error() string { return e.Reason }
 
-// Fault is the error of a call that failed, in the words of its language. The client gets it as FUNCTION_FAILURE.
+// Fault is the error of a call that failed, in the words of its language. The client gets it as FUNCTION_FAILURE. Msg
+// has the form that the language gives it: "line 3: …" of Lua, "java.lang.…" of Java.
 type Fault struct{ Msg string }
 
 // Error returns the message.
 func (e *Fault) Error() string { return e.Msg }
 
-// Unavailable is the error of a call for which the node had no memory in time. The call may succeed later.
+// Unavailable is the error of a call for which the node had no memory in time. The call may succeed later. Err wraps
+// memory.ErrExhausted.
 type Unavailable struct{ Err error }
 
 // Error returns the reason.
@@ -45,7 +48,8 @@ func (e *Unavailable) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Memory is what all calls of a node use together. Its methods are safe for concurrent use.
+// Memory is what all calls of a node use together. Its methods are safe for concurrent use. Package udf implements it
+// with an account for each call.
 type Memory interface {
 	// Grow reserves n bytes more for the call, and may wait. Its errors are *Exceeded and *Unavailable.
 	Grow(n int64) error
@@ -54,7 +58,7 @@ type Memory interface {
 }
 
 // Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers
-// it. It belongs to one call, and is used by one goroutine.
+// it. It belongs to one call, and is used by one goroutine. The zero Meter has limits of 0, so it refuses everything.
 type Meter struct {
 	limits Limits
 	// Operations so far; never more than limits.Steps plus one charge.
@@ -81,15 +85,16 @@ const (
 )
 
 // NewMeter returns a meter with nothing counted. elapsed returns the duration of the call so far and may be nil.
-// SetMemory and SetWall complete it before the call.
+// SetMemory and SetWall complete it before the call. One meter serves one call; its figures are read with Used after
+// it.
 func NewMeter(limits Limits, elapsed func() time.Duration) *Meter {
 	return &Meter{limits: limits, elapsed: elapsed}
 }
 
-// SetWall sets the clock of the functions that return the time.
+// SetWall sets the clock of the functions that return the time. A function of Java may read the time; Lua has none.
 func (m *Meter) SetWall(wall func() time.Time) { m.wall = wall }
 
-// Wall returns the time of day.
+// Wall returns the time of day. It differs between calls, so a function that reads it is not deterministic.
 func (m *Meter) Wall() time.Time {
 	if m.wall == nil {
 		return time.Unix(0, 0)
@@ -97,11 +102,12 @@ func (m *Meter) Wall() time.Time {
 	return m.wall()
 }
 
-// SetMemory makes the call reserve what it allocates.
+// SetMemory makes the call reserve what it allocates. It must be called before the first Alloc.
 func (m *Meter) SetMemory(memory Memory) { m.memory = memory }
 
 // Reserve reserves n bytes of the node's memory in addition to what Alloc counts. The time for which it waits does not
-// count as the call's. Nothing is reserved if n is not positive, or if the meter has no Memory.
+// count as the call's. Nothing is reserved if n is not positive, or if the meter has no Memory. A caller uses it for
+// memory that is not the call's own, such as an instance of a module, and returns it with Release.
 func (m *Meter) Reserve(n int64) error {
 	if m.memory == nil || n <= 0 {
 		return nil
@@ -116,7 +122,7 @@ func (m *Meter) Reserve(n int64) error {
 	return err
 }
 
-// Release returns what Reserve has reserved.
+// Release returns what Reserve has reserved. n must have been reserved.
 func (m *Meter) Release(n int64) {
 	// Without a bound nothing was reserved.
 	if m.memory != nil {
@@ -130,7 +136,8 @@ func (m *Meter) Used() (steps, bytes int64) { return m.steps, m.bytes }
 // Step counts one operation.
 func (m *Meter) Step() { m.Work(1) }
 
-// Work counts n operations. It panics with *Exceeded when the operations or the time are used up.
+// Work counts n operations. It panics with *Exceeded when the operations or the time are used up. A charge larger than
+// the rest ends the call at once, before the work is done.
 func (m *Meter) Work(n int64) {
 	before := m.steps
 	// n is bounded by callers, so the sum does not overflow.
@@ -146,7 +153,8 @@ func (m *Meter) Work(n int64) {
 	}
 }
 
-// Late returns *Exceeded if the call has run longer than its time.
+// Late returns *Exceeded if the call has run longer than its time. It is called by interpreters that count in another
+// way, such as compiled modules.
 func (m *Meter) Late() error {
 	// Time in which the call waited for memory is not its own.
 	if m.elapsed != nil && m.limits.Time > 0 && m.elapsed()-m.waited > m.limits.Time {
@@ -155,11 +163,13 @@ func (m *Meter) Late() error {
 	return nil
 }
 
-// bytesPerStep is the number of bytes that are copied in about the time of one operation.
+// bytesPerStep is the number of bytes that are copied in about the time of one operation. A copy of a megabyte counts
+// as 16,384 operations.
 const bytesPerStep = 64
 
 // Alloc counts n bytes of memory before they are allocated. It panics with *Exceeded, or with *Unavailable if the node
-// has no memory in time.
+// has no memory in time. Memory that becomes garbage stays counted, so a loop that allocates ends even if it keeps
+// nothing.
 func (m *Meter) Alloc(n int64) {
 	// Subtracted, because the sum may overflow. A negative n is a product that has overflowed.
 	if n < 0 || n > m.limits.Bytes-m.bytes {
@@ -175,7 +185,7 @@ func (m *Meter) Alloc(n int64) {
 }
 
 // reserve reserves n bytes for Alloc, or more: a quarter of what the call has allocated, so that large calls seldom
-// wait.
+// wait. n is the shortage.
 func (m *Meter) reserve(n int64) {
 	// At least what is needed now.
 	more := max(n, reservationMin, min(m.bytes/4, reservationMax))
@@ -194,7 +204,8 @@ func (m *Meter) reserve(n int64) {
 }
 
 // Scan counts an operation that looks at all bytes of the strings and numbers among vs: a comparison, or a search in a
-// table. A decimal is compared with another of the same magnitude by computing both with the same exponent.
+// table. A decimal is compared with another of the same magnitude by computing both with the same exponent. Call it
+// before the operation.
 func (m *Meter) Scan(vs ...Value) {
 	for _, v := range vs {
 		switch v := v.(type) {
@@ -210,7 +221,7 @@ func (m *Meter) Scan(vs ...Value) {
 }
 
 // Convert counts the conversion of exact numbers among vs to text, to a float or between bases, before it is done.
-// Other values are ignored.
+// Other values are ignored. A number of n words is converted in time n².
 func (m *Meter) Convert(vs ...Value) {
 	for _, v := range vs {
 		switch v := v.(type) {
@@ -224,6 +235,7 @@ func (m *Meter) Convert(vs ...Value) {
 }
 
 // convert counts the conversion of a number of 64-bit words. One of 1,024 words, which has 19,700 digits, takes 0.5 ms.
+// Both constants were chosen for package big.
 func (m *Meter) convert(words int64) {
 	const linear, pairsPerStep = 2, 256
 	// Two charges: a linear part for small numbers, and one by the square for large ones.
@@ -231,7 +243,8 @@ func (m *Meter) convert(words int64) {
 	m.Work(words * words / pairsPerStep)
 }
 
-// Catch converts the panics of this package to an error. It is for defer, and panics again with others.
+// Catch converts the panics of this package to an error. It is for defer, and panics again with others. Each
+// interpreter defers it in the function that a call enters.
 func Catch(err *error) {
 	switch e := recover().(type) {
 	case nil:

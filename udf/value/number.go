@@ -13,11 +13,13 @@ import (
 // *apd.Decimal; and float64. An operation on two kinds uses the first kind in the order float64, *apd.Decimal,
 // *big.Int, int64 that one of them has.
 
-// Limits on the size of exact numbers, so that one operation takes a bounded time.
+// Limits on the size of exact numbers, so that one operation takes a bounded time. Larger results are an error of the
+// function, not a loss of digits.
 const (
 	// Of an integer: 19,700 decimal digits.
 	bitsMax = 1 << 16
-	// Of a decimal in an operation, with the zeros that a common exponent needs.
+	// Of a decimal in an operation, with the zeros that a common exponent needs. An exponent is allowed in the text of
+	// every decimal.
 	digitsMax        = 1 << 14
 	exponentMax      = 1 << 14
 	plainExponentMax = 100 // of decimals that are written without an exponent
@@ -25,7 +27,8 @@ const (
 	quotientSize     = 34  // significant digits of a quotient of decimals, as in IEEE 754's decimal128
 )
 
-// rank orders the kinds of numbers: an operation uses the greater one of its operands.
+// rank orders the kinds of numbers: an operation uses the greater one of its operands. Its order is the order of the
+// conversions of an operation.
 type rank uint8
 
 const (
@@ -36,7 +39,7 @@ const (
 	ranksFloat
 )
 
-// rankOf returns the kind of a number.
+// rankOf returns the kind of a number. It looks at the type only, so it takes constant time.
 func rankOf(v Value) rank {
 	switch v.(type) {
 	case int64:
@@ -52,11 +55,11 @@ func rankOf(v Value) rank {
 	return notNumber
 }
 
-// IsNumber reports whether v is a number.
+// IsNumber reports whether v is a number. NaN and infinities are numbers.
 func IsNumber(v Value) bool { return rankOf(v) != notNumber }
 
 // ToFloat returns a number as a float64. Like all functions whose time depends on their arguments, it counts what it
-// does. A number that is out of range becomes infinite.
+// does. A number that is out of range becomes infinite. v should be a number; the result for others is NaN.
 func ToFloat(m *Meter, v Value) float64 {
 	m.Convert(v)
 	switch v := v.(type) {
@@ -80,7 +83,7 @@ func ToFloat(m *Meter, v Value) float64 {
 	return math.NaN()
 }
 
-// toBig returns an integer as a *big.Int.
+// toBig returns an integer as a *big.Int. The result must not be modified: it may be v.
 func toBig(v Value) *big.Int {
 	switch v := v.(type) {
 	case int64:
@@ -92,7 +95,7 @@ func toBig(v Value) *big.Int {
 	return new(big.Int)
 }
 
-// toDecimal returns a number that is no float as a decimal.
+// toDecimal returns a number that is no float as a decimal. A result that is v itself must not be modified.
 func toDecimal(v Value) *apd.Decimal {
 	switch v := v.(type) {
 	case int64:
@@ -107,7 +110,8 @@ func toDecimal(v Value) *apd.Decimal {
 }
 
 // Arith computes a op b for the operators + - * / % ^ of Lua: / and ^ of integers are floats, % has the sign of the
-// divisor. Both must be numbers. Large integers are an exception: their quotient is an integer if it is exact.
+// divisor. Both must be numbers. Large integers are an exception: their quotient is an integer if it is exact. The
+// result is a new value; operands are never modified.
 func Arith(m *Meter, op byte, a, b Value) Value {
 	m.Step()
 	// The operation is exact only if both operands are.
@@ -125,7 +129,8 @@ func Arith(m *Meter, op byte, a, b Value) Value {
 	return arithFloat(op, ToFloat(m, a), ToFloat(m, b))
 }
 
-// arithInt computes + - * and % with wrap-around. % has the sign of the divisor.
+// arithInt computes + - * and % with wrap-around. % has the sign of the divisor. Division is not among the operators,
+// because it gives a float.
 func arithInt(op byte, a, b int64) Value {
 	switch op {
 	case '+':
@@ -152,7 +157,7 @@ func arithInt(op byte, a, b int64) Value {
 }
 
 // arithBig computes + - * / and %. Time and memory are counted before they are used. The remainder has the sign of the
-// divisor, as in Lua.
+// divisor, as in Lua. The quotient of two integers is one if there is no remainder, and else a float.
 func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 	m.Alloc(int64(a.BitLen()+b.BitLen())/8 + 32)
 	if op != '+' && op != '-' { // by the product of the words
@@ -193,7 +198,7 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 }
 
 // arithDecimal computes + - * / and %, exactly but for the quotient. A quotient has 34 significant digits. Results with
-// more digits than digitsMax fail.
+// more digits than digitsMax fail. It fails, rather than rounds, if an exact result has too many digits.
 func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	m.Scan(a, b)
 	// An upper bound of the digits of any exact result: operands are brought to the same exponent.
@@ -234,7 +239,7 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 }
 
 // DecimalInt64 returns a decimal without a fraction as an integer of 64 bits. Those with extreme exponents are not
-// converted, because that takes time and memory by the exponent.
+// converted, because that takes time and memory by the exponent. 1.00 is the integer 1.
 func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
 	m.Scan(d)
 	const digitsOfInt64 = 19
@@ -247,7 +252,7 @@ func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
 }
 
 // digitsOf returns the number of digits of a decimal. It does not count them if there are too many for arithmetic. For
-// arithmetic it is then only known to be too large.
+// arithmetic it is then only known to be too large. Trailing zeros are digits.
 func digitsOf(d *apd.Decimal) int64 {
 	// Counting digits converts the number to decimal. A decimal digit takes less than four bits, so this is a lower
 	// bound, which is already more than digitsMax.
@@ -257,7 +262,7 @@ func digitsOf(d *apd.Decimal) int64 {
 	return d.NumDigits()
 }
 
-// numberBytes returns the size of a number in memory.
+// numberBytes returns the size of a number in memory. It is an estimate that includes headers.
 func numberBytes(v Value) int64 {
 	switch v := v.(type) {
 	case *big.Int:
@@ -272,7 +277,8 @@ func numberBytes(v Value) int64 {
 // abs64 returns |n|.
 func abs64(n int64) int64 { return max(n, -n) }
 
-// arithFloat computes with IEEE 754; % has the sign of the divisor, as in Lua.
+// arithFloat computes with IEEE 754; % has the sign of the divisor, as in Lua. Division by zero gives an infinity or
+// NaN, never an error.
 func arithFloat(op byte, a, b float64) Value {
 	switch op {
 	case '+':
@@ -301,7 +307,8 @@ func arithFloat(op byte, a, b float64) Value {
 	return r
 }
 
-// Compare compares two numbers exactly. ok is false if one is NaN or not a number. order is negative, 0 or positive.
+// Compare compares two numbers exactly. ok is false if one is NaN or not a number. order is negative, 0 or positive. An
+// int64 and a float64 are compared exactly, without rounding either.
 func Compare(m *Meter, a, b Value) (order int, ok bool) {
 	// The usual case is not counted: its time is constant.
 	if x, ok := a.(int64); ok {
@@ -349,7 +356,7 @@ func compareInts(a, b int64) int {
 	return 0
 }
 
-// compareFloats returns -1, 0 or 1 for numbers that are not NaN.
+// compareFloats returns -1, 0 or 1 for numbers that are not NaN. NaN must have been excluded.
 func compareFloats(a, b float64) int {
 	// 0.0 and -0.0 are equal.
 	switch {
@@ -361,7 +368,8 @@ func compareFloats(a, b float64) int {
 	return 0
 }
 
-// exactFloat returns a finite number as a rational, except that a decimal is rounded to 128 bits.
+// exactFloat returns a finite number as a rational, except that a decimal is rounded to 128 bits. 128 bits decide every
+// comparison of a float with a decimal that differs in the first 38 digits.
 func exactFloat(m *Meter, v Value) *big.Float {
 	m.Convert(v)
 	m.Convert(v) // to text, and from it
@@ -383,7 +391,7 @@ func exactFloat(m *Meter, v Value) *big.Float {
 }
 
 // Equal reports whether two values are equal: numbers by value, tables by identity. Values of different types are not
-// equal, except numbers.
+// equal, except numbers. It never fails.
 func Equal(m *Meter, a, b Value) bool {
 	// Compare counts the work, also for strings.
 	if order, ok := Compare(m, a, b); ok {
@@ -397,7 +405,7 @@ func Equal(m *Meter, a, b Value) bool {
 	return a == b
 }
 
-// Negate returns -v. v must be a number. The least int64 stays, as it wraps.
+// Negate returns -v. v must be a number. The least int64 stays, as it wraps. For other values the result is nil.
 func Negate(m *Meter, v Value) Value {
 	// Exact numbers are immutable, so the result is a new one.
 	m.Alloc(numberBytes(v))
@@ -423,7 +431,7 @@ func NumberText(m *Meter, v Value) string {
 	return numberText(v)
 }
 
-// numberText is NumberText without a meter, for numbers of bounded size.
+// numberText is NumberText without a meter, for numbers of bounded size. Callers with a meter use NumberText.
 func numberText(v Value) string {
 	switch v := v.(type) {
 	case int64:
@@ -443,7 +451,7 @@ func numberText(v Value) string {
 }
 
 // floatText returns a float so that it is read back as the same float, and never as an integer. The form is the one of
-// Lua's tostring: nan, inf and -inf have names.
+// Lua's tostring: nan, inf and -inf have names. Java has another form, which package java writes itself.
 func floatText(v float64) string {
 	switch {
 	case v != v:

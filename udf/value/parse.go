@@ -14,7 +14,7 @@ const (
 )
 
 // MayParse counts the conversion of a text to a number before it is done. It returns false for a text that is too long
-// to be one.
+// to be one. Call it before strconv, big or apd see the text.
 func MayParse(m *Meter, s string) bool {
 	// Not counted: nothing is done.
 	if len(s) > numberBytesMax {
@@ -26,7 +26,8 @@ func MayParse(m *Meter, s string) bool {
 }
 
 // ParseInteger converts digits to an integer. It is not ok for anything but decimal digits with an optional sign. The
-// number has no bound of bits here: the length of the text bounds it.
+// number has no bound of bits here: the length of the text bounds it. The sign may be + or -, and there is no white
+// space.
 func ParseInteger(m *Meter, s string) (*big.Int, bool) {
 	if !MayParse(m, s) {
 		return nil, false
@@ -34,7 +35,8 @@ func ParseInteger(m *Meter, s string) (*big.Int, bool) {
 	return new(big.Int).SetString(s, 10)
 }
 
-// ParseDecimal converts a text to a finite decimal number. The text may have an exponent.
+// ParseDecimal converts a text to a finite decimal number. The text may have an exponent. NaN and infinities are
+// refused.
 func ParseDecimal(m *Meter, s string) (*apd.Decimal, bool) {
 	if !MayParse(m, s) {
 		return nil, false

@@ -9,54 +9,66 @@ import (
 )
 
 // Value is a value of a script: nil, bool, int64, float64, string (bytes), *big.Int, *apd.Decimal, *Table, or a
-// function of the interpreter, which is a pointer.
+// function of the interpreter, which is a pointer. Values are compared with Equal, not with ==: numbers of different
+// kinds may be equal.
 type Value = any
 
 // Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the
 // order of their insertion. A table is used by one call only. The list serves arrays without a map. Entries of removed
 // keys, and places at the end of the list, stay until the table ends: a script may remove keys while it iterates, and
 // positions must not move then.
+//
+// The order matters because scripts must give the same result on every node, whatever the order of Go's maps.
+//
+//	list     [1] [2] [3]      keys 1 … length, then places that were used before
+//	entries  {k, v} {k, nil}  other keys in the order of insertion; nil was removed
+//	index    form of k ─▶ position in entries
+//
+// Invariant: a key with a value is either in the list or in entries, never in both.
 type Table struct {
 	// Of the keys 1, 2, …. The values from length on are nil: their keys were removed, or are in entries.
 	list   []Value
 	length int // list[length-1] is not nil
 	holes  int // nil in list[:length]
-	// Positions in entries, by the comparable form of the key.
+	// Positions in entries, by the comparable form of the key. Forms are int64, float64, bool, string, bigKey,
+	// decimalKey, or a pointer.
 	index   map[Value]int
 	entries []entry
 	// Number of entries with a value.
 	live int
 }
 
+// entry is a key that is not in the list.
 type entry struct {
 	key, value Value // value is nil after a removal
 }
 
 // What a table counts as, a value of 1, 2, …, and another entry. The list and the index of the entries grow by copies,
-// and numbers are allocated.
+// and numbers are allocated. They are estimates from measurements, rounded up.
 const (
 	tableBytes  = 96
 	listedBytes = 56
 	entryBytes  = 240
 )
 
-// NewTable returns an empty table.
+// NewTable returns an empty table. The memory of its values is counted when they are set.
 func NewTable(m *Meter) *Table {
 	m.Alloc(tableBytes)
 	return &Table{}
 }
 
-// Len returns the number of the values of 1, 2, ….
+// Len returns the number of the values of 1, 2, …. It is the border that # of Lua returns: the value of the next key is
+// nil.
 func (t *Table) Len() int { return t.length }
 
-// Count returns the number of keys that have a value.
+// Count returns the number of keys that have a value. It is the size of a Java collection.
 func (t *Table) Count() int { return t.length - t.holes + t.live }
 
-// IsList reports whether all keys are in 1, 2, …. One of them may have no value.
+// IsList reports whether all keys are in 1, 2, …. One of them may have no value. An empty table is a list.
 func (t *Table) IsList() bool { return t.live == 0 }
 
 // bigKey and decimalKey are the comparable forms of keys: of an integer of more than 64 bits, and of a decimal without
-// trailing zeros.
+// trailing zeros. Both are values that Go's maps can compare.
 type bigKey struct {
 	magnitude string
 	sign      int
@@ -67,10 +79,12 @@ type decimalKey struct {
 	negative bool
 }
 
-// keyExponentMax bounds the exponents of decimals that are whole numbers of their own form.
+// keyExponentMax bounds the exponents of decimals that are whole numbers of their own form. Beyond it, the form keeps
+// the exponent instead of the zeros.
 const keyExponentMax = 100
 
-// keyOf returns the comparable form of a key; numbers that are equal have equal forms.
+// keyOf returns the comparable form of a key; numbers that are equal have equal forms. It is called for each access, so
+// the usual keys, int64 and string, return at once.
 func keyOf(m *Meter, k Value) Value {
 	m.Scan(k)
 	switch k := k.(type) {
@@ -110,7 +124,7 @@ func keyOf(m *Meter, k Value) Value {
 	return k
 }
 
-// Get returns the value of a key, or nil.
+// Get returns the value of a key, or nil. A key that cannot be in a table, such as NaN, has no value.
 func (t *Table) Get(m *Meter, k Value) Value {
 	key := keyOf(m, k)
 	if n, ok := key.(int64); ok && n >= 1 && n <= int64(t.length) {
@@ -122,7 +136,8 @@ func (t *Table) Get(m *Meter, k Value) Value {
 	return nil
 }
 
-// Set sets the value of a key; nil removes it. It panics with a Fault for the keys nil and NaN.
+// Set sets the value of a key; nil removes it. It panics with a Fault for the keys nil and NaN. Setting nil to an
+// absent key does nothing.
 func (t *Table) Set(m *Meter, k, v Value) {
 	key := keyOf(m, k)
 	if f, ok := key.(float64); key == nil || ok && f != f {
@@ -154,7 +169,7 @@ func (t *Table) Set(m *Meter, k, v Value) {
 	}
 }
 
-// setListed sets the value of the key n, which is in the list or follows its end.
+// setListed sets the value of the key n, which is in the list or follows its end. n is at most length+1.
 func (t *Table) setListed(m *Meter, n int, v Value) {
 	if n <= t.length {
 		switch was := t.list[n-1]; {
@@ -174,7 +189,8 @@ func (t *Table) setListed(m *Meter, n int, v Value) {
 	}
 }
 
-// takeEntry removes the entry of a key, and returns its value or nil.
+// takeEntry removes the entry of a key, and returns its value or nil. The entry stays as a place, so that iterations
+// keep their positions.
 func (t *Table) takeEntry(n int) (v Value) {
 	if i, ok := t.index[int64(n)]; ok && t.entries[i].value != nil {
 		v, t.entries[i].value = t.entries[i].value, nil
@@ -183,14 +199,16 @@ func (t *Table) takeEntry(n int) (v Value) {
 	return v
 }
 
-// follow moves entries to the list whose keys follow its end.
+// follow moves entries to the list whose keys follow its end. It keeps the list as long as possible: t[2] before t[1]
+// ends up in the list.
 func (t *Table) follow(m *Meter) {
 	for v := t.takeEntry(t.length + 1); v != nil; v = t.takeEntry(t.length + 1) {
 		t.extend(m, v)
 	}
 }
 
-// extend adds a value that is not nil at the end of the list, in the place of one that was removed if there is any.
+// extend adds a value that is not nil at the end of the list, in the place of one that was removed if there is any. Its
+// cost is amortized: append doubles the list.
 func (t *Table) extend(m *Meter, v Value) {
 	if t.length == len(t.list) {
 		m.Alloc(listedBytes)
@@ -200,7 +218,7 @@ func (t *Table) extend(m *Meter, v Value) {
 	t.length++
 }
 
-// trim ends the list after its last value. The places remain.
+// trim ends the list after its last value. The places remain. length decreases only here and in Remove.
 func (t *Table) trim() {
 	for t.length > 0 && t.list[t.length-1] == nil {
 		t.length--
@@ -208,11 +226,12 @@ func (t *Table) trim() {
 	}
 }
 
-// Append adds a value after the last one.
+// Append adds a value after the last one. Lists of Java use it, and collections that are converted.
 func (t *Table) Append(m *Meter, v Value) { t.Set(m, int64(t.length+1), v) }
 
 // Next returns the entry at a position and the following position, which is negative after the last entry. The first
-// position is 0. It counts the entries that were removed, over which it steps.
+// position is 0. It counts the entries that were removed, over which it steps. Changes of values during an iteration
+// are allowed; new keys may or may not be seen.
 func (t *Table) Next(m *Meter, at int) (k, v Value, next int) {
 	const skippedPerStep = 16
 	from := at
@@ -232,7 +251,7 @@ func (t *Table) Next(m *Meter, at int) (k, v Value, next int) {
 	return nil, nil, -1
 }
 
-// After returns the position after a key. ok is false if the table has never had the key.
+// After returns the position after a key. ok is false if the table has never had the key. It implements Lua's next.
 func (t *Table) After(m *Meter, k Value) (at int, ok bool) {
 	if k == nil {
 		return 0, true
@@ -248,10 +267,12 @@ func (t *Table) After(m *Meter, k Value) (at int, ok bool) {
 	return len(t.list) + i + 1, entered
 }
 
-// Values returns the list for reading and sorting in place. It may contain nil where values were removed.
+// Values returns the list for reading and sorting in place. It may contain nil where values were removed. The slice is
+// valid until the table changes.
 func (t *Table) Values() []Value { return t.list[:t.length] }
 
-// Remove removes the value of the key n, which is in the list, and moves the following ones.
+// Remove removes the value of the key n, which is in the list, and moves the following ones. It takes time by the
+// number of values after n, eight for a step.
 func (t *Table) Remove(m *Meter, n int) Value {
 	v := t.list[n-1]
 	m.Work(int64(t.length-n) / 8)
@@ -265,7 +286,8 @@ func (t *Table) Remove(m *Meter, n int) Value {
 	return v
 }
 
-// Insert inserts a value that is not nil at the key n, and moves the following ones.
+// Insert inserts a value that is not nil at the key n, and moves the following ones. n is at most Len. Values move up
+// by one.
 func (t *Table) Insert(m *Meter, n int, v Value) {
 	m.Work(int64(t.length-n) / 8)
 	t.takeEntry(t.length + 1) // the last value of the list moves to its key
