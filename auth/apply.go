@@ -128,9 +128,11 @@ func (s *RoleSettings) set(r *Role) {
 	if s.Superuser != nil {
 		r.Superuser = *s.Superuser
 	}
-	// Options are replaced as a whole, and not merged.
-	if s.Options != nil {
+	// Options are replaced as a whole, and not merged. The form in the directory for no options is nil.
+	if len(s.Options) > 0 {
 		r.Options = maps.Clone(s.Options)
+	} else if s.Options != nil {
+		r.Options = nil
 	}
 	// The form in the directory is sorted, so that equal directories have equal encodings.
 	if s.Datacenters != nil {

@@ -35,8 +35,8 @@ type RoleSettings struct {
 	Hash      *string `json:",omitempty"`
 	Login     *bool   `json:",omitempty"`
 	Superuser *bool   `json:",omitempty"`
-	// Options replaces all options, if not nil.
-	Options     map[string]string `json:",omitempty"`
+	// Options replaces all options, if not nil. The encoding distinguishes nil from an empty map, which removes all.
+	Options     map[string]string `json:",omitzero"`
 	Datacenters *Access           `json:",omitempty"`
 	CIDRs       *Access           `json:",omitempty"`
 	// Tables changes an account of Azure Tables that belongs to the role.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -412,4 +413,34 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestOptionsAreReplacedByEmptyOnes checks that the log distinguishes options that a statement does not set from none.
+func TestOptionsAreReplacedByEmptyOnes(t *testing.T) {
+	for _, c := range []struct{ given, want map[string]string }{
+		{nil, map[string]string{"a": "b"}},
+		{map[string]string{}, nil},
+		{map[string]string{"c": "d"}, map[string]string{"c": "d"}},
+	} {
+		d := NewDirectory()
+		for _, change := range []Change{
+			&CreateRole{Name: "ada", Settings: RoleSettings{Options: map[string]string{"a": "b"}}},
+			&AlterRole{Name: "ada", Settings: RoleSettings{Options: c.given}},
+		} {
+			b, err := EncodeChange(change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change, err = DecodeChange(b); err != nil {
+				t.Fatal(err)
+			}
+			if d, err = Apply(d, change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, _ := d.Role("ada"); !reflect.DeepEqual(r.Options, c.want) {
+			t.Errorf("options %#v replaced by %#v are %#v, want %#v", map[string]string{"a": "b"}, c.given, r.Options,
+				c.want)
+		}
+	}
 }
