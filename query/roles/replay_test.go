@@ -33,6 +33,8 @@ type metadata struct {
 	schema *schema.Schema
 	roles  *auth.Directory
 	ring   *ring.Topology
+	// before, unless nil, is executed once, before the next change of roles is applied: a concurrent statement.
+	before func()
 }
 
 func newMetadata() *metadata {
@@ -55,6 +57,10 @@ func (m *metadata) SchemaVersion(ring.NodeID) schema.UUID { return m.schema.Vers
 func (m *metadata) AwaitSchema(context.Context) error { return nil }
 
 func (m *metadata) ProposeRoles(_ context.Context, change auth.Change) error {
+	if before := m.before; before != nil {
+		m.before = nil
+		before()
+	}
 	next, err := auth.Apply(m.roles, change)
 	if err == nil {
 		m.roles = next

@@ -60,7 +60,7 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 		login := true
 		change.Settings.Login = &login
 	}
-	return e.proposeWithSecrets(change, change.Settings.Tables)
+	return e.proposeWithSecrets(change, stmt.Role, &change.Settings)
 }
 
 // alterRole executes ALTER ROLE and ALTER USER. Passwords are hashed last (settings), after all checks, because a hash
@@ -101,7 +101,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 		return err
 	}
 	return e.proposeWithSecrets(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings},
-		settings.Tables)
+		stmt.Role, &settings)
 }
 
 // mayAlter decides whether the caller may change these options of a role:

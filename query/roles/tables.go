@@ -93,18 +93,24 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 // proposeWithSecrets makes a change of a role. If it generated a password or keys of an Azure Tables account, the
 // result is one row with them: they are not shown again. The row is made after the change is in force: an error returns
 // no secrets.
-func (e *execution) proposeWithSecrets(change auth.Change, tables *auth.TablesSettings) error {
+//
+// A change with IF [NOT] EXISTS may have had no effect, because a concurrent statement created or dropped the role. The
+// secrets are then not the ones of the role, and the result is void.
+func (e *execution) proposeWithSecrets(change auth.Change, role string, settings *auth.RoleSettings) error {
 	if err := e.propose(change); err != nil {
 		return err
 	}
+	now := e.o.Directory()
+	tables := settings.Tables
 	var columns []Column
 	var row [][]byte
-	if e.password != "" {
+	// Hashes of equal passwords differ by their salts, so that only this statement can have set this one.
+	if r, exists := now.Role(role); e.password != "" && exists && r.Hash == *settings.Hash {
 		e.result.Table = "roles"
 		columns, row = append(columns, textColumn("generated_password")), append(row, text(e.password))
 	}
 	// A statement that generates both has one row with all of them; Table then names the accounts.
-	if tables != nil && (e.generated[0] || e.generated[1]) {
+	if tables != nil && (e.generated[0] || e.generated[1]) && hasGenerated(now, tables, e.generated) {
 		e.result.Table = "tables_accounts"
 		columns, row = append(columns, textColumn(tablesAccount)), append(row, text(tables.Account))
 		for i, name := range []string{tablesKey1, tablesKey2} {
@@ -117,4 +123,19 @@ func (e *execution) proposeWithSecrets(change auth.Change, tables *auth.TablesSe
 		e.result.Columns, e.result.Rows = columns, [][][]byte{row}
 	}
 	return nil
+}
+
+// hasGenerated reports whether an account of Azure Tables has the keys that a statement generated.
+func hasGenerated(d *auth.Directory, tables *auth.TablesSettings, generated [2]bool) bool {
+	account, exists := d.TablesAccount(tables.Account)
+	if !exists {
+		return false
+	}
+	// A key that the statement contained may be equal also without its effect.
+	for i, key := range account.Keys {
+		if generated[i] && key != *tables.Keys[i] {
+			return false
+		}
+	}
+	return true
 }
