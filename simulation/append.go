@@ -19,7 +19,9 @@ import (
 )
 
 // appends is the workload: clients read the lists of a partition and append to them by conditional changes, which are
-// transactions of the partition, and read them at SERIAL. elle.Check checks the history.
+// transactions of the partition, and read them at SERIAL. elle.Check checks the history. A list is one cell of text
+// with its values separated by commas, for example "17,23,24", so an append is a read and a write that must be one
+// atomic step.
 type appends struct {
 	clients
 	table *schema.Table
@@ -44,7 +46,8 @@ func newAppends(c *Cluster) *appends {
 	return &appends{clients: newClients(c, "append"), table: c.table("appends")}
 }
 
-// start starts the clients. A step changes or reads one partition.
+// start starts the clients. A step changes or reads one partition. Partitions are also purged of Paxos state while
+// clients use them (purges).
 func (w *appends) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
 	w.launch(appendClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
@@ -65,7 +68,8 @@ func (w *appends) key(partition int) row.PartitionKey {
 
 func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
 
-// run reads all lists of a partition and appends to some of them.
+// run reads all lists of a partition and appends to some of them. end is called with the outcome, and reports whether
+// the client still waits; after a client's patience, the answer is too late to order anything by.
 func (w *appends) run(l *process, partition int, lists []int, end func(error) bool) {
 	// The transaction is in the history before it is sent: without an answer, it may still have taken effect.
 	t := &elle.Transaction{Call: w.c.order.tick(), Appends: map[string][]int64{}}
@@ -88,10 +92,12 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 		case err == nil:
 			t.Reads, t.Returned = read, w.c.order.tick()
 			w.acked++
+		// Any other error leaves Returned at 0: the appends may be seen later or never.
 		case errors.Is(err, coordinator.ErrNotSent):
 			t.Failed = true
 		}
 	}
+	// A transaction without appends is a plain SERIAL read, which takes another path through the proposer.
 	if len(lists) == 0 {
 		l.read(cmd, ring.Serial, func(page []byte, err error) {
 			var read map[string][]int64
@@ -126,6 +132,7 @@ func (w *appends) run(l *process, partition int, lists []int, end func(error) bo
 func listName(i int) string { return "list" + strconv.Itoa(i) }
 
 // mutation returns the change that writes the lists of more, each as the values read followed by the values to append.
+// timestamp is the ballot's, so a later change of the partition has a greater one.
 func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, timestamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, key)
@@ -142,7 +149,7 @@ func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, 
 	return m
 }
 
-// textRow returns a row of a textTable.
+// textRow returns a row of a textTable. The column v is regular, and the row has a liveness marker as after INSERT.
 func textRow(table *schema.Table, clustering, value string, timestamp int64) *row.Row {
 	r := row.NewRow()
 	r.Clustering = []byte(clustering)
@@ -159,7 +166,8 @@ func textChange(table *schema.Table, key row.PartitionKey, clustering, value str
 	return m
 }
 
-// textRows returns the live rows of a page of a textTable, in its order.
+// textRows returns the live rows of a page of a textTable, in its order. now is in seconds; 0 counts every cell that
+// was ever written with a TTL as live. Elements are clustering and value.
 func textRows(page []byte, now int64) (rows [][2]string, err error) {
 	var p row.PageReader
 	var r row.Row
@@ -178,7 +186,8 @@ func textRows(page []byte, now int64) (rows [][2]string, err error) {
 	return rows, p.Err()
 }
 
-// listsOf returns the lists in a page. A missing list is empty; it was read nevertheless.
+// listsOf returns the lists in a page. A missing list is empty; it was read nevertheless. An error means that a value
+// is not a list that this workload wrote.
 func listsOf(page []byte) (map[string][]int64, error) {
 	// elle distinguishes a list that was read as empty from one that was not read.
 	lists := map[string][]int64{}
@@ -201,7 +210,8 @@ func listsOf(page []byte) (map[string][]int64, error) {
 	return lists, nil
 }
 
-// readBack reads all lists from every node. The longest of these reads usually is the order of a list.
+// readBack reads all lists from every node. The longest of these reads usually is the order of a list. Reading from
+// each node makes every coordinator take part, also one that was down for most of the run.
 func (w *appends) readBack() {
 	for partition := range appendPartitions {
 		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *process, done func(error)) {

@@ -13,7 +13,8 @@ import (
 )
 
 // bank is the workload: conditional changes transfer money between the accounts of a partition, and the sum that a read
-// at SERIAL returns must be constant.
+// at SERIAL returns must be constant. A transfer changes two rows of one partition, which must be atomic; a change of
+// one row alone shows as a wrong sum.
 type bank struct {
 	clients
 	table *schema.Table
@@ -35,7 +36,8 @@ func newBank(c *Cluster) *bank {
 	return &bank{clients: newClients(c, "bank"), table: c.table("bank")}
 }
 
-// open writes the accounts. If timeouts are short, it may need several attempts.
+// open writes the accounts. If timeouts are short, it may need several attempts. It repeats only with the point
+// early-timeout, where a write may time out although every replica has it.
 func (w *bank) open(l *process, m *row.Mutation, attempts int, done func(error)) {
 	l.write(m, ring.All, func(err error) {
 		if err != nil && attempts > 1 && w.c.options.at("early-timeout") {
@@ -46,7 +48,8 @@ func (w *bank) open(l *process, m *row.Mutation, attempts int, done func(error))
 	})
 }
 
-// start writes all accounts at once, and starts the clients.
+// start writes all accounts at once, and starts the clients. The accounts are written before any client starts, because
+// a missing account would be a wrong sum.
 func (w *bank) start() {
 	w.purges(w.table, func(*kernel.Stream) row.PartitionKey { return w.key() })
 	w.c.must(w.c.present()[0], "opening the bank", func(l *process, done func(error)) {
@@ -62,6 +65,7 @@ func (w *bank) start() {
 	})
 	w.launch(bankClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
 		from, to, amount := w.rand.Intn(bankAccounts), w.rand.Intn(bankAccounts), 1+w.rand.Intn(20)
+		// A transfer from an account to itself would write one row twice, so it is a read instead.
 		if w.rand.Chance(400) || from == to {
 			w.read(l, ring.Serial, func(error) { end() })
 			return
@@ -111,7 +115,8 @@ func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 	})
 }
 
-// balancesOf returns all accounts in a page, and a description of a wrong sum.
+// balancesOf returns all accounts in a page, and a description of a wrong sum. wrong is empty for a correct sum, and
+// err is of a page that cannot be parsed.
 func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err error) {
 	rows, err := textRows(page, 0)
 	if err != nil {
@@ -135,7 +140,8 @@ func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err erro
 	return balances, wrong, nil
 }
 
-// read checks the sum of all accounts at a level.
+// read checks the sum of all accounts at a level. A sum is checked only if the read succeeds: an error may come with
+// any state.
 func (w *bank) read(l *process, level ring.Consistency, done func(error)) {
 	w.tried++
 	l.read(w.command(l), level, func(page []byte, err error) {

@@ -55,7 +55,8 @@ func batchKey(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("batch" + strconv.Itoa(partition)))
 }
 
-// step writes a logged batch of one row in each of up to four partitions.
+// step writes a logged batch of one row in each of up to four partitions. Consistency ONE acknowledges a batch as soon
+// as its copies are in the batch logs and one replica of each partition answers.
 func (w *batches) step(l *process, _ int, end func() bool) {
 	b := &logged{name: fmt.Sprintf("%06d", len(w.all))}
 	for range 2 + w.rand.Intn(3) {
@@ -89,7 +90,8 @@ func (w *batches) step(l *process, _ int, end func() bool) {
 	})
 }
 
-// readBack waits until no batch is stored in a batch log, and reads all partitions.
+// readBack waits until no batch is stored in a batch log, and reads all partitions. An unacknowledged batch may be
+// applied or not, but only as a whole; that is why the logs must be empty first.
 func (w *batches) readBack() {
 	held := func() (n int) {
 		for _, x := range w.c.present() {
@@ -120,7 +122,8 @@ func (w *batches) readBack() {
 	}
 }
 
-// judge checks a batch that was found in n of its partitions.
+// judge checks a batch that was found in n of its partitions. b.one batches are excused with a lost disk, because their
+// acknowledgment promises one replica only.
 func (w *batches) judge(b *logged, n int) {
 	switch {
 	case w.c.losing && (!b.acked || b.one):

@@ -15,7 +15,8 @@ import (
 )
 
 // place is the goroutine that would execute the code of an event in production. Some of these goroutines must not block
-// on the disk, because they would delay the events queued after it.
+// on the disk, because they would delay the events queued after it. In the simulation, all code runs in one goroutine,
+// so a call that blocks in the wrong place would go unnoticed without this bookkeeping.
 type place uint8
 
 const (
@@ -33,7 +34,8 @@ func (p place) String() string {
 	return [...]string{"a worker", "the goroutine of a stream", "the goroutine of a timer", "storage's committer"}[p]
 }
 
-// at runs f as code of a place.
+// at runs f as code of a place. f must not keep what it started running: an event that it schedules has a place of its
+// own.
 func (l *process) at(p place, f func()) {
 	// Calls nest: the code of one place may synchronously call code that runs as another one.
 	before := l.place
@@ -42,7 +44,8 @@ func (l *process) at(p place, f func()) {
 	f()
 }
 
-// block fails the run if code that blocks on the disk runs in a goroutine that must not block.
+// block fails the run if code that blocks on the disk runs in a goroutine that must not block. The message contains the
+// stack, because the call that blocks is usually many frames below the handler.
 func (l *process) block(what string) {
 	// A process that is being closed may block anywhere.
 	if l.place == mayBlock || !l.alive() {
@@ -51,7 +54,8 @@ func (l *process) block(what string) {
 	l.node.cluster.fail("node %d: %s on %v\n%s", l.node.id, what, l.place, debug.Stack())
 }
 
-// Work takes as long as a read from memory or, rarely, as a read that waits for a disk.
+// Work takes as long as a read from memory or, rarely, as a read that waits for a disk. Most reads are served by the
+// block cache.
 const (
 	workMax = 200 * time.Microsecond
 	// workSlow is the number of pieces of work in a thousand that wait for a disk.
@@ -59,7 +63,8 @@ const (
 	workSlowMax = 50 * time.Millisecond
 )
 
-// Run implements messaging.Transport: f runs after a delay, as if it were queued for a worker.
+// Run implements messaging.Transport: f runs after a delay, as if it were queued for a worker. The memory bound of the
+// workers (the first argument) is not simulated.
 func (t *Transport) Run(_ int, f func()) error {
 	if t.process.node.cluster.options.Unsafe.NoWorkers {
 		f()
@@ -120,7 +125,8 @@ func (e slowEngine) Truncate(id schema.StorageID) error {
 	return e.Engine.Truncate(id)
 }
 
-// slowIndexes is index.Values on a disk whose completions may come late.
+// slowIndexes is index.Values on a disk whose completions may come late. Slow refers to the completions
+// (diskFaults.slow), not to these methods.
 type slowIndexes struct {
 	*index.Values
 	process *process
@@ -144,7 +150,8 @@ func (e slowEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPag
 	return e.Engine.Partitions(q)
 }
 
-// Commit does nothing: mutations are committed when they are queued.
+// Commit does nothing: mutations are committed when they are queued. In production, Commit makes the caller's goroutine
+// commit (storage.Engine).
 func (e slowEngine) Commit() { e.process.block("a commit by its caller") }
 
 // Export implements rebalance.StreamEngine.

@@ -16,7 +16,8 @@ import (
 
 // calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and
 // while at most one of the replicas of a row is dead. No request may then fail, and none may take long. Other workloads
-// check the contents of answers; this one checks that there are answers.
+// check the contents of answers; this one checks that there are answers. It needs a run without link and disk faults;
+// with them, requests may fail legitimately.
 type calm struct {
 	clients
 	table, counter *schema.Table
@@ -25,7 +26,7 @@ type calm struct {
 
 const (
 	// calmMost bounds the duration of a request: several round trips, and the new plans that a change of the ring
-	// causes.
+	// causes. Both are in simulated time. One round trip takes a few milliseconds.
 	calmMost = 400 * time.Millisecond
 	// noticedAfter is how soon after a node's death its requests are sent to other nodes.
 	noticedAfter = 2 * time.Second
@@ -40,7 +41,8 @@ func (w *calm) start() { w.launch(calmClients, 15*time.Millisecond, w.step) }
 
 func (w *calm) counts() (tried, acked int) { return w.tried, w.acked }
 
-// step executes a request of a random kind, and fails the run if the request fails or is late without an excuse.
+// step executes a request of a random kind, and fails the run if the request fails or is late without an excuse. Kinds
+// are equally likely, so that writes, reads, scans, Paxos, counters and batches all meet each change of the ring.
 func (w *calm) step(l *process, client int, end func() bool) {
 	kinds := []struct {
 		name string
@@ -96,7 +98,8 @@ func (w *calm) serial(l *process, client int, done func(error)) {
 	l.read(l.partition(w.table, w.key(client)), ring.Serial, func(_ []byte, err error) { done(err) })
 }
 
-// scan reads the first page of the whole ring, which needs replicas of every range.
+// scan reads the first page of the whole ring, which needs replicas of every range. Page by page would multiply the
+// time by the number of pages, which the bound does not allow for.
 func (w *calm) scan(l *process, _ int, done func(error)) {
 	p := &pager{table: w.table.StorageID}
 	l.read(p.command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
@@ -120,6 +123,7 @@ func (w *calm) change(l *process, client int, done func(error)) {
 	})
 }
 
+// Counters have no timestamps of clients; the leader is any replica that is alive.
 func (w *calm) count(l *process, _ int, done func(error)) {
 	x := additions{table: w.counter}
 	l.parts.Counters.Update(&coordinator.WriteRequest{

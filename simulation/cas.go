@@ -20,7 +20,8 @@ import (
 // casRegisters is the workload: clients change a few registers conditionally, from the value that they last saw to a
 // unique new one, and read them at SERIAL. Two registers are rows of one partition. Sometimes a client sends several
 // requests at once, so that they are queued at their coordinator and share rounds. Timestamps are the ballots of the
-// nodes' own clocks, which differ.
+// nodes' own clocks, which differ. The check is linearizability of each register, in which reads and refused changes
+// take part as well (history.CheckConditional).
 type casRegisters struct {
 	clients
 	table   *schema.Table
@@ -38,7 +39,8 @@ func newCASRegisters(c *Cluster) *casRegisters {
 	return &casRegisters{clients: newClients(c, "cas"), table: c.table("cas"), seen: map[casClient]int64{}}
 }
 
-// start starts the clients. A step is a burst, a conditional change or a read.
+// start starts the clients. A step is a burst, a conditional change or a read. A change that expects an outdated value
+// must be refused, and its refusal shows the present one, from which the client continues.
 func (w *casRegisters) start() {
 	w.purges(w.table, func(r *kernel.Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
 	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
@@ -86,7 +88,8 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 func (w *casRegisters) keys() int { return cmp.Or(w.c.options.Registers, min(w.c.options.Keys, 3)) }
 
 // burst sends several requests for a partition at once: changes that depend on each other, competing changes, and
-// reads.
+// reads. The client continues when all of them have ended. waited is false once its patience has ended, after which
+// outcomes no longer count.
 func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 	left := 2 + w.rand.Intn(5)
 	expect := w.seen[casClient{client, key}]
@@ -116,7 +119,8 @@ func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 
 func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.acked }
 
-// run executes one operation; end reports whether the client still waits for its outcome.
+// run executes one operation; end reports whether the client still waits for its outcome. The result is the call, which
+// the caller may complete differently (tests).
 func (w *casRegisters) run(l *process, client, key int, in history.ConditionalInput,
 	end func(error) bool) *history.ConditionalCall {
 	op := &history.ConditionalCall{Client: client, Key: key, Input: in, Call: w.c.order.tick()}
@@ -166,6 +170,7 @@ func (w *casRegisters) finish(op *history.ConditionalCall, applied bool, page []
 	switch {
 	case err != nil:
 		var timeout *coordinator.WriteTimeout
+		// A proposal that is delivered twice may be refused at its second delivery, although the first was accepted.
 		notMade := errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS &&
 			!slices.ContainsFunc(w.c.options.FaultKinds,
 				// Both kinds duplicate messages.
@@ -184,7 +189,8 @@ func (w *casRegisters) finish(op *history.ConditionalCall, applied bool, page []
 	w.seen[casClient{op.Client, op.Key}] = found
 }
 
-// readBack reads every register at SERIAL, from every node.
+// readBack reads every register at SERIAL, from every node. A read at SERIAL completes unfinished rounds, so the second
+// node's read must see what the first one's decided.
 func (w *casRegisters) readBack() {
 	for key := range w.keys() {
 		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *process, done func(error)) {

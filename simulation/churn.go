@@ -9,7 +9,8 @@ import (
 )
 
 // churn is the workload: clients create, alter and drop tables concurrently with all other events. At the end, all
-// nodes have the same schema, and it contains the acknowledged changes.
+// nodes have the same schema, and it contains the acknowledged changes. The tables stay empty: what is tested is the
+// order of changes in the metadata log and their application on every node.
 type churn struct {
 	clients
 	made  []*churned
@@ -17,7 +18,8 @@ type churn struct {
 	acked int
 }
 
-// churned is the history of a table.
+// churned is the history of a table. made, dropped and widened are set by acknowledgments; dropping and widening when
+// the change is sent.
 type churned struct {
 	name                    string
 	made, dropping, dropped bool
@@ -61,7 +63,8 @@ func (w *churn) start() {
 
 func (w *churn) counts() (tried, acked int) { return w.tried, w.acked }
 
-// change proposes a change, and sets done when every live node has applied it.
+// change proposes a change, and sets done when every live node has applied it. An acknowledgment means that every live
+// node has applied the change, so requests that follow may rely on it.
 func (w *churn) change(l *process, change schema.Change, done *bool, end func() bool) {
 	w.tried++
 	l.soon(func() {

@@ -7,6 +7,7 @@ import (
 )
 
 // wallClock is a machine's clock: its difference to true time. It has an offset, drifts and jumps. Zero is correct.
+// Durations are signed: a negative offset is a clock that is behind. The fault kinds of nemesis_clocks.go change it.
 type wallClock struct {
 	// offset is the difference at the time since.
 	offset time.Duration
@@ -15,7 +16,8 @@ type wallClock struct {
 	drift int64 // parts per million
 }
 
-// at returns the difference to true time.
+// at returns the difference to true time. drift is in parts per million: with 500, the clock gains 0.5 ms in each
+// second.
 func (w *wallClock) at(now time.Duration) time.Duration {
 	return w.offset + time.Duration(int64(now-w.since)*w.drift/1_000_000)
 }
@@ -36,7 +38,7 @@ var _ env.Clock = clock{}
 // stampAhead is how far a node's timestamps follow the clocks of other nodes, as in package node.
 const stampAhead = time.Minute
 
-// epoch is the start of simulated time.
+// epoch is the start of simulated time. In Unix seconds, that is 14 November 2023.
 const epoch = 1_700_000_000
 
 // Now implements env.Clock.
@@ -45,10 +47,11 @@ func (c clock) Now() time.Time {
 	return time.Unix(epoch, 0).Add(now + c.process.node.wall.at(now))
 }
 
-// Monotonic implements env.Clock.
+// Monotonic implements env.Clock. It begins at an hour, so it is never zero.
 func (c clock) Monotonic() time.Duration { return c.process.node.cluster.kernel.Now() + time.Hour }
 
-// pacedClock is the clock of the heartbeats: one of its seconds is pace seconds of the other clocks.
+// pacedClock is the clock of the heartbeats: one of its seconds is pace seconds of the other clocks. Weeks of simulated
+// time would otherwise consist mostly of heartbeats.
 type pacedClock struct{ clock }
 
 // pace returns the factor of pacedClock.
@@ -64,7 +67,8 @@ func (c pacedClock) After(d time.Duration, f func()) env.Timer {
 	return c.clock.After(d*time.Duration(c.process.pace()), f)
 }
 
-// After implements env.Clock.
+// After implements env.Clock. A timer of an ended process does nothing; one of a paused process fires when it resumes
+// (process.do).
 func (c clock) After(d time.Duration, f func()) env.Timer {
 	return c.process.node.cluster.kernel.After(d, "timer", func() {
 		if c.process.alive() {

@@ -13,8 +13,10 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// Cluster is one simulated cluster with the observations of a run.
+// Cluster is one simulated cluster with the observations of a run. One goroutine uses it, except for what Pebble's
+// goroutines read through atomic fields (diskFaults). It belongs to one run and is never reused.
 type Cluster struct {
+	// options is with points applied (withPoints), and does not change during the run.
 	options  Options
 	kernel   *kernel.Kernel
 	net      *Network
@@ -49,6 +51,8 @@ type Cluster struct {
 }
 
 // NewCluster creates a cluster as an operator would: the nodes join one after the other, then the tables are created.
+// Failures are recorded in the cluster, and the caller must look at them before it uses it: a cluster that did not form
+// has no workloads.
 func NewCluster(o Options) *Cluster {
 	k := kernel.New()
 	c := &Cluster{
@@ -79,7 +83,8 @@ func NewCluster(o Options) *Cluster {
 		c.net.lossy = kernel.NewStream(o.Seed, "lose commits")
 	}
 	skew := kernel.NewStream(o.Seed, "skew")
-	// Each node serves before the next one starts. There are no faults yet, so no failure is excused.
+	// Each node serves before the next one starts, within 30 simulated seconds. There are no faults yet, so no failure
+	// is excused.
 	for range o.Nodes {
 		n := newNode(c)
 		// Clocks differ by up to 400 ms from the start. The clock faults come in addition.
@@ -118,7 +123,8 @@ func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 	return append(addrs, self.addr)
 }
 
-// metadata returns the newest metadata of any process.
+// metadata returns the newest metadata of any process. It is nil while no process runs. It is for checks only: nodes
+// must not learn from it what they have not received.
 func (c *Cluster) metadata() *metadata.Metadata {
 	var newest *metadata.Metadata
 	for _, n := range c.nodes {
@@ -153,14 +159,16 @@ func (c *Cluster) makeSchema() {
 	}
 }
 
-// change executes a schema change at the first node. It is for a cluster without faults, in which it must succeed.
+// change executes a schema change at the first node. It is for a cluster without faults, in which it must succeed. A
+// failure is recorded, and the run continues without the table.
 func (c *Cluster) change(change schema.Change) {
 	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *process, done func(error)) {
 		l.soon(func() { l.cluster.StartSchema(change, done) })
 	})
 }
 
-// fail records a violation.
+// fail records a violation. The run continues, so that later checks may add to the picture. The message begins with the
+// simulated time.
 func (c *Cluster) fail(format string, args ...any) {
 	c.failures = append(c.failures, fmt.Sprintf("%v: ", c.kernel.Now())+fmt.Sprintf(format, args...))
 }
@@ -189,7 +197,8 @@ type Result struct {
 	Stats stats
 }
 
-// stats contains counts of the coordinators that show whether rare code paths were executed.
+// stats contains counts of the coordinators that show whether rare code paths were executed. Tests require that some
+// are not zero over many seeds.
 type stats struct {
 	// Each field is a sum over the nodes that run at the end: repairs by reads, additional reads for short results,
 	// speculative requests, new plans, hints stored, delivered and lost, and conditional changes that shared a round
@@ -198,6 +207,7 @@ type stats struct {
 	CASUnprepared uint64
 }
 
+// A process that ended during the run is not included, so the numbers are lower bounds.
 func statsOf(p *assembly.Parts) stats {
 	o, h, x := p.Coordinator.Stats(), p.Hints.Stats(), p.Proposer.Stats()
 	// The fields are positional: their order is the order of the type.
@@ -233,7 +243,8 @@ func (r *Result) add(o Result) {
 }
 
 // Run executes the workloads and the nemesis, heals the cluster, waits for hints to be delivered, and checks the
-// results.
+// results. The phases are in the order of the package comment, and each has a bound in simulated time. Two runs with
+// equal options have equal results, including the trace.
 func Run(o Options) Result {
 	// Drawn sizes of pages would break workloads that evaluate a partition in one page. PageBytes is drawn
 	// independently of the workloads so that the draws of seeds do not depend on them.
@@ -277,7 +288,8 @@ func Run(o Options) Result {
 	return c.result()
 }
 
-// result returns the result, and ends all processes.
+// result returns the result, and ends all processes. It is called once. The processes are crashed and not closed,
+// because their stores are in memory and need no flush.
 func (c *Cluster) result() Result {
 	r := Result{Failures: c.failures, Trace: c.kernel.Hash(), Events: c.kernel.Count(), Time: c.kernel.Now(),
 		Counted: c.counted,
@@ -302,7 +314,8 @@ func (c *Cluster) result() Result {
 	return r
 }
 
-// heal ends all faults and starts the nodes that are down. A node whose disk lost data is replaced by a new one.
+// heal ends all faults and starts the nodes that are down. A node whose disk lost data is replaced by a new one. From
+// here on, requests of checks must succeed.
 func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
@@ -331,7 +344,8 @@ func (c *Cluster) heal() {
 	}
 }
 
-// present returns the nodes that must serve in the healed cluster.
+// present returns the nodes that must serve in the healed cluster. Nodes that run and nodes that are down are both in
+// it: in a healed cluster, a node that is down is a violation itself.
 func (c *Cluster) present() (nodes []*Node) {
 	for _, n := range c.nodes {
 		if !n.departed && !n.dead {
@@ -351,7 +365,8 @@ func (c *Cluster) missing() (nodes []*Node) {
 	return nodes
 }
 
-// settle waits until the ring no longer changes and no hint is left.
+// settle waits until the ring no longer changes and no hint is left. Each condition has its own limit and message, so
+// that a run that hangs says for what. It may be called again after a workload has caused new hints.
 func (c *Cluster) settle() {
 	// Operations of the ring may be stuck because of a node that is permanently dead. Only an operator can end them.
 	c.operator.operate()
@@ -384,7 +399,8 @@ func (c *Cluster) settle() {
 }
 
 // mayLose reports whether a node may lose its data permanently: one per run, and the quorums of the remaining nodes
-// must overlap with the previous ones.
+// must overlap with the previous ones. With four replicas, QUORUM is three: after the loss of one, any three of the
+// others and any earlier three share a replica that is intact.
 func (c *Cluster) mayLose(n *Node) bool {
 	return !c.losing && c.options.Factor >= 4 && (len(c.options.Datacenters) == 0 || c.options.Meet) && n.member &&
 		!n.departed && !n.dead && !n.leaving
@@ -408,12 +424,14 @@ func (c *Cluster) later(d time.Duration, label string, f func()) {
 	})
 }
 
-// scaled returns a duration multiplied by TimeScale.
+// scaled returns a duration multiplied by TimeScale. It is for faults and clients; timeouts of requests are never
+// scaled, as in production.
 func (c *Cluster) scaled(d time.Duration) time.Duration {
 	return d * time.Duration(max(1, c.options.TimeScale))
 }
 
-// paced returns a timeout of the cluster multiplied by Pace.
+// paced returns a timeout of the cluster multiplied by Pace. It is for waits on the failure detector and on Raft, whose
+// heartbeats are slower by the same factor.
 func (c *Cluster) paced(d time.Duration) time.Duration {
 	return d * time.Duration(max(1, c.options.Pace))
 }

@@ -18,12 +18,12 @@ import (
 // contended is the workload: every node coordinates conditional changes of one partition at its maximum rate, without
 // faults except, with an odd seed, one dead node. Each change inserts a different row, so its condition always holds.
 // It checks that no outcome is unknown, that changes answered as applied were applied and the others were not, and that
-// no coordinator starves.
+// no coordinator starves. Contention is settled by an arbiter that gives turns (paxos/contention); without it, ballots
+// outvote each other and changes starve.
 type contended struct {
 	clients
 	table *schema.Table
-	// made has no entry for a row whose change has no known outcome.
-	// made is the answer to the client, by row.
+	// made is the answer to the client, by row. A row whose change has no known outcome has no entry.
 	made map[string]bool
 	// acked counts the completed changes by node.
 	acked []int
@@ -48,7 +48,8 @@ func newContended(c *Cluster) *contended {
 		acked: make([]int, len(c.nodes))}
 }
 
-// start starts the clients. Each uses one node.
+// start starts the clients. Each uses one node. A client that is fast keeps its coordinator always busy: it sends the
+// next change at most 5 ms after an answer.
 func (w *contended) start() {
 	w.alive = slices.Clone(w.c.nodes)
 	if w.c.options.Seed%2 == 1 {
@@ -139,6 +140,7 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 		if !excused {
 			w.slow = max(w.slow, took)
 		}
+	// Enough acceptances would have been a decision, and not an unknown outcome.
 	case errors.As(err, &unknown) && unknown.Received >= unknown.BlockFor:
 		w.c.fail("contended: an answer contradicts its text: %v, of %d", err, unknown.BlockFor)
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
@@ -154,7 +156,8 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 	}
 }
 
-// readBack compares the rows with the answers.
+// readBack compares the rows with the answers. At QUORUM and not at SERIAL: an acknowledged change has a commit at a
+// quorum.
 func (w *contended) readBack() {
 	// Sorted, because each read is an event of the trace.
 	for _, name := range slices.Sorted(maps.Keys(w.made)) {

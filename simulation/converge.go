@@ -15,7 +15,9 @@ import (
 	"cqld/storage"
 )
 
-// verifier checks a healed cluster: its replicas, its snapshots and the histories of its clients.
+// verifier checks a healed cluster: its replicas, its snapshots and the histories of its clients. Its checks use the
+// clients' path (coordinator reads) and the storage of each node directly, because a read at a level shows one merged
+// answer and hides which replica differs.
 type verifier struct {
 	c *Cluster
 	// snapshots grows during the faults; each is compared with its node at the end (checkSnapshots).
@@ -33,7 +35,7 @@ func (v *verifier) found(violations ...string) {
 }
 
 // converge reads every table completely from all replicas, which repairs differences that hints left, and then compares
-// the replicas.
+// the replicas. After a read at ALL of every row, no replica may lack anything.
 func (v *verifier) converge() {
 	v.agree()
 	for _, k := range v.c.options.kinds() {
@@ -48,7 +50,8 @@ func (v *verifier) converge() {
 }
 
 // convergeWithoutReads compares the replicas of all tables before any client reads them, if the options require it:
-// hints alone, or a repair, must have made them equal.
+// hints alone, or a repair, must have made them equal. A run has one mechanism only: each would hide a failure of the
+// others.
 func (v *verifier) convergeWithoutReads() {
 	c := v.c
 	switch {
@@ -77,7 +80,8 @@ func (c *Cluster) tables() (all []*schema.Table) {
 	return all
 }
 
-// repairs repairs a table of a healed cluster; a second repair must send no rows.
+// repairs repairs a table of a healed cluster; a second repair must send no rows. The first repair may send rows. Five
+// minutes are simulated time, for a table with hundreds of rows.
 func (v *verifier) repairs(table *schema.Table) {
 	c := v.c
 	// The second repair runs at another node: the result must not depend on the coordinator of the repair.
@@ -96,7 +100,7 @@ func (v *verifier) repairs(table *schema.Table) {
 }
 
 // awaitEqual waits until the replicas of all tables are equal, except for excused partitions: the replay of batches,
-// and outstanding answers, may take a few seconds.
+// and outstanding answers, may take a few seconds. It makes up to ten attempts, two seconds apart.
 func (v *verifier) awaitEqual(when string, excused *excuses) {
 	c := v.c
 	var different []string
@@ -141,7 +145,7 @@ func (v *verifier) agree() {
 }
 
 // readAll reads a table at ALL, page by page, and calls visit as pager.took does. It reports whether it reached the
-// end.
+// end. visit gets each page's header (x is nil), and then each row.
 func (v *verifier) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
 	nodes := v.c.present()
 	p := &pager{table: table.StorageID}
@@ -171,7 +175,8 @@ func (v *verifier) compare(table *schema.Table) {
 	}
 }
 
-// differences returns the partitions whose replicas in the scope differ, except for excused ones.
+// differences returns the partitions whose replicas in the scope differ, except for excused ones. The bytes include
+// tombstones and timestamps: replicas that answer equally but would purge differently are not equal.
 func (v *verifier) differences(table *schema.Table, excused *excuses, scope *repair.Scope) (out []string) {
 	c := v.c
 	partitions := map[string]map[ring.NodeID][]byte{}
@@ -214,7 +219,8 @@ func (v *verifier) differences(table *schema.Table, excused *excuses, scope *rep
 	return out
 }
 
-// dump adds the bytes of each partition of a table in one node's storage.
+// dump adds the bytes of each partition of a table in one node's storage. into is by partition key and node; it grows
+// by what this node stores.
 func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
 	into map[string]map[ring.NodeID][]byte) error {
 	for p := (&pager{table: table.StorageID}); !p.done; {
@@ -244,7 +250,7 @@ func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
 	return nil
 }
 
-// rowsOf returns the rows of a table in one node's storage.
+// rowsOf returns the rows of a table in one node's storage. An element is key/clustering.
 func (v *verifier) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
 	// Live rows only: tombstones and expired rows need not be the same on all replicas before a repair.
 	rows := map[string]bool{}

@@ -16,7 +16,8 @@ import (
 	"cqld/types"
 )
 
-// additions is a workload of counters: clients add to and read a few counters at QUORUM (history.CheckCounter).
+// additions is a workload of counters: clients add to and read a few counters at QUORUM (history.CheckCounter). The
+// outcome of an addition without an answer is unknown, so a count has a lowest and a highest possible value.
 type additions struct {
 	clients
 	table     *schema.Table

@@ -14,14 +14,16 @@ import (
 var errDisk = errors.New("sim: input/output error")
 
 // diskFaults contains the faults of a machine's disk. Pebble's own goroutines use it, so its behaviour must not depend
-// on their timing: a fault is on or off, and no random numbers are drawn here.
+// on their timing: a fault is on or off, and no random numbers are drawn here. Only the nemesis writes the fields;
+// storage and Raft read them from any goroutine.
 type diskFaults struct {
 	// syncs and writes fail operations of storage's log, and reads operations of its tables.
 	syncs, writes atomic.Bool
 	reads         atomic.Bool // of tables
 	// full makes the disk report no free space.
 	full atomic.Bool
-	// raft is the fault of the Raft log's disk; 0 means none.
+	// raft is the fault of the Raft log's disk; 0 means none. The metadata log has a file system of its own, so its
+	// faults do not stop storage, and the other way around.
 	raft atomic.Int32
 	// slow is the delay of a write's completion. The write itself is on the disk at once. Only events use it.
 	slow time.Duration
@@ -63,7 +65,8 @@ func (f *diskFaults) decideRaft(op faultfs.Op, name string) error {
 	return nil
 }
 
-// decide implements the decision function of faultfs.
+// decide implements the decision function of faultfs. It returns the error that the operation then reports; nil lets it
+// happen. Data of a write that failed are not on the disk.
 func (f *diskFaults) decide(op faultfs.Op, name string) error {
 	// Only logs and tables fail. Pebble also writes manifests in the background, at times that do not depend on the
 	// seed.
@@ -87,7 +90,7 @@ func (f *diskFaults) space() (free, total int64) {
 }
 
 // steady returns the text without the words that Pebble adds to a disk's error: they depend on which of its files are
-// open.
+// open. Traces and failures contain such texts, and must be equal for equal seeds.
 func steady(what string) string {
 	if i := strings.Index(what, errDisk.Error()); i >= 0 {
 		// The text before Pebble's addition, and the error itself, remain.

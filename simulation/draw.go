@@ -63,7 +63,8 @@ func DrawnOptions(seed uint64) Options {
 
 // drawConditional makes a fifth of the seeds runs of conditional changes alone, under which their state must survive:
 // power cuts with commits at every level, and changes of the ring with three replicas. Commits are often lost, so that
-// decisions are for a long time in the state of acceptors alone.
+// decisions are for a long time in the state of acceptors alone. Conditional changes keep decisions in acceptors until
+// the commit arrives, and lost commits extend that time: a fault that loses state of acceptors then loses a decision.
 func (o *Options) drawConditional(seed uint64) {
 	// By the number of the seed and not by a draw, so that a range of consecutive seeds always contains them.
 	switch seed % 10 {
@@ -87,7 +88,8 @@ func (o *Options) drawConditional(seed uint64) {
 	o.Workloads, o.Levels = []string{"cas"}, true
 }
 
-// drawShape draws the numbers of nodes and replicas.
+// drawShape draws the numbers of nodes and replicas. A replication factor of 1 makes any lost node an unavailable
+// range, and 2 makes QUORUM equal ALL: both must fail cleanly.
 func (o *Options) drawShape(r *kernel.Stream) {
 	// Half of these seeds have three replicas.
 	factors := []int{1, 2, 3, 3, 3, 3, 4, 5}
@@ -114,7 +116,8 @@ func (o *Options) drawShape(r *kernel.Stream) {
 	o.NodesMost = min(10, max(o.Nodes+1, nodesMost))
 }
 
-// drawRingChanges makes changes of the ring, restarts and conditional changes coincide.
+// drawRingChanges makes changes of the ring, restarts and conditional changes coincide. Names that are drawn already
+// are not added twice.
 func (o *Options) drawRingChanges(r *kernel.Stream) {
 	add := func(to *[]string, names ...string) {
 		for _, name := range names {
@@ -148,7 +151,8 @@ func endsProcesses(kind string) bool {
 		"raft-fsync-error", "raft-write-error", "raft-full", "bit-flip"}, kind)
 }
 
-// boundCost keeps the cost of a seed similar for all shapes: large rings have fewer workloads and less time.
+// boundCost keeps the cost of a seed similar for all shapes: large rings have fewer workloads and less time. Without
+// the bound, rings of ten nodes with all workloads would take most of the time of a test.
 func (o *Options) boundCost(r *kernel.Stream) {
 	most := 5
 	if o.Nodes > 6 {
@@ -186,7 +190,7 @@ func (o Options) factors() []int {
 	return o.Datacenters
 }
 
-// setFactors is the inverse of factors.
+// setFactors is the inverse of factors. A list of one negative number is SimpleStrategy with that many replicas.
 func (o *Options) setFactors(factors []int) {
 	o.Datacenters, o.Factor = nil, 0
 	for _, f := range factors {

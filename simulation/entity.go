@@ -22,9 +22,10 @@ import (
 
 // entities is the workload: clients change the entities of a few partitions in the data model of Azure Tables,
 // individually and in transactions, with and without ETags, and read them. A sequential partition must be able to
-// return the same answers (history.CheckEntities): no two inserts without a deletion in between, no ETag that is
-// valid twice, no part of a transaction. In addition, each client inserts entities that stay, and lists all of them in
-// key order, page by page: an insert that was acknowledged before a listing began must be in it, once.
+// return the same answers (history.CheckEntities): no two inserts without a deletion in between, no ETag that is valid
+// twice, no part of a transaction. In addition, each client inserts entities that stay, and lists all of them in key
+// order, page by page: an insert that was acknowledged before a listing began must be in it, once. It uses package
+// entity directly, without HTTP: the protocol has tests of its own.
 type entities struct {
 	clients
 	// history is kept by partition, because a transaction of Azure Tables has one partition.
@@ -66,7 +67,8 @@ func newEntities(c *Cluster) *entities {
 		stamps: map[int64]int64{}, inserts: map[string]*entityInsert{}}
 }
 
-// store returns the Azure Tables data of a process.
+// store returns the Azure Tables data of a process. Options are as in package node, except that nothing authorizes:
+// clients are anonymous.
 func (w *entities) store(l *process) *entity.Store {
 	// The store belongs to the process: it ends with it.
 	if l.entities == nil {
@@ -96,7 +98,7 @@ func (w *entities) start() {
 			return
 		// Client operations of the store block, so each runs in a task.
 		case n < 18:
-			// The store blocks, so the operation runs as a task of the event queue.
+			// The store blocks, so each operation runs as a task of the event queue.
 			l.run(func() {
 				w.c.kernel.Trace(fmt.Sprint("entity list ", w.list(l)))
 				end()
@@ -114,7 +116,8 @@ func (w *entities) start() {
 	})
 }
 
-// transaction draws operations on different rows, based on what the client last read.
+// transaction draws operations on different rows, based on what the client last read. Expect is 0 without an ETag
+// (If-Match: *).
 func (w *entities) transaction(client, partition int) (ops []history.EntityOp) {
 	// A transaction may have each entity once.
 	count, first := 1, w.rand.Intn(history.EntityRows)
@@ -145,7 +148,8 @@ func (w *entities) transaction(client, partition int) (ops []history.EntityOp) {
 // entityKey returns the PartitionKey of a partition that clients share.
 func entityKey(partition int) string { return fmt.Sprint("shared", partition) }
 
-// run executes one operation on a partition.
+// run executes one operation on a partition. A refusal names the operation that failed (Out.Failed, an index) and its
+// code, which the checker explains with a state of the partition.
 func (w *entities) run(l *process, client, partition int, in history.EntityInput, done func(error)) {
 	// A read without an answer constrains nothing, so it is dropped until it has one.
 	reads := in.Ops == nil && !in.Wipe
@@ -210,7 +214,8 @@ func numberProperty(name string, v int64) odata.Property {
 	return odata.Property{Name: name, Value: odata.Value{Type: odata.Int64, Int: v}}
 }
 
-// stamped records the Timestamp of a version, which must be unique.
+// stamped records the Timestamp of a version, which must be unique. Versions are numbers of this workload, Timestamps
+// are made by the server.
 func (w *entities) stamped(version, stamp int64) {
 	// The Timestamp is also the ETag. A read may see it before the write's answer arrives, so either is recorded
 	// first.
@@ -220,7 +225,7 @@ func (w *entities) stamped(version, stamp int64) {
 	w.stamps[version] = stamp
 }
 
-// read reads a row, or all rows of a partition.
+// read reads a row, or all rows of a partition. only is a row, or negative for all rows of the partition.
 func (w *entities) read(s *entity.Store, partition, only int) (rows [history.EntityRows]history.EntityRow, err error) {
 	var found []odata.Entity
 	// A missing row is not an error: it reads as the zero EntityRow.
@@ -271,7 +276,8 @@ func keyFilter(op odata.Op, key string) odata.Expr {
 		Value: odata.Value{Type: odata.String, Bytes: []byte(key)}}
 }
 
-// learn records what a client knows of rows after an answer.
+// learn records what a client knows of rows after an answer. A client acts on it in its next transaction, so it often
+// holds outdated ETags, whose operations must be refused.
 func (w *entities) learn(client, partition int, x *history.EntityCall) {
 	// A read shows the rows that it covers.
 	for at := range history.EntityRows {
@@ -293,7 +299,8 @@ func (w *entities) learn(client, partition int, x *history.EntityCall) {
 	}
 }
 
-// insert inserts an entity that stays into one of the client's partitions.
+// insert inserts an entity that stays into one of the client's partitions. Twelve partitions for each client make
+// listings cross partitions often.
 func (w *entities) insert(l *process, client int, next func()) {
 	// The tick is part of the key, so no two inserts have one key, and a refusal is always a violation.
 	x := &entityInsert{call: w.c.order.tick()}
@@ -318,7 +325,8 @@ func (w *entities) insert(l *process, client int, next func()) {
 	})
 }
 
-// list lists all entities, or those from a partition key on, and compares them with the acknowledged ones.
+// list lists all entities, or those from a partition key on, and compares them with the acknowledged ones. Top bounds a
+// page, from 1 to 40 entities.
 func (w *entities) list(l *process) error {
 	q := &entity.Query{Top: 1 + w.rand.Intn(40)}
 	// The filter is a lower bound of the PartitionKey, which is also a lower bound of the whole key.

@@ -12,7 +12,9 @@ import (
 )
 
 // isolation is the workload: a write changes all rows of a partition to one value, and a read at QUORUM must return the
-// same value for all of them, not older than one that an earlier read returned or an acknowledged write wrote.
+// same value for all of them, not older than one that an earlier read returned or an acknowledged write wrote. A
+// mutation of one partition is atomic on each replica, so a read that mixes two values shows that a replica or the
+// merge of answers has torn it.
 type isolation struct {
 	clients
 	table *schema.Table

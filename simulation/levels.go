@@ -14,7 +14,9 @@ import (
 )
 
 // levelled is the workload: clients write, delete and read a few rows at every consistency level, at coordinators in
-// all data centers (history.Levels). In the healed cluster, every acknowledged write exists, whatever its level.
+// all data centers (history.Levels). In the healed cluster, every acknowledged write exists, whatever its level. Which
+// value a read must return at least depends on both levels: a write at W and a read at R share a replica if W + R
+// exceeds the number of replicas that count for them (history.Levels).
 type levelled struct {
 	clients
 	table *schema.Table
@@ -31,7 +33,8 @@ const (
 	levelledClients = 4
 )
 
-// commitLevel returns the level at which a conditional change commits.
+// commitLevel returns the level at which a conditional change commits. The serial phase always needs its own quorum;
+// the level is for the commit only, which may be lost without losing the decision.
 func (w *clients) commitLevel() ring.Consistency {
 	if !w.c.options.Levels {
 		return ring.Quorum
@@ -44,6 +47,7 @@ func (w *clients) commitLevel() ring.Consistency {
 	return levels[w.rand.Intn(len(levels))]
 }
 
+// The replication is the keyspace's at the start of the run; changes of replication have a workload of their own.
 func newLevelled(c *Cluster) *levelled {
 	w := &levelled{clients: newClients(c, "levels"), table: c.table("levels")}
 	for key := range w.history {
@@ -72,7 +76,8 @@ func (w *levelled) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("level" + strconv.Itoa(key)))
 }
 
-// write writes or deletes the row of a key at any level of writes.
+// write writes or deletes the row of a key at any level of writes. A deletion has a timestamp like a write, so the
+// newest of both wins.
 func (w *levelled) write(l *process, key int, deletion bool, level ring.Consistency, done func(error)) {
 	w.tried++
 	o := &history.LevelCall{
@@ -105,7 +110,8 @@ func (w *levelled) write(l *process, key int, deletion bool, level ring.Consiste
 	})
 }
 
-// read reads the row of a key at any level of reads, and checks it with the requirement at the time of its begin.
+// read reads the row of a key at any level of reads, and checks it with the requirement at the time of its begin. Judge
+// also notes what the read returned, because a later read at a sufficient level must not return an older value.
 func (w *levelled) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	at, h := history.LevelAt{Level: level, Datacenter: l.node.dc}, &w.history[key]
@@ -139,6 +145,7 @@ func liveValueOf(page []byte) (int64, error) {
 }
 
 // readBack reads every row from every node, at ALL and then at ONE: now all replicas must have all acknowledged writes.
+// It raises the level of the recorded calls, from which the requirement of later reads is computed.
 func (w *levelled) readBack() {
 	for key := range levelledKeys {
 		h := &w.history[key]

@@ -57,7 +57,8 @@ func pairOf(a, b string) pair {
 	return pair{a, b}
 }
 
-// meetings counts the pairs of operations that were in progress at the same time.
+// meetings counts the pairs of operations that were in progress at the same time. docs/MEETINGS.md has a table of all
+// pairs.
 type meetings struct {
 	kernel *kernel.Kernel
 	active []*underway
@@ -102,7 +103,8 @@ const lingers = 500 * time.Millisecond
 // endless is longer than any run.
 const endless = 1 << 62
 
-// saw records whether an operation is in progress at the moment.
+// saw records whether an operation is in progress at the moment. It is called for every operation in each poll, so an
+// operation that begins and ends between two polls is missed.
 func (m *meetings) saw(op string, is bool) {
 	switch was := m.state[op]; {
 	case is && was == nil:
@@ -117,7 +119,8 @@ func (m *meetings) saw(op string, is bool) {
 // meetEvery is the interval of polls for lasting operations.
 const meetEvery = 10 * time.Millisecond
 
-// watch polls for lasting operations, while there are faults and until the cluster has settled.
+// watch polls for lasting operations, while there are faults and until the cluster has settled. It reads the state of
+// the nodes and changes nothing, so a run with Meet has the same messages as one without.
 func (c *Cluster) watch() {
 	var down, killed, paused, full, jumped, joining, replacing, leaving bool
 	for _, n := range c.nodes {
@@ -191,7 +194,7 @@ func (l *process) cas(r *paxos.CASRequest, done func(applied bool, page []byte, 
 }
 
 // MeetingOptions returns the options of a run in which all operations coincide: nearly all kinds of faults, and the
-// workloads of docs/MEETINGS.md.
+// workloads of docs/MEETINGS.md. Hurry makes faults four times as frequent, so that they overlap.
 func MeetingOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := kernel.NewStream(seed, "meetings")

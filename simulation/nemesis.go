@@ -10,7 +10,7 @@ import (
 )
 
 // faultKind names a kind of fault. A new kind is a name in faultKinds, and a method in strikes of the type of its
-// group.
+// group. The names are options of the command that repeats a run, and keys of Result.Counted.
 type faultKind string
 
 // late reports whether a kind was added later: it is drawn from a stream of its own, so that seeds without it do not
@@ -20,7 +20,8 @@ func (k faultKind) late() bool {
 		"raft-full"}, k)
 }
 
-// explicitOnly reports whether a kind is used only if the options name it: no seed draws it.
+// explicitOnly reports whether a kind is used only if the options name it: no seed draws it. Tests of one effect name
+// these.
 func (k faultKind) explicitOnly() bool { return k == "stop" || k == "dc-loss" }
 
 // drawn reports whether only DrawnOptions draws a kind, so that the seeds of DefaultOptions do not change.
@@ -49,7 +50,8 @@ func faultKinds() []faultKind {
 	}
 }
 
-// nemesis causes the faults of a run.
+// nemesis causes the faults of a run. It knows the plan in advance, and decides nothing by what the cluster does: a
+// fault that finds no suitable node is skipped.
 type nemesis struct {
 	c *Cluster
 	// plan contains the faults in the order of their times.
@@ -93,7 +95,8 @@ type fault struct {
 // String returns the name of the fault for the option -faults.
 func (f fault) String() string { return fmt.Sprintf("%d %s at %v", f.number, f.kind, f.at) }
 
-// plan draws the faults of a run, of the kinds that the seed has enabled.
+// plan draws the faults of a run, of the kinds that the seed has enabled. Times are relative to Cluster.began, before
+// TimeScale.
 func plan(o Options) (faults []fault) {
 	r := kernel.NewStream(o.Seed, "nemesis")
 	var kinds []faultKind
@@ -119,7 +122,7 @@ func plan(o Options) (faults []fault) {
 	return faults
 }
 
-// torment schedules the faults of the plan.
+// torment schedules the faults of the plan. Faults may overlap in any combination, also two of one kind.
 func (m *nemesis) torment() {
 	c := m.c
 	for _, f := range m.plan {
@@ -133,7 +136,8 @@ func (m *nemesis) torment() {
 }
 
 // stopFatal stops the processes whose storage has failed, after a moment: their acknowledgements until then must be
-// valid nevertheless.
+// valid nevertheless. It runs after every event (Kernel.AfterEvent), because the error may have been set by a goroutine
+// of Pebble during it.
 func (m *nemesis) stopFatal() {
 	c := m.c
 	for _, n := range c.nodes {

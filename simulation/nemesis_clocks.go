@@ -6,7 +6,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// clockFaults change the wall clocks of nodes.
+// clockFaults change the wall clocks of nodes. Monotonic time is not affected, as in Linux, so timeouts stay correct.
+// heal sets all clocks right.
 type clockFaults struct{ c *Cluster }
 
 // strikes returns the faults by kind.
@@ -19,13 +20,13 @@ func (f clockFaults) strikes() map[faultKind]func(*kernel.Stream) {
 	}
 }
 
-// clockJump changes a clock.
+// clockJump changes a clock, by up to five seconds in either direction.
 func (f clockFaults) clockJump(r *kernel.Stream) {
 	// Offsets of several faults add up until the cluster is healed.
 	f.c.any(r).wall.offset += r.Between(-5*time.Second, 5*time.Second)
 }
 
-// clockDrift makes a clock too fast or too slow, by up to a fifth.
+// clockDrift makes a clock too fast or too slow, by up to a fifth. The unit is parts per million: 200,000 is a fifth.
 func (f clockFaults) clockDrift(r *kernel.Stream) {
 	f.c.any(r).wall.setDrift(f.c.kernel.Now(), int64(r.Intn(400_000))-200_000)
 }

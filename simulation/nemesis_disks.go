@@ -7,7 +7,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// storageFaults make disks slow, full, wrong or empty.
+// storageFaults make disks slow, full, wrong or empty. Each fault ends by itself within seconds, except damage, after
+// which the node is replaced.
 type storageFaults struct{ c *Cluster }
 
 // strikes returns the faults by kind.
@@ -27,7 +28,8 @@ func (f storageFaults) strikes() map[faultKind]func(*kernel.Stream) {
 	}
 }
 
-// slowDisk delays the completions of a disk.
+// slowDisk delays the completions of a disk. Writes are on the disk at once and only reported late, so a crash in
+// between loses no acknowledged write and keeps some unacknowledged ones.
 func (f storageFaults) slowDisk(r *kernel.Stream) {
 	n := f.c.any(r)
 	// The upper bound is below operationTimeout: one late write alone does not make a request time out.
@@ -35,7 +37,9 @@ func (f storageFaults) slowDisk(r *kernel.Stream) {
 	f.c.later(r.Between(100*time.Millisecond, 3*time.Second), "quick disk", func() { n.faults.slow = 0 })
 }
 
-// fsyncError makes the log's fsync fail: the node must stop, and must not acknowledge unsynced writes.
+// fsyncError makes the log's fsync fail: the node must stop, and must not acknowledge unsynced writes. After a failed
+// fsync, the kernel may have dropped the pages (the fsyncgate behaviour of Linux), so retrying would acknowledge writes
+// that are not on the disk.
 func (f storageFaults) fsyncError(r *kernel.Stream) {
 	n := f.c.any(r)
 	// The process ends when its next sync fails; its successor starts after the fault, or retries until then
@@ -76,14 +80,16 @@ func (f storageFaults) readError(r *kernel.Stream) {
 	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.reads.Store(false) })
 }
 
-// diskFull makes a disk full: storage must refuse writes, and recover without a restart.
+// diskFull makes a disk full: storage must refuse writes, and recover without a restart. Only the reported space
+// changes; writes that were accepted before succeed.
 func (f storageFaults) diskFull(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.faults.full.Store(true)
 	f.c.later(r.Between(200*time.Millisecond, 4*time.Second), "space", func() { n.faults.full.Store(false) })
 }
 
-// flush flushes memtables, on all nodes or on one, and sometimes compacts.
+// flush flushes memtables, on all nodes or on one, and sometimes compacts. It is not a fault but moves data from
+// memtables to tables, so that reads and purges meet both.
 func (f storageFaults) flush(r *kernel.Stream) {
 	nodes := f.c.nodes
 	if r.Chance(700) {
@@ -123,7 +129,8 @@ func (f storageFaults) bitFlip(r *kernel.Stream) {
 	c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
 }
 
-// wipedDisk removes a machine's disk: another node takes its place.
+// wipedDisk removes a machine's disk: another node takes its place. The machine returns under another address and asks
+// to replace its former self.
 func (f storageFaults) wipedDisk(r *kernel.Stream) {
 	c := f.c
 	n := c.any(r)

@@ -6,7 +6,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// linkFaults cut, delay and confuse the links between nodes.
+// linkFaults cut, delay and confuse the links between nodes. A link is one direction. Machines that join later are not
+// affected by faults that began before.
 type linkFaults struct{ c *Cluster }
 
 // strikes returns the faults by kind.
@@ -52,7 +53,7 @@ func (f linkFaults) cutBetween(r *kernel.Stream, apart func(a, b int) bool) {
 	f.cut(r, links)
 }
 
-// isolate isolates one node.
+// isolate isolates one node. Clients of the isolated node still reach it, and must get timeouts or Unavailable.
 func (f linkFaults) isolate(r *kernel.Stream) {
 	n := r.Intn(len(f.c.nodes))
 	f.cutBetween(r, func(a, b int) bool { return a == n || b == n })
@@ -80,7 +81,8 @@ func (f linkFaults) halves(r *kernel.Stream) {
 	f.cutBetween(r, func(a, b int) bool { return side[a] != side[b] })
 }
 
-// bridge divides the cluster into two sides, except for one node that is connected with both.
+// bridge divides the cluster into two sides, except for one node that is connected with both. Each side sees the bridge
+// alive, so both may believe in a majority: Raft and quorums must not.
 func (f linkFaults) bridge(r *kernel.Stream) {
 	side, n := f.sides(r), r.Intn(len(f.c.nodes))
 	f.cutBetween(r, func(a, b int) bool { return side[a] != side[b] && a != n && b != n })
@@ -100,7 +102,7 @@ func (f linkFaults) ring(r *kernel.Stream) {
 	})
 }
 
-// badLinks loses and duplicates messages for a while.
+// badLinks loses and duplicates messages for a while. Both are per thousand messages, and independent of the link.
 func (f linkFaults) badLinks(r *kernel.Stream) {
 	c := f.c
 	// Up to a fifth of all messages each. A later fault of the network replaces these values, and its end resets them.
@@ -117,7 +119,8 @@ func (f linkFaults) slowLinks(r *kernel.Stream) {
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "quick links", func() { c.net.Slow = 0 })
 }
 
-// reorder duplicates half of the messages, and delivers all in random order.
+// reorder duplicates half of the messages, and delivers all in random order. Protocols must be idempotent: a request
+// may be handled twice, and after its sender has given up.
 func (f linkFaults) reorder(r *kernel.Stream) {
 	c := f.c
 	c.net.Duplicates, c.net.DelayMax = 500, r.Between(20*time.Millisecond, 200*time.Millisecond)
@@ -126,7 +129,7 @@ func (f linkFaults) reorder(r *kernel.Stream) {
 	})
 }
 
-// cutDatacenter separates one data center from the others.
+// cutDatacenter separates one data center from the others. LOCAL_QUORUM must continue to work on both sides.
 func (f linkFaults) cutDatacenter(r *kernel.Stream) {
 	c := f.c
 	dc := datacenterName(1 + r.Intn(max(1, len(c.options.Datacenters))))

@@ -11,7 +11,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// Network transfers messages between the nodes, unreliably.
+// Network transfers messages between the nodes, unreliably. A message is one event; a connection exists only as the
+// pair of processes between which it was sent.
 type Network struct {
 	kernel *kernel.Kernel
 	// rand draws delays, losses and duplicates.
@@ -29,7 +30,8 @@ type Network struct {
 	// nodes contains the machines by their numbers, byAddr by their present and former addresses.
 	nodes  map[ring.NodeID]*Node
 	byAddr map[netip.AddrPort]*Node
-	// cut counts the faults that cut each direction of each link. A link works when its count is 0.
+	// cut counts the faults that cut each direction of each link. A link works when its count is 0. The count of a link
+	// that was never cut is 0.
 	cut map[link]int
 
 	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
@@ -47,7 +49,8 @@ type Network struct {
 	cpu, stall time.Duration
 }
 
-// delayMax is the maximum delay of a message without faults.
+// delayMax is the maximum delay of a message without faults. Together with a delayed acknowledgment of the disk, a
+// request without faults ends within some tens of milliseconds.
 const delayMax = 3 * time.Millisecond
 
 // link is one direction between two machines, by the numbers of machines (Node.id), which need not be the IDs of
@@ -71,7 +74,8 @@ func (n *Network) clearFaults() {
 	clear(n.cut)
 }
 
-// refused reports whether the machine at the other end responds that no process listens there.
+// refused reports whether the machine at the other end responds that no process listens there. The caller then fails at
+// once instead of waiting for the timeout, as with a TCP reset.
 func (n *Network) refused(l link) bool {
 	process := n.nodes[l.to].process
 	return n.cut[l] == 0 && (process == nil || !process.transport.open)
@@ -127,7 +131,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 // while.
 const stalls = 10
 
-// onCPU makes a process execute f after all its earlier work and after the processor time of f.
+// onCPU makes a process execute f after all its earlier work and after the processor time of f. f is dropped if the
+// process ends first.
 func (n *Network) onCPU(l *process, f func()) {
 	if n.cpu == 0 {
 		l.do(f)

@@ -16,7 +16,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// Node is one machine: its disk and its clock outlive its processes.
+// Node is one machine: its disk and its clock outlive its processes. A machine has at most one process at a time. Its
+// number never changes; its address changes when its disk is wiped.
 type Node struct {
 	cluster *Cluster
 	// id is the number of the machine. Its node ID is process.Self, which may differ.
@@ -67,7 +68,7 @@ const (
 	sweepBudget = 1000
 )
 
-// newNode returns a new machine.
+// newNode returns a new machine. It is off and not in Cluster.nodes yet; the caller adds and starts it.
 func newNode(c *Cluster) *Node {
 	c.machines++
 	id := ring.NodeID(c.machines)
@@ -89,7 +90,8 @@ func (n *Node) setAddr(a netip.AddrPort) {
 	n.cluster.net.byAddr[a] = n
 }
 
-// start starts a process with the contents of the disk. If the disk fails, it is retried later.
+// start starts a process with the contents of the disk. If the disk fails, it is retried later. Starting a node that
+// runs, has left or is dead does nothing, so that faults need not check.
 func (n *Node) start() {
 	c := n.cluster
 	if n.process != nil || n.departed || n.dead {
@@ -111,7 +113,8 @@ func (n *Node) start() {
 	}
 }
 
-// sweep makes storage purge, and check its free space, while the process runs.
+// sweep makes storage purge, and check its free space, while the process runs. An error is noted only, as a failing
+// disk ends the process by itself.
 func (l *process) sweep() {
 	if _, err := l.engine.Sweep(sweepBudget); err != nil {
 		l.node.cluster.kernel.Trace("sweep failed")
@@ -120,6 +123,8 @@ func (l *process) sweep() {
 }
 
 // crash ends the process. A power cut loses unsynced data; a kill does not, because the kernel's cache survives.
+// Nothing of the process runs afterwards: its events check alive, and its goroutines are events, too. It does nothing
+// without a process.
 func (n *Node) crash(powerCut bool) {
 	l := n.process
 	if l == nil {
@@ -139,7 +144,8 @@ func (n *Node) crash(powerCut bool) {
 	}
 }
 
-// afterCrash returns the disk as it is after the end of the process.
+// afterCrash returns the disk as it is after the end of the process. A kill keeps everything that was written, since
+// the page cache belongs to the kernel.
 func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	switch {
 	case !powerCut:
@@ -171,7 +177,8 @@ func (n *Node) ended() {
 	}
 }
 
-// holders returns the machines with a replica of the token.
+// holders returns the machines with a replica of the token. Machines without a process are left out; in a healed
+// cluster, there are none.
 func (c *Cluster) holders(token ring.Token) (nodes []*Node) {
 	// Natural replicas only: in a settled ring there are no pending ones.
 	set := c.metadata().Topology.Placement(c.replication()).Replicas(token)
@@ -183,7 +190,8 @@ func (c *Cluster) holders(token ring.Token) (nodes []*Node) {
 	return nodes
 }
 
-// stop ends the process in the order of node.Close. A process that is paused, or whose disk fails, is killed.
+// stop ends the process in the order of node.Close. A process that is paused, or whose disk fails, is killed. Hints in
+// memory are flushed.
 func (n *Node) stop() {
 	l := n.process
 	if l == nil {
@@ -248,7 +256,7 @@ func (n *Node) retire() {
 }
 
 // wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former
-// one.
+// one. The Paxos promises of the machine are lost with its disk.
 func (n *Node) wipe() {
 	// The removed safeguard: the Raft log and with it the identity of the node survive, and its data do not.
 	if n.cluster.options.Unsafe.BlankDisksServe {
@@ -278,6 +286,7 @@ func (n *Node) flush() {
 }
 
 // compact compacts the workloads' tables of a running node. The engine of the simulation compacts only on request.
+// Compaction is synchronous here: it ends before the next event, so its timing does not depend on goroutines.
 func (n *Node) compact() {
 	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
 		return

@@ -12,7 +12,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// operator executes the commands of an operator: changes of the ring, repairs, rebuilds and restarts.
+// operator executes the commands of an operator: changes of the ring, repairs, rebuilds and restarts. Commands are sent
+// to any node that serves, as with `cqld ctl`.
 type operator struct {
 	c *Cluster
 	// operating means that operate has scheduled its next look.
@@ -56,7 +57,8 @@ func (op *operator) joinNode(*kernel.Stream) {
 	n.start()
 }
 
-// leaveNode decommissions a node if enough nodes remain.
+// leaveNode decommissions a node if enough nodes remain. A ring with fewer nodes than replicas would refuse the
+// command.
 func (op *operator) leaveNode(r *kernel.Stream) {
 	n := op.c.any(r)
 	staying := 0
@@ -90,7 +92,8 @@ func (op *operator) decommission(n *Node) {
 	})
 }
 
-// moveNode changes the tokens of a node.
+// moveNode changes the tokens of a node. It is refused while another operation is in progress, which is an outcome like
+// any other.
 func (op *operator) moveNode(r *kernel.Stream) {
 	c := op.c
 	n := c.any(r)
@@ -116,7 +119,8 @@ func (op *operator) moveNode(r *kernel.Stream) {
 	})
 }
 
-// removeNode kills a node permanently, and makes the operator remove it from the ring.
+// removeNode kills a node permanently, and makes the operator remove it from the ring. Decommissioned nodes hand over
+// their data themselves; a removed node cannot, so its ranges are streamed from the other replicas.
 func (op *operator) removeNode(r *kernel.Stream) {
 	c := op.c
 	n := c.any(r)
@@ -189,7 +193,7 @@ func (op *operator) removed() bool {
 }
 
 // operate is the operator of a healed cluster: it aborts operations that cannot end because a node is permanently dead.
-// Such an operation makes no progress.
+// Such an operation makes no progress. Its interval is operateEvery, before Pace.
 func (op *operator) operate() {
 	c := op.c
 	if op.operating {
@@ -223,7 +227,8 @@ func (op *operator) operate() {
 	look()
 }
 
-// abortOperation aborts the operation in progress, as an operator may at any time.
+// abortOperation aborts the operation in progress, as an operator may at any time. The operation may be completing at
+// this moment: either outcome must leave a consistent ring.
 func (op *operator) abortOperation(*kernel.Stream) {
 	if all := op.c.metadata(); all != nil && len(all.Topology.Operations()) > 0 {
 		op.abort(all.Topology.Operations()[0].ID)
@@ -303,7 +308,8 @@ func (op *operator) repairTable(r *kernel.Stream) {
 	})
 }
 
-// someReplicas draws the scope of a restricted repair: a data center, or two or more nodes.
+// someReplicas draws the scope of a restricted repair: a data center, or two or more nodes. The list may wrap around
+// the end of the nodes.
 func (op *operator) someReplicas(r *kernel.Stream) (s repair.Scope) {
 	// With one data center, it would be a complete repair.
 	if n := len(op.c.options.Datacenters); n > 1 && r.Chance(700) {
@@ -320,7 +326,7 @@ func (op *operator) someReplicas(r *kernel.Stream) (s repair.Scope) {
 }
 
 // restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until
-// they serve again.
+// they serve again. The data must survive the simultaneous end of all processes, including power cuts.
 func (op *operator) restartAll(r *kernel.Stream) {
 	c := op.c
 	// How each node ends is drawn before any of them ends, in the order of the nodes.

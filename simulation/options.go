@@ -18,7 +18,9 @@ import (
 	"cqld/watermark"
 )
 
-// Options configure a run. The seed determines everything else.
+// Options configure a run. The seed determines everything else. DefaultOptions and DrawnOptions are the two sets that
+// seeds are tested with; a test of one effect sets the fields itself. A field with a zero value has no effect, unless
+// its comment says otherwise.
 type Options struct {
 	// Seed determines all random numbers of the run. Runs of one seed with different options are not related.
 	Seed uint64
@@ -40,8 +42,9 @@ type Options struct {
 	Keys    int
 	// Registers is the number of rows that the workload cas changes, two in each partition; zero means at most three.
 	Registers int
-	// Turns bounds the steps of each client, and Faults is how long the nemesis is active, before TimeScale.
-	Turns  int
+	// Turns bounds the steps of each client, in addition to the end of the faults.
+	Turns int
+	// Faults is before TimeScale. It begins after the tables were created.
 	Faults time.Duration // how long the nemesis is active
 
 	// Workloads contains names of workloadKinds and of Extra, FaultKinds names of faultKinds. An unknown workload is a
@@ -52,9 +55,10 @@ type Options struct {
 	OnlyFaults []int
 
 	// The following options are drawn from the seed, so that some runs execute rare code paths often.
+	//
+	// PageBytes bounds a page of storage, in bytes; 0 means the default.
 	PageBytes int
-	// PageBytes bounds a page of storage; 0 means the default. FilterRows is how many rows a page of a filtered read
-	// may omit.
+	// FilterRows is how many rows a page of a filtered read may omit.
 	FilterRows int
 	// SpeculativeRetry is the option speculative_retry of all tables.
 	SpeculativeRetry string
@@ -101,10 +105,13 @@ type Options struct {
 	// Trace receives the trace as text; nil means none. It makes a run much slower: every event is formatted.
 	Trace io.Writer
 
+	// Unsafe must be empty in a run that has to succeed.
 	Unsafe Unsafe
 }
 
-// Unsafe contains the safeguards that tests remove: a run must then fail.
+// Unsafe contains the safeguards that tests remove: a run must then fail. Each field belongs to a test that runs seeds
+// until one fails, and fails itself if none does: a safeguard without such a test may be without effect, and its check
+// blind.
 type Unsafe struct {
 	// Sync is how storage syncs its log; the zero value syncs every write before it is acknowledged.
 	Sync storage.SyncMode
@@ -225,7 +232,8 @@ func DefaultOptions(seed uint64) Options {
 	return o
 }
 
-// String describes all options, for the report of a failure.
+// String describes all options, for the report of a failure. It is for people; the command that repeats a run is
+// Options.Command, because this text cannot be parsed.
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
 		"%s; pages of %d bytes and %d omitted rows, "+

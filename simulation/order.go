@@ -6,7 +6,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// order numbers the events that clients observe, and issues the timestamps of their writes.
+// order numbers the events that clients observe, and issues the timestamps of their writes. It is a perfect observer:
+// nodes see nothing of it but the timestamps.
 type order struct {
 	kernel *kernel.Kernel
 	// ticks is the latest number issued by tick.
@@ -15,7 +16,8 @@ type order struct {
 	last int64
 }
 
-// tick returns the next time in the order in which clients observe events: real time for the checkers.
+// tick returns the next time in the order in which clients observe events: real time for the checkers. Two events with
+// ticks a < b happened in that order, whatever the clocks of the nodes said.
 func (o *order) tick() int64 {
 	o.ticks++
 	return o.ticks

@@ -19,7 +19,8 @@ import (
 // ordereds is the workload: clients write and delete many small partitions, each its own ones, and list partition keys
 // in key order at QUORUM, in any interval, from either end. A partition must be in a listing that covers it if its
 // newest change that may be visible is an acknowledged write. A deleted one may still be listed, if some replica lacks
-// the deletion. At the end, no node's partition index may lack a partition of which the node has rows.
+// the deletion. At the end, no node's partition index may lack a partition of which the node has rows. The listing of
+// keys is what Azure Tables' queries over a table use (package listing).
 type ordereds struct {
 	clients
 	table *schema.Table
@@ -30,7 +31,8 @@ type ordereds struct {
 	lists      int
 }
 
-// orderedPartition contains one partition's changes, in the order of their timestamps.
+// orderedPartition contains one partition's changes, in the order of their timestamps. Changes overlap only if a client
+// gave up waiting for one.
 type orderedPartition struct {
 	key string
 	// Timestamps are in the order of calls, because each partition has one client.
@@ -72,7 +74,8 @@ func walkedTable() *schema.CreateTable {
 	return t
 }
 
-// newOrdereds returns the workload for the table with ordered partitions or, in some seeds, for the one without.
+// newOrdereds returns the workload for the table with ordered partitions or, in some seeds, for the one without. The
+// choice is the seed's, and holds for the run.
 func newOrdereds(c *Cluster) *ordereds {
 	w := &ordereds{clients: newClients(c, "ordered"), table: c.table("ordered")}
 	// A table without ordered partitions is listed by a walk of the ring.
@@ -175,7 +178,8 @@ func (w *ordereds) list(l *process, req *listing.Request, done func(error)) {
 	})
 }
 
-// compare checks a listing that lasted from call to returned.
+// compare checks a listing that lasted from call to returned. A page that ends early (More) makes claims only up to
+// Reached.
 func (w *ordereds) compare(req *listing.Request, p *listing.Result, call, returned int64) {
 	before := func(a, b []byte) bool {
 		if req.Reversed {
@@ -211,7 +215,8 @@ func (w *ordereds) compare(req *listing.Request, p *listing.Result, call, return
 	}
 }
 
-// mayLive reports whether a row of p, or any content of it, can have existed until then.
+// mayLive reports whether a row of p, or any content of it, can have existed until then. anything is true for walked
+// tables, whose listing may contain a partition with a static row only.
 func (p *orderedPartition) mayLive(returned int64, anything bool) bool {
 	return slices.ContainsFunc(p.changes, func(x *orderedChange) bool {
 		return (x.live || anything) && !x.skipped && x.call < returned
@@ -234,7 +239,7 @@ func (p *orderedPartition) mustLive(call, returned int64) bool {
 	return false
 }
 
-// readBack lists all keys from every node in a healed cluster.
+// readBack lists all keys from every node in a healed cluster. At ALL, a replica that lacks a partition cannot hide it.
 func (w *ordereds) readBack() {
 	for _, n := range w.c.present() {
 		for _, level := range []ring.Consistency{ring.Quorum, ring.All} {
@@ -250,7 +255,8 @@ func (w *ordereds) readBack() {
 	}
 }
 
-// check compares the rows of each node with its index, which must contain every partition with a live row.
+// check compares the rows of each node with its index, which must contain every partition with a live row. The index is
+// maintained by storage in the same commit as the rows, so a difference is a defect of one node.
 func (w *ordereds) check() {
 	if !w.table.OrderedPartitions() {
 		return

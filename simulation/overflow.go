@@ -12,7 +12,8 @@ import (
 
 // overflows is a workload of rows that are written once, at QUORUM, while nodes are unreachable and hardly any hint is
 // stored. Clients do not read. When the cluster is healed, every replica must receive every acknowledged row within
-// overflowBound, by hints and automatic repair.
+// overflowBound, by hints and automatic repair. A lost hint marks its partition dirty, and repair.Auto repairs dirty
+// ranges soon (docs/GLOSSARY.md).
 type overflows struct {
 	clients
 	table *schema.Table
@@ -21,7 +22,7 @@ type overflows struct {
 	acked map[string]ring.Token
 }
 
-// overflowBound is how long after all nodes are back a replica may lack a row.
+// overflowBound is how long after all nodes are back a replica may lack a row. It is simulated time, before Pace.
 const overflowBound = 15 * time.Second
 
 func newOverflows(c *Cluster) *overflows {
@@ -52,7 +53,8 @@ func (w *overflows) step(l *process, _ int, end func() bool) {
 	})
 }
 
-// readBack reads each replica individually: a read through a coordinator would repair differences.
+// readBack reads each replica individually: a read through a coordinator would repair differences. It looks once a
+// second.
 func (w *overflows) readBack() {
 	lacking := func() (key string, node int) {
 		// The rows of this workload are never deleted, so any content of a partition is its row.

@@ -7,7 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// pager reads a table, or a partition, with as many commands as necessary, as requests do.
+// pager reads a table, or a partition, with as many commands as necessary, as requests do. It is a coordinator's
+// client: the position is in the cursor, and replicas keep none. Used for one read, and not concurrently.
 type pager struct {
 	table schema.StorageID
 	// only is the partition to read; nil means the whole ring.
@@ -24,7 +25,7 @@ type pager struct {
 	done   bool
 }
 
-// command returns the command for the next page.
+// command returns the command for the next page. now is in seconds, and decides which cells have expired.
 func (p *pager) command(now int64) *row.ReadCommand {
 	if p.cursor == nil {
 		p.cursor = &scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{
@@ -43,7 +44,7 @@ func (p *pager) command(now int64) *row.ReadCommand {
 }
 
 // took advances past a page, and calls visit with its rows; continued means that the row's partition began on an
-// earlier page.
+// earlier page. A header of a partition is visited with x nil. The row x is reused, so visit must not keep it.
 func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, continued bool)) error {
 	c := p.cursor
 	var x row.Row

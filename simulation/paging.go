@@ -17,6 +17,8 @@ import (
 // pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole partition, with
 // old and new timestamps, and retries each change until it is acknowledged. Between two changes, it reads at QUORUM,
 // with slices, limits, reversed, page by page. Every row must equal the row of a model of the table (as in Harry).
+// Since a client retries its change until it is acknowledged, the model always knows the state exactly, unlike with
+// other workloads.
 type pagings struct {
 	clients
 	table *schema.Table
@@ -65,7 +67,8 @@ func (w *pagings) start() {
 
 func (w *pagings) counts() (tried, acked int) { return w.tried, w.acked }
 
-// randomChange draws a change of a partition.
+// randomChange draws a change of a partition. Range tombstones of prefixes cross pages and row boundaries, which is
+// what the reads test.
 func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
 	p.changes++
 	// A change may be up to a fifth of a second older than the last one, so that it has no effect on rows that are
@@ -134,7 +137,8 @@ func (w *pagings) write(l *process, p *pagedPartition, level ring.Consistency, d
 	})
 }
 
-// read reads page by page, and compares all rows with the model.
+// read reads page by page, and compares all rows with the model. A read during which the client's change was pending is
+// not compared. No other client writes the partition.
 func (w *pagings) read(l *process, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
 	w.tried++
 	began := p.changes

@@ -7,7 +7,8 @@ import (
 	"cqld/messaging"
 )
 
-// point is a rare code path with the option that causes it. Seeds draw which points are enabled.
+// point is a rare code path with the option that causes it. Seeds draw which points are enabled. A rare path is better
+// forced in some runs than hoped for in all (compare Pebble's invariants.Sometimes).
 type point struct {
 	name string
 	// set changes the options before the cluster is created.
@@ -42,7 +43,7 @@ func (o Options) wantsPartitions() bool {
 // at reports whether a point is enabled.
 func (o Options) at(name string) bool { return slices.Contains(o.Points, name) }
 
-// withPoints returns the options with those that the points set.
+// withPoints returns the options with those that the points set. It is applied once, at the start of Run.
 func (o Options) withPoints() Options {
 	for _, p := range points() {
 		if o.at(p.name) {
@@ -62,13 +63,15 @@ func (o Options) memTableBytes() int64 {
 	return 1 << 20
 }
 
-// losesCommits reports whether a request is the commit of a conditional change that gets lost.
+// losesCommits reports whether a request is the commit of a conditional change that gets lost. It draws only for
+// commits while the point is enabled, so other runs draw nothing.
 func (n *Network) losesCommits(verb messaging.Verb) bool {
 	// Eight of ten commits; a commit to the coordinator's own replica is no message, and is not lost.
 	return verb == messaging.VerbPaxosCommit && n.lossy != nil && n.lossy.Chance(800)
 }
 
-// earlyTimeout returns the timeout of a request between nodes, which may expire before any answer arrives.
+// earlyTimeout returns the timeout of a request between nodes, which may expire before any answer arrives. A tenth of
+// the requests have a timeout between zero and the given one; their answers then arrive too late.
 func (t *Transport) earlyTimeout(timeout time.Duration) time.Duration {
 	if t.net.early != nil && t.net.early.Chance(100) {
 		return t.net.early.Between(0, timeout)

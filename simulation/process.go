@@ -31,7 +31,8 @@ import (
 )
 
 // process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are the
-// same as in package node, assembled in the same order, without the protocol servers.
+// same as in package node, assembled in the same order, without the protocol servers. It is used by the events of the
+// simulation only, except fatal, which goroutines of storage set.
 type process struct {
 	node *Node
 	// hlc issues the timestamps of writes and ballots, and follows the timestamps of received messages.
@@ -94,7 +95,8 @@ func (l *process) alive() bool { return l.node.process == l }
 // fail makes the node stop; storage's goroutines call it, too.
 func (l *process) fail(err error) { l.fatal.CompareAndSwap(nil, &err) }
 
-// do makes the process execute f: at once, or when it continues after a pause.
+// do makes the process execute f: at once, or when it continues after a pause. An event that is held keeps its order. f
+// must check what it needs: the ring may have changed during the pause.
 func (l *process) do(f func()) {
 	if l.paused {
 		l.held = append(l.held, f)
@@ -103,7 +105,8 @@ func (l *process) do(f func()) {
 	f()
 }
 
-// soon makes the process execute f next, as a separate goroutine would.
+// soon makes the process execute f next, as a separate goroutine would. Between the call and f, other events at the
+// same time may run.
 func (l *process) soon(f func()) {
 	l.node.cluster.kernel.After(0, "soon", func() {
 		if l.alive() {
@@ -140,7 +143,8 @@ func (l *process) Topology() *ring.Topology { return l.cluster.Metadata().Topolo
 // Alive implements coordinator.View.
 func (l *process) Alive(id ring.NodeID) bool { return l.cluster.Alive(id) }
 
-// serves reports whether clients may connect: the node is a member and has its data.
+// serves reports whether clients may connect: the node is a member and has its data. It may be called with nil, for a
+// node without a process. The clock of the node is not considered.
 func (l *process) serves() bool {
 	if l == nil || !l.joined || l.ending {
 		return false
@@ -150,7 +154,8 @@ func (l *process) serves() bool {
 	return m != nil && m.State != ring.Joining
 }
 
-// open starts the process, which begins to join.
+// open starts the process, which begins to join. An error is legitimate only while the node's disk has a fault
+// (Node.start).
 func (l *process) open() error {
 	n := l.node
 	if n.faults.raft.Load() != 0 {
@@ -317,7 +322,8 @@ func (l *process) streamLimits() rebalance.Limits {
 	return limits
 }
 
-// hasJoined is the event that this node is a member, or was refused.
+// hasJoined is the event that this node is a member, or was refused. It is called once for each attempt of the process
+// to join.
 func (l *process) hasJoined(err error) {
 	if err != nil {
 		l.node.cluster.kernel.Trace(fmt.Sprint("not joined ", l.node.id, err))
@@ -356,7 +362,7 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 	return int64(size.Intn(1 << (6 + size.Intn(12)))), nil
 }
 
-// Apply implements replica.Engine.
+// Apply implements replica.Engine. done is called when the mutations are on the disk, or later by faults.slow.
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.process.node
 	e.process.touch(mutations)

@@ -11,7 +11,8 @@ import (
 )
 
 // purges repairs the ranges of a workload's partitions while clients change them conditionally, either the whole table
-// or one partition, at any node: Paxos state that is older than PaxosMargin is purged.
+// or one partition, at any node: Paxos state that is older than PaxosMargin is purged. Acceptors forget decisions up to
+// the low bound that a repair has raised, so a proposer that missed a decision must learn it from the rows.
 func (w *clients) purges(table *schema.Table, partition func(*kernel.Stream) row.PartitionKey) {
 	if w.c.options.PaxosMargin != 0 {
 		w.purge(kernel.NewStream(w.c.options.Seed, "purges "+w.name), table, partition)

@@ -16,7 +16,8 @@ import (
 // reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the
 // table, drops it and creates it again with the same name, and adds and drops a column. A row that was acknowledged
 // well before a completed TRUNCATE, or any time before a DROP, must not be read after it; a row that was acknowledged
-// after it must be.
+// after it must be. Storage keys contain a table's storage id, so data of a dropped table cannot reappear in its
+// successor; hints, batches and messages in transit carry the id, too.
 type reborn struct {
 	clients
 	rows      []*rebornRow
@@ -39,7 +40,7 @@ type rebornRow struct {
 	extra bool
 }
 
-// rebornTruncate is one TRUNCATE.
+// rebornTruncate is one TRUNCATE. began and ended are simulated times, call and returned ticks of order.
 type rebornTruncate struct {
 	table    schema.StorageID
 	call     int64
@@ -87,7 +88,7 @@ func (w *reborn) start() {
 	})
 }
 
-// operate changes the table.
+// operate changes the table. The rest of the commands, two thirds, do nothing, so that rows accumulate.
 func (w *reborn) operate(l *process, table *schema.Table, what int, done func(error)) {
 	switch {
 	case table == nil:
@@ -136,7 +137,7 @@ func (w *reborn) create(l *process, done func(error)) {
 	w.change(l, t, done)
 }
 
-// truncate truncates the table, and records when.
+// truncate truncates the table, and records when. A failed TRUNCATE may have removed rows on some replicas.
 func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	t := &rebornTruncate{table: table.StorageID, call: w.c.order.tick(), began: w.c.kernel.Now()}
@@ -165,7 +166,8 @@ func (w *reborn) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("reborn" + strconv.Itoa(partition)))
 }
 
-// write writes a new row; its clustering is its index in rows.
+// write writes a new row; its clustering is its index in rows. With LoggedRows, the copies in batch logs may be
+// replayed after a TRUNCATE, whose marks must void them.
 func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	e := &rebornRow{table: table.StorageID, stamp: w.c.order.stamp(), call: w.c.order.tick(), began: w.c.kernel.Now()}
@@ -201,7 +203,8 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 		Timeout: operationTimeout}, ended)
 }
 
-// read reads a partition page by page, and checks its rows.
+// read reads a partition page by page, and checks its rows. table may be outdated: the read then fails, or sees the
+// former table.
 func (w *reborn) read(l *process, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call, found := w.c.order.tick(), map[int]bool{}
@@ -303,7 +306,8 @@ func (w *reborn) window() time.Duration {
 	return rebornWindow
 }
 
-// gone reports whether a row was acknowledged, window before the begin of a TRUNCATE that ended before a read.
+// gone reports whether a row was acknowledged, window before the begin of a TRUNCATE that ended before a read. Rows
+// that were acknowledged within the window are allowed either way.
 func (w *reborn) gone(e *rebornRow, call int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call &&

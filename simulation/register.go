@@ -15,7 +15,8 @@ import (
 
 // registers is the workload: clients write unique values to a few registers and read them, all at QUORUM. Writes have
 // timestamps in one global order, as from a perfect clock: the workload does not test which of two writes wins, but
-// whether writes persist.
+// whether writes persist. The check is linearizability for reads and writes at QUORUM, with unknown outcomes allowed
+// (history.CheckRegister).
 type registers struct {
 	clients
 	table   *schema.Table
@@ -76,7 +77,8 @@ func (w *registers) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("register" + strconv.Itoa(key)))
 }
 
-// write writes a new value. Without skew, its timestamp is the value itself.
+// write writes a new value. Without skew, its timestamp is the value itself. The value is unique, so a read identifies
+// the write that it saw.
 func (w *registers) write(l *process, op *history.RegisterCall, level ring.Consistency, done func(error)) {
 	// Unique in the run, and in the order of calls.
 	op.Value = w.c.order.stamp()
@@ -131,7 +133,8 @@ func valueOf(page []byte) (value int64, err error) {
 	return value, p.Err()
 }
 
-// readBack reads every register at QUORUM, from every node, and then from all replicas.
+// readBack reads every register at QUORUM, from every node, and then from all replicas. Reads of every node find a
+// coordinator with a stale view of the ring.
 func (w *registers) readBack() {
 	for key := range w.c.options.Keys {
 		for _, n := range w.c.present() {
@@ -141,7 +144,8 @@ func (w *registers) readBack() {
 	}
 }
 
-// must reads a register in a healed cluster, where no request may fail.
+// must reads a register in a healed cluster, where no request may fail. The read is part of the history, of an
+// additional client.
 func (w *registers) must(n *Node, key int, level ring.Consistency) {
 	var op *history.RegisterCall
 	ok := w.c.must(n, fmt.Sprintf("register %d at %s", key, level), func(l *process, done func(error)) {

@@ -15,7 +15,8 @@ import (
 // repairMargin covers the clock skew in the runs of graves, and the duration of a request.
 const repairMargin = 2 * time.Second
 
-// repair repairs a table of a healed cluster, and compares the roots of its replicas' trees.
+// repair repairs a table of a healed cluster, and compares the roots of its replicas' trees. Roots are computed with
+// one leaf, so a single differing byte changes them.
 func (v *verifier) repair(table *schema.Table) {
 	c := v.c
 	for range 2 { // the first makes the replicas equal, the second must find no difference
@@ -46,7 +47,8 @@ func (v *verifier) repair(table *schema.Table) {
 
 // graves is a workload of rows that exist once: clients insert rows on all replicas, delete some, and read. Nodes are
 // down for longer than gc_grace, one after the other, and hints expire earlier. Deleted rows must not be resurrected,
-// which only repairs ensure.
+// which only repairs ensure. A replica that was down for longer than gc_grace still has a deleted row when the others
+// may have purged its tombstone. Purging only what was repaired prevents that the row returns.
 type graves struct {
 	clients
 	table *schema.Table
@@ -58,7 +60,7 @@ type graves struct {
 	forgotten int
 }
 
-// grave is the history of one row, with times of Cluster.tick.
+// grave is the history of one row, with times of order.tick.
 type grave struct {
 	partition  int
 	clustering string
@@ -120,7 +122,8 @@ func (w *graves) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey(fmt.Append(nil, "grave", partition))
 }
 
-// step adds a row, deletes one, or reads a partition.
+// step adds a row, deletes one, or reads a partition. victim is drawn in every step, so that the draws do not depend on
+// the branch.
 func (w *graves) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func(error) { end() }
@@ -197,7 +200,7 @@ func (w *graves) bury(l *process, g *grave, done func(error)) {
 	})
 }
 
-// look reads a partition and checks its rows.
+// look reads a partition and checks its rows. Also at nodes that have just returned and lack deletions.
 func (w *graves) look(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.reads++
 	began := w.c.order.tick()
