@@ -11,6 +11,8 @@ import (
 // Clock is the wall clock of all nodes of a Cluster. It runs at the speed of real time, and Advance moves it forward.
 // Timestamps, TTLs, gc_grace_seconds and the hint window use it. Timeouts, heartbeats and the failure detector use real
 // time, so that nodes stay up if the clock moves by a week. It is safe for concurrent use.
+//
+// All nodes have the same time except for Node.SkewClock, as nodes with NTP do.
 type Clock struct {
 	// offset is added to the machine's clock; it only grows after NewClock.
 	offset atomic.Int64 // ns
@@ -24,11 +26,12 @@ func NewClock(start time.Time) *Clock {
 	return c
 }
 
-// Now returns the time that the clock shows.
+// Now returns the time that the clock shows. It is not monotonic for the caller if the machine's clock is set back.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // Advance moves the clock forward by d. It panics if d is negative, because earlier writes would then have timestamps
-// in the future. Node.SkewClock sets a wrong clock for one node.
+// in the future. Node.SkewClock sets a wrong clock for one node. TTLs expire and tombstones become purgeable at once;
+// background work that is due then runs at its own pace.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("cqldtest: a clock cannot go back")
@@ -47,7 +50,8 @@ type processClock struct {
 	*Clock
 	started time.Time
 	skew    *atomic.Int64 // ns; of the node
-	paused  *gate
+	// Shared with the network and the disk of the incarnation.
+	paused *gate
 
 	mu   sync.Mutex
 	held []*timer // expired while the node was paused
@@ -56,11 +60,12 @@ type processClock struct {
 // Now implements env.Clock.
 func (c *processClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.skew.Load())) }
 
-// Monotonic implements env.Clock.
+// Monotonic implements env.Clock. It begins at the start of the incarnation.
 func (c *processClock) Monotonic() time.Duration { return time.Since(c.started) }
 
-// After implements env.Clock.
+// After implements env.Clock. f runs in a goroutine of its own, as with time.AfterFunc, or in the goroutine of Resume.
 func (c *processClock) After(d time.Duration, f func()) env.Timer {
+	// The lock is held while the timer is made: fire may run before AfterFunc returns.
 	t := &timer{clock: c, f: f}
 	c.mu.Lock() // fire must find t.timer
 	defer c.mu.Unlock()
@@ -86,7 +91,7 @@ func (c *processClock) release() {
 	}
 }
 
-// timer is an env.Timer of a processClock.
+// timer is an env.Timer of a processClock. A timer that fired or was stopped does nothing more.
 type timer struct {
 	clock *processClock
 	timer *time.Timer
@@ -108,7 +113,7 @@ func (t *timer) fire() {
 	t.f()
 }
 
-// Stop implements env.Timer. A held timer counts as stopped before it fired.
+// Stop implements env.Timer. A held timer counts as stopped before it fired. It does not wait for a callback that runs.
 func (t *timer) Stop() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()

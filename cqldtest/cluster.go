@@ -15,10 +15,12 @@ import (
 	"cqld/azuretables"
 )
 
-// Cluster is a ring of nodes in this process. Its methods are safe for concurrent use.
+// Cluster is a ring of nodes in this process. Its methods are safe for concurrent use. Node i has the same index in all
+// methods.
 type Cluster struct {
 	// nodes does not change after Open.
-	nodes  []*Node
+	nodes []*Node
+	// Kept from Open to Close.
 	fabric fabric
 	clock  *Clock
 	log    tail
@@ -33,7 +35,7 @@ type Cluster struct {
 
 // Start starts a cluster for a test or benchmark, and closes it when the test ends. It fails the test if the cluster
 // does not start, or if a node fails before the test ends. When Start returns, clients can connect, and all nodes see
-// each other up.
+// each other up. Options that are not valid fail the test.
 func Start(tb testing.TB, opts ...Option) *Cluster {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -80,7 +82,7 @@ func Open(ctx context.Context, opts ...Option) (*Cluster, error) {
 	return c, nil
 }
 
-// logged returns the log as an error, or nil if it is empty.
+// logged returns the log as an error, or nil if it is empty. Join omits nil errors.
 func logged(log string) error {
 	if log == "" {
 		return nil
@@ -89,7 +91,7 @@ func logged(log string) error {
 }
 
 // open starts the first node, which creates the cluster, and then the others concurrently. The data directories must be
-// empty.
+// empty. The others find the first one as their seed.
 func (c *Cluster) open(ctx context.Context, dir string) error {
 	if dir != "" {
 		if err := prepare(dir, len(c.nodes)); err != nil {
@@ -105,7 +107,8 @@ func (c *Cluster) open(ctx context.Context, dir string) error {
 	return c.AwaitUp(ctx)
 }
 
-// each calls f for all nodes concurrently. It waits for all calls and joins their errors.
+// each calls f for all nodes concurrently. It waits for all calls and joins their errors. Each call has its own element
+// of the errors, so no lock is needed.
 func (c *Cluster) each(nodes []*Node, f func(*Node) error) error {
 	errs := make([]error, len(nodes))
 	var running sync.WaitGroup
@@ -116,7 +119,8 @@ func (c *Cluster) each(nodes []*Node, f func(*Node) error) error {
 	return errors.Join(errs...)
 }
 
-// Close stops all nodes immediately, without waiting for requests. It returns the errors of nodes that failed.
+// Close stops all nodes immediately, without waiting for requests. It returns the errors of nodes that failed. Nodes
+// that run are killed, not drained. A second call returns nil.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	ended := c.ended
@@ -127,6 +131,7 @@ func (c *Cluster) Close() error {
 	}
 	// Partitioned nodes and slow disks would delay the end of the nodes.
 	c.Heal()
+	// The delay applies to the last syncs as well.
 	for _, n := range c.nodes {
 		n.SlowDisk(0)
 	}
@@ -136,13 +141,13 @@ func (c *Cluster) Close() error {
 	return err
 }
 
-// Nodes returns all nodes in order, including stopped ones.
+// Nodes returns all nodes in order, including stopped ones. The slice is the caller's.
 func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
 
 // Node returns node i, counted from zero. It panics if there is no such node.
 func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 
-// Datacenter returns the nodes of a data center in order, including stopped ones.
+// Datacenter returns the nodes of a data center in order, including stopped ones. An unknown name has no nodes.
 func (c *Cluster) Datacenter(name string) (nodes []*Node) {
 	for _, n := range c.nodes {
 		if n.Datacenter() == name {
@@ -169,13 +174,15 @@ func (c *Cluster) Addresses() []string {
 
 // Port returns the CQL port of the first node. All nodes use it, except on systems whose only loopback address is
 // 127.0.0.1. Drivers that take one port for all contact points need it.
+// With InMemoryNetwork it is 9042.
 func (c *Cluster) Port() int { return int(c.nodes[0].at.native) }
 
-// TablesEndpoint returns the URL of the development account of Azure Tables at the first node.
+// TablesEndpoint returns the URL of the development account of Azure Tables at the first node. The account's name and
+// key are the well-known ones of the storage emulator.
 func (c *Cluster) TablesEndpoint() string { return c.nodes[0].TablesEndpoint() }
 
 // TablesConnectionString returns the connection string with which the Azure SDKs connect to the development account at
-// the first node.
+// the first node. It has the form of the emulator's connection string.
 func (c *Cluster) TablesConnectionString() string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s;",
 		azuretables.DevelopmentAccount,
@@ -183,7 +190,7 @@ func (c *Cluster) TablesConnectionString() string {
 }
 
 // DialContext connects to an address of a node. It makes Cluster a gocql.Dialer. network is "tcp". An address at which
-// no node listens is refused, as by an operating system.
+// no node listens is refused, as by an operating system. The client's address is 127.0.0.1 for connections in memory.
 func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp" && network != "tcp4" {
@@ -193,7 +200,8 @@ func (c *Cluster) DialContext(ctx context.Context, network, address string) (net
 	return c.fabric.dial(ctx, netip.Addr{}, to)
 }
 
-// RoundTripper returns an HTTP transport that connects to the nodes, for clients of Azure Tables.
+// RoundTripper returns an HTTP transport that connects to the nodes, for clients of Azure Tables. Its connections are
+// closed by Close.
 func (c *Cluster) RoundTripper() http.RoundTripper { return c.http }
 
 // Partition divides the ring: nodes of different groups cannot communicate; nodes in none of the groups form another
@@ -219,10 +227,11 @@ func (c *Cluster) Partition(groups ...[]int) {
 	}
 }
 
-// Heal ends a partition. Data that nodes have sent meanwhile is delivered.
+// Heal ends a partition. Data that nodes have sent meanwhile is delivered. It does not wait until nodes see each other
+// up: AwaitUp does.
 func (c *Cluster) Heal() { c.Partition() }
 
-// link returns the gate between two nodes. It is made at the first use, and open then.
+// link returns the gate between two nodes. It is made at the first use, and open then. Both directions have one gate.
 func (c *Cluster) link(i, j int) *gate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +242,8 @@ func (c *Cluster) link(i, j int) *gate {
 	return c.links[key]
 }
 
-// linkTo returns the gate between node i and the node with the given internode address, or nil if there is none.
+// linkTo returns the gate between node i and the node with the given internode address, or nil if there is none. Only
+// connections between nodes have one; clients are never partitioned.
 func (c *Cluster) linkTo(i int, to netip.AddrPort) *gate {
 	for j, n := range c.nodes {
 		if j != i && n.at.internodeAt() == to {
@@ -243,11 +253,11 @@ func (c *Cluster) linkTo(i int, to netip.AddrPort) *gate {
 	return nil
 }
 
-// awaitEvery is the polling interval of AwaitUp and AwaitDown.
+// awaitEvery is the polling interval of AwaitUp and AwaitDown. A poll takes a few microseconds for each pair of nodes.
 const awaitEvery = time.Millisecond
 
 // AwaitUp returns when all running nodes serve clients, see each other up and have the same metadata. The error names
-// what is missing when ctx ends.
+// what is missing when ctx ends. It does not wait for hints or repairs.
 func (c *Cluster) AwaitUp(ctx context.Context) error { return awaitNil(ctx, c.notUp) }
 
 // AwaitDown returns when all other nodes that are running and not paused see node i down, for instance after
@@ -265,7 +275,7 @@ func (c *Cluster) AwaitDown(ctx context.Context, i int) error {
 }
 
 // notUp returns the reason why AwaitUp must wait, or nil. Stopped nodes are left out, also as members that others must
-// see up.
+// see up. Its text is the error when ctx ends.
 func (c *Cluster) notUp() error {
 	var first *Node
 	var status string
@@ -296,7 +306,8 @@ func (c *Cluster) notUp() error {
 	return nil
 }
 
-// awaitNil polls missing until it returns nil or ctx ends. It calls missing at least once, even if ctx has ended.
+// awaitNil polls missing until it returns nil or ctx ends. It calls missing at least once, even if ctx has ended. Both
+// errors are wrapped.
 func awaitNil(ctx context.Context, missing func() error) error {
 	tick := time.NewTicker(awaitEvery)
 	defer tick.Stop()

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// fabric is the transport of a cluster's connections. Implementations are safe for concurrent use.
+// fabric is the transport of a cluster's connections. Implementations are safe for concurrent use. There are two:
+// loopback, and memory.
 type fabric interface {
 	// reserve returns the addresses of n nodes, which no other cluster on this machine uses.
 	reserve(n int) ([]addresses, error)
@@ -23,25 +24,28 @@ type fabric interface {
 	close()
 }
 
-// addresses contains the addresses at which one node listens.
+// addresses contains the addresses at which one node listens. They do not change between incarnations, so clients and
+// peers find a node again after a restart.
 type addresses struct {
 	// The ports differ from each other, so that one address serves three listeners.
 	ip                        netip.Addr
 	native, internode, tables uint16
 }
 
+// nativeAt, internodeAt and tablesAt return the address of one listener.
 func (a addresses) nativeAt() netip.AddrPort    { return netip.AddrPortFrom(a.ip, a.native) }
 func (a addresses) internodeAt() netip.AddrPort { return netip.AddrPortFrom(a.ip, a.internode) }
 func (a addresses) tablesAt() netip.AddrPort    { return netip.AddrPortFrom(a.ip, a.tables) }
 
 // loopback is the fabric of TCP connections. It listens at all reserved addresses until their nodes do, so that no
-// other process can take them.
+// other process can take them. It is closed by Cluster.Close; addresses of nodes that ran are closed by the nodes.
 type loopback struct {
 	mu       sync.Mutex
 	reserved map[netip.AddrPort]net.Listener
 }
 
-// reserveAttempts is the maximum number of networks that reserve tries.
+// reserveAttempts is the maximum number of networks that reserve tries. An attempt fails if another program uses one of
+// the ports in that network.
 const reserveAttempts = 100
 
 // reserve implements fabric. Each node gets an address in a randomly chosen network 127.x.y.0/24, and all nodes have
@@ -62,7 +66,7 @@ func (l *loopback) reserve(n int) ([]addresses, error) {
 
 // attempt listens at the addresses of n nodes, or returns the reason why it cannot. The first node's ports are chosen
 // by the system, and the others must have the same ones unless single. What it has taken stays reserved after an error;
-// the caller closes it.
+// the caller closes it. single means that the system has only 127.0.0.1.
 func (l *loopback) attempt(n int, single bool) ([]addresses, error) {
 	var ports [3]uint16 // zero means any
 	network := [4]byte{127, byte(16 + rand.IntN(230)), byte(rand.IntN(256)), 1}
@@ -85,7 +89,7 @@ func (l *loopback) attempt(n int, single bool) ([]addresses, error) {
 }
 
 // take listens at an address, and returns its port. Port 0 means any free port. The listener stays open until listen
-// hands it over.
+// hands it over. The port is bound in the process, so two test binaries never share one.
 func (l *loopback) take(at netip.AddrPort) (uint16, error) {
 	listener, err := net.Listen("tcp4", at.String())
 	if err != nil {
@@ -102,7 +106,7 @@ func (l *loopback) take(at netip.AddrPort) (uint16, error) {
 }
 
 // listen implements fabric. The first call for an address returns the listener that reserves it, so no connection is
-// refused in between.
+// refused in between. A restarted node listens again at the same address.
 func (l *loopback) listen(at netip.AddrPort) (net.Listener, error) {
 	l.mu.Lock()
 	listener, ok := l.reserved[at]
@@ -114,7 +118,8 @@ func (l *loopback) listen(at netip.AddrPort) (net.Listener, error) {
 	return net.Listen("tcp4", at.String()) // the node was started and stopped before
 }
 
-// dial implements fabric. Nodes set from, so that a peer sees the address of the node that connects.
+// dial implements fabric. Nodes set from, so that a peer sees the address of the node that connects. A zero from lets
+// the system choose.
 func (l *loopback) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{}
 	if from.IsValid() {
@@ -123,7 +128,8 @@ func (l *loopback) dial(ctx context.Context, from netip.Addr, to netip.AddrPort)
 	return d.DialContext(ctx, "tcp", to.String())
 }
 
-// close implements fabric. It closes the listeners that no node has taken over.
+// close implements fabric. It closes the listeners that no node has taken over. It is called after a failed attempt,
+// too.
 func (l *loopback) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,14 +140,15 @@ func (l *loopback) close() {
 }
 
 // memory is the fabric of connections inside the process. It belongs to one cluster, so every cluster may use the same
-// addresses.
+// addresses. No bytes leave the process, and no port of the machine is used.
 type memory struct {
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*memoryListener
 	ports     uint16 // the last port given to a client
 }
 
-// Ports of nodes in memory, and the first port of clients.
+// Ports of nodes in memory, and the first port of clients. The ports are Cassandra's and, for tables, Azurite's
+// defaults.
 const (
 	memoryNative    = 9042
 	memoryInternode = 7000
@@ -178,7 +185,8 @@ func (m *memory) listen(at netip.AddrPort) (net.Listener, error) {
 	return l, nil
 }
 
-// dial implements fabric. It blocks while the listener's backlog is full.
+// dial implements fabric. It blocks while the listener's backlog is full. A connection is established when it is in the
+// backlog, as in TCP, not when it is accepted.
 func (m *memory) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	m.mu.Lock()
 	l := m.listeners[to]
@@ -212,7 +220,8 @@ func (m *memory) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 // close implements fabric. Nothing outside the process is held.
 func (m *memory) close() {}
 
-// memoryListener is a net.Listener of a memory fabric.
+// memoryListener is a net.Listener of a memory fabric. closed is closed before the last connections are refused, so
+// that none is left in the backlog.
 type memoryListener struct {
 	fabric  *memory
 	at      netip.AddrPort
@@ -221,7 +230,8 @@ type memoryListener struct {
 	closed  chan struct{}
 }
 
-// Accept implements net.Listener. A closed listener accepts nothing, even if connections wait.
+// Accept implements net.Listener. A closed listener accepts nothing, even if connections wait. Connections in the
+// backlog are accepted in order.
 func (l *memoryListener) Accept() (net.Conn, error) {
 	select {
 	case <-l.closed:
@@ -247,7 +257,7 @@ func (l *memoryListener) Close() error {
 	return nil
 }
 
-// refuse closes the connections that wait to be accepted.
+// refuse closes the connections that wait to be accepted. It may run concurrently with itself.
 func (l *memoryListener) refuse() {
 	for {
 		select {

@@ -9,7 +9,8 @@ import (
 // logBytesMax is the number of bytes of the log that are kept.
 const logBytesMax = 256 << 10
 
-// tail keeps the end of the data written to it. It is safe for concurrent use.
+// tail keeps the end of the data written to it. It is safe for concurrent use. It is the writer of all nodes' logs
+// unless LogTo is used.
 type tail struct {
 	mu sync.Mutex
 	// buf holds up to twice logBytesMax, so that it is copied only once for each logBytesMax written.
@@ -18,7 +19,7 @@ type tail struct {
 	cut bool
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. It never fails.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,7 +31,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns the data kept.
+// String returns the data kept. A line at the beginning may be cut.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +42,7 @@ func (t *tail) String() string {
 }
 
 // newLogger returns the logger of node i. Lines of all nodes go to one writer; the attribute cqldtest.node
-// distinguishes them.
+// distinguishes them. level may be changed while the node runs.
 func newLogger(w io.Writer, level slog.Leveler, i int) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})).With("cqldtest.node", i)
 }

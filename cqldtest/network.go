@@ -13,6 +13,8 @@ import (
 // While the node is paused, its connections transfer no bytes, like those of a stopped process; peers and clients can
 // send until the buffers are full. The node that opened a connection holds its data in both directions during a
 // partition between the two nodes, like packets that are lost and retransmitted.
+//
+// Its methods are called by the node; cut is called by Kill and Stop.
 type processNetwork struct {
 	fabric fabric
 	paused *gate
@@ -40,7 +42,7 @@ func (n *processNetwork) Listen(at netip.AddrPort) (net.Listener, error) {
 }
 
 // Dial implements messaging.Network. It blocks during a pause or a partition until ctx ends, like a handshake whose
-// packets are lost.
+// packets are lost. The connection attempt itself is made after the wait.
 func (n *processNetwork) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	link := n.link(to)
 	for _, g := range []*gate{n.paused, link} {
@@ -55,7 +57,7 @@ func (n *processNetwork) Dial(ctx context.Context, from netip.Addr, to netip.Add
 	return n.wrap(c, link)
 }
 
-// wrap returns c as a connection of this process. link may be nil.
+// wrap returns c as a connection of this process. link may be nil. It takes ownership of c.
 func (n *processNetwork) wrap(c net.Conn, link *gate) (net.Conn, error) {
 	g := &gatedConn{Conn: c, network: n, link: link, done: make(chan struct{})}
 	if !n.add(g) {
@@ -68,7 +70,8 @@ func (n *processNetwork) wrap(c net.Conn, link *gate) (net.Conn, error) {
 	return g, nil
 }
 
-// add registers a connection or listener, or closes it if the process was killed.
+// add registers a connection or listener, or closes it if the process was killed. A process that was killed must not
+// open connections.
 func (n *processNetwork) add(c interface{ Close() error }) bool {
 	n.mu.Lock()
 	if !n.closed {
@@ -81,7 +84,7 @@ func (n *processNetwork) add(c interface{ Close() error }) bool {
 	return false
 }
 
-// remove forgets a connection or listener that its owner has closed.
+// remove forgets a connection or listener that its owner has closed. Closing twice is harmless.
 func (n *processNetwork) remove(c interface{ Close() error }) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,13 +106,13 @@ func (n *processNetwork) cut() {
 	}
 }
 
-// gatedListener is a listener of a process.
+// gatedListener is a listener of a process. It keeps connections of clients and peers until the pause ends.
 type gatedListener struct {
 	net.Listener
 	network *processNetwork
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. A connection that was accepted during a pause is delivered after it.
 func (l *gatedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	l.network.paused.wait(nil) // a pause ends before its process
@@ -125,7 +128,7 @@ func (l *gatedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// gatedConn is a connection of a process.
+// gatedConn is a connection of a process. Reads and writes wait; deadlines are the inner connection's.
 type gatedConn struct {
 	net.Conn
 	network *processNetwork
@@ -135,12 +138,13 @@ type gatedConn struct {
 }
 
 // wait returns true once nothing holds the connection, or false if it is closed. It is called by every read and write.
+// The order is pause, then partition.
 func (c *gatedConn) wait() bool {
 	return c.network.paused.wait(c.done) && (c.link == nil || c.link.wait(c.done))
 }
 
 // Read implements net.Conn. Bytes that arrive during a pause are read by the goroutine that waits already, and
-// delivered after it.
+// delivered after it. An error that the read returned is delivered after the pause as well.
 func (c *gatedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.wait() {
@@ -149,7 +153,7 @@ func (c *gatedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. A write that has begun is not interrupted by a pause.
 func (c *gatedConn) Write(b []byte) (int, error) {
 	if !c.wait() {
 		return 0, net.ErrClosed
@@ -157,7 +161,7 @@ func (c *gatedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. It wakes reads and writes that wait at a gate.
 func (c *gatedConn) Close() error {
 	c.once.Do(func() {
 		close(c.done)
@@ -174,7 +178,8 @@ func (c *gatedConn) CloseWrite() error {
 	return nil
 }
 
-// gatedSocket is a gatedConn with a socket of the operating system.
+// gatedSocket is a gatedConn with a socket of the operating system. The server reads the socket's state, for example
+// for the round-trip time.
 type gatedSocket struct {
 	*gatedConn
 	socket syscall.Conn

@@ -16,7 +16,8 @@ import (
 	"cqld/node/config"
 )
 
-// Node is one node of a Cluster. Its methods are safe for concurrent use.
+// Node is one node of a Cluster. Its methods are safe for concurrent use. Methods that start or end it exclude each
+// other; Pause, SlowDisk and SkewClock do not wait for them.
 type Node struct {
 	cluster *Cluster
 	// index counts from 0.
@@ -29,6 +30,7 @@ type Node struct {
 	skew atomic.Int64 // ns
 	slow atomic.Int64 // ns added to each read and sync of the disk
 
+	// The lock order is changing, then mu.
 	changing sync.Mutex // held while the node starts or ends
 	mu       sync.Mutex
 	// A paused node has a process.
@@ -38,7 +40,7 @@ type Node struct {
 }
 
 // prepare creates the directories of nodes, and refuses those that contain data: the nodes of another cluster have
-// other addresses.
+// other addresses. It does not delete anything.
 func prepare(dir string, nodes int) error {
 	for i := range nodes {
 		sub := nodeDir(dir, i)
@@ -52,10 +54,11 @@ func prepare(dir string, nodes int) error {
 	return nil
 }
 
-// nodeDir returns the directory of node i inside dir.
+// nodeDir returns the directory of node i inside dir. Index counts from 0.
 func nodeDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("node%d", i)) }
 
-// newNode returns a stopped node. It has a disk in memory unless the options name a directory.
+// newNode returns a stopped node. It has a disk in memory unless the options name a directory. all has the addresses of
+// all nodes.
 func newNode(c *Cluster, i int, all []addresses, o *options) *Node {
 	n := &Node{cluster: c, index: i, at: all[i], opts: o.nodeOptions(i, all)}
 	n.opts.Logger = newLogger(o.log, n.opts.LogLevel, i)
@@ -96,6 +99,8 @@ func (n *Node) Running() bool { return n.running() != nil }
 // Restart starts the node after Kill or Stop; it does nothing if the node is running. It returns when the node serves
 // clients, which needs a majority of the nodes: call it concurrently for several nodes if fewer are running. The node
 // keeps its data, its addresses and its identity. If ctx ends while it starts to serve, it continues to run.
+//
+// A node that failed by itself must be killed first.
 func (n *Node) Restart(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -120,7 +125,7 @@ func (n *Node) Restart(ctx context.Context) error {
 }
 
 // Stop stops the node as SIGTERM does: it drains client requests until ctx ends. A paused node resumes first. It does
-// nothing if the node is stopped.
+// nothing if the node is stopped. A node with requests that do not end is stopped when ctx ends.
 func (n *Node) Stop(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -144,7 +149,8 @@ func (n *Node) Kill() error {
 	return n.kill(p)
 }
 
-// end kills the node permanently, and returns the errors of incarnations that failed.
+// end kills the node permanently, and returns the errors of incarnations that failed. Errors of earlier incarnations
+// are among them.
 func (n *Node) end() error {
 	err := n.Kill()
 	n.mu.Lock()
@@ -153,7 +159,7 @@ func (n *Node) end() error {
 }
 
 // take marks the node as stopped, and returns the incarnation that was running. The caller holds changing, and ends the
-// incarnation.
+// incarnation. Nodes that are not running return nil.
 func (n *Node) take() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,14 +170,15 @@ func (n *Node) take() *process {
 
 // Pause stops the node as SIGSTOP does: it does not use its connections and its disk, and its timers do not fire. Its
 // connections stay open, and clients and other nodes may connect but get no response. Requests in progress continue
-// until they need one of these.
+// until they need one of these. It does nothing for a stopped node.
 func (n *Node) Pause() {
 	if p := n.running(); p != nil {
 		p.pause()
 	}
 }
 
-// Resume ends a pause. Timers that have expired fire, and the node receives what clients and other nodes have sent.
+// Resume ends a pause. Timers that have expired fire, and the node receives what clients and other nodes have sent. It
+// does nothing for a node that is not paused.
 func (n *Node) Resume() {
 	if p := n.running(); p != nil {
 		p.resume()
@@ -183,5 +190,5 @@ func (n *Node) Resume() {
 func (n *Node) SlowDisk(d time.Duration) { n.slow.Store(int64(d)) }
 
 // SkewClock sets the error of the node's wall clock to d; zero corrects it. A node whose clock differs from those of
-// most others by more than half a second refuses requests.
+// most others by more than half a second refuses requests. Nodes keep their timeouts: only wall time is wrong.
 func (n *Node) SkewClock(d time.Duration) { n.skew.Store(int64(d)) }

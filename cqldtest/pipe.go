@@ -10,11 +10,11 @@ import (
 )
 
 // pipeBytes is the number of bytes that one direction of an in-memory connection buffers before Write blocks, like a
-// TCP connection on loopback.
+// TCP connection on loopback. The size is about the default of Linux.
 const pipeBytes = 256 << 10
 
 // pipe is one direction of an in-memory connection. One condition wakes readers and writers, because there are few of
-// both.
+// both. Both ends share it: one writes, the other reads. buf has at most pipeBytes of unread bytes.
 type pipe struct {
 	mu     sync.Mutex
 	change sync.Cond
@@ -27,14 +27,14 @@ type pipe struct {
 	read, write deadline
 }
 
-// deadline wakes the goroutines that wait at a pipe when it expires. pipe.mu guards it.
+// deadline wakes the goroutines that wait at a pipe when it expires. pipe.mu guards it. The zero value is no deadline.
 type deadline struct {
 	timer  *time.Timer
 	passed bool
 	number int // generation of the deadline, which makes timers of earlier ones ineffective
 }
 
-// newPipe returns an empty pipe without deadlines.
+// newPipe returns an empty pipe without deadlines. It has no goroutine.
 func newPipe() *pipe {
 	p := &pipe{}
 	p.change.L = &p.mu
@@ -98,11 +98,11 @@ func (p *pipe) Write(b []byte) (written int, err error) {
 	}
 }
 
-// end closes the write side, and abandon the read side.
+// end closes the write side, and abandon the read side. A broken pipe drops what is unread.
 func (p *pipe) end()     { p.set(&p.ended) }
 func (p *pipe) abandon() { p.set(&p.broken) }
 
-// set sets a flag and wakes all waiting goroutines.
+// set sets a flag and wakes all waiting goroutines. Flags are never reset.
 func (p *pipe) set(flag *bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *pipe) set(flag *bool) {
 }
 
 // setDeadline sets the deadline of one side; the zero time means none. A deadline in the past takes effect at once,
-// also for goroutines that wait.
+// also for goroutines that wait. d is a field of p.
 func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,13 +142,14 @@ func (p *pipe) pass(d *deadline, number int) {
 	}
 }
 
-// pipeConn is one end of an in-memory connection.
+// pipeConn is one end of an in-memory connection. It has two pipes, one for each direction.
 type pipeConn struct {
 	in, out       *pipe
 	local, remote *net.TCPAddr
 }
 
-// newPipeConns returns the two ends of a connection from one address to another.
+// newPipeConns returns the two ends of a connection from one address to another. The client's pipe up is the server's
+// input.
 func newPipeConns(from, to *net.TCPAddr) (client, server net.Conn) {
 	up, down := newPipe(), newPipe()
 	return &pipeConn{down, up, from, to}, &pipeConn{up, down, to, from}
@@ -166,7 +167,8 @@ func (c *pipeConn) Write(b []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// failed returns err in the form of package net. io.EOF stays as it is: callers compare it.
+// failed returns err in the form of package net. io.EOF stays as it is: callers compare it. The errors match
+// net.ErrClosed, os.ErrDeadlineExceeded and so on.
 func (c *pipeConn) failed(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -174,7 +176,8 @@ func (c *pipeConn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
 }
 
-// Close implements net.Conn. The other end reads what was written before, and then the end of the stream.
+// Close implements net.Conn. The other end reads what was written before, and then the end of the stream. Unread bytes
+// of this end are lost.
 func (c *pipeConn) Close() error {
 	c.out.end()
 	c.in.abandon()
@@ -193,7 +196,7 @@ func (c *pipeConn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr implements net.Conn.
 func (c *pipeConn) RemoteAddr() net.Addr { return c.remote }
 
-// SetDeadline implements net.Conn.
+// SetDeadline implements net.Conn. It never fails.
 func (c *pipeConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }

@@ -16,7 +16,8 @@ import (
 	"cqld/storage/faultfs"
 )
 
-// process is one incarnation of a node, from its start to its end.
+// process is one incarnation of a node, from its start to its end. A restarted node has a new one, with a new clock and
+// network.
 type process struct {
 	node    *node.Node
 	paused  gate
@@ -33,7 +34,7 @@ type process struct {
 }
 
 // start starts an incarnation of the node. The caller holds changing. After an error, its connections are closed, and
-// the disk keeps what was written.
+// the disk keeps what was written. The node serves clients later: see serves.
 func (n *Node) start(ctx context.Context) (*process, error) {
 	p := &process{over: make(chan struct{})}
 	p.clock = &processClock{Clock: n.cluster.clock, started: time.Now(), skew: &n.skew, paused: &p.paused}
@@ -53,7 +54,7 @@ func (n *Node) start(ctx context.Context) (*process, error) {
 }
 
 // watch records the error of an incarnation that fails. A failure that the test caused by ending the node does not
-// count.
+// count. It ends with the incarnation.
 func (n *Node) watch(p *process) {
 	select {
 	case err := <-p.node.Failed():
@@ -85,7 +86,7 @@ func (n *Node) disk(p *process) vfs.FS {
 }
 
 // listening records which ports the node has opened. The node opens a port only when it is ready for clients of that
-// protocol.
+// protocol. It stands between the node and its network.
 type listening struct {
 	*processNetwork
 	at addresses
@@ -106,10 +107,11 @@ func (l listening) Listen(at netip.AddrPort) (net.Listener, error) {
 	return listener, err
 }
 
-// serves reports whether clients can connect.
+// serves reports whether clients can connect. Ports stay open until the process ends.
 func (p *process) serves() bool { return p.native.Load() && p.tables.Load() }
 
-// pause starts a pause, unless the process is ending: nothing would end that pause. A second pause has no effect.
+// pause starts a pause, unless the process is ending: nothing would end that pause. A second pause has no effect. It
+// returns when new operations wait; operations in progress may still end.
 func (p *process) pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,13 +120,14 @@ func (p *process) pause() {
 	}
 }
 
-// resume ends a pause. The gate opens first, so that timers that are released can use the network.
+// resume ends a pause. The gate opens first, so that timers that are released can use the network. Callbacks of timers
+// run before it returns.
 func (p *process) resume() {
 	p.paused.open()
 	p.clock.release()
 }
 
-// end marks the process as stopped or killed.
+// end marks the process as stopped or killed. From now on, errors of the node are the test's doing.
 func (p *process) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +141,8 @@ func (p *process) hasEnded() bool {
 	return p.ended
 }
 
-// stop drains client requests until ctx ends, and stops the node. A paused node resumes, or it could not drain.
+// stop drains client requests until ctx ends, and stops the node. A paused node resumes, or it could not drain. Its
+// error is the node's.
 func (p *process) stop(ctx context.Context) error {
 	p.end()
 	p.resume()
@@ -151,7 +155,7 @@ func (p *process) stop(ctx context.Context) error {
 
 // kill ends an incarnation. The network is cut before the state of the disk is captured, so that no later output leaves
 // the node. The node is closed afterwards only to end its goroutines: in memory, it works on a disk that is not used
-// again.
+// again. It returns errors of the node's shutdown, except that the drain was cut off.
 func (n *Node) kill(p *process) error {
 	p.end()
 	p.network.cut()

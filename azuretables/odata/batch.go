@@ -6,22 +6,25 @@ import (
 	"strings"
 )
 
-// Field is a header field of an operation in a batch.
+// Field is a header field of an operation in a batch. Name is as written; names are compared without case.
 type Field struct{ Name, Value string }
 
 // Request is an operation in a batch. Body is a part of the batch's body. Strings of its head are copies; Body refers
-// to the input and is modified by DecodeEntity.
+// to the input and is modified by DecodeEntity. It is a request of its own, with its own headers, but without an
+// Authorization: the batch was authorized as a whole.
 type Request struct {
 	// In upper case; one of the six that a batch allows.
 	Method string
-	Path   Path   // Account is empty: the batch's applies
-	Query  string // percent-encoded, without the question mark
+	// The keys of an insert are in its body, not here.
+	Path  Path   // Account is empty: the batch's applies
+	Query string // percent-encoded, without the question mark
 	// In the order of the request, with repeated names; the slice must not be appended to.
 	Fields []Field
 	Body   []byte
 }
 
-// Field returns the value of the first field with the given name, ignoring case, or an empty string.
+// Field returns the value of the first field with the given name, ignoring case, or an empty string. It is linear: an
+// operation has about ten fields.
 func (r *Request) Field(name string) string {
 	for i := range r.Fields {
 		if strings.EqualFold(r.Fields[i].Name, name) {
@@ -31,7 +34,19 @@ func (r *Request) Field(name string) string {
 	return ""
 }
 
-// Batch is the body of a $batch: the operations of one changeset, or one query. It is valid as long as the body.
+// Batch is the body of a $batch: the operations of one changeset, or one query. It is valid as long as the body. The
+// body has two levels of multipart:
+//
+//	--batch_a                                  boundary of the Content-Type header
+//	Content-Type: multipart/mixed; boundary=changeset_b
+//
+//	--changeset_b                              one part for each operation
+//	Content-Type: application/http
+//
+//	POST https://account/Table HTTP/1.1        request line, fields, empty line, body
+//	…
+//	--changeset_b--
+//	--batch_a--
 type Batch struct {
 	Requests  []Request // in the order of the body; one if Changeset is false, at least one otherwise
 	Changeset bool
@@ -42,7 +57,8 @@ type Batch struct {
 }
 
 // RequestError is an error of one operation in a batch: the changeset's response consists of this error, with the index
-// in front of its message. Index counts from 0.
+// in front of its message. Index counts from 0. Only errors that a client can attribute to an operation have an index;
+// errors of the form of the batch have none.
 type RequestError struct {
 	Index int
 	Err   *Error
@@ -94,7 +110,7 @@ func ParseBatch(body []byte, contentType string, l *Limits) (*Batch, error) {
 	return batch, nil
 }
 
-// parsePart parses the single part of a batch.
+// parsePart parses the single part of a batch. Its Content-Type decides between the two forms.
 func parsePart(part []byte, l *Limits) (*Batch, error) {
 	contentType, content, ok := cutPartHead(part)
 	if !ok {
@@ -119,7 +135,7 @@ func parsePart(part []byte, l *Limits) (*Batch, error) {
 }
 
 // parseChangeset parses the parts of a changeset, each one write. Parts without a last boundary, or none at all, are
-// errors.
+// errors. Whether the operations are of one partition, and of different entities, is the caller's to check.
 func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) {
 	// Both lists usually get their final capacity at once. A wrong estimate costs a reallocation.
 	likely := min(1+len(content)/partBytes, l.BatchOperations)
@@ -153,7 +169,8 @@ func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) 
 }
 
 // parse parses an application/http part: request line, fields, and the body up to the part's end. All strings of its
-// head share one allocation. r must be the last of b.Requests.
+// head share one allocation. r must be the last of b.Requests. Content-Length and Transfer-Encoding of a part are
+// accepted and ignored.
 func (b *Batch) parse(content []byte, r *Request) error {
 	// The body is not copied; Content-Length is not read, because the boundary ends the part.
 	end := headEnd(content)
@@ -191,7 +208,7 @@ func (b *Batch) parse(content []byte, r *Request) error {
 }
 
 // locate parses the URL of the batch's last request. Inserts of one changeset have the same URL, which is then parsed
-// once.
+// once. r has an empty Path before.
 func (b *Batch) locate(target string, r *Request) (err error) {
 	if n := len(b.Requests); n > 1 && target == b.target {
 		r.Path, r.Query = b.Requests[n-2].Path, b.Requests[n-2].Query
@@ -214,7 +231,7 @@ func isFieldName[T ~string | ~[]byte](name T) bool {
 }
 
 // multipart returns the boundary in a Content-Type of multipart/mixed. Other parameters are ignored, and quotation
-// marks around the boundary are removed.
+// marks around the boundary are removed. Other media types, such as multipart/form-data, are no batch.
 func multipart(contentType string) (boundary string, ok bool) {
 	mediaType, parameters, _ := strings.Cut(contentType, ";")
 	if !strings.EqualFold(strings.TrimSpace(mediaType), "multipart/mixed") {
@@ -234,13 +251,14 @@ func multipart(contentType string) (boundary string, ok bool) {
 	return "", false
 }
 
-// isHTTP reports whether a part is an HTTP request. Parameters such as msgtype are ignored.
+// isHTTP reports whether a part is an HTTP request. Parameters such as msgtype are ignored. The comparison ignores
+// case.
 func isHTTP(contentType []byte) bool {
 	mediaType, _, _ := bytes.Cut(contentType, []byte(";"))
 	return bytes.EqualFold(bytes.TrimSpace(mediaType), []byte("application/http"))
 }
 
-// cutLine returns the first line without its line ending; ok is false if it has none.
+// cutLine returns the first line without its line ending; ok is false if it has none. A line may end in CRLF or LF.
 func cutLine(b []byte) (line, rest []byte, ok bool) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
@@ -254,14 +272,15 @@ func cutLine(b []byte) (line, rest []byte, ok bool) {
 	return line, rest, true
 }
 
-// cutTextLine is cutLine for strings: a last line without an ending counts as complete.
+// cutTextLine is cutLine for strings: a last line without an ending counts as complete. It is used for the head of an
+// operation, which has been cut from the part.
 func cutTextLine(s string) (line, rest string) {
 	line, rest, _ = strings.Cut(s, "\n")
 	return strings.TrimSuffix(line, "\r"), rest
 }
 
-// headEnd returns the position of the first empty line, or the end of b. An operation without a body may end without
-// an empty line.
+// headEnd returns the position of the first empty line, or the end of b. An operation without a body may end without an
+// empty line. The position is before the empty line, so the caller skips it.
 func headEnd(b []byte) int {
 	for rest := b; len(rest) > 0; {
 		line, more, _ := cutLine(rest)
@@ -274,7 +293,8 @@ func headEnd(b []byte) int {
 }
 
 // cutPartHead parses the header fields of a part, returns the value of Content-Type, and skips the empty line. ok is
-// false if a line is not a header field. Other fields, such as Content-ID, are ignored.
+// false if a line is not a header field. Other fields, such as Content-ID, are ignored. Field names are compared
+// without case.
 func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	for len(b) > 0 {
 		var line []byte
@@ -294,7 +314,7 @@ func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 }
 
 // splitter iterates over the parts of a multipart body, which are separated by lines of -- and the boundary. It does
-// not copy.
+// not copy. A boundary is recognized only at the beginning of a line.
 type splitter struct {
 	rest     []byte
 	boundary string
@@ -303,8 +323,9 @@ type splitter struct {
 	closed bool // the last boundary was read
 }
 
-// next returns the next part, without the line ending that belongs to the boundary after it. It returns false after
-// the last boundary, and also at the end of a body that lacks it; closed distinguishes them.
+// next returns the next part, without the line ending that belongs to the boundary after it. It returns false after the
+// last boundary, and also at the end of a body that lacks it; closed distinguishes them. The first call skips the
+// preamble.
 func (s *splitter) next() ([]byte, bool) {
 	if s.closed {
 		return nil, false
@@ -320,6 +341,7 @@ func (s *splitter) next() ([]byte, bool) {
 }
 
 // upToBoundary returns what precedes the next boundary line, and skips that line. It returns false if there is none.
+// Text that contains the boundary within a line is part of the part.
 func (s *splitter) upToBoundary() ([]byte, bool) {
 	// at is always the beginning of a line.
 	for at := 0; at < len(s.rest); {
@@ -342,7 +364,8 @@ func (s *splitter) upToBoundary() ([]byte, bool) {
 	return nil, false
 }
 
-// delimiter reports whether a line is a boundary, and whether it is the last one. White space may follow.
+// delimiter reports whether a line is a boundary, and whether it is the last one. White space may follow. A longer
+// boundary that begins with this one is no delimiter: the rest must be white space.
 func (s *splitter) delimiter(line []byte) (is, last bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("--"))
 	if !ok || len(rest) < len(s.boundary) || string(rest[:len(s.boundary)]) != s.boundary {

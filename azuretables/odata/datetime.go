@@ -11,17 +11,18 @@ const (
 	ticksPerDay    = 86_400 * ticksPerSecond
 )
 
-// The range of DateTimes in the service: 1601-01-01 to 9999-12-31T23:59:59.9999999Z.
+// The range of DateTimes in the service: 1601-01-01 to 9999-12-31T23:59:59.9999999Z. The first is the start of the
+// Windows FILETIME epoch; the last tick is the greatest DateTime of .NET.
 const (
 	MinDateTime = -11_644_473_600 * ticksPerSecond
 	MaxDateTime = 253_402_300_800*ticksPerSecond - 1
 )
 
 // AppendDateTime appends ticks in the service's format: 2021-05-26T15:48:07.0454448Z, without trailing zeros in the
-// fraction and without a fraction that is zero.
+// fraction and without a fraction that is zero. Years have four digits. The length is 20 to 28 bytes.
 func AppendDateTime(dst []byte, ticks int64) []byte { return appendDateTime(dst, ticks, ":") }
 
-// appendDateTime is AppendDateTime with the colon escaped in ETags, where it is %3A.
+// appendDateTime is AppendDateTime with the colon escaped in ETags, where it is %3A. colon is ":" or "%3A".
 func appendDateTime(dst []byte, ticks int64, colon string) []byte {
 	ticks = min(max(ticks, year1), MaxDateTime) // a CQL timestamp may exceed four digits of the year
 	days := ticks / ticksPerDay
@@ -42,7 +43,7 @@ func appendDateTime(dst []byte, ticks int64, colon string) []byte {
 	return appendFraction(dst, int(rest%ticksPerSecond))
 }
 
-// appendFraction appends the fraction of a second, 0 to 9,999,999 ticks, and Z.
+// appendFraction appends the fraction of a second, 0 to 9,999,999 ticks, and Z. 5,000,000 ticks are ".5".
 func appendFraction(dst []byte, fraction int) []byte {
 	if fraction != 0 {
 		dst = append(dst, '.')
@@ -55,11 +56,11 @@ func appendFraction(dst []byte, fraction int) []byte {
 	return append(dst, 'Z')
 }
 
-// append2 appends n in two digits, 0 to 99.
+// append2 appends n in two digits, 0 to 99. n is not checked.
 func append2(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
 
 // second formats times as AppendDateTime does, and caches the text of the last second. The zero value is an empty
-// cache. It is not safe for concurrent use.
+// cache. It is not safe for concurrent use. Formatting a second takes a dozen divisions, copying it none.
 type second struct {
 	ticks int64 // start of the second
 	text  [len("2021-05-26T15:48:07")]byte
@@ -85,7 +86,8 @@ func (s *second) append(dst []byte, ticks int64) []byte {
 const year1 = -62_135_596_800 * ticksPerSecond
 
 // civil returns the date of a day since 1970. An era of 400 years begins on 0000-03-01, so that the leap day is the
-// last day of a year. (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".)
+// last day of a year. (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".) It is valid for all days that an
+// int64 of ticks can express.
 func civil(days int64) (year, month, day int) {
 	// 719,468 days lie between 0000-03-01 and 1970-01-01.
 	z := int(days) + 719_468
@@ -113,7 +115,8 @@ func civil(days int64) (year, month, day int) {
 	return year, month, day
 }
 
-// daysFromCivil returns the days since 1970 of a date. The date must exist, with a year from 1 on.
+// daysFromCivil returns the days since 1970 of a date. The date must exist, with a year from 1 on. It is the inverse of
+// civil.
 func daysFromCivil(year, month, day int) int64 {
 	if month <= 2 {
 		year--
@@ -125,7 +128,7 @@ func daysFromCivil(year, month, day int) int64 {
 	return int64(era*146_097 + yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + dayOfYear - 719_468)
 }
 
-// daysIn returns the number of days of a month, 1 to 12, of the Gregorian calendar.
+// daysIn returns the number of days of a month, 1 to 12, of the Gregorian calendar. The month is not checked.
 func daysIn(year, month int) int {
 	switch month {
 	case 2:
@@ -143,6 +146,9 @@ func daysIn(year, month int) int {
 // (Z, or nothing) or with an offset (+02:00). It rounds digits of the fraction after the seventh, half to even, as
 // .NET's XmlConvert does. ok is false outside the years 1 to 9999; the range of a property is narrower: MinDateTime,
 // MaxDateTime.
+//
+// Time zones by name, week dates and ordinal dates are not supported. Property values, ETags and $filter literals use
+// it.
 func ParseDateTime(s []byte) (ticks int64, ok bool) {
 	c := digits{s: s, ok: true}
 	// The fields before the time have fixed widths.
@@ -169,7 +175,8 @@ func ParseDateTime(s []byte) (ticks int64, ok bool) {
 	return ticks, true
 }
 
-// digits is a cursor over a time's text; ok becomes false at the first error.
+// digits is a cursor over a time's text; ok becomes false at the first error. After an error, methods return zeros and
+// do not move.
 type digits struct {
 	s  []byte
 	ok bool
@@ -193,7 +200,7 @@ func (c *digits) number(n int) int {
 	return v
 }
 
-// expect reads the byte b.
+// expect reads the byte b. A different byte sets ok to false.
 func (c *digits) expect(b byte) {
 	if len(c.s) == 0 || c.s[0] != b {
 		c.ok = false
@@ -224,6 +231,7 @@ func (c *digits) time() (ticks int64) {
 }
 
 // fraction parses at least one digit and returns ticks. A fraction that rounds up to a second returns ticksPerSecond.
+// Any number of digits is accepted.
 func (c *digits) fraction() int64 {
 	n := 0
 	for n < len(c.s) && c.s[n] >= '0' && c.s[n] <= '9' {
@@ -253,7 +261,7 @@ func (c *digits) fraction() int64 {
 	return ticks
 }
 
-// offset parses Z, +hh:mm, -hh:mm or nothing and returns ticks.
+// offset parses Z, +hh:mm, -hh:mm or nothing and returns ticks. -00:00 is UTC.
 func (c *digits) offset() int64 {
 	if len(c.s) == 0 {
 		return 0

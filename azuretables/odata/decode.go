@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Keys is the set of an entity's keys that a body contains. HasTypedKey is a flag, not a key.
+// Keys is the set of an entity's keys that a body contains. HasTypedKey is a flag, not a key. The body of an insert
+// must contain both; an update has its keys in the URL.
 type Keys uint8
 
 // The keys.
@@ -22,7 +23,7 @@ const (
 )
 
 // Need returns an error unless k contains both keys, as strings, which an insert requires: PropertiesNeedValue,
-// InvalidInput.
+// InvalidInput. A key may be the empty string.
 func (k Keys) Need() error {
 	if k&HasTypedKey != 0 {
 		return errBody()
@@ -39,6 +40,8 @@ func (k Keys) Need() error {
 // with the value null, annotations (odata.…), and a Timestamp. The type annotation of a property may precede or follow
 // it. The error is an *Error with the service's code; into is then undefined. All names and keys share one allocation.
 // body must not be used by the caller afterwards, except through the entity.
+//
+// An entity with all properties null is valid, and has none.
 func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 	// Keys and Timestamp of a reused entity must not remain.
 	*into = Entity{Properties: into.Properties[:0]}
@@ -67,13 +70,19 @@ const (
 // annotation may follow: Type is the annotated type or zero, Bytes is the text of a string or number, and Int contains
 // the kind (8 bits), the length of the name (24 bits), and the name's position in body. Storing it in the Value avoids
 // a second list of the same length.
+//
+// The bits of Int:
+//
+//	63        32 31        8 7    0
+//	│ position  │ length    │ kind │
 type raw Value
 
+// Reading and setting the kind keeps the other two.
 func (r *raw) kind() kind     { return kind(r.Int) }
 func (r *raw) setKind(k kind) { r.Int = r.Int&^0xFF | int64(k) }
 
 // system identifies the three names that are not properties. Their values are read like the values of properties, but
-// are not counted as properties.
+// are not counted as properties. They are indexes of decoder.system.
 type system uint8
 
 const (
@@ -99,7 +108,7 @@ type decoder struct {
 	many  []uint16    // replaces index when that is too full
 }
 
-// object reads the whole body: one JSON object and nothing after it.
+// object reads the whole body: one JSON object and nothing after it. Trailing commas are errors.
 func (d *decoder) object() error {
 	// .NET clients may send a byte order mark.
 	d.body = bytes.TrimPrefix(d.body, []byte("\ufeff"))
@@ -126,7 +135,7 @@ func (d *decoder) object() error {
 	return nil
 }
 
-// member reads a name and its value.
+// member reads a name and its value. The name has been unescaped in place, so two spellings of one name are equal.
 func (d *decoder) member() error {
 	name := d.text()
 	if d.bad || !d.take(':') {
@@ -161,7 +170,8 @@ func (d *decoder) unlessBad() error {
 	return nil
 }
 
-// annotation reads the value of an annotation. Annotations other than odata.type are ignored.
+// annotation reads the value of an annotation. Annotations other than odata.type are ignored. The type of an entity
+// itself (odata.type) is skipped by member.
 func (d *decoder) annotation(name, what []byte) error {
 	if len(name) == 0 || string(what) != "odata.type" {
 		d.skip(0)
@@ -180,7 +190,8 @@ func (d *decoder) annotation(name, what []byte) error {
 	return nil
 }
 
-// typeOf returns the type for an EDM name, or 0. It does not allocate.
+// typeOf returns the type for an EDM name, or 0. It does not allocate. Collections and complex types have no name here:
+// properties have no structure in the Table service.
 func typeOf(name []byte) Type {
 	switch string(name) {
 	case "Edm.String":
@@ -203,7 +214,8 @@ func typeOf(name []byte) Type {
 	return 0
 }
 
-// value reads a property's value without conversion: its type is known only after all annotations.
+// value reads a property's value without conversion: its type is known only after all annotations. Strings are
+// unescaped now, since that moves bytes in body.
 func (d *decoder) value(r *raw) {
 	switch d.peek() {
 	case '"':
@@ -230,7 +242,7 @@ func (d *decoder) value(r *raw) {
 
 // named returns the raw value for name, which text has just read (or for the part before an annotation). It creates a
 // property for a new name. The result is valid until the next property is added. The error is TooManyProperties,
-// PropertyNameTooLong or PropertyNameInvalid.
+// PropertyNameTooLong or PropertyNameInvalid. The three system names cannot be names of properties.
 func (d *decoder) named(name []byte) (*raw, error) {
 	switch string(name) {
 	case "PartitionKey":
@@ -276,13 +288,15 @@ func (d *decoder) named(name []byte) (*raw, error) {
 }
 
 // nameOf returns the name of a property whose Name is not set yet, from the body. It is valid until finish, because
-// text unescapes a name before named is called and does not move it later.
+// text unescapes a name before named is called and does not move it later. Name itself is set in finish, when all names
+// share one string.
 func (d *decoder) nameOf(p *Property) []byte {
 	start, size := p.Value.Int>>32, p.Value.Int>>8&0xFFFFFF
 	return d.body[start : start+size]
 }
 
-// table returns the table in use. Its length is a power of two, so a mask replaces a division.
+// table returns the table in use. Its length is a power of two, so a mask replaces a division. Lengths are 128, 512,
+// 2048 and so on.
 func (d *decoder) table() []uint16 {
 	if d.many != nil {
 		return d.many
@@ -291,7 +305,7 @@ func (d *decoder) table() []uint16 {
 }
 
 // find returns the slot in the table that contains the name, or in which it belongs (open addressing). It ends because
-// the table always has free slots.
+// the table always has free slots. The table has no deletions.
 func (d *decoder) find(name []byte) uint32 {
 	table := d.table()
 	mask := uint32(len(table) - 1)
@@ -305,7 +319,8 @@ func (d *decoder) find(name []byte) uint32 {
 }
 
 // hash hashes the first and last eight bytes of a name and its length. Deliberate collisions cost at most a linear
-// search, which Limits.Properties bounds. A seed is not necessary for that reason.
+// search, which Limits.Properties bounds. A seed is not necessary for that reason. The result is spread over the table
+// by its low bits.
 func hash(name []byte) uint32 {
 	h := uint64(len(name))
 	// The two words overlap for names of 9 to 15 bytes, which does no harm.
@@ -321,7 +336,7 @@ func hash(name []byte) uint32 {
 }
 
 // grow replaces the table by one of four times the size. The new table is at most a fifth full, so that growing is
-// rare.
+// rare. It may grow several times, up to Limits.Properties.
 func (d *decoder) grow() {
 	d.many = make([]uint16, 4*len(d.table()))
 	// Every name is entered again, because its slot depends on the size.
@@ -330,8 +345,9 @@ func (d *decoder) grow() {
 	}
 }
 
-// checkName returns nil if name is a valid property name: a C# identifier of at most NameChars. The limit counts
-// UTF-16 code units, at most one per byte, so most names need no count.
+// checkName returns nil if name is a valid property name: a C# identifier of at most NameChars. The limit counts UTF-16
+// code units, at most one per byte, so most names need no count. Names such as odata.x are not identifiers, because of
+// the point.
 func (l *Limits) checkName(name []byte) error {
 	if len(name) > l.NameChars && utf16LenBytes(name) > l.NameChars {
 		return beyond(PropertyNameTooLong, l.NameChars, nameChars)
@@ -343,7 +359,7 @@ func (l *Limits) checkName(name []byte) error {
 }
 
 // identifier reports whether name consists of a letter or _, and then letters, digits, and Unicode connecting,
-// combining and formatting characters (C# specification, "Identifiers").
+// combining and formatting characters (C# specification, "Identifiers"). Keywords of C# are allowed.
 func identifier[T ~string | ~[]byte](name T) bool {
 	for i := 0; i < len(name); {
 		c := name[i]
@@ -368,7 +384,8 @@ func identifier[T ~string | ~[]byte](name T) bool {
 }
 
 // finish converts the raw values to properties, and stores all names and keys in one string. The number of properties
-// is checked while they are converted, the size of the entity afterwards.
+// is checked while they are converted, the size of the entity afterwards. After it, the entity does not refer to the
+// decoder.
 func (d *decoder) finish() (keys Keys, err error) {
 	size := len(d.system[partitionKey].Bytes) + len(d.system[rowKey].Bytes)
 	for i := range d.properties {
@@ -408,6 +425,7 @@ func (d *decoder) finish() (keys Keys, err error) {
 }
 
 // keys reads PartitionKey and RowKey into the entity. A missing or null key stays empty, and is not in the result.
+// texts has the capacity for both.
 func (d *decoder) keys(texts *strings.Builder) (keys Keys, err error) {
 	for i, key := range [...]*string{&d.into.PartitionKey, &d.into.RowKey} {
 		r := &d.system[i]

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Metadata is the level of metadata in a response, from the Accept header. The zero value is the service's default.
+// Metadata is the level of metadata in a response, from the Accept header. The zero value is the service's default. It
+// affects only what is written; requests may have any annotations.
 type Metadata uint8
 
 // The levels: nometadata, minimalmetadata, fullmetadata. NoMetadata has no type annotations at all.
@@ -19,7 +20,7 @@ const (
 )
 
 // ContentType returns the Content-Type of a JSON response at the level. The service repeats the level and streaming in
-// this form.
+// this form. charset is always UTF-8.
 func (m Metadata) ContentType() string {
 	switch m {
 	case NoMetadata:
@@ -31,7 +32,7 @@ func (m Metadata) ContentType() string {
 }
 
 // Context describes the origin of a response body: its service, table and $select. It holds a cache, so it is for one
-// goroutine; copies are independent.
+// goroutine; copies are independent. All fields but the cache are set by the caller and not changed.
 type Context struct {
 	// Root is the URL of the service as the client addressed it, without a trailing slash:
 	// https://account.table.core.windows.net, or http://127.0.0.1:10002/devstoreaccount1.
@@ -69,8 +70,8 @@ func (c *Context) AppendEntities(dst []byte, entities []Entity) []byte {
 }
 
 // AppendListBegin appends the beginning of a response with a list of entities, for callers that produce them one by
-// one: they call AppendListEntity for each, and then AppendListEnd. dst between the calls must be what the previous
-// one returned.
+// one: they call AppendListEntity for each, and then AppendListEnd. dst between the calls must be what the previous one
+// returned. Entities can be written to the network between the calls, since earlier bytes are not changed.
 func (c *Context) AppendListBegin(dst []byte) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -80,7 +81,7 @@ func (c *Context) AppendListBegin(dst []byte) []byte {
 }
 
 // AppendListEntity appends the next entity of a list. Whether a comma is necessary follows from the last byte, so the
-// context needs no state.
+// context needs no state. dst must end with the list so far.
 func (c *Context) AppendListEntity(dst []byte, e *Entity) []byte {
 	// Only an entity before this one ends in a brace; the beginning of the list ends in a bracket.
 	if n := len(dst); n > 0 && dst[n-1] == '}' {
@@ -121,7 +122,8 @@ func (c *Context) AppendTables(dst []byte, names []string) []byte {
 // AppendCount appends the response to $count (beyond Azure), a number. The body is the number alone, without JSON.
 func AppendCount(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
 
-// appendMetadata appends odata.metadata. set is the table, or Tables; element is /@Element for a single one.
+// appendMetadata appends odata.metadata. set is the table, or Tables; element is /@Element for a single one. It is the
+// "context URL" of OData 3.0.
 func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
 	dst = append(dst, `"odata.metadata":"`...)
 	dst = appendEscaped(dst, c.Root)
@@ -143,7 +145,7 @@ func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
 	return append(dst, '"')
 }
 
-// appendTableBody appends the members of a table, without the braces.
+// appendTableBody appends the members of a table, without the braces. TableName is the only property of a table.
 func (c *Context) appendTableBody(dst []byte, name string) []byte {
 	// Only fullmetadata names the type and the links of a table.
 	if c.Level == FullMetadata {
@@ -163,7 +165,7 @@ func (c *Context) appendTableBody(dst []byte, name string) []byte {
 }
 
 // appendBody appends an entity's members, without the braces. The order of the members is the service's: identity,
-// ETag, edit link, keys, Timestamp, properties.
+// ETag, edit link, keys, Timestamp, properties. c.Select changes only the part after the edit link.
 func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	if c.Level == FullMetadata {
 		dst = c.appendIdentity(dst, e)
@@ -192,7 +194,7 @@ func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	return c.appendProperties(dst, e)
 }
 
-// appendProperties appends all properties, each after a comma.
+// appendProperties appends all properties, each after a comma. The order is the order of e.Properties.
 func (c *Context) appendProperties(dst []byte, e *Entity) []byte {
 	for i := range e.Properties {
 		dst = append(dst, ',')
@@ -201,7 +203,8 @@ func (c *Context) appendProperties(dst []byte, e *Entity) []byte {
 	return dst
 }
 
-// appendIdentity appends the type and the id of an entity.
+// appendIdentity appends the type and the id of an entity. The id is the absolute URL, and the edit link the relative
+// one.
 func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
 	// The type is named after the account and the table.
 	dst = append(dst, `"odata.type":"`...)
@@ -217,7 +220,7 @@ func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
 
 // appendSelected appends the members that $select names: keys and Timestamp first, then the others in the order of
 // $select. A name in $select that the entity lacks becomes null, as in the service. dst ends in a comma if metadata
-// precede; it is removed if no member follows.
+// precede; it is removed if no member follows. A name that occurs twice was removed by ParseSelect.
 func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 	start := len(dst)
 	// System properties keep this order, whatever the order in $select.
@@ -259,12 +262,13 @@ func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 	return dst
 }
 
-// isSystem reports whether a name is a system property, which is not in Entity.Properties.
+// isSystem reports whether a name is a system property, which is not in Entity.Properties. Their names are
+// case-sensitive, as all names.
 func isSystem(name string) bool {
 	return name == "PartitionKey" || name == "RowKey" || name == "Timestamp"
 }
 
-// appendSystem appends a key. Its name needs no escapes.
+// appendSystem appends a key. Its name needs no escapes. Keys are always strings.
 func appendSystem(dst []byte, name, value string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, name...)
@@ -283,7 +287,7 @@ func (c *Context) appendTimestamp(dst []byte, ticks int64) []byte {
 }
 
 // appendProperty appends "name":value, preceded by a type annotation if JSON does not express the type. Integers,
-// booleans and strings need no annotation.
+// booleans and strings need no annotation. The annotation is name@odata.type, directly before the property.
 func (c *Context) appendProperty(dst []byte, p *Property) []byte {
 	// Without metadata, the client must know the types itself.
 	if c.Level != NoMetadata && p.Value.annotated() {
@@ -299,7 +303,8 @@ func (c *Context) appendProperty(dst []byte, p *Property) []byte {
 	return p.Value.AppendJSON(dst)
 }
 
-// annotated reports whether the JSON form needs an annotation, because it would be read as another type without.
+// annotated reports whether the JSON form needs an annotation, because it would be read as another type without. A
+// DateTime without one would be read as a String.
 func (v *Value) annotated() bool {
 	// Binary, DateTime, GUID and Int64 are strings in JSON.
 	switch v.Type {
@@ -347,7 +352,8 @@ func (v *Value) AppendJSON(dst []byte) []byte {
 }
 
 // appendDouble appends a Double in .NET's format: always with a decimal point or an exponent, with an exponent from
-// 1E+15 and below 0.0001, and with the shortest digits that represent the number.
+// 1E+15 and below 0.0001, and with the shortest digits that represent the number. For example 1.0, 0.5, 1E+15 and
+// 1.5E-05.
 func appendDouble(dst []byte, f float64) []byte {
 	switch {
 	// JSON has no such numbers.
@@ -370,7 +376,8 @@ func appendDouble(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// appendGUID appends 16 bytes in groups of 8, 4, 4, 4 and 12 digits.
+// appendGUID appends 16 bytes in groups of 8, 4, 4, 4 and 12 digits. b has 16 bytes, in the order of the text, not in
+// the mixed order of .NET's ToByteArray.
 func appendGUID(dst, b []byte) []byte {
 	for i, c := range b {
 		if i == 4 || i == 6 || i == 8 || i == 10 {
@@ -386,7 +393,7 @@ const hexDigits = "0123456789abcdef"
 
 // appendEscaped appends a text in the form between a JSON string's quotation marks, as the service does: everything
 // above U+007F is \uxxxx, and a surrogate pair above U+FFFF. Most texts need no escapes, so it copies the text first
-// and then checks the copy. s must be valid UTF-8; decoders guarantee it.
+// and then checks the copy. s must be valid UTF-8; decoders guarantee it. A slash is not escaped.
 func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	start := len(dst)
 	dst = append(dst, s...)
@@ -401,7 +408,7 @@ func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return dst
 }
 
-// appendHard appends a text that needs escapes.
+// appendHard appends a text that needs escapes. It is apart from appendEscaped, which is inlined where texts are plain.
 func appendHard[T ~string | ~[]byte](dst []byte, s T) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -427,12 +434,13 @@ func appendHard[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return dst
 }
 
-// appendEscapedUnit appends one UTF-16 code unit as \uxxxx.
+// appendEscapedUnit appends one UTF-16 code unit as \uxxxx. r is at most 0xFFFF.
 func appendEscapedUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// appendEscapedASCII appends a control character, a quotation mark or a backslash.
+// appendEscapedASCII appends a control character, a quotation mark or a backslash. Other ASCII characters must not be
+// passed to it.
 func appendEscapedASCII(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

@@ -15,7 +15,7 @@ const (
 	Int64
 )
 
-// Value is a typed value. The zero Value has no type.
+// Value is a typed value. The zero Value has no type. It has 56 bytes, so lists of properties avoid pointers.
 type Value struct {
 	Type Type
 	// Bytes is the UTF-8 of a String, the bytes of a Binary, or the 16 bytes of a GUID in the order of its text.
@@ -26,7 +26,8 @@ type Value struct {
 	Float float64
 }
 
-// Property is a named value. There are no properties without a value: a null in the input is ignored.
+// Property is a named value. There are no properties without a value: a null in the input is ignored. The name is an
+// identifier of at most 255 characters.
 type Property struct {
 	Name  string
 	Value Value
@@ -41,7 +42,7 @@ type Entity struct {
 	Properties []Property
 }
 
-// String returns the type's EDM name. The result is the value of the annotation odata.type.
+// String returns the type's EDM name. The result is the value of the annotation odata.type. Zero is shown as Edm.None.
 func (t Type) String() string {
 	//exhaustive:enforce
 	switch t {
@@ -67,7 +68,7 @@ func (t Type) String() string {
 }
 
 // Property returns the entity's property with the given name, or nil. Names are case-sensitive. The search is linear:
-// entities have few properties, and most callers look for few of them.
+// entities have few properties, and most callers look for few of them. The pointer is valid until the list changes.
 func (e *Entity) Property(name string) *Property {
 	for i := range e.Properties {
 		if e.Properties[i].Name == name {

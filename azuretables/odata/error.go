@@ -6,7 +6,7 @@ import (
 )
 
 // Code is the service's name of an error, which clients test. Codes are part of the protocol: their spelling must not
-// change.
+// change. The constants are an incomplete list: clients must treat unknown codes by their status.
 type Code string
 
 // Error is an error response. Message is the service's text without request id and time.
@@ -72,7 +72,8 @@ const (
 	XMethodNotUsingPost                     Code = "XMethodNotUsingPost"
 )
 
-// Of returns the error of a code with the service's message. The caller owns the result and may change its message.
+// Of returns the error of a code with the service's message. The caller owns the result and may change its message. The
+// messages of limits name the service's limits; see beyond.
 func Of(code Code) *Error { return &Error{Code: code, Message: code.message()} }
 
 // Status returns the HTTP status of a code; 500 for an unknown one. A changed status would make SDKs retry, or not
@@ -117,11 +118,12 @@ func newError(c Code) *Error { return Of(c) }
 // invalid returns InvalidInput with the given message.
 func invalid(message string) *Error { return &Error{Code: InvalidInput, Message: message} }
 
-// errBody returns the service's error for a malformed body, which contains no details.
+// errBody returns the service's error for a malformed body, which contains no details. The service does not say where
+// the error is, so neither does this.
 func errBody() *Error { return invalid("An error occurred while processing this request.") }
 
 // beyond returns the error of an exceeded limit, with the service's message. If the limit was changed, the message
-// contains the configured number. standard is the service's limit.
+// contains the configured number. standard is the service's limit. Only codes of limits are passed.
 func beyond(c Code, limit, standard int) *Error {
 	e := Of(c)
 	// The service's message is kept verbatim while its limit is in force.
@@ -146,13 +148,13 @@ func beyond(c Code, limit, standard int) *Error {
 }
 
 // At returns the error as in the response to a changeset: with the operation's index in front of the message. e is not
-// changed.
+// changed. The separator is a colon without a space.
 func (e *Error) At(index int) *Error {
 	return &Error{Code: e.Code, Message: strconv.Itoa(index) + ":" + e.Message}
 }
 
 // AppendJSON appends the error's body as JSON, which OData clients read. Message and ids are escaped. The message is
-// followed by request id and time, as in the service.
+// followed by request id and time, as in the service. requestID is the value of x-ms-request-id.
 func (e *Error) AppendJSON(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, `{"odata.error":{"code":"`...)
 	dst = appendEscaped(dst, string(e.Code))
@@ -175,7 +177,8 @@ func (e *Error) AppendXML(dst []byte, requestID string, now time.Time) []byte {
 	return append(dst, `</Message></Error>`...)
 }
 
-// AppendODataXML appends the error's body in OData's XML format, for clients that do not accept JSON.
+// AppendODataXML appends the error's body in OData's XML format, for clients that do not accept JSON. Such clients send
+// Accept: application/atom+xml.
 func (e *Error) AppendODataXML(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, `<?xml version="1.0" encoding="utf-8"?>`+
 		`<m:error xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><m:code>`...)
@@ -185,7 +188,8 @@ func (e *Error) AppendODataXML(dst []byte, requestID string, now time.Time) []by
 	return append(dst, `</m:message></m:error>`...)
 }
 
-// appendXMLMessage appends the text of both XML formats, escaped: the message, the request id and the time.
+// appendXMLMessage appends the text of both XML formats, escaped: the message, the request id and the time. Line breaks
+// are plain in XML, and \n in JSON.
 func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []byte {
 	dst = AppendXMLText(dst, e.Message)
 	dst = append(dst, "\nRequestId:"...)
@@ -198,6 +202,7 @@ func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []
 const timeFormat = "2006-01-02T15:04:05.0000000Z"
 
 // AppendXMLText appends a text escaped for an XML element. Characters that XML 1.0 does not allow become U+FFFD.
+// Attributes would need quotation marks escaped as well.
 func AppendXMLText(dst []byte, s string) []byte {
 	for _, r := range s {
 		switch {

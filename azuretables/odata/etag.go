@@ -6,20 +6,23 @@ import (
 )
 
 // AppendETag appends the entity tag of a Timestamp: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'". The colons are
-// percent-encoded, as in the service.
+// percent-encoded, as in the service. Its length is at most 60 bytes.
 func AppendETag(dst []byte, ticks int64) []byte {
 	dst = append(dst, `W/"datetime'`...)
 	dst = appendDateTime(dst, ticks, "%3A")
 	return append(dst, `'"`...)
 }
 
-// NoTicks is a Timestamp that no entity has. An update that requires it never succeeds.
+// NoTicks is a Timestamp that no entity has. An update that requires it never succeeds. It is the least int64, far
+// below MinDateTime.
 const NoTicks = math.MinInt64
 
 // ParseETag parses the value of If-Match: any is true for *, otherwise ticks is the Timestamp that the entity must
 // have. A weak HTTP entity tag that no entity can have yields NoTicks. Anything else is InvalidInput, and so are strong
 // tags, because the service has none. As in the service, the W may be in lower case. SDKs send back the ETag that they
 // received.
+//
+// The value is compared with the Timestamp, so two spellings of one time are equal.
 func ParseETag(value string) (ticks int64, any bool, err error) {
 	if value == "*" {
 		return 0, true, nil
@@ -49,7 +52,8 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 		"Please make sure only one etag value is specified and is valid.")
 }
 
-// appendUnescapedColons unescapes %3A, and %2B of an offset; a time contains no other escapes.
+// appendUnescapedColons unescapes %3A, and %2B of an offset; a time contains no other escapes. The result is in dst, as
+// far as it fits.
 func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
 	// Longer values cannot be a time.
 	if len(s) > 60 {
@@ -77,7 +81,8 @@ func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
 	return dst, true
 }
 
-// weakTag returns the opaque tag of a weak entity tag. The prefix has no white space after it.
+// weakTag returns the opaque tag of a weak entity tag. The prefix has no white space after it. W and / are both
+// required.
 func weakTag(value string) (tag string, weak bool) {
 	if len(value) < 2 || value[0]|0x20 != 'w' || value[1] != '/' {
 		return "", false
@@ -85,7 +90,8 @@ func weakTag(value string) (tag string, weak bool) {
 	return value[2:], true
 }
 
-// isOpaqueTag reports whether tag is the opaque tag of an entity tag (RFC 9110, section 8.8.3).
+// isOpaqueTag reports whether tag is the opaque tag of an entity tag (RFC 9110, section 8.8.3). An opaque tag includes
+// its quotation marks.
 func isOpaqueTag(tag string) bool {
 	if len(tag) < 2 || tag[0] != '"' || tag[len(tag)-1] != '"' {
 		return false

@@ -7,7 +7,7 @@ import (
 )
 
 // AppendFilter appends the text of a $filter, which ParseFilter parses to an equal Expr. nil becomes true. It is used
-// by clients of the package; the server only parses.
+// by clients of the package; the server only parses. Parentheses that the original had are not kept.
 func AppendFilter(dst []byte, filter Expr) []byte {
 	switch x := filter.(type) {
 	case *Comparison:
@@ -33,7 +33,8 @@ func appendNested(dst []byte, x Expr) []byte {
 	return append(AppendFilter(append(dst, '('), x), ')')
 }
 
-// append appends a comparison, with the property first.
+// append appends a comparison, with the property first. Functions are written as in OData 3: startswith(p,'x'),
+// contains(p,'x').
 func (c *Comparison) append(dst []byte) []byte {
 	// Functions have the property as first argument.
 	switch c.Op {
@@ -51,7 +52,7 @@ func (c *Comparison) append(dst []byte) []byte {
 	return c.Value.AppendLiteral(append(dst, ' '))
 }
 
-// String returns the operator's keyword.
+// String returns the operator's keyword. Zero is shown as "?".
 func (op Op) String() string {
 	//exhaustive:enforce
 	switch op {
@@ -75,7 +76,8 @@ func (op Op) String() string {
 	return "?"
 }
 
-// AppendLiteral appends a value as a $filter literal.
+// AppendLiteral appends a value as a $filter literal. It is the inverse of the lexer. A value without a type becomes a
+// single quotation mark, which does not parse.
 func (v *Value) AppendLiteral(dst []byte) []byte {
 	//exhaustive:enforce
 	switch v.Type {

@@ -9,7 +9,8 @@ import (
 )
 
 // plainLen returns the length of the prefix of s that needs no escapes in a JSON string: no " or \, no control
-// characters, only ASCII. It examines eight bytes at a time.
+// characters, only ASCII. It examines eight bytes at a time. The technique is SWAR: one arithmetic operation on eight
+// bytes.
 func plainLen(s []byte) int {
 	i := 0
 	// Four words at a time, as long as all their bytes are plain.
@@ -45,7 +46,8 @@ func plainLen(s []byte) int {
 // longText is the length from which allPlain is faster than plainLen.
 const longText = 64
 
-// allPlain reports whether all of s is plain. Finding the first byte that is not may be faster.
+// allPlain reports whether all of s is plain. Finding the first byte that is not may be faster. It reads the text three
+// times, each time faster than one loop could.
 func allPlain(s []byte) bool {
 	// bytes.IndexByte uses vector instructions.
 	if bytes.IndexByte(s, '"') >= 0 || bytes.IndexByte(s, '\\') >= 0 {
@@ -64,11 +66,12 @@ func allPlain(s []byte) bool {
 	return plain&^other == highs && plainLen(s) == len(s)
 }
 
-// ones has each byte 1, highs the highest bit of each byte.
+// ones has each byte 1, highs the highest bit of each byte. Multiplying ones by a byte repeats it.
 const ones, highs = 0x0101010101010101, 0x8080808080808080
 
 // plainBytes sets the high bits of plain bytes in x. All eight are set only if all bytes are plain; a byte with its own
-// high bit set may carry into the next one. The additions carry nothing for ASCII, since 0x7F + 0x7F fits a byte.
+// high bit set may carry into the next one. The additions carry nothing for ASCII, since 0x7F + 0x7F fits a byte. It is
+// the complement of the test in plainLen, without its exact position.
 func plainBytes(x uint64) uint64 {
 	quote := x ^ ones*'"'
 	slash := x ^ ones*'\\'
@@ -76,7 +79,8 @@ func plainBytes(x uint64) uint64 {
 }
 
 // cursor reads JSON from a body and modifies it: it unescapes strings in place. The first error sets bad permanently.
-// After an error, positions no longer matter: callers test bad and return.
+// After an error, positions no longer matter: callers test bad and return. It is part of a decoder, and is not used
+// alone.
 type cursor struct {
 	body []byte
 	pos  int
@@ -85,7 +89,7 @@ type cursor struct {
 	bad   bool
 }
 
-// space skips white space.
+// space skips white space. A byte order mark is not white space.
 func (c *cursor) space() {
 	for c.pos < len(c.body) {
 		switch c.body[c.pos] {
@@ -99,7 +103,7 @@ func (c *cursor) space() {
 }
 
 // peek returns the next byte after white space, or zero at the end. A zero byte in the body is returned as zero, too;
-// object distinguishes them.
+// object distinguishes them. It does not consume the byte.
 func (c *cursor) peek() byte {
 	if c.pos < len(c.body) && c.body[c.pos] > ' ' {
 		return c.body[c.pos]
@@ -108,7 +112,7 @@ func (c *cursor) peek() byte {
 	return c.peekBehindSpace()
 }
 
-// peekBehindSpace skips white space and returns the next byte, or zero.
+// peekBehindSpace skips white space and returns the next byte, or zero. It is not inlined, so that peek is.
 func (c *cursor) peekBehindSpace() byte {
 	c.space()
 	if c.pos == len(c.body) {
@@ -118,6 +122,7 @@ func (c *cursor) peekBehindSpace() byte {
 }
 
 // take skips the byte b if it is the next one after white space. It does not skip anything but white space otherwise.
+// The caller decides whether the absence of b is an error.
 func (c *cursor) take(b byte) bool {
 	if c.peek() != b {
 		return false
@@ -126,10 +131,11 @@ func (c *cursor) take(b byte) bool {
 	return true
 }
 
-// fail marks the input as malformed.
+// fail marks the input as malformed. The caller stops at its next test of bad.
 func (c *cursor) fail() { c.bad = true }
 
-// text reads a string. The result refers to body. It has no escapes any longer, and is valid UTF-8.
+// text reads a string. The result refers to body. It has no escapes any longer, and is valid UTF-8. Its capacity
+// extends into body: the caller must not append to it.
 func (c *cursor) text() []byte {
 	if !c.take('"') {
 		c.fail()
@@ -147,7 +153,7 @@ func (c *cursor) text() []byte {
 }
 
 // hardText continues to read a string that contains escapes or non-ASCII characters. It writes at end, which never
-// exceeds pos, because an escape is longer than its character.
+// exceeds pos, because an escape is longer than its character. start is the beginning of the string.
 func (c *cursor) hardText(start int) []byte {
 	end := c.pos
 	for c.pos < len(c.body) {
@@ -183,7 +189,7 @@ func (c *cursor) hardText(start int) []byte {
 }
 
 // escape reads the escape at pos, writes its character at end, and returns the position after it. The character is not
-// longer than its escape, so unread input is not overwritten.
+// longer than its escape, so unread input is not overwritten. pos is at the backslash.
 func (c *cursor) escape(end int) int {
 	if c.pos+1 >= len(c.body) {
 		c.fail()
@@ -215,7 +221,7 @@ func (c *cursor) escape(end int) int {
 }
 
 // unicode reads what follows \u, and the second half of a surrogate pair. Half a pair alone is invalid: it has no UTF-8
-// form. The position is after \u.
+// form. The position is after \u. It returns 0 after an error.
 func (c *cursor) unicode() rune {
 	r := c.hex4()
 	if !utf16.IsSurrogate(r) {
@@ -234,7 +240,7 @@ func (c *cursor) unicode() rune {
 	return r
 }
 
-// hex4 reads four hexadecimal digits.
+// hex4 reads four hexadecimal digits. pos moves only if all four are digits.
 func (c *cursor) hex4() rune {
 	// A signed or shorter number is not accepted.
 	if c.pos+4 > len(c.body) {
@@ -254,7 +260,7 @@ func (c *cursor) hex4() rune {
 	return r
 }
 
-// hexDigit returns the value of a hexadecimal digit in either case.
+// hexDigit returns the value of a hexadecimal digit in either case. Letters are accepted in both cases everywhere.
 func hexDigit(b byte) (byte, bool) {
 	switch {
 	case b >= '0' && b <= '9':
@@ -267,7 +273,8 @@ func hexDigit(b byte) (byte, bool) {
 	return 0, false
 }
 
-// number reads a number without conversion and reports whether it is an integer. The text is a slice of body.
+// number reads a number without conversion and reports whether it is an integer. The text is a slice of body. White
+// space before it was skipped by peek.
 func (c *cursor) number() (text []byte, integer bool) {
 	start := c.pos
 	c.pos += scanNumber(c.body[c.pos:])
@@ -286,7 +293,8 @@ func (c *cursor) number() (text []byte, integer bool) {
 }
 
 // scanNumber returns the length of the JSON number at the beginning of s, or zero if there is none. A leading zero is
-// allowed only alone or before the point, and a plus sign is not (RFC 8259 §6).
+// allowed only alone or before the point, and a plus sign is not (RFC 8259 §6). It accepts numbers of any length; the
+// parsers bound it.
 func scanNumber[T ~string | ~[]byte](s T) int {
 	digitsFrom := func(i int) int {
 		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
@@ -322,6 +330,7 @@ func scanNumber[T ~string | ~[]byte](s T) int {
 }
 
 // word skips a literal such as true. What follows need not be a delimiter: the caller requires a comma or a bracket.
+// trueish is refused by the caller.
 func (c *cursor) word(w string) {
 	if len(c.body)-c.pos < len(w) || string(c.body[c.pos:c.pos+len(w)]) != w {
 		c.fail()
@@ -330,10 +339,12 @@ func (c *cursor) word(w string) {
 	c.pos += len(w)
 }
 
-// depthSkipped is the maximum depth of a skipped value: annotations of the service have at most one level.
+// depthSkipped is the maximum depth of a skipped value: annotations of the service have at most one level. Recursion is
+// bounded by it.
 const depthSkipped = 16
 
-// skip skips any value. Names and values within it are only checked for syntax.
+// skip skips any value. Names and values within it are only checked for syntax. Strings in it are unescaped in place,
+// which does no harm.
 func (c *cursor) skip(depth int) {
 	if depth > depthSkipped {
 		c.fail()
@@ -358,7 +369,7 @@ func (c *cursor) skip(depth int) {
 	}
 }
 
-// skipNested skips an object or an array, which begins with open.
+// skipNested skips an object or an array, which begins with open. pos is at open.
 func (c *cursor) skipNested(open byte, depth int) {
 	c.pos++
 	end := open + 2 // '{' and '}', '[' and ']' differ by two

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Limits bounds what a request may contain. The defaults are the service's; a configuration may raise them. Zero
-// fields are replaced by WithDefaults.
+// Limits bounds what a request may contain. The defaults are the service's; a configuration may raise them. Zero fields
+// are replaced by WithDefaults. A limit may be lowered as well; entities that exceed it can still be read.
 type Limits struct {
 	Properties      int // of one entity, without keys and Timestamp: 252
 	NameChars       int // UTF-16 code units of a property's name: 255
@@ -36,7 +36,7 @@ const (
 )
 
 // DefaultLimits returns the limits of the service. Only FilterBytes, Comparisons and FilterDepth are not the service's
-// own.
+// own. The result is a copy.
 func DefaultLimits() Limits {
 	return Limits{
 		Properties: properties, NameChars: nameChars, ValueBytes: valueBytes, EntityBytes: entityBytes,
@@ -68,12 +68,15 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// propertyBytes is the size of a property in addition to its name and value.
+// propertyBytes is the size of a property in addition to its name and value. The service's formula has it for each
+// property, whatever its type.
 const propertyBytes = 8
 
 // EntityBytes returns an entity's size as the service counts it: 4 bytes, the keys as UTF-16, and for each property 8
 // bytes, its name as UTF-16 and its value (a String as UTF-16 plus 4, a Binary plus 4, Boolean 1, Int32 4, Int64,
 // DateTime and Double 8, GUID 16). (Windows Azure Storage team, "How many entities…".) Timestamp is not counted.
+//
+// For example, an entity without properties and with empty keys has 4 bytes.
 func (e *Entity) EntityBytes() int {
 	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey))
 	for i := range e.Properties {
@@ -82,7 +85,7 @@ func (e *Entity) EntityBytes() int {
 	return size
 }
 
-// EntityBytes returns the property's share of its entity's size.
+// EntityBytes returns the property's share of its entity's size. The name counts as UTF-16.
 func (p *Property) EntityBytes() int { return PropertyBytes(p.Name) + p.Value.EntityBytes() }
 
 // PropertyBytes returns that share without the value. It lets a store add up names without their values.
@@ -107,7 +110,7 @@ func (v *Value) EntityBytes() int {
 }
 
 // utf16Len returns the number of UTF-16 code units of a UTF-8 text: one for each character, two for those above U+FFFF,
-// which have four bytes in UTF-8. s must be valid UTF-8.
+// which have four bytes in UTF-8. s must be valid UTF-8. Surrogates cannot occur in valid UTF-8.
 func utf16Len(s string) int {
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -116,7 +119,7 @@ func utf16Len(s string) int {
 	return n
 }
 
-// utf16LenBytes is utf16Len for bytes, 32 at a time.
+// utf16LenBytes is utf16Len for bytes, 32 at a time. On ASCII it takes an eighth of the time.
 func utf16LenBytes(s []byte) int {
 	n := len(s)
 	for len(s) >= 32 {
@@ -135,14 +138,15 @@ func utf16LenBytes(s []byte) int {
 }
 
 // utf16More returns the number of code units in eight bytes minus eight. Continuation bytes, 10xxxxxx, subtract one
-// each; first bytes of four, 1111xxxx, add one.
+// each; first bytes of four, 1111xxxx, add one. x has eight bytes in any order.
 func utf16More(x uint64) int {
 	// The bits below the highest bit of each byte, shifted to its position.
 	second, third, fourth := x<<1, x<<2, x<<3
 	return bits.OnesCount64(x&second&third&fourth&highs) - bits.OnesCount64(x&^second&highs)
 }
 
-// utf16Units returns the units that begin at a byte of UTF-8: 0 for a continuation byte.
+// utf16Units returns the units that begin at a byte of UTF-8: 0 for a continuation byte. It looks at the first byte of
+// a character only.
 func utf16Units(c byte) int {
 	switch {
 	case c&0xC0 == 0x80:
@@ -154,7 +158,7 @@ func utf16Units(c byte) int {
 }
 
 // Check returns TooManyProperties or EntityTooLarge if the whole entity exceeds the limits. The result of a merge is
-// checked by it again. Names, keys and values were checked one by one.
+// checked by it again. Names, keys and values were checked one by one. It does not look at names or keys.
 func (l *Limits) Check(e *Entity) error {
 	if len(e.Properties) > l.Properties {
 		return beyond(TooManyProperties, l.Properties, properties)
@@ -172,12 +176,13 @@ func (l *Limits) Check(e *Entity) error {
 	return nil
 }
 
-// keyForbidden contains a bit for each character below U+0040 that a key must not contain.
+// keyForbidden contains a bit for each character below U+0040 that a key must not contain. Bits 0 to 31 are the control
+// characters.
 const keyForbidden uint64 = 1<<0x20 - 1 | 1<<'/' | 1<<'#' | 1<<'?'
 
 // CheckKey returns nil if key is a valid PartitionKey or RowKey: at most KeyBytes as UTF-16, and without / \ # ? and
 // the control characters U+0000–001F and U+007F–009F. The characters are ones that a URL's path cannot contain
-// reliably.
+// reliably. The empty key is valid.
 func (l *Limits) CheckKey(key string) error {
 	// The number of bytes is at least the number of UTF-16 units, so short keys need no count.
 	if 2*len(key) > l.KeyBytes && 2*utf16Len(key) > l.KeyBytes {

@@ -13,6 +13,8 @@ import (
 // including ne; not (p ne 'x') therefore matches entities without p. Int32, Int64 and Double compare as numbers.
 // Strings compare by their UTF-8 bytes, like CQL's text, which is the order of code points. (Azure compares UTF-16 code
 // units, which orders U+E000–FFFF after everything above U+FFFF.) It does not allocate.
+//
+// It is called for each entity that a query reads, so a filter is parsed once.
 func Matches(filter Expr, e *Entity) bool {
 	switch x := filter.(type) {
 	case nil:
@@ -32,7 +34,7 @@ func Matches(filter Expr, e *Entity) bool {
 	return false
 }
 
-// matches evaluates the comparison. The three system properties are always present.
+// matches evaluates the comparison. The three system properties are always present. Names are compared exactly.
 func (c *Comparison) matches(e *Entity) bool {
 	switch c.Property {
 	case "PartitionKey":
@@ -47,7 +49,7 @@ func (c *Comparison) matches(e *Entity) bool {
 	return p != nil && p.Value.matches(c.Op, &c.Value)
 }
 
-// matchesText compares a key, which is a string.
+// matchesText compares a key, which is a string. Keys are compared without a copy.
 func (c *Comparison) matchesText(key string) bool {
 	// Another type matches nothing, also with ne.
 	if c.Value.Type != String {
@@ -68,7 +70,7 @@ func (c *Comparison) matchesText(key string) bool {
 	return c.Op.holds(1)
 }
 
-// matches reports whether v op w is true. Both have a type.
+// matches reports whether v op w is true. Both have a type. v is of the entity, w of the filter.
 func (v *Value) matches(op Op, w *Value) bool {
 	switch op {
 	// Functions are defined for strings only.
@@ -85,7 +87,7 @@ func (v *Value) matches(op Op, w *Value) bool {
 }
 
 // holds reports whether the operator is true for the given order of two values. order is negative, zero or positive,
-// like the result of cmp.Compare.
+// like the result of cmp.Compare. Functions have no order and return false.
 func (op Op) holds(order int) bool {
 	switch op {
 	case Eq:
@@ -104,13 +106,14 @@ func (op Op) holds(order int) bool {
 	return false
 }
 
-// number reports whether the value is numeric. Booleans and DateTimes are not.
+// number reports whether the value is numeric. Booleans and DateTimes are not. They are compared with each other by
+// value.
 func (v *Value) number() bool { return v.Type == Int32 || v.Type == Int64 || v.Type == Double }
 
 // isNaN reports whether the value is NaN.
 func (v *Value) isNaN() bool { return v.Type == Double && math.IsNaN(v.Float) }
 
-// compare orders two values; ok is false if they have no order.
+// compare orders two values; ok is false if they have no order. GUIDs are ordered by the bytes of their text.
 func (v *Value) compare(w *Value) (order int, ok bool) {
 	// Numeric types are comparable with each other.
 	if v.number() && w.number() {
@@ -127,7 +130,7 @@ func (v *Value) compare(w *Value) (order int, ok bool) {
 	return cmp.Compare(v.Int, w.Int), true
 }
 
-// compareNumbers orders two numbers; ok is false if one is NaN.
+// compareNumbers orders two numbers; ok is false if one is NaN. Zero and minus zero are equal.
 func compareNumbers(v, w *Value) (int, bool) {
 	switch {
 	case v.isNaN() || w.isNaN():
@@ -143,7 +146,7 @@ func compareNumbers(v, w *Value) (int, bool) {
 	return cmp.Compare(v.Int, w.Int), true
 }
 
-// compareIntFloat compares without rounding: not every int64 is a float64.
+// compareIntFloat compares without rounding: not every int64 is a float64. f is not NaN.
 func compareIntFloat(n int64, f float64) int {
 	switch {
 	// Outside the range of int64, the conversion below is undefined.

@@ -6,6 +6,8 @@ import "strconv"
 // and minus, comparisons, and, or. A value may be on either side of a comparison; a name alone is a Boolean property
 // that must be true. Errors: InvalidInput with the service's message; NotImplemented for OData syntax that the Table
 // service does not support. The result has no comparison of two literals: their result is a Constant.
+//
+// White space separates tokens. Names and keywords are case-sensitive; eq, not EQ.
 func ParseFilter(filter string, l *Limits) (Expr, error) {
 	if len(filter) > l.FilterBytes {
 		return nil, invalid("The $filter is longer than " + strconv.Itoa(l.FilterBytes) + " bytes.")
@@ -36,7 +38,8 @@ func ParseFilter(filter string, l *Limits) (Expr, error) {
 //	primary    = literal | name | function | "(" or ")"
 //	function   = name "(" unary "," unary ")"
 //
-// It builds the Expr while it parses: a rule returns an operand, which joined and compare check.
+// It builds the Expr while it parses: a rule returns an operand, which joined and compare check. Tokens come from
+// lexer; token is the one that is next.
 type parser struct {
 	lexer
 	limits      *Limits
@@ -44,15 +47,16 @@ type parser struct {
 	comparisons int // so far, including constants
 }
 
-// operand is an operand: a Boolean Expr, or else a property, or else a value. Exactly one field is set; an operand
-// with no field set follows an error.
+// operand is an operand: a Boolean Expr, or else a property, or else a value. Exactly one field is set; an operand with
+// no field set follows an error. The parser cannot know before whether a name is a property or a condition.
 type operand struct {
 	expr     Expr
 	property string
 	value    Value
 }
 
-// is reports whether the current token is a keyword. Keywords are case-sensitive.
+// is reports whether the current token is a keyword. Keywords are case-sensitive. A name in quotes is a literal, never
+// a keyword.
 func (p *parser) is(word string) bool { return p.token.kind == tokenName && p.token.text == word }
 
 // or parses conjunctions that are joined by or, from the left. or has the lowest precedence, so this is also the start
@@ -66,7 +70,8 @@ func (p *parser) or() (operand, error) {
 	return left, err
 }
 
-// and parses comparisons that are joined by and.
+// and parses comparisons that are joined by and. Its operators are left-associative, which matters for the form of the
+// Expr only.
 func (p *parser) and() (operand, error) {
 	left, err := p.comparison()
 	for err == nil && p.is("and") {
@@ -76,7 +81,7 @@ func (p *parser) and() (operand, error) {
 }
 
 // joined skips the operator, parses its right side, and combines both. Both must be conditions. A property or a Boolean
-// literal on either side becomes a condition.
+// literal on either side becomes a condition. side is the rule of the right side.
 func (p *parser) joined(left operand, side func() (operand, error), join func(l, r Expr) Expr) (operand, error) {
 	// The left side is checked first, so that its error is the one that is reported.
 	l, err := p.boolean(left)
@@ -98,6 +103,7 @@ func (p *parser) joined(left operand, side func() (operand, error), join func(l,
 }
 
 // boolean returns the operand as a condition. A property alone is compared with true. Other operands are InvalidInput.
+// It counts the comparisons that it makes.
 func (p *parser) boolean(o operand) (Expr, error) {
 	switch {
 	case o.expr != nil:
@@ -114,7 +120,7 @@ func (p *parser) boolean(o operand) (Expr, error) {
 	return nil, newError(InvalidInput)
 }
 
-// compared counts a comparison and returns it.
+// compared counts a comparison and returns it. The limit is on the text's comparisons, not on evaluated ones.
 func (p *parser) compared(c *Comparison) (Expr, error) {
 	if err := p.count(); err != nil {
 		return nil, err
@@ -122,7 +128,8 @@ func (p *parser) compared(c *Comparison) (Expr, error) {
 	return c, nil
 }
 
-// count refuses a filter with too many comparisons. Each costs a comparison for every entity read.
+// count refuses a filter with too many comparisons. Each costs a comparison for every entity read. The first one beyond
+// the limit is refused.
 func (p *parser) count() error {
 	if p.comparisons++; p.comparisons > p.limits.Comparisons {
 		return invalid("The $filter has more than " + strconv.Itoa(p.limits.Comparisons) + " comparisons.")
@@ -151,7 +158,7 @@ func (p *parser) comparison() (operand, error) {
 	return left, err
 }
 
-// opOf returns the operator for a keyword, or 0.
+// opOf returns the operator for a keyword, or 0. The zero Op means that the word is none.
 func opOf(word string) Op {
 	switch word {
 	// Keywords are in lower case only.
@@ -171,8 +178,8 @@ func opOf(word string) Op {
 	return 0
 }
 
-// reserved reports whether a word is an operator. A property may have such a name. The parser therefore finds a
-// missing operand only where two properties are compared.
+// reserved reports whether a word is an operator. A property may have such a name. The parser therefore finds a missing
+// operand only where two properties are compared. Its result is a hint for an error, not a rule of the grammar.
 func reserved(word string) bool {
 	switch word {
 	case "and", "or", "not":
@@ -192,7 +199,8 @@ func (p *parser) unlessArithmetic() error {
 }
 
 // compare returns the condition for two operands: a property and a value, in either order. It evaluates a comparison of
-// two values; a condition can only be compared with true and false. It is recursive once, for a value on the left.
+// two values; a condition can only be compared with true and false. It is recursive once, for a value on the left. A
+// comparison of two properties is NotImplemented, as in the service.
 func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 	leftValue, rightValue := left.value.Type != 0, right.value.Type != 0
 	switch {
@@ -222,7 +230,7 @@ func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 	return operand{expr: e}, err
 }
 
-// flipped returns the operator for exchanged sides. Eq and Ne are symmetric.
+// flipped returns the operator for exchanged sides. Eq and Ne are symmetric. It is used when the value was on the left.
 func flipped(op Op) Op {
 	switch op {
 	// a gt b is b lt a.
@@ -238,7 +246,7 @@ func flipped(op Op) Op {
 	return op
 }
 
-// unary parses not and minus, which may be repeated, before a primary.
+// unary parses not and minus, which may be repeated, before a primary. not not x is valid.
 func (p *parser) unary() (operand, error) {
 	if p.token.kind != tokenMinus && !p.is("not") {
 		return p.primary()
@@ -265,7 +273,7 @@ func (p *parser) unary() (operand, error) {
 }
 
 // negate applies the unary minus to a literal; a property cannot be negated. An Int32 that exceeds its range by the
-// negation keeps its type: values are compared as 64-bit numbers.
+// negation keeps its type: values are compared as 64-bit numbers. It changes v in place.
 func (v *Value) negate() error {
 	switch v.Type {
 	case Double:
@@ -281,7 +289,8 @@ func (v *Value) negate() error {
 	return newError(InvalidInput)
 }
 
-// deeper enters a level of recursion. The message is the service's.
+// deeper enters a level of recursion. The message is the service's. Each level costs a few stack frames, in the parser
+// and in Matches.
 func (p *parser) deeper() error {
 	if p.depth++; p.depth > p.limits.FilterDepth {
 		return invalid("Recursion depth exceeded allowed limit.")
@@ -289,10 +298,10 @@ func (p *parser) deeper() error {
 	return nil
 }
 
-// shallower leaves it.
+// shallower leaves it. Every deeper has one shallower, deferred.
 func (p *parser) shallower() { p.depth-- }
 
-// primary parses a literal, a name, a call or an expression in parentheses.
+// primary parses a literal, a name, a call or an expression in parentheses. It consumes what it returns.
 func (p *parser) primary() (operand, error) {
 	switch p.token.kind {
 	case tokenLiteral:
@@ -317,7 +326,8 @@ func (p *parser) primary() (operand, error) {
 	return operand{}, p.errAt("Expression expected", p.token.at)
 }
 
-// parentheses parses an expression in parentheses; the current token is the opening one.
+// parentheses parses an expression in parentheses; the current token is the opening one. Parentheses leave no trace in
+// the Expr.
 func (p *parser) parentheses() (operand, error) {
 	if err := p.deeper(); err != nil {
 		return operand{}, err
@@ -338,7 +348,8 @@ func (p *parser) parentheses() (operand, error) {
 }
 
 // function parses startswith(p,'x'), contains(p,'x') and OData 3's substringof('x',p); the current token is the
-// parenthesis. The result is a condition. Other functions are NotImplemented. A function counts as one comparison.
+// parenthesis. The result is a condition. Other functions are NotImplemented. A function counts as one comparison. The
+// name of a function is case-sensitive.
 func (p *parser) function(name string) (operand, error) {
 	op := Contains
 	switch name {

@@ -19,6 +19,8 @@ type Reply struct {
 // AppendReplies appends the body of the response to a batch: the replies in a changeset, or outside one if the batch
 // was a query. batch and changeset are the boundaries, batchresponse_… and changesetresponse_…. Lines end in CRLF,
 // which multipart requires. A query has one reply.
+//
+// Boundaries contain a GUID in the service; here they must only not occur in a body.
 func AppendReplies(dst []byte, batch, changeset string, inChangeset bool, replies []Reply) []byte {
 	boundary := batch
 	// The parts of a query are directly in the batch.
@@ -42,7 +44,7 @@ func AppendReplies(dst []byte, batch, changeset string, inChangeset bool, replie
 	return appendDelimiter(dst, batch, "--")
 }
 
-// appendDelimiter appends a boundary line; end is "--" for the last one.
+// appendDelimiter appends a boundary line; end is "--" for the last one. The line ending before it is the caller's.
 func appendDelimiter(dst []byte, boundary, end string) []byte {
 	dst = append(dst, "--"...)
 	dst = append(dst, boundary...)
@@ -50,7 +52,8 @@ func appendDelimiter(dst []byte, boundary, end string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// append appends the reply as an HTTP response, with the headers in the order of the recordings.
+// append appends the reply as an HTTP response, with the headers in the order of the recordings. The reply ends without
+// a line ending.
 func (r *Reply) append(dst []byte) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
@@ -72,7 +75,7 @@ func (r *Reply) append(dst []byte) []byte {
 	return append(dst, r.Body...)
 }
 
-// appendField appends a header, unless value is empty. end follows the value.
+// appendField appends a header, unless value is empty. end follows the value. Names have the service's spelling.
 func appendField(dst []byte, name, value, end string) []byte {
 	// An empty header would differ from the service's responses.
 	if value == "" {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Resource is the kind of resource that a URL's path names.
+// Resource is the kind of resource that a URL's path names. The zero value means that no path was parsed.
 type Resource uint8
 
 // The resources.
@@ -23,7 +23,8 @@ const (
 	TablesBelowTable                     // /t/Tables, /t/Tables('x')
 )
 
-// Path is a parsed URL path. Its strings are unescaped copies or parts of the request's path.
+// Path is a parsed URL path. Its strings are unescaped copies or parts of the request's path. Table is unescaped, in
+// the case that the client wrote.
 type Path struct {
 	Account  string // in the path form, as written; in the host form, the given one
 	Resource Resource
@@ -33,7 +34,7 @@ type Path struct {
 }
 
 // ErrPath returns the service's error for a malformed path. It applies to every predicate and escape that cannot be
-// read.
+// read. Its status is 400.
 func ErrPath() *Error { return invalid("Bad Request - Error in query syntax.") }
 
 // ErrKeyCount returns the service's error for an entity that is not named by both keys. resource is the type of the
@@ -48,6 +49,8 @@ func ErrKeyCount(resource string) *Error {
 // in which the host's name contains the account; otherwise the path's first segment is the account. As in WCF Data
 // Services, on which the service is built, empty segments have no meaning (//Tables). Errors: InvalidInput,
 // InvalidUri. The result contains the account also after an error in the rest.
+//
+// The query must have been cut off.
 func ParsePath(escaped, hostAccount string) (Path, error) {
 	p := Path{Account: hostAccount}
 	rest := strings.TrimLeft(escaped, "/")
@@ -64,7 +67,8 @@ func ParsePath(escaped, hostAccount string) (Path, error) {
 }
 
 // ParseBatchURL parses a URL in a $batch: absolute or relative, in the path or the host form. It ignores the host and
-// the account: the operation applies to the account that received the batch. Errors are the errors of ParsePath.
+// the account: the operation applies to the account that received the batch. Errors are the errors of ParsePath. A
+// query in it is returned as written.
 func ParseBatchURL(url string) (path Path, query string, err error) {
 	url, query, _ = strings.Cut(url, "?")
 	// "://" must be before the path: a key may contain it.
@@ -90,7 +94,8 @@ func ParseBatchURL(url string) (path Path, query string, err error) {
 	return path, query, path.resource(url)
 }
 
-// resource parses what follows the account. Errors are InvalidInput and InvalidUri.
+// resource parses what follows the account. Errors are InvalidInput and InvalidUri. Both forms of a table, /t and /t(),
+// are equal.
 func (p *Path) resource(escaped string) error {
 	// Unescaped as a whole: keys cannot contain a slash, so escaped slashes cannot be confused with separators.
 	name, ok := Unescape(escaped, false)
@@ -149,7 +154,8 @@ func (p *Path) resource(escaped string) error {
 	return err
 }
 
-// table parses what is in the parentheses of /Tables(…): a quoted name, which TableName= may precede.
+// table parses what is in the parentheses of /Tables(…): a quoted name, which TableName= may precede. Names of tables
+// contain no quotation marks, but they are unescaped all the same.
 func (p *Path) table(predicate string) error {
 	if predicate = strings.TrimSpace(predicate); predicate == "" {
 		p.Resource = TableSet
@@ -166,7 +172,7 @@ func (p *Path) table(predicate string) error {
 }
 
 // entity parses PartitionKey='p',RowKey='r' in either order. An empty predicate is the set of entities. Each key may
-// occur once.
+// occur once. Spaces around commas are accepted, as .NET does.
 func (p *Path) entity(table, predicate string) error {
 	p.Table, p.Resource = table, EntitySet
 	var keys Keys
@@ -214,7 +220,7 @@ func (p *Path) entity(table, predicate string) error {
 
 // quoted parses a quoted string at the beginning of s, in which a doubled quotation mark represents one, and returns
 // the rest. ok is false if it does not begin with a quotation mark, or does not end. value shares the memory of s
-// unless a mark is doubled.
+// unless a mark is doubled. An empty string is ”.
 func quoted(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '\'' {
 		return "", "", false
@@ -240,7 +246,8 @@ func quoted(s string) (value, rest string, ok bool) {
 }
 
 // Unescape decodes a URL's percent escapes; the result must be UTF-8. In a query, a plus represents a space. Escapes
-// are decoded once. ok is false for malformed escapes.
+// are decoded once. ok is false for malformed escapes. Bytes that are not escaped are kept, also those that a URL
+// should not contain.
 func Unescape(s string, query bool) (text string, ok bool) {
 	// An escaped plus is %2B, and is decoded below.
 	if query && strings.IndexByte(s, '+') >= 0 {
@@ -271,7 +278,8 @@ func Unescape(s string, query bool) (text string, ok bool) {
 }
 
 // AppendLink appends an entity's URL relative to the service's root: t(PartitionKey='p',RowKey='r'). It doubles
-// quotation marks and escapes every byte that a URL's path must not contain. The table's name needs no escapes.
+// quotation marks and escapes every byte that a URL's path must not contain. The table's name needs no escapes. The
+// result may be sent back in a request.
 func AppendLink(dst []byte, table, partitionKey, rowKey string) []byte {
 	dst = append(dst, table...)
 	dst = append(dst, "(PartitionKey='"...)
@@ -281,7 +289,7 @@ func AppendLink(dst []byte, table, partitionKey, rowKey string) []byte {
 	return append(dst, "')"...)
 }
 
-// appendKey appends a key for a path.
+// appendKey appends a key for a path. Bytes are escaped one by one, so a character of UTF-8 has several escapes.
 func appendKey(dst []byte, key string) []byte {
 	for i := 0; i < len(key); i++ {
 		if key[i] == '\'' {
@@ -294,7 +302,8 @@ func appendKey(dst []byte, key string) []byte {
 	return dst
 }
 
-// appendURLText appends a text for the fragment of a metadata URL, in which more characters are allowed.
+// appendURLText appends a text for the fragment of a metadata URL, in which more characters are allowed. The service
+// leaves these characters as they are in odata.metadata.
 func appendURLText(dst []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		dst = appendURLByte(dst, s[i], "-_.!~*(),'$@:;")
@@ -303,7 +312,7 @@ func appendURLText(dst []byte, s string) []byte {
 }
 
 // appendURLByte appends a byte as it appears in a URL: letters, digits and the bytes in plain are not escaped. Bytes
-// above 0x7F are always escaped.
+// above 0x7F are always escaped. plain has ASCII characters only.
 func appendURLByte(dst []byte, c byte, plain string) []byte {
 	if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(plain, c) >= 0 {
 		return append(dst, c)

@@ -12,6 +12,8 @@ import (
 // library reads numbers in this way; an Int64 must be annotated.) Binary and GUID are decoded into the memory of their
 // text. A type that does not fit the JSON form is a malformed body. The error is PropertyValueTooLarge, OutOfRangeInput
 // or InvalidInput.
+//
+// It is called once for each value.
 func (r *raw) convert(l *Limits) error {
 	if r.Type == 0 {
 		r.Type = r.inferred()
@@ -66,6 +68,8 @@ func (r *raw) convert(l *Limits) error {
 // inferred returns the type of a value without a type. An integer that a Double would change is an Int64; if it is too
 // large for that, too, it has the type Int64 nevertheless, so that it is refused and not changed. The service rounds
 // it. null never reaches it.
+//
+// It is a deliberate difference from the service: no number that a client sends is stored as another one.
 func (r *raw) inferred() Type {
 	switch r.kind() {
 	case text:
@@ -86,7 +90,7 @@ func (r *raw) inferred() Type {
 	return Boolean
 }
 
-// exactDigits is the number of decimal digits that each Double keeps.
+// exactDigits is the number of decimal digits that each Double keeps. 2^53 has 16 digits.
 const exactDigits = 15
 
 // doubleKeepsDigits reports whether the shortest decimal representation of the nearest Double has the digits of an
@@ -107,7 +111,7 @@ func (r *raw) doubleKeepsDigits() bool {
 }
 
 // binary decodes base64 in place: four characters become three bytes, so that it never overwrites unread input. Line
-// breaks in the text are ignored, as by the standard library.
+// breaks in the text are ignored, as by the standard library. Padding is required.
 func (r *raw) binary() ([]byte, bool) {
 	if r.kind() != text {
 		return nil, false
@@ -116,7 +120,8 @@ func (r *raw) binary() ([]byte, bool) {
 	return r.Bytes[:n], err == nil
 }
 
-// boolean parses true and false, as literals or as strings. Strings are compared without case.
+// boolean parses true and false, as literals or as strings. Strings are compared without case. "True", as .NET writes
+// it, is accepted.
 func (r *raw) boolean() (int64, bool) {
 	switch {
 	case r.kind() == yes, r.kind() == text && strings.EqualFold(string(r.Bytes), "true"):
@@ -128,7 +133,7 @@ func (r *raw) boolean() (int64, bool) {
 }
 
 // int parses an integer, as a number or as a string. size is 32 or 64 bits. Numbers with a fraction are no integers,
-// even if it is zero. A plus sign is not allowed.
+// even if it is zero. A plus sign is not allowed. Leading zeros in a string are accepted.
 func (r *raw) int(size int) (int64, bool) {
 	if r.kind() != integer && r.kind() != text {
 		return 0, false
@@ -136,7 +141,8 @@ func (r *raw) int(size int) (int64, bool) {
 	return parseInt(r.Bytes, size)
 }
 
-// parseInt parses decimal digits with an optional minus sign. ok is false if the value does not fit size bits.
+// parseInt parses decimal digits with an optional minus sign. ok is false if the value does not fit size bits. It does
+// not allocate, unlike strconv with a slice of bytes.
 func parseInt[T ~string | ~[]byte](t T, size int) (int64, bool) {
 	negative := len(t) > 0 && t[0] == '-'
 	i := 0
@@ -164,7 +170,8 @@ func parseInt[T ~string | ~[]byte](t T, size int) (int64, bool) {
 	return int64(n), n <= bound
 }
 
-// double parses a number, or a string that contains a number, NaN, Infinity or -Infinity.
+// double parses a number, or a string that contains a number, NaN, Infinity or -Infinity. A string with white space
+// around the number is refused.
 func (r *raw) double() (float64, bool) {
 	switch r.kind() {
 	case number, integer:
@@ -187,8 +194,8 @@ func (r *raw) double() (float64, bool) {
 }
 
 // parseDouble parses a number in JSON's format. A number with few digits and without an exponent is the quotient of two
-// exact float64s, which is rounded correctly (Clinger, "How to read floating point numbers accurately"). t is valid,
-// so that the fast path need not check its syntax.
+// exact float64s, which is rounded correctly (Clinger, "How to read floating point numbers accurately"). t is valid, so
+// that the fast path need not check its syntax. -0.0 keeps its sign: it has a sign, so strconv parses it.
 func parseDouble[T ~string | ~[]byte](t T) (float64, bool) {
 	// At most 15 digits: the mantissa is below 2^53, and a power of ten up to 10^22 is exact.
 	if len(t) <= 16 {
@@ -219,7 +226,7 @@ func parseDouble[T ~string | ~[]byte](t T) (float64, bool) {
 
 // parseGUID parses a GUID, with or without hyphens, braces or parentheses, and writes its bytes to space (16 bytes, or
 // the text itself). space may be the text itself: each byte is written after its digits were read. Digits may be in
-// either case.
+// either case. ok is false for any other form.
 func parseGUID[T ~string | ~[]byte](t T, space []byte) ([]byte, bool) {
 	if len(t) == 38 && (t[0] == '{' && t[37] == '}' || t[0] == '(' && t[37] == ')') {
 		t = t[1:37]
