@@ -8,7 +8,9 @@ import (
 	"cqld/query/invalid"
 )
 
-// Authenticator authenticates clients by SASL. Its methods are called concurrently.
+// Authenticator authenticates clients by SASL. Its methods are called concurrently. Package login implements it by
+// passwords, and login/certificate by certificates. Check is called at the end of the exchange and after each change of
+// roles, by several goroutines.
 type Authenticator interface {
 	// Class is the name that AUTHENTICATE contains. Some drivers accept only names that they know, such as
 	// org.apache.cassandra.auth.PasswordAuthenticator.
@@ -19,7 +21,8 @@ type Authenticator interface {
 	Check(user string, client netip.AddrPort) Standing
 }
 
-// CertificateAuthenticator is an Authenticator that also uses the certificates of clients.
+// CertificateAuthenticator is an Authenticator that also uses the certificates of clients. The certificate is verified
+// by TLS against the authorities of the configuration; whether it belongs to a role is decided here.
 type CertificateAuthenticator interface {
 	Authenticator
 	// BeginCertificate starts the exchange with a client that has presented a certificate, which was verified; nil
@@ -27,7 +30,7 @@ type CertificateAuthenticator interface {
 	BeginCertificate(client netip.AddrPort, certificate *x509.Certificate) Exchange
 }
 
-// begin starts the exchange with the client.
+// begin starts the exchange with the client. It is called for each STARTUP, in the reader.
 func (c *conn) begin(a Authenticator) Exchange {
 	if a, ok := a.(CertificateAuthenticator); ok {
 		return a.BeginCertificate(c.client, c.peer())
@@ -35,7 +38,8 @@ func (c *conn) begin(a Authenticator) Exchange {
 	return a.Begin(c.client)
 }
 
-// Exchange is the authentication of one client. It is used by one goroutine.
+// Exchange is the authentication of one client. It is used by one goroutine. It is discarded when the client is
+// authenticated or its connection ends; there is no Close.
 type Exchange interface {
 	// Evaluate handles a token of the client. It returns the user once the client has been authenticated, or else a
 	// challenge for another token. A *BadCredentials error refuses the client. Evaluate may block until ctx ends, which
@@ -45,7 +49,8 @@ type Exchange interface {
 }
 
 // Standing says whether an authenticated client may continue. The zero value means that it may. It changes while the
-// client is connected, for example when its role loses LOGIN.
+// client is connected, for example when its role loses LOGIN. A value is immutable and shared by goroutines through an
+// atomic pointer.
 type Standing struct {
 	// Ended ends the connection: the role was dropped or may no longer log in.
 	Ended bool
@@ -61,14 +66,16 @@ func (s Standing) same(other Standing) bool {
 	return s.Refused == nil || s.Refused.Error() == other.Refused.Error()
 }
 
-// BadCredentials is the error for a client that could not be authenticated.
+// BadCredentials is the error for a client that could not be authenticated. It becomes the error code 0x0100 of the
+// protocol.
 type BadCredentials struct{ Message string }
 
 // Error returns the message for the client.
 func (e *BadCredentials) Error() string { return e.Message }
 
 // AuthenticationOverloaded is the error for a client that could not be authenticated because too many others are being
-// authenticated. Its credentials may be correct.
+// authenticated. Its credentials may be correct. It becomes the code Overloaded, so that drivers retry at another node
+// instead of reporting wrong credentials.
 type AuthenticationOverloaded struct{ Message string }
 
 // Error returns the message for the client.
@@ -78,7 +85,8 @@ func (e *AuthenticationOverloaded) Error() string { return e.Message }
 var errLoggedOut = &invalid.Unauthorized{Msg: "You have not logged in"}
 
 // RecheckClients applies a change of roles to the open connections. A connection whose role may no longer log in ends
-// when its running requests have ended, and reads no more of them.
+// when its running requests have ended, and reads no more of them. It takes time proportional to the connections, and
+// is called by the cluster's loop after a change of roles.
 func (s *Server) RecheckClients() {
 	if s.options.Authenticator == nil {
 		return
@@ -113,6 +121,7 @@ func (c *conn) recheck() {
 }
 
 // revoke ends the connection after its running requests. It is permanent: a role that is created again is another one.
+// The client gets answers to requests that run, and Unauthorized for those that were read and have not begun.
 func (c *conn) revoke() {
 	c.revoked.Store(true)
 	c.stop()

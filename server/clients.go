@@ -2,7 +2,8 @@ package server
 
 import "net/netip"
 
-// Client describes a connection, for system_views.clients. Its columns are Cassandra's.
+// Client describes a connection, for system_views.clients. Its columns are Cassandra's. Options is the map of the
+// connection and must not be changed.
 type Client struct {
 	Address         netip.AddrPort
 	Stage           string // ESTABLISHED, AUTHENTICATION or READY

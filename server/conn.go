@@ -55,8 +55,9 @@ func (s stage) String() string {
 // header is the envelope header of a request, which the reply needs.
 type header = frame.Header
 
-// conn is one client connection. Fields without a comment are set before the first request is dispatched, and
-// constant from then on.
+// conn is one client connection. Fields without a comment are set before the first request is dispatched, and constant
+// from then on. The reader owns reader, exchange and reply; workers use account, out, parking and leases, which have
+// locks of their own.
 type conn struct {
 	server *Server
 	net    net.Conn
@@ -106,7 +107,8 @@ func (c *conn) principal() auth.Principal {
 // Executing implements drain.Executor.
 func (c *conn) Executing() int { return int(c.executing.Load()) }
 
-// start counts a request that is executed. finish must be called when it has ended.
+// start counts a request that is executed. finish must be called when it has ended. It must be called by the reader:
+// jobs must not be incremented while the reader waits for it.
 func (c *conn) start() {
 	c.jobs.Add(1)
 	c.executing.Add(1)
@@ -121,7 +123,8 @@ func (c *conn) finish() {
 // errHangUp ends a connection after an error was sent. The reader lingers so that the client receives it.
 var errHangUp = errors.New("server: protocol error")
 
-// newConn returns a connection that is neither registered nor read yet.
+// newConn returns a connection that is neither registered nor read yet. It does not read or write yet, so it does not
+// block.
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, net: nc, opened: time.Now(), halt: make(chan struct{}), ended: make(chan struct{})}
 	// Tests use other kinds of connections, whose client is the zero address.
@@ -154,7 +157,8 @@ func (w written) Executing() int { return w.c.Executing() }
 // Written implements output.Connection.
 func (w written) Written() { w.c.parking.resume() }
 
-// serve is the reader. It returns when the connection and all of its goroutines have ended.
+// serve is the reader. It returns when the connection and all of its goroutines have ended. A connection that the
+// client ends with requests in progress cancels them, as nothing could receive their answers.
 func (c *conn) serve() {
 	defer close(c.ended)
 	defer c.server.unregister(c)
@@ -211,7 +215,8 @@ func (c *conn) read() (err error) {
 	return err
 }
 
-// stop makes the reader end at the next envelope. Requests that were already read are answered.
+// stop makes the reader end at the next envelope. Requests that were already read are answered. It is used for the end
+// of the server and for revoked roles; fail is the way out after an error.
 func (c *conn) stop() {
 	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means that the connection is closed
@@ -239,8 +244,9 @@ func (c *conn) fail(err error) {
 	c.account.Wake()
 }
 
-// linger lets the client read the last error before the connection is closed: closing it with unread input would
-// reset it.
+// linger lets the client read the last error before the connection is closed: closing it with unread input would reset
+// it. A TCP stack that closes a socket with unread input sends a reset, and the peer's stack then discards what the
+// client has not read yet (RFC 2525, section 2.17).
 func (c *conn) linger() {
 	// The client sees the end after the last reply, and closes its side.
 	if half, ok := c.net.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // costKey is the key by which the custom payload of a QUERY, EXECUTE or BATCH requests the cost of that request. Its
-// value has no meaning.
+// value has no meaning. A key of a custom payload is ignored by servers that do not know it (native protocol v4,
+// section 2.2), so drivers may send it to any server.
 const costKey = "cqld-cost"
 
 // The keys of the custom payload with the cost, named after the properties of EXPLAIN ANALYZE. The values are text: the
@@ -29,7 +30,8 @@ const (
 )
 
 // consumePrefix consumes what precedes the message of the request, and measures the request if its custom payload has
-// costKey. Other keys are ignored, and so is the payload of PREPARE.
+// costKey. Other keys are ignored, and so is the payload of PREPARE. The cursor is at the message afterwards. A
+// malformed payload is found by the message's own decoding.
 func (w *worker) consumePrefix(c *wire.Cursor, h header) {
 	payload := frame.ConsumeRequestPrefix(c, h.Version, h.Flags)
 	// PREPARE reads no data, so there is nothing to measure.

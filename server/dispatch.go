@@ -7,7 +7,8 @@ import (
 )
 
 // handle handles an envelope whose header judge has accepted. It owns body. An error ends the connection. All other
-// outcomes are answered, and charge is then released with the reply.
+// outcomes are answered, and charge is then released with the reply. It runs in the reader. A statement is only
+// submitted here, so the reader continues with the next envelope at once.
 func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 	c := r.conn
 	// Also messages of the handshake count.
@@ -61,7 +62,8 @@ func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 	return nil
 }
 
-// decompress decompresses a body. It reserves memory according to the declared size before it allocates any.
+// decompress decompresses a body. It reserves memory according to the declared size before it allocates any. A declared
+// size is bounded before anything is allocated, so a small body cannot expand without limit.
 func (r *reader) decompress(body []byte) (inflated []byte, charge memory.Held, err error) {
 	c := r.conn
 	most := c.server.limits.FrameBytesMax

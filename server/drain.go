@@ -13,7 +13,8 @@ import (
 // drainer ends a connection while the server drains, at the moment that package drain decides.
 //
 // The connection is closed for writing first, and read until the client closes it: closing it with unread input would
-// reset the connection, and lose answers that the client has not read.
+// reset the connection, and lose answers that the client has not read. begin is called by Drain, end and the waits by
+// the reader; the atomic fields are what they share.
 type drainer struct {
 	conn      *conn
 	begun     atomic.Bool                  // begin was called
@@ -28,7 +29,8 @@ type drainer struct {
 }
 
 // begin makes the connection end when it is quiet. Only the first call has an effect: Leave drains a connection, and
-// the Drain that follows it must neither announce the end again nor count the connection as two of its client's.
+// the Drain that follows it must neither announce the end again nor count the connection as two of its client's. It
+// does not wait: the reader ends the connection.
 func (d *drainer) begin() {
 	if d.begun.Swap(true) {
 		return
@@ -56,7 +58,8 @@ func (d *drainer) begin() {
 	c.account.Wake()
 }
 
-// awaitRequest waits for the first byte of a request. It returns false if the connection must end instead.
+// awaitRequest waits for the first byte of a request. It returns false if the connection must end instead. boundary
+// shows begin that a read may be interrupted between two requests.
 func (d *drainer) awaitRequest() (more bool, err error) {
 	d.boundary.Store(true)
 	if !d.active.Load() { // otherwise begin may have checked too early to interrupt
@@ -106,7 +109,7 @@ func (d *drainer) awaitLastRequests() (more bool, err error) {
 	return false, nil
 }
 
-// view returns what package drain needs to decide.
+// view returns what package drain needs to decide. now is read once for a decision.
 func (d *drainer) view(now time.Time) drain.View {
 	answers := d.conn.out.Holding()
 	return drain.View{
@@ -131,7 +134,8 @@ func (d *drainer) follow(action drain.Action) {
 }
 
 // end sends the held answers and the end. It returns false if a request arrived meanwhile: then the answers are sent,
-// and the connection continues. No request may be running.
+// and the connection continues. No request may be running. The check for unread input and the end are not atomic: a
+// request that arrives between them is lost. Holding answers makes this window improbable (docs/adr/0020).
 func (d *drainer) end() bool {
 	c := d.conn
 	// One connection of a client ends at a time, so that its driver keeps a usable one.
@@ -188,7 +192,7 @@ func (d *drainer) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// drainLimits returns the times of package drain.
+// drainLimits returns the times of package drain. They are constant for the server, and passed by value.
 func (s *Server) drainLimits() drain.Limits {
 	return drain.Limits{Timeout: s.limits.DrainTimeout, Hold: s.limits.DrainHold}
 }

@@ -11,7 +11,8 @@ import (
 	"cqld/server/frame"
 )
 
-// Bound identifies a bound on what clients may use, in Server.Limited.
+// Bound identifies a bound on what clients may use, in Server.Limited. A bound is an index of Server.limited and a
+// label of metrics; new ones are added before Bounds.
 type Bound int
 
 // The bounds.
@@ -58,7 +59,8 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the limit of %d connections is reached", e.limit)
 }
 
-// address is what the connections of one client address share. Guarded by Server.mu.
+// address is what the connections of one client address share. Guarded by Server.mu. It exists as long as the address
+// has a connection.
 type address struct {
 	connections int
 	budget      *account.Budget // nil without AddressBytesMax
@@ -95,7 +97,8 @@ func (s *Server) leaveLocked(addr netip.Addr) {
 	}
 }
 
-// rate admits a number of requests per second. It allows a burst of one second's requests.
+// rate admits a number of requests per second. It allows a burst of one second's requests. It is a token bucket with a
+// capacity of one second (GCRA): next is the theoretical arrival time of the next request.
 type rate struct {
 	interval time.Duration // between requests
 
@@ -113,6 +116,7 @@ func newRate(perSecond int) *rate {
 }
 
 // admit returns how long a request must wait. If wait is false, a request that would have to wait is not counted.
+// Waiting requests are counted when they are admitted, so later ones wait longer.
 func (r *rate) admit(now time.Time, wait bool) (delay time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +141,8 @@ func (e *overRate) Error() string {
 }
 
 // limitRate waits until the request may be executed. If the client wants to be refused instead (THROW_ON_OVERLOAD), it
-// returns an error. Waiting stops the reading of the connection, which slows the client down.
+// returns an error. Waiting stops the reading of the connection, which slows the client down. It blocks the reader of
+// one connection and no worker.
 func (c *conn) limitRate() error {
 	s := c.server
 	if s.rate == nil {
@@ -162,7 +167,8 @@ func (c *conn) limitRate() error {
 	return nil
 }
 
-// checkVersion refuses a version that the operator does not allow. Each connection checks it in its first requests.
+// checkVersion refuses a version that the operator does not allow. Each connection checks it in its first requests. A
+// refusal names the newest version that is allowed, by which drivers negotiate downwards.
 func (s *Server) checkVersion(v frame.Version) error {
 	switch {
 	// The message is the same as for a version that this server does not know, so that drivers try an older one.

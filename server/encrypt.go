@@ -48,7 +48,8 @@ func (c *conn) handshake() error {
 }
 
 // refusePlaintext answers a request that was not encrypted. err is the error of the handshake. Without an answer,
-// drivers wait until they time out, or report only that the connection was closed.
+// drivers wait until they time out, or report only that the connection was closed. The answer is an ERROR envelope in
+// the version of the request, and is readable without TLS.
 func (c *conn) refusePlaintext(err error) {
 	var first tls.RecordHeaderError
 	// Only a first record that is no TLS can be a plain request.

@@ -22,8 +22,9 @@ import (
 //nolint:staticcheck // Cassandra's words
 var errOverloaded = errors.New("Too many requests in flight on this node; request discarded")
 
-// wireError is the one place that translates errors for clients. An error that it does not know becomes a server
-// error and is logged: it is a defect or an operational failure that the operator must see.
+// wireError is the one place that translates errors for clients. An error that it does not know becomes a server error
+// and is logged: it is a defect or an operational failure that the operator must see. It is called once for each error
+// that is sent; messages for the client are Cassandra's where drivers or users know them.
 func (s *Server) wireError(err error) *frame.Error {
 	e := s.translate(err)
 	s.errors.Lock()

@@ -12,7 +12,8 @@ import (
 )
 
 // worker executes one request at a time. It reuses its decoded messages and buffers, so a request allocates only what
-// the Processor does. It is used by the goroutine of workers.run, and slot by others under its own lock.
+// the Processor does. It is used by the goroutine of workers.run, and slot by others under its own lock. Decoded
+// messages point into the body of the request, which lives until forget.
 type worker struct {
 	next chan job
 	slot *slot // shows the request
@@ -37,7 +38,8 @@ type worker struct {
 	reply []byte
 }
 
-// run executes and answers j, or parks it. Every path releases the charge of j once, or passes it to the output.
+// run executes and answers j, or parks it. Every path releases the charge of j once, or passes it to the output. The
+// order of the deferred calls is: answer, release memory, resume parked requests, finish.
 func (w *worker) run(j job) {
 	c := j.conn
 	if c.parking.add(j) {
@@ -78,7 +80,8 @@ func (w *worker) run(j job) {
 	w.keep(reply)
 }
 
-// encode returns the reply to j, given the result or error, and the memory that is reserved for it.
+// encode returns the reply to j, given the result or error, and the memory that is reserved for it. charge is what the
+// encoded reply holds until it has been written to the socket.
 func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, charge memory.Held) {
 	c := j.conn
 	payload := w.costPayload(c.server)
@@ -152,7 +155,7 @@ func (w *worker) processGuarded(j job) (result *query.Result, err error) {
 	return w.process(j)
 }
 
-// process decodes and executes the request.
+// process decodes and executes the request. The result refers to memory of the request until Release.
 func (w *worker) process(j job) (*query.Result, error) {
 	c, v := j.conn, j.request.Version
 	cur := wire.NewCursor(j.body)
@@ -199,7 +202,8 @@ func (w *worker) process(j job) (*query.Result, error) {
 	}
 }
 
-// reserveDecoded reserves the memory of the decoded request, unless it is small.
+// reserveDecoded reserves the memory of the decoded request, unless it is small. It returns an error if the memory pool
+// refuses, which the client gets as Overloaded.
 func (w *worker) reserveDecoded(j job, cur wire.Cursor) error {
 	if w.decoded = len(j.body) > decodedFree; !w.decoded {
 		return nil
@@ -208,7 +212,8 @@ func (w *worker) reserveDecoded(j job, cur wire.Cursor) error {
 	return w.request.Grow(frame.DecodedBytes(j.request.Opcode, cur, j.request.Version))
 }
 
-// begin prepares the worker's request for connection c and returns it.
+// begin prepares the worker's request for connection c and returns it. The context is the lease's: it ends with the
+// connection, or when an operator kills the request.
 func (w *worker) begin(c *conn) *request.Request {
 	// The principal is read for each request, because roles can change.
 	w.request = request.Request{Context: w.lease.ctx, Principal: c.principal(), Client: c.client, Memory: &w.memory}
@@ -272,7 +277,7 @@ func (w *worker) forgetRequest() {
 	w.entries, w.params = emptied(w.entries), query.Params{}
 }
 
-// emptied returns s without its elements, or nil if it is large.
+// emptied returns s without its elements, or nil if it is large. 64 elements are more than most statements have.
 func emptied[E any](s []E) []E {
 	const keep = 64
 	if cap(s) > keep {

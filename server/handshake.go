@@ -10,8 +10,9 @@ import (
 )
 
 // handshakes tracks the connections that are not READY, oldest first. A client needs only a few round trips until
-// READY, so a connection that is closed in favor of others never gets there: clients that only connect delay no
-// others.
+// READY, so a connection that is closed in favor of others never gets there: clients that only connect delay no others.
+// Without the bound, a peer that opens connections and sends nothing could use up ConnectionsMax; with it, it can only
+// displace other clients that have not authenticated.
 type handshakes struct {
 	max    int
 	closed atomic.Int64 // in favor of others
@@ -63,7 +64,7 @@ func (h *handshakes) removeLocked(c *conn) {
 }
 
 // repeated logs events that clients can cause often: at most once a second, with the number of events since the last
-// message.
+// message. It is safe for concurrent use and never blocks.
 type repeated struct {
 	last  atomic.Int64 // seconds
 	count atomic.Int64

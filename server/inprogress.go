@@ -13,7 +13,8 @@ import (
 	"cqld/server/frame"
 )
 
-// InProgress describes a request that is being executed, for system_views.queries.
+// InProgress describes a request that is being executed, for system_views.queries. The text of a statement is cut at
+// taskBytesMax and redacted: passwords in statements about roles are not shown.
 type InProgress struct {
 	ID      uint64 // is given to no other request of the process
 	Task    string // the kind of the request and its statement, without secrets
@@ -24,7 +25,7 @@ type InProgress struct {
 // taskBytesMax bounds the statement in a Task.
 const taskBytesMax = 4096
 
-// task is what a request executes.
+// task is what a request executes. It holds references only, so that a request costs no copy of its statement.
 type task struct {
 	opcode   frame.Opcode
 	text     string   // of the statement, or of the first one of a BATCH, unless it is prepared
@@ -62,7 +63,8 @@ type Killed struct{ ID uint64 }
 func (e *Killed) Error() string { return fmt.Sprintf("Query %d was ended by an operator", e.ID) }
 
 // lease is a context for one request at a time. It ends with the connection's, or when the request is killed. Contexts
-// are reused, because one for each request would be allocated.
+// are reused, because one for each request would be allocated. The context of a killed request is cancelled for good,
+// which is why leave drops the lease.
 type lease struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -97,7 +99,8 @@ func (s *leases) giveBack(l *lease) {
 	s.free = append(s.free, l)
 }
 
-// slot shows the request that a worker executes. It belongs to a worker, and its lock is held only for moments.
+// slot shows the request that a worker executes. It belongs to a worker, and its lock is held only for moments. Its
+// worker writes it twice for each request; readers are rare.
 type slot struct {
 	mu struct {
 		sync.Mutex
@@ -202,7 +205,7 @@ func (p *slots) list() []*slot {
 }
 
 // InProgress returns the requests that are being executed, in no particular order. textOf returns the text of a
-// prepared statement, or "" if it is no longer prepared.
+// prepared statement, or "" if it is no longer prepared. A request may have ended when the result is read.
 func (s *Server) InProgress(textOf func(id [16]byte) string) []InProgress {
 	var out []InProgress
 	now := time.Now()

@@ -15,7 +15,7 @@ import (
 // requests.
 //
 // A node that will come back must not send DOWN for itself: a driver that has reconnected by the time it handles the
-// event would close its connections (gocql handles it a second later).
+// event would close its connections (gocql handles it a second later). It returns Drain's error.
 func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
 	// Drivers that reconnect choose other nodes.
 	s.stopAccepting()

@@ -7,7 +7,8 @@ import (
 	"cqld/server/frame"
 )
 
-// Limits bound the resources that clients can use on the node. A zero field means the default beside it.
+// Limits bound the resources that clients can use on the node. A zero field means the default beside it. Sizes are in
+// bytes. The arithmetic of each default stands beside its constant.
 type Limits struct {
 	// FrameBytesMax is the size of the largest request (native_transport_max_frame_size): of its body in protocol v5,
 	// and of its frame in earlier versions.

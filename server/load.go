@@ -1,7 +1,7 @@
 package server
 
 // Load contains the current state of the server and its totals since it was created. It is not one consistent snapshot,
-// except for the workers' figures.
+// except for the workers' figures. Waiting and executing requests of one connection count individually.
 type Load struct {
 	Active    int   // requests being executed
 	ActiveMax int   // above which they wait

@@ -10,7 +10,8 @@ import (
 )
 
 // parking keeps requests that wait. A connection executes no further requests while its client does not read the
-// replies that it has, or while its requests wait for memory. Parked requests hold their bodies, and no worker.
+// replies that it has, or while its requests wait for memory. Parked requests hold their bodies, and no worker. A
+// client that sends requests and reads no replies would otherwise fill the memory of replies with its own.
 type parking struct {
 	conn *conn
 	any  atomic.Bool // jobs is not empty, or is about to have its first element

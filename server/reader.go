@@ -11,7 +11,8 @@ import (
 	"cqld/server/frame"
 )
 
-// reader reads the requests of a connection. Only the connection's reading goroutine uses it.
+// reader reads the requests of a connection. Only the connection's reading goroutine uses it. One goroutine uses it, so
+// it has no locks. Bodies that it passes on are copies, as its input buffer is reused.
 type reader struct {
 	conn     *conn
 	in       buffer.Input
@@ -109,6 +110,14 @@ func (r *reader) armIdle() {
 }
 
 // readEnvelope reads and handles one envelope of v3 or v4, or one of v5 before its segments begin.
+//
+//	byte 0     version, with bit 7 set in responses
+//	byte 1     flags
+//	bytes 2-3  stream
+//	byte 4     opcode
+//	bytes 5-8  length of the body
+//
+// The layout is in section 2 of the native protocol v4.
 func (r *reader) readEnvelope() error {
 	first, err := r.in.Peek(1)
 	if err != nil {
@@ -151,7 +160,8 @@ func (r *reader) readEnvelope() error {
 	return r.handle(h, body, charge)
 }
 
-// refuseVersion answers an envelope of an unsupported version.
+// refuseVersion answers an envelope of an unsupported version. Versions 1 and 2 have one byte for the stream, so the
+// answer has their layout.
 func (r *reader) refuseVersion(err error) error {
 	var unsupported *frame.UnsupportedVersion
 	if !errors.As(err, &unsupported) {
@@ -181,7 +191,7 @@ func (r *reader) refuseVersion(err error) error {
 	return r.in.Skip(h.Length)
 }
 
-// takeBody is readBody for a body in memory that the reader reuses.
+// takeBody is readBody for a body in memory that the reader reuses. The result belongs to the request.
 func (r *reader) takeBody(b []byte) (body []byte, charge memory.Held, err error) {
 	// Before the copy: a request without memory must not take any.
 	charge, ok := r.reserveRequest(requestOverhead + int64(len(b)))

@@ -15,7 +15,8 @@ import (
 // errSlow ends a connection whose request arrives too slowly while others wait for memory.
 var errSlow = errors.New("the client sends its request too slowly while other requests wait for memory")
 
-// tooSlow is called by an intake to end the reception of a request.
+// tooSlow is called by an intake to end the reception of a request. It is called by another connection's goroutine,
+// which needs the memory.
 func (r *reader) tooSlow() {
 	if r.conn.server.refusals.allow() {
 		r.conn.server.log.Warn("client connection closed", "client", r.conn.client.String(), "reason", errSlow)
@@ -49,7 +50,8 @@ func (r *reader) readBody(n int) (body []byte, charge memory.Held, err error) {
 	return body, charge, nil
 }
 
-// receiveBody reads a body that is not completely buffered.
+// receiveBody reads a body that is not completely buffered. A body of up to bodyStep takes one reservation, a larger
+// one two: the first part proves that the client sends.
 func (r *reader) receiveBody(n int) (body []byte, err error) {
 	// A client that only declares a large body gets no more memory than this.
 	first := min(n, bodyStep)
@@ -94,7 +96,7 @@ func (r *reader) receive(held *intake.Body, body []byte, at int) ([]byte, error)
 }
 
 // reserveRequest reserves the memory of a complete request. Large requests leave a part of it to small ones, and wait
-// briefly.
+// briefly. n includes requestOverhead.
 func (r *reader) reserveRequest(n int64) (h memory.Held, ok bool) {
 	if n <= bodyStep+requestOverhead {
 		return r.conn.account.Reserve(n)

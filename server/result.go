@@ -5,7 +5,8 @@ import (
 	"cqld/server/frame"
 )
 
-// appendReply appends the RESULT envelope that answers h with r. payload is its custom payload; nil means none.
+// appendReply appends the RESULT envelope that answers h with r. payload is its custom payload; nil means none. The
+// envelope is complete, with its length, and not compressed yet.
 func (w *worker) appendReply(dst []byte, h header, r *query.Result, payload map[string][]byte) []byte {
 	start := len(dst)
 	warnings := w.request.Warnings
@@ -64,7 +65,8 @@ func (w *worker) appendResult(dst []byte, v frame.Version, r *query.Result) []by
 	}
 }
 
-// appendRows appends the body of a Rows result. The rows are already in wire form, and are copied.
+// appendRows appends the body of a Rows result. The rows are already in wire form, and are copied. NoMetadata, the
+// skip_metadata flag of the request, leaves the columns out.
 func (w *worker) appendRows(dst []byte, v frame.Version, r *query.Result) []byte {
 	w.columns = appendWireColumns(w.columns[:0], r.Metadata.Columns)
 	m := frame.RowsMetadata{Columns: w.columns, PagingState: r.PagingState, NoMetadata: r.NoMetadata}

@@ -11,7 +11,8 @@ import (
 	"cqld/server/frame"
 )
 
-// partial is a v5 envelope that spans several segments.
+// partial is a v5 envelope that spans several segments. There is at most one for each connection, because slices are
+// not interleaved.
 type partial struct {
 	header header
 	body   []byte
@@ -21,6 +22,12 @@ type partial struct {
 }
 
 // readSegment reads one v5 segment and handles the envelopes in it.
+//
+//	header    3 bytes of length and flags (5 with LZ4), 3 bytes of CRC-24
+//	payload   up to 128 KiB - 1 bytes: envelopes, or a slice of one
+//	trailer   4 bytes of CRC-32 of the payload
+//
+// A wrong header checksum is fatal, since the length cannot be trusted and the next segment not be found.
 func (r *reader) readSegment() error {
 	lz4 := r.conn.compression == frame.LZ4
 	raw, err := r.in.Next(frame.SegmentHeaderSize(lz4))
@@ -111,7 +118,8 @@ func (r *reader) corrupt(message string) error {
 	return errHangUp
 }
 
-// handleWhole handles the payload of a self-contained segment.
+// handleWhole handles the payload of a self-contained segment. Each envelope is answered or refused for itself; a
+// malformed one ends the connection.
 func (r *reader) handleWhole(payload []byte) error {
 	// Slices of an envelope follow each other without other segments in between.
 	if r.large.held != nil || r.large.skip > 0 {
@@ -185,7 +193,8 @@ func (r *reader) handleSlice(payload []byte) error {
 	return r.appendLarge(payload)
 }
 
-// beginLarge handles the first slice, which contains the envelope's header.
+// beginLarge handles the first slice, which contains the envelope's header. The header of the envelope must be in the
+// first slice.
 func (r *reader) beginLarge(payload []byte) error {
 	h, err := r.segmentHeader(payload)
 	if err != nil {

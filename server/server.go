@@ -25,9 +25,10 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Processor executes statements; query.Processor implements it. Its methods block until the statement is complete,
-// and are called concurrently. They must not keep slices of the parameters after a call, except for the bytes of
-// values, which are never overwritten.
+// Processor executes statements; query.Processor implements it. Its methods block until the statement is complete, and
+// are called concurrently. They must not keep slices of the parameters after a call, except for the bytes of values,
+// which are never overwritten. Errors are typed values, which wireError translates; any other error becomes a
+// ServerError.
 type Processor interface {
 	Query(r *request.Request, s *query.Session, text string, p *query.Params) (*query.Result, error)
 	Prepare(r *request.Request, s *query.Session, text, keyspace string) (*query.Result, error)
@@ -35,7 +36,7 @@ type Processor interface {
 	Batch(r *request.Request, s *query.Session, p *query.BatchParams) (*query.Result, error)
 }
 
-// Options configure a Server. Processor is required.
+// Options configure a Server. Processor is required. It must not be changed after New.
 type Options struct {
 	Processor Processor
 	// Authenticator authenticates clients. Nil means that no authentication is required.
@@ -152,8 +153,9 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve accepts connections from l until Drain or Close, which also close l,
-// and then returns ErrClosed. It may be called for several listeners.
+// Serve accepts connections from l until Drain or Close, which also close l, and then returns ErrClosed. It may be
+// called for several listeners. An error other than ErrClosed means that the listener failed; open connections are not
+// affected.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	// Under the lock of listeners: stopAccepting has closed all listeners that it saw, and this one came later.
@@ -243,7 +245,8 @@ func (s *Server) unregister(c *conn) {
 	c.account.Leave()
 }
 
-// connections returns the open connections.
+// connections returns the open connections. Connections may end, and others may be added, before the caller uses the
+// list.
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,9 +257,10 @@ func (s *Server) connections() []*conn {
 	return list
 }
 
-// Drain stops accepting connections, answers the clients' requests, and closes each connection when it is quiet. If
-// ctx ends first, it closes the connections, cancels their requests, and returns ctx's error, joined with
-// request.StillRunning if some have not ended CancelTimeout later.
+// Drain stops accepting connections, answers the clients' requests, and closes each connection when it is quiet. If ctx
+// ends first, it closes the connections, cancels their requests, and returns ctx's error, joined with
+// request.StillRunning if some have not ended CancelTimeout later. It may block until ctx ends and CancelTimeout has
+// passed. Storage must not be closed after StillRunning.
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {

@@ -15,7 +15,8 @@ import (
 )
 
 // judge checks a request's header. It returns an error, and whether the connection must end because of it. Messages are
-// Cassandra's, because drivers and their tests search in them. It looks at the header only.
+// Cassandra's, because drivers and their tests search in them. It looks at the header only. A non-fatal error refuses
+// the message alone, and the connection continues after its body.
 func (c *conn) judge(h header) (fatal bool, err error) {
 	switch {
 	// A client that sends the bit of responses, or an opcode of responses, gets the message for the wrong direction.
@@ -89,7 +90,8 @@ func versionMismatch(got, want frame.Version) error {
 		"version %v", got, want))
 }
 
-// startup sets the version, compression and options of the connection.
+// startup sets the version, compression and options of the connection. An error in the options is answered and leaves
+// the stage, as drivers probe for compressions and versions.
 func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge memory.Held) error {
 	options := make(map[string]string, len(pairs))
 	for _, p := range pairs {
@@ -151,7 +153,8 @@ func (c *conn) ready() {
 	c.reader.setReadDeadline(time.Time{})
 }
 
-// authenticate handles one token of the client.
+// authenticate handles one token of the client. After a refusal the connection ends, so each attempt costs the client a
+// connection.
 func (c *conn) authenticate(h header, token []byte, err error, charge memory.Held) error {
 	if err != nil {
 		c.refuse(h, err, charge)

@@ -239,6 +239,7 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 }
 
 // readBack repairs the table, and reads every partition at ALL, where a resurrected row of any replica is visible.
+// Reads at QUORUM during the run may miss a row that one replica resurrected.
 func (w *graves) readBack() {
 	for _, n := range w.c.present() {
 		if n.process != nil {

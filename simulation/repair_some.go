@@ -8,7 +8,8 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// in reports whether the replicas of a machine are in the scope of a repair.
+// in reports whether the replicas of a machine are in the scope of a repair. It depends on the data center and the ID
+// in the ring, not on the number of the machine.
 func (n *Node) in(scope *repair.Scope) bool {
 	return n.process != nil && len(scope.Of(n.cluster.metadata().Topology, []ring.NodeID{n.process.Self()})) > 0
 }
@@ -18,7 +19,7 @@ func (n *Node) in(scope *repair.Scope) bool {
 const resumedWithin = 500 * time.Millisecond
 
 // repairSome repairs some replicas of a healed cluster while all other nodes are paused, as if they were dead: the
-// replicas must be equal afterwards.
+// replicas must be equal afterwards. The paused nodes keep their differences for the complete repair that follows.
 func (v *verifier) repairSome() {
 	c := v.c
 	scope := c.operator.someReplicas(kernel.NewStream(c.options.Seed, "some replicas"))

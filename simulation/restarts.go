@@ -17,7 +17,7 @@ import (
 )
 
 // RestartsOptions returns the options of a ring that grows, shrinks and moves while its nodes are restarted: stopped,
-// killed or cut from power.
+// killed or cut from power. It draws from a stream of its own, so that its draws do not depend on DefaultOptions.
 func RestartsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := kernel.NewStream(seed, "restarts options")
@@ -43,7 +43,8 @@ func RestartsOptions(seed uint64) Options {
 
 // restarts is a workload of rows that are inserted once and never change, conditionally or not, at ALL or at QUORUM. It
 // checks the rows of each replica individually, without an earlier read at a consistency level, which would repair
-// them.
+// them. The replicas of a row at the end may be other nodes than those that acknowledged it, so streams and hints must
+// have carried it along.
 type restarts struct {
 	clients
 	table *schema.Table
@@ -78,7 +79,7 @@ func (w *restarts) start() {
 }
 
 // operate begins the next change of the ring as soon as the last one has ended: the ring grows by up to four nodes and
-// shrinks again, and its nodes move.
+// shrinks again, and its nodes move. The operator waits for a node whose join was interrupted by a fault as well.
 func (w *restarts) operate() {
 	w.c.later(w.operator.Between(100*time.Millisecond, 300*time.Millisecond), "operator", func() {
 		defer w.operate()
@@ -177,7 +178,8 @@ func (w *restarts) readBack() {
 	}
 }
 
-// judge reads each replica individually.
+// judge reads each replica individually. Streams must preserve the promise of the level: all replicas, or a quorum of
+// them.
 func (w *restarts) judge(when string) {
 	stored := map[*Node]map[string]bool{}
 	for _, n := range w.c.present() {
@@ -214,7 +216,8 @@ func (w *restarts) judge(when string) {
 	}
 }
 
-// allSeen reports whether all present nodes consider each other alive.
+// allSeen reports whether all present nodes consider each other alive. It is false as long as a present node has no
+// process.
 func (c *Cluster) allSeen() bool {
 	for _, a := range c.present() {
 		for _, b := range c.present() {

@@ -19,7 +19,8 @@ import (
 // riches is the workload: one client for each partition changes rows with static columns, elements of maps and expiring
 // cells, and deletes elements, maps, rows, ranges and the whole partition, at QUORUM. Some changes are abandoned, and
 // may or may not be applied. A read at QUORUM must return the state of the model after all acknowledged changes and
-// some of the abandoned ones; a change that one read has returned must persist.
+// some of the abandoned ones; a change that one read has returned must persist. The model (package internal/model)
+// shares with the code under test only the reconciliation of two cells.
 type riches struct {
 	clients
 	table *schema.Table
@@ -28,7 +29,8 @@ type riches struct {
 	acked int
 }
 
-// richPartition is a client's knowledge of its partition.
+// richPartition is a client's knowledge of its partition. Only the partition's client changes it, so the order of
+// changes is known.
 type richPartition struct {
 	key row.PartitionKey
 	// done contains the changes that were acknowledged, or seen by a read.
@@ -75,7 +77,7 @@ func newRiches(c *Cluster) *riches {
 func (w *riches) counts() (tried, acked int) { return w.tried, w.acked }
 
 // start starts the clients, one for each partition. A client abandons a change only after it has sent it at least
-// twice.
+// twice. It abandons a change by forgetting it: the messages of its attempts may still be in transit.
 func (w *riches) start() {
 	w.launch(richClients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
@@ -203,7 +205,8 @@ func (p *richPartition) confirm(m *row.Mutation) {
 	p.model.Apply(m)
 }
 
-// read reads a partition page by page and compares it with the model.
+// read reads a partition page by page and compares it with the model. Pages are read as of one time, so that expiring
+// cells are the same on all of them.
 func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done func(error)) {
 	w.tried++
 	// The read is compared only if its client's knowledge has not changed meanwhile.
@@ -246,7 +249,8 @@ func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done
 	next()
 }
 
-// appendLive appends the content of a row that a client sees.
+// appendLive appends the content of a row that a client sees. now is in seconds. Values of expired and deleted cells
+// are invisible, and a row without visible content as well.
 func appendLive(to []string, r *row.Row, now int64) []string {
 	if !r.Live(now) {
 		return to
@@ -261,6 +265,7 @@ func appendLive(to []string, r *row.Row, now int64) []string {
 }
 
 // compare searches for a set of abandoned changes that, with the acknowledged ones, result in the rows that were read.
+// An ambiguous result leaves all of the sets possible, and a later read decides.
 func (w *riches) compare(p *richPartition, found []string, now int64) error {
 	var fits []int
 	sets := make([]int, 1<<len(p.maybe))
@@ -330,7 +335,8 @@ func (w *riches) expected(t *model.Table, p *richPartition, now int64) (seen []s
 	return seen, r.Err()
 }
 
-// readBack completes the last changes, and reads all partitions from every node.
+// readBack completes the last changes, and reads all partitions from every node. Nothing may stay undecided: a read
+// that was not compared is an error here.
 func (w *riches) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // sets is a workload of many rows: clients add rows to a few partitions, each once, delete some, each once, and read
-// partitions and the whole ring at QUORUM, with limits and reversed (history.Set).
+// partitions and the whole ring at QUORUM, with limits and reversed (history.Set). It tests completeness: a read that
+// stops early, repeats a row at the end of a page or skips one is a violation.
 type sets struct {
 	clients
 	table   *schema.Table
@@ -63,7 +64,8 @@ func (w *sets) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("set" + strconv.Itoa(partition)))
 }
 
-// add adds a row with a random name, which need not follow the rows before it.
+// add adds a row with a random name, which need not follow the rows before it. The random name makes additions fall
+// between existing rows, where short reads and limits are decided.
 func (w *sets) add(l *process, next func()) {
 	e := &history.Element{
 		Key: w.key(w.rand.Intn(setPartitions)), Clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)),
@@ -122,7 +124,8 @@ func (w *sets) write(l *process, e *history.Element, r *row.Row, done func(error
 	})
 }
 
-// randomCommand reads a partition or the ring, from either end, with or without a limit.
+// randomCommand reads a partition or the ring, from either end, with or without a limit. Without a limit, the page of
+// storage still bounds the answer.
 func (w *sets) randomCommand() *row.ReadCommand {
 	cmd := &row.ReadCommand{
 		Table: w.table.StorageID, Slices: []row.Slice{row.AllRows()}, Reversed: w.rand.Chance(300),

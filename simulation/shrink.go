@@ -9,7 +9,8 @@ import (
 )
 
 // Shrink reduces the options of a run that fails while the run still fails: fewer faults, workloads, clients and turns,
-// each by half. fails runs options; it is called at most tries times.
+// each by half. fails runs options; it is called at most tries times. It returns o itself if nothing smaller fails.
+// Faults come first, because a shorter plan makes later attempts quicker.
 func Shrink(o Options, tries int, fails func(Options) bool) Options {
 	// try runs smaller options, and keeps them if they still fail.
 	try := func(smaller Options) bool {
@@ -83,7 +84,8 @@ func (o Options) withAllFaults() Options {
 	return o
 }
 
-// Command returns the command that repeats a run.
+// Command returns the command that repeats a run. Options that have no flag, such as limits, are not in it: they must
+// be what the seed draws.
 func (o Options) Command() string {
 	// Only differences to what the seed draws become flags.
 	d := DrawnOptions(o.Seed)

@@ -11,7 +11,8 @@ const skewMax = 5 * time.Second
 
 // newSkewed returns the workload: registers in a table with write_ordering, written by clients with wrong clocks, like
 // drivers that send a timestamp with every request, and by others that use the node's clock. Reads at QUORUM must be
-// linearizable nevertheless.
+// linearizable nevertheless. Without write_ordering, a client with a slow clock would lose its writes to older ones:
+// the last write wins by its timestamp.
 func newSkewed(c *Cluster) *registers {
 	w := &registers{clients: newClients(c, "skewed"), table: c.table("skewed")}
 	for client := range c.options.Clients {
@@ -32,7 +33,7 @@ func skewedTable() *schema.CreateTable {
 	return t
 }
 
-// stamp returns the timestamp that the client or its node gives to a write.
+// stamp returns the timestamp that the client or its node gives to a write. The result is in microseconds since 1970.
 func (w *registers) stamp(l *process, client int) int64 {
 	if w.skew[client] == 0 {
 		return l.hlc.Next()

@@ -19,7 +19,8 @@ import (
 	"cqld/view"
 )
 
-// snapshot is a copy of a node's storage, with the contents at the time of its creation.
+// snapshot is a copy of a node's storage, with the contents at the time of its creation. It is on the machine's disk
+// and is lost when the disk is wiped.
 type snapshot struct {
 	node *Node
 	// addr is the address of the node at that time. Another address means that the machine has another disk.
@@ -35,7 +36,7 @@ type snapshot struct {
 const snapshotsMost = 6
 
 // snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node
-// then.
+// then. The node continues to write and compact afterwards, which must not change the linked files.
 func (v *verifier) snapshotNode(r *kernel.Stream) {
 	c := v.c
 	n := c.any(r)
@@ -61,7 +62,7 @@ func (v *verifier) snapshotNode(r *kernel.Stream) {
 	v.snapshots = append(v.snapshots, s)
 }
 
-// contents returns storage's contents of the workloads' tables.
+// contents returns storage's contents of the workloads' tables. It reads every table completely.
 func (v *verifier) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
 	all := map[schema.StorageID]map[string]string{}
 	k := v.c.metadata().Schema.Keyspace(keyspace)
@@ -93,7 +94,8 @@ func (v *verifier) checkSnapshots() {
 	}
 }
 
-// checkSnapshot opens a snapshot as a restore would, and compares its rows with the rows that the node had.
+// checkSnapshot opens a snapshot as a restore would, and compares its rows with the rows that the node had. It returns
+// an error if the snapshot cannot be opened or read; different rows are recorded as a violation.
 func (v *verifier) checkSnapshot(s *snapshot) error {
 	l := s.node.process
 	// The clone has synced data only, as after a power cut: a snapshot must be durable when Checkpoint returns.

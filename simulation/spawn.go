@@ -10,14 +10,15 @@ import (
 
 // spawned is a goroutine that a process has started and that has not run yet. In the simulation it runs without a
 // pause, as one event. Its time is drawn: within the event that started it, between two entries of the metadata log;
-// immediately after it; or later.
+// immediately after it; or later. Code that would block in a goroutine uses a task instead, which can wait.
 type spawned struct {
 	// f runs once, in event or within interleave.
 	f     func()
 	event *kernel.Event
 }
 
-// spawn starts a goroutine of the process.
+// spawn starts a goroutine of the process. It is the Run option of all parts. f is lost if the process ends first, as a
+// goroutine would be.
 func (l *process) spawn(f func()) {
 	if l.schedule == nil {
 		n := l.node

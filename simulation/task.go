@@ -10,7 +10,8 @@ import (
 
 // task is sequential code of a process: in production, a goroutine of a package above the coordinator that blocks until
 // the coordinator answers. It runs within an event until it waits, and continues in the event of the answer, so the
-// event queue controls it, too. It ends with its process.
+// event queue controls it, too. It ends with its process. iter.Pull switches stacks without the scheduler, so the code
+// runs in the simulation's only thread of control and in a determined order.
 type task struct {
 	process *process
 	// next, stop and yield are the functions of iter.Pull: next continues the task until it waits, yield makes it
@@ -57,7 +58,8 @@ func (t *task) goOn() {
 	l.running = nil
 }
 
-// endTasks ends the waiting tasks.
+// endTasks ends the waiting tasks. Deferred functions of the task run, as they would not in a killed process: they must
+// not send anything.
 func (l *process) endTasks() {
 	for _, t := range l.tasks {
 		// stop makes the pending yield return false, and Wait then panics with errStopped.
@@ -67,7 +69,7 @@ func (l *process) endTasks() {
 	l.tasks = nil
 }
 
-// taskWaiter implements env.Waiter for a task.
+// taskWaiter implements env.Waiter for a task. It is for one wait at a time, and may be reused after Wait has returned.
 type taskWaiter struct {
 	process  *process
 	signaled bool

@@ -13,7 +13,8 @@ import (
 
 // ties is the workload: clients write values with timestamps of which many are equal, and read at QUORUM. For equal
 // timestamps, the greater value wins on all replicas: results of reads never go back in the order of timestamp and
-// value.
+// value. Cassandra resolves equal timestamps by the greater value as well, so that replicas agree without knowing the
+// order of arrival.
 type ties struct {
 	clients
 	table *schema.Table
@@ -68,7 +69,8 @@ func (w *ties) write(l *process, key int, done func(error)) {
 	})
 }
 
-// read checks that a read returns nothing older than what was read or acknowledged before it began.
+// read checks that a read returns nothing older than what was read or acknowledged before it began. A read may also
+// establish a new minimum for later ones: reads at QUORUM must not go back.
 func (w *ties) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	// As of the time of the request: what others read meanwhile does not bind it.

@@ -13,7 +13,8 @@ import (
 	"cqld/ring"
 )
 
-// Transport is one process's messaging.Transport, with the additional methods for its cluster.
+// Transport is one process's messaging.Transport, with the additional methods for its cluster. It stands for
+// messaging.StreamTransport: the parts of a node see the same interface, with addresses, streams and refusals.
 type Transport struct {
 	net     *Network
 	process *process
@@ -49,7 +50,7 @@ const connectEvery = 100 * time.Millisecond
 // SetSelf implements cluster.Network.
 func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
 
-// SetPeers implements cluster.Network.
+// SetPeers implements cluster.Network. The map is copied: the caller may change it afterwards.
 func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	t.peers = maps.Clone(peers)
 	t.bindings.Set(peers, clock{t.process}.Monotonic())
@@ -66,7 +67,8 @@ func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
 
 func (t *Transport) close() { t.open = false }
 
-// connect maintains streams to all peers.
+// connect maintains streams to all peers. It reports changes of streams to the cluster, as production does when a TCP
+// connection is opened or breaks.
 func (t *Transport) connect() {
 	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
 		to := t.net.byAddr[t.peers[id]]
@@ -105,7 +107,7 @@ func (t *Transport) link(to ring.NodeID) (link, bool) {
 	return link{t.process.node.id, n.id}, true
 }
 
-// Send implements messaging.Transport.
+// Send implements messaging.Transport. Nothing reports a loss: the sender must not depend on delivery.
 func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	l, ok := t.link(to)
 	if !ok {

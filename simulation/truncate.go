@@ -15,7 +15,8 @@ import (
 // truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated sometimes,
 // concurrently with all faults. A row that was acknowledged before a TRUNCATE began is not read after that TRUNCATE
 // succeeded; a row that was written after the last TRUNCATE ended exists. Reads do not repair, so that rows which a
-// replica must not have are found.
+// replica must not have are found. A replica that was unreachable during a TRUNCATE may keep its rows until it is
+// reached again, and no read or hint may bring them back meanwhile.
 type truncates struct {
 	clients
 	table *schema.Table
@@ -37,7 +38,7 @@ type truncatedRow struct {
 	all bool
 }
 
-// truncate is one TRUNCATE.
+// truncate is one TRUNCATE. Times are of the kernel.
 type truncate struct {
 	// end is 0 while the TRUNCATE is in progress.
 	call, end time.Duration
@@ -67,7 +68,8 @@ func newTruncates(c *Cluster) *truncates {
 		byKey: map[string]*truncatedRow{}}
 }
 
-// start slows down the network, and starts the clients and the truncations.
+// start slows down the network, and starts the clients and the truncations. It changes the network of the whole run,
+// which is a reason why the workload is explicit.
 func (w *truncates) start() {
 	// Some messages take long, but less than a coordinator waits: it knows of all messages in transit.
 	w.c.net.Slow, w.c.net.SlowMax = 100, operationTimeout/2
@@ -87,7 +89,7 @@ func (w *truncates) counts() (tried, acked int) {
 	return len(w.rows) + w.reads, acked
 }
 
-// again schedules repeated truncations.
+// again schedules repeated truncations. Truncations may overlap, because the next one does not wait for an answer.
 func (w *truncates) again() {
 	pause := w.rand.Between(20*time.Millisecond, 500*time.Millisecond)
 	if w.c.options.LateTruncates { // so that rows are written between two of them
@@ -156,7 +158,7 @@ func (w *truncates) step(l *process, _ int, end func() bool) {
 	w.read(l, w.rand.Intn(truncatePartitions), level, func(error) { end() })
 }
 
-// add writes one new row.
+// add writes one new row. Clusterings ascend in the order of additions.
 func (w *truncates) add(l *process, end func() bool) {
 	x := &truncatedRow{partition: w.rand.Intn(truncatePartitions), clustering: fmt.Sprintf("%06d", len(w.rows)),
 		call: w.c.kernel.Now()}
@@ -180,7 +182,7 @@ func (w *truncates) add(l *process, end func() bool) {
 	})
 }
 
-// read reads the first page of a partition, and checks its rows.
+// read reads the first page of a partition, and checks its rows. Rows after the page are not judged.
 func (w *truncates) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	call := w.c.kernel.Now()
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {

@@ -14,7 +14,8 @@ import (
 
 // ttls is the workload: clients write rows that expire, each once, by the clock of their node, and read them with the
 // clock of another. A read contains its time, so all replicas must agree on the rows that have expired, whatever their
-// own clocks show.
+// own clocks show. A replica that decided by its own clock would return rows that others consider expired, and digests
+// would differ.
 type ttls struct {
 	clients
 	table *schema.Table
@@ -24,7 +25,7 @@ type ttls struct {
 	acked int
 }
 
-// expiring is the history of a row, with times of Cluster.tick, and its expiry, in seconds of the writer's clock.
+// expiring is the history of a row, with times of order.tick, and its expiry, in seconds of the writer's clock.
 type expiring struct {
 	partition int
 	expiry    int64
@@ -101,7 +102,7 @@ func (w *ttls) read(l *process, partition int, level ring.Consistency, done func
 	})
 }
 
-// judge checks the rows of a read with the time now.
+// judge checks the rows of a read with the time now. A row that expires in the same second as now has expired.
 func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 	rows, err := textRows(page, now)
 	if err != nil {

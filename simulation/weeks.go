@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// dayFaults is the length of a plan whose faults, stretched, fill a day.
-// soakTimeScale stretches the faults of 28.8 s to 24 h.
+// dayFaults is the length of a plan whose faults, stretched by soakTimeScale, fill a day: 28.8 s × 3,000 = 24 h.
 const (
 	soakTimeScale = 3000
 	dayFaults     = 24 * time.Hour / soakTimeScale
@@ -17,7 +16,8 @@ const (
 
 // SoakOptions returns the options of a long run: few requests, faults of minutes and hours, tombstones that are purged
 // after similar times, hints that expire, repairs that restore missed writes, and nodes that join, leave, move, die and
-// are replaced.
+// are replaced. The interval of heartbeats is multiplied by 60 (Pace), because most events of an idle cluster are
+// heartbeats.
 func SoakOptions(seed uint64) Options {
 	return Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 4, Keys: 6, Turns: 1 << 40, Faults: dayFaults,
 		TimeScale: soakTimeScale, Pace: 60, SpeculativeRetry: "99p",
@@ -54,7 +54,8 @@ func (w Day) String() string {
 }
 
 // RunSoak runs one cluster for several days, while more returns true. At the end of each day, it heals the cluster and
-// checks the results as Run does; then the next day begins.
+// checks the results as Run does; then the next day begins. more gets the number of the day, from 1, and its state. A
+// failed day is the last.
 func RunSoak(o Options, more func(day int, w Day) bool) {
 	c := NewCluster(o)
 	for _, w := range c.workloads {
@@ -75,7 +76,7 @@ func RunSoak(o Options, more func(day int, w Day) bool) {
 	c.result()
 }
 
-// day runs one day.
+// day runs one day. Faults that last longer than the day end with it (heal).
 func (c *Cluster) day(number int) {
 	// Wiped nodes were replaced on the day before, so that another node may lose its data now.
 	c.healed, c.losing = false, false
@@ -115,7 +116,7 @@ func (c *Cluster) bury() {
 	})
 }
 
-// remains returns the state of the idle cluster.
+// remains returns the state of the idle cluster. It runs the garbage collector, so it takes real time.
 func (c *Cluster) remains() Day {
 	w := Day{Failures: c.failures, Nodes: len(c.present()), Machines: c.machines, Events: c.kernel.Count(),
 		Counted: c.counted}

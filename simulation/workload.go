@@ -12,7 +12,8 @@ import (
 )
 
 // workload consists of clients and the check of their observations. Each has its own tables, stream of random numbers
-// and file. The methods in the order of a run:
+// and file. The methods in the order of a run: All methods are called from outside of events, one after the other;
+// start may be called again on a later day.
 type workload interface {
 	// start schedules the clients' first steps; nothing is sent yet. Clients are active until the cluster is healed.
 	// Most workloads use clients.
@@ -27,7 +28,8 @@ type workload interface {
 	counts() (tried, acked int)
 }
 
-// workloadKind is one entry of the list of workloads.
+// workloadKind is one entry of the list of workloads. A kind with none of explicit, late, alone and drawn is one of the
+// oldest.
 type workloadKind struct {
 	// name is the name for the option -workloads, and for Options.Workloads.
 	name   string
@@ -98,7 +100,8 @@ func workloadKinds() []workloadKind {
 
 func tables(t ...*schema.CreateTable) []*schema.CreateTable { return t }
 
-// simTable returns the schema of a table in the keyspace of the simulation.
+// simTable returns the schema of a table in the keyspace of the simulation. An ID has 16 bytes: longer names must
+// differ in their first 16.
 func simTable(name string, columns ...schema.ColumnSpec) *schema.CreateTable {
 	id := schema.UUID{}
 	// The ID is derived from the name, so equal seeds give equal tables.
@@ -119,7 +122,8 @@ func textTable(name string) *schema.CreateTable {
 // keyspace is the keyspace of the workloads' tables.
 const keyspace = "sim"
 
-// operationTimeout is the timeout of coordinators; clients wait half a second longer.
+// operationTimeout is the timeout of coordinators; clients wait half a second longer. It stays the same with Pace and
+// TimeScale.
 const operationTimeout = time.Second
 
 // truncationWait is how long a stream waits for a source that a TRUNCATE did not reach, and how long reads repair
@@ -128,7 +132,7 @@ const operationTimeout = time.Second
 const truncationWait = 15 * time.Second
 
 // clients are a workload's clients: each executes one operation after the other, at any running node, until the cluster
-// is healed.
+// is healed. A workload embeds it and implements the other methods of the interface.
 type clients struct {
 	c    *Cluster
 	name string
@@ -144,7 +148,8 @@ func newClients(c *Cluster, name string) clients {
 }
 
 // step is one operation of a client at a node. When it has its result it calls end, once: true means that the client
-// waited for it, false that the client's request timed out and its outcome is unknown.
+// waited for it, false that the client's request timed out and its outcome is unknown. It must not block: it sends a
+// request and returns, or runs a task.
 type step func(l *process, client int, end func() bool)
 
 // launch starts n clients, with pauses of up to pauseMax between their steps.
@@ -189,7 +194,8 @@ func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps in
 func (w *clients) idle() bool { return w.running == 0 }
 
 // must executes an operation at a node of a healed cluster, where it may not fail, and waits for it. It skips a node
-// that did not start, which was recorded before.
+// that did not start, which was recorded before. It returns whether the operation succeeded. It drives the kernel, so
+// it must not be called in an event.
 func (c *Cluster) must(n *Node, what string, do func(l *process, done func(error))) bool {
 	patience := 10 * time.Second
 	if c.options.at("one-row-pages") {
@@ -221,7 +227,8 @@ func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do fu
 	return ended && failure == nil
 }
 
-// everywhere executes an operation that may not fail at one node after the other.
+// everywhere executes an operation that may not fail at one node after the other. It continues after a failure, so that
+// all nodes that fail are reported.
 func (c *Cluster) everywhere(what string, do func(l *process, done func(error))) {
 	for _, n := range c.present() {
 		c.must(n, what, do)
@@ -241,7 +248,7 @@ func (l *process) partition(table *schema.Table, key row.PartitionKey) *row.Read
 		Now: clock{l}.Now().Unix()}
 }
 
-// read executes a read as a client of the process does.
+// read executes a read as a client of the process does. done is not called if the process ends first.
 func (l *process) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
 	req := &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}
 	// Reads at SERIAL and LOCAL_SERIAL complete unfinished Paxos rounds first, so the proposer executes them.

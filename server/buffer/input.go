@@ -3,6 +3,7 @@ package buffer
 import "io"
 
 // Input reads a connection through a buffer that is small while the connection is quiet. One goroutine uses it.
+// Invariant: 0 ≤ start ≤ end ≤ len(buf). The buffer belongs to the pool while the input does not have it.
 type Input struct {
 	conn       io.Reader
 	pool       *Pool
@@ -15,7 +16,8 @@ type Input struct {
 // NewInput returns an Input that reads conn, with buffers of pool.
 func NewInput(conn io.Reader, pool *Pool) Input { return Input{conn: conn, pool: pool} }
 
-// Next returns the next n bytes, which are valid until the following call.
+// Next returns the next n bytes, which are valid until the following call. An error leaves what is buffered for a later
+// call.
 func (in *Input) Next(n int) ([]byte, error) {
 	if in.end-in.start < n {
 		if err := in.fill(n); err != nil {
@@ -104,7 +106,7 @@ func (in *Input) replace(to []byte) {
 // Buffered returns the number of bytes that can be read without waiting.
 func (in *Input) Buffered() int { return in.end - in.start }
 
-// ReadFull fills dst.
+// ReadFull fills dst. The rest is read into dst directly, without a copy through the buffer.
 func (in *Input) ReadFull(dst []byte) error {
 	n := copy(dst, in.buf[in.start:in.end])
 	in.start += n

@@ -1,4 +1,10 @@
 // Package buffer lends memory for what connections read and write, and reads connections through it.
+//
+//	quiet connection   buffer of Small bytes, its own
+//	busy connection    buffer of Large bytes, lent by Pool
+//	large replies      Large << 1, Large << 2, … lent by Pool
+//
+// A buffer has one user at a time: who puts a slice back must not have passed it on.
 package buffer
 
 import (

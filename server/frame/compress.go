@@ -13,7 +13,7 @@ import (
 )
 
 // Compression is the algorithm a connection negotiated in STARTUP. In v3 and v4 it applies to the body of each
-// envelope, in v5 to each segment.
+// envelope, in v5 to each segment. The zero value is no compression, so a connection has it until STARTUP.
 type Compression uint8
 
 // The algorithms. Snappy exists in v3 and v4 only.
@@ -36,7 +36,7 @@ func (c Compression) String() string {
 }
 
 // ParseCompression parses the COMPRESSION option of STARTUP for version v. The name is compared without regard to case.
-// Errors are *ProtocolError.
+// Errors are *ProtocolError. An empty name is the absence of the option.
 func ParseCompression(name string, v Version) (Compression, error) {
 	switch strings.ToLower(name) {
 	case "":
@@ -54,7 +54,8 @@ func ParseCompression(name string, v Version) (Compression, error) {
 	}
 }
 
-// ErrDecompress is the error for a body that cannot be decompressed.
+// ErrDecompress is the error for a body that cannot be decompressed. The server answers it like other malformed input
+// and keeps the connection, because the next header can be found.
 var ErrDecompress = errors.New("frame: body cannot be decompressed")
 
 // Smaller bodies are sent uncompressed: the flag is per envelope, and a row of 200 bytes shrinks by a sixth at ten
@@ -68,8 +69,8 @@ const (
 	snappyRatioMax = 64
 )
 
-// Compressor shares the work memory of compression (128 KiB for LZ4) among many connections. It is safe for
-// concurrent use.
+// Compressor shares the work memory of compression (128 KiB for LZ4) among many connections. It is safe for concurrent
+// use. Work memory that is not in use is left to the garbage collector (sync.Pool). Snappy needs none.
 type Compressor struct {
 	lz4 sync.Pool // of *lz4.Compressor
 }
@@ -80,7 +81,8 @@ func NewCompressor() *Compressor {
 }
 
 // CompressBody compresses the body of the finished v3 or v4 envelope that begins at offset start of dst, if that makes
-// it smaller, and returns dst. It must not be called for STARTUP, which the specification never compresses.
+// it smaller, and returns dst. It must not be called for STARTUP, which the specification never compresses. The length
+// in the header is set again, and the flag only if the compressed form is used, so a receiver must look at the flag.
 func (c *Compressor) CompressBody(dst []byte, start int, algorithm Compression) []byte {
 	body := start + HeaderSize
 	size := len(dst) - body
@@ -133,6 +135,11 @@ func (c *Compressor) appendLZ4Block(dst, src []byte) ([]byte, bool) {
 // DecompressedSize returns the declared size of the body of a v3 or v4 envelope with FlagCompressed. It fails if the
 // size is above sizeMax, or impossible for the number of bytes. The caller reserves memory by it before it
 // decompresses.
+//
+//	LZ4       size 4 B, big-endian | block
+//	Snappy    block, which begins with its size as a varint
+//
+// A negative or huge size is an error of the protocol like any size above sizeMax.
 func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int, err error) {
 	switch algorithm {
 	case LZ4:
@@ -153,7 +160,7 @@ func DecompressedSize(body []byte, algorithm Compression, sizeMax int) (size int
 }
 
 // DecompressBody returns the decompressed body of a v3 or v4 envelope with FlagCompressed. A size above sizeMax fails
-// before the allocation. The result is newly allocated, and belongs to the caller.
+// before the allocation. The result is newly allocated, and belongs to the caller. body is not changed.
 func DecompressBody(body []byte, algorithm Compression, sizeMax int) ([]byte, error) {
 	size, err := DecompressedSize(body, algorithm, sizeMax)
 	if err != nil {

@@ -9,7 +9,8 @@ const (
 	crc24Poly    = 0x1974F0B
 )
 
-// crc24Table contains the effect of each byte that enters at the top of the register.
+// crc24Table contains the effect of each byte that enters at the top of the register. It is computed once, when the
+// program starts, and only read later.
 var crc24Table = makeCRC24Table()
 
 // makeCRC24Table computes the table bit by bit, as the specification defines the checksum.
@@ -28,7 +29,8 @@ func makeCRC24Table() (table [256]uint32) {
 	return table
 }
 
-// crc24 returns the checksum of the n low bytes of v, least significant first.
+// crc24 returns the checksum of the n low bytes of v, least significant first. n is 3 or 5: the fields of a segment
+// header without the checksum.
 func crc24(v uint64, n int) uint32 {
 	crc := uint32(crc24Initial)
 	for range n {
@@ -43,7 +45,8 @@ func crc24(v uint64, n int) uint32 {
 // of zeros does not have the checksum zero.
 const crc32Initial = 0x44777ED3
 
-// payloadCRC returns the checksum that follows a segment's payload.
+// payloadCRC returns the checksum that follows a segment's payload. It is the CRC-32 of Ethernet and zip (polynomial
+// 04C11DB7), which hash/crc32 computes with the processor's instructions.
 func payloadCRC(payload []byte) uint32 {
 	return crc32.Update(crc32Initial, crc32.IEEETable, payload)
 }

@@ -3,7 +3,7 @@ package frame
 import "cqld/internal/wire"
 
 // What decoded requests take besides their bodies. They bound what a request may allocate, before it is decoded; a
-// server charges them to the budget of the connection.
+// server charges them to the budget of the connection. The sizes are of Go's structures on 64-bit machines.
 const (
 	valueBytes = 32 // wire.Value
 	nameBytes  = 48 // of its name: the string, and a copy of 32 bytes
@@ -13,7 +13,8 @@ const (
 
 // DecodedBytes returns how many bytes of memory are needed for the decoded statements and values of a body of QUERY,
 // EXECUTE or BATCH, in addition to the body and to the copies of its texts, which are no larger than it. A null value
-// of 4 bytes takes valueBytes. It allocates nothing and leaves errors to Consume. c is after the prefix.
+// of 4 bytes takes valueBytes. It allocates nothing and leaves errors to Consume. c is after the prefix. A request of
+// 16 MiB of null values would otherwise allocate 128 MiB without being charged for them.
 func DecodedBytes(op Opcode, c wire.Cursor, v Version) int {
 	switch op {
 	case OpQuery:
@@ -35,7 +36,8 @@ func DecodedBytes(op Opcode, c wire.Cursor, v Version) int {
 	return 0
 }
 
-// paramsBytes is the part of DecodedBytes for query parameters.
+// paramsBytes is the part of DecodedBytes for query parameters. It stops after the count of values, since later fields
+// need no memory of their own.
 func paramsBytes(c *wire.Cursor, v Version) int {
 	// The consistency.
 	c.Uint16()

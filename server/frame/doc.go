@@ -19,4 +19,11 @@
 // A body may begin with the parts that the flags announce, in this order:
 //
 //	[tracing uuid][warnings string list][custom payload bytes map] message
+//
+// Names of functions are the same for all messages: Append… encodes to the end of a slice, Consume… decodes from a
+// cursor, and Decode… decodes a fixed number of bytes. Consume functions return zero values after the first error,
+// which the cursor keeps, so a caller checks it once at the end.
+//
+// The specifications are native_protocol_v3.spec, v4 and v5 in the documentation of Apache Cassandra; § in comments is
+// a section there. Words in brackets, such as [string map], are the notations of their section 3.
 package frame

@@ -9,7 +9,8 @@ import (
 	"cqld/internal/wire"
 )
 
-// HeaderSize is the size of an envelope header in v3 to v6.
+// HeaderSize is the size of an envelope header in v3 to v6. Versions 3 to 6 differ in what is inside the body, not in
+// the header.
 const HeaderSize = 9
 
 // LegacyHeaderSize is the size of the header in v1 and v2, whose stream ids have one byte. These versions are refused
@@ -34,7 +35,7 @@ type Header struct {
 }
 
 // UnsupportedVersion is the error for a header whose version is not supported. The bytes after the version cannot be
-// interpreted.
+// interpreted. The answer to it names the newest version, which drivers use to negotiate downwards.
 type UnsupportedVersion struct {
 	Version uint8   // without the direction bit
 	Newest  Version // the newest version that the server supports; 0 means V6
@@ -50,7 +51,8 @@ func (e *UnsupportedVersion) Error() string {
 		strings.Join(supported, ", "))
 }
 
-// CheckBeta refuses requests of V6 without FlagBeta, with the text of Cassandra.
+// CheckBeta refuses requests of V6 without FlagBeta, with the text of Cassandra. V6 is the beta version of this server
+// as of Cassandra 5.
 func (h *Header) CheckBeta() error {
 	if h.Version == V6 && h.Flags&FlagBeta == 0 {
 		return protocolError("Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset")
@@ -68,7 +70,8 @@ func VersionOf(first byte) (Version, error) {
 }
 
 // DecodeHeader decodes the first HeaderSize bytes of b. It fails with *UnsupportedVersion, wire.ErrShort, or
-// *ProtocolError for a negative length. The caller must check the opcode and the direction.
+// *ProtocolError for a negative length. The caller must check the opcode and the direction. It does not check that the
+// flags are known: unknown flags are ignored, as in Cassandra.
 func DecodeHeader(b []byte) (Header, error) {
 	// The version is checked before the length: v1 and v2 have shorter headers.
 	if len(b) == 0 {
@@ -115,7 +118,7 @@ func AppendHeader(dst []byte, h Header) []byte {
 }
 
 // FinishEnvelope sets the length of the envelope that begins at offset start of dst and ends at the end of dst. The
-// length is not known when the header is appended.
+// length is not known when the header is appended. dst must contain a header at start.
 func FinishEnvelope(dst []byte, start int) {
 	binary.BigEndian.PutUint32(dst[start+lengthOffset:], uint32(len(dst)-start-HeaderSize))
 }
@@ -123,7 +126,8 @@ func FinishEnvelope(dst []byte, start int) {
 // AddFlags sets flags in the header that begins at offset start of dst.
 func AddFlags(dst []byte, start int, flags Flags) { dst[start+1] |= byte(flags) }
 
-// envelopeSize returns the size of the envelope at the start of b, which contains at least a header.
+// envelopeSize returns the size of the envelope at the start of b, which contains at least a header. It is for
+// envelopes that this process has made, so the length is trusted.
 func envelopeSize(b []byte) int {
 	return HeaderSize + int(binary.BigEndian.Uint32(b[lengthOffset:]))
 }
@@ -159,7 +163,8 @@ func AppendTLSRequired(dst []byte, header [5]byte) (reply []byte, ok bool) {
 	return wire.AppendString(dst, message), true
 }
 
-// Prefix contains the parts of an envelope before its message, according to its flags.
+// Prefix contains the parts of an envelope before its message, according to its flags. Only the fields whose flag is
+// set are sent or valid.
 type Prefix struct {
 	TracingID     [16]byte          // with FlagTracing, in responses
 	Warnings      []string          // with FlagWarnings
@@ -195,7 +200,8 @@ func ConsumeResponsePrefix(c *wire.Cursor, flags Flags) (p Prefix) {
 	return p
 }
 
-// ConsumeRequestPrefix decodes the custom payload at the beginning of a request.
+// ConsumeRequestPrefix decodes the custom payload at the beginning of a request. It returns nil without the flag. An
+// empty payload is a map without entries.
 func ConsumeRequestPrefix(c *wire.Cursor, v Version, flags Flags) map[string][]byte {
 	if flags&FlagCustomPayload == 0 {
 		return nil
@@ -208,6 +214,7 @@ func ConsumeRequestPrefix(c *wire.Cursor, v Version, flags Flags) map[string][]b
 	return consumeBytesMap(c)
 }
 
+// Keys are sorted, so that equal maps have equal bytes.
 func appendBytesMap(dst []byte, m map[string][]byte) []byte {
 	dst = wire.AppendUint16(dst, uint16(len(m)))
 	for _, k := range sortedKeys(m) {
@@ -217,6 +224,7 @@ func appendBytesMap(dst []byte, m map[string][]byte) []byte {
 	return dst
 }
 
+// The values point into the body. Of a key that was sent twice, the last value counts.
 func consumeBytesMap(c *wire.Cursor) map[string][]byte {
 	n := c.ShortCount(2 + 4)
 	m := make(map[string][]byte, n)

@@ -53,14 +53,16 @@ const (
 // WriteTypeCAS is the write type that has a contention count in v5.
 const WriteTypeCAS = "CAS"
 
-// Failure is one replica's reason in a read or write failure. v4 sends only how many there are.
+// Failure is one replica's reason in a read or write failure. v4 sends only how many there are. Reason is one of
+// Cassandra's RequestFailureReason: 0 unknown, 1 READ_TOO_MANY_TOMBSTONES, 2 TIMEOUT.
 type Failure struct {
 	Replica netip.Addr
 	Reason  uint16 // 0 if unknown
 }
 
 // Error is an ERROR message. Code determines which fields are sent. The comments name the errors that use a field.
-// Fields of other errors are ignored.
+// Fields of other errors are ignored. It is plain data: package server makes it from typed errors, and nothing below
+// does.
 type Error struct {
 	Code        ErrorCode
 	Message     string
@@ -78,7 +80,8 @@ type Error struct {
 }
 
 // ForVersion returns the code that describes e best in version v. A client that does not know a code would close the
-// connection. Drivers retry timeouts by their own rules, which suit a failure too.
+// connection. Drivers retry timeouts by their own rules, which suit a failure too. It does not change e, which is
+// counted by its own code.
 func (e *Error) ForVersion(v Version) ErrorCode {
 	switch e.Code {
 	// Failures were added in v4. A timeout is the nearest older error with the same counts.
@@ -171,7 +174,8 @@ func (e *Error) appendFailures(dst []byte, v Version) []byte {
 	return dst
 }
 
-// ConsumeError consumes the body of ERROR. Clients use it, and tests. Byte slices point into the body.
+// ConsumeError consumes the body of ERROR. Clients use it, and tests. Byte slices point into the body. A code that is
+// not known is returned with its message only.
 func ConsumeError(c *wire.Cursor, v Version) *Error {
 	// Code and message are followed by fields that depend on the code only; other codes have none.
 	e := &Error{Code: ErrorCode(c.Int32()), Message: c.String()}

@@ -10,8 +10,8 @@ import (
 // key that was sent twice.
 type StringPair struct{ Key, Value string }
 
-// ConsumeStringMap consumes a [string map], the body of STARTUP. Order and
-// repetitions are kept as sent.
+// ConsumeStringMap consumes a [string map], the body of STARTUP. Order and repetitions are kept as sent. Keys and
+// values are copies.
 func ConsumeStringMap(c *wire.Cursor) []StringPair {
 	n := c.ShortCount(2 + 2)
 	pairs := make([]StringPair, 0, n)
@@ -31,7 +31,8 @@ func AppendStringMap(dst []byte, pairs []StringPair) []byte {
 	return dst
 }
 
-// SupportedOption is one option of SUPPORTED and the values it may have. Keys are upper case, as STARTUP has them.
+// SupportedOption is one option of SUPPORTED and the values it may have. Keys are upper case, as STARTUP has them. The
+// keys of this server are PROTOCOL_VERSIONS, COMPRESSION, CQL_VERSION and GRACEFUL_DISCONNECT.
 type SupportedOption struct {
 	Key    string
 	Values []string
@@ -59,7 +60,7 @@ func ConsumeSupported(c *wire.Cursor) []SupportedOption {
 }
 
 // Events is the set of event types a connection registered for. It is a set of bits, so that a connection is tested
-// with one operation.
+// with one operation. The zero value is a connection without events.
 type Events uint8
 
 // The event types.

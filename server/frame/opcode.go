@@ -5,7 +5,7 @@ import "fmt"
 import "strconv"
 
 // Opcode identifies the type of message in an envelope. Whether a message is a request follows from the direction bit
-// of the header, too.
+// of the header, too. Values are the specification's (section 2.4 of v4).
 type Opcode uint8
 
 // The opcodes of v3, v4 and v5. (4 was CREDENTIALS of v1.)
@@ -68,7 +68,7 @@ func (o Opcode) String() string {
 	}
 }
 
-// Request reports whether clients send o.
+// Request reports whether clients send o. It is false for unknown opcodes, and so is Response.
 func (o Opcode) Request() bool {
 	switch o {
 	case OpStartup, OpOptions, OpQuery, OpPrepare, OpExecute, OpRegister, OpBatch, OpAuthResponse:
@@ -84,7 +84,7 @@ func (o Opcode) Response() bool {
 }
 
 // Version is a protocol version without the direction bit. Versions are ordered: a comparison shows whether a field
-// exists.
+// exists. Field comments such as "v4" mean that version and all later ones.
 type Version uint8
 
 // The versions that this package encodes and decodes completely.
@@ -104,7 +104,8 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d/v%[1]d", uint8(v))
 }
 
-// Flags are the flags of an envelope header. Bits of the second byte of a header.
+// Flags are the flags of an envelope header. Bits of the second byte of a header. A flag in a request asks for
+// something, in a response it says what the body begins with.
 type Flags uint8
 
 // The flags. Unknown ones are ignored.
@@ -117,7 +118,7 @@ const (
 )
 
 // ProtocolError is the error for input that the protocol does not allow. Its text is intended for the client. The
-// client gets it with CodeProtocolError.
+// client gets it with CodeProtocolError. Whether the connection ends is the server's decision, not this package's.
 type ProtocolError struct{ Message string }
 
 func (e *ProtocolError) Error() string { return e.Message }

@@ -18,7 +18,8 @@ import (
 //
 // Each has a type with Consume, which the server uses, and Append, which clients and tests use.
 
-// Query is the body of QUERY. Reused from request to request; the byte slices in Params point into the body.
+// Query is the body of QUERY. Reused from request to request; the byte slices in Params point into the body. It has no
+// reference to the cursor after Consume except through these slices.
 type Query struct {
 	Query  string
 	Params Params
@@ -32,13 +33,14 @@ func (q *Query) Consume(c *wire.Cursor, v Version) error {
 	return c.Err()
 }
 
-// Append appends the body.
+// Append appends the body. v must not be less than the version of a field that is set.
 func (q *Query) Append(dst []byte, v Version) []byte {
 	dst = wire.AppendLongString(dst, q.Query)
 	return q.Params.append(dst, v)
 }
 
-// Prepare is the body of PREPARE. The id of the statement depends on the keyspace, too.
+// Prepare is the body of PREPARE. The id of the statement depends on the keyspace, too. Its strings are copies of the
+// body.
 type Prepare struct {
 	Query    string
 	Keyspace string // v5; "" means the connection's keyspace
@@ -109,7 +111,8 @@ const (
 )
 
 // Batch is the body of BATCH. Its byte slices point into the input. Of Params, only consistency, serial consistency,
-// timestamp, keyspace and now-in-seconds are used. Consume reuses the memory of Statements and of their values.
+// timestamp, keyspace and now-in-seconds are used. Consume reuses the memory of Statements and of their values. The
+// order of statements has no meaning for the result: all have the timestamp of the batch unless they have their own.
 type Batch struct {
 	Type       BatchType
 	Statements []BatchStatement
@@ -194,6 +197,9 @@ func (b *Batch) Append(dst []byte, v Version) []byte {
 
 // Params are the query parameters of QUERY, EXECUTE and BATCH. Its byte slices point into the input. Consume resets all
 // fields, and keeps the memory of Values and Names.
+//
+//	consistency 2 B | flags 1 B (4 B in v5) | [values] [page size] [paging state] [serial consistency] [timestamp]
+//	                                          [keyspace] [now in seconds]
 type Params struct {
 	// Levels of the request: for reads and writes, and for the Paxos phase of conditional statements.
 	Consistency       ring.Consistency
@@ -294,7 +300,8 @@ func (p *Params) flags() (flags uint32) {
 	return flags
 }
 
-// append is the inverse of consume. Fields that v does not have are left out.
+// append is the inverse of consume. Now-in-seconds is left out before v5; a keyspace is not, because its flag is among
+// the first eight, and Cassandra reads it in v4 as well.
 func (p *Params) append(dst []byte, v Version) []byte {
 	flags := p.flags()
 	dst = wire.AppendUint16(dst, uint16(p.Consistency))
@@ -346,7 +353,8 @@ func (p *Params) consumeNamedValues(c *wire.Cursor, v Version) {
 	}
 }
 
-// consumeValues decodes the [short] n and n × [value] at c and appends them to values.
+// consumeValues decodes the [short] n and n × [value] at c and appends them to values. The result has the memory of
+// values if that suffices.
 func consumeValues(c *wire.Cursor, v Version, values []wire.Value) []wire.Value {
 	n := c.ShortCount(4)
 	values = slices.Grow(values, n)

@@ -62,7 +62,7 @@ const (
 )
 
 // SchemaChange describes the effect of a data definition statement. The client that made the change gets it as the
-// result, and all registered clients as an event.
+// result, and all registered clients as an event. Names are as they are stored: in lower case unless they were quoted.
 type SchemaChange struct {
 	Change   string
 	Target   string
@@ -143,7 +143,8 @@ func appendNodeEvent(dst []byte, event, change string, addr netip.AddrPort) []by
 	return wire.AppendInet(dst, addr)
 }
 
-// Event is a decoded EVENT. Node is the address for clients, not the one for other nodes.
+// Event is a decoded EVENT. Node is the address for clients, not the one for other nodes. Only tests and clients decode
+// events.
 type Event struct {
 	Type   string // SCHEMA_CHANGE, TOPOLOGY_CHANGE, STATUS_CHANGE or GRACEFUL_DISCONNECT
 	Change string
@@ -180,7 +181,8 @@ type Result struct {
 	Rows     []byte // RowCount × Columns [bytes]
 }
 
-// ConsumeResult decodes the body of RESULT after its prefix. Byte slices point into the body.
+// ConsumeResult decodes the body of RESULT after its prefix. Byte slices point into the body. It is for clients: a
+// server only appends results.
 func ConsumeResult(c *wire.Cursor, v Version) (r Result) {
 	switch r.Kind = ResultKind(c.Int32()); r.Kind {
 	case KindVoid:

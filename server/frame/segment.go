@@ -7,7 +7,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// Sizes of a v5 segment.
+// Sizes of a v5 segment. All are in bytes.
 const (
 	// SegmentPayloadMax is the maximum size of a payload before compression.
 	SegmentPayloadMax = 1<<17 - 1
@@ -34,6 +34,11 @@ var (
 
 // SegmentHeader is the decoded header of a v5 segment. A segment that is not self-contained has a part of one envelope,
 // and the parts follow each other.
+//
+//	without LZ4   payload length 17 bits | self-contained 1 bit | zeros 6 bits
+//	with LZ4      compressed length 17 bits | uncompressed length 17 bits | self-contained 1 bit | zeros 5 bits
+//
+// The CRC24 follows. All is little-endian, unlike everything inside the payload.
 type SegmentHeader struct {
 	PayloadLength      int  // bytes on the wire, without the trailer
 	UncompressedLength int  // 0 if the payload is not compressed
@@ -50,7 +55,8 @@ func SegmentHeaderSize(lz4 bool) int {
 }
 
 // DecodeSegmentHeader decodes and verifies the header at the start of b. It fails with wire.ErrShort or
-// ErrSegmentHeader.
+// ErrSegmentHeader. The lengths are bounded by their 17 bits, so no further check is needed before a buffer is
+// allocated.
 func DecodeSegmentHeader(b []byte, lz4 bool) (SegmentHeader, error) {
 	size := SegmentHeaderSize(lz4)
 	if len(b) < size {
@@ -108,7 +114,8 @@ func SegmentPayload(b []byte, h SegmentHeader) ([]byte, error) {
 
 // AppendSegments appends the segments for envelopes, a concatenation of whole ones: as many per segment as fit, and a
 // larger one in slices. lz4 is the compressor if LZ4 was negotiated, otherwise nil. The envelopes must be complete,
-// because their headers say where each ends.
+// because their headers say where each ends. It copies the envelopes once. An envelope of more than SegmentPayloadMax
+// bytes has segments of its own.
 func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
 	for len(envelopes) > 0 {
 		// Small envelopes share a segment, which saves checksums and headers.
@@ -137,7 +144,7 @@ func AppendSegmentSlice(dst, part []byte, lz4 *Compressor) []byte {
 }
 
 // wholeEnvelopes returns the size of the leading envelopes that fit into one segment, or 0 if the first one does not.
-// Usually everything fits, and no header is read.
+// Usually everything fits, and no header is read. b begins with an envelope.
 func wholeEnvelopes(b []byte) int {
 	if len(b) <= SegmentPayloadMax {
 		return len(b)

@@ -7,7 +7,8 @@ import (
 	"cqld/server/frame"
 )
 
-// flush writes until nothing is pending.
+// flush writes until nothing is pending. There is at most one at a time (flushing). It runs in a goroutine of its own,
+// or in Close's caller.
 func (q *Queue) flush() {
 	defer q.flushers.Done()
 	defer q.config.Guard.Recover("CQL connection writer", q.connection.Fail)
@@ -60,7 +61,8 @@ func (q *Queue) written(b *chunk) {
 	q.connection.Written()
 }
 
-// writeChunk writes a chunk. segments is memory for v5 segments, or nil.
+// writeChunk writes a chunk. segments is memory for v5 segments, or nil. It returns segments, which may have grown, for
+// the next chunk.
 func (q *Queue) writeChunk(b *chunk, segments []byte, compressor *frame.Compressor) ([]byte, error) {
 	if !b.plain && segments == nil {
 		segments = q.config.Buffers.Get()
@@ -101,8 +103,8 @@ func (q *Queue) writeSize() int {
 	return writeLarge
 }
 
-// write writes b with a deadline. Other goroutines read lastWrite and stuck, to find idle
-// and stuck clients.
+// write writes b with a deadline. Other goroutines read lastWrite and stuck, to find idle and stuck clients. It blocks
+// for at most WriteTimeout. A time-out fails the connection: a part of an envelope may have been written.
 func (q *Queue) write(b []byte) error {
 	// An empty write would count as a sign of life.
 	if len(b) == 0 {

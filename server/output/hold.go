@@ -2,21 +2,22 @@ package output
 
 import "time"
 
-// Holding describes the answers that a queue holds.
+// Holding describes the answers that a queue holds. It is a copy of the state at the time of the call.
 type Holding struct {
 	Held     bool      // answers are held; they no longer are when they take too much memory
 	Since    time.Time // when the oldest answer was held; zero if none is
 	Released time.Time // when held answers were last sent; zero if none were
 }
 
-// Hold keeps pending and later envelopes until Serve, Release or Close.
+// Hold keeps pending and later envelopes until Serve, Release or Close. A second call restarts the age of what is held.
 func (q *Queue) Hold() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.mu.held, q.mu.since = !q.mu.closed && !q.mu.broken, time.Now()
 }
 
-// Release writes the answers that have been held for age or longer. Later ones are held again.
+// Release writes the answers that have been held for age or longer. Later ones are held again. It bounds how long a
+// client waits for an answer while the server drains.
 func (q *Queue) Release(age time.Duration) {
 	q.mu.Lock()
 	now := time.Now()

@@ -1,6 +1,13 @@
 // Package output sends the replies and events of a connection: a Queue collects envelopes, and a goroutine that runs
 // only while there is something to write sends all that are ready in one write. A draining connection holds its answers
 // back, so that they reach the client together with the end (package drain).
+//
+//	workers, reader, events ── Send, Enqueue ──▶ pending chunks ── flush (one goroutine) ──▶ segments (v5) ──▶ socket
+//	                                                   └── Hold: nothing is written until Serve, Release or Close
+//
+// Envelopes are written in the order in which they were queued. Replies of different requests have no order, so workers
+// queue them when they are ready. The package does not look into envelopes, except for their lengths when it divides
+// them into segments.
 package output
 
 import (
@@ -48,6 +55,7 @@ type Connection interface {
 }
 
 // Queue collects the envelopes of one connection and writes all that are ready together. It is safe for concurrent use.
+// Its lock is held for moments only: never during a write, a compression or a call of the connection.
 type Queue struct {
 	config     *Config
 	socket     net.Conn
@@ -76,7 +84,8 @@ type Queue struct {
 	}
 }
 
-// chunk is a buffer of whole envelopes: several small ones, or a large one.
+// chunk is a buffer of whole envelopes: several small ones, or a large one. Appending to a chunk saves a write for each
+// small reply; a large one is not copied.
 type chunk struct {
 	envelopes []byte
 	charge    memory.Held // bytes to release when it is written
@@ -113,6 +122,7 @@ func (q *Queue) Send(envelopes []byte, charge memory.Held) {
 
 // Enqueue is Send for envelopes that charge includes. If owned, the caller owns the slice, and Enqueue may keep it
 // instead of copying it; then it returns true and the caller must not use it again. It must then be a single envelope.
+// After Close or Break, the envelopes are dropped and the charge is released.
 func (q *Queue) Enqueue(envelopes []byte, charge memory.Held, owned bool) (taken bool) {
 	q.mu.Lock()
 	if q.mu.closed || q.mu.broken {
@@ -179,7 +189,7 @@ func (q *Queue) startLocked() bool {
 	return true
 }
 
-// Break drops pending and all later envelopes.
+// Break drops pending and all later envelopes. A write in progress ends with the socket, which the caller closes.
 func (q *Queue) Break() {
 	q.mu.Lock()
 	pending := q.mu.pending
@@ -209,7 +219,7 @@ func (q *Queue) Close() (pending bool) {
 	return pending
 }
 
-// Reopen undoes Close.
+// Reopen undoes Close. It must be called by the goroutine that called Close.
 func (q *Queue) Reopen() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,5 +1,10 @@
 // Package damage damages the disk of a simulated machine: power cuts that tear writes into sectors, and bits that
 // change while no process uses the disk. All choices come from the caller's random numbers.
+//
+//	MemFS (synced and unsynced data) ── Whole, Tear ──▶ MemFS after the end of a process or of the power
+//	                                 ── FlipBits ────▶ the same MemFS with wrong bits in its tables
+//
+// It does not damage files that a process has open: the caller ends the process first.
 package damage
 
 // Rand returns random numbers.

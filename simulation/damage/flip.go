@@ -9,7 +9,8 @@ import (
 
 // FlipBits changes one bit of every table file in a directory of a disk that no process uses, and returns the number of
 // files. Obsolete files may or may not exist, depending on Pebble's goroutines, so the change of one file must not
-// depend on the others: draw returns the random numbers for a file.
+// depend on the others: draw returns the random numbers for a file. An error leaves the files that were changed before
+// it changed.
 func FlipBits(disk *vfs.MemFS, directory string, draw func(name string) Rand) (flipped int, err error) {
 	names, err := disk.List(directory)
 	for _, name := range names {

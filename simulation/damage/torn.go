@@ -11,10 +11,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// sectorBytes is the unit that a disk writes atomically.
+// sectorBytes is the unit that a disk writes atomically. Disks with sectors of 4 KiB write more atomically, so 512
+// bytes are the harder case.
 const sectorBytes = 512
 
-// Whole returns the disk after the end of a process that keeps all unsynced writes.
+// Whole returns the disk after the end of a process that keeps all unsynced writes. It is what remains after kill -9,
+// where the kernel still writes its cache. The original is not changed.
 func Whole(disk *vfs.MemFS) *vfs.MemFS {
 	numbers := rand.New(rand.NewPCG(1, 2)) // they do not matter
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: numbers})
@@ -71,6 +73,7 @@ func tearFile(synced, written *vfs.MemFS, path string, r Rand) (changed bool, er
 }
 
 // tornSectors returns a file of which each sector is the old or the new one: a prefix of the new ones, or any of them.
+// Sectors that were never written read as zeros, which is why a log must recognize zeros as its end.
 func tornSectors(before, after []byte, r Rand) []byte {
 	torn := bytes.Clone(before)
 	sectors := (len(after) + sectorBytes - 1) / sectorBytes

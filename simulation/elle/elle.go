@@ -1,5 +1,14 @@
 // Package elle checks histories of transactions that read lists and append to them, as the Elle checker does: it
 // derives the order of versions from the reads, and reports cycles of dependencies between transactions.
+//
+// It follows Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020).
+// Lists make the order of versions visible: a read of [1 3 2] shows that 3 was appended after 1 and before 2. Only
+// strict serializability is checked: an answer also precedes every later call.
+//
+//	reads ─▶ order of appends of each list ─▶ edges ww, wr, rw, time ─▶ a cycle is an anomaly
+//
+// It does not search for an order of all transactions, so its cost grows with the number of edges and not
+// exponentially.
 package elle
 
 import (
@@ -8,7 +17,8 @@ import (
 	"slices"
 )
 
-// Transaction is a transaction on lists. It reads lists, then appends to lists.
+// Transaction is a transaction on lists. It reads lists, then appends to lists. Times are from one counter for the
+// whole history, so that a smaller time is earlier. A transaction must not be changed during Check.
 type Transaction struct {
 	// Reads has an entry for each list that was read, also for empty ones. It is nil if the transaction did not return.
 	Reads map[string][]int64
@@ -24,6 +34,7 @@ type Transaction struct {
 // edgeKind is the reason why one transaction must precede another.
 type edgeKind uint8
 
+// Kinds are bits, because one pair of transactions may have several.
 const (
 	// edgeWW: it appended to a list before the other transaction did.
 	edgeWW edgeKind = 1 << iota
@@ -37,7 +48,7 @@ const (
 
 // Check returns the anomalies (Adya's phenomena) in a history of transactions. Each value is appended to a list once.
 // The longest read of a list is the order of its appends, and the dependencies between transactions follow from that
-// order.
+// order. It returns nil for a correct history. Texts name the transactions by their index in txns.
 func Check(txns []*Transaction) (anomalies []string) {
 	g := &appendGraph{txns: txns, writer: map[appendedTo]int{}, edges: make([]map[int]edgeKind, len(txns))}
 	for i, t := range txns {
@@ -64,7 +75,8 @@ type appendedTo struct {
 	value int64
 }
 
-// appendGraph is the graph of the dependencies between transactions, which have their index in txns.
+// appendGraph is the graph of the dependencies between transactions, which have their index in txns. A key of order is
+// a list's name; a list that no transaction read has an empty order.
 type appendGraph struct {
 	txns []*Transaction
 	// writer is the transaction that appended a value.
@@ -197,7 +209,8 @@ func (g *appendGraph) edge(from, to int, kind edgeKind) {
 	}
 }
 
-// cycles finds transactions that precede themselves, with the smallest set of edge kinds.
+// cycles finds transactions that precede themselves, with the smallest set of edge kinds. G0, G1c, G-single and G2 are
+// Adya's names for cycles of writes, of writes and reads, with one anti-dependency, and with several.
 func (g *appendGraph) cycles() []string {
 	// In this order, the first cycle that is found gets the most specific name.
 	for _, c := range []struct {

@@ -7,7 +7,8 @@ import (
 	"cqld/ring"
 )
 
-// logged writes the lines of its input, "k1 a x", as a logged batch.
+// logged writes the lines of its input, "k1 a x", as a logged batch. Options of the line are at= (the coordinator),
+// cl=, timeout= and ts=, the timestamp of all rows.
 func (s *script) logged(d *datadriven.TestData) {
 	done := s.begin("batch")
 	s.c.Node(ring.NodeID(number(d, "at", 1))).Batches.Write(&coordinator.WriteRequest{
@@ -17,7 +18,8 @@ func (s *script) logged(d *datadriven.TestData) {
 	}, func(err error) { done(FormatError(err)) })
 }
 
-// batches prints how many logged batches each node stores for other nodes.
+// batches prints how many logged batches each node stores for other nodes. A batch is held until all its writes have an
+// acknowledgment or a hint.
 func (s *script) batches(*datadriven.TestData) {
 	for _, n := range s.c.Nodes {
 		if k := n.Batches.Held(); k > 0 {

@@ -24,7 +24,7 @@ import (
 	"cqld/types"
 )
 
-// Options configures a Cluster.
+// Options configures a Cluster. A scenario file sets them by its line `cluster`; tests in Go set them directly.
 type Options struct {
 	// Datacenters and Racks contain a name for each node. Nil Racks mean rack r1 for all.
 	Datacenters []string
@@ -55,7 +55,8 @@ type Options struct {
 }
 
 // Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for
-// concurrent use.
+// concurrent use. Unlike package simulation, nothing is drawn and nothing happens by itself: a test decides each
+// message and each step of time, so it can state a history exactly.
 type Cluster struct {
 	// T fails when the storage of a node fails, except by a fault of the test.
 	T testing.TB
@@ -89,10 +90,10 @@ type Cluster struct {
 	ops int
 }
 
-// Link is the direction of messages from one node to another.
+// Link is the direction of messages from one node to another. 2>3 in a scenario file is Link{2, 3}.
 type Link struct{ From, To ring.NodeID }
 
-// Letter is a message in flight.
+// Letter is a message in flight. It contains a closure instead of bytes, because it may be delivered twice or never.
 type Letter struct {
 	Link
 	// What is the verb and, for a reply, its outcome, as scenario files show it.
@@ -100,7 +101,7 @@ type Letter struct {
 	deliver func()
 }
 
-// New returns a Cluster whose nodes have started.
+// New returns a Cluster whose nodes have started. The engines are closed when the test ends.
 func New(t testing.TB, o Options) *Cluster {
 	c := &Cluster{
 		T: t, Clock: &testclock.Clock{}, Cut: map[Link]bool{}, held: map[ring.NodeID]bool{},
@@ -125,7 +126,8 @@ func New(t testing.TB, o Options) *Cluster {
 // Node returns a node by its ID.
 func (c *Cluster) Node(id ring.NodeID) *Node { return c.Nodes[id-1] }
 
-// Topology returns a topology in which the first owners nodes have four tokens each, evenly distributed.
+// Topology returns a topology in which the first owners nodes have four tokens each, evenly distributed. Tokens are a
+// function of the position and of owners alone, so the same keys have the same replicas in all scenarios of a shape.
 func (c *Cluster) Topology(epoch uint64, datacenters []string, owners int) *ring.Topology {
 	var nodes []*ring.Node
 	for i, dc := range datacenters {
@@ -148,7 +150,8 @@ func (c *Cluster) Topology(epoch uint64, datacenters []string, owners int) *ring
 	return ring.NewTopology(epoch, nodes)
 }
 
-// Catalog returns a schema with the tables ks.t (texts), ks.n (counters) and ks.o (with a partition index).
+// Catalog returns a schema with the tables ks.t (texts), ks.n (counters) and ks.o (with a partition index). All three
+// tables have the columns k, c, s (static) and v, except ks.o, whose columns are named as in Azure Tables.
 func Catalog(t testing.TB, o Options) *schema.Schema {
 	text := types.Native(types.Text)
 	options := schema.DefaultOptions()
@@ -171,7 +174,8 @@ func Catalog(t testing.TB, o Options) *schema.Schema {
 			}})
 }
 
-// AddRow adds a row of table t to a mutation.
+// AddRow adds a row of table t to a mutation. ts is in microseconds, and is the timestamp of the row marker and of the
+// cell.
 func AddRow(m *row.Mutation, table *schema.Table, clustering, value string, ts int64) {
 	r := row.NewRow()
 	r.Clustering = []byte(clustering)
@@ -191,7 +195,8 @@ func (c *Cluster) post(l Link, what string, deliver func()) {
 }
 
 // Deliver delivers at most n messages of the links that only accepts, in the order in which they were sent. A nil only
-// accepts all links. It returns early if no message can be delivered.
+// accepts all links. It returns early if no message can be delivered. Messages to a node that is held are left out, not
+// lost.
 func (c *Cluster) Deliver(n int, only func(Link) bool) {
 	// The list is searched again for each message, because delivering one may send others.
 	for range n {
@@ -220,7 +225,8 @@ func (c *Cluster) printCounts(prefix string, counts any) {
 	}
 }
 
-// Take returns the log since the last call, or "ok" if nothing happened.
+// Take returns the log since the last call, or "ok" if nothing happened. It is the output of a command in a scenario
+// file.
 func (c *Cluster) Take() string {
 	s := c.log.String()
 	c.log.Reset()

@@ -26,7 +26,8 @@ func (s *script) deliver(d *datadriven.TestData) {
 	})
 }
 
-// parseLinks parses words like 2>3, and 2<>3 for both directions.
+// parseLinks parses words like 2>3, and 2<>3 for both directions. An empty map means all links for deliver, and none
+// for the other commands. Words of another form panic, which fails the test.
 func parseLinks(d *datadriven.TestData) map[Link]bool {
 	links := map[Link]bool{}
 	for _, w := range words(d) {
@@ -47,7 +48,7 @@ func parseLinks(d *datadriven.TestData) map[Link]bool {
 	return links
 }
 
-// twice delivers the messages on the links a second time.
+// twice delivers the messages on the links a second time. The copies come after all messages that are in flight.
 func (s *script) twice(d *datadriven.TestData) {
 	links := parseLinks(d)
 	for _, l := range slices.Clone(s.c.Flight) {
@@ -58,7 +59,8 @@ func (s *script) twice(d *datadriven.TestData) {
 	}
 }
 
-// restart ends the processes of nodes and starts new ones, like a crash.
+// restart ends the processes of nodes and starts new ones, like a crash. Storage stays, and what the process had in
+// memory is gone: requests in progress, hints that were not written, turns of the arbiter.
 func (s *script) restart(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		// The new process must not draw the ballots and timestamps of its predecessor again. Skip runs no timers.
@@ -67,7 +69,7 @@ func (s *script) restart(d *datadriven.TestData) {
 	}
 }
 
-// drop loses the messages on the links.
+// drop loses the messages on the links. The sender is not notified, and waits for its timeout.
 func (s *script) drop(d *datadriven.TestData) {
 	links := parseLinks(d)
 	var kept []*Letter
@@ -81,7 +83,7 @@ func (s *script) drop(d *datadriven.TestData) {
 	s.c.Flight = kept
 }
 
-// cut makes links lose messages that are sent afterwards.
+// cut makes links lose messages that are sent afterwards. Messages in flight still arrive.
 func (s *script) cut(d *datadriven.TestData) {
 	for l := range parseLinks(d) {
 		s.c.Cut[l] = true
@@ -103,14 +105,14 @@ func nodes(d *datadriven.TestData) (ids []ring.NodeID) {
 	return ids
 }
 
-// hold keeps the messages to nodes from being delivered; release ends that.
+// hold keeps the messages to nodes from being delivered; release ends that. Held messages keep their order.
 func (s *script) hold(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.held[id] = d.Cmd == "hold"
 	}
 }
 
-// tick advances the clock.
+// tick advances the clock. Timers that expire run within the command, in the order of their times.
 func (s *script) tick(d *datadriven.TestData) {
 	v, err := time.ParseDuration(words(d)[0])
 	if err != nil {
@@ -119,7 +121,8 @@ func (s *script) tick(d *datadriven.TestData) {
 	s.c.Clock.Advance(v)
 }
 
-// clock sets how far the wall clocks of nodes are ahead of the time.
+// clock sets how far the wall clocks of nodes are ahead of the time. Timers and timeouts do not change with it: they
+// use monotonic time.
 func (s *script) clock(d *datadriven.TestData) {
 	var ids []ring.NodeID
 	for _, w := range list(d, "node") {
@@ -134,7 +137,8 @@ func (s *script) clock(d *datadriven.TestData) {
 	}
 }
 
-// live sets whether all other nodes consider nodes down.
+// live sets whether all other nodes consider nodes down. Only the other nodes' views change: the node itself continues
+// to run.
 func (s *script) live(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		for _, n := range s.c.Nodes {
@@ -157,14 +161,16 @@ func (s *script) awaits(d *datadriven.TestData) {
 	}
 }
 
-// reach makes requests to nodes fail immediately (away), or ends that (back).
+// reach makes requests to nodes fail immediately (away), or ends that (back). A coordinator learns at once that a
+// request was not sent, so it may store a hint without waiting.
 func (s *script) reach(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.away[id] = d.Cmd == "away"
 	}
 }
 
-// breaks makes the storage of nodes fail in the way that disk= names, or ends that (fix).
+// breaks makes the storage of nodes fail in the way that disk= names, or ends that (fix). full is the error of a node
+// whose disk has no space left; kept and lost are the two outcomes of a write whose caller gets an error.
 func (s *script) breaks(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		// A new fault replaces the former one. WriteKept and WriteLost hold for the next write only.
@@ -187,7 +193,7 @@ func (s *script) breaks(d *datadriven.TestData) {
 	}
 }
 
-// pages prints the answer of each node's storage to a read.
+// pages prints the answer of each node's storage to a read. The format is FormatPage's, after the number of the node.
 func (s *script) pages(d *datadriven.TestData) {
 	for _, n := range s.c.Nodes {
 		// Directly from storage: a request would repair the replicas that it contacts.
@@ -220,7 +226,7 @@ func (s *script) stats(d *datadriven.TestData) {
 	s.c.printCounts("Listing.", n.Lister.Stats())
 }
 
-// replicas prints the replicas of keys.
+// replicas prints the replicas of keys. The order is the strategy's: the first one is the primary.
 func (s *script) replicas(d *datadriven.TestData) {
 	for _, w := range words(d) {
 		k := row.NewPartitionKey([]byte(w))
@@ -231,6 +237,7 @@ func (s *script) replicas(d *datadriven.TestData) {
 }
 
 // ring gives nodes a new topology: "ring epoch=2 owners=4 at=(1,2)". With leaves=1 phase=switching, node 1 is leaving.
+// A topology with a greater epoch is newer.
 func (s *script) ring(d *datadriven.TestData) {
 	t := s.c.Topology(uint64(number(d, "epoch", 2)), s.c.Options.Datacenters, number(d, "owners", len(s.c.Nodes)))
 	if leaver := number(d, "leaves", 0); leaver > 0 {

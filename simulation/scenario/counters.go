@@ -53,7 +53,8 @@ func (s *script) count(d *datadriven.TestData) {
 	}, func(err error) { done(FormatError(err)) })
 }
 
-// counters prints the shards of a partition on every node, and their sums.
+// counters prints the shards of a partition on every node, and their sums. For example 2: a=3(n1:1 n2:2), where n1 is
+// the shard of node 1.
 func (s *script) counters(d *datadriven.TestData) {
 	for _, n := range s.c.Nodes {
 		cmd := s.command(d)
@@ -79,7 +80,7 @@ func (s *script) counters(d *datadriven.TestData) {
 	}
 }
 
-// shards formats the shards of the counters of a row.
+// shards formats the shards of the counters of a row. Deleted shards are left out.
 func shards(r *row.Row) string {
 	sum, out := int64(0), ""
 	for _, c := range r.Cells {

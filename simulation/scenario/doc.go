@@ -8,4 +8,18 @@
 //	testdata/scenarios/*.txt ─ Run ─▶ commands ─▶ Cluster ─▶ Node: Parts, Proposer, replica, storage
 //	                            ▲                    │ letters, time
 //	                            └── what happened ◀──┘
+//
+// A file is a list of commands, each with its output after a line of four hyphens:
+//
+//	write k1 a=x ts=10 at=4
+//	----
+//	ok
+//
+//	deliver
+//	----
+//	4>1 mutation
+//	1>4 mutation ok
+//	write 1: ok
+//
+// go test -rewrite replaces the outputs by the present ones; the diff is what a reviewer reads.
 package scenario

@@ -9,7 +9,9 @@ import (
 	"cqld/row"
 )
 
-// FormatPage formats a page as key{s=static deleted [range)deleted row=value …}.
+// FormatPage formats a page as key{s=static deleted [range)deleted row=value …}. The text is for comparison in files,
+// so it must be the same for equal pages: parts are in the order of the page. A page that cannot be parsed is shown as
+// its error.
 func FormatPage(page []byte) string {
 	var b strings.Builder
 	var r row.PageReader
@@ -66,7 +68,8 @@ func cellText(c *row.Cell) string {
 	return fmt.Sprintf("=%s@%d", c.Value, c.Timestamp)
 }
 
-// FormatError formats an error by the fields that a driver receives.
+// FormatError formats an error by the fields that a driver receives. Messages are not compared, since drivers do not
+// depend on them. Errors of other types are shown with their text.
 func FormatError(err error) string {
 	var unavailable *coordinator.Unavailable
 	var wt *coordinator.WriteTimeout

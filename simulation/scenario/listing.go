@@ -19,7 +19,8 @@ func (s *script) tableOf(d *datadriven.TestData) *schema.Table {
 }
 
 // have stores partitions of table o on the nodes that node= names: "have a b node=(1,2)". With static, they have only a
-// static row. The command gone deletes them there.
+// static row. The command gone deletes them there. It changes storage directly, without a coordinator, so replicas may
+// differ.
 func (s *script) have(d *datadriven.TestData) {
 	table := s.tableOf(d)
 	ts := int64(number(d, "ts", 1))
@@ -58,7 +59,8 @@ func (s *script) have(d *datadriven.TestData) {
 	}
 }
 
-// list lists partition keys: "list from=a to=x limit=3 reversed cl=ONE at=2 table=t".
+// list lists partition keys: "list from=a to=x limit=3 reversed cl=ONE at=2 table=t". For example "a b … (4 looked
+// at)": the ellipsis means that more keys follow.
 func (s *script) list(d *datadriven.TestData) {
 	done := s.begin("list")
 	// Without limit=, the listing returns all keys.

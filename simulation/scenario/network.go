@@ -11,14 +11,15 @@ import (
 	"cqld/row"
 )
 
-// postbox is a node's messaging.Transport.
+// postbox is a node's messaging.Transport. Payloads are copied when they are sent, because senders reuse their memory.
 type postbox struct {
 	n *Node
 	// process is the process that sends. Replies and timeouts do not reach its successor.
 	process *process
 }
 
-// verbNames are the names of messages in scenario files.
+// verbNames are the names of messages in scenario files. A verb without a name is shown as an empty text; scenarios of
+// its package should add it here.
 var verbNames = map[messaging.Verb]string{
 	messaging.VerbMutation: "mutation", messaging.VerbRead: "read", messaging.VerbDigest: "digest",
 	messaging.VerbCounter: "counter", messaging.VerbBatchStore: "store", messaging.VerbBatchRemove: "remove",
@@ -46,7 +47,8 @@ func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	})
 }
 
-// Request implements messaging.Transport.
+// Request implements messaging.Transport. Exactly one of the answer, the timeout and the refusal reaches reply, unless
+// the process has ended.
 func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration,
 	reply messaging.Reply) {
 	c, from := p.n.c, p.n.ID
@@ -86,7 +88,7 @@ func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, t
 	})
 }
 
-// outcome formats a reply.
+// outcome formats a reply. The text follows the verb in the line of the reply, for example "2>1 read page k{a=x@1}".
 func outcome(verb messaging.Verb, payload []byte, err error) string {
 	switch {
 	case err != nil:

@@ -28,6 +28,7 @@ import (
 )
 
 // Node is a node of a Cluster. Parts, Proposer and the acceptor belong to its current process; the Engine outlives it.
+// It implements coordinator.View, with Ring and Down as the test set them.
 type Node struct {
 	*Parts
 	ID     ring.NodeID
@@ -71,7 +72,8 @@ const (
 // process is one process of a node. Its timers and pending requests end with it.
 type process struct{ ended bool }
 
-// processClock runs the timers of a process.
+// processClock runs the timers of a process. Now has the node's offset; Monotonic is the cluster's, which all nodes
+// share.
 type processClock struct {
 	*testclock.Clock
 	node    *Node
@@ -133,7 +135,8 @@ func (c *Cluster) newNode(id ring.NodeID) *Node {
 	return n
 }
 
-// Start ends the process of the node, if there is one, and starts a new one on the same storage.
+// Start ends the process of the node, if there is one, and starts a new one on the same storage. The order of the parts
+// is package assembly's, without the parts that change the ring.
 func (n *Node) Start() {
 	if n.process != nil {
 		// Timers and replies of the former process find this and do nothing.
@@ -202,7 +205,7 @@ func (n *Node) read(req *coordinator.ReadRequest, done func(page []byte, err err
 }
 
 // disk is the storage of a node for its replica. It refuses writes if the node's refusing is set, and while the node is
-// broken.
+// broken. Reads always succeed: scenarios with unreadable data change storage itself.
 type disk struct {
 	*storage.Engine
 	n *Node
@@ -216,7 +219,8 @@ func (d disk) refused() error {
 	return d.n.refusing
 }
 
-// fail makes the write fail if Node.Failing is set. taken reports whether it did.
+// fail makes the write fail if Node.Failing is set. taken reports whether it did. err is the error of apply, which is
+// nil for a write that is lost.
 func (d disk) fail(mutations []*row.Mutation, done func(error),
 	apply func([]*row.Mutation, bool, func(error)) error) (taken bool, err error) {
 	fault := d.n.Failing

@@ -13,7 +13,8 @@ import (
 	"cqld/search"
 )
 
-// Parts are a coordinator and the protocols that use it.
+// Parts are a coordinator and the protocols that use it. Searcher is nil without PartsOptions.Search.Replicas. Tests of
+// single packages use Parts with replicas of their own.
 type Parts struct {
 	*coordinator.Coordinator
 	Hints    *hints.Hints
@@ -40,7 +41,8 @@ type PartsOptions struct {
 	Search search.Options
 }
 
-// NewParts returns Parts, connected like those of a node in package assembly.
+// NewParts returns Parts, connected like those of a node in package assembly. Options are copied; fields that
+// Coordinator determines are overwritten.
 func NewParts(o PartsOptions) *Parts {
 	p, c := &Parts{}, o.Coordinator
 	h := o.Hints
@@ -113,7 +115,8 @@ func (p *Parts) HandOver(done func(error)) {
 	})
 }
 
-// batchHolder is a replica of a test that stores batches.
+// batchHolder is a replica of a test that stores batches. Tests without messages implement it, so that batches need no
+// transport.
 type batchHolder interface {
 	KeepBatch(id coordinator.RequestID, encoded []byte, timeout time.Duration, done func(error))
 	ForgetBatches(ids []coordinator.RequestID, timeout time.Duration, done func(error))

@@ -17,7 +17,8 @@ import (
 )
 
 // cas executes a conditional update: "k1 a=x if=y" sets row a to x if its value is y. With if=none the row must not
-// exist, and without if= there is no condition.
+// exist, and without if= there is no condition. The result is applied, not applied with the value that is there, or an
+// error. The value "nothing" decides an empty mutation.
 func (s *script) cas(d *datadriven.TestData) {
 	done := s.begin("cas")
 	key := row.NewPartitionKey([]byte(words(d)[0]))
@@ -64,7 +65,8 @@ func (s *script) cas(d *datadriven.TestData) {
 	})
 }
 
-// ValueIn returns the value of the only row of a page, or "none".
+// ValueIn returns the value of the only row of a page, or "none". Pages with several rows are not expected: the value
+// of the first one is returned.
 func ValueIn(page []byte) string {
 	var r row.PageReader
 	r.Reset(page)
@@ -82,7 +84,8 @@ func ValueIn(page []byte) string {
 }
 
 // paxos prints the acceptors' states of a key: the promised, accepted and committed ballots. A ballot is printed as its
-// time since the start of the scenario (µs) and its node; #n is an update of n bytes.
+// time since the start of the scenario (µs) and its node; #n is an update of n bytes. For example "1: promised=1/1 #31
+// of 1 accepted=1/1".
 func (s *script) paxos(d *datadriven.TestData) {
 	// The acceptor keeps its state in this table, under the key of the partition.
 	table := schema.Initial().Table("system", "paxos")
@@ -119,7 +122,8 @@ func acceptorText(table *schema.Table, page []byte) string {
 	return strings.Join(out, " ")
 }
 
-// paxosCell formats a cell of an acceptor's state.
+// paxosCell formats a cell of an acceptor's state. It decodes the format of package paxos/acceptor and must be changed
+// with it.
 func paxosCell(table *schema.Table, c *row.Cell) string {
 	name := table.ColumnByID(c.Column).Name
 	// The clock of scenarios starts at this time.

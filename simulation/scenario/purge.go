@@ -12,7 +12,8 @@ import (
 	"cqld/row"
 )
 
-// floor raises the low bound of ballots on nodes. The argument is a ballot's time, as the command paxos prints it.
+// floor raises the low bound of ballots on nodes. The argument is a ballot's time, as the command paxos prints it. In a
+// cluster, the metadata log raises it everywhere; here, nodes may have different bounds.
 func (s *script) floor(d *datadriven.TestData) {
 	micros, err := strconv.ParseInt(words(d)[0], 10, 64)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *script) forget(d *datadriven.TestData) {
 	}
 }
 
-// settle makes all replicas vote on a partition.
+// settle makes all replicas vote on a partition, with a timeout of two seconds.
 func (s *script) settle(d *datadriven.TestData) {
 	done := s.begin("settle")
 	key := row.NewPartitionKey([]byte(words(d)[0]))

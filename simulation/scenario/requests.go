@@ -13,7 +13,7 @@ import (
 )
 
 // mutation returns the mutation of a command: "k1 a=x b=y ts=10"; of delete "k1 a ts=10", "k1 from=a to=c" or "k1"
-// alone; of static "k1 x".
+// alone; of static "k1 x". Rows are named by one letter, which is the clustering as text.
 func (s *script) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 	m := &row.Mutation{}
 	bare := words(d)
@@ -56,7 +56,8 @@ func (s *script) stamp(d *datadriven.TestData) int64 {
 	return int64(number(d, "ts", int(s.c.Clock.Monotonic()/time.Microsecond)+1))
 }
 
-// begin assigns a number to a request and returns the function that logs its result.
+// begin assigns a number to a request and returns the function that logs its result. The number is the request's
+// ordinal in the cluster, for example "write 3: ok".
 func (s *script) begin(what string) (done func(result string)) {
 	c := s.c
 	// Numbers distinguish the results of requests that are in progress together.
@@ -105,7 +106,7 @@ func (s *script) lines(d *datadriven.TestData) (all []*row.Mutation) {
 	return all
 }
 
-// apply changes the storage of the nodes that node= names.
+// apply changes the storage of the nodes that node= names. It is how replicas are made to differ without a fault.
 func (s *script) apply(d *datadriven.TestData) {
 	// Directly in storage, without a coordinator: the other replicas do not have the change, and no hint is written.
 	for _, id := range list(d, "node") {
@@ -144,7 +145,7 @@ func without(args []datadriven.CmdArg, key string) (out []datadriven.CmdArg) {
 	return out
 }
 
-// command returns the read command of a line.
+// command returns the read command of a line. from= and to= are inclusive bounds of clusterings.
 func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
 	// A read without bounds counts static rows, as SELECT without a condition on clustering columns does.
 	cmd := &row.ReadCommand{
@@ -177,7 +178,7 @@ func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
 	return cmd
 }
 
-// read reads a partition or, with scan, all of them.
+// read reads a partition or, with scan, all of them. At SERIAL and LOCAL_SERIAL, the read of a partition uses Paxos.
 func (s *script) read(d *datadriven.TestData) {
 	done := s.begin(d.Cmd)
 	at := s.c.Node(ring.NodeID(number(d, "at", 1)))

@@ -57,7 +57,7 @@ func Run(t *testing.T, dir string) {
 	})
 }
 
-// script is a file that is being played.
+// script is a file that is being played. It is used by one test, in one goroutine.
 type script struct {
 	// searched is where the last search ended; nil means that it cannot be continued.
 	searched search.Position
@@ -85,7 +85,7 @@ var commands = map[string]func(*script, *datadriven.TestData){
 	"replicas": (*script).replicas, "ring": (*script).ring,
 }
 
-// text returns an argument of a command.
+// text returns an argument of a command. A command has each argument at most once.
 func text(d *datadriven.TestData, name, otherwise string) string {
 	if d.HasArg(name) {
 		d.ScanArgs(scanner{}, name, &otherwise)
@@ -140,7 +140,8 @@ func words(d *datadriven.TestData) (out []string) {
 	return out
 }
 
-// start creates the cluster of a cluster line.
+// start creates the cluster of a cluster line. Defaults are four nodes in one data center, all owners, and as many
+// replicas as nodes, at most four.
 func (s *script) start(d *datadriven.TestData) {
 	o := Options{Datacenters: list(d, "dcs"), Racks: list(d, "racks")}
 	if o.Datacenters == nil {
@@ -185,7 +186,8 @@ func (s *script) start(d *datadriven.TestData) {
 	s.c = New(s.t, o)
 }
 
-// removeSafeguard removes a safeguard by name. It returns false if there is none of that name.
+// removeSafeguard removes a safeguard by name. It returns false if there is none of that name. A scenario with unsafe=
+// documents by its output what the safeguard prevents.
 func (o *Options) removeSafeguard(name string) bool {
 	// A name is the name of the field that removes the safeguard, in the Unsafe of its package.
 	switch name {
@@ -230,7 +232,7 @@ func (o *Options) removeSafeguard(name string) bool {
 var levels = []ring.Consistency{ring.Any, ring.One, ring.Two, ring.Three, ring.Quorum, ring.All, ring.LocalQuorum,
 	ring.EachQuorum, ring.Serial, ring.LocalSerial, ring.LocalOne, ring.NodeLocal}
 
-// level returns the consistency level of a command.
+// level returns the consistency level of a command. The default is QUORUM.
 func level(d *datadriven.TestData) ring.Consistency {
 	name := text(d, "cl", "QUORUM")
 	for _, l := range levels {

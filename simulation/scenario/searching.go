@@ -33,7 +33,8 @@ func (c *Cluster) definitions(id schema.StorageID) []index.Definition {
 	return c.indexes
 }
 
-// define makes the definitions of the indexes of table t.
+// define makes the definitions of the indexes of table t. They are not in the catalog, as CREATE INDEX would make them,
+// but given to storage and the searcher directly.
 func (c *Cluster) define() {
 	for id, name := range map[schema.StorageID]string{indexOfV: "v", indexOfS: "s"} {
 		// Both columns can be indexed.
@@ -50,7 +51,8 @@ func (n *Node) keepValues(o *storage.Options) {
 	index.MaintainValues(o, n.Values)
 }
 
-// buildValues builds the indexes of a node that has no rows.
+// buildValues builds the indexes of a node that has no rows. It is called once, when the node is created; a restart of
+// the process keeps the indexes.
 func (n *Node) buildValues() {
 	for _, d := range n.c.indexes {
 		// Without rows, the builds end at once, and every search may use the indexes.
@@ -65,7 +67,7 @@ func (n *Node) buildValues() {
 
 // search searches by an index: "search v=red limit=3 cl=ONE at=2 key=k1 from=k1/c1". With s=, it searches the static
 // column; with near=, the values of four bytes, which are floats, by score. With or=, it also finds the rows with that
-// value of v.
+// value of v. "more" continues after the last search of the script, with the same arguments.
 func (s *script) search(d *datadriven.TestData) {
 	done := s.begin("search")
 	req := &search.Request{

@@ -1,5 +1,8 @@
 // Package testcluster provides what the tests of several packages need of a cluster: a catalog, and the requests of a
 // coordinator.
+//
+// Tests of one package should not import the test code of another, so what several of them need is here. It has no
+// cluster of its own: package scenario runs nodes.
 package testcluster
 
 import (
@@ -10,7 +13,8 @@ import (
 	"cqld/types"
 )
 
-// Catalog applies changes to an empty catalog. A refused change fails the test.
+// Catalog applies changes to an empty catalog. A refused change fails the test. The changes are applied in order; each
+// sees the ones before it. System keyspaces are missing.
 func Catalog(t testing.TB, changes ...schema.Change) *schema.Schema {
 	t.Helper()
 	s := schema.Empty()

@@ -10,7 +10,8 @@ import (
 const truncationTimeout = time.Second
 
 // Truncate prepares and then executes a truncation at a replica, like a coordinator. It calls done with the error of
-// the phase that failed, or with nil.
+// the phase that failed, or with nil. The first phase makes the replica refuse writes that were sent before, the second
+// removes the rows. x needs no Phase.
 func Truncate(r coordinator.Replica, epoch uint64, x coordinator.Truncation, done func(error)) {
 	prepare := x
 	prepare.Phase = coordinator.TruncationPrepare
