@@ -15,4 +15,8 @@
 // Start provides a function that begins the work, and the clock is injected. Records of local jobs are kept in a
 // LocalStore, so that a new process lists the jobs that the previous one did not end. The metadata log keeps ring
 // operations; External jobs show them under the same id on every node, and are not stored here.
+//
+// Callbacks of the caller (work, OnCancel, Forgotten, OnError) are called without the registry's lock, so they may call
+// the registry. A record may be older than the job by Limits.StoreEvery after a crash, which only shows less progress:
+// checkpoints are stored at once.
 package jobs

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind is the type of a job.
+// Kind is the type of a job. It is stored in records and is a label of metrics, so the values must not change.
 type Kind string
 
 // The kinds of local jobs. External jobs have the kinds of ring.OperationKind.
@@ -22,7 +22,7 @@ const (
 // Kinds returns the kinds of local jobs.
 func Kinds() []Kind { return []Kind{Repair, Rebuild, Cleanup, Compaction, IndexBuild, ViewBuild} }
 
-// Unit is what the progress of a job counts.
+// Unit is what the progress of a job counts. Clients choose the format of a number by it.
 type Unit string
 
 // The units.
@@ -33,7 +33,7 @@ const (
 	Nodes  Unit = "nodes"
 )
 
-// State is the state of the current attempt of a job.
+// State is the state of the current attempt of a job. Numbers are stored in records; 0 is no state.
 type State uint8
 
 // The states, in the order in which an attempt passes through them; the last four are final.
@@ -58,7 +58,7 @@ func (s State) String() string {
 // Ended reports whether the attempt is over.
 func (s State) Ended() bool { return s >= Done }
 
-// Snapshot describes a job at one point in time. It does not change afterwards.
+// Snapshot describes a job at one point in time. It does not change afterwards. Args is a copy.
 type Snapshot struct {
 	// ID is a decimal number, unique on this node across restarts. The id of a ring operation is "ring-" and the number
 	// of the operation, on every node.
@@ -99,7 +99,8 @@ var (
 const interruptedText = "the node stopped before the job ended"
 
 // Job is the handle of one attempt. Calls after the end of the attempt have no effect, so that late callbacks of
-// cancelled work are harmless. It is safe for concurrent use.
+// cancelled work are harmless. It is safe for concurrent use. A handle of an earlier attempt has no effect on a later
+// one: attempt numbers are compared.
 type Job struct {
 	r       *Registry
 	e       *entry
@@ -124,7 +125,8 @@ func (j *Job) Checkpoint() []byte {
 	return j.e.checkpoint
 }
 
-// SetCheckpoint stores the position from which Resume continues. The registry keeps the slice.
+// SetCheckpoint stores the position from which Resume continues. The registry keeps the slice. It is stored before the
+// call returns, unless the store fails. A checkpoint of more than argsBytesMax is reported and ignored.
 func (j *Job) SetCheckpoint(b []byte) {
 	if len(b) > argsBytesMax {
 		j.r.o.OnError(errors.New("jobs: a checkpoint is too large and was not stored"))
@@ -134,13 +136,13 @@ func (j *Job) SetCheckpoint(b []byte) {
 }
 
 // Progress reports how much of the job is done, and its current part. Within an attempt, done does not decrease:
-// smaller values are ignored.
+// smaller values are ignored. A total of 0 means unknown. It is cheap enough to call for each piece of work.
 func (j *Job) Progress(done, total int64, phase string) {
 	j.update(false, func(e *entry) { e.progress(j.r.o.Clock.Monotonic(), done, total, phase) })
 }
 
 // update changes the entry unless the attempt has ended, and stores it: immediately if now is set, otherwise when
-// StoreEvery has passed.
+// StoreEvery has passed. change runs under the registry's lock and must not call it.
 func (j *Job) update(now bool, change func(*entry)) {
 	r := j.r
 	r.mu.Lock()
@@ -166,7 +168,8 @@ func (j *Job) current() bool {
 }
 
 // OnCancel registers the function that stops the work; nil means that it can no longer be stopped. The function is
-// called at most once, without locks: immediately if Cancel was called before. It must not block.
+// called at most once, without locks: immediately if Cancel was called before. It must not block. The newest function
+// replaces an earlier one.
 func (j *Job) OnCancel(f func()) {
 	j.r.mu.Lock()
 	call := f != nil && j.current() && j.e.cancelled
@@ -180,7 +183,8 @@ func (j *Job) OnCancel(f func()) {
 }
 
 // End ends the attempt: done when err is nil, cancelled when Cancel was called before or err is ErrCancelled, failed
-// otherwise. Only the first call has an effect. It may begin a queued job.
+// otherwise. Only the first call has an effect. It may begin a queued job. err is shown to operators, cut at
+// textBytesMax.
 func (j *Job) End(err error) {
 	r := j.r
 	r.mu.Lock()

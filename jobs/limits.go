@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits bounds a Registry. Zero fields mean the default.
+// Limits bounds a Registry. Zero fields mean the default. The defaults are in withDefaults.
 type Limits struct {
 	// Running bounds the local jobs that run at the same time, Queued those that wait for a slot. Further jobs are
 	// refused.

@@ -14,7 +14,7 @@ import (
 	"cqld/internal/env"
 )
 
-// Options are the dependencies of a Registry.
+// Options are the dependencies of a Registry. Clock is required.
 type Options struct {
 	Clock env.Clock
 	// Store keeps the records of local jobs; nil keeps none.
@@ -41,7 +41,8 @@ type Spec struct {
 	External string
 }
 
-// Registry lists the jobs of a node. It is safe for concurrent use.
+// Registry lists the jobs of a node. It is safe for concurrent use. Records are written outside of its lock (store), so
+// a slow disk does not delay List.
 type Registry struct {
 	o  Options
 	mu struct {
@@ -57,7 +58,8 @@ type Registry struct {
 	}
 }
 
-// entry is a job of a registry. Its mutex guards the fields, except s.ID and s.Args, which never change.
+// entry is a job of a registry. Its mutex guards the fields, except s.ID and s.Args, which never change. It stays the
+// same over the attempts of a job.
 type entry struct {
 	s          Snapshot
 	number     uint64 // of a local job
@@ -79,7 +81,8 @@ type entry struct {
 	writing, dirty, forgotten bool
 }
 
-// Open returns a registry with the jobs in the store. Those that had not ended are interrupted.
+// Open returns a registry with the jobs in the store. Those that had not ended are interrupted. An unreadable store is
+// an error, because ids would be assigned twice.
 func Open(o Options) (*Registry, error) {
 	o.Limits = o.Limits.withDefaults()
 	if o.OnError == nil {
@@ -95,7 +98,8 @@ func Open(o Options) (*Registry, error) {
 
 // Start adds a job. It calls work once, in the caller's goroutine or in one that frees a slot: immediately, or when the
 // queued job gets a slot, but not if the job is cancelled before. work must not block; it ends the job by Job.End,
-// possibly later. An external job that is already running is ErrStillRunning.
+// possibly later. An external job that is already running is ErrStillRunning. The job is stored before the call
+// returns.
 func (r *Registry) Start(spec Spec, work func(*Job)) (*Job, error) {
 	if len(spec.Args) > argsBytesMax {
 		return nil, fmt.Errorf("jobs: the arguments have %d bytes; at most %d can be stored", len(spec.Args),
@@ -127,7 +131,8 @@ func (r *Registry) Start(spec Spec, work func(*Job)) (*Job, error) {
 	return job, nil
 }
 
-// Resume begins the next attempt of a job that failed, was cancelled or interrupted. See Start for work.
+// Resume begins the next attempt of a job that failed, was cancelled or interrupted. See Start for work. The id,
+// Created and the arguments stay; Attempt rises.
 func (r *Registry) Resume(id string, work func(*Job)) (*Job, error) {
 	r.mu.Lock()
 	e := r.mu.entries[id]
@@ -191,7 +196,7 @@ func (r *Registry) attemptLocked(e *entry) bool {
 	return true
 }
 
-// runLocked moves an attempt to Running.
+// runLocked moves an attempt to Running. It takes a slot; endLocked gives it back.
 func (r *Registry) runLocked(e *entry) {
 	if e.s.External {
 		r.mu.external++
@@ -224,7 +229,7 @@ func (e *entry) progress(now time.Duration, done, total int64, phase string) {
 }
 
 // left estimates the remaining time from the rate up to the last progress. Without further progress, the estimate is
-// constant.
+// constant. It assumes the mean rate of the attempt so far.
 func (e *entry) left() time.Duration {
 	done, passed := e.s.Done-e.base, e.moved-e.began
 	if e.s.State != Running || e.s.Total <= 0 || done <= 0 || passed <= 0 {
@@ -237,7 +242,8 @@ func (e *entry) left() time.Duration {
 // maxLeft bounds estimates, which would overflow for a job that has barely begun.
 const maxLeft = 1000 * time.Hour
 
-// endLocked moves an attempt to a final state. It returns the jobs that are forgotten because of it.
+// endLocked moves an attempt to a final state. It returns the jobs that are forgotten because of it. The caller must
+// call settle with the result after it has released the lock.
 func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*entry) {
 	switch {
 	case e.s.State == Running && e.s.External:
@@ -289,7 +295,8 @@ func (r *Registry) dropEndedLocked(id string) {
 	}
 }
 
-// settle stores the end of an attempt, removes forgotten jobs, and begins queued ones.
+// settle stores the end of an attempt, removes forgotten jobs, and begins queued ones. Queued jobs begin in the order
+// in which they were queued. It calls work in the caller's goroutine.
 func (r *Registry) settle(e *entry, forgotten []*entry) {
 	if e.s.External {
 		return
@@ -326,7 +333,7 @@ func (r *Registry) discard(forgotten []*entry) {
 }
 
 // Cancel requests the end of a job. A queued job ends immediately. A running one is cancelled when its work has
-// stopped; if it completes before that, it is done.
+// stopped; if it completes before that, it is done. It returns before the work has stopped; Wait shows the end.
 func (r *Registry) Cancel(id string) error {
 	r.mu.Lock()
 	e := r.mu.entries[id]
@@ -357,7 +364,8 @@ func (r *Registry) Cancel(id string) error {
 }
 
 // Close marks all jobs that have not ended as interrupted, and stores that. Later calls of their handles have no
-// effect. The owner stops the work after Close, and closes the store when the work has stopped.
+// effect. The owner stops the work after Close, and closes the store when the work has stopped. It may be called more
+// than once. Start and Resume return ErrClosed afterwards; List still works.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if r.mu.closed {
@@ -380,7 +388,7 @@ func (r *Registry) Close() {
 }
 
 // List returns all jobs, in the order of Snapshot.Created: those that have not ended, and the most recent ones that
-// have.
+// have. At most Limits.Running + Queued + External + 2 × Ended jobs are in it.
 func (r *Registry) List() []Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -404,7 +412,8 @@ func (r *Registry) Get(id string) (Snapshot, error) {
 	return Snapshot{}, ErrUnknown
 }
 
-// Wait returns a channel that is closed when the current attempt of a job has ended.
+// Wait returns a channel that is closed when the current attempt of a job has ended. The channel is of this attempt: a
+// later one has another.
 func (r *Registry) Wait(id string) (<-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -432,7 +441,7 @@ type Outcome struct {
 	State State
 }
 
-// Stats are the metrics of a Registry.
+// Stats are the metrics of a Registry. Ended is not stored and begins at zero with the process.
 type Stats struct {
 	Running, Queued map[Kind]int      // now
 	Ended           map[Outcome]int64 // attempts since the start of the process

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// LocalStore stores keys of this node that are not replicated.
+// LocalStore stores keys of this node that are not replicated. *storage.Engine implements it. ScanLocal visits keys in
+// ascending order, and the slices are valid during the call.
 type LocalStore interface {
 	SetLocal(key, value []byte, sync bool) error
 	DeleteLocal(key []byte, sync bool) error
@@ -19,12 +20,15 @@ type LocalStore interface {
 
 // A record has the local key "job/" and the number of the job (8 bytes, big-endian). Its value is recordVersion and a
 // record in JSON.
+//
+//	"job/" | number, 8 bytes big-endian  ─▶  version, 1 byte | record as JSON
 const (
 	recordPrefix  = "job/"
 	recordVersion = 1
 )
 
-// record is the stored form of a job. Times are in nanoseconds since 1970; 0 means none.
+// record is the stored form of a job. Times are in nanoseconds since 1970; 0 means none. External jobs have no record.
+// A field may be added with omitempty, because unknown fields are ignored by older versions.
 type record struct {
 	Kind       Kind   `json:"kind"`
 	Target     string `json:"target,omitempty"`

@@ -20,4 +20,12 @@
 // dummy hash, and the verification of a cheaper hash is extended to the same cost. All of them have the same text.
 //
 // Package login starts no goroutines: a verification runs in the goroutine of the connection.
+//
+//	token ─▶ ParsePlain ─▶ Lookup ─▶ begin: remembered? rejected? backed off? running? ─▶ answer
+//	                                          │ none of these
+//	                                          ▼
+//	                                  hashers: a slot ─▶ bcrypt ─▶ record
+//
+// All tables have a bound on their entries and forget the one that was not used for longest, so clients cannot make
+// them grow.
 package login

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the kind of an Event.
+// Kind is the kind of an Event. The values are indexes of arrays of counters.
 type Kind uint8
 
 // The kinds of events.
@@ -26,7 +26,7 @@ const (
 // String returns the name of the kind in logs and metrics.
 func (k Kind) String() string { return [...]string{"success", "failure", "unauthorized"}[k] }
 
-// Reason says why a client was refused.
+// Reason says why a client was refused. The audit log and the metrics contain it.
 type Reason uint8
 
 // The reasons. Events distinguish a wrong password from an unknown role; responses to clients do not.
@@ -49,7 +49,7 @@ const (
 	reasons
 )
 
-// String returns the reason in words.
+// String returns the reason in words. The names are labels of metrics and must not change.
 func (r Reason) String() string {
 	return [...]string{"", "malformed credentials", "wrong password", "unknown role", "no password", "unusable hash",
 		"back-off after failures",
@@ -57,7 +57,7 @@ func (r Reason) String() string {
 		"unknown identity"}[r]
 }
 
-// Event is an attempt to log in that has ended.
+// Event is an attempt to log in that has ended. It contains no password and no hash.
 type Event struct {
 	Role    string // as sent by the client, cut at 128 bytes, valid UTF-8; empty if the credentials are malformed
 	Address netip.AddrPort
@@ -66,7 +66,7 @@ type Event struct {
 	Time    time.Time
 }
 
-// Stats counts attempts and the work that they caused.
+// Stats counts attempts and the work that they caused. All except Waiting only rise.
 type Stats struct {
 	Successes    int64
 	Failures     int64
@@ -84,7 +84,8 @@ type counters struct {
 	remembered, verified atomic.Int64
 }
 
-// NoStats returns the counts of a node whose clients need not log in: each is zero, with all reasons.
+// NoStats returns the counts of a node whose clients need not log in: each is zero, with all reasons. Metrics then have
+// the same series whether or not clients must log in.
 func NoStats() Stats {
 	s := Stats{Reasons: map[string]int64{}}
 	for r := Malformed; r < reasons; r++ {
@@ -111,7 +112,8 @@ func (a *Authenticator) Report(client netip.AddrPort, role string, kind Kind, re
 	a.report(client, role, kind, reason)
 }
 
-// report counts and logs an event, and passes it on.
+// report counts and logs an event, and passes it on. It is called exactly once for each attempt, in the goroutine of
+// the connection.
 func (a *Authenticator) report(client netip.AddrPort, role string, kind Kind, reason Reason) {
 	a.counters.kinds[kind].Add(1)
 	a.counters.reasons[reason].Add(1)
@@ -123,12 +125,13 @@ func (a *Authenticator) report(client netip.AddrPort, role string, kind Kind, re
 }
 
 // logs bounds the log messages about refused clients: one a second of each kind, with the number of events since the
-// last.
+// last. A client that tries passwords must not be able to fill the disk with log messages.
 type logs struct {
 	last    [Unauthorized + 1]atomic.Int64 // seconds since 1970
 	skipped [Unauthorized + 1]atomic.Int64
 }
 
+// Successes are logged at debug level only.
 func (l *logs) log(log *slog.Logger, e Event) {
 	if e.Kind == Success {
 		log.Debug("client logged in", "role", escape(e.Role), "client", e.Address.String())
@@ -143,7 +146,7 @@ func (l *logs) log(log *slog.Logger, e Event) {
 		"skipped", l.skipped[e.Kind].Swap(0))
 }
 
-// shorten returns the beginning of a role's name as valid UTF-8.
+// shorten returns the beginning of a role's name as valid UTF-8. It never cuts within a letter.
 func shorten(role string) string {
 	if len(role) > shownRoleMax {
 		n := shownRoleMax
@@ -155,7 +158,8 @@ func shorten(role string) string {
 	return strings.ToValidUTF8(role, "\ufffd")
 }
 
-// escape returns a name without control characters and other invisible ones.
+// escape returns a name without control characters and other invisible ones. A name with line breaks could otherwise
+// imitate another line of the log.
 func escape(role string) string {
 	quoted := strconv.QuoteToGraphic(role)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)

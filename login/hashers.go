@@ -18,7 +18,8 @@ import (
 // hashers bounds the verifications that run and wait, and shares them fairly between roles and addresses: the next one
 // to run is that whose role and address ask for the least work, which includes what they have caused lately. Thus a
 // role that makes its logins expensive, an address that tries many roles, and a role that is tried from many addresses
-// delay others by the verifications that run, not by those that wait. Each runs in the goroutine of its connection.
+// delay others by the verifications that run, not by those that wait. Each runs in the goroutine of its connection. The
+// lock is held for decisions, never during bcrypt.
 type hashers struct {
 	limits Limits
 	clock  env.Clock
@@ -32,7 +33,8 @@ type hashers struct {
 	}
 }
 
-// applicant is a verification that waits.
+// applicant is a verification that waits. refused and ready are written under the lock of hashers; refused may be read
+// after ready is closed.
 type applicant struct {
 	role   digest
 	client netip.Addr
@@ -48,6 +50,7 @@ type work struct {
 	at     time.Duration
 }
 
+// The result has the unit of rounds.
 func (w work) now(now time.Duration) float64 {
 	return w.rounds * math.Exp2(-float64(now-w.at)/float64(workHalfLife))
 }
@@ -71,7 +74,7 @@ func errOverloaded() error {
 }
 
 // run calls f when it is the turn of a. It returns *server.AuthenticationOverloaded if too many wait, and if ctx ends
-// first.
+// first. f runs at most once, in this goroutine.
 func (h *hashers) run(ctx context.Context, a *applicant, f func()) error {
 	a.ready = make(chan struct{})
 	if !h.apply(a) {
@@ -104,7 +107,8 @@ func late(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// apply lets a run or wait. It returns false if neither is possible.
+// apply lets a run or wait. It returns false if neither is possible. A newcomer with less demand displaces the most
+// demanding one in a full queue, so a flood cannot keep others out.
 func (h *hashers) apply(a *applicant) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +157,8 @@ func (h *hashers) usedLocked(a *applicant) float64 {
 	return role.now(now) + client.now(now)
 }
 
-// demandLocked returns usedLocked and the part of all that the role and the address of a ask for.
+// demandLocked returns usedLocked and the part of all that the role and the address of a ask for. all includes a
+// itself.
 func (h *hashers) demandLocked(a *applicant, all []*applicant) float64 {
 	sum := h.usedLocked(a)
 	for _, o := range all {
@@ -191,7 +196,8 @@ func (h *hashers) withdraw(a *applicant) bool {
 }
 
 // release ends a verification and lets the next one run: that whose role and address ask for the least work, and of
-// several the first.
+// several the first. It looks at each waiting verification against each other, which is at most 32² comparisons beside
+// milliseconds of bcrypt.
 func (h *hashers) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,7 +217,7 @@ func (h *hashers) release() {
 }
 
 // roundsOf returns the rounds of bcrypt that a verification of a hash takes, with the given cost at least: a failure
-// takes as long.
+// takes as long. A hash that cannot be parsed counts with the given cost, as its dummy does.
 func roundsOf(hash string, cost int) float64 {
 	if own, err := bcrypt.Cost([]byte(hash)); err == nil {
 		cost = max(cost, own)
@@ -220,7 +226,8 @@ func roundsOf(hash string, cost int) float64 {
 }
 
 // verify compares a password with a bcrypt hash. A failure always takes the time of a hash with the given cost, unless
-// the hash itself has a larger one. "" is a hash that no password has.
+// the hash itself has a larger one. "" is a hash that no password has. Without the additional comparisons, a fast
+// failure would show that a role has an old, cheaper hash and so exists.
 func verify(compare comparison, hash string, password []byte, cost int) bool {
 	if hash == "" {
 		_ = compare(dummy(cost), password) // differs
@@ -250,7 +257,8 @@ func dummy(cost int) []byte {
 	return hash
 }
 
-// usable reports whether a hash is well-formed and not more expensive than allowed.
+// usable reports whether a hash is well-formed and not more expensive than allowed. A cost of 31 would occupy a core
+// for hours; hashes come from statements with HASHED PASSWORD.
 func usable(hash string, costMax int) bool {
 	c, err := bcrypt.Cost([]byte(hash))
 	return err == nil && c <= costMax

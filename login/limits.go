@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Limits bound what clients can cost before they are authenticated. A zero field means the default beside it.
+// Limits bound what clients can cost before they are authenticated. A zero field means the default beside it. Costs are
+// exponents: bcrypt makes 2^cost rounds.
 type Limits struct {
 	// HashersMax bounds the verifications of passwords that run at a time.
 	HashersMax int // half of the CPUs, at least one
@@ -59,6 +60,7 @@ const (
 	shownRoleMax = 128
 )
 
+// QueuePerAddressMax depends on QueueMax, which is set before it.
 func (l Limits) withDefaults() Limits {
 	l.HashersMax = cmp.Or(l.HashersMax, max(runtime.NumCPU()/2, 1))
 	l.QueueMax = cmp.Or(l.QueueMax, queueMax)
@@ -74,7 +76,8 @@ func (l Limits) withDefaults() Limits {
 }
 
 // policy says how long guesses are refused after failures: not at all for the first free ones, then for first, doubling
-// with each further failure up to most. Each period of calm without a failure halves the count.
+// with each further failure up to most. Each period of calm without a failure halves the count. With free 10 and first
+// 200 ms, the eleventh failure delays the next guess by 200 ms, the twelfth by 400 ms.
 type policy struct {
 	free        int
 	first, most time.Duration

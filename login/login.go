@@ -25,7 +25,8 @@ type Role struct {
 	Login bool   // the role may log in
 }
 
-// Options configure an Authenticator.
+// Options configure an Authenticator. Lookup and Clock are required; so is Random, whose bytes must not be known to
+// clients.
 type Options struct {
 	// Lookup returns the role with that name from the current metadata, or false. It is called concurrently and must
 	// not block.
@@ -43,7 +44,8 @@ type Options struct {
 	Logger *slog.Logger // nil means slog.Default()
 }
 
-// Authenticator implements server.Authenticator. It is safe for concurrent use.
+// Authenticator implements server.Authenticator. It is safe for concurrent use. It has no Close: it owns no goroutine,
+// and what it remembers is gone with the process.
 type Authenticator struct {
 	options  Options
 	limits   Limits
@@ -67,7 +69,8 @@ type Authenticator struct {
 // digest is an HMAC under the key of the Authenticator.
 type digest [sha256.Size]byte
 
-// remembered are the correct credentials of a role.
+// remembered are the correct credentials of a role. The plain password is kept nowhere: the digest is of the role, its
+// hash and the password.
 type remembered struct {
 	digest  digest
 	expires time.Duration
@@ -79,7 +82,8 @@ type pair struct {
 	role    digest
 }
 
-// verification is a running verification, for which several connections may wait.
+// verification is a running verification, for which several connections may wait. The connection that leads writes
+// valid and err before it closes done.
 type verification struct {
 	done  chan struct{}
 	valid bool  // set when done is closed, if err is nil
@@ -111,7 +115,8 @@ func (*Authenticator) Class() string { return "org.apache.cassandra.auth.Passwor
 // Begin implements server.Authenticator.
 func (a *Authenticator) Begin(client netip.AddrPort) server.Exchange { return &exchange{a, client} }
 
-// Check implements server.Authenticator.
+// Check implements server.Authenticator. It is called for every change of roles, and does not verify the password
+// again.
 func (a *Authenticator) Check(user string, client netip.AddrPort) server.Standing {
 	role, ok := a.options.Lookup(user)
 	if !ok || !role.Login {
@@ -129,7 +134,7 @@ type exchange struct {
 	client netip.AddrPort
 }
 
-// Evaluate implements server.Exchange.
+// Evaluate implements server.Exchange. The exchange is done after one token: PLAIN has no challenges.
 func (e *exchange) Evaluate(ctx context.Context, token []byte) (user string, done bool, challenge []byte, err error) {
 	credentials, err := ParsePlain(token)
 	if err != nil {
@@ -148,7 +153,8 @@ func (e *exchange) Evaluate(ctx context.Context, token []byte) (user string, don
 	return credentials.Role, true, nil, nil
 }
 
-// authenticate checks credentials. The error is for the client; it does not depend on whether the role exists.
+// authenticate checks credentials. The error is for the client; it does not depend on whether the role exists. The
+// order matters: LOGIN and access are looked at only with a correct password, so that they reveal nothing to guesses.
 func (a *Authenticator) authenticate(ctx context.Context, client netip.Addr, c Credentials) (Kind, Reason, error) {
 	role, exists := a.options.Lookup(c.Role)
 	hash, flaw := role.Hash, WrongPassword
@@ -215,7 +221,7 @@ func reasonOf(err error) Reason {
 }
 
 // check reports whether a password has the hash. It uses remembered results, and joins or starts a verification
-// otherwise.
+// otherwise. The loop ends when this connection leads itself, or ctx ends.
 func (a *Authenticator) check(ctx context.Context, client netip.Addr, c Credentials, hash string) (valid bool,
 	err error) {
 	sum, who := a.digest(c.Role, hash, string(c.Password)), a.digest(c.Role)
@@ -240,7 +246,8 @@ func (a *Authenticator) check(ctx context.Context, client netip.Addr, c Credenti
 }
 
 // begin returns the remembered result for credentials, an error if guesses are refused, or the verification to wait
-// for. If leads is true, the caller must run it.
+// for. If leads is true, the caller must run it. The pair's back-off comes before the remembered credentials: otherwise
+// an address could try passwords against what is remembered without a limit.
 func (a *Authenticator) begin(client netip.Addr, role string, who, sum digest) (v *verification, leads, valid bool,
 	err error) {
 	now := a.options.Clock.Monotonic()
@@ -269,7 +276,8 @@ func (a *Authenticator) begin(client netip.Addr, role string, who, sum digest) (
 	return v, true, false, nil
 }
 
-// lead runs a verification and records its result.
+// lead runs a verification and records its result. A panic of bcrypt leaves the error that is set first, and the
+// waiting connections continue by themselves.
 func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.Addr, c Credentials, hash string, sum,
 	who digest) {
 	v.err = errors.New("login: the verification panicked")
@@ -289,7 +297,8 @@ func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.
 	})
 }
 
-// record remembers the result of a verification. The caller holds the mutex.
+// record remembers the result of a verification. The caller holds the mutex. A success does not forget the failures of
+// the address or the role: one valid account must not allow guesses at others.
 func (a *Authenticator) record(valid bool, client netip.Addr, role string, who, sum digest) {
 	now, key := a.options.Clock.Monotonic(), pair{client, who}
 	if valid {
@@ -303,7 +312,8 @@ func (a *Authenticator) record(valid bool, client netip.Addr, role string, who, 
 	a.mu.pairs.failed(key, now)
 }
 
-// digest returns the HMAC of a list of strings.
+// digest returns the HMAC of a list of strings. Lengths precede the strings, so that ("ab", "c") and ("a", "bc")
+// differ.
 func (a *Authenticator) digest(parts ...string) (d digest) {
 	h := hmac.New(sha256.New, a.key[:])
 	var length [8]byte

@@ -13,7 +13,8 @@ import (
 
 // Restrictions refuses roles by ACCESS TO DATACENTERS and ACCESS FROM CIDRS, as Cassandra's network and CIDR
 // authorizers do. Its method Access is meant for Options. It is safe for concurrent use; its fields must not be
-// changed.
+// changed. The index of CIDR groups is rebuilt when the directory is another one; readers share it through an atomic
+// pointer.
 type Restrictions struct {
 	Directory func() *auth.Directory // returns the current roles
 	// Network applies the data centers of roles. Datacenter is this node's.
@@ -30,7 +31,8 @@ type Restrictions struct {
 }
 
 // Access returns Cassandra's error of statements if the role has no access from the address or in this data center.
-// Roles granted to it play no part, except that they may make it a superuser.
+// Roles granted to it play no part, except that they may make it a superuser. It costs a lookup in maps, and is called
+// for each login and change of roles.
 func (r *Restrictions) Access(role string, client netip.Addr) error {
 	d := r.Directory()
 	if r.Network && !d.MayAccess(role, r.Datacenter) {
@@ -49,6 +51,7 @@ func (r *Restrictions) Access(role string, client netip.Addr) error {
 	return &invalid.Unauthorized{Msg: "You do not have access from this IP " + client.String()}
 }
 
+// A role that does not exist may come from nowhere.
 func (r *Restrictions) mayComeFrom(d *auth.Directory, role string, client netip.Addr) bool {
 	stored, ok := d.Role(role)
 	if !ok || !stored.CIDRs.Restricted || !r.Superusers && d.IsSuperuser(role) {
@@ -65,7 +68,8 @@ func (r *Restrictions) mayComeFrom(d *auth.Directory, role string, client netip.
 	})
 }
 
-// groups finds the CIDR groups of an address.
+// groups finds the CIDR groups of an address. lengths has an entry for each prefix length that occurs, from 0 to 128,
+// so that others need no lookup.
 type groups struct {
 	directory *auth.Directory
 	names     map[netip.Prefix][]string

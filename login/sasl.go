@@ -6,7 +6,7 @@ import (
 	"cqld/server"
 )
 
-// Credentials are what a client sends.
+// Credentials are what a client sends. Password must not be kept: it is a part of the buffer of the request.
 type Credentials struct {
 	Role     string
 	Password []byte
@@ -15,6 +15,10 @@ type Credentials struct {
 // ParsePlain parses a token of SASL PLAIN: an authorization identity, which Cassandra ignores and which may be omitted,
 // the user name, and the password, separated by NUL. It returns *server.BadCredentials with Cassandra's messages. The
 // password refers to the token.
+//
+//	[authorization identity] NUL user NUL password
+//
+// RFC 4616 defines the form.
 func ParsePlain(token []byte) (Credentials, error) {
 	rest, password, ok := cutLast(token)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 )
 
 // table is a map of bounded size that removes the entry that was not used for longest. It is not safe for concurrent
-// use.
+// use. All operations take constant time.
 type table[K comparable, V any] struct {
 	max     int
 	order   *list.List // of *entry, the most recently used first
@@ -50,7 +50,8 @@ func (t *table[K, V]) remove(key K) {
 	}
 }
 
-// backoff counts the failures of each key and says for how long further guesses are refused.
+// backoff counts the failures of each key and says for how long further guesses are refused. An entry that is displaced
+// from the table loses its failures: the bound on memory comes before the bound on guesses.
 type backoff[K comparable] struct {
 	policy policy
 	table  *table[K, failures]
@@ -75,7 +76,7 @@ func (b *backoff[K]) wait(key K, now time.Duration) time.Duration {
 	return max(f.until-now, 0)
 }
 
-// failed counts a wrong guess.
+// failed counts a wrong guess. A shift by the number of calm periods halves the count once for each.
 func (b *backoff[K]) failed(key K, now time.Duration) {
 	f, _ := b.table.get(key)
 	f.count >>= min((now-f.last)/b.policy.calm, 32)

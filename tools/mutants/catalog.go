@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// area is one subject of the mutation run: the files the operator works on, how many of its candidates are drawn,
-// and the simulations that look for the faults first.
+// area is one subject of the mutation run: the files the operator works on, how many of its candidates are drawn, and
+// the simulations that look for the faults first. Areas may share files; a candidate is drawn for the first of them
+// only.
 type area struct {
 	name  string
 	files []string // patterns of paths
@@ -20,7 +21,9 @@ type area struct {
 	sims  []string
 }
 
-// areas are the subjects, in the order of the report.
+// areas are the subjects, in the order of the report. Patterns are path.Match's, from the root of the module. A
+// simulation is the name of a test and its flags. The number of drawn mutants is small, because each survivor costs all
+// seeds.
 func areas() []area {
 	// Each has its files, the number of drawn mutants, and the simulations that should find its faults.
 	return []area{
@@ -61,10 +64,12 @@ func areas() []area {
 	}
 }
 
-// drawSeed makes another sample of the operator's candidates when it is changed.
+// drawSeed makes another sample of the operator's candidates when it is changed. It was chosen once. Changing it
+// discards the verdicts of drawn mutants, whose keys are others then.
 const drawSeed = "cqld mutants 1"
 
-// mutant is one fault with the switch that turns it on.
+// mutant is one fault with the switch that turns it on. Exactly one mutant is on in a process, or none (0). Its id
+// depends on the catalog and may change; its key identifies it in results and explanations.
 type mutant struct {
 	id   int
 	key  string // area/name, or file:function:kind:ordinal
@@ -81,7 +86,8 @@ type mutant struct {
 	sims []string
 }
 
-// catalog is all mutants, and the files with all their switches.
+// catalog is all mutants, and the files with all their switches. It is complete after newCatalog and is read
+// concurrently by the workers.
 type catalog struct {
 	// The directory of the module.
 	root    string
@@ -90,7 +96,8 @@ type catalog struct {
 	packages map[string][]*file
 }
 
-// newCatalog reads the list by hand and draws the operator's share.
+// newCatalog reads the list by hand and draws the operator's share. It reads the source files of the module at root,
+// and writes nothing.
 func newCatalog(root string) (*catalog, error) {
 	c := &catalog{root: root, packages: map[string][]*file{}}
 	list, err := readHandList(filepath.Join(root, "tools/mutants/hand"))
@@ -134,7 +141,8 @@ func (c *catalog) files(dir string) ([]*file, error) {
 	return c.packages[dir], nil
 }
 
-// function finds a function by name. A name that several files declare, under build constraints, is ambiguous.
+// function finds a function by name. A name that several files declare, under build constraints, is ambiguous. Methods
+// have the name of their type before a dot, without a star.
 func (c *catalog) function(dir, name string) (function, error) {
 	files, err := c.files(dir)
 	if err != nil {
@@ -160,7 +168,8 @@ func (c *catalog) area(name string) (area, error) {
 	return area{}, fmt.Errorf("mutants: there is no area %q", name)
 }
 
-// addByHand adds a mutant of the list. An error names the line of the list: the pattern no longer fits the code.
+// addByHand adds a mutant of the list. An error names the line of the list: the pattern no longer fits the code. Two
+// mutants may be nested in each other, but not overlap in part: the text between could not be rendered.
 func (c *catalog) addByHand(h *handMutant) error {
 	a, err := c.area(h.area())
 	if err != nil {
@@ -202,8 +211,9 @@ func (m *mutant) place(dir string, fn function) {
 	}
 }
 
-// draw takes the candidates of an area with the lowest hashes of their names, so that a change of one function
-// leaves the rest of the sample as it is. At most two are in one function.
+// draw takes the candidates of an area with the lowest hashes of their names, so that a change of one function leaves
+// the rest of the sample as it is. At most two are in one function. The hash of a name is independent of the others,
+// unlike a draw from a list, in which one more candidate would move all later ones.
 func (c *catalog) draw(a area) error {
 	type named struct {
 		key  string
@@ -268,7 +278,8 @@ func (c *catalog) draw(a area) error {
 	return nil
 }
 
-// hashOf returns the position of a key in the sample.
+// hashOf returns the position of a key in the sample. The last three lines are the finalizer of MurmurHash3, which
+// spreads each bit over all.
 func hashOf(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(drawSeed))

@@ -28,7 +28,8 @@ import (
 // A mutant may have several patterns, each with its own "in" if that changes. Lines that begin with white space
 // continue the line before; "#" begins a comment.
 
-// pattern is one place of a mutant in the source.
+// pattern is one place of a mutant in the source. It is matched by tokens, so a change of white space, line breaks or
+// comments in the code does not break it.
 type pattern struct {
 	dir, function string
 	kind          string
@@ -36,7 +37,7 @@ type pattern struct {
 	old, becomes string
 }
 
-// handMutant is a mutant of the list by hand.
+// handMutant is a mutant of the list by hand. line is the line of the word mutant, for errors.
 type handMutant struct {
 	key, what string
 	patterns  []pattern
@@ -48,7 +49,7 @@ type handMutant struct {
 // area returns the part of the key before the slash.
 func (h *handMutant) area() string { return strings.SplitN(h.key, "/", 2)[0] }
 
-// readHandList reads tools/mutants/hand/*.txt.
+// readHandList reads tools/mutants/hand/*.txt. Files are read in the order of their names.
 func readHandList(dir string) (out []*handMutant, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
@@ -68,7 +69,8 @@ func readHandList(dir string) (out []*handMutant, err error) {
 	return out, nil
 }
 
-// parseHandList parses one file. Fields belong to the mutant before them, patterns to the last "in".
+// parseHandList parses one file. Fields belong to the mutant before them, patterns to the last "in". The first error
+// ends the parsing and names its line.
 func parseHandList(text string) (out []*handMutant, err error) {
 	var in []string
 	for _, field := range joinLines(text) {
@@ -128,7 +130,8 @@ type field struct {
 	line int
 }
 
-// joinLines returns the fields of a list with their line numbers. It drops comments and empty lines.
+// joinLines returns the fields of a list with their line numbers. It drops comments and empty lines. Tabs between a
+// field's name and its value are accepted.
 func joinLines(text string) (out []field) {
 	for i, l := range strings.Split(text, "\n") {
 		switch {
@@ -143,6 +146,14 @@ func joinLines(text string) (out []field) {
 }
 
 // edit builds the switch of a pattern.
+//
+//	cond     (On(7) && (becomes) || !On(7) && (old))
+//	value    Pick(7, old, becomes)
+//	stmt     if On(7) { becomes } else { old }
+//	before   if On(7) { becomes } old
+//	after    old if On(7) { becomes }
+//
+// It fails if the pattern does not occur exactly once in the function.
 func (p *pattern) edit(fn function, key string, id int) (*edit, error) {
 	start, end, err := fn.find(p.old)
 	if err != nil {

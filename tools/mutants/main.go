@@ -10,6 +10,18 @@
 // All mutants are compiled once. "go build -overlay" replaces the source files by copies in which each fault stands
 // with a switch, and a process turns one of them on by an environment variable. The repository's own files, and what
 // is built from them, have no switches.
+//
+//	hand/*.txt ─┐
+//	            ├─▶ catalog ─▶ overlay with switches ─▶ test binaries, one mutant on:
+//	operator ───┘
+//	    tests of packages ── none fails ──▶ simulation ── no seed fails ──▶ survived
+//	        └── one fails ──▶ found             └── a seed fails ──▶ found
+//
+// A mutant that survives is a fault that no test would notice. It is then explained in explained.txt: either it is
+// equivalent, which means that the program behaves the same with it, or the reason why it is accepted that it survives.
+// A survivor without an explanation is work for the tests.
+//
+// Results are appended to DIR/results.jsonl, one verdict a line, so a run may be interrupted at any time.
 package main
 
 import (
@@ -26,7 +38,7 @@ import (
 	"time"
 )
 
-// settings are the command's flags. The flags are described in main.
+// settings are the command's flags. The flags are described in main. It is not changed after the flags are parsed.
 type settings struct {
 	list, rewrite, resume, build bool
 	// Parts of keys, separated by commas; empty selects all.
@@ -59,7 +71,8 @@ func main() {
 	}
 }
 
-// run executes the command in the module's root directory.
+// run executes the command in the module's root directory. It returns an error if the list by hand does not fit the
+// code, or if a test fails without a mutant; surviving mutants are no error.
 func (s *settings) run(ctx context.Context) error {
 	root, err := os.Getwd()
 	if err != nil {
@@ -111,7 +124,8 @@ func (s *settings) run(ctx context.Context) error {
 	return err
 }
 
-// selected are the mutants to be run.
+// selected are the mutants to be run. The order is the catalog's. Parts are compared as substrings of keys, so
+// -only=paxos/ selects an area.
 func (s *settings) selected(c *catalog, done results) (out []*mutant) {
 	for _, m := range c.mutants {
 		wanted := s.only == ""
@@ -131,6 +145,7 @@ func (s *settings) selected(c *catalog, done results) (out []*mutant) {
 }
 
 // runMutants compiles and runs the selected mutants, and appends each verdict to the results as soon as it is known.
+// The mutants whose own tests are quick come first, so that an interrupted run has as many verdicts as possible.
 func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error {
 	if s.limit > 0 {
 		limited, cancel := context.WithTimeout(ctx, s.limit)
@@ -193,7 +208,8 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	return first
 }
 
-// before is what an earlier run found out of a mutant, if the run continues it.
+// before is what an earlier run found out of a mutant, if the run continues it. It is empty without -resume, which
+// makes every mutant run from its beginning.
 func before(done results, m *mutant, resume bool) verdict {
 	if !resume {
 		return verdict{}
@@ -201,7 +217,7 @@ func before(done results, m *mutant, resume bool) verdict {
 	return done[m.key]
 }
 
-// String is a line of the log.
+// String is a line of the log. For example: found     hints/lost by hints TestLostHintsAreReported (3 s): ….
 func (v verdict) String() string {
 	if v.Found {
 		return fmt.Sprintf("found     %s by %s (%.0f s): %s", v.Key, v.By, v.CPU, oneLine(v.How))

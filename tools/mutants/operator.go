@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// candidate is a fault that the operator can make at one node of the syntax tree.
+// candidate is a fault that the operator can make at one node of the syntax tree. start and end are offsets in the
+// file. render gets the id when it is known, and the replaced text, in which other mutants have their switches already.
 type candidate struct {
 	kind       string
 	what       string
@@ -15,13 +16,16 @@ type candidate struct {
 	render     func(id int, inner string) string
 }
 
-// operator lists the candidates of a function, in the order of the source.
+// operator lists the candidates of a function, in the order of the source. The kinds of faults are bound (off by one),
+// logic (and, or), step (without + 1), never and always (a branch), drop (a statement), error (not returned) and
+// extreme (min, max).
 type operator struct {
 	fn  function
 	out []candidate
 }
 
-// candidates returns what the operator can change in a function.
+// candidates returns what the operator can change in a function. It parses nothing: fn has its syntax tree. Closures
+// inside the function belong to it.
 func candidates(fn function) []candidate {
 	if uninteresting(fn.decl.Name.Name) {
 		return nil
@@ -60,7 +64,8 @@ func uninteresting(name string) bool {
 }
 
 // quiet says whether a statement only counts, logs, locks or gives memory back. Such a statement makes no test fail,
-// and would waste a place of the sample.
+// and would waste a place of the sample. It looks at the text and not at types, so it may err on either side, which
+// only changes the sample.
 func quiet(text string) bool {
 	for _, s := range []string{"counts.", "counters.", "trace(", "traceNode(", "report(", "Logger.", "Lock(",
 		"Unlock(", "release(", "giveBack(",
@@ -83,7 +88,8 @@ func (o *operator) addRange(kind, what string, from, to token.Pos, render func(i
 	o.out = append(o.out, candidate{kind, what, f.offset(from), f.offset(to), render})
 }
 
-// visit adds the candidates of one node.
+// visit adds the candidates of one node. Switch statements, loops and channel operations have no operator: their faults
+// mostly make a program hang, which any test finds.
 func (o *operator) visit(n, parent ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
@@ -110,7 +116,8 @@ func (o *operator) visit(n, parent ast.Node) {
 	}
 }
 
-// inBlock says whether a statement with this parent can be wrapped into another.
+// inBlock says whether a statement with this parent can be wrapped into another. The init of an if or a for must be a
+// simple statement, so nothing can be wrapped around it.
 func inBlock(parent ast.Node) bool {
 	switch parent.(type) {
 	case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
@@ -119,7 +126,8 @@ func inBlock(parent ast.Node) bool {
 	return false
 }
 
-// binary shifts bounds by one, and exchanges "and" and "or".
+// binary shifts bounds by one, and exchanges "and" and "or". Equality has no operator: its opposite fails nearly every
+// test.
 func (o *operator) binary(n *ast.BinaryExpr) {
 	// x and y are the original operands. The edits inside them are in inner only, which suffices, because one mutant is
 	// on at a time.
@@ -148,7 +156,8 @@ func (o *operator) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// variable says whether an expression has the type of a variable, and not of an untyped constant.
+// variable says whether an expression has the type of a variable, and not of an untyped constant. Pick is generic: an
+// untyped constant would get the type int and might not fit.
 func variable(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.SelectorExpr, *ast.IndexExpr:
@@ -162,7 +171,8 @@ func variable(e ast.Expr) bool {
 	return false
 }
 
-// simple says whether an expression can be evaluated twice.
+// simple says whether an expression can be evaluated twice. It accepts calls of len, cap and conversions, which have no
+// effect.
 func simple(e ast.Expr) bool {
 	ok := true
 	ast.Inspect(e, func(n ast.Node) bool {
@@ -210,7 +220,8 @@ func (o *operator) drop(n ast.Stmt) {
 	})
 }
 
-// returned drops an error that is returned.
+// returned drops an error that is returned. Only the name err is recognized, which this repository uses for received
+// errors.
 func (o *operator) returned(n *ast.ReturnStmt) {
 	k := len(n.Results)
 	if k == 0 {
@@ -248,7 +259,7 @@ func (o *operator) extreme(n *ast.CallExpr) {
 		})
 }
 
-// oneLine is text for a table.
+// oneLine is text for a table. At most 88 letters remain, with an ellipsis.
 func oneLine(text string) string {
 	s := strings.Join(strings.Fields(text), " ")
 	// Cut at letters, not at bytes.

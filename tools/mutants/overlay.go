@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The package with the switch exists in the overlay only: a program that is built without the overlay has nothing
-// of it.
+// The package with the switch exists in the overlay only: a program that is built without the overlay has nothing of
+// it. Its import path is internal to the module, so only this module's code can use it.
 const (
 	switchName    = "cqldmutant"
 	switchImport  = "cqld/internal/mutant"
@@ -19,6 +19,7 @@ const (
 	switchEnviron = "CQLD_MUTANT"
 )
 
+// The environment is read once, when the process starts: On is a comparison of two integers on the path of requests.
 const switchSource = `// Package mutant says which fault is switched on.
 package mutant
 
@@ -49,7 +50,9 @@ func pickCall(id int, a, b string) string {
 	return fmt.Sprintf("%s.Pick(%d, %s, %s)", switchName, id, a, b)
 }
 
-// writeOverlay writes the changed files to dir, with the file that "go build -overlay" takes.
+// writeOverlay writes the changed files to dir, with the file that "go build -overlay" takes. The overlay maps paths of
+// the module to copies below dir; "go build -overlay" reads the copies in their place and caches packages by their
+// content.
 func (c *catalog) writeOverlay(dir string) (path string, err error) {
 	// Files of an earlier catalog must not stay.
 	if err := os.RemoveAll(filepath.Join(dir, "src")); err != nil {
@@ -87,7 +90,8 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 	return path, os.WriteFile(path, b, 0o644)
 }
 
-// scenarioPackages are the packages with tests of their own that look for mutants.
+// scenarioPackages are the packages with tests of their own that look for mutants. Quick ones should come first in
+// their layer; order sorts them by measured time as well.
 func scenarioPackages() []string {
 	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair",
 		"coordinator/write", "coordinator", "paxos/acceptor", "paxos", "hints", "batchlog", "counters", "listing",
@@ -98,7 +102,8 @@ func scenarioPackages() []string {
 // simPackage has the simulation.
 const simPackage = "simulation"
 
-// build compiles the test binaries with all switches in them.
+// build compiles the test binaries with all switches in them. Vet is off, as switches look like mistakes to it. An
+// error contains the output of the compiler.
 func (c *catalog) build(ctx context.Context, dir string, packages []string) error {
 	overlay, err := c.writeOverlay(dir)
 	if err != nil {
@@ -120,7 +125,9 @@ func binary(dir, pkg string) string {
 	return filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
-// dependents returns which of the packages' tests contain code of which directories.
+// dependents returns which of the packages' tests contain code of which directories. The keys are packages, and the
+// inner keys directories of the module. A test that does not contain the changed code cannot find the mutant and is not
+// run.
 func (c *catalog) dependents(ctx context.Context, packages []string) (map[string]map[string]bool, error) {
 	out := map[string]map[string]bool{}
 	for _, p := range packages {

@@ -12,12 +12,13 @@ import (
 	"strings"
 )
 
-// results are verdicts by key.
+// results are verdicts by key. Verdicts of mutants that no longer exist stay in it and are not counted.
 type results map[string]verdict
 
 func resultsFile(dir string) string { return filepath.Join(dir, "results.jsonl") }
 
-// readResults reads what runs have found so far; a later verdict of a mutant takes the place of an earlier one.
+// readResults reads what runs have found so far; a later verdict of a mutant takes the place of an earlier one. A
+// missing file means that nothing was run yet.
 func readResults(dir string) (results, error) {
 	out := results{}
 	f, err := os.Open(resultsFile(dir))
@@ -41,7 +42,7 @@ func readResults(dir string) (results, error) {
 	return out, s.Err()
 }
 
-// appendResult adds a verdict to the file.
+// appendResult adds a verdict to the file. The caller serializes the calls.
 func appendResult(dir string, v verdict) error {
 	// One line a verdict, written at once: an interrupted run loses nothing.
 	f, err := os.OpenFile(resultsFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -55,13 +56,16 @@ func appendResult(dir string, v verdict) error {
 	return errors.Join(err, f.Close())
 }
 
-// explanation says why a mutant is not found.
+// explanation says why a mutant is not found. It is for a version of the code: a mutant that is found later needs none,
+// but keeps it without harm.
 type explanation struct {
 	equivalent bool // the program does the same with it
 	text       string
 }
 
 // readExplained reads tools/mutants/explained.txt: lines of a key, "equivalent:" or "survives:", and the reason.
+//
+//	hints/order survives: the order is an optimization, and no test measures it
 func readExplained(root string) (map[string]explanation, error) {
 	b, err := os.ReadFile(filepath.Join(root, "tools/mutants/explained.txt"))
 	if err != nil {
@@ -105,7 +109,7 @@ func (c *catalog) checkExplained(explained map[string]explanation) error {
 	return nil
 }
 
-// score is the outcome of a run.
+// score is the outcome of a run. cpu is in seconds. found + survived = total.
 type score struct {
 	total, found, equivalent, survived, unknown int
 	cpu                                         float64
@@ -152,7 +156,8 @@ func (s score) String() string {
 		s.total, s.found, s.share(), s.survived, s.equivalent, s.unknown, s.cpu/60)
 }
 
-// report is the content of the file with the results.
+// report is the content of the file with the results. It is Markdown and the same for equal results, so a diff shows
+// what changed.
 func (c *catalog) report(done results, explained map[string]explanation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Results of the mutants\n\n%s\n", c.score(done, explained))

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// verdict is what became of one mutant.
+// verdict is what became of one mutant. It is a line of results.jsonl, so its field names must stay.
 type verdict struct {
 	Key   string
 	Found bool
@@ -30,7 +30,7 @@ type verdict struct {
 	CPU   float64 // seconds
 }
 
-// runner looks for mutants with the binaries of one build.
+// runner looks for mutants with the binaries of one build. Workers share it; it is not changed after measured.
 type runner struct {
 	c        *catalog
 	dir      string
@@ -48,7 +48,7 @@ const scenarioTimeoutMin = 90 * time.Second
 // seedTimeout is the real time one simulated seed may take; the slowest take five seconds.
 const seedTimeout = 120 * time.Second
 
-// attempt is the outcome of one process.
+// attempt is the outcome of one process. failed is true for a test that failed, a crash and a time-out.
 type attempt struct {
 	failed  bool
 	timeout bool
@@ -60,7 +60,8 @@ type attempt struct {
 }
 
 // execute runs a test binary with a mutant on; zero: none. watch, which may be nil, sees each line of the output and
-// says whether the process can be stopped.
+// says whether the process can be stopped. The process runs in the directory of its package, as go test does, for its
+// testdata. It is killed when ctx or the timeout ends.
 func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.Duration, watch func(string) bool,
 	args ...string) (attempt, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -129,6 +130,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
+// Package testing and the simulation print these forms.
 var (
 	failedTest = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
 	failedSeed = regexp.MustCompile(`^\s+\S+_test\.go:\d+: seed (\d+): (.*)`)
@@ -180,7 +182,7 @@ func (r *runner) measure(ctx context.Context) error {
 	return nil
 }
 
-// measured is measure, or what it found for the same binaries.
+// measured is measure, or what it found for the same binaries. The file is valid for the binaries beside it only.
 func (r *runner) measured(ctx context.Context, again bool) error {
 	path := filepath.Join(r.dir, "baseline.json")
 	type kept struct {
@@ -206,7 +208,8 @@ func (r *runner) measured(ctx context.Context, again bool) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-// shortTests are the arguments that run the tests of a package but some.
+// shortTests are the arguments that run the tests of a package but some. -test.failfast ends the process with the first
+// failure, which suffices for a verdict.
 func shortTests(skip []string) []string {
 	args := []string{"-test.short", "-test.failfast", "-test.v"}
 	if len(skip) > 0 {
@@ -221,7 +224,8 @@ func topTest(name string) string {
 	return top
 }
 
-// order lists the packages whose tests contain the mutant: its own first, then the quick ones.
+// order lists the packages whose tests contain the mutant: its own first, then the quick ones. A package that does not
+// contain the mutant's code is left out.
 func (r *runner) order(m *mutant) (out []string) {
 	// First the packages that contain the mutant, then the ones that use them.
 	for own := range 2 {
@@ -257,7 +261,7 @@ func (r *runner) cost(m *mutant) (d time.Duration) {
 }
 
 // runMutant looks for one mutant: with the scenarios, then with the simulation. before is what an earlier run has
-// found.
+// found. It returns an error only if a process cannot be started or ctx ends; a failed test is the verdict.
 func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v verdict, err error) {
 	v = verdict{Key: m.key, Clean: before.Clean, CPU: before.CPU}
 	for _, p := range r.order(m) {
@@ -289,8 +293,9 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v ve
 	return v, err
 }
 
-// scenarios runs the tests of a package with a mutant. What failed must fail again by itself, unless the process
-// ended in a panic: tests that measure time fail on a busy machine now and then.
+// scenarios runs the tests of a package with a mutant. What failed must fail again by itself, unless the process ended
+// in a panic: tests that measure time fail on a busy machine now and then. It ends: each iteration leaves one more test
+// out.
 func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, error) {
 	timeout := max(scenarioTimeoutMin, 4*r.baseline[pkg])
 	skip := r.skipped[pkg]
@@ -320,7 +325,7 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 }
 
 // simulate runs up to n seeds of a simulation with a mutant. A seed that fails without the mutant, too, says nothing:
-// it is passed over.
+// it is passed over. v collects seeds and CPU time of all simulations of the mutant.
 func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *verdict) error {
 	name, options, _ := strings.Cut(sim, " ")
 	for first := uint64(1); n > 0; {
@@ -362,7 +367,8 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 	return nil
 }
 
-// seedsOf runs n seeds until one fails, which is returned with the promise that it breaks; zero: none does.
+// seedsOf runs n seeds until one fails, which is returned with the promise that it breaks; zero: none does. Seeds are
+// numbered from first. The process is stopped at the first seed that fails, as the verdict needs no more.
 func (r *runner) seedsOf(ctx context.Context, id int, name, options string, first uint64, n int) (a attempt,
 	failed uint64, how string, err error) {
 	args := []string{"-test.run", "^" + name + "$", "-test.v", "-test.timeout", "24h"}

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// file is one parsed source file of the module, without test files.
+// file is one parsed source file of the module, without test files. edits are collected by the catalog, in any order,
+// and applied once by rewritten.
 type file struct {
 	path  string // from the module's root, with slashes
 	text  []byte
@@ -28,16 +29,16 @@ type function struct {
 	decl *ast.FuncDecl
 }
 
-// edit replaces a range of a file. render receives the replaced text, in which the edits inside the range have
-// been made, and returns what takes its place. Only one mutant is on at a time, so the faulty branch needs none of
-// the edits inside.
+// edit replaces a range of a file. render receives the replaced text, in which the edits inside the range have been
+// made, and returns what takes its place. Only one mutant is on at a time, so the faulty branch needs none of the edits
+// inside. start and end are offsets of bytes in file.text.
 type edit struct {
 	key        string // of the mutant
 	start, end int
 	render     func(inner string) string
 }
 
-// parsePackage parses the source files of a directory.
+// parsePackage parses the source files of a directory. Build constraints are ignored: files of all systems are parsed.
 func parsePackage(root, dir string) ([]*file, error) {
 	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
@@ -75,7 +76,8 @@ func (f *file) functions() (out []function) {
 	return out
 }
 
-// functionName returns the name as in function. Pointers and type parameters of the receiver are left out.
+// functionName returns the name as in function. Pointers and type parameters of the receiver are left out. For example
+// Queue.Send for func (q *Queue) Send.
 func functionName(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return fn.Name.Name
@@ -125,8 +127,9 @@ func lexemes(text []byte) (out []lexeme) {
 	}
 }
 
-// find returns the range of the function that consists of the same tokens as pattern, or as the part of it between
-// « and ». The pattern must occur exactly once.
+// find returns the range of the function that consists of the same tokens as pattern, or as the part of it between «
+// and ». The pattern must occur exactly once. An example with marks: "if «n > most» {" replaces the condition alone, in
+// a place that the tokens around it identify.
 func (fn function) find(pattern string) (start, end int, err error) {
 	from, to := fn.file.offset(fn.decl.Pos()), fn.file.offset(fn.decl.End())
 	before, marked, after := "", pattern, ""
@@ -169,7 +172,8 @@ func (f *file) fits(e *edit) bool {
 	return true
 }
 
-// rewritten returns the file with all its edits, and with the import they need.
+// rewritten returns the file with all its edits, and with the import they need. The import is on the line of the
+// package clause, so all line numbers stay and stack traces fit the original.
 func (f *file) rewritten() []byte {
 	slices.SortStableFunc(f.edits, func(a, b *edit) int {
 		if a.start != b.start {
