@@ -13,8 +13,10 @@ import (
 //  4. A block that was sent was held before.
 //  5. Parts that differ are disjoint and in token order.
 //  6. A gap between ranges that this node holds overlaps none of them: its data is dropped.
-//  7. No more replicas confirm a range than hold it, and no more nodes answer than were asked.
-//  8. One decision about drops is under way.
+//  7. No more replicas confirm a range than hold it.
+//  8. A decision about drops that has not ended waits for an event: otherwise it would never end.
+//  9. Requests are refused only while data are removed: otherwise the ranges would stay fenced.
+//  10. An operator waits only for a decision that has not ended.
 
 // checkedGaps returns gaps, after it has checked invariant 6.
 func checkedGaps(held, gaps []ring.Range) []ring.Range {
@@ -41,4 +43,16 @@ func checkParts(tokens ring.Range, parts []ring.Range) {
 		invariant.Check(i == 0 || parts[i-1].End != ring.MinToken && parts[i-1].End < part.Start,
 			"rebalance: parts are not in token order, or not joined")
 	}
+}
+
+// check checks invariants 8 to 10 after a step.
+func (m *dropMachine) check() {
+	x := &m.decision
+	invariant.Check((m.phase == dropIdle) == (m.awaited == 0), "rebalance: no event would continue a decision") // 8
+	invariant.Check((m.phase == dropAsking) == (len(x.open) > 0),
+		"rebalance: a decision waits for the answer of no replica") // 8
+	invariant.Check(m.fenced == (m.phase == dropFencing || m.phase == dropRemoving),
+		"rebalance: ranges are fenced, and no data are removed") // 9
+	invariant.Check(len(m.asked)+len(m.current) == 0 || m.phase != dropIdle && !m.closed,
+		"rebalance: an operator waits for no decision") // 10
 }

@@ -8,7 +8,7 @@ import (
 
 // cleanup is an operator's request to remove data of ranges that this node no longer holds.
 //
-// Drops.mu guards the lists that contain it, and done is called without the lock.
+// The machine of Drops has the lists that contain it, and the shell calls done without the lock.
 type cleanup struct {
 	keyspace string              // empty means all
 	tables   []schema.StorageID  // of the keyspace; nil means all
@@ -24,23 +24,8 @@ type cleanup struct {
 func (d *Drops) Cleanup(keyspace string, tables []schema.StorageID, progress func(done, all int),
 	done func(error)) (cancel func()) {
 	c := &cleanup{keyspace, tables, progress, done}
-	d.begin(c)
-	return func() { d.cancelCleanup(c) }
-}
-
-// cancelCleanup ends a request that waits for a decision. The decision itself continues for other requests, or stops
-// before it drops if there are none.
-func (d *Drops) cancelCleanup(c *cleanup) {
-	d.mu.Lock()
-	// A request in neither list has ended, and its done was called.
-	waiting := slices.Contains(d.mu.asked, c) || slices.Contains(d.mu.current, c)
-	is := func(o *cleanup) bool { return o == c }
-	d.mu.asked, d.mu.current = slices.DeleteFunc(d.mu.asked, is), slices.DeleteFunc(d.mu.current, is)
-	// done is called without mu, because it may call Drops again.
-	d.mu.Unlock()
-	if waiting {
-		c.done(ErrCancelled)
-	}
+	d.deliver(&dropEvent{kind: dropRequested, cleanup: c})
+	return func() { d.deliver(&dropEvent{kind: dropCancelled, cleanup: c}) }
 }
 
 // limit restricts a decision that was requested by operators only to the tables that they named. Paxos states are

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"cqld/coordinator"
 	"cqld/internal/invariant"
@@ -32,143 +31,126 @@ type holding struct {
 // and no node could replace the dead one.
 func (h *holding) enough() bool { return 2*h.yes >= len(h.replicas) && h.yes > 0 }
 
-// dropQuestion collects the replicas' answers for a decision.
-//
-// An answer that does not come within holdsTimeout counts as no confirmation, so the question always ends.
-type dropQuestion struct {
-	x  *dropDecision
-	mu sync.Mutex
-	// Guarded by mu.
-	holdings []*holding
-	open     int // nodes without an answer
+// ask asks the replicas of all ranges of the decision. The fence follows when enough of them hold each. System
+// keyspaces, such as traces, never block a drop.
+func (m *dropMachine) ask(out []dropEffect) []dropEffect {
+	x := &m.decision
+	// Data of a former replication that the present replicas cannot get from each other may exist only here.
+	var items []dropItem
+	for i := range x.items {
+		if item := &x.items[i]; item.former == nil || item.former.Reachable {
+			items = append(items, *item)
+			continue
+		}
+		x.leave(&x.items[i], "its present replicas may lack data of the former ones; add the former ones to the "+
+			"replication, repair the keyspace, and change the replication again")
+	}
+	x.items = items
+	for i := range items {
+		x.addHoldings(i, m.view)
+	}
+	// Each node is asked once, about all its pieces. The order is the same in every run of a simulation.
+	slices.Sort(x.open)
+	// No replica has to be asked.
+	if len(x.open) == 0 {
+		return m.selectItems(out)
+	}
+	number := m.enter(dropAsking)
+	for _, n := range x.open {
+		out = append(out, dropEffect{kind: effectAsk, number: number, node: n,
+			request: appendHolds(nil, x.epoch, x.of(n))})
+	}
+	return out
 }
 
-// ask asks the replicas of all ranges of the decision, and continues with drop when enough of them hold each. System
-// keyspaces, such as traces, never block a drop.
-func (x *dropDecision) ask() {
-	// Data of a former replication that the present replicas cannot get from each other may exist only here.
-	x.items = slices.DeleteFunc(x.items, func(item dropItem) bool {
-		out := item.former != nil && !item.former.Reachable
-		if out {
-			x.leave(item, "its present replicas may lack data of the former ones; add the former ones to the "+
-				"replication, repair the keyspace, and "+
-				"change the replication again")
+// addHoldings adds the pieces of an item, and their replicas.
+func (x *dropDecision) addHoldings(i int, view coordinator.View) {
+	item, catalog, t := &x.items[i], view.Schema(), view.Topology()
+	// Data of former replications must have been copied by a repair; lost ranges were streamed and compared.
+	since := int64(0)
+	if item.former != nil {
+		since = max(item.former.Since, 1)
+	}
+	// An item without a keyspace concerns Paxos states of all keyspaces.
+	for _, name := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(name)
+		if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || len(tablesOf(k)) == 0 ||
+			item.keyspace != "" && item.keyspace != name {
+			continue
 		}
-		return out
-	})
-	q := &dropQuestion{x: x}
-	view := x.d.o.View
-	catalog, t := view.Schema(), view.Topology()
-	var nodes []ring.NodeID
-	for i, item := range x.items {
-		// Data of former replications must have been copied by a repair; lost ranges were streamed and compared.
-		since := int64(0)
-		if item.former != nil {
-			since = max(item.former.Since, 1)
-		}
-		// An item without a keyspace concerns Paxos states of all keyspaces.
-		for _, name := range catalog.KeyspaceNames() {
-			k := catalog.Keyspace(name)
-			if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || item.keyspace != "" &&
-				item.keyspace != name ||
-				len(tablesOf(k)) == 0 {
-				continue
-			}
-			// The replicas of each piece answer for it alone.
-			for _, piece := range t.Placement(k.Replication).Ranges(item.tokens) {
-				q.holdings = append(q.holdings, &holding{keyspace: name, tokens: piece.Range, since: since,
-					replicas: piece.Replicas.Natural, item: i})
-				for _, n := range piece.Replicas.Natural {
-					if !slices.Contains(nodes, n) {
-						nodes = append(nodes, n)
-					}
+		// The replicas of each piece answer for it alone.
+		for _, piece := range t.Placement(k.Replication).Ranges(item.tokens) {
+			x.holdings = append(x.holdings, &holding{keyspace: name, tokens: piece.Range, since: since,
+				replicas: piece.Replicas.Natural, item: i})
+			for _, n := range piece.Replicas.Natural {
+				if !slices.Contains(x.open, n) {
+					x.open = append(x.open, n)
 				}
 			}
 		}
 	}
-	// Each node is asked once, about all its pieces. The order is the same in every run of a simulation.
-	slices.Sort(nodes)
-	// No replica has to be asked.
-	if q.open = len(nodes); q.open == 0 {
-		q.finish()
-		return
-	}
-	for _, n := range nodes {
-		q.askNode(n)
-	}
 }
 
-// askNode asks one node about all ranges that it holds by the confirmed topology.
-func (q *dropQuestion) askNode(n ring.NodeID) {
-	d := q.x.d
-	var of []*holding
-	for _, h := range q.holdings {
+// of returns the holdings that a node is asked about: those that it holds by the topology of the question.
+func (x *dropDecision) of(n ring.NodeID) (of []*holding) {
+	for _, h := range x.holdings {
 		if slices.Contains(h.replicas, n) {
 			of = append(of, h)
 		}
 	}
-	d.o.Transport.Request(n, messaging.VerbHolds, appendHolds(nil, q.x.epoch, of), holdsTimeout,
-		func(p []byte, err error) {
-			// The payload belongs to the transport, and the answer is counted in another goroutine, because drop waits
-			// for the disk.
-			p = slices.Clone(p)
-			d.o.Run(func() { q.answered(of, p, err) })
-		})
+	return of
 }
 
-// answered is the event of a node's answer.
-func (q *dropQuestion) answered(of []*holding, p []byte, err error) {
-	if q.count(of, p, err) {
-		q.finish()
+// answered counts a node's answer. An answer that does not come within holdsTimeout counts as no confirmation, so the
+// questions always end.
+func (m *dropMachine) answered(ev *dropEvent, out []dropEffect) []dropEffect {
+	x := &m.decision
+	i := slices.Index(x.open, ev.node)
+	if i < 0 {
+		return out // a second answer
 	}
-}
-
-// count counts a node's answer, and reports whether it is the last one.
-func (q *dropQuestion) count(of []*holding, p []byte, err error) (last bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	invariant.Check(q.open > 0, "rebalance: more answers than nodes")
-	q.open--
-	// No answer counts as no confirmation.
-	if err != nil || len(p) != len(of) {
-		return q.open == 0
-	}
-	for i, h := range of {
-		if p[i] == 1 {
-			h.yes++
-			invariant.Check(h.yes <= len(h.replicas), "rebalance: more replicas confirm a range than hold it")
+	x.open = slices.Delete(x.open, i, i+1)
+	of := x.of(ev.node)
+	if ev.err == nil && len(ev.answers) == len(of) {
+		for i, h := range of {
+			if ev.answers[i] == 1 {
+				h.yes++
+				invariant.Check(h.yes <= len(h.replicas), "rebalance: more replicas confirm a range than hold it")
+			}
 		}
 	}
-	return q.open == 0
+	if len(x.open) > 0 {
+		return out
+	}
+	return m.selectItems(out)
 }
 
-// finish is the event of the last answer or timeout.
-func (q *dropQuestion) finish() {
+// selectItems decides which items are dropped, after the last answer or timeout.
+func (m *dropMachine) selectItems(out []dropEffect) []dropEffect {
+	x := &m.decision
 	left := map[int]bool{}
-	for _, h := range q.holdings {
+	for _, h := range x.holdings {
 		if h.enough() {
 			continue
 		}
 		// A lost range stays, and with it the whole decision fails: all of it is tried again.
 		if left[h.item] = true; h.since == 0 {
-			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s was not dropped: %d of its %d replicas "+
-				"confirmed that they hold it", h.tokens, h.keyspace,
-				h.yes, len(h.replicas)), true)
-			return
+			return m.end(fmt.Errorf("rebalance: range %s of keyspace %s was not dropped: %d of its %d replicas "+
+				"confirmed that they hold it", h.tokens, h.keyspace, h.yes, len(h.replicas)), true, out)
 		}
 	}
 	var items []dropItem
 	// Items of former replications stay alone; the others are dropped.
-	for i, item := range q.x.items {
-		if left[i] {
-			q.x.leave(item, "its replicas have not been repaired since; run cqld ctl repair "+item.keyspace+
+	for i := range x.items {
+		if item := &x.items[i]; left[i] {
+			x.leave(item, "its replicas have not been repaired since; run cqld ctl repair "+item.keyspace+
 				", at least a minute after the change")
 			continue
 		}
-		items = append(items, item)
+		items = append(items, x.items[i])
 	}
-	q.x.items = items
-	q.x.drop()
+	x.items = items
+	return m.fence(out)
 }
 
 // errMetadataBehind refuses a question about later metadata than this node has applied.

@@ -18,39 +18,20 @@ type GainedData struct {
 // repaired. The check reports them to the metadata log. Until then, other nodes keep data of former replications after
 // further changes.
 func (d *Drops) scheduleGainedCheck() {
-	if d.o.Gained == nil || len(d.o.Gained()) == 0 {
-		return
-	}
-	d.mu.Lock()
-	// One check is scheduled at a time: it sees all notices that arrived before it runs.
-	begin := !d.mu.checking && !d.mu.closed
-	d.mu.checking = d.mu.checking || begin
-	d.mu.Unlock()
-	if begin {
-		d.o.Clock.After(gainedDelay, func() { d.o.Run(d.reportGained) })
+	if d.o.Gained != nil && len(d.o.Gained()) > 0 {
+		d.deliver(&dropEvent{kind: dropGained})
 	}
 }
 
-// reportGained is the check. It runs in a worker, because a search of the history takes time for many ranges.
-func (d *Drops) reportGained() {
-	var repaired []GainedData
+// checkGained is the check. It runs in a worker, because a search of the history takes time for many ranges.
+func (d *Drops) checkGained() {
+	ev := &dropEvent{kind: dropChecked}
 	for _, g := range d.o.Gained() {
 		if d.hasRepaired(g) {
-			repaired = append(repaired, g)
+			ev.repaired = append(ev.repaired, g)
 		}
 	}
-	d.mu.Lock()
-	// Before the reports are sent: a notice that arrives now schedules another check.
-	d.mu.checking = false
-	closed := d.mu.closed
-	d.mu.Unlock()
-	if closed {
-		return
-	}
-	for _, g := range repaired {
-		// a lost report is repeated after the next repair
-		d.o.Metadata.StartRegained(g.Keyspace, g.Changed, func(error) {})
-	}
+	d.deliver(ev)
 }
 
 // hasRepaired reports whether all ranges of a keyspace that this node holds were repaired after its last change.

@@ -46,10 +46,15 @@ func TestInvariantsFire(t *testing.T) {
 		"session of a rebuild is lost": func() {
 			(&rebuildMachine{all: 2, queued: make([]Session, 1)}).check()
 		},
-		"decision ends twice":     func() { (&Drops{}).countEnd(nil, false) },
-		"more answers than nodes": func() { (&dropQuestion{}).count(nil, nil, nil) },
+		"decision that waits for nothing":   func() { (&dropMachine{phase: dropConfirming}).check() },
+		"decision that waits for no answer": func() { (&dropMachine{phase: dropAsking, awaited: 1}).check() },
+		"fence that stays":                  func() { (&dropMachine{fenced: true}).check() },
+		"operator who waits for nothing":    func() { (&dropMachine{asked: make([]*cleanup, 1)}).check() },
 		"more confirmations than replicas": func() {
-			(&dropQuestion{open: 1}).count([]*holding{{}}, []byte{1}, nil)
+			m := &dropMachine{phase: dropAsking, awaited: 1}
+			m.decision.open = []ring.NodeID{2}
+			m.decision.holdings = []*holding{{replicas: []ring.NodeID{2}, yes: 1}}
+			m.step(&dropEvent{kind: dropAnswered, number: 1, node: 2, answers: []byte{1}}, nil)
 		},
 		"gap in a held range": func() { checkGaps([]ring.Range{r(0, 10)}, []ring.Range{r(5, 20)}) },
 		"gap that wraps":      func() { checkGaps(nil, []ring.Range{r(20, 5)}) },
