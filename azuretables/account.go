@@ -7,8 +7,9 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// service handles requests about the account as a whole: service properties, and the state of its replication. Both
-// are addressed by ?restype=service&comp=... on the root path.
+// service handles requests about the account as a whole: service properties, and the state of its replication. Both are
+// addressed by ?restype=service&comp=... on the root path. The account's name is in the path or in the host; the root
+// path names no table.
 func (c *call) service() error {
 	p := &c.params
 	if p.restype != "service" {
@@ -30,7 +31,7 @@ func (c *call) service() error {
 }
 
 // getProperties responds with the service properties as an XML document; an account that has set none gets the
-// defaults.
+// defaults. The document is about a kilobyte; a client may read it without any table.
 func (c *call) getProperties() error {
 	// The grant limits a SAS, and authorized limits the role of the account. A request needs both.
 	if err := c.grant.permits(readProperties(), ""); err != nil {
@@ -39,11 +40,13 @@ func (c *call) getProperties() error {
 	if err := c.authorized(auth.Select, ""); err != nil {
 		return err
 	}
+	// The body is empty so far; document sets its type and status.
 	c.resp.document(c.properties().append(c.resp.body))
 	return nil
 }
 
 // setProperties changes the properties in the body, and keeps the others. 202 is the status that the service sends.
+// Elements that the body does not have stay as they are, as in the service.
 func (c *call) setProperties() error {
 	if err := c.grant.permitsChange(writeProperties(), ""); err != nil {
 		return err
@@ -63,7 +66,7 @@ func (c *call) setProperties() error {
 }
 
 // stats handles requests to the secondary endpoint for replication statistics: every replica is as new as an
-// acknowledged write.
+// acknowledged write. Clients of geo-redundant accounts poll it before they read from the secondary endpoint.
 func (c *call) stats() error {
 	if err := c.grant.permits(readProperties(), ""); err != nil {
 		return err
@@ -82,7 +85,7 @@ func (c *call) stats() error {
 	return nil
 }
 
-// policies handles requests about the stored access policies of a table.
+// policies handles requests about the stored access policies of a table. They are addressed by /table?comp=acl.
 func (c *call) policies() error {
 	if c.params.comp != "acl" {
 		return odata.Of(odata.InvalidQueryParameterValue)
@@ -114,8 +117,8 @@ func (c *call) policies() error {
 		}
 		if err := c.authorized(auth.Authorize, table); err != nil { // policies grant access
 			return err
-			// Nil policies are stored as an empty list. The document replaces the previous list as a whole.
 		}
+		// The document replaces the previous list as a whole. Nil policies are stored as an empty list.
 		var policies []policy
 		if len(bytes.TrimSpace(c.req.body)) > 0 { // an empty body removes all policies
 			var err error
@@ -134,7 +137,8 @@ func (c *call) policies() error {
 }
 
 // authorized returns nil if the client's principal has a permission on a table, or on the account's keyspace if table
-// is empty. Requests that only read metadata need it; the Service checks permissions for its own operations.
+// is empty. Requests that only read metadata need it; the Service checks permissions for its own operations. table is
+// as the client wrote it; the Service compares without case.
 func (c *call) authorized(permission auth.Permission, table string) error {
 	return c.server.o.Service.Authorize(&c.request, permission, c.account.name, table)
 }

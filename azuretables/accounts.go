@@ -14,6 +14,8 @@ import (
 // accounts finds accounts: those of the cluster's directory, which change at any time, then those of the configuration.
 // It keeps the HMAC states of each account until the account's keys, role or consistency change. It is safe for
 // concurrent use. An account of the directory takes precedence over one of the configuration with the same name.
+//
+// An account is immutable: a changed one replaces it, so a request that has one keeps it until its end.
 type accounts struct {
 	directory   func() *auth.Directory // nil means that there is none
 	configured  map[string]*account    // by name; never changes after configure
@@ -66,7 +68,7 @@ func CheckAccount(a Account) error {
 const secondarySuffix = "-secondary"
 
 // find returns the account with the given name, or nil. secondary reports whether the name belongs to its secondary
-// endpoint.
+// endpoint. It does not authenticate.
 func (s *accounts) find(name string) (a *account, secondary bool) {
 	// The exact name first: an account cannot end in -secondary, because names contain only letters and digits.
 	if a = s.named(name); a != nil {
@@ -78,7 +80,7 @@ func (s *accounts) find(name string) (a *account, secondary bool) {
 	return nil, false
 }
 
-// named returns the account with exactly this name, or nil.
+// named returns the account with exactly this name, or nil. The order is directory, configuration, development.
 func (s *accounts) named(name string) *account {
 	// The directory is read for each request: a dropped account or a rotated key takes effect with the next request.
 	var d *auth.Directory
@@ -100,7 +102,8 @@ func (s *accounts) named(name string) *account {
 	return nil
 }
 
-// current returns what is kept for an account, if its keys and its role are still the same.
+// current returns what is kept for an account, if its keys and its role are still the same. The comparison includes
+// both keys: one rotation leaves the other key valid.
 func (s *accounts) current(of *auth.TablesAccount) *account {
 	// Most requests find the account unchanged, so a read lock suffices for them.
 	s.mu.RLock()
@@ -121,7 +124,7 @@ func (s *accounts) current(of *auth.TablesAccount) *account {
 	return made
 }
 
-// forget drops what is kept for an account that no longer exists.
+// forget drops what is kept for an account that no longer exists. It is called for every unknown name.
 func (s *accounts) forget(name string) {
 	// Unknown names arrive from unauthenticated clients: they must not contend for the write lock.
 	s.mu.RLock()
@@ -136,7 +139,7 @@ func (s *accounts) forget(name string) {
 
 // assumeRole makes the request run as the account's role. The role must exist and have LOGIN, and its restrictions of
 // data centers and addresses apply. A client that has authenticated learns that it is not authorized. The error does
-// not name the role or the rule.
+// not name the role or the rule. It must be called after authentication, and before anything is read.
 func (c *call) assumeRole() error {
 	role := c.account.role
 	// An account without a role runs as anonymous; Service.Authorize then decides what it may do.

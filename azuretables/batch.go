@@ -9,7 +9,7 @@ import (
 
 // batch is an entity group transaction in progress: one changeset, which is applied completely or not at all, or one
 // query. The changeset's response contains the error of an operation; the status of the whole response is 202
-// nevertheless.
+// nevertheless. The service executes a query in a batch only if it is alone.
 type batch struct {
 	// call is the request that contains the batch; its grant and role apply to each operation.
 	call *call
@@ -17,8 +17,8 @@ type batch struct {
 	parsed *odata.Batch
 }
 
-// run executes the batch and writes the multipart response. An error that concerns the whole batch is returned, and
-// the caller responds to it as to any other request.
+// run executes the batch and writes the multipart response. An error that concerns the whole batch is returned, and the
+// caller responds to it as to any other request. Without an error, the response has status 202.
 func (b *batch) run() error {
 	c := b.call
 	replies, err := b.replies()
@@ -40,7 +40,8 @@ func (b *batch) run() error {
 	return nil
 }
 
-// replies parses and executes the batch.
+// replies parses and executes the batch. Its error may be an odata.RequestError or an entity.Failed, which name an
+// operation.
 func (b *batch) replies() (replies []odata.Reply, err error) {
 	c := b.call
 	b.parsed, err = odata.ParseBatch(c.req.body, c.req.header.contentType, &c.server.limits.Entity)
@@ -59,11 +60,13 @@ func (b *batch) replies() (replies []odata.Reply, err error) {
 	return t.apply()
 }
 
-// isChangeset reports whether the response is that to a changeset; an unreadable body counts as one.
+// isChangeset reports whether the response is that to a changeset; an unreadable body counts as one. The form matters
+// to SDKs, which parse the parts.
 func (b *batch) isChangeset() bool { return b.parsed == nil || b.parsed.Changeset }
 
 // refusal returns the single response to a changeset of which an operation was refused. inside is false if the error
-// concerns the whole batch: it is unreadable, or the client should retry it.
+// concerns the whole batch: it is unreadable, or the client should retry it. The client sees 202, and the refusal in
+// the part.
 func (b *batch) refusal(err error) (reply odata.Reply, inside bool) {
 	// The index is 0 if err names none.
 	e, known := serviceError(err)
@@ -98,7 +101,7 @@ func (b *batch) refusal(err error) (reply odata.Reply, inside bool) {
 
 // firstPreference returns the preference of a changeset's first operation if the changeset has too many operations and
 // was therefore not parsed completely. The first Prefer line of the body is the first operation's, because operations
-// follow each other in the body.
+// follow each other in the body. It is a search in the text, which is exact enough for a header of a refused request.
 func firstPreference(body []byte) string {
 	_, rest, _ := bytes.Cut(body, []byte("\nPrefer:"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -106,7 +109,8 @@ func firstPreference(body []byte) string {
 }
 
 // preference returns the value of Prefer if it is one of the two that the service knows. Surrounding spaces are
-// ignored. Any other value counts as absent, and the response has no Preference-Applied.
+// ignored. Any other value counts as absent, and the response has no Preference-Applied. Prefer of other
+// specifications, such as respond-async, is ignored.
 func preference(prefer string) string {
 	switch prefer = strings.TrimSpace(prefer); prefer {
 	case "return-no-content", "return-content":

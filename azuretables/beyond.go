@@ -14,7 +14,8 @@ import (
 const deletedHeader = "x-cqld-deleted"
 
 // deletePartition deletes a whole partition in one request (beyond Azure). It does not count the deleted entities. The
-// handler is reached by DELETE of an address with a PartitionKey alone.
+// handler is reached by DELETE of an address with a PartitionKey alone. The tombstone has the timestamp of the request,
+// so later inserts survive.
 func (c *call) deletePartition() error {
 	if err := c.grant.permitsChange(deleteEntity(), c.path.Table); err != nil {
 		return err
@@ -38,6 +39,8 @@ func (c *call) deletePartition() error {
 // deleteMatching deletes the entities that match a filter (beyond Azure), in one transaction after the other. An entity
 // that changes between the read and the delete stays, and is read and matched again. After QueryTimeout the response
 // contains a continuation, with which the client repeats the request.
+//
+// The filter is evaluated at reads; each delete is conditional on the Timestamp that was read.
 func (c *call) deleteMatching() error {
 	p := &c.params
 	// Only the extension requires a filter. A DELETE of a table's entities is no request of the service, so the error
@@ -73,8 +76,8 @@ type deletion struct {
 	deleted int           // entities so far, reported in deletedHeader
 }
 
-// run deletes one page after the other. A page is read again while any of its entities has changed between the read
-// and the delete.
+// run deletes one page after the other. A page is read again while any of its entities has changed between the read and
+// the delete. A page whose entities change all the time is repeated until the time is over.
 func (d *deletion) run() error {
 	for !d.late() {
 		page, err := d.call.runQuery(d.query)
@@ -101,7 +104,8 @@ func (d *deletion) run() error {
 	return nil
 }
 
-// late reports whether the deletion must end with a continuation.
+// late reports whether the deletion must end with a continuation. It is tested before each transaction, so a response
+// is late by one transaction at most.
 func (d *deletion) late() bool { return d.call.server.o.Clock.Monotonic() >= d.until }
 
 // fail returns err if nothing was deleted. Otherwise it responds with the number deleted and a continuation. The error
@@ -115,7 +119,7 @@ func (d *deletion) fail(err error) error {
 	return nil
 }
 
-// proceed responds with a continuation.
+// proceed responds with a continuation. The client sends the continuation with the same filter.
 func (d *deletion) proceed() {
 	from := d.query.From
 	if from == nil {
@@ -126,14 +130,14 @@ func (d *deletion) proceed() {
 	d.respond()
 }
 
-// respond writes the status and the number of deleted entities.
+// respond writes the status and the number of deleted entities. 204 is the status of the service for deletes.
 func (d *deletion) respond() {
 	d.call.resp.noContent()
 	d.call.resp.addInt(deletedHeader, d.deleted)
 }
 
 // deletePage deletes entities if they have not changed since they were read. again reports that some have changed, or
-// that the time is over.
+// that the time is over. Entities of other partitions are deleted although one has changed.
 func (d *deletion) deletePage(entities []odata.Entity) (again bool, err error) {
 	c := d.call
 	for len(entities) > 0 {
@@ -171,7 +175,8 @@ func (d *deletion) deletePage(entities []odata.Entity) (again bool, err error) {
 	return again, nil
 }
 
-// changedMeanwhile reports whether a delete failed because its entity was changed or deleted after it was read.
+// changedMeanwhile reports whether a delete failed because its entity was changed or deleted after it was read. Both
+// codes have the same meaning here: the entity is not the one that was read.
 func changedMeanwhile(err error) bool {
 	var e *odata.Error
 	return errors.As(err, &e) && (e.Code == odata.UpdateConditionNotSatisfied || e.Code == odata.ResourceNotFound)

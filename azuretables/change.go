@@ -9,7 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// changeParser parses the changes that requests, and operations of a changeset, describe.
+// changeParser parses the changes that requests, and operations of a changeset, describe. It has no state, so one
+// serves all operations of a changeset.
 type changeParser struct {
 	grant  *grant
 	limits *odata.Limits
@@ -17,7 +18,7 @@ type changeParser struct {
 
 // parse parses the change that a method, path, headers and body describe into op, and checks that the grant allows it
 // and covers its keys. It reuses op's properties. An operation of a changeset and a single request are parsed in the
-// same way. method is the effective one.
+// same way. method is the effective one. Errors come in the order of the service's checks, as far as it is recorded.
 func (p *changeParser) parse(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
 	var err error
 	table := path.Table
@@ -70,8 +71,9 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 	return condition(h.ifMatch, op)
 }
 
-// updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist. PATCH and
-// MERGE are the same operation. PATCH is its standard name.
+// updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist. PATCH and MERGE
+// are the same operation. PATCH is its standard name. InsertOrReplace and InsertOrMerge need the permissions to add and
+// to update.
 func updateKind(method string, match bool) (entity.Kind, action) {
 	switch {
 	case method == "PUT" && match:
@@ -84,7 +86,8 @@ func updateKind(method string, match bool) (entity.Kind, action) {
 	return entity.InsertOrMerge, upsertEntity()
 }
 
-// parseDeletion parses a delete, which has no body. If-Match is mandatory; "*" deletes unconditionally.
+// parseDeletion parses a delete, which has no body. If-Match is mandatory; "*" deletes unconditionally. It returns
+// MissingRequiredHeader without the header, as the service does.
 func parseDeletion(path *odata.Path, h *header, op *entity.Operation) error {
 	if h.ifMatch == "" {
 		return odata.Of(odata.MissingRequiredHeader)
@@ -94,7 +97,7 @@ func parseDeletion(path *odata.Path, h *header, op *entity.Operation) error {
 }
 
 // content parses the entity in a body. Except with POST, the keys come from the URL, and keys in the body must equal
-// them.
+// them. op then refers to body.
 func (p *changeParser) content(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
 	if err := wantsJSON(h.contentType); err != nil {
 		return err
@@ -123,7 +126,7 @@ func (p *changeParser) content(method string, path *odata.Path, h *header, body 
 }
 
 // wantsJSON returns nil if a body's content type is JSON, the only supported format. Parameters such as
-// odata=nometadata do not matter: properties carry their own types.
+// odata=nometadata do not matter: properties carry their own types. Bodies of DELETE are ignored, whatever their type.
 func wantsJSON(contentType string) error {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	switch mediaType = strings.TrimSpace(mediaType); {
@@ -136,8 +139,8 @@ func wantsJSON(contentType string) error {
 	return odata.Of(odata.MediaTypeNotSupported)
 }
 
-// condition parses If-Match into an operation. An absent header means that op has no condition. "*" requires the
-// entity to exist, without a condition on its version: that is in op.Kind.
+// condition parses If-Match into an operation. An absent header means that op has no condition. "*" requires the entity
+// to exist, without a condition on its version: that is in op.Kind. op.Conditional is set only for a specific ETag.
 func condition(ifMatch string, op *entity.Operation) error {
 	if ifMatch == "" {
 		return nil
@@ -151,8 +154,8 @@ func condition(ifMatch string, op *entity.Operation) error {
 	return nil
 }
 
-// parseTTL parses the header x-cqld-ttl. It is an extension: the lifetime of the entity in seconds, 1 to
-// schema.TTLMax. Zero means that the header is absent.
+// parseTTL parses the header x-cqld-ttl. It is an extension: the lifetime of the entity in seconds, 1 to schema.TTLMax.
+// Zero means that the header is absent. InvalidHeaderValue is returned for other texts.
 func parseTTL(s string) (int32, error) {
 	if s == "" {
 		return 0, nil

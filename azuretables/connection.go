@@ -20,6 +20,8 @@ import (
 // A deadline is set when Read or Write is about to wait, and only if the one already set is too late, or earlier by
 // more than slack: fasthttp sets three deadlines for every request, and most requests have arrived completely when
 // their first byte is read. A timeout may therefore occur early by up to slack.
+//
+// It exists from Accept to the end of the connection.
 type connection struct {
 	// Conn is the accepted connection, or secure.
 	net.Conn
@@ -46,7 +48,8 @@ type connection struct {
 
 	stuck atomic.Int64 // ns since 1970: when the present write began; 0 if none is in progress
 
-	// ctx ends with the connection, or when the client disconnects during a request.
+	// ctx ends with the connection, or when the client disconnects during a request. It is the parent of the contexts
+	// of all its requests.
 	ctx    context.Context
 	cancel context.CancelFunc
 	busy   atomic.Bool // a request is in progress
@@ -54,7 +57,7 @@ type connection struct {
 }
 
 // begin starts to watch for a disconnect of the client: fasthttp does not read during a request. A timer polls for it,
-// and needs no goroutine while nothing happens.
+// and needs no goroutine while nothing happens. It must be followed by end.
 func (c *connection) begin() {
 	// The first check comes after watchEvery, so a short request costs only the timer.
 	c.busy.Store(true)
@@ -62,7 +65,7 @@ func (c *connection) begin() {
 }
 
 // end stops watching. A check that is running ends by itself: it finds busy false, or cancels a context whose request
-// has ended.
+// has ended. fasthttp may read again after it.
 func (c *connection) end() {
 	c.busy.Store(false)
 	c.watch.Stop()
@@ -86,7 +89,7 @@ func (c *connection) checkDisconnected() {
 // timeouts may occur 2 s early.
 const deadlineSlack = 16
 
-// listener wraps accepted connections in connection.
+// listener wraps accepted connections in connection. c has the limits and the list of connections.
 type listener struct {
 	net.Listener
 	slack time.Duration
@@ -107,7 +110,8 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit wraps a connection. It returns nil if the client's address has too many.
+// admit wraps a connection. It returns nil if the client's address has too many. The order matters: the owner of memory
+// is requested after the connection was entered, and released by disown.
 func (l listener) admit(c net.Conn) *connection {
 	// The connection enters the lists only at the end, when all its fields are set.
 	x := &connection{Conn: c, slack: l.slack, carrier: l.c}
@@ -135,7 +139,7 @@ func (l listener) admit(c net.Conn) *connection {
 type deadline struct{ wanted, set time.Time }
 
 // arm sets the wanted deadline, unless the one already set is at most slack earlier. A set deadline that is later than
-// the wanted one never suffices.
+// the wanted one never suffices. set is a method of the connection.
 func (d *deadline) arm(slack time.Duration, set func(time.Time) error) error {
 	if later := d.wanted.Sub(d.set); later >= 0 && later <= slack {
 		return nil
@@ -156,8 +160,9 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// setRole counts the memory of the present request, and of the following ones, for a role. It runs on the
-// connection's goroutine. A role is released when the connection authenticates for another account.
+// setRole counts the memory of the present request, and of the following ones, for a role. It runs on the connection's
+// goroutine. A role is released when the connection authenticates for another account. request is the account of the
+// present request.
 func (c *connection) setRole(name string, request *memory.Account) {
 	if pool := c.carrier.server.o.Memory; c.roleName != name {
 		old := c.role
@@ -169,6 +174,7 @@ func (c *connection) setRole(name string, request *memory.Account) {
 }
 
 // disown releases the owners of a connection that has ended. It runs when no request of the connection is in progress.
+// It must be called once.
 func (c *connection) disown() {
 	pool := c.carrier.server.o.Memory
 	pool.Release(c.role)
@@ -177,7 +183,7 @@ func (c *connection) disown() {
 }
 
 // trust marks the connection as one of an authorized client. It returns false if there are too many. Like Read, it runs
-// on the connection's goroutine.
+// on the connection's goroutine. It is called after the signature was verified.
 func (c *connection) trust() bool {
 	// A connection is promoted once, by its first authorized request.
 	if c.carrier == nil || c.known.Load() {
@@ -220,7 +226,8 @@ func (c *connection) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// handshake performs the TLS handshake within the time of a newcomer. It runs on the connection's goroutine.
+// handshake performs the TLS handshake within the time of a newcomer. It runs on the connection's goroutine. It is
+// called once, by the first Read.
 func (c *connection) handshake() error {
 	// Also after a failure: fasthttp closes the connection then, and another attempt would not begin at a boundary.
 	c.shaken = true
@@ -257,7 +264,8 @@ const (
 	plaintextBytes  = 64 << 10
 )
 
-// refusePlaintext responds to a client that sends HTTP without encryption. err is the error of the handshake.
+// refusePlaintext responds to a client that sends HTTP without encryption. err is the error of the handshake. Clients
+// that were given http:// for https:// see a readable error instead of a reset.
 func (c *connection) refusePlaintext(err error) {
 	var first tls.RecordHeaderError
 	// An HTTP request begins with a capital letter, which is no type of a TLS record.
@@ -273,13 +281,13 @@ func (c *connection) refusePlaintext(err error) {
 	}
 }
 
-// encrypted reports whether requests of the connection are encrypted.
+// encrypted reports whether requests of the connection are encrypted. It is false before the handshake.
 func (c *connection) encrypted() bool { return c.secure != nil && c.secure.Encrypted() }
 
 // Encryption returns the TLS handshakes of clients so far.
 func (d *Server) Encryption() tlsconfig.HandshakeStats { return d.encryption.Stats() }
 
-// Write implements net.Conn. A write is divided into parts (writeSize).
+// Write implements net.Conn. A write is divided into parts (writeSize). fasthttp flushes a response with few calls.
 func (c *connection) Write(b []byte) (int, error) {
 	if err := c.writes.arm(c.slack, c.Conn.SetWriteDeadline); err != nil {
 		return 0, err
@@ -310,7 +318,7 @@ func (c *connection) writeSize() int {
 
 // disconnectStuck ends the connections whose clients have not read anything of their responses for stuckGrace. It is
 // called while requests wait for memory, and does not block. Each such response holds memory that the waiting requests
-// need.
+// need. A client that reads slowly, but reads, is not affected.
 func (c *carrier) disconnectStuck() {
 	late := time.Now().Add(-stuckGrace).UnixNano()
 	c.conns.Range(func(key, _ any) bool {

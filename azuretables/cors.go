@@ -8,14 +8,16 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// corsRule allows web pages of other origins to send certain requests. An empty list allows nothing.
+// corsRule allows web pages of other origins to send certain requests. An empty list allows nothing. It is immutable
+// after parseRules.
 type corsRule struct {
 	origins, methods, allowed, exposed []string // methods in upper case; allowed and exposed may end in *
 	maxAge                             int      // seconds
 }
 
 // parseRules parses the rules: at most corsRules, with at most corsBytes in total. ok is false if a rule is malformed
-// or a limit exceeded; then no rule may be used. (REST reference, "Set Table Service Properties".)
+// or a limit exceeded; then no rule may be used. (REST reference, "Set Table Service Properties".) The limits are the
+// service's: five rules, 2 KiB.
 func parseRules(e *element) (rules []corsRule, ok bool) {
 	size := 0
 	for _, c := range e.children {
@@ -58,7 +60,7 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 	return rules, len(rules) <= corsRules && size <= corsBytes
 }
 
-// parseList parses a list separated by commas. Empty entries are ignored.
+// parseList parses a list separated by commas. Empty entries are ignored. Entries keep their case.
 func parseList(e *element) (out []string) {
 	for _, s := range strings.Split(e.value(), ",") {
 		if s = strings.TrimSpace(s); s != "" {
@@ -68,7 +70,8 @@ func parseList(e *element) (out []string) {
 	return out
 }
 
-// append appends the rule as XML, in the order of the service's documents.
+// append appends the rule as XML, in the order of the service's documents. It is the inverse of parseRules, except for
+// white space.
 func (r *corsRule) append(dst []byte) []byte {
 	dst = append(dst, "<CorsRule>"...)
 	dst = appendElement(dst, "AllowedMethods", strings.Join(r.methods, ","))
@@ -80,7 +83,7 @@ func (r *corsRule) append(dst []byte) []byte {
 }
 
 // matches reports whether the rule applies to the origin and method, and whether it names the origin exactly. The
-// comparison of origins is case-sensitive.
+// comparison of origins is case-sensitive. method is in upper case.
 func (r *corsRule) matches(origin, method string) (exact, ok bool) {
 	if !slices.Contains(r.methods, method) {
 		return false, false
@@ -90,7 +93,8 @@ func (r *corsRule) matches(origin, method string) (exact, ok bool) {
 	return exact, exact || slices.Contains(r.origins, "*")
 }
 
-// permits reports whether a page may send these headers, a list separated by commas.
+// permits reports whether a page may send these headers, a list separated by commas. The browser sends the list in
+// Access-Control-Request-Headers.
 func (r *corsRule) permits(headers string) bool {
 	// An empty list of headers is permitted by every rule.
 	for _, h := range strings.Split(headers, ",") {
@@ -112,7 +116,8 @@ func (r *corsRule) permits(headers string) bool {
 }
 
 // preflight answers a browser's preflight request. It requires no authorization. The first rule that matches decides,
-// as in the service. Without one, the error is 403.
+// as in the service. Without one, the error is 403. The request has the method OPTIONS, an Origin, and the method of
+// the request that is to follow.
 func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 	h := &req.header
 	if h.origin == "" || h.corsMethod == "" {
@@ -141,7 +146,8 @@ func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 		"request."}
 }
 
-// allow adds the headers that name the permitted origin.
+// allow adds the headers that name the permitted origin. Credentials are allowed only for an origin that is named, as
+// the Fetch standard requires.
 func (r *corsRule) allow(resp *response, origin string, exact bool) {
 	// A response to any origin does not depend on it, so caches may share it.
 	if !exact {
@@ -153,7 +159,7 @@ func (r *corsRule) allow(resp *response, origin string, exact bool) {
 }
 
 // expose returns the names of the headers that a page may read. Browsers do not support prefixes, so the names of this
-// response's headers that match replace a prefix.
+// response's headers that match replace a prefix. Without wildcards it is the rule's list.
 func (r *corsRule) expose(resp *response) string {
 	// The rule's order is kept. The headers of the response must be complete by now.
 	var names []string
@@ -175,7 +181,8 @@ func (r *corsRule) expose(resp *response) string {
 }
 
 // share adds the CORS headers that a browser requires before it gives the response to a page, and Vary if another
-// origin would get different headers. (REST reference, "CORS support", the table of headers.)
+// origin would get different headers. (REST reference, "CORS support", the table of headers.) It is called for every
+// response but a preflight's, also for errors.
 func share(rules []corsRule, req *httpRequest, method string, resp *response) {
 	// Without rules there is no CORS header at all, not even Vary.
 	if len(rules) == 0 {

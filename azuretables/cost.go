@@ -7,7 +7,8 @@ import (
 )
 
 // The headers that report the cost of a request. Responses to queries always contain the first two; a request with
-// "x-cqld-cost: true" gets all of them, even if it fails.
+// "x-cqld-cost: true" gets all of them, even if it fails. The rows, the plan and the others are the figures of
+// entity.Service for this request.
 const (
 	rowsHeader         = "x-cqld-rows-scanned"
 	planHeader         = "x-cqld-plan" // absent if the request does not read entities
@@ -20,7 +21,8 @@ const (
 )
 
 // measure reads the header x-cqld-cost. Signatures do not cover it, because the Table service's signatures cover no
-// x-ms headers either. A client without the key can therefore add it, which costs no more than a few headers.
+// x-ms headers either. A client without the key can therefore add it, which costs no more than a few headers. It is
+// called before the request is executed.
 func (c *call) measure() error {
 	switch c.req.header.cost {
 	case "true":
@@ -33,7 +35,8 @@ func (c *call) measure() error {
 	return nil
 }
 
-// addCost adds the cost headers that the response to a measured request does not contain yet.
+// addCost adds the cost headers that the response to a measured request does not contain yet. It is the last step
+// before the response is written.
 func (c *call) addCost() {
 	r, cost := c.resp, &c.request.Cost
 	// Queries have added these two (response.page).

@@ -13,7 +13,7 @@ const dateFormat = "Mon, 02 Jan 2006 15:04:05 GMT"
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 // parseDate parses the date of a signed request. It parses the form that all clients send without time.Parse, which
-// costs more than the signature's HMAC.
+// costs more than the signature's HMAC. It returns false for dates that http.ParseTime does not know, either.
 func parseDate(s string) (time.Time, bool) {
 	// The fixed positions of the punctuation; the name of the weekday is not checked, and not needed.
 	if len(s) == len(dateFormat) && s[3:5] == ", " && s[7] == ' ' && s[11] == ' ' && s[16] == ' ' && s[19] == ':' &&
@@ -36,15 +36,16 @@ func parseDate(s string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// twoDigits parses the first two bytes of s, which the caller has checked to exist. A byte below '0' wraps to more
-// than 9.
+// twoDigits parses the first two bytes of s, which the caller has checked to exist. A byte below '0' wraps to more than
+// 9. It does not allocate.
 func twoDigits(s string) (int, bool) {
 	high, low := s[0]-'0', s[1]-'0'
 	return int(high)*10 + int(low), high <= 9 && low <= 9
 }
 
 // isVersion reports whether s has the form of a service version: 2019-02-02. The version itself need not exist: newer
-// SDKs send versions that this server does not know.
+// SDKs send versions that this server does not know. Days from the 29th on need the calendar, and are left to package
+// time.
 func isVersion(s string) bool {
 	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
 		_, ok1 := twoDigits(s)

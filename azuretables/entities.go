@@ -6,7 +6,7 @@ import (
 )
 
 // change parses and applies the single change of a request. Allocated per request: Apply may keep ops after an error
-// (kept). The result is valid until the next request of the call. It contains the new Timestamp.
+// (kept). The result is valid until the next request of the call. It contains the new Timestamp. e is c's, not a copy.
 func (c *call) change() (e *odata.Entity, err error) {
 	ops := make([]entity.Operation, 1)
 	op := &ops[0]
@@ -38,7 +38,8 @@ func (c *call) change() (e *odata.Entity, err error) {
 	return &op.Entity, nil
 }
 
-// insert responds with 201 and the entity, or 204 if the client prefers no content.
+// insert responds with 201 and the entity, or 204 if the client prefers no content. Its ETag is derived from the
+// timestamp that Apply returned.
 func (c *call) insert() error {
 	e, err := c.change()
 	if err != nil {
@@ -57,7 +58,7 @@ func (c *call) insert() error {
 	return nil
 }
 
-// update replaces or merges an entity; without If-Match the entity need not exist.
+// update replaces or merges an entity; without If-Match the entity need not exist. Its response has no body.
 func (c *call) update() error {
 	e, err := c.change()
 	if err != nil {

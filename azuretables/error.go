@@ -15,7 +15,8 @@ import (
 	"cqld/schema"
 )
 
-// Error codes that are not in odata, because odata knows neither protocols nor addresses.
+// Error codes that are not in odata, because odata knows neither protocols nor addresses. They concern the network
+// address, the protocol and CORS.
 const (
 	authorizationProtocolMismatch  odata.Code = "AuthorizationProtocolMismatch"
 	authorizationSourceIPMismatch  odata.Code = "AuthorizationSourceIPMismatch"
@@ -29,14 +30,15 @@ const secondaryWrite = "Write operations are not allowed."
 // retryAfterSeconds is the value of Retry-After if the expected delay is unknown: the minimum.
 const retryAfterSeconds = 1
 
-// NotServing reports that this node must not serve now; another one may. The client receives ServerBusy.
+// NotServing reports that this node must not serve now; another one may. The client receives ServerBusy. It is returned
+// by nodes that drain or that are not members.
 type NotServing struct{ Reason string }
 
 // Error returns the reason.
 func (e *NotServing) Error() string { return e.Reason }
 
 // busy is ServerBusy with a delay after which the client should retry. Clients wait that long because the response has
-// Retry-After.
+// Retry-After. seconds is at least 1.
 type busy struct{ seconds int }
 
 // Error returns the text of ServerBusy.
@@ -47,7 +49,7 @@ func (b *busy) Unwrap() error { return odata.Of(odata.ServerBusy) }
 
 // serviceError converts err to the error that the client receives; no other function does so. Timeouts and unknown
 // outcomes become OperationTimedOut, because the change may have been made. Refusals before any work become ServerBusy.
-// Any other error becomes InternalError, with known false.
+// Any other error becomes InternalError, with known false. It does not log.
 func serviceError(err error) (e *odata.Error, known bool) {
 	var (
 		notServing   *NotServing
@@ -88,7 +90,8 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	return odata.Of(odata.InternalError), false
 }
 
-// status returns the HTTP status of a code. Codes that belong to this package are all 403; odata knows the others.
+// status returns the HTTP status of a code. Codes that belong to this package are all 403; odata knows the others. It
+// is the only place that maps codes of both packages.
 func status(code odata.Code) int {
 	switch code {
 	case authorizationProtocolMismatch, authorizationSourceIPMismatch, corsPreflightFailure,
@@ -98,7 +101,8 @@ func status(code odata.Code) int {
 	return code.Status()
 }
 
-// fail responds with an error. It discards what the handler has added to the response so far.
+// fail responds with an error. It discards what the handler has added to the response so far. It is called once for
+// each request that fails.
 func (c *call) fail(err error) {
 	e, known := serviceError(err)
 	// Errors without a code are defects or storage failures. The id finds the log entry for the client's error.
@@ -142,6 +146,7 @@ func (c *call) fail(err error) {
 }
 
 // failedOperation returns the index of the operation of a transaction that err is about; ok is false if err names none.
+// Index counts from 0.
 func failedOperation(err error) (index int, ok bool) {
 	var f *entity.Failed
 	// Failed is from applying a transaction, RequestError from parsing a batch.

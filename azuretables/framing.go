@@ -15,6 +15,8 @@ import (
 // way sees other boundaries between requests, or another host, than this server (RFC 9112 §3.2, §5.1, §6.1): names that
 // end in white space, lines that continue another one, more than one Host, and Transfer-Encoding that is repeated or
 // beside Content-Length. fasthttp accepts all of these.
+//
+// Refusing both readings protects proxies in front of this server from request smuggling.
 func checkFraming(h *fasthttp.RequestHeader) error {
 	var hosts, lengths, encodings int
 	// The raw header is scanned, because the parsed one no longer shows repeated and malformed lines.
@@ -49,7 +51,7 @@ func checkFraming(h *fasthttp.RequestHeader) error {
 }
 
 // checkMD5 compares the body with Content-MD5, unless that is empty. The error differs for a header that is no MD5 at
-// all.
+// all. The header is optional, and part of the text that a signature covers.
 func checkMD5(given string, body []byte) error {
 	if given == "" {
 		return nil

@@ -10,7 +10,8 @@ import (
 )
 
 // disconnected reports whether the client has closed its end of the connection. It does not read from the connection or
-// block. TLS has no file descriptor of its own. Bytes that the client has sent ahead do not count as a disconnect.
+// block. TLS has no file descriptor of its own. Bytes that the client has sent ahead do not count as a disconnect. It
+// may be called by another goroutine than the one that uses c.
 func disconnected(c net.Conn) bool {
 	if secure, ok := c.(*tlsconfig.Conn); ok {
 		c = secure.NetConn()

@@ -20,7 +20,8 @@ const (
 	mayCreate                        // c
 )
 
-// parsePermissions parses letters. It ignores letters of other storage services. Order and repetition do not matter.
+// parsePermissions parses letters. It ignores letters of other storage services. Order and repetition do not matter. An
+// empty text has no permission.
 func parsePermissions(s string) (p permission) {
 	for i := range len(s) {
 		switch s[i] {
@@ -44,7 +45,7 @@ func parsePermissions(s string) (p permission) {
 }
 
 // level is the type of resource that an action applies to, as in account signatures. An account signature lists levels
-// in srt.
+// in srt. A table signature always has the level of entities.
 type level uint8
 
 // The levels.
@@ -56,6 +57,7 @@ const (
 
 // action describes what a request needs: the resource type, every permission of all, and at least one of any unless
 // that is empty. (REST reference, "Create an account SAS", "Table service operations".) The zero action needs nothing.
+// The functions below are the table of that section.
 type action struct {
 	on       level
 	all, any permission
@@ -74,7 +76,8 @@ func updateEntity() action    { return action{on: onObject, all: mayUpdate} }
 func upsertEntity() action    { return action{on: onObject, all: mayAdd | mayUpdate} }
 func deleteEntity() action    { return action{on: onObject, all: mayDelete} }
 
-// grant is what a request's signature allows. It belongs to one request. Nil fields mean no restriction.
+// grant is what a request's signature allows. It belongs to one request. Nil fields mean no restriction. A request that
+// is signed with a key has the grant of owner; a SAS has the others.
 type grant struct {
 	owner       bool // signed with the account's key: allows everything
 	levels      level
@@ -87,11 +90,13 @@ type grant struct {
 // owner returns the grant of requests that are signed with the account's key.
 func owner() *grant { return &grant{owner: true} }
 
-// bound is an inclusive end of a key range. Without a row key it includes the whole partition.
+// bound is an inclusive end of a key range. Without a row key it includes the whole partition. An empty partition key
+// is before all others.
 type bound struct{ partitionKey, rowKey string }
 
 // permits returns nil if the grant allows an action on a table (empty if the action has none). Account signatures have
-// no table: they cover all tables. The order of the checks decides the error code.
+// no table: they cover all tables. The order of the checks decides the error code. It does not check the key range: see
+// covers and restrict.
 func (g *grant) permits(a action, table string) error {
 	switch {
 	case g.owner:
@@ -117,7 +122,8 @@ func (g *grant) permitsChange(a action, table string) error {
 	return g.permits(a, table)
 }
 
-// covers reports whether an entity is in the key range. Keys compare by bytes, like the order of entities.
+// covers reports whether an entity is in the key range. Keys compare by bytes, like the order of entities. It is for
+// single entities; queries are restricted by a filter.
 func (g *grant) covers(partitionKey, rowKey string) bool {
 	// A bound without a row key ends with its partition: its rows are all covered.
 	if b := g.from; b != nil && (partitionKey < b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" &&
@@ -132,7 +138,7 @@ func (g *grant) covers(partitionKey, rowKey string) bool {
 }
 
 // restrict narrows a filter to the key range. A nil filter means all entities. The grant's own filter is the same for
-// every query, so it narrows a continuation, too.
+// every query, so it narrows a continuation, too. The client cannot widen it: both filters must match.
 func (g *grant) restrict(filter odata.Expr) odata.Expr {
 	if b := g.from; b != nil {
 		filter = both(filter, b.side(odata.Ge, odata.Gt))
@@ -144,7 +150,8 @@ func (g *grant) restrict(filter odata.Expr) odata.Expr {
 }
 
 // side returns the filter for the keys on one side of the bound, including the bound. reaches is the operator that
-// includes the bound, beyond the one that excludes it: Ge and Gt, or Le and Lt.
+// includes the bound, beyond the one that excludes it: Ge and Gt, or Le and Lt. The bound (p, r) with Ge is:
+// PartitionKey ge p and (PartitionKey gt p or RowKey ge r).
 func (b *bound) side(reaches, beyond odata.Op) odata.Expr {
 	whole := compareKey("PartitionKey", reaches, b.partitionKey)
 	if b.rowKey == "" {
@@ -155,12 +162,13 @@ func (b *bound) side(reaches, beyond odata.Op) odata.Expr {
 		Right: compareKey("RowKey", reaches, b.rowKey)})
 }
 
-// compareKey returns a comparison of one of the two keys, which are strings.
+// compareKey returns a comparison of one of the two keys, which are strings. The value is not escaped, because it is no
+// text of a filter.
 func compareKey(property string, op odata.Op, value string) odata.Expr {
 	return &odata.Comparison{Property: property, Op: op, Value: odata.Value{Type: odata.String, Bytes: []byte(value)}}
 }
 
-// both returns the conjunction of two filters; a nil a means no filter.
+// both returns the conjunction of two filters; a nil a means no filter. b is never nil.
 func both(a, b odata.Expr) odata.Expr {
 	if a == nil {
 		return b

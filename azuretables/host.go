@@ -13,6 +13,8 @@ import (
 // public: a web page whose own name resolves to a loopback address (DNS rebinding) could sign requests and read the
 // responses, because the browser attributes them to the page's own origin. Such a page's name cannot be an IP address
 // or localhost. configured are the names in tables_hosts.
+//
+// name is the header Host, with its port.
 func (a *account) checkHost(name string, configured []string) error {
 	// Other accounts have secret keys, so a page cannot sign requests for them.
 	if !a.wellKnown {

@@ -20,13 +20,15 @@ import (
 	"cqld/request"
 )
 
-// ErrClosed is returned by Serve after Drain or Close.
+// ErrClosed is returned by Serve after Drain or Close. A program that stops its server on purpose compares with it.
 var ErrClosed = errors.New("azuretables: closed")
 
 // carrier is the HTTP/1.1 server. It uses fasthttp because net/http costs two to three times the CPU for a request and
 // response with the same headers and 64 bytes of work: it reads ahead in a second goroutine to detect disconnects, and
 // stores headers in maps. It owns the listener, the connections and the memory of requests; Drain ends them in this
 // order.
+//
+// The fields up to mu do not change after newCarrier, except inside themselves.
 type carrier struct {
 	server    *Server
 	http      *fasthttp.Server
@@ -49,7 +51,8 @@ type carrier struct {
 }
 
 // pair holds a request and its response; it is reused. Its buffers stay with it, so a connection with many requests
-// allocates them once. Bodies and responses above bodyKeep and responseKeep are not kept.
+// allocates them once. Bodies and responses above bodyKeep and responseKeep are not kept. It goes to the pool when the
+// response was written (written), not when handle returns.
 type pair struct {
 	req  httpRequest
 	resp response
@@ -59,7 +62,7 @@ type pair struct {
 }
 
 // bodyBuffer returns a buffer for a body of size bytes. The buffer is the caller's until the pair is used again; its
-// old contents are not cleared, because the caller fills it.
+// old contents are not cleared, because the caller fills it. For bodies above bodyKeep it allocates.
 func (p *pair) bodyBuffer(size int) []byte {
 	// A large buffer belongs to one request only.
 	if size > bodyKeep {
@@ -71,7 +74,7 @@ func (p *pair) bodyBuffer(size int) []byte {
 	return p.body[:size]
 }
 
-// newCarrier returns a server that accepts no connections until Serve.
+// newCarrier returns a server that accepts no connections until Serve. It registers for shortages of memory.
 func newCarrier(d *Server) *carrier {
 	// Reservations of large bodies wait for memory; small bodies need none.
 	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)),
@@ -100,7 +103,8 @@ func newCarrier(d *Server) *carrier {
 	return c
 }
 
-// quiet logs errors that clients cause at the debug level. They are expected, at any rate that clients choose.
+// quiet logs errors that clients cause at the debug level. They are expected, at any rate that clients choose. A client
+// could otherwise fill the disk with log lines.
 type quiet struct{ server *Server }
 
 // Printf implements fasthttp.Logger.
@@ -127,7 +131,7 @@ func (d *Server) Serve(l net.Listener) error {
 }
 
 // opened records the listener and reports whether the server is still open: fasthttp registers a listener only some
-// time after Serve was called.
+// time after Serve was called. After Drain it returns false, and the caller closes l.
 func (c *carrier) opened(l net.Listener) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,6 +149,8 @@ func (c *carrier) closing() bool {
 // Drain stops accepting connections, waits until the requests in progress are answered, and closes all connections. If
 // ctx ends first, Drain closes the connections immediately and returns the context's error, joined with
 // request.StillRunning if canceled requests do not end. It may be called before Serve, and more than once.
+//
+// Clients get "Connection: close" with the last response of each connection.
 func (d *Server) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
@@ -183,6 +189,8 @@ func (d *Server) Drain(ctx context.Context) error {
 // awaitLastRequests gives connected clients time to send one more request, whose response announces that the connection
 // ends. Closing a connection while a request is in transit would lose that request. Connections that have not sent
 // anything get newcomerWait, because a client connects in order to send a request.
+//
+// Without it, a rolling restart would lose requests of clients that had just sent them.
 func (c *carrier) awaitLastRequests(ctx context.Context) {
 	// One timer limits the whole wait, so idle connections cannot delay the drain.
 	late := time.NewTimer(c.server.limits.DrainTimeout)
@@ -204,7 +212,7 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 
 // awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next. It
 // returns the number of those that have not ended after endTimeout. Canceled requests check their context and end by
-// themselves.
+// themselves. A request that waits for a replica ends when its timeout is over at the latest.
 func (c *carrier) awaitRequests() (running int) {
 	// A poll: the wait is rare, and short compared with its millisecond.
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
@@ -216,6 +224,7 @@ func (c *carrier) awaitRequests() (running int) {
 }
 
 // Close closes the server without waiting for responses. A canceled context makes Drain close connections at once.
+// Requests in progress are canceled; their changes may have been made.
 func (d *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -227,6 +236,7 @@ func (d *Server) Close() error {
 }
 
 // observe tracks the open connections for Drain: fasthttp does not close those that have not sent anything yet.
+// fasthttp calls it on the goroutine of the connection.
 func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	// Every connection comes from listener.Accept.
 	x := conn.(*connection)
@@ -251,6 +261,7 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 }
 
 // written releases the response that was written, or never will be. Like handle, it runs on the connection's goroutine.
+// After a panic there is no answer to release.
 func (c *carrier) written(x *connection) {
 	if x.answer != nil {
 		// The answer's buffers return to the pool only now: fasthttp has written them.
@@ -272,7 +283,7 @@ func (c *carrier) closeConns(all bool) {
 }
 
 // handle parses a request, serves it, and writes the response. It runs on the connection's goroutine, and returns
-// before fasthttp writes the response.
+// before fasthttp writes the response. An HTTP/1.1 pipeline is served one request after the other.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn().(*connection)
 	// Counted before anything can wait, so that Drain sees the request.
@@ -318,7 +329,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 }
 
 // panicked responds to a request whose handler panicked, and closes the connection: the state of its input, and of the
-// memory that request and response share, is unknown.
+// memory that request and response share, is unknown. The client gets InternalError.
 func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, err error) {
 	// The memory is closed here, because written no longer sees the pair.
 	p.memory.Close()
@@ -336,7 +347,7 @@ func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, 
 }
 
 // readRequest copies the request line, and refers to the header, whose memory is fasthttp's until the response is
-// written.
+// written. Strings of the header must not be kept beyond the request.
 func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	h := &ctx.Request.Header
 	r.method = unsafeString(h.Method())
@@ -369,7 +380,7 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 }
 
 // readBody copies the body into memory that the request owns. held, which may be nil, is the reservation of a large
-// body.
+// body. The order is: small bodies, the limit, authorization, reservation, bytes.
 func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body, err error) {
 	r := &p.req
 	size := ctx.Request.Header.ContentLength()
@@ -406,9 +417,9 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	}
 	conn := ctx.Conn().(*connection)
 	if held, err = c.admit(conn, int64(size)); err != nil {
+		// The rest of the body is discarded within readTimeout, so that the client sees the error.
 		linger(stream)
 		return nil, err
-		// The rest of the body is discarded within readTimeout, so that the client sees the error.
 	}
 	arriving := arrival{stream, held}
 	// One byte more than the limit shows that the body is too large. Its length is unknown.
@@ -426,7 +437,8 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	return held, unreadable(err)
 }
 
-// admit reserves memory for a large body. The body must be released with End, unless it is nil.
+// admit reserves memory for a large body. The body must be released with End, unless it is nil. Its error is
+// ServerBusy, with which clients retry.
 func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
 	if size > c.server.limits.BodyBytesTotal {
 		return nil, odata.Of(odata.ServerBusy)
@@ -439,7 +451,7 @@ func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
 	return held, nil
 }
 
-// arrival reports the received bytes of a body to the intake.
+// arrival reports the received bytes of a body to the intake. held may be nil, which counts nothing.
 type arrival struct {
 	stream io.Reader
 	held   *intake.Body
@@ -452,7 +464,7 @@ func (a arrival) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tooLarge responds with 413 after reading the rest of the body.
+// tooLarge responds with 413 after reading the rest of the body. Its body may be chunked.
 func tooLarge(stream io.Reader) error {
 	linger(stream)
 	return odata.Of(odata.RequestBodyTooLarge)
@@ -460,6 +472,7 @@ func tooLarge(stream io.Reader) error {
 
 // linger discards the rest of a body, for at most readTimeout: closing a connection with unread data resets it, and a
 // client that is still sending would not see the response. The rest is limited, because stream is within readTimeout.
+// Errors of reading end it as well.
 func linger(stream io.Reader) {
 	_, _ = io.Copy(io.Discard, stream) // the connection is closed in any case
 }
@@ -473,7 +486,7 @@ func unreadable(err error) error {
 }
 
 // writeResponse gives the response to fasthttp, which writes it after handle returned; r.body must not change until
-// then.
+// then. Headers were collected in r before, so their order is fixed.
 func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 	h := &ctx.Response.Header
 	ctx.Response.SetStatusCode(r.status)

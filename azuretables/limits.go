@@ -6,7 +6,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// Limits bounds the resources that clients can use. A zero field means the default named beside it.
+// Limits bounds the resources that clients can use. A zero field means the default named beside it. They are for each
+// server, not for each account.
 type Limits struct {
 	ConnectionsMax           int // ConnectionsMax
 	ConnectionsPerAddressMax int // no bound
@@ -110,7 +111,8 @@ const (
 	deletePage = 100 // entities that a delete by filter deletes in one transaction
 )
 
-// withDefaults returns the limits with defaults in place of zero fields; l itself does not change.
+// withDefaults returns the limits with defaults in place of zero fields; l itself does not change. It is called once,
+// by New.
 func (l Limits) withDefaults() Limits {
 	set(&l.ConnectionsMax, ConnectionsMax)
 	l.Entity = l.Entity.WithDefaults()

@@ -2,7 +2,8 @@ package azuretables
 
 import "cqld/azuretables/odata"
 
-// links writes the URLs and ETags of a response. Its URLs have the form in which the client addressed the service.
+// links writes the URLs and ETags of a response. Its URLs have the form in which the client addressed the service. It
+// belongs to one call.
 type links struct {
 	tls     bool   // the request was encrypted, so URLs begin with https
 	host    string // of the request, with its port
@@ -11,7 +12,7 @@ type links struct {
 }
 
 // root returns the URL of the service, without a trailing slash. It is called once per response, and its result is a
-// copy.
+// copy. For example http://127.0.0.1:10002/devstoreaccount1.
 func (l *links) root() string {
 	b := append(l.scratch[:0], "http"...)
 	if l.tls {
@@ -26,7 +27,7 @@ func (l *links) root() string {
 }
 
 // entity returns the URL of an entity below root; it is valid until the next call of a method. The result is in
-// scratch. odata.AppendLink percent-encodes the keys.
+// scratch. odata.AppendLink percent-encodes the keys. For example …/t(PartitionKey='p',RowKey='r').
 func (l *links) entity(root, table, partitionKey, rowKey string) []byte {
 	b := append(append(l.scratch[:0], root...), '/')
 	// Kept, because append may have moved the memory.
@@ -34,7 +35,7 @@ func (l *links) entity(root, table, partitionKey, rowKey string) []byte {
 	return l.scratch
 }
 
-// etag returns the ETag of an entity with the given Timestamp, in ticks.
+// etag returns the ETag of an entity with the given Timestamp, in ticks. It includes the quotation marks.
 func (l *links) etag(ticks int64) string {
 	l.scratch = odata.AppendETag(l.scratch[:0], ticks)
 	return string(l.scratch)

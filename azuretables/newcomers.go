@@ -11,6 +11,8 @@ import (
 // newcomers lists the connections without an authorized request so far, oldest first, and counts the others. They are
 // limited to a part of all connections. A further one closes the oldest, so that connections that never send a complete
 // request do not keep other clients from connecting. It is safe for concurrent use.
+//
+// Known connections are not listed, because none of them is ever closed for another.
 type newcomers struct {
 	max, knownMax int          // limits of newcomers and of known connections
 	closed        atomic.Int64 // connections closed to admit another one
@@ -27,7 +29,7 @@ type newcomers struct {
 }
 
 // newNewcomerList returns an empty list for a server with the given maximum of connections. At least one newcomer is
-// admitted, or no client could ever connect.
+// admitted, or no client could ever connect. connections is the limit of known connections.
 func newNewcomerList(connections, perAddress int) *newcomers {
 	return &newcomers{max: max(1, connections/newcomersShare), knownMax: connections, perAddress: perAddress,
 		order:  list.New(),
@@ -35,7 +37,7 @@ func newNewcomerList(connections, perAddress int) *newcomers {
 }
 
 // enter adds a connection and closes the oldest one if the list is full. It returns false if the client's address has
-// too many connections.
+// too many connections. The connection that it closes may have sent a part of a request.
 func (g *newcomers) enter(c *connection) bool {
 	g.mu.Lock()
 	// Known connections count as well: the bound is on all connections of an address.
@@ -74,7 +76,8 @@ func remoteAddr(c *connection) netip.Addr {
 	return netip.IPv4Unspecified()
 }
 
-// promote marks a newcomer as known. It returns false if the maximum of known connections is reached.
+// promote marks a newcomer as known. It returns false if the maximum of known connections is reached. c was entered
+// before.
 func (g *newcomers) promote(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,14 +91,14 @@ func (g *newcomers) promote(c *connection) bool {
 	return true
 }
 
-// count returns the number of known connections.
+// count returns the number of known connections. During a drain, it falls to zero.
 func (g *newcomers) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known
 }
 
-// waiting returns the number of connections that are not known yet.
+// waiting returns the number of connections that are not known yet. They may be idle, or in a handshake.
 func (g *newcomers) waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,7 +106,7 @@ func (g *newcomers) waiting() int {
 }
 
 // leave removes a connection that has ended. It may be called for a connection that enter has closed to make room, but
-// only once per connection.
+// only once per connection. It corrects all counts.
 func (g *newcomers) leave(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,7 +124,7 @@ func (g *newcomers) leave(c *connection) {
 	g.removeLocked(c)
 }
 
-// removeLocked removes a connection from the list; it may have been removed before.
+// removeLocked removes a connection from the list; it may have been removed before. mu is held.
 func (g *newcomers) removeLocked(c *connection) {
 	if place := g.places[c]; place != nil {
 		g.order.Remove(place)

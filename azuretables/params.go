@@ -6,7 +6,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// params contains the decoded URL parameters that the server reads.
+// params contains the decoded URL parameters that the server reads. An empty string is an absent parameter, unless a
+// field says otherwise.
 type params struct {
 	restype, comp                          string
 	filter, selected, top, format, orderBy string // $filter and the other options, unparsed
@@ -17,7 +18,7 @@ type params struct {
 }
 
 // signature contains the parameters of a shared access signature (SAS). Fields are as sent; authorizeSignature checks
-// them, and s.take fills in a stored policy.
+// them, and s.take fills in a stored policy. Their names in the URL are in the comments.
 type signature struct {
 	version, services, types, permissions string // sv ss srt sp
 	start, expiry, ip, protocol, scope    string // st se sip spr ses
@@ -28,7 +29,7 @@ type signature struct {
 }
 
 // parseParams parses a query string. Unknown parameters without $ are ignored, as in the service: clients add timeout
-// and others.
+// and others. Parameters are separated by & only.
 func parseParams(query string) (p params, err error) {
 	for query != "" {
 		var pair string
@@ -53,7 +54,8 @@ func parseParams(query string) (p params, err error) {
 	return p, nil
 }
 
-// set stores a parameter. Names are case-sensitive. A repeated parameter has its last value.
+// set stores a parameter. Names are case-sensitive. A repeated parameter has its last value. Parameters of OData begin
+// with $.
 func (p *params) set(name, value string) {
 	switch name {
 	case "restype":
@@ -83,7 +85,7 @@ func (p *params) set(name, value string) {
 	}
 }
 
-// set stores a parameter of a signature, and ignores other parameters.
+// set stores a parameter of a signature, and ignores other parameters. Their values are not checked here.
 func (s *signature) set(name, value string) {
 	var field *string
 	switch name {

@@ -5,14 +5,14 @@ import (
 )
 
 // policy is a stored access policy of a table, which signatures refer to by its id. A signature sets the fields that
-// are empty here. Times have policyTimeFormat.
+// are empty here. Times have policyTimeFormat. An empty field means that the policy does not set it.
 type policy struct {
 	id                        string
 	start, expiry, permission string
 }
 
 // parsePolicies parses the signed identifiers of a table, at most policiesMax. An empty list is not nil. The same
-// function reads requests and the stored document.
+// function reads requests and the stored document. Errors are InvalidXmlDocument.
 func parsePolicies(body []byte) ([]policy, error) {
 	root, err := parseXML(body, "SignedIdentifiers")
 	if err != nil {
@@ -48,7 +48,8 @@ func parsePolicies(body []byte) ([]policy, error) {
 	return out, nil
 }
 
-// parse parses the element AccessPolicy, and returns false if it is invalid.
+// parse parses the element AccessPolicy, and returns false if it is invalid. p is changed only in the fields that the
+// element has.
 func (p *policy) parse(e *element) bool {
 	f, ok := e.fields("Start", "Expiry", "Permission")
 	if !ok {
@@ -80,7 +81,7 @@ func (p *policy) parse(e *element) bool {
 // policyTimeFormat is the format of times in the service's policies: seven decimal places of the second.
 const policyTimeFormat = "2006-01-02T15:04:05.0000000Z"
 
-// appendPolicies appends the XML document that the service returns.
+// appendPolicies appends the XML document that the service returns. policies may be nil.
 func appendPolicies(dst []byte, policies []policy) []byte {
 	dst = append(dst, xmlHeader...)
 	// The service closes an empty list in one tag, and SDKs accept both.

@@ -7,19 +7,21 @@ import (
 )
 
 // serviceProperties contains the service properties that an account's owner sets. Settings of logging and metrics are
-// stored and returned but have no effect.
+// stored and returned but have no effect. They have the defaults of the service until an owner sets them.
 type serviceProperties struct {
 	logging       logging
 	hour, minutes metrics
 	cors          []corsRule // nil if cross-origin requests are not allowed
 }
 
+// logging is the element Logging, which is stored only.
 type logging struct {
 	version              string // always 1.0
 	read, write, deleted bool   // which requests would be logged
 	days                 int    // of retention; 0 means off
 }
 
+// metrics is the element HourMetrics or MinuteMetrics, which is stored only.
 type metrics struct {
 	version  string
 	enabled  bool
@@ -28,20 +30,21 @@ type metrics struct {
 	explicit bool // the document contained IncludeAPIs, so a response repeats it
 }
 
-// propertiesCache holds an account's service properties as last parsed. It is safe for concurrent use.
+// propertiesCache holds an account's service properties as last parsed. It is safe for concurrent use. A node has one
+// for each account.
 type propertiesCache struct {
 	newest atomic.Pointer[parsedProperties]
 }
 
-// parsedProperties pairs a stored document with its parsed form; both are immutable.
+// parsedProperties pairs a stored document with its parsed form; both are immutable. raw is compared, not parsed again.
 type parsedProperties struct {
 	raw []byte
 	*serviceProperties
 }
 
-// of returns raw, parsed. Stored properties were valid when they were set; empty raw means the defaults. Every
-// response to a browser needs the rules, so the document is not parsed for each request. The result must not be
-// changed.
+// of returns raw, parsed. Stored properties were valid when they were set; empty raw means the defaults. Every response
+// to a browser needs the rules, so the document is not parsed for each request. The result must not be changed. It
+// never fails: a document that cannot be read allows no cross-origin requests.
 func (c *propertiesCache) of(raw []byte) *serviceProperties {
 	// The document changes only with SetProperty; comparing it costs less than a version would.
 	if p := c.newest.Load(); p != nil && bytes.Equal(p.raw, raw) {
@@ -62,7 +65,7 @@ func (c *propertiesCache) of(raw []byte) *serviceProperties {
 }
 
 // parse sets the properties that a document contains and keeps the others. After an error p may have changed in part,
-// so the caller discards it.
+// so the caller discards it. p is usually a copy of the present properties.
 func (p *serviceProperties) parse(body []byte) error {
 	root, err := parseXML(body, "StorageServiceProperties")
 	if err != nil {
@@ -98,7 +101,7 @@ func (p *serviceProperties) parse(body []byte) error {
 	return nil
 }
 
-// parse replaces l, unless the element is invalid. Every child is mandatory.
+// parse replaces l, unless the element is invalid. Every child is mandatory. Only version 1.0 exists.
 func (l *logging) parse(e *element) bool {
 	f, ok := e.fields("Version", "Delete", "Read", "Write", "RetentionPolicy")
 	if !ok || f["RetentionPolicy"] == nil {
@@ -114,7 +117,7 @@ func (l *logging) parse(e *element) bool {
 	return ok
 }
 
-// parse replaces m, unless the element is invalid.
+// parse replaces m, unless the element is invalid. Version and RetentionPolicy are mandatory.
 func (m *metrics) parse(e *element) bool {
 	f, ok := e.fields("Version", "Enabled", "IncludeAPIs", "RetentionPolicy")
 	if !ok || f["RetentionPolicy"] == nil {
@@ -135,7 +138,8 @@ func (m *metrics) parse(e *element) bool {
 	return ok
 }
 
-// parseTruth parses a boolean, in the two spellings that clients send. A missing element is invalid.
+// parseTruth parses a boolean, in the two spellings that clients send. A missing element is invalid. Other spellings,
+// such as 1, are refused as by the service.
 func parseTruth(e *element, out *bool) bool {
 	switch e.value() {
 	case "true", "True":
@@ -149,7 +153,7 @@ func parseTruth(e *element, out *bool) bool {
 }
 
 // parseRetention parses the number of days of a retention policy: 1 to 365, or 0 if it is disabled. ok is the validity
-// so far, which lets the caller chain its checks.
+// so far, which lets the caller chain its checks. days is 0 if valid is false.
 func parseRetention(e *element, ok bool) (days int, valid bool) {
 	f, known := e.fields("Enabled", "Days")
 	var enabled bool

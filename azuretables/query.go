@@ -10,7 +10,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// query responds with a page of entities. The entities are appended to the body one by one, as they are read.
+// query responds with a page of entities. The entities are appended to the body one by one, as they are read. Its body
+// is begun before the first entity is known, so that no list is kept in memory.
 func (c *call) query() error {
 	q, err := parseQuery(&c.params, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
 	if err != nil {
@@ -36,7 +37,7 @@ func (c *call) query() error {
 }
 
 // count responds with the number of entities that match (beyond Azure). After QueryTimeout the response contains the
-// number so far and a continuation.
+// number so far and a continuation. The number is exact if there is no continuation.
 func (c *call) count() error {
 	q, err := parseQuery(&c.params, c.path.Resource, c.path.Table, c.grant, &c.server.limits)
 	if err != nil {
@@ -56,7 +57,8 @@ func (c *call) count() error {
 	return nil
 }
 
-// runQuery runs a query. The throttles count the query before it runs, and its results after.
+// runQuery runs a query. The throttles count the query before it runs, and its results after. Its errors are the
+// service's, or busy.
 func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 	// The throttle of partitions applies to a query that names its partition. Others count for the account only.
 	table := ""
@@ -89,7 +91,8 @@ func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 }
 
 // parseQuery parses the options of a query and restricts it to what a grant covers. The filter of the grant is added
-// last, so onePartition sees only what the client wrote.
+// last, so onePartition sees only what the client wrote. Each option that Azure does not have is marked beyond Azure in
+// its parser.
 func parseQuery(p *params, resource odata.Resource, table string, g *grant, limits *Limits) (*entity.Query, error) {
 	// Permission first: a client without it learns nothing about its options.
 	if err := g.permits(readEntities(), table); err != nil {
@@ -128,7 +131,7 @@ func parseQuery(p *params, resource odata.Resource, table string, g *grant, limi
 }
 
 // pageSize parses $top, which is at most the given number of entities; that is also the default. Zero requests an empty
-// page.
+// page. most is Limits.PageEntities.
 func (p *params) pageSize(most int) (int, error) {
 	if !p.hasTop {
 		return most, nil
@@ -172,7 +175,8 @@ func errOrder() error {
 }
 
 // onePartition returns the partition key that a filter requires, if it requires one. It looks at the terms of a
-// conjunction only. Two terms with different keys match nothing, so the first one suffices.
+// conjunction only. Two terms with different keys match nothing, so the first one suffices. It decides about the
+// throttle and about $orderby.
 func onePartition(filter odata.Expr) (string, bool) {
 	switch x := filter.(type) {
 	// An Or, a Not or another comparison does not name one partition.
@@ -203,7 +207,7 @@ func planName(p entity.Plan) string {
 }
 
 // charge returns the cost of a query in units of one point query: 1, and a twentieth for each row read. The unit is
-// cqld's own; the header x-ms-request-charge is known to clients of Cosmos DB.
+// cqld's own; the header x-ms-request-charge is known to clients of Cosmos DB. For example "1.05" for one row.
 func charge(scanned int) string {
 	// Integer arithmetic, so that the result has exactly two decimals.
 	hundredths := 100 + 5*scanned
@@ -212,7 +216,7 @@ func charge(scanned int) string {
 }
 
 // continuation encodes a key for a continuation token: 1!length!base64, in characters that URLs allow. The form is the
-// service's, but a token is valid only here.
+// service's, but a token is valid only here. Clients treat it as opaque.
 func continuation(key string) string {
 	encoded := tokenEncoding().EncodeToString([]byte(key))
 	// "=" would have to be escaped in URLs.
@@ -221,7 +225,7 @@ func continuation(key string) string {
 }
 
 // parseContinuation parses such a token. Any other string is InvalidInput. The length protects against truncated
-// tokens.
+// tokens. The version 1 is the only one.
 func parseContinuation(token string) (string, error) {
 	rest, ok := strings.CutPrefix(token, "1!")
 	length, encoded, cut := strings.Cut(rest, "!")
@@ -237,14 +241,14 @@ func parseContinuation(token string) (string, error) {
 	return string(key), nil
 }
 
-// tokenEncoding returns base64 without the characters that are special in URLs. Strict refuses tokens with bits that
-// no encoder sets, so a key has one token.
+// tokenEncoding returns base64 without the characters that are special in URLs. Strict refuses tokens with bits that no
+// encoder sets, so a key has one token. * and _ take the places of + and /.
 func tokenEncoding() *base64.Encoding {
 	return base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*_").Strict()
 }
 
-// position returns the position at which a query continues. Nil means the beginning. The row key may be absent: a
-// token may point at the beginning of a partition.
+// position returns the position at which a query continues. Nil means the beginning. The row key may be absent: a token
+// may point at the beginning of a partition. The tokens come from response.proceed.
 func (p *params) position() (*entity.Position, error) {
 	if !p.hasPartition {
 		// A row without its partition is no position.

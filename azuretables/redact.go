@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// redacted replaces the value of a signature in logs.
+// redacted replaces the value of a signature in logs. The length does not depend on the signature.
 const redacted = "*******"
 
 // redactQuery returns a query without the values of its signatures. The names of parameters are matched as leniently as

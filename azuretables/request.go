@@ -33,7 +33,8 @@ type header struct {
 	twice                                                bool   // X-HTTP-Method occurred more than once
 }
 
-// set stores a header by its canonical name. Other headers are ignored. A repeated header has its last value.
+// set stores a header by its canonical name. Other headers are ignored. A repeated header has its last value. Header
+// lines that the server does not read cost a comparison of strings.
 func (h *header) set(name, value string) {
 	switch name {
 	case "Authorization":

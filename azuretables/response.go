@@ -28,7 +28,7 @@ const (
 	frontEndName = "Microsoft-HTTPAPI/2.0" // server name in responses to unauthenticated requests
 )
 
-// reset empties the response.
+// reset empties the response. Its buffers keep their capacity, within bounds.
 func (r *response) reset() {
 	body := r.body[:0]
 	// A large buffer is left to the garbage collector, as it would stay with a connection that rarely needs it.
@@ -47,7 +47,7 @@ func (r *response) add(name, value string) { r.fields = append(r.fields, field{n
 func (r *response) addInt(name string, value int) { r.add(name, strconv.Itoa(value)) }
 
 // data marks the response as one of the data service, as opposed to responses about the account. Caches must not store
-// these responses.
+// these responses. Both headers are in every recorded response of the data service.
 func (r *response) data() {
 	r.add("Cache-Control", "no-cache")
 	r.add("X-Content-Type-Options", "nosniff")
@@ -59,20 +59,21 @@ func (r *response) failed() {
 	r.fields, r.body, r.contentType, r.text = r.fields[:0], r.body[:0], "", ""
 }
 
-// noContent responds that a change has been made. The body stays empty.
+// noContent responds that a change has been made. The body stays empty. It is the response to changes other than
+// inserts.
 func (r *response) noContent() {
 	r.status = 204
 	r.data()
 }
 
-// found responds with data in the body, which the caller appends.
+// found responds with data in the body, which the caller appends. level is the client's.
 func (r *response) found(level odata.Metadata) {
 	r.status, r.contentType = 200, level.ContentType()
 	r.data()
 }
 
 // created responds that a resource was created at a URL; content reports whether the client wants it in the body.
-// Without a preference, the service returns the created resource.
+// Without a preference, the service returns the created resource. It chooses between 201 and 204.
 func (r *response) created(location, prefer string, level odata.Metadata) (content bool) {
 	r.add("Location", location)
 	// The response states which preference it follows.
@@ -90,13 +91,13 @@ func (r *response) created(location, prefer string, level odata.Metadata) (conte
 }
 
 // document responds with an XML document. Documents about the account may be stored by caches, and have no data
-// headers.
+// headers. It replaces the body.
 func (r *response) document(body []byte) {
 	r.status, r.contentType, r.body = 200, "application/xml", body
 }
 
 // page adds the headers of a page: its continuation, and its cost in rows read. Azure has neither the cost nor the
-// plan.
+// plan. rows are rows read, not returned.
 func (r *response) page(p *entity.Page, rows int) {
 	r.proceed(p.Next)
 	r.addInt(rowsHeader, rows)
@@ -105,7 +106,7 @@ func (r *response) page(p *entity.Page, rows int) {
 }
 
 // proceed adds the continuation headers, unless next is nil. An empty row key yields an empty token's encoding, which
-// position reads as the beginning of the partition.
+// position reads as the beginning of the partition. The same headers continue a delete by filter.
 func (r *response) proceed(next *entity.Position) {
 	if next != nil {
 		r.add("x-ms-continuation-NextPartitionKey", continuation(next.PartitionKey))
@@ -113,8 +114,8 @@ func (r *response) proceed(next *entity.Position) {
 	}
 }
 
-// unauthenticated responds to a client that could not be authenticated, like Azure's front end: with fewer headers.
-// The reason phrase is the message, as in the recordings.
+// unauthenticated responds to a client that could not be authenticated, like Azure's front end: with fewer headers. The
+// reason phrase is the message, as in the recordings. It has no x-ms-version.
 func (r *response) unauthenticated(e *odata.Error, accept, id string, now time.Time) {
 	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
 	r.add("x-ms-error-code", string(e.Code))

@@ -7,7 +7,8 @@ import (
 )
 
 // route calls the handler for the resource and method. It runs after authorization, and its error is the response. A
-// resource without a handler for the method is 405.
+// resource without a handler for the method is 405. Handlers check the grant themselves, since each needs another
+// permission.
 func (c *call) route() error {
 	//exhaustive:enforce
 	switch c.path.Resource {
@@ -70,6 +71,8 @@ func (c *call) route() error {
 // named replaces the error that a table does not exist by the error that its name is invalid, if it is. Tables created
 // by CQL may have names that the service refuses, so the name is checked only after the table was not found. Names by
 // which CQL creates tables may contain characters that the service does not allow.
+//
+// SDKs show users by the code what is wrong with the name.
 func (c *call) named(table string, err error) error {
 	var e *odata.Error
 	// Without a table in the path, or without a code, err is not about a table.
@@ -87,7 +90,7 @@ func (c *call) named(table string, err error) error {
 }
 
 // allowed returns the methods of a resource, for the header Allow. RFC 9110 requires the list in a 405. comp
-// distinguishes the documents about an account or a table.
+// distinguishes the documents about an account or a table. HEAD and OPTIONS are answered elsewhere.
 func allowed(r odata.Resource, comp string) string {
 	switch {
 	// The order is from special resources to general ones.
@@ -110,7 +113,7 @@ func allowed(r odata.Resource, comp string) string {
 }
 
 // context returns the context of entities in the response body: its URLs and level of metadata. table is the name as
-// created; empty for lists of tables. It is valid until the request ends.
+// created; empty for lists of tables. It is valid until the request ends. Its copy in a handler is independent.
 func (c *call) context(table string) odata.Context {
 	return odata.Context{Root: c.links.root(), Account: c.account.name, Table: table, Level: c.level}
 }

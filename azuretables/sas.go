@@ -15,7 +15,8 @@ func accessTimeFormats() []string {
 		"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00"}
 }
 
-// parseAccessTime parses a time in any of the formats, and returns it in UTC. ok is false if none fits.
+// parseAccessTime parses a time in any of the formats, and returns it in UTC. ok is false if none fits. Times with
+// other zones are converted.
 func parseAccessTime(s string) (time.Time, bool) {
 	for _, format := range accessTimeFormats() {
 		if t, err := time.Parse(format, s); err == nil {
@@ -28,6 +29,8 @@ func parseAccessTime(s string) (time.Time, bool) {
 // authorizeSignature checks a shared access signature; policies returns the stored access policies of a table. It
 // verifies the HMAC before anything else, so that a client without a valid signature learns nothing else. A signature
 // that is valid but does not fit has a code of its own.
+//
+// The order of the checks is: form, HMAC, time, address and protocol, service.
 func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Time,
 	policies func(table string) []policy) (*grant, error) {
 	var err error
@@ -61,7 +64,8 @@ func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Ti
 	return g, nil
 }
 
-// authorizeAccount checks an account SAS. (REST reference, "Create an account SAS".)
+// authorizeAccount checks an account SAS. (REST reference, "Create an account SAS".) Its resource types are the levels
+// of the grant.
 func (a *account) authorizeAccount(s *signature, g *grant) error {
 	// The fields end in line breaks, also the last one.
 	signed := a.verify(s.sig, func(dst []byte) []byte {
@@ -95,7 +99,7 @@ func (a *account) authorizeAccount(s *signature, g *grant) error {
 }
 
 // authorizeTable checks a service SAS for one table. The signature must not repeat a field of its stored access policy.
-// (REST reference, "Create a service SAS".)
+// (REST reference, "Create a service SAS".) It grants access to entities only.
 func (a *account) authorizeTable(s *signature, g *grant, policies func(table string) []policy) error {
 	// Names of tables have no case, and the string to sign contains the lower-case name.
 	g.table, g.levels = strings.ToLower(s.table), onObject
@@ -118,7 +122,8 @@ func (a *account) authorizeTable(s *signature, g *grant, policies func(table str
 	return nil
 }
 
-// appendTableString appends the string to sign of a service SAS, in the form of the signature's version.
+// appendTableString appends the string to sign of a service SAS, in the form of the signature's version. The parts of
+// the string depend on the version, each on its own.
 func (a *account) appendTableString(dst []byte, s *signature, table string) []byte {
 	line := func(part string) { dst = append(append(dst, part...), '\n') }
 	line(s.permissions)
@@ -146,7 +151,7 @@ func (a *account) appendTableString(dst []byte, s *signature, table string) []by
 }
 
 // take fills in the signature's fields from its policy. It returns false if the policy does not exist, or if both set
-// the same field.
+// the same field. The signature covers the fields as they were sent, so take follows verify.
 func (s *signature) take(policies []policy) bool {
 	for i := range policies {
 		// A policy is found by its exact id.
@@ -171,7 +176,8 @@ func (s *signature) take(policies []policy) bool {
 	return false
 }
 
-// inTime returns nil if the signature is valid now. Every signature must expire.
+// inTime returns nil if the signature is valid now. Every signature must expire. Clocks of clients do not matter, only
+// the node's.
 func (s *signature) inTime(now time.Time) error {
 	expiry, ok := parseAccessTime(s.expiry)
 	// The expiry itself is too late already.
@@ -187,7 +193,8 @@ func (s *signature) inTime(now time.Time) error {
 	return nil
 }
 
-// fromWhere returns nil if the signature is valid for the client's address and protocol.
+// fromWhere returns nil if the signature is valid for the client's address and protocol. Both codes show an
+// authenticated client what to change.
 func (s *signature) fromWhere(req *httpRequest) error {
 	// "https,http" is the default. HTTP alone is not a value.
 	switch s.protocol {

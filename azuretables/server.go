@@ -156,7 +156,7 @@ func (d *Server) recognize(req *httpRequest) error {
 }
 
 // reject responds to a request that was not read completely. It locates nothing, so the response has no account and no
-// CORS headers.
+// CORS headers. The response has an id, which the log contains.
 func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c := &call{server: d}
 	c.begin(context.Background(), req, resp)
@@ -164,7 +164,8 @@ func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c.finish()
 }
 
-// newID returns an id in the format of requests and batches. The form is a random UUID's, without its version bits.
+// newID returns an id in the format of requests and batches. The form is a random UUID's, without its version bits. Ids
+// are unique by chance: 128 random bits.
 func (d *Server) newID() string {
 	const hex = "0123456789abcdef"
 	// Four groups are separated by hyphens.

@@ -16,8 +16,8 @@ import (
 )
 
 // Account is an account of the configuration: its name and key, as in a connection string, and the role as which its
-// requests run; empty means that they are anonymous. Configuration holds one key per account; accounts of the
-// directory have two, so that a key can be rotated.
+// requests run; empty means that they are anonymous. Configuration holds one key per account; accounts of the directory
+// have two, so that a key can be rotated. It is immutable after New.
 type Account struct {
 	Name string
 	Key  string // base64
@@ -39,7 +39,8 @@ const (
 )
 
 // account is an account with its keys. It pools HMAC states that are initialized with a key, because creating one costs
-// more than hashing a request. All fields but the pools and the cache are immutable.
+// more than hashing a request. All fields but the pools and the cache are immutable. It is found by accounts, and
+// replaced when it changes.
 type account struct {
 	name       string    // also the keyspace of its tables
 	role       string    // empty means that requests are anonymous
@@ -50,10 +51,11 @@ type account struct {
 	properties propertiesCache
 }
 
-// key is one key of an account. The pool's signers hold the secret; the key itself is not kept.
+// key is one key of an account. The pool's signers hold the secret; the key itself is not kept. Signers are created as
+// needed, one for each request at a time.
 type key struct{ hashes sync.Pool } // of *signer
 
-// signer computes one HMAC at a time. Its buffers avoid allocations.
+// signer computes one HMAC at a time. Its buffers avoid allocations. A signer is used by one goroutine at a time.
 type signer struct {
 	mac     hash.Hash
 	sum     [sha256.Size]byte     // the computed HMAC
@@ -62,6 +64,7 @@ type signer struct {
 }
 
 // newAccount returns an account with one or two keys; an empty one is none. It returns false if a key is not base64.
+// given is kept to detect changes.
 func newAccount(name, role, level string, keys [2]string) (*account, bool) {
 	made := &account{name: name, role: role, level: level, given: keys}
 	for _, given := range keys {
@@ -84,7 +87,8 @@ func newAccount(name, role, level string, keys [2]string) (*account, bool) {
 }
 
 // levels returns the consistency of the account's requests (docs/adr/0042). server is the level of accounts that have
-// none of their own. The first result is the level of reads and writes, the second is the serial level.
+// none of their own. The first result is the level of reads and writes, the second is the serial level. Conditional
+// changes need the serial level.
 func (a *account) levels(server string) (ring.Consistency, ring.Consistency) {
 	level := a.level
 	if level == "" {
@@ -96,8 +100,9 @@ func (a *account) levels(server string) (ring.Consistency, ring.Consistency) {
 	return ring.Quorum, ring.Serial
 }
 
-// memoryRole returns the name of the role that the memory of requests counts for: the account's role, or the account
-// if it has none. The prefix separates accounts from roles of the same name.
+// memoryRole returns the name of the role that the memory of requests counts for: the account's role, or the account if
+// it has none. The prefix separates accounts from roles of the same name. Requests of several accounts with one role
+// share its memory.
 func (a *account) memoryRole() string {
 	if a.role != "" {
 		return a.role
@@ -117,7 +122,7 @@ func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
 	return false
 }
 
-// verify is account.verify for one key.
+// verify is account.verify for one key. It allocates nothing after the first use.
 func (k *key) verify(signature string, build func(dst []byte) []byte) bool {
 	s := k.hashes.Get().(*signer)
 	defer k.hashes.Put(s)
@@ -138,7 +143,8 @@ func (k *key) verify(signature string, build func(dst []byte) []byte) bool {
 }
 
 // authorizeKey checks an Authorization header (SharedKey or SharedKeyLite) that signs path. An unknown scheme is
-// InvalidAuthenticationInfo; everything else that does not fit is AuthenticationFailed.
+// InvalidAuthenticationInfo; everything else that does not fit is AuthenticationFailed. path is the path as sent,
+// without the query.
 func (a *account) authorizeKey(req *httpRequest, path, comp string, now time.Time) error {
 	scheme, rest, _ := strings.Cut(req.header.authorization, " ")
 	name, signature, ok := strings.Cut(strings.TrimSpace(rest), ":")

@@ -44,7 +44,8 @@ func (c *call) getTable() error {
 	return nil
 }
 
-// listTables responds with a page of tables in the order of their names, at most $top.
+// listTables responds with a page of tables in the order of their names, at most $top. The page may be shorter than
+// $top, because a filter is applied after reading.
 func (c *call) listTables() error {
 	p := &c.params
 	if err := c.grant.permits(listTables(), ""); err != nil {
@@ -109,7 +110,8 @@ func (p *params) tableFilter(limits *odata.Limits) (func(string) bool, error) {
 	}, nil
 }
 
-// createTable creates the table that the body names. The name must be valid and unused; Service checks both.
+// createTable creates the table that the body names. The name must be valid and unused; Service checks both. The name's
+// case is kept.
 func (c *call) createTable() error {
 	if err := c.grant.permitsChange(createTable(), ""); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// element is an element of a small XML document. Children keep their order. Text and comments between them are
-// allowed.
+// element is an element of a small XML document. Children keep their order. Text and comments between them are allowed.
+// It is for documents of a few kilobytes.
 type element struct {
 	name     string // local name, without its prefix
 	text     string // all character data, concatenated
@@ -17,7 +17,8 @@ type element struct {
 }
 
 // parseXML parses a document whose root element has the given name. It ignores attributes and namespaces. A byte order
-// mark may precede it. Every error is InvalidXmlDocument, because the service has no other.
+// mark may precede it. Every error is InvalidXmlDocument, because the service has no other. It is limited in size and
+// depth before it allocates much.
 func parseXML(body []byte, root string) (*element, error) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if len(body) > xmlBytesMax {
@@ -85,7 +86,7 @@ func (e *element) fields(names ...string) (map[string]*element, bool) {
 }
 
 // value returns the text of e without surrounding white space; a nil element has empty text. That makes optional
-// elements equal to empty ones.
+// elements equal to empty ones. It is safe on a nil pointer.
 func (e *element) value() string {
 	if e == nil {
 		return ""
