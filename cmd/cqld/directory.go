@@ -12,11 +12,16 @@ import (
 // `cqld start` uses its data directory for one node. `cqld local` creates a subdirectory for each node of its ring:
 // node1, node2, …, with a configuration file and the node's data directory.
 const (
+	// The layouts differ, so that one command cannot start the data of the other by mistake:
+	//
+	//		cqld start   DIR/ is the data directory of the node
+	//		cqld local   DIR/node1/cqld.yaml, DIR/node1/data/, DIR/node2/cqld.yaml, ...
 	nodeConfig  = "cqld.yaml"
 	nodeDataDir = "data"
 )
 
 // ringConfigs returns the configuration files of the ring that `cqld local` keeps in dir, or none if there is no ring.
+// Names are in the order of text: node10 comes before node2. A directory that does not exist has no ring.
 func ringConfigs(dir string) ([]string, error) {
 	names, err := fs.Glob(os.DirFS(dir), "node*/"+nodeConfig)
 	for i, name := range names {
@@ -26,7 +31,7 @@ func ringConfigs(dir string) ([]string, error) {
 }
 
 // checkRingDirectory returns an error if `cqld local` must not use dir because it contains the data of a node but no
-// ring.
+// ring. It changes nothing, and a directory that does not exist is accepted.
 func checkRingDirectory(dir string) error {
 	// A directory with a ring is accepted, also if there is a node's data beside it.
 	switch ring, err := ringConfigs(dir); {

@@ -19,7 +19,8 @@ func cqlshLine(address string, port uint16) string {
 
 // greetNode prints how clients connect to the node of `cqld start`, and where its data is. It names USER instead of a
 // role, because the node's users are not known here, and ACCOUNT likewise, except in development mode, where the
-// account and its key are fixed.
+// account and its key are fixed. It is prose for a person at a terminal, and no interface: programs read --status-fd or
+// the log.
 func greetNode(out io.Writer, o *config.Options) {
 	address := o.Native()
 	line := cqlshLine(address.Addr().String(), address.Port())
@@ -47,7 +48,8 @@ func greetNode(out io.Writer, o *config.Options) {
 	fmt.Fprintf(out, "  data: %s\n  inspect: cqld ctl%s status\n", dir, dataDirFlag(dir))
 }
 
-// scheme returns the scheme of URLs for Azure Tables.
+// scheme returns the scheme of URLs for Azure Tables. The Azure Tables listener uses the same encryption as CQL
+// clients.
 func scheme(o *config.Options) string {
 	if o.Encryption.Clients.Used() {
 		return "https"

@@ -17,7 +17,8 @@ import (
 	"cqld/node/config"
 )
 
-// localCommands are the subcommands of `cqld local`; without one, the ring starts.
+// localCommands are the subcommands of `cqld local`; without one, the ring starts. withargs lets `cqld local --nodes 3`
+// work without the word start.
 type localCommands struct {
 	Start  localCommand       `cmd:"" default:"withargs" help:"Start a ring; the default."`
 	Status localStatusCommand `cmd:"" help:"Show which nodes of a ring run."`
@@ -25,7 +26,11 @@ type localCommands struct {
 }
 
 // localCommand is `cqld local start`. Pointers are nil if the flag is not given: a ring that exists then keeps its
-// ports.
+// ports. The processes and their connections:
+//
+//	cqld local ──starts──▶ cqld start --config node1/cqld.yaml
+//	    ▲ status lines ◀──── standard output
+//	    └ a pipe ──────────▶ standard input: its end stops the node
 type localCommand struct {
 	Nodes       int     `help:"Number of nodes." default:"4"`
 	Datacenters int     `help:"Number of data centers; it divides --nodes." default:"1"`
@@ -53,7 +58,8 @@ const (
 	agreeTimeout = 60 * time.Second
 )
 
-// Run starts the ring, waits until its nodes agree, and stops it when ctx ends.
+// Run starts the ring, waits until its nodes agree, and stops it when ctx ends. Errors before the first process starts
+// leave no node running, and those after it stop the nodes.
 func (c *localCommand) Run(ctx context.Context) error {
 	if c.Nodes < 1 || c.Nodes > localNodesMax {
 		return fmt.Errorf("--nodes: %d is not between 1 and %d", c.Nodes, localNodesMax)
@@ -109,7 +115,7 @@ func (c *localCommand) Run(ctx context.Context) error {
 	return r.stop()
 }
 
-// member is one node of the local ring.
+// member is one node of the local ring. It does not change while the ring runs.
 type member struct {
 	// index counts from 1, as in the names of directories and certificates.
 	index   int
@@ -125,6 +131,8 @@ type member struct {
 func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
 
 // connectionString returns the connection string with which the Azure SDKs reach the node's tables over http or https.
+// The endpoint has the account in its path, as Azurite has it, because a local address has no host name for the
+// account.
 func connectionString(scheme string, m member, key string) string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;TableEndpoint=%s://%s:%d/%s;",
 		scheme, azuretables.DevelopmentAccount, key, scheme, m.address, m.tables, azuretables.DevelopmentAccount)
@@ -133,14 +141,16 @@ func connectionString(scheme string, m member, key string) string {
 // config returns the path of the node's configuration file.
 func (m member) config() string { return filepath.Join(m.dir, nodeConfig) }
 
-// center returns the data center of the node with an index, starting at 0. Each data center has a block of nodes.
+// center returns the data center of the node with an index, starting at 0. Each data center has a block of nodes. Six
+// nodes in two data centers: the nodes 1 to 3 are in datacenter1, and 4 to 6 in datacenter2.
 func (c *localCommand) center(i int) string {
 	return fmt.Sprintf("datacenter%d", 1+i*c.Datacenters/c.Nodes)
 }
 
 // prepareData creates the nodes' directories and configuration files. It refuses the directory of a ring with another
 // number of nodes or other data centers, the directory of a `cqld start` node, and the directory of a secure ring
-// without --secure. It deletes and writes nothing before checkRingDirectory has accepted the directory.
+// without --secure. It deletes and writes nothing before checkRingDirectory has accepted the directory. The data
+// directories of the nodes are made by the nodes themselves.
 func (c *localCommand) prepareData(members []member) error {
 	// The data of a single node must not get directories of a ring beside it.
 	if err := checkRingDirectory(c.DataDir); err != nil {
@@ -234,7 +244,8 @@ func sameDatacenters(configs []string, members []member) error {
 }
 
 // yaml returns the configuration of a node that may use share bytes of the memory of this machine. Every node has the
-// first one as its only seed, also the first one itself, which therefore creates the cluster.
+// first one as its only seed, also the first one itself, which therefore creates the cluster. The text is a file of
+// cassandra.yaml's form with a few options; the others have their defaults.
 func (m member) yaml(seed member, share int64) string {
 	var b strings.Builder
 	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
@@ -273,7 +284,8 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 }
 
 // centers returns the names of the data centers: "datacenter1 or datacenter2". Nodes of a data center follow each
-// other, so that compacting removes all duplicates.
+// other, so that compacting removes all duplicates. A driver must be given the name of one data center, and any of them
+// works.
 func centers(nodes []*localNode) string {
 	var names []string
 	for _, n := range nodes {

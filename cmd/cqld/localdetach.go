@@ -12,11 +12,13 @@ import (
 	"time"
 )
 
-// readyFile is the file with which the process of --detach reports that the ring is ready.
+// readyFile is the file with which the process of --detach reports that the ring is ready. It is removed when a ring
+// starts, and its content does not matter.
 func (c *localCommand) readyFile() string { return filepath.Join(c.DataDir, "local.ready") }
 
 // detach starts the ring in a process that outlives this one, and waits until it is ready. The other process runs the
-// same command with --supervised instead of --detach.
+// same command with --supervised instead of --detach. It has the arguments of this process, so the other one has the
+// same ring; the environment is inherited as well.
 func (c *localCommand) detach(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -58,7 +60,8 @@ func (c *localCommand) detach(ctx context.Context) error {
 
 // awaitDetached waits until the ring of another process is ready, and prints what that process has printed. ended
 // receives a value when the process ends, which is always a failure before the ring is ready; the output of the process
-// in the file log is then the error. It has no timeout of its own: the process gives up after agreeTimeout.
+// in the file log is then the error. It has no timeout of its own: the process gives up after agreeTimeout. The file is
+// looked for every 50 ms, which is short beside the seconds that a ring takes to start.
 func (c *localCommand) awaitDetached(ctx context.Context, p *os.Process, ended <-chan error, log string) error {
 	printed := func() string {
 		b, err := os.ReadFile(log)

@@ -13,15 +13,17 @@ import (
 // system has only 127.0.0.1, the following ones.
 type ports struct{ native, storage, tables uint16 }
 
-// portStep is the distance between the ports that rings of one machine choose; it is more than localNodesMax.
+// portStep is the distance between the ports that rings of one machine choose; it is more than localNodesMax. For
+// example, the third ring of a machine has the ports 9242, 7200 and 10202.
 const portStep = 100
 
-// portTries is how many rings may choose ports on one machine.
+// portTries is how many rings may choose ports on one machine. The largest port is then 10002 + 49·100 = 14902, below
+// the range from which Linux takes ports of connections (32768).
 const portTries = 50
 
 // layout assigns an address to every node: 127.0.0.1, 127.0.0.2, … with equal ports, or, if the system has only
 // 127.0.0.1, that address with consecutive ports. A ring keeps its ports; a new one without flags takes the default
-// ports, or free ones.
+// ports, or free ones. It sends nothing and writes nothing; it listens on each port for a moment.
 func (c *localCommand) layout() ([]member, error) {
 	// Clients and the other nodes know a ring by its ports, so an existing ring does not look for free ones.
 	kept, err := c.keptPorts()
@@ -55,7 +57,7 @@ func (c *localCommand) layout() ([]member, error) {
 
 // keptPorts returns the ports of the ring in the data directory, or nil if there is none. It returns an error if
 // --storage-port differs from the ring's port: members are known by their internode addresses. The ports for clients
-// may change at each start.
+// may change at each start. node1 is enough to know the ports of all nodes, which follow from its own.
 func (c *localCommand) keptPorts() (*ports, error) {
 	present, err := ringConfigs(c.DataDir)
 	if err != nil || len(present) == 0 || c.Fresh {
@@ -73,7 +75,7 @@ func (c *localCommand) keptPorts() (*ports, error) {
 	return &ports{o.Listen.NativePort, o.Listen.StoragePort, o.Tables.Port}, nil
 }
 
-// withFlags returns the ports with those that the flags set.
+// withFlags returns the ports with those that the flags set. Ports that are given are not shifted.
 func (c *localCommand) withFlags(p ports) ports {
 	setIf(&p.native, c.Port)
 	setIf(&p.storage, c.StoragePort)
@@ -119,7 +121,8 @@ func allFree(members []member) error {
 }
 
 // free listens on a port for a moment, and returns why that is not possible. Another process may take the port before
-// the node does; the node then exits, and the ring does not start.
+// the node does; the node then exits, and the ring does not start. The error has no address, for example "bind: address
+// already in use".
 func free(address string, port uint16) error {
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port))
 	if err != nil {

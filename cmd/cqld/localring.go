@@ -23,7 +23,8 @@ import (
 // logFile is the log of a node of a ring, in its directory.
 const logFile = "cqld.log"
 
-// localRing manages the node processes of `cqld local`.
+// localRing manages the node processes of `cqld local`. start, awaitAgreement, watch and stop are called one after the
+// other by one goroutine; follow runs in a goroutine of each node.
 type localRing struct {
 	// nodes are in the order of their indexes. The slice does not change.
 	nodes   []*localNode
@@ -85,7 +86,8 @@ func (r *localRing) notify() {
 }
 
 // start starts the process of the node. It writes its log to a file, status lines to a pipe that follow reads, and
-// stops when its standard input ends. changed is called after each new status and after the exit.
+// stops when its standard input ends. changed is called after each new status and after the exit. After an error, there
+// is no process, and the log stays open until this process ends.
 func (n *localNode) start(binary string, flags []string, changed func()) error {
 	var err error
 	// The log is appended to: a user who looks for an earlier failure finds it.
@@ -124,7 +126,7 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 }
 
 // follow records the status lines of the process, and its exit. It runs until the process has closed its status output,
-// then waits for the exit, closes the files and done.
+// then waits for the exit, closes the files and done. A status that a slow reader misses is replaced by the next one.
 func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	lines := bufio.NewScanner(status)
 	// Only the last line counts: each one is the whole status. Scan ends when the process has exited, because it has
@@ -157,7 +159,8 @@ func (n *localNode) state() (status string, ended bool, err error) {
 
 // awaitAgreement returns when every node sees all others up and has the same metadata. It gives up if the ring makes no
 // progress within timeout: no node joins, and no node sees another one come up. The limit is on time without progress
-// and not on the whole start, because a large ring on a slow machine starts slowly.
+// and not on the whole start, because a large ring on a slow machine starts slowly. It returns the same error for an
+// interrupt as detach.
 func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) error {
 	limit := time.NewTimer(timeout)
 	defer limit.Stop()
@@ -207,7 +210,8 @@ func (r *localRing) progress() (sum progress) {
 }
 
 // agreed reports whether all nodes have the same status line with all members up. It returns an error if a node has
-// exited, with the last line of its log.
+// exited, with the last line of its log. For example, all four nodes have to report "up=4 of=4 " followed by the same
+// version of the metadata.
 func (r *localRing) agreed() (bool, error) {
 	first := ""
 	for i, n := range r.nodes {
@@ -232,7 +236,8 @@ func (r *localRing) agreed() (bool, error) {
 	return true, nil
 }
 
-// lastLogLine returns the line that usually explains an exit, or why the log cannot be read.
+// lastLogLine returns the line that usually explains an exit, or why the log cannot be read. The whole file is read,
+// which is short after a start.
 func (n *localNode) lastLogLine() string {
 	b, err := os.ReadFile(filepath.Join(n.dir, logFile))
 	if err != nil {
@@ -242,7 +247,7 @@ func (n *localNode) lastLogLine() string {
 	return lines[len(lines)-1]
 }
 
-// print shows each node's state.
+// print shows each node's state. A node started by hand is printed as UN without its process, which is unknown.
 func (r *localRing) print() {
 	fmt.Printf("  %-6s %-17s %-6s %-12s %-8s %s\n", "State", "CQL address", "Node", "Data center", "Process", "Log")
 	for _, n := range r.nodes {
@@ -336,7 +341,8 @@ const stopTimeout = 15 * time.Second
 
 // stop asks all nodes to stop, also those that the user has started again, and waits until they have exited. The limit
 // is common to all nodes, which drain at the same time. Nodes that exceed it are killed and reported as errors. It is
-// safe after a failed start: nodes without a process are left out.
+// safe after a failed start: nodes without a process are left out. After the first node that is killed, each further
+// one has another second.
 func (r *localRing) stop() error {
 	byHand := make([]error, len(r.nodes))
 	var wg sync.WaitGroup

@@ -23,7 +23,8 @@ func dataDirFlag(dir string) string {
 	return " --data-dir " + shellQuoted(dir)
 }
 
-// whichRing selects a ring. It is embedded in the commands that address a ring which another process manages.
+// whichRing selects a ring. It is embedded in the commands that address a ring which another process manages. It finds
+// a ring even if none of its nodes runs, by its configuration files.
 type whichRing struct {
 	DataDir string `help:"Data directory of the ring. Default: cqld-data, or else the ring that runs." type:"path"`
 }
@@ -45,7 +46,8 @@ func (w *whichRing) directory() (string, error) {
 	return "", fmt.Errorf("no ring runs, and there is none in %s: start one with cqld local, or set --data-dir", dir)
 }
 
-// ringNode is a node of a ring that another process started.
+// ringNode is a node of a ring that another process started. Whether it runs is asked each time, because a user may
+// start or stop it meanwhile.
 type ringNode struct {
 	name string // node1
 	dir  string
@@ -89,6 +91,7 @@ func (w *whichRing) nodes() (dir string, nodes []*ringNode, err error) {
 	return dir, nodes, err
 }
 
+// localStatusCommand needs no access to the process of `cqld local`: it reads the files and probes the sockets.
 type localStatusCommand struct{ whichRing }
 
 // errRingDown is the result of `local status` if not all nodes run, for scripts.
@@ -122,10 +125,11 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 	return errRingDown
 }
 
+// localStopCommand also ends the process of `cqld local`: without nodes, watch returns.
 type localStopCommand struct{ whichRing }
 
 // Run stops all nodes of the ring, including those that were started by hand, and waits until their processes have
-// ended.
+// ended. A ring of which no node runs is no error. One node that does not stop does not keep the others from it.
 func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 	dir, nodes, err := c.nodes()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"cqld/cmd/cqld/ctl"
 )
 
-// commands are cqld's subcommands.
+// commands are cqld's subcommands. The help lists them in this order.
 type commands struct {
 	Local   localCommands  `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
 	Start   startCommand   `cmd:"" help:"Run one node. Without flags, it is a single-node cluster on 127.0.0.1:9042."`
@@ -56,7 +56,8 @@ func main() {
 }
 
 // newParser returns the parser of the command line, which sets cli. Commands receive ctx and the standard output as
-// arguments of their Run methods. ctx ends with SIGINT or SIGTERM.
+// arguments of their Run methods. ctx ends with SIGINT or SIGTERM. It panics if a tag of a command is wrong, which
+// every test of the command line would show.
 func newParser(ctx context.Context, cli *commands) *kong.Kong {
 	return kong.Must(cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(os.Stdout, (*io.Writer)(nil)),

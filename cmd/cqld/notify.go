@@ -13,7 +13,8 @@ const (
 )
 
 // notify sends a state to the supervisor if the process is a systemd service of Type=notify. A failure is only logged:
-// the node works without a supervisor.
+// the node works without a supervisor. The variable stays in the environment, because both states are sent. An address
+// that begins with "@" is an abstract socket, whose name begins with a zero byte in the kernel.
 func notify(state string, log *slog.Logger) {
 	// systemd sets the variable only for services that may notify it.
 	path := os.Getenv("NOTIFY_SOCKET")

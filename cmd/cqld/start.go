@@ -24,7 +24,10 @@ import (
 )
 
 // startCommand is `cqld start`. Its flags override the configuration file and the environment. Flags that exist in the
-// file are pointers, nil if they are not given, so that the default of a flag never hides a value of the file.
+// file are pointers, nil if they are not given, so that the default of a flag never hides a value of the file. The
+// order of precedence, from the weakest:
+//
+//	config.Default ─▶ --config ─▶ CQLD_ variables ─▶ flags ─▶ ApplyDevelopment (fills in only what is unset)
 type startCommand struct {
 	Config      string `help:"File as cassandra.yaml; CQLD_ variables and flags override it." type:"path" placeholder:"FILE" env:"CQLD_CONFIG"`
 	Development bool   `help:"Serve clients of all addresses without login and encryption. For development only."`
@@ -59,13 +62,16 @@ type startCommand struct {
 }
 
 // leftLinger is how long the process of a decommissioned node keeps running, so that the operator can query the result.
+// It delays only the end of the process: clients are refused from the departure on.
 const leftLinger = 5 * time.Second
 
-// drainTimeout limits how long a node waits for requests in progress when it stops.
+// drainTimeout limits how long a node waits for requests in progress when it stops. A supervisor must wait longer
+// before it kills the process; systemd waits 90 s by default.
 const drainTimeout = 10 * time.Second
 
 // Run runs a node until ctx ends, the node fails or it leaves the cluster. On return, the node has drained or failed
-// to. Errors before node.Open leave the data directory untouched.
+// to. Errors before node.Open leave the data directory untouched. The order of the parts: options, checks, memory,
+// profiles, the node; they end in the reverse order.
 func (c *startCommand) Run(ctx context.Context) error {
 	opts, err := c.options()
 	if err != nil {
@@ -131,7 +137,8 @@ func (c *startCommand) Run(ctx context.Context) error {
 }
 
 // await calls greet when the node serves clients, and returns when the node must stop, with the error if it has failed.
-// Ends by ctx, by a request on the control socket and by leaving the cluster are no failures.
+// Ends by ctx, by a request on the control socket and by leaving the cluster are no failures. It runs in the goroutine
+// of Run, so greet needs no lock.
 func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (failed error) {
 	// Served is closed once the node accepts clients; a nil channel is never ready, so greet runs at most once.
 	served := n.Served()
@@ -188,7 +195,8 @@ func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 const superuserVariable = "CQLD_SUPERUSER_PASSWORD"
 
 // superuser sets the first superuser. It has an effect only on a new cluster with authentication. The password has no
-// flag, because arguments are visible to other users of the machine.
+// flag, because arguments are visible to other users of the machine. ReadPasswordFile refuses a file that other users
+// can read.
 func (c *startCommand) superuser(o *config.Access) error {
 	setIf(&o.Superuser, c.Superuser)
 	// The variable is removed even if the password is not used.
@@ -211,7 +219,8 @@ func (c *startCommand) superuser(o *config.Access) error {
 }
 
 // options returns the defaults, overridden by the file, then by the environment and then by the flags. It does no
-// network I/O; names are resolved later. o.Logger is set last, with a level that an operator can change.
+// network I/O; names are resolved later. o.Logger is set last, with a level that an operator can change. It may be
+// called once, because it removes the password from the environment.
 func (c *startCommand) options() (config.Options, error) {
 	o := config.Default()
 	if c.Config != "" {
@@ -285,7 +294,8 @@ func (c *startCommand) options() (config.Options, error) {
 	return o, nil
 }
 
-// setIf sets the field to the flag's value if the flag was given.
+// setIf sets the field to the flag's value if the flag was given. A flag with the zero value, such as --tables-port=0,
+// therefore counts.
 func setIf[T any](field *T, flag *T) {
 	if flag != nil {
 		*field = *flag
@@ -293,7 +303,8 @@ func setIf[T any](field *T, flag *T) {
 }
 
 // logger returns a logger for level and above; level may change later. Repeated messages are limited, so that a failure
-// that repeats cannot fill the disk.
+// that repeats cannot fill the disk. The log goes to the standard error output, because the standard output may carry
+// the status (--status-fd).
 func (c *startCommand) logger(level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // kong has validated it
 	opts := &slog.HandlerOptions{Level: level}
@@ -304,7 +315,8 @@ func (c *startCommand) logger(level *slog.LevelVar) *slog.Logger {
 	return slog.New(loglimit.New(handler, time.Now))
 }
 
-// flushLog reports messages of the log that are counted and not reported yet.
+// flushLog reports messages of the log that are counted and not reported yet. A logger of a test has another handler,
+// and nothing to report.
 func flushLog(log *slog.Logger) {
 	if limited, ok := log.Handler().(*loglimit.Handler); ok {
 		_ = limited.Close() // nothing can be done about a log that cannot be written
@@ -317,7 +329,7 @@ type nopCloser struct{ io.Writer }
 func (nopCloser) Close() error { return nil }
 
 // statusWriter returns where status lines are written: --status-fd, or nowhere. `cqld local` passes the standard
-// output.
+// output. Each line is one change of the status, in the form of Status.Line, which readers must parse.
 func (c *startCommand) statusWriter() io.WriteCloser {
 	if c.StatusFD == 0 {
 		return nopCloser{io.Discard}
@@ -327,7 +339,8 @@ func (c *startCommand) statusWriter() io.WriteCloser {
 
 // serveProfiles serves net/http/pprof if --pprof is set; stop ends the server. It returns an error unless the address
 // is a loopback address: profiles reveal statements and memory contents, and have no authentication. A port in use is
-// reported on the standard error output and does not stop the node.
+// reported on the standard error output and does not stop the node. It serves the default mux, to which the import of
+// net/http/pprof adds its handlers.
 func (c *startCommand) serveProfiles() (stop func(), err error) {
 	if c.Pprof == "" {
 		return func() {}, nil

@@ -26,7 +26,7 @@ Show the flags of a command with cqld COMMAND --help, all commands with cqld --h
 
 // shortcut translates the user's arguments into the arguments that kong parses, or prints the answer itself. It accepts
 // the spellings that users of git and of Unix tools try: `cqld help COMMAND`, --version and -v. done is true if the
-// answer has been printed.
+// answer has been printed. Arguments that it does not know are returned as they are.
 func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
 	switch {
 	case len(args) == 0, len(args) == 1 && args[0] == "help":
@@ -41,7 +41,8 @@ func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
 	return args, false
 }
 
-// usageError returns what is wrong with the arguments, and what to do, in a few lines.
+// usageError returns what is wrong with the arguments, and what to do, in a few lines. It never prints the whole usage:
+// the message would scroll away above it.
 func usageError(k *kong.Kong, err error) string {
 	at := "cqld"
 	// The deepest command that was recognized is the one whose usage helps.
@@ -72,7 +73,7 @@ func usageError(k *kong.Kong, err error) string {
 // unknownCommand returns the message for a word that is no command. It names the nearest command, or the substitute for
 // a command of nodetool. at is the path of the command that was recognized, such as "cqld ctl". A word is near if its
 // distance to the name of a command is at most one more than a third of its length, or if it is the beginning of a name
-// and has three letters or more.
+// and has three letters or more. For example, "decomission" after cqld finds cqld ctl decommission at distance 1.
 func unknownCommand(k *kong.Kong, at, word string) string {
 	// Commands of nodetool are typed after cqld as well as after cqld ctl.
 	if text := ctl.Substitute(word); text != "" && (at == "cqld" || at == "cqld ctl") {

@@ -34,7 +34,7 @@ type load struct {
 }
 
 // step is the result with one number of requests in flight. A request counts once in requests or failed, and for each
-// refused attempt in refused.
+// refused attempt in refused. All its fields are read only after the workers have ended.
 type step struct {
 	inFlight int
 	// took includes the requests that were in progress at the end.
@@ -58,14 +58,15 @@ func (l *load) close() {
 }
 
 // ask sends a request to a node, with its own timeout. node is any number from 0; it selects a client modulo their
-// number.
+// number. The response has been read completely when it returns.
 func (l *load) ask(ctx context.Context, node int, r client.Request) (*client.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	return l.nodes[node%len(l.nodes)].Do(ctx, r)
 }
 
-// create creates the table. An existing table is an error, so that the command never writes into tables of others.
+// create creates the table. An existing table is an error, so that the command never writes into tables of others. A
+// table name is unique within an account, so one account suffices for several runs with different tables.
 func (l *load) create(ctx context.Context) error {
 	body, err := json.Marshal(map[string]string{"TableName": l.table})
 	if err != nil {
@@ -93,7 +94,8 @@ func (l *load) drop() error {
 }
 
 // insist retries a request while the server is busy, because it may still be processing requests of the last step. want
-// are the statuses that count as success. Errors of the connection are not retried.
+// are the statuses that count as success. Errors of the connection are not retried. It counts in no step. All its
+// requests go to the first node.
 func (l *load) insist(ctx context.Context, r client.Request, want ...int) error {
 	for retry := 1; ; retry++ {
 		resp, err := l.ask(ctx, 0, r)
@@ -113,7 +115,8 @@ func (l *load) insist(ctx context.Context, r client.Request, want ...int) error 
 }
 
 // fill inserts the first rows in transactions. It retries those that a server with a throughput target refuses. Keys
-// are the numbers from 0 to rows-1. Batches are sent one after the other, each to the next node.
+// are the numbers from 0 to rows-1. Batches are sent one after the other, each to the next node. A failure leaves the
+// rows that were loaded; the caller drops the table.
 func (l *load) fill(ctx context.Context, rows int) error {
 	for from := 0; from < rows; from += batchMax {
 		var changes []client.Change
@@ -132,16 +135,19 @@ func (l *load) fill(ctx context.Context, rows int) error {
 }
 
 // rowKey returns the key of a row. The number comes first, with leading zeros, so keys are in the order of the numbers.
+// For example, 00000042__John__M__55. Its length is close to the keys of a real application.
 func rowKey(i int) string { return fmt.Sprintf("%08d__John__M__55", i) }
 
 // upsert returns the change that inserts or replaces row i. It has no If-Match header, so it succeeds in both cases.
+// The body has about 40 bytes besides the payload.
 func (l *load) upsert(i int) client.Change {
 	body := fmt.Appendf(nil, `{"Bib":%d,"Finished":false,"Payload":"%s"}`, i, l.payload)
 	return client.Change{Method: "PUT", PartitionKey: l.partition, RowKey: rowKey(i), Body: body}
 }
 
 // request returns the next request of the load, and the number of its entities. Reads choose a row that fill has
-// written, so they always find it. Writes add rows with new keys and never conflict.
+// written, so they always find it. Writes add rows with new keys and never conflict. The shares are random for each
+// request, so a short step may deviate from them.
 func (l *load) request() (client.Request, int) {
 	if rand.IntN(100) < l.reads {
 		return client.Request{Method: "GET", Path: client.EntityPath(l.table, l.partition, rowKey(rand.IntN(l.rows)))},
@@ -161,7 +167,9 @@ func (l *load) request() (client.Request, int) {
 }
 
 // step keeps inFlight requests in progress for length. It is a closed loop: each worker sends its next request when the
-// last one is answered, so the server sets the rate.
+// last one is answered, so the server sets the rate. It therefore never sends more than the server answers: the latency
+// that it measures has no waiting time of requests that would have been due (coordinated omission), and is the latency
+// of a client that waits.
 func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *step {
 	s := &step{inFlight: inFlight}
 	ctx, cancel := context.WithTimeout(ctx, length)
@@ -184,7 +192,7 @@ func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *st
 
 // attempt sends a request, with retries, until its final response, and records that; it does not count a request that
 // the end of the step interrupts. node selects the client; all attempts go to the same one. entities is the number that
-// a success counts.
+// a success counts. The latency is of the last attempt, so waits of the back-off do not count in it.
 func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request, entities int) {
 	for retry := 0; ; {
 		began := time.Now()
@@ -250,7 +258,8 @@ func status(resp *client.Response) int {
 	return resp.Status
 }
 
-// samplesMax limits the number of latencies recorded in a step: 8 MiB.
+// samplesMax limits the number of latencies recorded in a step: 8 MiB. After that, a step's quantiles are of its first
+// part only.
 const samplesMax = 1 << 20
 
 // answered returns nil for a successful response to a read or a write, or to a transaction with one response for each
@@ -279,7 +288,8 @@ func (s *step) fail(err error) {
 func (s *step) rate() float64 { return float64(s.entities) / max(s.took.Seconds(), 1e-9) }
 
 // quantile sorts the latencies and returns their q-quantile, or 0 if there are none. q is between 0 and 1. It is called
-// after all workers have ended.
+// after all workers have ended. It selects an existing value and does not interpolate: with 100 values, the
+// 0.99-quantile is the 99th.
 func (s *step) quantile(q float64) time.Duration {
 	if len(s.latency) == 0 {
 		return 0
@@ -289,7 +299,10 @@ func (s *step) quantile(q float64) time.Duration {
 }
 
 // print writes one line of the curve: requests in flight, rates, the share of target, latencies in milliseconds, and
-// the numbers of refusals and failures.
+// the numbers of refusals and failures. For example, under the header of the command:
+//
+//	in flight   entities/s  of target   requests/s    p50 ms    p99 ms   refused   failed
+//	        8         1589        79%         1589      4.61     12.10         0        0
 func (s *step) print(out io.Writer, target int) {
 	ms := func(q float64) float64 { return float64(s.quantile(q).Microseconds()) / 1000 }
 	fmt.Fprintf(out, "%9d %12.0f %9.0f%% %12.0f %9.2f %9.2f %9d %8d\n", s.inFlight, s.rate(),

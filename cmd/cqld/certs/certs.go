@@ -15,7 +15,8 @@ import (
 	"cqld/tlsconfig/authority"
 )
 
-// Commands are the subcommands of `cqld certs`.
+// Commands are the subcommands of `cqld certs`. Each one works without a node, so it can run on a machine that has no
+// access to the cluster.
 type Commands struct {
 	Init   initCommand   `cmd:"" help:"Create a certificate authority (CA) for a cluster."`
 	Node   nodeCommand   `cmd:"" help:"Create the certificate of a node, for clients and other nodes."`
@@ -30,7 +31,8 @@ type common struct {
 	Overwrite bool   `help:"Replace existing files."`
 }
 
-// issuer are the flags of subcommands that need the private key of the CA.
+// issuer are the flags of subcommands that need the private key of the CA. An option for the password exists besides
+// the variable, but arguments are visible to other users of the machine.
 type issuer struct {
 	CACert        string `name:"ca-cert" help:"Certificate of the CA; default: ca.crt in the directory." type:"path" placeholder:"FILE"`
 	CAKey         string `name:"ca-key" help:"Private key of the CA; default: ca.key in the directory." type:"path" placeholder:"FILE"`
@@ -44,7 +46,7 @@ func (c *common) store(i issuer) *store {
 }
 
 // validity returns the value of --validity, or 0 if it is not set: package authority then takes its default. Zero and
-// negative durations are errors.
+// negative durations are errors. The unit d is the day of cassandra.yaml, which time.ParseDuration does not have.
 func (c *common) validity() (time.Duration, error) {
 	if c.Validity == "" {
 		return 0, nil
@@ -56,7 +58,8 @@ func (c *common) validity() (time.Duration, error) {
 	return d, nil
 }
 
-// initCommand does not embed issuer, because it makes the CA itself.
+// initCommand does not embed issuer, because it makes the CA itself. The name of the cluster is the trust domain of all
+// identities that the CA issues: spiffe://CLUSTER/...
 type initCommand struct {
 	common
 	Cluster string `help:"Name of the cluster." default:"cqld" placeholder:"NAME"`
@@ -94,7 +97,8 @@ func (c *initCommand) Run(out io.Writer) error {
 }
 
 // nodeCommand issues a certificate for both purposes of a node: it serves clients and other nodes, and connects to
-// nodes.
+// nodes. One of the hosts must be the address by which others connect (rpc_address, listen_address, or what is
+// broadcast), because clients compare it with the certificate.
 type nodeCommand struct {
 	common
 	issuer
@@ -141,7 +145,8 @@ func (c *nodeCommand) Run(out io.Writer) error {
 	return printOptions(out, s, name)
 }
 
-// checkHost refuses what cannot be a DNS name, such as an address with a port.
+// checkHost refuses what cannot be a DNS name, such as an address with a port. 253 is the largest length of a name in
+// DNS.
 func checkHost(h string) error {
 	if h == "" || len(h) > 253 || strings.ContainsAny(h, " :/\\@\x00") {
 		return fmt.Errorf("%q is neither an IP address nor a DNS name", h)
@@ -150,7 +155,7 @@ func checkHost(h string) error {
 }
 
 // clientCommand issues a certificate that identifies a client. It contains no host names, because clients are not
-// connected to.
+// connected to. The name is not checked against roles: the certificate may precede the role.
 type clientCommand struct {
 	common
 	issuer
@@ -186,7 +191,7 @@ func (c *clientCommand) Run(out io.Writer) error {
 }
 
 // issue makes a certificate and writes its files. request returns the content for the name of the cluster. Nothing is
-// written unless all checks succeed.
+// written unless all checks succeed. The caller prints the result, after the files have been written.
 func (c *common) issue(i issuer, name string, request func(cluster string) authority.Request) (*store,
 	*x509.Certificate, error) {
 	// The name becomes a file name: it must stay in the directory, must not replace the CA, and must be found by renew,
@@ -226,7 +231,7 @@ func (c *common) issue(i issuer, name string, request func(cluster string) autho
 }
 
 // printWritten reports a certificate with the names that it is valid for, and the file of its key. An empty key means
-// that the key has not changed.
+// that the key has not changed. Names are printed because a wrong one shows only when a client refuses the certificate.
 func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 	fmt.Fprintf(w, "%s: certificate of %s, valid until %s\n", cert, c.Subject, c.NotAfter.UTC().Format(time.DateOnly))
 	var names []string

@@ -13,7 +13,7 @@ import (
 	"cqld/tlsconfig/authority"
 )
 
-// Modes of the files. Private keys are readable by their owner only.
+// Modes of the files. Private keys are readable by their owner only. A directory that exists keeps its mode.
 const (
 	directoryMode = 0o700
 	keyMode       = 0o600
@@ -28,7 +28,8 @@ const (
 	keySuffix     = ".key"
 )
 
-// store is the directory with certificates. It keeps no state: each method looks at the files.
+// store is the directory with certificates. It keeps no state: each method looks at the files. Two commands at the same
+// time may both pass check; the last rename of each file wins.
 type store struct {
 	dir string
 	// overwrite allows check to pass if files exist.
@@ -39,6 +40,7 @@ type store struct {
 // authorityFiles are the files of the certificate authority; empty ones are in the directory.
 type authorityFiles struct{ cert, key, password string }
 
+// cert and key return the paths of a pair, which need not exist.
 func (s *store) cert(name string) string { return filepath.Join(s.dir, name+certSuffix) }
 func (s *store) key(name string) string  { return filepath.Join(s.dir, name+keySuffix) }
 
@@ -78,7 +80,7 @@ func (s *store) open(e authority.Environment) (*authority.Authority, error) {
 }
 
 // read returns a certificate of the directory and its key. Only the first certificate of the chain is returned: it is
-// the certificate of the leaf.
+// the certificate of the leaf. The key has no password, as all keys that this package writes.
 func (s *store) read(certPath string) (*x509.Certificate, crypto.Signer, error) {
 	text, err := os.ReadFile(certPath)
 	if err != nil {
@@ -128,7 +130,8 @@ func (s *store) write(name string, p *authority.Pair) error {
 
 // replacePair replaces both files. A node that reads them between the two replacements keeps its previous pair, and
 // reads them again. The key is written first. If the process ends between the two, the pair does not fit and issuing
-// must be repeated.
+// must be repeated. The order is also safe for a node that starts between the two: it refuses the pair instead of using
+// it.
 func replacePair(certPath, keyPath string, p *authority.Pair) error {
 	key, err := p.KeyPEM()
 	if err != nil {
@@ -140,7 +143,8 @@ func replacePair(certPath, keyPath string, p *authority.Pair) error {
 	return replace(certPath, p.CertificatePEM(), certMode)
 }
 
-// replace writes a file completely, or not at all.
+// replace writes a file completely, or not at all. Programs that have the old file open keep its content. A symbolic
+// link is replaced itself, not its target. The directory is not synced, so a failure of power may restore the old file.
 func replace(path string, content []byte, mode os.FileMode) error {
 	// In the same directory, so that the rename stays inside one file system. The leading dot hides it from renew.
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600

@@ -14,7 +14,8 @@ import (
 	"cqld/tlsconfig/authority"
 )
 
-// renewCommand does not embed common: it always replaces files, so --overwrite would have no meaning.
+// renewCommand does not embed common: it always replaces files, so --overwrite would have no meaning. It suits a timer:
+// with --within, a run that finds nothing to renew changes nothing and succeeds.
 type renewCommand struct {
 	issuer
 	Dir      string   `help:"Directory of the certificates." default:"certs" type:"path" env:"CQLD_CERTS_DIR"`
@@ -34,7 +35,7 @@ func (*renewCommand) Help() string {
 }
 
 // Run renews certificates. A certificate that cannot be renewed does not keep others from it: all are tried, and the
-// errors are joined.
+// errors are joined. A failure gives a status other than 0 even if others were renewed.
 func (c *renewCommand) Run(out io.Writer) error {
 	// Overwrite is set, because renewal replaces files by definition.
 	flags := common{Dir: c.Dir, Validity: c.Validity, Overwrite: true}
@@ -71,7 +72,8 @@ func (c *renewCommand) Run(out io.Writer) error {
 }
 
 // issued returns the certificates of the directory except the certificate of the authority. It is sorted by name, as
-// the directory is read. Hidden files are temporary files of replace.
+// the directory is read. Hidden files are temporary files of replace. A certificate without its key is included, and is
+// an error later.
 func (s *store) issued() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -93,7 +95,8 @@ func (s *store) issued() ([]string, error) {
 }
 
 // renew replaces the certificate in file, which the directory need not contain, and its key. validity 0 means the
-// validity of the old one; within below 0 means that the expiry date does not matter.
+// validity of the old one; within below 0 means that the expiry date does not matter. The CA verifies its own signature
+// in the old certificate: one of another authority with the same name is refused (ErrForeign).
 func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, file string, validity,
 	within time.Duration) error {
 	// The name of the key file is derived from the suffix.

@@ -7,7 +7,8 @@ import (
 	"cqld/node/control"
 )
 
-// resetSuperuserCommand reads a password from a file, because arguments of a process are visible to other users.
+// resetSuperuserCommand reads a password from a file, because arguments of a process are visible to other users. The
+// node accepts the operation only from its own machine: it is the way back in when all passwords are lost.
 type resetSuperuserCommand struct {
 	Role         string `arg:"" help:"The superuser; it is created if it does not exist."`
 	PasswordFile string `help:"File with the new password, which other users must not be able to read. By default the node generates one, which is printed." type:"path" placeholder:"FILE"`
@@ -15,6 +16,7 @@ type resetSuperuserCommand struct {
 
 // Run gives a superuser a new password.
 func (c *resetSuperuserCommand) Run(s *session) error {
+	// An empty password asks the node to generate one.
 	args := control.SuperuserArgs{Role: c.Role}
 	if c.PasswordFile != "" {
 		var err error
@@ -45,6 +47,7 @@ func (c *updateCIDRGroupCommand) Run(s *session) error {
 	return ask(s, control.UpdateCIDRGroup, control.CIDRGroup{Name: c.Name, CIDRs: c.CIDRs}, quiet[control.None])
 }
 
+// dropCIDRGroupCommand names the group to be removed.
 type dropCIDRGroupCommand struct {
 	Name string `arg:"" help:"The CIDR group."`
 }
@@ -80,7 +83,8 @@ func (c *listCIDRGroupsCommand) Run(s *session) error {
 		})
 }
 
-// cidrGroupsOfIPCommand checks an address against all groups, before clients connect from it.
+// cidrGroupsOfIPCommand checks an address against all groups, before clients connect from it. The address need not
+// belong to a connected client.
 type cidrGroupsOfIPCommand struct {
 	IP string `arg:"" name:"ip" help:"The address."`
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // enableAuditCommand has nodetool's options. Those that are not given have the values of the node's configuration.
-// Options of the zero value count as not given.
+// Options of the zero value count as not given. A command that leaves out an option of an enabled log therefore sets it
+// back to the configured value.
 type enableAuditCommand struct {
 	Logger             string `help:"The logger: JSONAuditLogger. Cassandra's are accepted and replaced by it."`
 	IncludedKeyspaces  string `name:"included-keyspaces" help:"Keyspaces to include, separated by commas."`
@@ -56,7 +57,8 @@ func (c *enableAuditCommand) Run(s *session) error {
 	return ask(s, control.SetAuditLog, a, quiet[audit.Settings])
 }
 
-// given returns a pointer to an option's value, or nil for the zero value.
+// given returns a pointer to an option's value, or nil for the zero value. In the control protocol, nil is the
+// configured value, and a pointer to zero would be a value of its own.
 func given[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -74,6 +76,7 @@ func list(names string) *[]string {
 	return &all
 }
 
+// disableAuditCommand has no options, and enableauditlog undoes it.
 type disableAuditCommand struct{}
 
 // Run disables the audit log. The zero arguments disable the log.

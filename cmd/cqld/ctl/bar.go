@@ -12,7 +12,11 @@ import (
 )
 
 // bar displays the progress of a long operation: on a terminal as one line that it redraws, elsewhere as a line every
-// few seconds. It is safe for concurrent use.
+// few seconds. It is safe for concurrent use. An operation with a total is drawn with a bar of 30 characters, one
+// without only as a count:
+//
+//	stream ranges  [#######-----------------------]  25%  12 of 48
+//	compact  1.50 GiB  42s
 type bar struct {
 	mu       sync.Mutex
 	w        io.Writer
@@ -35,7 +39,8 @@ const (
 	jobEvery = time.Second
 )
 
-// newBar returns a bar that writes to w, which is usually stderr.
+// newBar returns a bar that writes to w, which is usually stderr. The first line without a terminal is printed an
+// interval after it, so that short operations print none.
 func newBar(w io.Writer) *bar {
 	now := time.Now()
 	b := &bar{w: w, began: now, last: now, jobEvery: jobEvery}
@@ -59,7 +64,8 @@ func (b *bar) show(p control.Progress) {
 	}
 	line := drawing(p, passed, b.moved)
 	if b.terminal {
-		// The line is erased and written again.
+		// The line is erased and written again. ESC [ K erases from the cursor to the end of the line, which removes
+		// the rest of a longer line.
 		fmt.Fprintf(b.w, "\r\x1b[K%s", line)
 		b.drawn = true
 		return
@@ -75,7 +81,8 @@ func (b *bar) show(p control.Progress) {
 	}
 }
 
-// end completes the line, so that further output starts on the next one.
+// end completes the line, so that further output starts on the next one. On a terminal, it erases the line: the result
+// of the command takes its place.
 func (b *bar) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +116,7 @@ func drawing(p control.Progress, passed, moved time.Duration) string {
 	if p.Total <= 0 {
 		return fmt.Sprintf("%s  %s  %s", p.What, count(p.Done), passed.Round(time.Second))
 	}
-	// Estimates of the total may be too small.
+	// Estimates of the total may be too small. With more done than estimated, the bar stays full.
 	share := min(1, max(0, float64(p.Done)/float64(p.Total)))
 	full := int(share * barWidth)
 	line := fmt.Sprintf("%s  [%s%s] %3.0f%%  %s of %s", p.What, strings.Repeat("#", full),

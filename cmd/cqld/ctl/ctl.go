@@ -12,7 +12,8 @@ import (
 	"cqld/node/control"
 )
 
-// Commands are the subcommands of `cqld ctl`.
+// Commands are the subcommands of `cqld ctl`. The groups are embedded: they divide the list of commands in the source,
+// and are no words of the command line.
 type Commands struct {
 	// Where is embedded, so its flags are accepted before and after the name of the command.
 	Where
@@ -28,7 +29,9 @@ type Commands struct {
 }
 
 // ringCommands show the state of the ring. The names of commands are nodetool's, in lower case, if nodetool has the
-// command.
+// command. kong makes the name of a command from the field, and puts a hyphen before a capital letter inside it:
+// Describecluster is describecluster, TablesAccount is tables-account. Fields with names of nodetool therefore have
+// only the first letter capital.
 type ringCommands struct {
 	Status          statusCommand          `cmd:"" group:"ring" help:"Show the state, load and ownership of every node."`
 	Ring            ringCommand            `cmd:"" group:"ring" help:"Show every token and its owner."`
@@ -119,13 +122,15 @@ func Groups() []kong.Group {
 	}
 }
 
-// AfterApply creates the session for the selected command. kong calls it after parsing, before Run.
+// AfterApply creates the session for the selected command. kong calls it after parsing, before Run. The output and the
+// progress are separate streams, so that `cqld ctl status > file` contains the result only.
 func (c *Commands) AfterApply(ctx context.Context, k *kong.Context) error {
 	k.Bind(&session{ctx: ctx, where: &c.Where, json: c.JSON, out: os.Stdout, progress: os.Stderr})
 	return nil
 }
 
-// session is one run of a command. It lasts for one command, which may execute several operations.
+// session is one run of a command. It lasts for one command, which may execute several operations. It is used by one
+// goroutine, except committed and job, which the callback of fetch sets before fetch returns.
 type session struct {
 	ctx   context.Context
 	where *Where // the node
@@ -140,7 +145,8 @@ type session struct {
 }
 
 // ask executes an operation on the node and prints its result: as JSON, or through text. An error of the operation is
-// returned without output.
+// returned without output. The type parameters tie the arguments and the result to the operation, so that a command
+// cannot decode another one's.
 func ask[A, R any](s *session, op control.Operation[A, R], args A, text func(w io.Writer, result R) error) error {
 	result, err := fetch(s, op, args)
 	if err != nil {
@@ -194,5 +200,6 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 	return result, err
 }
 
-// quiet prints nothing, for commands without a result. With --json, the empty result is printed nevertheless.
+// quiet prints nothing, for commands without a result. With --json, the empty result is printed nevertheless. As in
+// nodetool, an operation that succeeds without a result leaves the terminal empty.
 func quiet[R any](io.Writer, R) error { return nil }

@@ -11,7 +11,8 @@ import (
 	"cqld/node/control"
 )
 
-// tablesCommand holds the arguments that select tables. Without a keyspace, there are no tables either.
+// tablesCommand holds the arguments that select tables. Without a keyspace, there are no tables either. It is embedded,
+// which gives the commands its two arguments in this order.
 type tablesCommand struct {
 	Keyspace string   `arg:"" optional:"" help:"The keyspace; default: all keyspaces."`
 	Tables   []string `arg:"" optional:"" help:"Tables of the keyspace; default: all tables."`
@@ -57,7 +58,8 @@ func (c *drainCommand) Run(s *session) error {
 // stopCommand ends the process of the node.
 type stopCommand struct{}
 
-// stopWait is how long the command waits for the end of the node.
+// stopWait is how long the command waits for the end of the node. It is longer than the 10 s for which a node drains
+// (drainTimeout of package main) plus the closing of its files.
 const stopWait = 30 * time.Second
 
 // Run asks the node to stop, and waits until its process has ended.
@@ -70,7 +72,7 @@ func (c *stopCommand) Run(s *session) error {
 }
 
 // Stop asks a node to stop and waits until its process has ended. wait bounds the whole call. `cqld local` uses it for
-// nodes that were started by hand.
+// nodes that were started by hand. The error names the node. After an error, the node may still stop later.
 func Stop(ctx context.Context, client *control.Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -92,7 +94,8 @@ func Stop(ctx context.Context, client *control.Client, wait time.Duration) error
 	return err
 }
 
-// snapshotCommand covers all tables of the keyspaces. The tag is the name of a directory.
+// snapshotCommand covers all tables of the keyspaces. The tag is the name of a directory. The files of the snapshot are
+// links to files of the node: they cost space only once the node has compacted its own.
 type snapshotCommand struct {
 	// An empty list includes the system keyspaces.
 	Keyspaces []string `arg:"" optional:"" help:"Keyspaces; default: all keyspaces."`
@@ -127,7 +130,8 @@ func (c *listSnapshotsCommand) Run(s *session) error {
 	return ask(s, control.ListSnapshots, control.None{}, showSnapshots)
 }
 
-// showSnapshots prints the table of nodetool listsnapshots. The true size is what removing a snapshot would free.
+// showSnapshots prints the table of nodetool listsnapshots. The true size is what removing a snapshot would free. Times
+// are in UTC with milliseconds, in the form of nodetool.
 func showSnapshots(w io.Writer, all control.Snapshots) error {
 	p := &printer{w: w}
 	p.line("Snapshot Details:")
@@ -245,7 +249,8 @@ func (c *enableHandoffCommand) Run(s *session) error {
 	return ask(s, control.SetHandoff, control.Switch{On: true}, quiet[control.Switch])
 }
 
-// timeoutCommand has the kinds of requests of nodetool that cqld also distinguishes.
+// timeoutCommand has the kinds of requests of nodetool that cqld also distinguishes. kong refuses other words before
+// the node is asked.
 type timeoutCommand struct {
 	Kind string `arg:"" enum:"read,range,write,truncate" help:"read, range, write or truncate."`
 }
@@ -275,7 +280,8 @@ func (c *seedsCommand) Run(s *session) error {
 	})
 }
 
-// loggingCommand prints one level, because the node has no levels for single loggers.
+// loggingCommand prints one level, because the node has no levels for single loggers. The level is one of the words
+// that setlogginglevel takes.
 type loggingCommand struct{}
 
 // Run prints the log level.
@@ -300,7 +306,8 @@ func (c *setLoggingCommand) Run(s *session) error {
 	return ask(s, control.SetLoggingLevel, control.Logging{Level: c.Level}, quiet[control.Logging])
 }
 
-// reloadSSLCommand shows the expiry dates too, so that the operator sees whether the new files are in use.
+// reloadSSLCommand shows the expiry dates too, so that the operator sees whether the new files are in use. Files that
+// cannot be used are an error of the operation.
 type reloadSSLCommand struct{}
 
 // Run makes the node read its certificate files. It also reads them without this command some seconds after a change.

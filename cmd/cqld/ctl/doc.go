@@ -3,4 +3,9 @@
 // with --json unchanged.
 //
 // It makes no decisions: the node determines what an operation does, and whether it is allowed now.
+//
+//	kong parses ─▶ Commands.AfterApply ─▶ command.Run ─▶ fetch ─▶ control.Call ─▶ node
+//	                     │ session            │ show         │ Progress
+//	                     ▼                    ▼              ▼
+//	                where, json        out: the result   progress: the bar, on stderr
 package ctl

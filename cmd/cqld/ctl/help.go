@@ -6,7 +6,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpCommand is for users of nodetool, whose help is a command.
+// helpCommand is for users of nodetool, whose help is a command. `cqld ctl help repair` prints the same text as `cqld
+// ctl repair --help`.
 type helpCommand struct {
 	Command string `arg:"" optional:"" help:"The command; without it, all commands are listed."`
 }

@@ -9,7 +9,8 @@ import (
 	"cqld/node/control"
 )
 
-// rebuildIndexCommand requires at least one index, like nodetool rebuild_index.
+// rebuildIndexCommand requires at least one index, like nodetool rebuild_index. The command ends when the builds on
+// this node have.
 type rebuildIndexCommand struct {
 	Keyspace string   `arg:"" help:"The keyspace."`
 	Table    string   `arg:"" help:"The table."`
@@ -26,7 +27,8 @@ func (c *rebuildIndexCommand) Run(s *session) error {
 	return ask(s, control.RebuildIndex, args, quiet[control.None])
 }
 
-// viewBuildStatusCommand accepts the view as one word or two, like nodetool.
+// viewBuildStatusCommand accepts the view as one word or two, like nodetool. `viewbuildstatus shop.by_price` and
+// `viewbuildstatus shop by_price` are the same.
 type viewBuildStatusCommand struct {
 	Keyspace string `arg:"" help:"The keyspace, or keyspace.view."`
 	View     string `arg:"" optional:"" help:"The materialized view."`
@@ -60,7 +62,8 @@ func (c *viewBuildStatusCommand) Run(s *session) error {
 	return nil
 }
 
-// viewBuilt reports whether all nodes have built the view. A view without any status is not built.
+// viewBuilt reports whether all nodes have built the view. A view without any status is not built. SUCCESS is the word
+// of the status in system_distributed.view_build_status; the others are STARTED and UNKNOWN.
 func viewBuilt(r control.ViewBuild) bool {
 	for _, h := range r.Hosts {
 		if h.Status != "SUCCESS" {
@@ -103,6 +106,7 @@ func showBuildThroughput(w io.Writer, t control.Throughput) error {
 // mebibyte is in bytes.
 const mebibyte = 1 << 20
 
+// setBuildThroughputCommand takes MiB, the unit in which getindexbuildthroughput prints.
 type setBuildThroughputCommand struct {
 	Rate int64 `arg:"" help:"MiB of rows that a node reads in a second to build indexes; 0 means no bound."`
 }
@@ -127,6 +131,7 @@ func printBuilds(p *printer, builds []control.IndexBuild) {
 			kind = "View build"
 		}
 		if b.Total > 0 {
+			// Two digits, as in nodetool; a total of 0 is not known yet.
 			part = fmt.Sprintf("%.2f%%", 100*float64(b.Done)/float64(b.Total))
 		}
 		t.row(b.ID, kind, b.Target, fmt.Sprint(b.Done), fmt.Sprint(b.Total), b.Unit, part)

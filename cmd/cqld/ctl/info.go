@@ -9,7 +9,8 @@ import (
 	"cqld/node/control"
 )
 
-// infoCommand prints the state of one node.
+// infoCommand prints the state of one node. Unlike nodetool info, it also answers what an operator asks first: whether
+// the clock, the metadata and the disk let the node serve.
 type infoCommand struct {
 	Tokens bool `short:"T" help:"List all tokens."`
 }
@@ -22,7 +23,8 @@ func (c *infoCommand) Run(s *session) error {
 	})
 }
 
-// showInfo prints fields in the order of nodetool, with further ones of cqld.
+// showInfo prints fields in the order of nodetool, with further ones of cqld. Scripts parse these lines: a name and its
+// column are never changed, and new fields are added.
 func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	p := &printer{w: w}
 	// The width fits the longest name, as in nodetool.
@@ -93,7 +95,8 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	return p.err
 }
 
-// showMemory prints the parts of a node's memory with their bounds, and the kernel's count beside their sum.
+// showMemory prints the parts of a node's memory with their bounds, and the kernel's count beside their sum. The two
+// counts come from different sources and need not be equal.
 func showMemory(field func(name, format string, args ...any), m *control.Memory) {
 	field("Memory limit", "%s, %s", size(m.Limit), m.Source)
 	for _, p := range m.Parts {

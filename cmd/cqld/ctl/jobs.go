@@ -11,7 +11,8 @@ import (
 	"cqld/node/control"
 )
 
-// jobsCommand groups the subcommands for long-running work. Without a subcommand, it lists the jobs.
+// jobsCommand groups the subcommands for long-running work. Without a subcommand, it lists the jobs. A job runs on one
+// node: all subcommands need the same --node, --data-dir or --host.
 type jobsCommand struct {
 	List   listJobsCommand  `cmd:"" default:"1" help:"List the jobs that run, and the last ones that have ended."`
 	Show   showJobCommand   `cmd:"" help:"Show one job."`
@@ -20,7 +21,8 @@ type jobsCommand struct {
 	Resume resumeJobCommand `cmd:"" help:"Continue a job that failed, was cancelled or was interrupted by the end of the process."`
 }
 
-// jobArg is the argument that names a job.
+// jobArg is the argument that names a job. IDs are decimal numbers of one node, or ring-N for an operation that changes
+// the ring, which is N on every node.
 type jobArg struct {
 	ID string `arg:"" help:"ID of the job, as 'jobs list' shows it."`
 }
@@ -76,7 +78,8 @@ func jobProgress(j *control.Job) string {
 	return "-"
 }
 
-// remaining formats an estimate; "-" means that there is none.
+// remaining formats an estimate; "-" means that there is none. The node computes the estimate from the rate of the
+// current attempt.
 func remaining(left time.Duration) string {
 	if left <= 0 {
 		return "-"
@@ -145,7 +148,8 @@ func (c *watchJobsCommand) Run(s *session) error {
 	return fmt.Errorf("job %s ended as %s", j.ID, j.State)
 }
 
-// watchEvery is the interval at which `jobs watch` polls all jobs.
+// watchEvery is the interval at which `jobs watch` polls all jobs. A line is printed only for a change, so a shorter
+// interval would only cost requests.
 const watchEvery = time.Second
 
 // errWatchedFailed is the result of watching jobs of which one failed.
@@ -153,7 +157,7 @@ var errWatchedFailed = errors.New("a job failed; see cqld ctl jobs list")
 
 // watchJobs prints a line for each change of an unfinished job, until all have ended. A job that has ended before the
 // first poll is not watched. It returns errWatchedFailed if a watched job failed, and the error of ctx after an
-// interrupt.
+// interrupt. A job that begins and ends between two polls is not seen.
 func watchJobs(s *session, every time.Duration) error {
 	// printed holds the last line of each job, by ID. It grows with the jobs of one watch, which the node bounds.
 	printed, watched, failed := map[string]string{}, []string{}, false
@@ -204,7 +208,8 @@ func watchJobs(s *session, every time.Duration) error {
 	}
 }
 
-// jobLine describes a job in one line.
+// jobLine describes a job in one line. For example: 12  compact of shop.orders: running, 1.50 GiB of 6.00 GiB (25.0%),
+// 2m10s left.
 func jobLine(j *control.Job) string {
 	line := fmt.Sprintf("%s  %s of %s: %s, %s", j.ID, j.Kind, j.Target, j.State, jobProgress(j))
 	if j.Phase != "" {
@@ -219,7 +224,8 @@ func jobLine(j *control.Job) string {
 	return line
 }
 
-// cancelJobCommand waits until the job has stopped. A ring operation is aborted.
+// cancelJobCommand waits until the job has stopped. A ring operation is aborted. Other jobs can be resumed afterwards
+// if Resumable says so.
 type cancelJobCommand struct{ jobArg }
 
 // Run cancels a job.

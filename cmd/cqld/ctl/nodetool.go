@@ -3,7 +3,8 @@ package ctl
 import "strings"
 
 // Substitute says what to use instead of a command of nodetool that `cqld ctl` does not have. It is empty for other
-// names. The names are nodetool's, in lower case.
+// names. The names are nodetool's, in lower case. It is for error messages of the command line (unknownCommand of
+// package main), so it need not be fast.
 func Substitute(name string) string {
 	// A paragraph begins with its text, and an empty line ends it.
 	for paragraph := range strings.SplitSeq(substitutes, "\n\n") {
@@ -17,7 +18,8 @@ func Substitute(name string) string {
 	return ""
 }
 
-// substitutes are paragraphs: what to use, and on the next lines the commands of nodetool that it replaces.
+// substitutes are paragraphs: what to use, and on the next lines the commands of nodetool that it replaces. A name must
+// not be a command of cqld ctl as well, because it would never be looked up.
 const substitutes = `
 there is no gossip: membership is in the metadata log; see cqld ctl members
 	disablegossip enablegossip statusgossip failuredetector checktokenmetadata reloadseeds

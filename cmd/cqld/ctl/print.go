@@ -9,7 +9,10 @@ import (
 )
 
 // table is a table whose columns are as wide as their widest cell. The first row is the header. Rows may be shorter
-// than the header.
+// than the header. A table is built and printed once, by one goroutine:
+//
+//	--  Address    Load
+//	UN  127.0.0.1  28.96 MiB
 type table struct {
 	// rows hold plain text; cells must not contain line breaks or tabs.
 	rows [][]string
@@ -31,11 +34,11 @@ func (t *table) alignRight(columns ...int) *table {
 	return t
 }
 
-// row appends a row.
+// row appends a row. More cells than the header has are printed without a name.
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
 // print writes the table with two spaces between columns and no trailing spaces. It writes the table in one call, so
-// that it is not mixed with other output.
+// that it is not mixed with other output. Characters that a terminal draws in two columns are counted as one.
 func (t *table) print(w io.Writer) error {
 	// Widths are in characters, not bytes: names may contain any.
 	var width []int
@@ -105,10 +108,11 @@ func size(n int64) string {
 	return fmt.Sprintf("%.2f KiB", float64(n)/(1<<10))
 }
 
-// percent formats a share of one like nodetool.
+// percent formats a share of one like nodetool. percent(0.333) is 33.3%.
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
-// host returns an address without its port. IPv6 addresses lose their brackets.
+// host returns an address without its port. IPv6 addresses lose their brackets. host("127.0.0.1:7000") is 127.0.0.1,
+// and host("[::1]:7000") is ::1.
 func host(address string) string {
 	i := strings.LastIndexByte(address, ':')
 	if i < 0 {
@@ -118,7 +122,8 @@ func host(address string) string {
 	return strings.Trim(address[:i], "[]")
 }
 
-// groups groups the values by key, in the order of first occurrence.
+// groups groups the values by key, in the order of first occurrence. Together, the lists hold every value once, and
+// each list is in the order of all.
 func groups[T any](all []T, key func(T) string) (names []string, by map[string][]T) {
 	by = map[string][]T{}
 	for _, v := range all {

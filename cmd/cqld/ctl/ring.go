@@ -11,7 +11,8 @@ import (
 	"cqld/node/control"
 )
 
-// statusCommand takes a keyspace whose replication determines the ownership.
+// statusCommand takes a keyspace whose replication determines the ownership. Without a keyspace, the node decides
+// whether the keyspaces agree enough for one figure (Uneven).
 type statusCommand struct {
 	Keyspace string `arg:"" optional:"" help:"Compute ownership for this keyspace's replication."`
 }
@@ -25,7 +26,14 @@ func (c *statusCommand) Run(s *session) error {
 const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership " +
 	"information is meaningless"
 
-// showStatus prints a table for each data center, like nodetool status, and problems of clocks below.
+// showStatus prints a table for each data center, like nodetool status, and problems of clocks below. For example:
+//
+//	Datacenter: dc1
+//	===============
+//	Status=Up/Down
+//	|/ State=Normal/Leaving/Joining/Moving
+//	--  Address    Load       Tokens  Owns   Host ID  Rack
+//	UN  127.0.0.1  28.96 MiB  16      33.3%  ...      r1
 func showStatus(w io.Writer, st control.Status) error {
 	p := &printer{w: w}
 	owns := "Owns"
@@ -63,7 +71,8 @@ func showStatus(w io.Writer, st control.Status) error {
 const clockAlarm = 100 * time.Millisecond
 
 // clockText describes the problem with a node's clock; empty means none. The offset is compared in both directions; a
-// node that refuses clients is reported in every case.
+// node that refuses clients is reported in every case. ClockAhead is what the member has reported, relative to most
+// others, and 0 if it has not.
 func clockText(m control.Member) string {
 	if m.ClockAhead < clockAlarm && m.ClockAhead > -clockAlarm && !m.ClockRefuses {
 		return ""
@@ -92,7 +101,8 @@ func upDown(up bool) string {
 	return "Down"
 }
 
-// load returns the size of a member's data, or "?" if it did not answer.
+// load returns the size of a member's data, or "?" if it did not answer. A member that is down cannot answer, so its
+// column is "?" as in nodetool.
 func load(m control.Member) string {
 	if m.Load == nil {
 		return "?"
@@ -118,7 +128,8 @@ func (c *ringCommand) Run(s *session) error {
 	return ask(s, control.TokensOf, control.KeyspaceArgs{Keyspace: c.Keyspace}, showRing)
 }
 
-// showRing prints the tokens of each data center in ring order.
+// showRing prints the tokens of each data center in ring order. Status and State are words, not the letters of status.
+// Members is indexed by Token.Member, because a member has many tokens.
 func showRing(w io.Writer, r control.Tokens) error {
 	p := &printer{w: w}
 	names, by := groups(r.Tokens, func(t control.Token) string { return r.Members[t.Member].Datacenter })
@@ -150,7 +161,8 @@ func (c *describeClusterCommand) Run(s *session) error {
 	return ask(s, control.DescribeCluster, control.None{}, showCluster)
 }
 
-// showCluster prints the sections of nodetool describecluster, and the epoch.
+// showCluster prints the sections of nodetool describecluster, and the epoch. More than one schema version means that a
+// node has not applied the last entries of the metadata log yet.
 func showCluster(w io.Writer, c control.Cluster) error {
 	p := &printer{w: w}
 	p.line("Cluster Information:\n\tName: %s\n\tPartitioner: %s\n\tEpoch: %d\n\tSchema versions:", c.Name,
@@ -246,7 +258,7 @@ func (c *endpointsCommand) Run(s *session) error {
 }
 
 // showEndpoints prints an address on each line; pending replicas are marked. Pending replicas receive writes and serve
-// no reads yet.
+// no reads yet. Only addresses are printed, as scripts use them.
 func showEndpoints(w io.Writer, e control.Endpoints) error {
 	p := &printer{w: w}
 	for _, m := range e.Endpoints {

@@ -1,5 +1,9 @@
 // Package running remembers which directories hold rings of `cqld local` that run, so that `cqld ctl` and `cqld local
-// stop` find them without --data-dir. It knows nothing about nodes: whether they run, their control sockets show.
+// stop` find them without --data-dir. It knows nothing about nodes: whether they run, their control sockets show. A
+// file for each ring is in the cache directory of the user, for example on Linux:
+//
+//	~/.cache/cqld/rings/3f2a90c1d47be865     the name: the first 8 bytes of the SHA-256 of the path
+//	  /home/ann/shop/cqld-data               the content: the path of the ring, and a line break
 package running
 
 import (
@@ -12,7 +16,8 @@ import (
 )
 
 // directory returns the directory with a file for each ring, in the user's cache, which only the user can change. It is
-// empty if there is none, for example in a container without a home directory.
+// empty if there is none, for example in a container without a home directory. Rings of different users are therefore
+// separate, also if they are on the same machine.
 func directory() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -22,9 +27,11 @@ func directory() string {
 }
 
 // Add remembers the directory of a ring until forget is called. If that is not possible, the directory must be named
-// with --data-dir.
+// with --data-dir. ring is an absolute path, because Rings is called in other working directories. A second ring in the
+// same directory has the same file.
 func Add(ring string) (forget func()) {
 	dir := directory()
+	// Not an error: a ring must start in a container without a home directory too.
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return func() {}
 	}
@@ -39,7 +46,9 @@ func Add(ring string) (forget func()) {
 // ringsMax bounds the files that Rings reads; rings whose process was killed leave theirs.
 const ringsMax = 256
 
-// Rings returns the directories of rings for which runs is true, sorted, and forgets those that no longer exist.
+// Rings returns the directories of rings for which runs is true, sorted, and forgets those that no longer exist. runs
+// is called once for each file, and usually opens a socket. A ring that does not run but has its directory keeps its
+// file, because it may be starting.
 func Rings(runs func(ring string) bool) (rings []string) {
 	dir := directory()
 	if dir == "" {
@@ -49,12 +58,14 @@ func Rings(runs func(ring string) bool) (rings []string) {
 	if err != nil {
 		return nil
 	}
+	// The files are sorted by their names, so the selection is the same in each call.
 	for _, f := range files[:min(len(files), ringsMax)] {
 		path := filepath.Join(dir, f.Name())
 		b, err := os.ReadFile(path)
 		if err != nil {
 			continue
 		}
+		// Paths that end with a space are not found; they have to be named.
 		ring := strings.TrimSpace(string(b))
 		if info, err := os.Stat(ring); err != nil || !info.IsDir() {
 			_ = os.Remove(path) // a further attempt follows
