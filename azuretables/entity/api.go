@@ -12,14 +12,16 @@ import (
 )
 
 // View provides the schema and topology of the cluster. The results are immutable snapshots; each call returns the
-// newest one that this node has applied.
+// newest one that this node has applied. Two calls may return different versions, so a request takes what it needs
+// once.
 type View interface {
 	Schema() *schema.Schema
 	Topology() *ring.Topology
 }
 
 // Changer changes the schema on behalf of a client. ProposeSchemaFor returns when every live node has applied the
-// change. Both wait until ctx ends at most. An error may leave the change made.
+// change. Both wait until ctx ends at most. An error may leave the change made. A client that has a response may use
+// the new table at any node.
 type Changer interface {
 	// by is the role whose permissions the change needs; it is checked with the schema that the change applies to.
 	ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error
@@ -27,7 +29,7 @@ type Changer interface {
 	AwaitSchema(ctx context.Context) error
 }
 
-// Options configures a Store.
+// Options configures a Store. All fields but Limits and Timeouts are required.
 type Options struct {
 	Executor *request.Executor // executes the reads and writes of requests
 	View     View
@@ -38,7 +40,8 @@ type Options struct {
 	Timeouts Timeouts
 }
 
-// Kind is the kind of change that an operation makes. The zero value is invalid.
+// Kind is the kind of change that an operation makes. The zero value is invalid. Each kind is one HTTP method with or
+// without If-Match.
 type Kind uint8
 
 // The kinds. Update and Merge require the entity to exist, Insert requires that it does not; the others work either
@@ -52,7 +55,8 @@ const (
 	Delete
 )
 
-// Operation is one change of one entity. The bytes of its properties may refer to the body of the request.
+// Operation is one change of one entity. The bytes of its properties may refer to the body of the request. It is valid
+// until Apply returns without an error.
 type Operation struct {
 	Kind   Kind
 	Entity odata.Entity // only the keys for a Delete; Timestamp is ignored
@@ -64,7 +68,8 @@ type Operation struct {
 }
 
 // Failed names the operation of a transaction that was refused; no operation was applied. Err is an *odata.Error, or an
-// error of the coordinator. It is returned for transactions of one operation as well.
+// error of the coordinator. It is returned for transactions of one operation as well. Index lets the server name the
+// operation as the service does.
 type Failed struct {
 	Index int // of the operation in Apply's list, from 0
 	Err   error
@@ -76,7 +81,8 @@ func (f *Failed) Error() string { return f.Err.Error() }
 // Unwrap returns Err.
 func (f *Failed) Unwrap() error { return f.Err }
 
-// Order is the order of rows within a partition. The partitions themselves are always in ascending order.
+// Order is the order of rows within a partition. The partitions themselves are always in ascending order. A table whose
+// clustering order is descending can be read in both orders, too.
 type Order uint8
 
 // The orders.
@@ -87,10 +93,10 @@ const (
 
 // Position is a position in the order of entities: the next entity is at it or after it. In a Descending query, the
 // next entity of the partition is before it, and an empty RowKey is the start of the partition. It need not be the
-// position of an existing entity.
+// position of an existing entity. It is what a continuation token contains.
 type Position struct{ PartitionKey, RowKey string }
 
-// Query selects entities in the order of PartitionKey and RowKey.
+// Query selects entities in the order of PartitionKey and RowKey. It is not changed by the query.
 type Query struct {
 	Filter odata.Expr // nil means all entities
 	Select []string   // nil means all properties
@@ -104,7 +110,7 @@ type Query struct {
 	Each func(*odata.Entity)
 }
 
-// Page is the result of a Query.
+// Page is the result of a Query. Entities refer to memory of the page's reads, and may be kept.
 type Page struct {
 	Entities []odata.Entity
 	Count    int       // number of matching entities
@@ -112,7 +118,7 @@ type Page struct {
 	Plan     Plan
 }
 
-// Plan is the way in which a query is executed. Zero means that no plan was made.
+// Plan is the way in which a query is executed. Zero means that no plan was made. It is reported in x-cqld-plan.
 type Plan uint8
 
 // The plans, the cheapest first (Azure Tables' design guide, "Determine the queries").

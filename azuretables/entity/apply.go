@@ -22,6 +22,13 @@ const keyBytesMax = 1<<16 - 1
 // Timeouts.Change. If the outcome is unknown, it determines it (outcome). A result means that the change was applied
 // at the consistency of the request. An error of known outcome, such as a refused condition, means that it was not; a
 // timeout means that the outcome is unknown.
+//
+// The attempts:
+//
+//	prepare ─▶ CAS ─┬─ applied ──────────────────▶ timestamps
+//	                ├─ condition refused ────────▶ Failed
+//	                ├─ contention, no proposal ──▶ pause, again
+//	                └─ proposed, no response ────▶ outcome: applied, again, or unknown
 func (s *Store) Apply(r *request.Request, account, table string, ops []Operation) (timestamps []int64, err error) {
 	if len(ops) == 0 {
 		return nil, nil
@@ -36,6 +43,7 @@ func (s *Store) Apply(r *request.Request, account, table string, ops []Operation
 		s.recycle(t)
 		return nil, err
 	}
+	// The request's own deadline may be earlier.
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
 	// Pauses double, so that contending writers spread.
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
@@ -74,11 +82,12 @@ func (s *Store) Apply(r *request.Request, account, table string, ops []Operation
 	}
 }
 
-// ticksPerMicro is the number of ticks in a microsecond, the resolution of a write timestamp.
+// ticksPerMicro is the number of ticks in a microsecond, the resolution of a write timestamp. Ticks are the service's,
+// microseconds are the unit of Cassandra's timestamps.
 const ticksPerMicro = 10
 
 // attempt proposes the change once. The stamps of the attempt are collected by update, which may run more than once in
-// it.
+// it. t.failed is set if a condition was refused.
 func (t *transaction) attempt(r *request.Request) error {
 	t.stamps = t.stamps[:0]
 	_, call, err := t.s.o.Executor.CAS(r, &t.cas.req)
@@ -90,7 +99,7 @@ func (t *transaction) attempt(r *request.Request) error {
 	return nil
 }
 
-// recycle returns t to the pool. Nothing else may refer to it.
+// recycle returns t to the pool. Nothing else may refer to it. It must not be called after an error of the coordinator.
 func (s *Store) recycle(t *transaction) {
 	t.release()
 	s.transactions.Put(t)
@@ -106,8 +115,8 @@ func (t *transaction) timestamps() []int64 {
 }
 
 // after determines how to continue after a failed attempt. sure reports that its outcome is known; next is then the
-// transaction for the next attempt, or nil if the change was made. Other errors, such as too few replicas, are
-// returned to the client with an unsure outcome.
+// transaction for the next attempt, or nil if the change was made. Other errors, such as too few replicas, are returned
+// to the client with an unsure outcome. The error of the attempt stays the caller's result if sure is false.
 func (t *transaction) after(r *request.Request, err error, deadline time.Duration) (next *transaction, sure bool) {
 	var timeout *coordinator.WriteTimeout
 	var unknown *coordinator.CASUnknown
@@ -128,6 +137,8 @@ func (t *transaction) after(r *request.Request, err error, deadline time.Duratio
 // overwritten, and the outcome stays unknown. Without a timestamp of this change, nothing can be proved. A page that
 // ends early proves as much, if it has a row: the change writes all of its rows at the same time, and the first one is
 // in the page.
+//
+// It relies on timestamps that are unique in the cluster: a ballot contains the node.
 func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
 		return nil, false
@@ -171,7 +182,7 @@ const (
 )
 
 // settled reads the partition after completing any round in progress on it. ok is false if the time did not suffice. A
-// read at the serial consistency is a round of Paxos that proposes nothing.
+// read at the serial consistency is a round of Paxos that proposes nothing. cmd must not be changed meanwhile.
 func (s *Store) settled(r *request.Request, cmd row.ReadCommand, deadline time.Duration) (page []byte, ok bool) {
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		call, err := s.o.Executor.Read(r, &coordinator.ReadRequest{Command: &cmd, Consistency: r.SerialConsistency,
@@ -192,8 +203,8 @@ func (s *Store) settled(r *request.Request, cmd row.ReadCommand, deadline time.D
 	}
 }
 
-// timestampsOf returns the write timestamps of all data in the page, including deletions. The page must be in reader.
-// A row without liveness or deletion yields row.NoTimestamp.
+// timestampsOf returns the write timestamps of all data in the page, including deletions. The page must be in reader. A
+// row without liveness or deletion yields row.NoTimestamp. The order has no meaning.
 func (t *transaction) timestampsOf() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		var x row.Row
@@ -219,7 +230,7 @@ func (t *transaction) timestampsOf() iter.Seq[int64] {
 }
 
 // DeletePartition implements Service. It is a CAS, like every change of entities, so that it is ordered with them. It
-// has no condition.
+// has no condition. It does not count the entities, because it does not read them.
 func (s *Store) DeletePartition(r *request.Request, account, table, partitionKey string) error {
 	p, err := s.plan(account, table)
 	if err != nil {
@@ -253,9 +264,9 @@ func (s *Store) DeletePartition(r *request.Request, account, table, partitionKey
 			}
 			// A deletion with one of our timestamps, or a newer one, has removed what this one was to remove.
 			if len(stamps) > 0 && deleted >= slices.Min(stamps) {
-				// From here on, deleted is older than every stamp, so another attempt is safe.
 				return nil
 			}
+			// From here on, deleted is older than every stamp, so another attempt is safe.
 		default:
 			return err
 		}
@@ -268,7 +279,7 @@ func (s *Store) DeletePartition(r *request.Request, account, table, partitionKey
 }
 
 // deletedAt returns the timestamp of the partition's last deletion, after completing any round in progress.
-// row.NoTimestamp means that there is none.
+// row.NoTimestamp means that there is none. It is read at the serial consistency.
 func (s *Store) deletedAt(r *request.Request, cmd row.ReadCommand, deadline time.Duration) (timestamp int64, ok bool) {
 	page, ok := s.settled(r, cmd, deadline)
 	if !ok {
@@ -283,7 +294,8 @@ func (s *Store) deletedAt(r *request.Request, cmd row.ReadCommand, deadline time
 }
 
 // deletePartition makes one attempt; stamps are the timestamps with which it proposed the deletion. The CAS reads no
-// row. Its update always proposes.
+// row. Its update always proposes. stamps may have several elements, because Paxos may repeat the update with a newer
+// ballot.
 func (s *Store) deletePartition(r *request.Request, cmd row.ReadCommand) (stamps []int64, err error) {
 	req := &paxos.CASRequest{Command: &cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: s.o.Timeouts.CAS, Timeout: s.o.Timeouts.Write}
@@ -305,12 +317,14 @@ func (s *Store) deletePartition(r *request.Request, cmd row.ReadCommand) (stamps
 	return stamps, nil
 }
 
-// errCounters returns the error of a change in a table with counter columns.
+// errCounters returns the error of a change in a table with counter columns. Cassandra does not mix counters with other
+// columns either.
 func errCounters(p *plan) error {
 	return invalid("Table " + p.spelled + " has counters, which can only be changed by CQL.")
 }
 
-// checkKeys refuses keys that storage cannot have. The service's own limit was checked by odata.
+// checkKeys refuses keys that storage cannot have. The service's own limit was checked by odata. The row key is a
+// clustering, whose bound is the same.
 func checkKeys(partitionKey, rowKey string) error {
 	if len(partitionKey) > keyBytesMax || len(rowKey) > keyBytesMax {
 		return odata.Of(odata.KeyValueTooLarge)

@@ -15,7 +15,7 @@ func (s *Store) authorize(r *request.Request, permission auth.Permission, on aut
 
 // permits checks the permission on a table. The resource is the CQL table, so that a role needs the same permissions in
 // both protocols. Changing entities requires MODIFY even if it adds columns, because properties are data in Azure
-// Tables.
+// Tables. The name of a table in a permission is the CQL name, in the case of the catalog.
 func (s *Store) permits(r *request.Request, permission auth.Permission, p *plan) error {
 	return s.authorize(r, permission, auth.Table(p.table.Keyspace, p.table.Name))
 }
@@ -29,7 +29,8 @@ func (s *Store) mayRead(r *request.Request, p *plan) error {
 	return s.permits(r, auth.Unmask, p)
 }
 
-// Authorize implements Service. A missing table is TableNotFound, before any permission is checked.
+// Authorize implements Service. A missing table is TableNotFound, before any permission is checked. An account without
+// tables has its keyspace as its resource.
 func (s *Store) Authorize(r *request.Request, permission auth.Permission, account, table string) error {
 	if table == "" {
 		return s.authorize(r, permission, auth.Keyspace(account))
@@ -49,7 +50,8 @@ func (s *Store) propose(r *request.Request, change schema.Change) error {
 }
 
 // tableExists returns the error of a table that exists, when every live node has it: the client may then use it
-// anywhere. Another client may have created the table just now, and this one will use it at any node.
+// anywhere. Another client may have created the table just now, and this one will use it at any node. A client that
+// repeats CreateTable after a timeout relies on it.
 func (s *Store) tableExists(r *request.Request) error {
 	ctx, cancel := s.o.Executor.WithDeadline(r, 0)
 	defer cancel()

@@ -12,7 +12,10 @@ import (
 
 // A property p is stored in column p, with the CQL type of the property's type. If column p has another type, the
 // property is stored in column p@Edm.Type. Column p@ticks stores the part of a DateTime below a millisecond. Names of
-// columns are case-sensitive, as names of properties are.
+// columns are case-sensitive, as names of properties are. For example:
+//
+//	property "n" Int32, later "n" String      columns n int, n@Edm.String text
+//	property "t" DateTime with 0.0001234 s    columns t timestamp, t@ticks smallint
 const (
 	separator   = "@"
 	ticksSuffix = "@ticks"
@@ -21,10 +24,11 @@ const (
 // typesCount is the size of an array indexed by odata.Type, whose values begin at 1. Index 0 is unused.
 const typesCount = int(odata.Int64) + 1
 
-// typeSuffix returns the suffix of a column p@Edm.Type.
+// typeSuffix returns the suffix of a column p@Edm.Type. The names are the EDM names, as in odata.type.
 func typeSuffix(t odata.Type) string { return separator + t.String() }
 
-// cqlType returns the CQL type that stores values of t without loss. Every type of the service has one.
+// cqlType returns the CQL type that stores values of t without loss. Every type of the service has one. It determines
+// the columns that are created.
 func cqlType(t odata.Type) *types.Type {
 	switch t {
 	case odata.String:
@@ -69,8 +73,8 @@ func shownAs(t *types.Type) odata.Type {
 	return odata.String
 }
 
-// property is a property name of a table's entities, with the columns that store it. At least one of its columns is
-// not nil.
+// property is a property name of a table's entities, with the columns that store it. At least one of its columns is not
+// nil. A value is read from the newest of its columns.
 type property struct {
 	name  string              // as in requests
 	index int                 // in plan.properties
@@ -79,7 +83,8 @@ type property struct {
 	ticks *column             // p@ticks; nil if no value had a fraction
 }
 
-// column is a column of a table and its role in entities. It is immutable.
+// column is a column of a table and its role in entities. It is immutable. Its fields but readOnly describe how cells
+// are decoded.
 type column struct {
 	*schema.Column
 	prop  *property  // never nil
@@ -93,7 +98,7 @@ type column struct {
 }
 
 // plan contains what reads and writes of entities need to know about one version of a table. It is immutable once
-// built. It is immutable once built, and shared by requests.
+// built, and shared by requests.
 type plan struct {
 	table   *schema.Table
 	spelled string    // the Azure table's name
@@ -132,7 +137,8 @@ func (p *plan) build() {
 	}
 }
 
-// add adds a column to the plan. Columns that no property can have are ignored: their cells are skipped.
+// add adds a column to the plan. Columns that no property can have are ignored: their cells are skipped. A property may
+// have up to eight typed columns, and one for ticks.
 func (p *plan) add(c *schema.Column) {
 	col := &column{Column: c, shown: shownAs(c.Type)}
 	// A counter is a set of shards in storage.
@@ -168,7 +174,8 @@ func (p *plan) add(c *schema.Column) {
 	p.byID[c.ID] = col
 }
 
-// property returns the property with the given name and creates it if necessary.
+// property returns the property with the given name and creates it if necessary. index is its place in arrays of the
+// decoder.
 func (p *plan) property(name string) *property {
 	prop := p.byName[name]
 	if prop == nil {
@@ -179,8 +186,8 @@ func (p *plan) property(name string) *property {
 	return prop
 }
 
-// column returns the column of a cell, or nil if no property uses it. Column IDs of a newer version of the table may
-// be greater.
+// column returns the column of a cell, or nil if no property uses it. Column IDs of a newer version of the table may be
+// greater. It is called for each cell.
 func (p *plan) column(id schema.ColumnID) *column {
 	if int(id) < len(p.byID) {
 		return p.byID[id]
@@ -190,7 +197,7 @@ func (p *plan) column(id schema.ColumnID) *column {
 
 // target returns the column to which a value of type t is written. If there is none yet, it returns nil and the name of
 // the missing column. The missing column's name depends on what the table has now, and may be in use by the time it is
-// added.
+// added. It does not add the column: alter does.
 func (p *plan) target(name string, t odata.Type) (col *column, missing string) {
 	prop := p.byName[name]
 	if prop == nil {
@@ -207,7 +214,7 @@ func (p *plan) target(name string, t odata.Type) (col *column, missing string) {
 }
 
 // nameFor returns the name of the column to create for a property. The plain name is preferred, because CQL can use it
-// without quoting.
+// without quoting. The result is free in this version of the table.
 func (p *plan) nameFor(name string, t odata.Type) string {
 	if p.table.Column(name) == nil && p.wasNot(name, cqlType(t)) {
 		return name
@@ -231,7 +238,7 @@ func (p *plan) wasNot(name string, t *types.Type) bool {
 // higher resolution, so the rest has a column of its own.
 const ticksPerMilli = 10_000
 
-// splitTicks splits a DateTime into milliseconds and the remaining ticks.
+// splitTicks splits a DateTime into milliseconds and the remaining ticks. rest is 0 to 9,999.
 func splitTicks(ticks int64) (millis int64, rest int16) {
 	millis = ticks / ticksPerMilli
 	rest = int16(ticks % ticksPerMilli)

@@ -7,9 +7,9 @@ import (
 	"cqld/row"
 )
 
-// cursor returns the partitions that a query reads, in order: those that a partitionRange names, and the existing
-// ones in its interval. Every partition is returned once. Partitions of an interval are found by listing their keys, a
-// few at a time.
+// cursor returns the partitions that a query reads, in order: those that a partitionRange names, and the existing ones
+// in its interval. Every partition is returned once. Partitions of an interval are found by listing their keys, a few
+// at a time. It is used by the goroutine of the query.
 type cursor struct {
 	r       *run             // the query
 	list    []partitionRange // what is left; list[0] is in progress
@@ -30,7 +30,7 @@ type cursor struct {
 	dead bool
 }
 
-// newCursor returns a cursor at the start of the query.
+// newCursor returns a cursor at the start of the query. The list is not modified.
 func newCursor(r *run, list []partitionRange) *cursor {
 	f := &cursor{r: r, list: list}
 	// Partitions before the position are removed. The position's own partition stays, because it may be in progress.
@@ -58,7 +58,8 @@ func newCursor(r *run, list []partitionRange) *cursor {
 }
 
 // next returns the next partition's key, the slices of rows to read in it, and the RowKey at which they start. key and
-// from are copies. ok is false at the end, and also if the page's time ended (paused).
+// from are copies. ok is false at the end, and also if the page's time ended (paused). It may list keys, which waits
+// for replicas.
 func (f *cursor) next() (key string, rows []row.Slice, from string, ok bool, err error) {
 	for len(f.list) > 0 {
 		s := &f.list[0]
@@ -104,11 +105,11 @@ func (f *cursor) next() (key string, rows []row.Slice, from string, ok bool, err
 	return "", nil, "", false, nil
 }
 
-// pop ends the first partition range.
+// pop ends the first partition range. Its keys have been used.
 func (f *cursor) pop() { f.list, f.started = f.list[1:], false }
 
 // of returns the slices to read in a partition: the slices of s after the query's start position. from is not empty if
-// rows are left out; reading starts there.
+// rows are left out; reading starts there. Slices are shared by all partitions of s that are read whole.
 func (f *cursor) of(s *partitionRange, key string) (rows []row.Slice, from string) {
 	// Every partition but the first of a page is read from its beginning.
 	if f.r.q.From == nil || key != f.from.PartitionKey {
@@ -132,8 +133,8 @@ func (f *cursor) of(s *partitionRange, key string) (rows []row.Slice, from strin
 	return f.r.p.slices(left), f.from.RowKey
 }
 
-// fetch lists existing partition keys. If that takes too long, it may return no keys although more exist. Its result
-// is charged to the request's memory, and the previous result is released.
+// fetch lists existing partition keys. If that takes too long, it may return no keys although more exist. Its result is
+// charged to the request's memory, and the previous result is released. The listing is at the consistency of the query.
 func (f *cursor) fetch() error {
 	s := &f.list[0]
 	f.listed = true

@@ -11,7 +11,7 @@ import (
 )
 
 // decoder decodes rows into entities. They refer to the page of the rows, and to memory of the decoder that release
-// gives up. It is used by one query at a time and is pooled.
+// gives up. It is used by one query at a time and is pooled. It is not safe for concurrent use.
 type decoder struct {
 	p   *plan
 	now int64 // seconds
@@ -29,7 +29,7 @@ type decoder struct {
 }
 
 // found is the position of a property of the current row. A generation that is not the decoder's means that the
-// property has no value in the row.
+// property has no value in the row. It has 32 bytes, so a table of 2,000 columns has 64 KiB of them.
 type found struct {
 	generation      uint32
 	ticksGeneration uint32
@@ -39,13 +39,15 @@ type found struct {
 	ticksAt         int64 // timestamp of rest
 }
 
-// keysChunk is the maximum number of bytes of RowKeys that share an allocation.
+// keysChunk is the maximum number of bytes of RowKeys that share an allocation. A page of a thousand entities with
+// short keys allocates a few chunks.
 const keysChunk = 4 << 10
 
 // propsChunk is the maximum number of properties that share an allocation: 64 KiB. A property is 64 bytes.
 const propsChunk = 1024
 
-// reset prepares the decoder for a query of p. Entities of earlier queries keep their memory.
+// reset prepares the decoder for a query of p. Entities of earlier queries keep their memory. now is the time of the
+// query.
 func (d *decoder) reset(p *plan, now int64) {
 	d.p, d.now, d.wanted = p, now, nil
 	// Plans of one node have similar numbers of properties, so this rarely allocates.
@@ -56,12 +58,13 @@ func (d *decoder) reset(p *plan, now int64) {
 }
 
 // release gives up the memory to which entities refer. The entities keep it; the decoder continues with fresh memory.
+// It must be called before the decoder is pooled.
 func (d *decoder) release() {
 	d.p, d.props, d.arena, d.wanted = nil, nil, nil, nil
 	d.keys = strings.Builder{}
 }
 
-// next starts a row.
+// next starts a row. Its cost does not depend on the number of properties.
 func (d *decoder) next() {
 	// The generation wraps around after 4 billion rows.
 	d.generation++
@@ -72,11 +75,11 @@ func (d *decoder) next() {
 }
 
 // newest returns the newest write timestamp of live data in r, or row.NoTimestamp if the row does not exist for a
-// reader. It is the Timestamp of the entity, in microseconds.
+// reader. It is the Timestamp of the entity, in microseconds. An entity whose cells have all expired does not exist.
 func (d *decoder) newest(r *row.Row) int64 { return d.p.newest(r, d.now) }
 
 // newest of a plan considers every column that a reader sees, also those that no property shows: an entity with only
-// such a column exists, too.
+// such a column exists, too. Row markers count, so an entity without properties exists.
 func (p *plan) newest(r *row.Row, now int64) int64 {
 	newest := int64(row.NoTimestamp)
 	if r.Liveness.Live(now) {
@@ -92,7 +95,8 @@ func (p *plan) newest(r *row.Row, now int64) int64 {
 }
 
 // belongs reports whether a cell's column still exists, and was not dropped after the cell was written. A column that
-// was dropped and created again keeps its id; cells older than the drop are not data.
+// was dropped and created again keeps its id; cells older than the drop are not data. Cells of dropped columns stay in
+// storage until they are compacted away.
 func (p *plan) belongs(c *row.Cell) bool {
 	if col := p.column(c.Column); col != nil {
 		return col.DroppedMicros == 0 || c.Timestamp > col.DroppedMicros
@@ -103,7 +107,7 @@ func (p *plan) belongs(c *row.Cell) bool {
 }
 
 // properties decodes the live cells of r, and of the partition's static row. The result is valid until the decoder is
-// reset or released; the memory of the values is the page's.
+// reset or released; the memory of the values is the page's. Their order is the order of column ids.
 func (d *decoder) properties(header, r *row.Row) []odata.Property {
 	// All properties of one row are in one chunk, because the result is a slice of it.
 	if need := len(header.Cells) + len(r.Cells); cap(d.props)-len(d.props) < need {
@@ -126,7 +130,7 @@ func (d *decoder) properties(header, r *row.Row) []odata.Property {
 }
 
 // cells decodes the cells of r; ticks reports that some of them contain ticks of DateTimes. Cells are in the order of
-// column ids and, in a multi-cell column, of their paths.
+// column ids and, in a multi-cell column, of their paths. Cells of columns without a property are skipped.
 func (d *decoder) cells(r *row.Row) (ticks bool) {
 	for i := 0; i < len(r.Cells); i++ {
 		c := &r.Cells[i]
@@ -165,7 +169,7 @@ func (d *decoder) cells(r *row.Row) (ticks bool) {
 
 // add adds a property. If two columns contain a value for it, the newer value wins; with equal timestamps, the column
 // with the property's name wins. The timestamps come from the cells, so the result does not depend on the order of
-// columns.
+// columns. Two columns have a value after the type of a property has changed.
 func (d *decoder) add(col *column, v *odata.Value, timestamp int64) {
 	f := &d.found[col.prop.index]
 	if f.generation == d.generation {
@@ -270,7 +274,8 @@ func (p *plan) join(col *column, cells []row.Cell, now int64) (b []byte, newest 
 	return b, newest
 }
 
-// pathValue returns the key of an element in wire format. An invalid path becomes an empty value.
+// pathValue returns the key of an element in wire format. An invalid path becomes an empty value. The path is in the
+// ordered form of the element type.
 func pathValue(t *types.Type, path []byte) []byte {
 	value, _, err := t.ConsumeOrdered(nil, path, false)
 	if err != nil {
@@ -280,7 +285,7 @@ func pathValue(t *types.Type, path []byte) []byte {
 }
 
 // fieldIndex returns the index of the user-defined type's field that a cell stores. The path of a field is its index,
-// in the ordered form of a smallint.
+// in the ordered form of a smallint. An invalid path yields a number that no type has.
 func fieldIndex(path []byte) int {
 	v := pathValue(types.Native(types.Smallint), path)
 	if len(v) != 2 {
@@ -290,7 +295,7 @@ func fieldIndex(path []byte) int {
 	return int(b16(v))
 }
 
-// notNil distinguishes an empty value from no value.
+// notNil distinguishes an empty value from no value. nil is null in the wire format.
 func notNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -298,14 +303,14 @@ func notNil(b []byte) []byte {
 	return b
 }
 
-// b16 returns the unsigned integer in b, or 0 if it is shorter.
+// b16 returns the unsigned integer in b, or 0 if it is shorter. Ticks are stored as a smallint.
 func b16(b []byte) uint16 {
 	c := wire.NewCursor(b)
 	return c.Uint16()
 }
 
 // rowKey returns the RowKey of a clustering. The string shares memory with those before it, and stays valid while the
-// decoder is used by others.
+// decoder is used by others. Its result is a RowKey as the client wrote it.
 func (d *decoder) rowKey(clustering []byte) string {
 	b, _, err := d.p.table.Clustering[0].Type.ConsumeOrdered(d.key[:0], clustering, d.p.desc)
 	if err != nil || b == nil {

@@ -9,7 +9,8 @@ import (
 )
 
 // interval is the range of strings from From (inclusive) to To (exclusive) in byte order. Endless means that there is
-// no To. The empty interval has To <= From; the zero value is the empty one.
+// no To. The empty interval has To <= From; the zero value is the empty one. All ranges of keys are of this form, so
+// that intersections need no flags for their ends.
 type interval struct {
 	From, To string
 	Endless  bool
@@ -18,14 +19,15 @@ type interval struct {
 // everything returns the interval of all strings.
 func everything() interval { return interval{Endless: true} }
 
-// after returns the next string in byte order. "" follows no string, and s+"\x00" is the first one that follows s.
+// after returns the next string in byte order. "" follows no string, and s+"\x00" is the first one that follows s. Byte
+// order is the order of partition listings and of clusterings.
 func after(s string) string { return s + "\x00" }
 
-// only returns the interval of the string s.
+// only returns the interval of the string s. It is [s, s+00).
 func only(s string) interval { return interval{From: s, To: after(s)} }
 
 // one returns the string in an interval that contains exactly one. It holds only for intervals that only and intersect
-// have made.
+// have made. [a, a+00) is the only form with one string.
 func (i interval) one() (s string, ok bool) {
 	n := len(i.From)
 	return i.From, !i.Endless && len(i.To) == n+1 && i.To[n] == 0 && i.To[:n] == i.From
@@ -40,7 +42,7 @@ func (i interval) all() bool { return i.Endless && i.From == "" }
 // contains reports whether s is in it.
 func (i interval) contains(s string) bool { return s >= i.From && (i.Endless || s < i.To) }
 
-// intersect returns the strings that both intervals contain.
+// intersect returns the strings that both intervals contain. The result may be empty in any form with To <= From.
 func (i interval) intersect(o interval) interval {
 	out := interval{From: max(i.From, o.From), Endless: i.Endless && o.Endless}
 	switch {
@@ -67,7 +69,7 @@ func startingWith(p string) interval {
 }
 
 // of returns the interval of strings for which the comparison with s holds; exact is false if it contains others, too.
-// exact is false only for operators without an interval, such as contains.
+// exact is false only for operators without an interval, such as contains. It is for keys only.
 func of(op odata.Op, s string) (i interval, exact bool) {
 	switch op {
 	case odata.Eq:
@@ -87,7 +89,8 @@ func of(op odata.Op, s string) (i interval, exact bool) {
 	return everything(), false
 }
 
-// join sorts intervals and merges those that overlap or adjoin. The result is in order and may share memory with in.
+// join sorts intervals and merges those that overlap or adjoin. The result is in order and may share memory with in. in
+// is sorted in place.
 func join(in []interval) []interval {
 	slices.SortFunc(in, func(a, b interval) int { return strings.Compare(a.From, b.From) })
 	out := in[:0]
@@ -110,11 +113,12 @@ func join(in []interval) []interval {
 }
 
 // keyRectangle is the set of entities whose keys lie in two intervals. A filter may select keys that a rectangle
-// contains and the filter does not match; the rows are then filtered.
+// contains and the filter does not match; the rows are then filtered. Rectangles are the shape that conjunctions of
+// comparisons of both keys have.
 type keyRectangle struct{ partitions, rows interval }
 
-// keyRectangles contains all entities that a filter matches; exact means that it contains no others. An empty list
-// with exact matches nothing.
+// keyRectangles contains all entities that a filter matches; exact means that it contains no others. An empty list with
+// exact matches nothing. An inexact set costs a filter of each row that is read.
 type keyRectangles struct {
 	list  []keyRectangle
 	exact bool
@@ -127,7 +131,7 @@ func allRectangles(exact bool) keyRectangles {
 
 // rectanglesOf returns the key rectangles of a filter, or of its negation if not is true. Properties other than the
 // keys do not restrict the rectangles, and make them inexact. Negation is pushed into the comparisons, because the
-// complement of a rectangle is not a rectangle.
+// complement of a rectangle is not a rectangle. The number of rectangles is bounded by rectanglesMax at each step.
 func rectanglesOf(x odata.Expr, not bool) keyRectangles {
 	switch x := x.(type) {
 	case nil:
@@ -158,7 +162,8 @@ func rectanglesOf(x odata.Expr, not bool) keyRectangles {
 	return allRectangles(false)
 }
 
-// comparisonRectangles returns the rectangles of a comparison. Only keys that are strings bound the rectangles.
+// comparisonRectangles returns the rectangles of a comparison. Only keys that are strings bound the rectangles. A
+// comparison with another type matches no key, and is left to the filter.
 func comparisonRectangles(x *odata.Comparison, not bool) keyRectangles {
 	if x.Value.Type != odata.String || x.Property != "PartitionKey" && x.Property != "RowKey" {
 		return allRectangles(false)
@@ -196,7 +201,7 @@ func comparisonRectangles(x *odata.Comparison, not bool) keyRectangles {
 }
 
 // opposite returns the comparison that holds exactly where op does not, or 0 if there is none. A property that an
-// entity lacks makes both comparisons false, but keys always exist.
+// entity lacks makes both comparisons false, but keys always exist. Contains and StartsWith have none.
 func opposite(op odata.Op) odata.Op {
 	switch op {
 	case odata.Eq:
@@ -215,7 +220,8 @@ func opposite(op odata.Op) odata.Op {
 	return 0
 }
 
-// both returns the intersection of a and b. The product of both lists may be empty, which then reads nothing.
+// both returns the intersection of a and b. The product of both lists may be empty, which then reads nothing. If the
+// product is too large, the result is inexact.
 func both(a, b keyRectangles) keyRectangles {
 	// The result would be longer than the query can handle.
 	if len(a.list)*len(b.list) > rectanglesMax {
@@ -238,7 +244,8 @@ func both(a, b keyRectangles) keyRectangles {
 	return out
 }
 
-// either returns the union of a and b. Overlapping rectangles are merged by partitionRanges.
+// either returns the union of a and b. Overlapping rectangles are merged by partitionRanges. Its rectangles may
+// overlap.
 func either(a, b keyRectangles) keyRectangles {
 	out := keyRectangles{slices.Concat(a.list, b.list), a.exact && b.exact}
 	// A batch of point reads stays exact.
@@ -251,7 +258,7 @@ func either(a, b keyRectangles) keyRectangles {
 	return keyRectangles{list: []keyRectangle{bounding}}
 }
 
-// hull returns the smallest interval that contains all sides of the rectangles.
+// hull returns the smallest interval that contains all sides of the rectangles. list is not empty.
 func hull(list []keyRectangle, side func(keyRectangle) interval) interval {
 	// An endless side has no end to compare.
 	out := side(list[0])
@@ -268,14 +275,19 @@ func hull(list []keyRectangle, side func(keyRectangle) interval) interval {
 }
 
 // partitionRange is a range of consecutive partitions in which a query reads the same rows. The ranges of a query are
-// disjoint and in key order.
+// disjoint and in key order. rows is never empty.
 type partitionRange struct {
 	partitions interval
 	rows       []interval // in order, disjoint
 }
 
 // partitionRanges converts key rectangles to partition ranges in key order. It cuts the key space at every bound, so
-// the rows of each piece are the same, and merges pieces that read the same rows.
+// the rows of each piece are the same, and merges pieces that read the same rows. For example, the rectangles a–c × r1
+// and b–d × r2 become:
+//
+//	a ── b   rows r1
+//	b ── c   rows r1, r2
+//	c ── d   rows r2
 func partitionRanges(list []keyRectangle) []partitionRange {
 	if len(list) == 0 {
 		return nil
@@ -316,7 +328,8 @@ func partitionRanges(list []keyRectangle) []partitionRange {
 }
 
 // planOf returns the plan that reads the partition ranges. It describes the cost to the client: the fewest partitions
-// first. An empty list, which reads nothing, is a point query as well.
+// first. An empty list, which reads nothing, is a point query as well. It does not look at the filter, which may make a
+// plan cheaper than it looks.
 func planOf(list []partitionRange) Plan {
 	plan := PointQuery
 	for _, s := range list {
@@ -339,7 +352,7 @@ func planOf(list []partitionRange) Plan {
 }
 
 // slices returns the slices of clusterings for intervals of RowKeys, ascending. Clusterings of a descending table are
-// in the opposite order of RowKeys.
+// in the opposite order of RowKeys. row.Slice has an inclusive start and an exclusive end, in the order of storage.
 func (p *plan) slices(in []interval) []row.Slice {
 	out := make([]row.Slice, 0, len(in))
 	for _, i := range in {
@@ -351,7 +364,7 @@ func (p *plan) slices(in []interval) []row.Slice {
 	return out
 }
 
-// slice returns the slice of one interval.
+// slice returns the slice of one interval. The interval is not empty.
 func (p *plan) slice(i interval) row.Slice {
 	bound := func(s string) []byte { return p.appendClustering(nil, []byte(s)) }
 	// A read of one row can stop after it.

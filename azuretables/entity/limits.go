@@ -2,8 +2,8 @@ package entity
 
 import "time"
 
-// Limits bounds the cost of one request. A zero field means the service's value. The server checks odata.Limits when
-// it decodes an entity.
+// Limits bounds the cost of one request. A zero field means the service's value. The server checks odata.Limits when it
+// decodes an entity. Raising one raises the memory of a request.
 type Limits struct {
 	PageEntities int // of one page: 1000
 	PageBytes    int // of one page: 4 MiB
@@ -12,7 +12,7 @@ type Limits struct {
 	Columns      int // of one table: property names and types that may become columns: 2000
 }
 
-// withDefaults returns the limits with the service's values in place of zero fields.
+// withDefaults returns the limits with the service's values in place of zero fields. l itself does not change.
 func (l Limits) withDefaults() Limits {
 	set := func(n *int, v int) {
 		if *n == 0 {
@@ -27,7 +27,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Bounds on the work of a query.
+// Bounds on the work of a query. Figures are for one request; the memory pool of the server bounds all of them
+// together.
 const (
 	// rectanglesMax is the maximum number of key ranges derived from a filter; a filter with more is read as fewer,
 	// larger ranges. A batch of point reads, which clients write as a disjunction of 100 of them, fits twice. Sorting

@@ -11,16 +11,16 @@ import (
 	"cqld/row"
 )
 
-// pointRead is a read of one entity in a single allocation. Replicas may read it after the response, so it is not
-// reused. One allocation for the read of one entity: the command, the request and the slice.
+// pointRead is a read of one entity in a single allocation: the request, the command and the slice. Replicas may read
+// it after the response, so it is not reused.
 type pointRead struct {
 	req    coordinator.ReadRequest
 	cmd    row.ReadCommand
 	slices [1]row.Slice
 }
 
-// Get implements Service. The read is a query of one row, at the consistency of the request. selected names
-// properties; nil means all.
+// Get implements Service. The read is a query of one row, at the consistency of the request. selected names properties;
+// nil means all. The entity refers to the page, which is then not reused.
 func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity,
 	error) {
 	p, err := s.plan(account, table)
@@ -78,14 +78,14 @@ func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey str
 	return nil, odata.Of(odata.ResourceNotFound)
 }
 
-// putDecoder returns a decoder to the pool. The memory of its entities is theirs.
+// putDecoder returns a decoder to the pool. The memory of its entities is theirs. It is deferred by every query.
 func (s *Store) putDecoder(d *decoder) {
 	d.release()
 	s.decoders.Put(d)
 }
 
 // wanted selects properties by index; nil means all. The keys and the Timestamp are always decoded; they are not
-// properties.
+// properties. Names that the table does not have select nothing.
 func (p *plan) wanted(selected []string) []bool {
 	if selected == nil {
 		return nil
@@ -102,7 +102,7 @@ func (p *plan) wanted(selected []string) []bool {
 
 // Query implements Service. In a Descending query, the RowKey of a Position is exclusive: only rows before it remain.
 // The page ends when it has enough entities or bytes, or when its time is over; Next is then the position to continue
-// at.
+// at. Errors after some rows end the page, so that the client keeps what was found.
 func (s *Store) Query(req *request.Request, account, table string, q *Query) (*Page, error) {
 	p, err := s.plan(account, table)
 	if err != nil {
@@ -193,7 +193,7 @@ type run struct {
 }
 
 // noteProperties records the properties that the filter refers to. A property that no column stores is absent in every
-// entity, and needs no decoding.
+// entity, and needs no decoding. It is called once for each query with a filter.
 func (r *run) noteProperties(x odata.Expr) {
 	switch x := x.(type) {
 	case *odata.And:
@@ -213,7 +213,7 @@ func (r *run) noteProperties(x odata.Expr) {
 }
 
 // late reports whether the page has used up its time. A canceled request ends the page as well, so that Run returns
-// soon.
+// soon. It is called for each partition and each command, not for each row.
 func (r *run) late() bool {
 	return r.s.o.Clock.Monotonic() >= r.end || r.request.Context.Err() != nil
 }
@@ -229,11 +229,12 @@ func (r *run) timeout() time.Duration {
 }
 
 // stop ends the page; the next one starts at the given position. A position may be the beginning of a partition that
-// the page did not begin.
+// the page did not begin. A second call replaces the first.
 func (r *run) stop(at Position) { r.page.Next = &at }
 
 // cut ends the page at an error, if the query has read rows; the next page reports the error if it persists. Otherwise
-// it returns err. The entities found so far are a correct page, so an error of a late read is not lost to the client.
+// it returns err. The entities found so far are a correct page, so an error of a late read is not lost to the client. A
+// canceled request returns err, as no client waits for the page.
 func (r *run) cut(err error) error {
 	if r.request.Cost.Rows == r.rowsBefore || r.request.Context.Err() != nil {
 		return err
@@ -243,7 +244,7 @@ func (r *run) cut(err error) error {
 }
 
 // reached returns the position after everything processed so far. It is the position after the last entity that was
-// looked at, whether or not it matched.
+// looked at, whether or not it matched. With it, no entity is returned twice or left out.
 func (r *run) reached() Position {
 	if r.passed {
 		return r.positionAfter(r.at.PartitionKey, r.last)
@@ -251,8 +252,8 @@ func (r *run) reached() Position {
 	return r.at
 }
 
-// reading is the read of one partition's rows. The key and the start belong to the scan's reading and are used when
-// its rows are taken.
+// reading is the read of one partition's rows. The key and the start belong to the scan's reading and are used when its
+// rows are taken. It is reused by later partitions of the query.
 type reading struct {
 	request.Read
 	key  string // copies of the cursor's, valid until Done
@@ -283,7 +284,7 @@ func (r *run) Next() (*request.Read, error) {
 	return &x.Read, nil
 }
 
-// newReading returns a reading, one that was finished if there is any.
+// newReading returns a reading, one that was finished if there is any. Its maximum number is the width of the scan.
 func (r *run) newReading() *reading {
 	if n := len(r.free); n > 0 {
 		x := r.free[n-1]
@@ -299,7 +300,7 @@ func (r *run) newReading() *reading {
 func (r *run) Prepare(req *coordinator.ReadRequest) { req.Timeout = r.timeout() }
 
 // Begin implements request.Source. The page ends before the reading if its time is used up. It returns false if the
-// page ends before this reading.
+// page ends before this reading. x.key is the partition's.
 func (r *run) Begin(*request.Read) bool {
 	x := r.readings[0]
 	start := Position{PartitionKey: x.key, RowKey: x.from}
@@ -315,7 +316,7 @@ func (r *run) Begin(*request.Read) bool {
 }
 
 // Continue implements request.Source. The page ends inside the partition if its time is used up. The rows so far are
-// complete; a continuation reads the rest of the partition.
+// complete; a continuation reads the rest of the partition. x is the first of readings.
 func (r *run) Continue(x *request.Read) bool {
 	if r.late() {
 		r.stop(r.reached())
@@ -330,7 +331,8 @@ func (r *run) Continue(x *request.Read) bool {
 	return true
 }
 
-// Done implements request.Source. The reading that ends is always the first one.
+// Done implements request.Source. The reading that ends is always the first one. Partitions that ended early are not
+// done.
 func (r *run) Done(*request.Read) {
 	r.free = append(r.free, r.readings[0])
 	r.readings = r.readings[1:]
@@ -354,8 +356,8 @@ func (r *run) Wanted() int {
 	return r.left*r.taken/r.takenCount + 1
 }
 
-// limit returns the number of rows that a reading requests first. A read of a partition costs more than its rows, so
-// it requests a few more than the page needs.
+// limit returns the number of rows that a reading requests first. A read of a partition costs more than its rows, so it
+// requests a few more than the page needs. single is true for the only partition of a query.
 func (r *run) limit(single bool) uint32 {
 	switch {
 	// A filter may match nothing, so the number of entities says little about the number of rows.
@@ -371,13 +373,14 @@ func (r *run) limit(single bool) uint32 {
 // Partition implements request.Consumer. It is called for partitions without rows, too.
 func (r *run) Partition(*request.Read) {}
 
-// Live implements request.Consumer. A row without a live cell is not an entity, and is skipped.
+// Live implements request.Consumer. A row without a live cell is not an entity, and is skipped. x is the decoder's row.
 func (r *run) Live(x *row.Row) bool {
 	r.newest = r.d.newest(x)
 	return r.newest != row.NoTimestamp
 }
 
-// Row implements request.Consumer. It is called for each live row in order, and may end the page.
+// Row implements request.Consumer. It is called for each live row in order, and may end the page. StopBefore leaves the
+// row to the next page.
 func (r *run) Row(x *request.Read, data *row.Row) (request.Verdict, error) {
 	key, rowKey := r.readings[0].key, r.d.rowKey(data.Clustering)
 	// The page is full: the row belongs to the next page.
@@ -396,8 +399,7 @@ func (r *run) Row(x *request.Read, data *row.Row) (request.Verdict, error) {
 	return request.NextRow, nil
 }
 
-// reserve reserves memory for the response, whose buffer doubles. The buffer of a response doubles, so memory is
-// reserved in the same steps.
+// reserve reserves memory for the response in the steps in which its buffer doubles.
 func (r *run) reserve() error {
 	if r.bytes <= r.reserved || r.bytes <= responseFree {
 		return nil
@@ -411,7 +413,7 @@ func (r *run) reserve() error {
 }
 
 // before returns the position from which the entity is the next one. In a descending query the position is exclusive,
-// so it is after the entity.
+// so it is after the entity. Both forms are understood by cursor.of.
 func (r *run) before(partitionKey, rowKey string) Position {
 	if r.q.Order == Descending {
 		rowKey = after(rowKey)
@@ -432,7 +434,7 @@ func (r *run) positionAfter(partitionKey, rowKey string) Position {
 }
 
 // row adds the decoder's current row to the result if it matches; kept reports that the page refers to it. It also
-// counts entities that are not added: count queries need no more.
+// counts entities that are not added: count queries need no more. header has the static columns of the partition.
 func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool) {
 	d := r.d
 	r.entity = odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: r.newest * ticksPerMicro}

@@ -52,7 +52,7 @@ type Timeouts struct {
 	Page time.Duration
 }
 
-// withDefaults returns the timeouts with defaults in place of zero fields.
+// withDefaults returns the timeouts with defaults in place of zero fields. t itself does not change.
 func (t Timeouts) withDefaults() Timeouts {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -68,7 +68,7 @@ func (t Timeouts) withDefaults() Timeouts {
 }
 
 // now returns the time in seconds that determines what has expired. It is read once per request, so that a page does
-// not mix two times.
+// not mix two times. Expiration has the resolution of a second.
 func (s *Store) now() int64 { return s.o.Clock.Now().Unix() }
 
 // newID returns the ID of a new table. Rand is not safe for concurrent use.
@@ -79,7 +79,8 @@ func (s *Store) newID() schema.UUID {
 }
 
 // known converts an error of the coordinator for the protocol server: the error of a table deleted during the request
-// becomes TableNotFound. Every other error keeps its type, which the server maps to the codes of the service.
+// becomes TableNotFound. Every other error keeps its type, which the server maps to the codes of the service. It is
+// applied to every result of the executor.
 func known(err error) error {
 	var unknownTable *coordinator.UnknownTable
 	if errors.As(err, &unknownTable) {

@@ -11,7 +11,7 @@ import (
 
 // appendWire appends the cell value for v, which has the type that col is shown as. It returns an error if the column's
 // CQL type has no such value. Storage has no value of another type, so a value must fit exactly. dst is returned
-// unchanged after an error.
+// unchanged after an error. The bytes of v are copied.
 func (c *column) appendWire(dst []byte, v *odata.Value) ([]byte, error) {
 	switch c.Type.Kind() {
 	case types.Text, types.Blob:
@@ -52,7 +52,8 @@ func (c *column) appendWire(dst []byte, v *odata.Value) ([]byte, error) {
 }
 
 // appendParsed is appendWire for text in CQL's format, or JSON for collections, tuples and user-defined types. Its
-// errors name the property, the CQL type and what was wrong with the value.
+// errors name the property, the CQL type and what was wrong with the value. The text is as value shows it, so a value
+// that was read can be written.
 func (c *column) appendParsed(dst []byte, v *odata.Value) ([]byte, error) {
 	var b []byte
 	var err error
@@ -78,8 +79,8 @@ func (c *column) bad(err error) error {
 }
 
 // value sets v to the property value of b, a cell's value; it appends converted text to *arena. ok is false for values
-// that cannot be shown: an empty number, or bytes that are invalid for the type. An absent property is what a null
-// cell becomes.
+// that cannot be shown: an empty number, or bytes that are invalid for the type. An absent property is what a null cell
+// becomes. v may refer to b.
 func (c *column) value(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 	v.Type = c.shown
 	switch c.Type.Kind() {
@@ -129,7 +130,8 @@ func (c *column) value(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 	return c.rareValue(v, b, arena)
 }
 
-// rareValue is value for types that the service has no type for, as numbers or text.
+// rareValue is value for types that the service has no type for, as numbers or text. A varint, for example, is shown as
+// its digits.
 func (c *column) rareValue(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 	switch c.Type.Kind() {
 	case types.Float:
@@ -161,7 +163,7 @@ func (c *column) rareValue(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 	return true
 }
 
-// b32 returns the 32-bit integer in b, or 0 if it is shorter.
+// b32 returns the 32-bit integer in b, or 0 if it is shorter. Callers have checked the length where it matters.
 func b32(b []byte) uint32 {
 	c := wire.NewCursor(b)
 	return c.Uint32()
