@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Limits are the bounds of searches. Zero means the default.
+// Limits are the bounds of searches. Zero means the default. They bound memory and time of one search, not of all:
+// those are bounded by the reservations of the coordinator.
 type Limits struct {
 	// Rows is the most rows in one result: two pages of a client.
 	Rows int

@@ -32,6 +32,8 @@ func bytesOf(list []index.Candidate) (n int) {
 }
 
 // used returns the memory that the search uses. It is computed from what the search holds, so it cannot drift from it.
+// The estimate is meant to be too large rather than too small: what exceeds a reservation is not accounted for by
+// anything.
 func (s *rowSequence) used() (n int) {
 	for _, x := range s.m.Plan.Nodes() {
 		n += bytesOf(x.Entries)
@@ -45,7 +47,8 @@ func (s *rowSequence) used() (n int) {
 // Memory implements watermark.Sequence.
 func (s *rowSequence) Memory(arrived []index.Candidate) int { return s.used() + bytesOf(arrived) }
 
-// NoMemory implements watermark.Sequence: a search continues while a read by key runs.
+// NoMemory implements watermark.Sequence: a search continues while a read by key runs. With no read in flight nothing
+// would become free, so the search fails with err and the client's request is repeated.
 func (s *rowSequence) NoMemory(err error) error {
 	if s.reading == 0 {
 		return err

@@ -11,7 +11,11 @@ import (
 )
 
 // candidate is a row, or a partition, that matches by the versions of some nodes. A candidate in the queue is named by
-// its position; key, kind and clustering are parsed from it.
+// its position; key, kind and clustering are parsed from it. It is made by merge and dropped by emit, and changes its
+// state under the lock of the operation:
+//
+//	unsettled ─▶ reading ─▶ read         merge ─▶ settled, if the replicas agree
+//	     ▲__________│ the pages were too small
 type candidate struct {
 	at         watermark.Position
 	key        row.PartitionKey
@@ -31,7 +35,8 @@ const (
 	read    // the page comes from a read at the level
 )
 
-// merge moves the watermark and adds the candidates up to it to the queue.
+// merge moves the watermark and adds the candidates up to it to the queue. It is called after each answer of a node,
+// and does nothing if the watermark has not moved.
 func (s *rowSequence) merge() {
 	// The window has no further candidates.
 	if s.covered {
@@ -72,7 +77,8 @@ func endOf(tokens ring.Range) []byte {
 	return index.AppendPlace(nil, row.PartitionKey{Token: tokens.End + 1}, row.KindHeader, nil)
 }
 
-// arrivals returns the positions of the candidates after the watermark, up to to, in order.
+// arrivals returns the positions of the candidates after the watermark, up to to, in order. A position that several
+// nodes have returned appears once.
 func (s *rowSequence) arrivals(to watermark.Position) (out []watermark.Position) {
 	mark := s.m.Plan.Mark()
 	for _, n := range s.m.Plan.Nodes() {
@@ -88,8 +94,8 @@ func (s *rowSequence) arrivals(to watermark.Position) (out []watermark.Position)
 	return slices.CompactFunc(out, func(a, b watermark.Position) bool { return bytes.Equal(a.Key, b.Key) })
 }
 
-// fill makes c the candidate at a position. It is settled if all replicas that have come so far have returned the
-// same page.
+// fill makes c the candidate at a position. It is settled if all replicas that have come so far have returned the same
+// page. Without ok, the position is dropped: it cannot be read or is not in the window.
 func (s *rowSequence) fill(c *candidate, at watermark.Position) (ok bool) {
 	c.at = at
 	place := index.PlaceOf(s.req.Order, at.Key)

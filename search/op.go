@@ -42,7 +42,10 @@ type searchOp struct {
 // rowSequence is the state of a search besides the plan. Its methods are steps.
 //
 // The ranges of the ring are searched in windows, in token order: the first window has one range, and the next ones
-// have as many as the rows found so far make necessary. Orders other than ByToken have all ranges in one window.
+// have as many as the rows found so far make necessary. Orders other than ByToken have all ranges in one window. The
+// candidates pass through it in one direction:
+//
+//	pages of nodes ─ merge ─▶ queue ─ startReads, Fetched ─▶ settled or read ─ emit ─▶ out ─▶ result
 type rowSequence struct {
 	m      *watermark.Machine[entry, work]
 	limits *Limits
@@ -72,7 +75,8 @@ type rowSequence struct {
 var _ watermark.Sequence[entry, work] = (*rowSequence)(nil)
 
 // Search calls done exactly once, possibly before it returns: with a result, with NotBuilt, or with an error of a read
-// of package coordinator. req must not change until then.
+// of package coordinator. req must not change until then. The result and done belong to the caller; done runs in the
+// goroutine of the last answer and must not block.
 func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 	s.counts.searches.Add(1)
 	if s.view.Schema().TableByStorage(req.Table.StorageID) == nil {
@@ -140,7 +144,8 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 	op.Start()
 }
 
-// Perform implements watermark.Host.
+// Perform implements watermark.Host. It runs without the lock of the operation, because an answer may arrive before it
+// returns.
 func (op *searchOp) Perform(e *effect) {
 	if e.Kind == watermark.Fetch {
 		op.read(e.Body)
@@ -170,7 +175,8 @@ func (op *searchOp) Perform(e *effect) {
 	})
 }
 
-// read reads the rows of a candidate by its key, at the level.
+// read reads the rows of a candidate by its key, at the level. The memory that readMemory has computed is part of the
+// search's own reservation.
 func (op *searchOp) read(w work) {
 	w.cmd.Cancel = op.Cancel()
 	op.s.counts.reads.Add(1)
@@ -184,7 +190,8 @@ func (op *searchOp) read(w work) {
 	}, func(page []byte, err error) { op.Fetched(w, page, err) })
 }
 
-// Finish implements watermark.Host.
+// Finish implements watermark.Host. The sequence does not change after it is called, so its result is read without the
+// lock.
 func (op *searchOp) Finish(err error) {
 	n, own := &op.s.counts, &op.rows.counts
 	n.settled.Add(own.settled)
@@ -199,7 +206,7 @@ func (op *searchOp) Finish(err error) {
 }
 
 // owned returns a copy of a request whose memory belongs to the search: requests to nodes may be read after it has
-// ended.
+// ended. Table, Trace, Cancel and Grow are shared: they are immutable or safe for concurrent use.
 func owned(req *Request) *Request {
 	own := *req
 	own.Terms, own.Slices = cloneSlices(req.Terms), cloneSlices(req.Slices)
@@ -221,7 +228,8 @@ func cloneSlices(in []row.Slice) []row.Slice {
 	return out
 }
 
-// Advance implements watermark.Sequence.
+// Advance implements watermark.Sequence. It decides what the search needs next: answers for requests that are in
+// flight, or further pages of nodes.
 func (s *rowSequence) Advance(out []effect) ([]effect, watermark.Progress, error) {
 	ended, err := s.progress()
 	if err != nil {
@@ -261,8 +269,8 @@ func (s *rowSequence) progress() (ended bool, err error) {
 	}
 }
 
-// partial reports whether the search made progress and used half of its time: the caller continues from that
-// position.
+// partial reports whether the search made progress and used half of its time: the caller continues from that position.
+// The result then has More, and possibly no row.
 func (s *rowSequence) partial() bool {
 	// A search that finds little in a large range would otherwise time out, and begin again at the same place.
 	half, mark := s.m.Now-s.m.Began >= s.req.Timeout/2, s.m.Plan.Mark()
@@ -271,7 +279,8 @@ func (s *rowSequence) partial() bool {
 	return half && progress && s.reading == 0 && len(s.queue) == 0 && mark.Place == watermark.AtKey
 }
 
-// Request implements watermark.Sequence.
+// Request implements watermark.Sequence. The requests to the nodes of a window differ in From only; each node
+// filters by the tokens that it holds.
 func (s *rowSequence) Request(from watermark.Position) work {
 	req := s.req
 	q := &PageRequest{
@@ -312,7 +321,8 @@ func (s *rowSequence) replicaFilter() *row.Filter {
 	return s.req.Filter.KeyConditions()
 }
 
-// Failure implements watermark.Sequence: it is NotBuilt if a node has not built the index.
+// Failure implements watermark.Sequence: it is NotBuilt if a node has not built the index. A node that has not built
+// the index counts like one that cannot answer, as in Cassandra (INDEX_NOT_AVAILABLE).
 func (s *rowSequence) Failure() error {
 	err := s.m.Plan.Failure(s.out.rows > 0)
 	failure, ok := err.(*coordinator.ReadFailure) //nolint:errorlint // it is not wrapped
@@ -344,7 +354,7 @@ func (s *rowSequence) Fetching() int { return s.reading }
 func (s *rowSequence) Conclude() { s.result = s.makeResult() }
 
 // Check implements watermark.Sequence: neither the reads by key nor the rows exceed their limits, and candidates are
-// queued in order.
+// queued in order. A violation is a bug of this package and not a fault of a node.
 func (s *rowSequence) Check() {
 	if s.reading < 0 || s.reading > s.limits.ReadsInFlight {
 		invariant.Fail("a search has more reads in flight than its limit, or fewer than none")

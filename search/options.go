@@ -22,7 +22,8 @@ type Options struct {
 	Guard           *guard.Guard // ends searches that panic; nil means that panics are not recovered
 }
 
-// Unsafe removes safeguards in tests that show that the safeguards are needed.
+// Unsafe removes safeguards in tests that show that the safeguards are needed. Each field breaks an invariant of the
+// package, and a test shows that it is found then.
 type Unsafe struct {
 	// TrustReplicas takes the first version of a candidate as the reconciled one.
 	TrustReplicas bool
@@ -32,7 +33,8 @@ type Unsafe struct {
 	OneSide bool
 }
 
-// Searcher searches for clients of this node. Its methods may be called from any goroutine.
+// Searcher searches for clients of this node. Its methods may be called from any goroutine. It has no state but
+// counters: a search is an operation of its own.
 type Searcher struct {
 	c        *coordinator.Coordinator
 	view     coordinator.View

@@ -9,7 +9,8 @@ import (
 	"cqld/watermark"
 )
 
-// piece is a range of the ring with one replica set. Pieces are in token order and do not overlap.
+// piece is a range of the ring with one replica set. Pieces are in token order and do not overlap. With 3 nodes of 16
+// tokens each, there are about 48 of them.
 type piece struct {
 	tokens   ring.Range
 	replicas ring.ReplicaSet
@@ -36,7 +37,8 @@ func (s *rowSequence) rest() ring.Range {
 	return rest
 }
 
-// Replan implements watermark.Sequence. The search continues after the pieces that were searched completely.
+// Replan implements watermark.Sequence. The search continues after the pieces that were searched completely. It follows
+// a change of the ring while the search runs. Rows that are in the result stay there.
 func (s *rowSequence) Replan() error {
 	if len(s.pieces) == 0 {
 		return s.divide(s.rest())
@@ -68,8 +70,9 @@ func (s *rowSequence) divide(rest ring.Range) error {
 	return s.beginWindow(s.width())
 }
 
-// width returns how many pieces the next window has: as many as the rows found so far make necessary, and at most
-// twice as many as were searched before.
+// width returns how many pieces the next window has: as many as the rows found so far make necessary, and at most twice
+// as many as were searched before. For example, a search for 100 rows that has found 10 in 5 pieces expects 2 per
+// piece, and would take 46 more; twice the 5 pieces is 10, which is the bound.
 func (s *rowSequence) width() int {
 	// The first row in another order may be anywhere on the ring.
 	if s.req.Order != ByToken {

@@ -14,7 +14,8 @@ import (
 	"cqld/storage/index"
 )
 
-// PageRequest asks one node for its next candidates. It must not be changed once it was passed to Replicas.
+// PageRequest asks one node for its next candidates. It must not be changed once it was passed to Replicas. It is the
+// wire form's content; Serve has its layout.
 type PageRequest struct {
 	Table    schema.StorageID
 	Index    schema.StorageID
@@ -65,7 +66,7 @@ func NewReplica(o ReplicaOptions) *Replica {
 }
 
 // Page searches in a worker, because the engine reads the disk. It calls done exactly once, possibly before it returns.
-// q must not change before.
+// q must not change before. A full queue of workers is the error of local.Block.
 func (r *Replica) Page(epoch uint64, q *PageRequest, done func(*Page, error)) {
 	r.local.Block(0, func() { done(r.page(epoch, q)) }, func(err error) { done(nil, err) })
 }
@@ -115,7 +116,7 @@ func (r *Replica) read(q *index.Query) (page index.Page, err error) {
 }
 
 // remotePage is page for another node, which must not search tables of LocalStrategy: their data belong to this node
-// alone.
+// alone. A Directory never sends such a request, so it comes from a node with a fault.
 func (r *Replica) remotePage(epoch uint64, q *PageRequest) (*Page, error) {
 	if table := r.view.Schema().TableByStorage(q.Table); table != nil && table.Replication.Class == ring.Local {
 		return nil, &coordinator.NotReplica{Epoch: r.view.Topology().Epoch()}

@@ -11,7 +11,8 @@ import (
 	"cqld/watermark"
 )
 
-// output is the result that is being made. Its memory is used until the result is made.
+// output is the result that is being made. Its memory is used until the result is made. The buffers (key, reader, row,
+// found) are used again for each candidate.
 type output struct {
 	writer  row.PageWriter
 	rows    int
@@ -26,7 +27,8 @@ type output struct {
 }
 
 // startReads appends the reads by key that must run now: those of the first candidates, as many as may run. It reserves
-// memory for one read at a time, and is called again after that.
+// memory for one read at a time, and is called again after that. The order of the queue is the order of the result, so
+// the first candidates are wanted first.
 func (s *rowSequence) startReads(out []effect) (_ []effect, reserves bool) {
 	for i, c := range s.queue {
 		// Candidates beyond the limit are not read: those before them may all match.
@@ -61,7 +63,8 @@ func readLevel(c ring.Consistency) ring.Consistency {
 	return c
 }
 
-// command returns the read of a candidate.
+// command returns the read of a candidate. An index of regular or clustering columns names rows, one of static and
+// partition key columns (Partitions) names partitions, whose rows are read.
 func (s *rowSequence) command(c *candidate) *row.ReadCommand {
 	req := s.req
 	cmd := &row.ReadCommand{Table: req.Table.StorageID, Key: c.key, Now: req.Now, Filter: req.Filter}
@@ -124,8 +127,8 @@ func (s *rowSequence) emit() (full bool, err error) {
 	return false, nil
 }
 
-// addRows adds the rows of a candidate. ended means that the result ends at out.next, before the end of the
-// candidate.
+// addRows adds the rows of a candidate. ended means that the result ends at out.next, before the end of the candidate.
+// Rows that are not live or no longer match are left out here: the index entries of replicas may be stale.
 func (s *rowSequence) addRows(c *candidate) (ended bool, err error) {
 	o := &s.out
 	before := o.rows
@@ -229,7 +232,7 @@ func (s *rowSequence) writePartition(r *row.PageReader) {
 	o.writer.Partition(r.Key, &r.Header, nil)
 }
 
-// makeResult makes the result.
+// makeResult makes the result. It is called once; the writer must not be used afterwards.
 func (s *rowSequence) makeResult() *Result {
 	o := &s.out
 	if o.open {

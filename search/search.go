@@ -34,7 +34,8 @@ type Branch = index.Branch
 // bytes; nil is the beginning. It can be kept in the state of a client's page.
 type Position = index.Position
 
-// Request asks for the rows of a table whose terms in an index are in given intervals.
+// Request asks for the rows of a table whose terms in an index are in given intervals. The zero value of an optional
+// field means none: From, Slices, Union, Key, Filter, Near, Limit, Trace, Cancel and Grow.
 type Request struct {
 	Table *schema.Table
 	Index schema.StorageID // of the index.Definition
@@ -89,7 +90,7 @@ type Result struct {
 }
 
 // NotBuilt is the error of a search by an index that too few replicas have built. Its index may be used again once
-// builds are complete.
+// builds are complete. It occurs shortly after CREATE INDEX, during a rebuild, and on a node that was replaced.
 type NotBuilt struct {
 	Index schema.StorageID
 	// Nodes are the replicas that answered so.

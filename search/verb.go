@@ -29,7 +29,7 @@ func NewDirectory(r *Replica, transport messaging.Transport, view coordinator.Vi
 	return &Directory{self: view.Self, replica: r, transport: transport}
 }
 
-// Page implements Replicas.
+// Page implements Replicas. A timeout is an error of package coordinator, as for reads.
 func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration,
 	done func(*Page, error)) {
 	coordinator.AddContact(trace, to)
@@ -75,7 +75,8 @@ func Serve(transport messaging.Transport, r *Replica) {
 		}})
 }
 
-// appendPageRequest appends the request as Serve documents it. A read command carries the fields that both have.
+// appendPageRequest appends the request as Serve documents it. A read command carries the fields that both have. Limit
+// is cut to 32 bits, and the command's Range has the tokens.
 func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), q.Moved)
 	order := byte(q.Order)
@@ -165,7 +166,8 @@ func appendPage(dst []byte, p *Page) []byte {
 	return dst
 }
 
-// decodePage is the inverse of appendPage. The page points into payload.
+// decodePage is the inverse of appendPage. The page points into payload. sizeMin is the least size of an element, by
+// which Count refuses a number that the payload cannot contain, before memory is allocated for it.
 func decodePage(payload []byte) (*Page, error) {
 	c := wire.NewCursor(payload)
 	p := &Page{More: c.Uint8() == 1, Scanned: int(min(c.Uvarint(), 1<<31)), Last: Position(c.Bytes())}

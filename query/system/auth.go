@@ -9,7 +9,8 @@ import (
 )
 
 // authRows adds the rows of system_auth. They have Cassandra's form, in which roles and resources are named by their
-// paths in some tables. Package query hides the hashes of passwords from all clients but superusers.
+// paths in some tables. Package query hides the hashes of passwords from all clients but superusers. Cassandra stores
+// these tables; here they show the metadata, which CREATE ROLE, GRANT and others change.
 func (s *Source) authRows(b *builder) {
 	// Without roles, the tables exist and are empty.
 	if s.o.Roles == nil {
@@ -53,7 +54,8 @@ func (s *Source) authRows(b *builder) {
 	}
 }
 
-// roleRows adds the rows of one role. A row whose columns have no values is still a row: it has a liveness.
+// roleRows adds the rows of one role. A row whose columns have no values is still a row: it has a liveness. For
+// example, a grant of SELECT on the table shop.orders has the resource data/shop/orders.
 func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
 	switch b.table.Name {
 	// A role without memberships has null, as an empty set is not stored.
@@ -97,7 +99,10 @@ func permissionNames(set auth.PermissionSet) []string {
 }
 
 // cidrSet returns ranges as a set of tuples of an address and a length of its prefix. The elements are in wire form,
-// sorted by their bytes.
+// sorted by their bytes. The type is frozen<set<frozen<tuple<inet, smallint>>>>, so 10.0.0.0/8 has the bytes
+//
+//	00000004 0a000000   00000002 0008
+//	length   address    length   bits
 func cidrSet(ranges []netip.Prefix) []byte {
 	// A tuple of two fields, each with its length.
 	elements := make([][]byte, len(ranges))

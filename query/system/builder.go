@@ -14,7 +14,8 @@ import (
 )
 
 // builder collects the rows of one table. It serves one command and is used by one goroutine. After the first error it
-// continues to collect, and yield returns the error.
+// continues to collect, and yield returns the error. It does what storage does for stored rows: it makes keys and
+// clusterings from values, and sorts.
 type builder struct {
 	table *schema.Table
 	// Rows that cmd does not read may be added, too; the caller removes them.
@@ -42,7 +43,7 @@ func (b *builder) readsPartition(key string) bool {
 }
 
 // readsPrefix reports whether the command reads rows whose first clustering column has this value. It ignores the
-// partition.
+// partition. It is only for tables whose first clustering column is a text.
 func (b *builder) readsPrefix(first string) bool {
 	// A slice of the rows with this prefix.
 	c := b.table.Clustering[0]
@@ -73,7 +74,8 @@ func (b *builder) eachColumn(t *schema.Table, n int, name func(int) string, f fu
 
 // eachNamed calls f for those of n elements, ascending by name, that may have rows that the command reads. Their name
 // follows the names before it in the clustering. All tables of system_schema are sorted by name within a keyspace, so a
-// binary search finds the first element, and a page costs its own rows only.
+// binary search finds the first element, and a page costs its own rows only. f must add rows of element i only, so that
+// a page that is cut before i contains all rows before it.
 func (b *builder) eachNamed(before []string, n int, name func(int) string, f func(int)) {
 	// No slice: the command reads no rows.
 	if len(b.cmd.Slices) == 0 {
@@ -111,7 +113,7 @@ func (b *builder) eachNamed(before []string, n int, name func(int) string, f fun
 }
 
 // values contains a row's values in wire form by column name; a missing or nil value is null. The slices belong to the
-// row afterwards.
+// row afterwards. An empty, non-nil value is an empty text or blob.
 type values map[string][]byte
 
 // add adds a row. A value for a column that the table does not have, or a missing key, is a bug in this package; yield
@@ -160,7 +162,9 @@ func (b *builder) fail(format string, args ...any) {
 	}
 }
 
-// partition returns the partition of a row. A key of several columns is a composite, like the key of a stored table.
+// partition returns the partition of a row. A key of several columns is a composite, like the key of a stored table. A
+// composite has for each component its length in 2 bytes, its bytes, and a zero byte: (ab, c) is 0002 6162 00 0001 63
+// 00.
 func (b *builder) partition(v values) *row.Partition {
 	var key []byte
 	for _, c := range b.table.PartitionKey {
@@ -185,7 +189,8 @@ func (b *builder) partition(v values) *row.Partition {
 }
 
 // appendCells appends the cells of a value: one, or one for each element. Elements of a set have their value in the
-// path; a map has the key there. Lists are not among these tables' types.
+// path; a map has the key there. Lists are not among these tables' types. A null element would end the loop early, but
+// generated collections have none.
 func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 	if !c.Type.MultiCell() {
 		return append(cells, row.Cell{Column: c.ID, Value: value})
@@ -204,7 +209,8 @@ func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 }
 
 // yield passes the partitions with sorted rows to f. more means that the command reads further rows. Partitions come in
-// the order of tokens, as from replicas. It must be called once.
+// the order of tokens, as from replicas. It must be called once. f owns a partition. After false from f, more says
+// nothing about the partitions that were left out.
 func (b *builder) yield(f func(*row.Partition) bool) (more bool, err error) {
 	if b.err != nil {
 		return false, b.err

@@ -19,7 +19,8 @@ type Build struct {
 	Rows  int64 // that this process has read for the build
 }
 
-// Builds are the builds of indexes, for the system tables that show them. A nil function leaves its tables empty.
+// Builds are the builds of indexes, for the system tables that show them. A nil function leaves its tables empty. Of is
+// called once for each index and page; Unbuilt costs a message to each node.
 type Builds struct {
 	// Of returns the build of an index on this node.
 	Of func(table, index schema.StorageID) Build
@@ -28,7 +29,8 @@ type Builds struct {
 	Unbuilt func() map[ring.NodeID][]schema.StorageID
 }
 
-// eachView calls f for every materialized view and its base table. A view without its base table is omitted.
+// eachView calls f for every materialized view and its base table. A view without its base table is omitted. The order
+// is the order of the names, so pages are consistent while the schema does not change.
 func (s *Source) eachView(f func(view, base *schema.Table)) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		for _, name := range k.ViewNames() {
@@ -51,7 +53,7 @@ func (s *Source) eachIndex(f func(t *schema.Table, x *schema.Index)) {
 }
 
 // indexInfoRows adds the rows of system."IndexInfo": the indexes that this node has built. The column table_name
-// contains the keyspace, as in Cassandra.
+// contains the keyspace, as in Cassandra. The name of the table is case-sensitive: drivers quote it.
 func (s *Source) indexInfoRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return
@@ -63,7 +65,8 @@ func (s *Source) indexInfoRows(b *builder) {
 	})
 }
 
-// builtRows adds the rows of system.built_views: the views whose indexes this node has built.
+// builtRows adds the rows of system.built_views: the views whose indexes this node has built. status_replicated says in
+// Cassandra whether the other nodes know of the build; here they ask.
 func (s *Source) builtRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return
@@ -131,7 +134,7 @@ const (
 )
 
 // ViewStatus returns the state of the build of a view on a node. unbuilt is as Builds.Unbuilt returns it. A node
-// without tokens has no rows to build.
+// without tokens has no rows to build. UnknownView also stands for a node that did not answer in time.
 func ViewStatus(view *schema.Table, n *ring.Node, unbuilt map[ring.NodeID][]schema.StorageID) string {
 	of, answered := unbuilt[n.ID]
 	if !answered || len(n.Tokens) == 0 {
@@ -145,7 +148,8 @@ func ViewStatus(view *schema.Table, n *ring.Node, unbuilt map[ring.NodeID][]sche
 	return ViewBuilt
 }
 
-// columnIndexRows adds the rows of system_views.sai_column_indexes. They are the storage-attached indexes.
+// columnIndexRows adds the rows of system_views.sai_column_indexes. They are the storage-attached indexes. An index can
+// be queried once it is built on this node; other nodes may differ.
 func (s *Source) columnIndexRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return

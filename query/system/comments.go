@@ -7,7 +7,8 @@ import (
 )
 
 // annotations read the comments, or the security labels, of the objects of a keyspace. An empty text means none. One
-// function fills both tables, because they differ in the text that they show only.
+// function fills both tables, because they differ in the text that they show only. keyspace takes the name of a type,
+// and of a field of it; both empty mean the keyspace itself.
 type annotations struct {
 	keyspace func(k *schema.Keyspace, typeName, field string) string
 	table    func(*schema.Table) string

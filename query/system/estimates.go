@@ -8,7 +8,8 @@ import (
 )
 
 // Estimate contains the approximate number and size of a table's partitions on this node. Both are approximations from
-// samples.
+// samples. MeanBytes is the mean size of a partition, and Partitions must be cheap, because it is called for each
+// range.
 type Estimate struct {
 	MeanBytes  int64
 	Partitions func(ring.Range) int64 // in a range that this node holds
@@ -23,7 +24,8 @@ const (
 
 // estimateRows adds the rows of system.size_estimates and system.table_estimates. Spark, Hadoop, Flink, Trino and Beam
 // read them to divide a table into parts of equal size: a row for each range of which this node is the first replica,
-// also for empty tables.
+// also for empty tables. The ranges of all nodes together are the whole ring, each once, so a client that reads the
+// table on every node has each partition in one part. (CASSANDRA-7688 added the table.)
 func (s *Source) estimateRows(b *builder, typed bool) {
 	if s.o.Estimate == nil {
 		return
@@ -44,7 +46,7 @@ func (s *Source) estimateRows(b *builder, typed bool) {
 	}
 }
 
-// tableEstimate adds the rows of one table.
+// tableEstimate adds the rows of one table. Tokens are decimal text; the range excludes its start.
 func (s *Source) tableEstimate(b *builder, def *schema.Table, pieces []ring.RangeReplicas, t *ring.Topology,
 	self ring.NodeID, typed bool) {
 	estimate := s.o.Estimate(def)

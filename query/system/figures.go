@@ -10,7 +10,8 @@ import (
 
 // Figures are the measurements of a node that system_views shows. A nil function means that its table is empty. The
 // functions are called when a table is read and must be safe for concurrent use. cqld has no statistics for other
-// columns of Cassandra's tables, which are null or 0.
+// columns of Cassandra's tables, which are null or 0. A function is not called for pages of other tables, so it may
+// cost some work.
 type Figures struct {
 	Caches  func() []Cache
 	Hints   func() []PendingHints
@@ -57,6 +58,7 @@ type Query struct {
 
 // TableFigures are the size of a table on this node and the statistics of its requests since the node started. Bytes
 // are on disk. Latencies are of requests that this node coordinated, and of commands that it executed as a replica.
+// Latencies are durations here and milliseconds in the tables.
 type TableFigures struct {
 	Keyspace, Table                                    string
 	Bytes                                              int64
@@ -87,7 +89,7 @@ type Snapshot struct {
 }
 
 // figureRows adds the rows of a table of Figures. The name of the table decides; a table whose function is missing has
-// no rows.
+// no rows. Each page calls the function again, so pages of one result may be of different moments.
 func (s *Source) figureRows(b *builder) {
 	f := &s.o.Figures
 	switch {
@@ -162,7 +164,8 @@ func (s *Source) preparedRows(b *builder) {
 	}
 }
 
-// statementRows adds the rows of cql_metrics: one for each number.
+// statementRows adds the rows of cql_metrics: one for each number. The rows are made in the random order of the map;
+// yield sorts them.
 func statementRows(b *builder, f StatementFigures) {
 	// 0 before the first statement.
 	ratio := 0.0
@@ -189,7 +192,8 @@ func batchRows(b *builder, f StatementFigures) {
 
 const mebibyte = 1 << 20
 
-// tableRows adds a row for each table of the node.
+// tableRows adds a row for each table of the node. The name of the virtual table selects the figures, and the partition
+// key is the keyspace and the table, as in Cassandra.
 func (s *Source) tableRows(b *builder, tables []TableFigures) {
 	for i := range tables {
 		t := &tables[i]

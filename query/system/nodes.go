@@ -48,9 +48,10 @@ func bootstrapped(n *ring.Node) string {
 	return "COMPLETED"
 }
 
-// peerRows adds the rows of system.peers or peers_v2: all other nodes that own tokens. A driver ignores a peer that
-// is not complete, or that is the node to which it is connected. A driver waits until all show the schema version of
-// this node, before it reads the schema at any of them (package cluster).
+// peerRows adds the rows of system.peers or peers_v2: all other nodes that own tokens. A driver ignores a peer that is
+// not complete, or that is the node to which it is connected. A driver waits until all show the schema version of this
+// node, before it reads the schema at any of them (package cluster). The key of peers is an address only, so of several
+// nodes with one address it shows the first.
 func (s *Source) peerRows(b *builder, v2 bool) {
 	addresses := map[netip.Addr]bool{}
 	for _, n := range s.o.View.Topology().Nodes() {

@@ -9,7 +9,8 @@ import (
 
 // keyOrder caches the partition keys of one snapshot's elements in partition order. Every page of a scan uses the
 // order; sorting all keys for each page would make the scan quadratic. It is safe for concurrent use. The zero value is
-// empty. Only the last snapshot is kept: pages of an older one sort again.
+// empty. Only the last snapshot is kept: pages of an older one sort again. A schema of 1,000 keyspaces in pages of 100
+// rows would otherwise be sorted at each page.
 type keyOrder[Snapshot comparable] struct {
 	last atomic.Pointer[orderedKeys[Snapshot]]
 }

@@ -25,7 +25,8 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 }
 
 // schemaRows adds the rows of system_schema. There are no triggers, so their table is empty. A driver reads the rows of
-// one table after each change of the schema, and all rows page by page: neither costs all tables or all keyspaces.
+// one table after each change of the schema, and all rows page by page: neither costs all tables or all keyspaces. The
+// partition key of all its tables is keyspace_name.
 func (s *Source) schemaRows(b *builder) {
 	now := s.o.View.Schema()
 	if !b.cmd.Reversed {
@@ -72,7 +73,8 @@ func (s *Source) keyspaceRows(b *builder, k *schema.Keyspace) {
 	}
 }
 
-// replicationMap returns a replication as system_schema.keyspaces shows it.
+// replicationMap returns a replication as system_schema.keyspaces shows it. For example {'class':
+// 'org.apache.cassandra.locator.NetworkTopologyStrategy', 'dc1': '3'}.
 func replicationMap(r ring.Replication) map[string]string {
 	// The name is qualified, as drivers expect.
 	m := map[string]string{"class": r.Class.Name()}
@@ -148,7 +150,8 @@ func blobMap(m map[string][]byte) []byte {
 }
 
 // viewValues returns the definition of a view in k. The base table is from k as well, and not from the current schema:
-// a result shows one moment. The WHERE clause is null if there is no base table.
+// a result shows one moment. The WHERE clause is null if there is no base table. A base table that was dropped and
+// created again has another ID.
 func viewValues(k *schema.Keyspace, t *schema.Table) values {
 	v := optionValues(t)
 	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
@@ -181,7 +184,8 @@ func columnRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
-// maskRows adds a row for each masked column, with the constant arguments of its function.
+// maskRows adds a row for each masked column, with the constant arguments of its function. A column mask_inner(1, null)
+// has the nulls [false, true], so a null argument differs from the text null.
 func maskRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(table *schema.Table) {
 		for _, c := range table.Columns() {
@@ -221,7 +225,8 @@ func constraintRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
-// droppedRows adds dropped columns, whose cells are ignored up to dropped_time, in milliseconds.
+// droppedRows adds dropped columns, whose cells are ignored up to dropped_time, in milliseconds. Micros is the
+// timestamp up to which cells are ignored.
 func droppedRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
 		// Columns of views cannot be dropped.
@@ -320,7 +325,7 @@ func aggregateRows(b *builder, k *schema.Keyspace) {
 
 // eachOverloaded calls add for the elements whose rows the command may read. Those with one name are added together:
 // the order of signatures need not be the order of the clustering, and after a cut among them a row could be lost. It
-// sorts all, which must be the caller's.
+// sorts all, which must be the caller's. The sort is stable, so overloads keep the order of the schema.
 func eachOverloaded[E any](b *builder, all []E, name func(E) string, add func(E)) {
 	slices.SortStableFunc(all, func(x, y E) int { return strings.Compare(name(x), name(y)) })
 	var starts []int // of the elements with one name

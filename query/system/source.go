@@ -21,7 +21,7 @@ const (
 )
 
 // View provides the snapshots from which rows are generated. Each snapshot is immutable. Two of them may be of
-// different times.
+// different times. Its methods must be cheap and safe for concurrent use, because each page calls them.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
@@ -100,7 +100,8 @@ func (s *Source) Serves(t *schema.Table) bool {
 // Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the
 // rows of other tables from the estimates, because each estimate reads samples of the table's data. more means that it
 // omits rows of system_schema after those that it yields. The rows of a partition are sorted. The caller applies
-// slices, limits and filters. A Partition belongs to yield's caller after the call.
+// slices, limits and filters. A Partition belongs to yield's caller after the call. An error is a bug of this package,
+// such as a column that the table does not have.
 func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool,
 	err error) {
 	b := newBuilder(t, cmd)
