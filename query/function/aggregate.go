@@ -8,7 +8,7 @@ import (
 )
 
 // addAggregates adds count, min, max, sum and avg. A new accumulator is made for each group, so the closures hold types
-// only.
+// only. An aggregate of no rows is null for min and max, and 0 for the others.
 func (l *Library) addAggregates() {
 	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint),
 		New: func(Env) Accumulator { return new(counter) }}, "countrows")
@@ -53,7 +53,8 @@ func onlyArg(name string, c Call) (*types.Type, error) {
 	return nil, cannotInfer(c.Args[0], name+"(any)")
 }
 
-// counter counts rows, or values that are not null. COUNT(*) has no arguments, and so counts every row.
+// counter counts rows, or values that are not null. COUNT(*) has no arguments, and so counts every row. An overflow
+// after 2^63 rows is not considered.
 type counter struct{ n int64 }
 
 func (c *counter) Add(args [][]byte) error {
@@ -67,7 +68,8 @@ func (c *counter) Result() ([]byte, error) { return native(types.Bigint).AppendI
 func (c *counter) Reset()                  { c.n = 0 }
 func (c *counter) Size() int               { return 0 }
 
-// extreme keeps the minimum or the maximum. sign is 1 for the maximum.
+// extreme keeps the minimum or the maximum. sign is 1 for the maximum. It keeps a copy of the best value so far, so its
+// memory is the length of that value.
 type extreme struct {
 	// The type whose order decides.
 	t     *types.Type
@@ -91,7 +93,7 @@ func (e *extreme) Reset()                  { e.value = nil }
 func (e *extreme) Size() int               { return len(e.value) }
 
 // sum adds numbers. As in Java, integers overflow, and their average is truncated. Floats are added with compensation
-// for the rounding of each addition.
+// for the rounding of each addition. For example, the sum of the tinyints 100 and 100 is -56, and their average 100.
 type sum struct {
 	// The types of the values and of the result.
 	of, returns *types.Type
@@ -105,7 +107,7 @@ type sum struct {
 	plain float64 // the simple sum, for infinities
 }
 
-// newSum returns a sum of no values.
+// newSum returns a sum of no values. of and returns are equal for the native functions.
 func newSum(of, returns *types.Type, average bool) *sum {
 	s := &sum{of: of, returns: returns, average: average}
 	s.Reset()
@@ -210,7 +212,7 @@ func castZero(t *types.Type) []byte {
 }
 
 // averageDecimal divides with the scale of the sum, rounding half to even. A sum beyond the bounds of computations is
-// an error.
+// an error. For example, the average of 1.0 and 2.1 is 1.6, because 1.55 has one digit more than the sum.
 func averageDecimal(total []byte, n int64) ([]byte, error) {
 	d, ok := native(types.Decimal).Decimal(total)
 	if !ok {

@@ -7,6 +7,7 @@ import (
 )
 
 // addCollections adds the functions on collections. They are factories, because their types depend on the argument.
+// They work on frozen and on multi-cell collections, which are serialized before.
 func (l *Library) addCollections() {
 	l.makeOf("map_keys", isMap, "a map", "map", func(name string, t *types.Type) *Function {
 		returns := types.NewSet(t.Elems()[0], false)

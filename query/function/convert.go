@@ -12,7 +12,8 @@ import (
 	"cqld/types"
 )
 
-// addBlob adds <type>_as_blob and blob_as_<type>. Ranges over kinds cover the native types, which are consecutive.
+// addBlob adds <type>_as_blob and blob_as_<type>. Ranges over kinds cover the native types, which are consecutive. For
+// example int_as_blob(1) is 0x00000001, and blob_as_int(0x00000001) is 1.
 func (l *Library) addBlob() {
 	for k := types.Ascii; k <= types.Varint; k++ {
 		// The identity has no function.
@@ -105,7 +106,8 @@ func castText(from, _ *types.Type, v []byte) ([]byte, error) {
 	return from.AppendText(nil, v), nil
 }
 
-// castNumber converts as Java does: integers and floats are truncated.
+// castNumber converts as Java does: integers and floats are truncated. For example CAST(300 AS tinyint) is 44, and
+// CAST(-1.9 AS int) is -1.
 func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 	// By the target first: floats, decimals and varints need no truncation to a width.
 	switch to.Kind() {
@@ -180,7 +182,8 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 	return types.AppendVarint(nil, x), nil
 }
 
-// marshalException is the name of the exception, which Cassandra's errors of from_json begin with.
+// marshalException is the name of the exception, which Cassandra's errors of from_json begin with. Clients of Cassandra
+// compare the text of the error.
 const marshalException = "org.apache.cassandra.serializers.MarshalException: "
 
 // addJSON adds to_json and from_json with their older names.
@@ -229,7 +232,7 @@ func (l *Library) addJSON() {
 }
 
 // addToken adds token. Its arguments are the columns of the partition key; their number and types depend on the table,
-// so the signature is made for each call.
+// so the signature is made for each call. token(k) in a SELECT list equals the token by which the ring places the row.
 func (l *Library) addToken() {
 	l.make("token", func(name string, c Call) (*Function, error) {
 		return &Function{Name: name, Args: c.PartitionKey, Returns: native(types.Bigint),

@@ -9,14 +9,15 @@ import (
 	"cqld/types"
 )
 
-// addFormat adds format_bytes and format_time, as Cassandra 6 has them: a quantity with its unit, as text.
+// addFormat adds format_bytes and format_time, as Cassandra 6 has them: a quantity with its unit, as text. For example
+// format_bytes(2048) is "2 KiB", and format_time(90000) is "1.5 m".
 func (l *Library) addFormat() {
 	l.make("format_bytes", formatFactory(formatBytes))
 	l.make("format_time", formatFactory(formatTime))
 }
 
 // unit is a unit of format_bytes or format_time. size is a multiple of the smallest unit. The units are in ascending
-// order.
+// order. In bytes for the units of data, in nanoseconds for those of time.
 type unit struct {
 	name string
 	size uint64
@@ -162,7 +163,7 @@ func formatTime(n uint64, units []string) (string, error) {
 }
 
 // formatUnits converts a quantity and shows it. units are the target unit, or the source and the target unit, if they
-// are given.
+// are given. find returns an error for a name that is no unit.
 func formatUnits(n uint64, source, target unit, all []unit, units []string,
 	find func(string, []unit) (unit, error)) (string, error) {
 	var err error
@@ -186,7 +187,7 @@ func formatUnits(n uint64, source, target unit, all []unit, units []string,
 }
 
 // quantityText rounds a quantity to two decimals, halves up, as Cassandra does, and omits zeros at the end. x is not
-// negative.
+// negative. For example 1.125 becomes 1.13, 1.5 stays 1.5, and 2 has no decimals.
 func quantityText(x float64) string {
 	const noFraction = 1 << 53
 	// Such a number has no fraction, and would show more digits than it has.

@@ -8,7 +8,8 @@ import (
 )
 
 // Env provides the time and new identifiers to functions. One Env belongs to one statement. Functions must take time
-// and randomness from it only, so that simulations are reproducible.
+// and randomness from it only, so that simulations are reproducible. A function that is not Volatile must not use it
+// for its value.
 type Env interface {
 	// NowMillis returns the wall-clock time in ms, which is the same during one statement.
 	NowMillis() int64
@@ -21,7 +22,7 @@ type Env interface {
 }
 
 // Match is how well an argument matches a type. The order of the values matters: a call is as good as its worst
-// argument.
+// argument. NoMatch of one argument therefore excludes the signature.
 type Match uint8
 
 // The matches, from worst to best.
@@ -51,7 +52,8 @@ type Arg interface {
 }
 
 // Eval computes the value of a scalar function; a nil argument or result is null. It must not change args or keep them
-// after it returns. The result may share their memory.
+// after it returns. The result may share their memory. The number of arguments equals the number of types, because the
+// call was resolved. An error ends the statement.
 type Eval func(env Env, args [][]byte) ([]byte, error)
 
 // Function is one signature of a function. Scalar functions have Eval, aggregates have New. It is immutable and shared
@@ -76,7 +78,8 @@ type Function struct {
 	Signatures []string
 }
 
-// Accumulator is an aggregation in progress. An Accumulator is used by one goroutine.
+// Accumulator is an aggregation in progress. An Accumulator is used by one goroutine. A statement with GROUP BY calls
+// Add for the rows of a group, Result once, and then Reset.
 type Accumulator interface {
 	// Add adds the arguments for one row. It must copy what it keeps.
 	Add(args [][]byte) error
@@ -93,7 +96,7 @@ type Accumulator interface {
 func (f *Function) IsAggregate() bool { return f.New != nil }
 
 // String returns the signature as Cassandra writes it. Names that need quotes have them. Only functions of operators
-// do.
+// do. For example: system."_add" : (int, bigint) -> bigint.
 func (f *Function) String() string {
 	args := make([]string, len(f.Args))
 	for i, a := range f.Args {
@@ -137,7 +140,8 @@ func AssignableAsIs(from, to *types.Type) Match {
 }
 
 // compatible reports whether every value of type from is also a value of type to, with the same bytes. It corresponds
-// to isValueCompatibleWith in Cassandra.
+// to isValueCompatibleWith in Cassandra. For example, a bigint may be passed as a timestamp without a conversion, and
+// an int not as a bigint, because it has 4 bytes.
 func compatible(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {
@@ -169,7 +173,8 @@ func compatible(from, to *types.Type) bool {
 }
 
 // comparable reports whether every value of type from is also a value of type to, and both types order them alike. It
-// corresponds to isCompatibleWith in Cassandra, and decides for keys, whose order matters.
+// corresponds to isCompatibleWith in Cassandra, and decides for keys, whose order matters. For example, int and varint
+// are not comparable, although an int is a varint by its bytes.
 func comparable(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {

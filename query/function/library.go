@@ -5,7 +5,7 @@ import (
 )
 
 // Library contains all native functions by name. It is immutable and safe for concurrent use, and one Library is enough
-// for a process.
+// for a process. A name is in one of the two maps, never in both.
 type Library struct {
 	// Functions whose signatures are known, in the order in which errors list them.
 	fixed map[string][]*Function
@@ -38,7 +38,7 @@ func New() *Library {
 }
 
 // add adds a signature under its name and aliases. An alias is a copy, so that errors and names of columns show the
-// name that was used.
+// name that was used. It is called by New only, like make: a Library that is in use does not change.
 func (l *Library) add(f *Function, aliases ...string) {
 	l.fixed[f.Name] = append(l.fixed[f.Name], f)
 	for _, a := range aliases {

@@ -13,7 +13,8 @@ import (
 	"cqld/types"
 )
 
-// addMask adds the functions of dynamic data masking (CEP-20), which are also ordinary functions.
+// addMask adds the functions of dynamic data masking (CEP-20), which are also ordinary functions. Package query/mask
+// applies them to columns for roles without UNMASK.
 func (l *Library) addMask() {
 	// These masks have the type of their argument as result, so that a masked column keeps its type.
 	l.makeMask("mask_null", 1, func(t *types.Type) *types.Type { return t },
@@ -66,7 +67,8 @@ func IsMask(name string) bool {
 }
 
 // makeTextMask adds mask_inner or mask_outer. inner decides between the two: mask_inner replaces the characters between
-// the margins, mask_outer the characters in the margins.
+// the margins, mask_outer the characters in the margins. For example mask_inner('abcdef', 1, 2) is a***ef, and
+// mask_outer('abcdef', 1, 2) is *bcd**.
 func (l *Library) makeTextMask(name string, inner bool) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 3 && len(c.Args) != 4 {
@@ -118,7 +120,7 @@ func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.
 }
 
 // masked returns the default mask of a type. A collection is empty; a tuple has the masks of its fields. A frozen and a
-// multi-cell type have the same mask.
+// multi-cell type have the same mask. The values are the ones that AbstractType.getMaskedValue returns in Cassandra.
 func masked(t *types.Type) []byte {
 	switch t.Kind() {
 	case types.Ascii, types.Text:

@@ -22,7 +22,8 @@ const (
 )
 
 // addOperators adds arithmetic on every pair of numeric types, the concatenation of texts, and durations added to
-// times. Each pair is a signature, since the list of signatures is part of errors.
+// times. Each pair is a signature, since the list of signatures is part of errors. There are 9 numeric types, so each
+// operator has 81 signatures.
 func (l *Library) addOperators() {
 	numbers := numericKinds()
 	for _, op := range []string{opAdd, opSubtract, opMultiply, opDivide, opModulo} {
@@ -135,7 +136,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 
 // operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers and floats are
 // converted to a double first: an integer gets one digit after the decimal point, and a float gets all digits of the
-// double.
+// double. For example, 1 becomes 1.0, so that 1 + 0.5 has the scale of Cassandra's result.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	if t.Kind().IsInteger() && t.Kind() != types.Varint || t.Kind() == types.Float {
 		x, ok := t.Float64(v)
@@ -304,7 +305,7 @@ func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
 }
 
 // exactDivision sets the precision of c for the whole quotient of x and y. The number is an upper bound of the digits
-// of the integral quotient and decimalScaleMax fractional ones.
+// of the integral quotient and decimalScaleMax fractional ones. It changes c, which belongs to one computation.
 func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
 	digits := x.NumDigits() + y.NumDigits() + int64(max(x.Exponent, -x.Exponent)) +
 		int64(max(y.Exponent, -y.Exponent)) + decimalScaleMax
@@ -341,7 +342,8 @@ func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, quotient), nil
 }
 
-// temporal returns a date or timestamp plus or minus a duration. sign is 1 or -1, as op says.
+// temporal returns a date or timestamp plus or minus a duration. sign is 1 or -1, as op says. For example '2024-01-31'
+// + 1mo is 2024-02-29: the day is cut to the length of the month.
 func temporal(op string, k types.Kind, sign int) *Function {
 	t := native(k)
 	return &Function{Name: op, Args: []*types.Type{t, native(types.Duration)}, Returns: t,

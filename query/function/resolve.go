@@ -9,7 +9,8 @@ import (
 	"cqld/types"
 )
 
-// Call is a call to be resolved. It is a value of one compilation.
+// Call is a call to be resolved. It is a value of one compilation. Args are matched against the candidates several
+// times, and are not changed.
 type Call struct {
 	Keyspace string // as written; empty means that native functions and those of the current keyspace are considered
 	Name     string // without keyspace; native functions have names in lower case
@@ -50,7 +51,8 @@ func (l *Library) Exists(name string) bool {
 
 // Resolve returns the signature for a call. It returns nil without an error if there is no function with that name.
 // User-defined functions come first, so that an exact match of one hides a native function. The result of an error may
-// be a signature whose arguments do not match.
+// be a signature whose arguments do not match. An error is one of package invalid, with Cassandra's text, or
+// errNoSignature for a trial.
 func (l *Library) Resolve(c Call) (*Function, error) {
 	candidates := c.User
 	if c.Keyspace == "" || c.Keyspace == "system" {
@@ -101,7 +103,8 @@ func checkArgs(f *Function, args []Arg) error {
 }
 
 // pick returns the best of several signatures: the first exact match, or the only weak one. A signature with another
-// result than required does not count.
+// result than required does not count. For example, of (int) and (bigint), a bind marker matches both weakly, and the
+// call is ambiguous.
 func pick(c Call, candidates []*Function) (*Function, error) {
 	var weak []*Function
 	// In the order of the list, so that the result is deterministic.

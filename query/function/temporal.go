@@ -9,7 +9,8 @@ import (
 	"cqld/types"
 )
 
-// addTime adds the functions of time and the generators of identifiers.
+// addTime adds the functions of time and the generators of identifiers. Functions of the current time are the same in
+// all calls of one statement, because Env fixes the time.
 func (l *Library) addTime() {
 	// Each call gives another identifier, also within one statement.
 	l.addVolatile("now", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] })
@@ -48,6 +49,7 @@ func (l *Library) addVolatile(name string, returns types.Kind, f func(Env) []byt
 }
 
 // addBound adds min_timeuuid or max_timeuuid: the least or greatest timeuuid of a millisecond, as a bound of a range.
+// For example t >= min_timeuuid(a) AND t <= max_timeuuid(b) selects the identifiers of the milliseconds from a to b.
 func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
 	l.add(&Function{Name: name, Args: args(types.Timestamp), Returns: native(types.Timeuuid),
 		Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -95,7 +97,7 @@ func fromMillis(t *types.Type, ms int64) []byte {
 	return wire.AppendInt64(nil, ms)
 }
 
-// floorDiv rounds toward negative infinity, for times before 1970.
+// floorDiv rounds toward negative infinity, for times before 1970. floorDiv(-1, 10) is -1, where Go's division gives 0.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
@@ -108,7 +110,8 @@ func floorDiv(a, b int64) int64 {
 func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
 
 // addFloor adds floor(time, duration[, start]): the start of the interval that contains a time. Without start,
-// intervals begin at the Unix epoch. A date or a time gives its own type, the others give a timestamp.
+// intervals begin at the Unix epoch. A date or a time gives its own type, the others give a timestamp. For example
+// floor('2024-05-17 13:47', 1h) is 13:00, and floor(date, 1mo) the first of the month.
 func (l *Library) addFloor() {
 	for _, from := range []types.Kind{types.Timestamp, types.Timeuuid, types.Date} {
 		// A timeuuid gives a timestamp, as the start of an interval has no identifier.

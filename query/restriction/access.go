@@ -7,7 +7,7 @@ import (
 )
 
 // AccessKind is a way to find the partitions of a SELECT. The values are part of the answers of EXPLAIN and of the
-// labels of metrics, so they must not change.
+// labels of metrics, so they must not change. EXPLAIN shows the kind of the path that was taken.
 type AccessKind string
 
 // The kinds.
@@ -24,7 +24,8 @@ const (
 )
 
 // AccessPath is a way to find the partitions of a SELECT, and whether it can. Reason explains Usable to the user of
-// EXPLAIN, whether it is true or false.
+// EXPLAIN, whether it is true or false. For example {"partition key", false, "not every column of the partition key (a,
+// b) is restricted by = or IN"}.
 type AccessPath struct {
 	Kind   AccessKind
 	Usable bool
@@ -34,7 +35,7 @@ type AccessPath struct {
 // AccessPaths returns the candidates for a SELECT on t in the order of their cost, cheapest first. The last one is
 // always usable. A virtual table has one: this node generates its rows. Rows are found by the indexes of choice if it
 // has some. choice must not be nil; its Index is nil if no index can be used. The cost is an order of kinds, not an
-// estimate.
+// estimate. The caller owns the result.
 func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []AccessPath {
 	if virtual {
 		return []AccessPath{{AccessVirtual, true, "this node makes the rows"}}
@@ -66,8 +67,8 @@ func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []Ac
 	return []AccessPath{key, scan}
 }
 
-// indexes names the index of a choice, or the indexes of its union, in the order of their branches. The text of the
-// target is written as in CREATE INDEX, such as keys(m).
+// indexNames names the index of a choice, or the indexes of its union, in the order of their branches: "by_email on
+// keys(m)". The text of the target is written as in CREATE INDEX.
 func indexNames(t *schema.Table, choice *Choice) string {
 	text := func(ix *schema.Index) string { return ix.Name + " on " + t.IndexTargetText(ix) }
 	if len(choice.Union) == 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // Choice is the index by which the rows of a statement are found. It belongs to one execution, because the terms depend
-// on bound values.
+// on bound values. The zero Choice means that no index is used.
 type Choice struct {
 	Index *schema.Index // nil if there is none
 	// Terms are the intervals of terms in which it is searched, ascending and disjoint. None means that no row matches.
@@ -21,7 +21,7 @@ type Choice struct {
 }
 
 // Counted is how many entries of an index a statement would look at. The number is an upper bound of the rows, as an
-// entry may be of an old version of its row.
+// entry may be of an old version of its row. EXPLAIN shows them, so that a user understands the choice.
 type Counted struct {
 	Index   *schema.Index
 	Entries int
@@ -30,13 +30,14 @@ type Counted struct {
 
 // EntryCounter counts the entries of an index in intervals of terms, up to most. It is not ok if they cannot be
 // counted. It counts on one node only, and must be cheap: it runs before every execution of a plan with several
-// candidates.
+// candidates. It may look at stale data: the numbers only order the indexes.
 type EntryCounter func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool)
 
 // ChooseIndex chooses one of the indexes that can find the rows. It prefers the one with the fewest entries by count
 // and, if the numbers are equal or count is nil, the kind of restriction that is expected to select the fewest rows.
 // The error is an error in the values of the expected best index. An empty list of Terms means that no row can match,
-// even if another index would find rows, since all relations must hold.
+// even if another index would find rows, since all relations must hold. The choice may differ between pages of a
+// result; positions are therefore of the order of tokens and not of an index.
 func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err error) {
 	if len(rs.candidates) == 0 {
 		return c, nil

@@ -9,13 +9,13 @@ import (
 )
 
 // Columns returns the columns that the filter restricts. The slice belongs to the compiled statement and must not be
-// changed.
+// changed. For OR, a column may occur several times.
 func (f *Filter) Columns() []*schema.Column { return f.r.columns }
 
 // Expressible reports whether replicas can evaluate the filter: it restricts one column, which was never dropped.
 // Comparisons of several clustering columns at once, and of analyzed values, stay with the coordinator. A column that
 // was dropped and added again may have values that are older than the column. The coordinator ignores them, replicas
-// must not decide by them.
+// must not decide by them. It depends on the statement only, so it is the same for each execution.
 func (f *Filter) Expressible() bool {
 	// Analyzers are not part of the protocol between nodes.
 	if f.r.analyzer != nil || slices.ContainsFunc(f.elements, func(e elementFilter) bool { return e.analyzer != nil }) {
@@ -26,7 +26,9 @@ func (f *Filter) Expressible() bool {
 }
 
 // Conditions returns the filter as conditions, or nil if replicas cannot evaluate it. All of them must hold. The values
-// share memory with the filter. A filter of a range gives up to two conditions, a filter of elements one for each.
+// share memory with the filter. A filter of a range gives up to two conditions, a filter of elements one for each. The
+// coordinator evaluates the filter once more on the merged rows, so replicas only have to be right about the rows that
+// they omit.
 func (f *Filter) Conditions() (out []row.Condition) {
 	if !f.Expressible() {
 		return nil

@@ -17,7 +17,8 @@ import (
 // The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them.
 // The exception is NOT IN in a DELETE, which selects the slices between its values. != is NOT IN with one value.
 
-// operator returns the operator of a restriction for messages. elements is not empty for kindNotContains.
+// operator returns the operator of a restriction for messages. elements is not empty for kindNotContains. The texts are
+// words of CQL, as in Cassandra's messages.
 func (r *restriction) operator() string {
 	switch r.kind {
 	case kindNotIn:
@@ -43,7 +44,8 @@ func (r *restriction) restricts(kind schema.ColumnKind) bool {
 
 // checkExtra checks the restrictions that only filter rows, and adds them to the filters. It runs last, because it
 // depends on the clustering restrictions and on whether an index is used. The cases are tried in order: the first one
-// that applies decides.
+// that applies decides. The check of NOT IN comes before the check of the statement, because its message is more
+// precise.
 func (rs rules) checkExtra(o Options) error {
 	for _, r := range rs.extra {
 		if err := rs.checkNotIn(r); err != nil {
@@ -129,7 +131,8 @@ func (rs rules) follows(r *restriction) bool {
 }
 
 // firstFree returns the first clustering column that is restricted neither by = nor by IN, or nil. The columns of the
-// clustering are numbered from 0, in the order of the primary key.
+// clustering are numbered from 0, in the order of the primary key. For example, with PRIMARY KEY (p, a, b) and a = 1,
+// it is b.
 func (rs rules) firstFree() *schema.Column {
 	for _, col := range rs.table.Clustering {
 		if !slices.ContainsFunc(rs.clustering, func(x *restriction) bool {
@@ -142,12 +145,14 @@ func (rs rules) firstFree() *schema.Column {
 }
 
 // slice returns the slice of all values but those of NOT IN. Statements that write cannot filter rows: a DELETE has
-// range tombstones between the values.
+// range tombstones between the values. For example, a NOT IN (3, 5) deletes the slices below 3, between 3 and 5, and
+// above 5.
 func (r *restriction) slice() *restriction {
 	return &restriction{columns: r.columns, multi: r.multi, kind: kindSlice, excluded: []*restriction{r}}
 }
 
-// gaps returns the clusterings after prefix that are not those of NOT IN, normalized.
+// gaps returns the clusterings after prefix that are not those of NOT IN, normalized. all is the slice of the whole
+// prefix. n values give at most n + 1 slices.
 func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.Slice, error) {
 	values, err := r.evalNotIn(s)
 	if err != nil {
@@ -180,7 +185,7 @@ func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.S
 }
 
 // evalNotIn returns the values of NOT IN. Null is refused: no row would satisfy the relation. The number of values of
-// each element is the number of columns, or more for a marker whose tuple is longer.
+// each element is the number of columns, or more for a marker whose tuple is longer. Values are not sorted here.
 func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	all, err := r.evalIn(s)
 	if err != nil {
@@ -258,7 +263,7 @@ func (c compiler) likeRestriction(col *schema.Column, r *cql.ColumnRelation) (*r
 }
 
 // pattern is the pattern of LIKE: a text with a wildcard before it, after it, or both. As in Cassandra, % within the
-// text stands for itself.
+// text stands for itself. LIKE '%ab' is {text: ab, begin: true}, and LIKE 'a%b' is equality with a%b.
 type pattern struct {
 	text       []byte
 	begin, end bool // the text may begin and end with other characters
@@ -306,7 +311,8 @@ func (p *pattern) matches(v []byte) bool {
 }
 
 // matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have all
-// terms of the text. The text of a pattern is analyzed as one term, because a wildcard adjoins it.
+// terms of the text. The text of a pattern is analyzed as one term, because a wildcard adjoins it. An index finds rows
+// by the same terms, so the filter keeps all that the index finds for the pattern.
 func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 	if !p.begin && !p.end {
 		return a.Matches(v, p.text)
@@ -316,7 +322,8 @@ func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 }
 
 // orRestriction compiles a disjunction. Nested ORs are alternatives like others. columns has the columns of all
-// alternatives, with duplicates, for masks and the rules of DISTINCT.
+// alternatives, with duplicates, for masks and the rules of DISTINCT. Cassandra has no OR; the grammar of cqld extends
+// CQL here.
 func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, error) {
 	x := &restriction{kind: kindOr}
 	// Each alternative is a list of relations that must all hold.

@@ -14,7 +14,8 @@ import (
 )
 
 // Filter is a restriction with its values that is checked on rows. It is made for one execution. The fields that are
-// set depend on the kind of r. Values are serialized as in rows; nil means null.
+// set depend on the kind of r. Values are serialized as in rows; nil means null. A Filter may be used by several
+// goroutines, because nothing changes after eval.
 type Filter struct {
 	// Within OR only. Outside, the range of tokens is read instead.
 	token *tokenFilter
@@ -32,7 +33,8 @@ type Filter struct {
 	any [][]Filter // of OR
 }
 
-// elementFilter is an element with its values. key is nil except for an entry of a map.
+// elementFilter is an element with its values. key is nil except for an entry of a map. m['a'] = 1 has the key and the
+// value, CONTAINS and CONTAINS KEY have only the value.
 type elementFilter struct {
 	operator   cql.Operator
 	key, value []byte
@@ -247,7 +249,8 @@ func (f *Filter) matches(v *rowview.View) bool {
 }
 
 // compareTuples compares the common prefix: (c, d) with a bound on c only by c. Columns declared DESC are compared like
-// others: bounds are about values, not about the order of the table.
+// others: bounds are about values, not about the order of the table. It is negative, zero or positive, like
+// bytes.Compare.
 func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	for i := range min(len(a), len(b)) {
 		if n := columns[i].Type.Compare(a[i], b[i]); n != 0 {
@@ -297,7 +300,8 @@ func (f *Filter) contains(collection []byte) bool {
 }
 
 // found reports whether an element of a collection, or a key, matches after analysis. The cost is an analysis of every
-// element of every row, which only rows that the index has found pay.
+// element of every row, which only rows that the index has found pay. For a list or set, the index is the position; for
+// a map, 2i is the i-th key and 2i + 1 its value.
 func (e *elementFilter) found(t *types.Type, collection []byte) bool {
 	for i := range t.Len(collection) {
 		at := i

@@ -17,7 +17,8 @@ import (
 )
 
 // indexedPart is the part of a restriction that an index finds: the restriction of one column, or of one of its
-// elements. A part is compiled once; its terms are evaluated for each execution.
+// elements. A part is compiled once; its terms are evaluated for each execution. Examples are c = 1 with the index on
+// c, and m['a'] = 1 with the index on entries(m), whose element is 0.
 type indexedPart struct {
 	index   *schema.Index
 	of      *restriction
@@ -51,7 +52,8 @@ func (p *indexedPart) rank() int {
 }
 
 // supporting appends the parts of r that indexes find. A restriction may have several parts, for several columns,
-// elements or indexes. It depends on r and the table only, so it may be called before findIndexes.
+// elements or indexes. It depends on r and the table only, so it may be called before findIndexes. dst is returned with
+// the parts appended, in the order of columns and then of indexes.
 func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 	// An index has one column, so each column of the restriction is examined.
 	for i, col := range r.columns {
@@ -80,7 +82,7 @@ func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 
 // analyze makes restrictions that indexes with analyzers find compare analyzed values, if an index is used. As in
 // Cassandra, = on a column with an analyzer matches by terms, but only if the statement uses the index; the same WHERE
-// with another plan compares values.
+// with another plan compares values. It changes compiled restrictions, so it must run before the Set is used.
 func (rs rules) analyze() {
 	for i := range rs.indexed {
 		switch p := &rs.indexed[i]; {
@@ -97,7 +99,8 @@ func (rs rules) analyze() {
 
 // findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column. Which restrictions an index
 // supports follows the class: storage-attached indexes, SASI, and the legacy index. Targets are the parts of a
-// collection that are indexed; simple and full mean whole values.
+// collection that are indexed; simple and full mean whole values. Cassandra's SASIIndex.supportsExpression and
+// StorageAttachedIndex.supportsExpression are the models.
 func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	// Both targets have the whole value of a column as term.
 	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
@@ -200,7 +203,8 @@ func (rs *Set) queriableClustering() bool {
 // needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found
 // here: an index must find each restriction and, unless storage-attached indexes find all, there may be one restricted
 // column, with one CONTAINS. expected are the restrictions that Cassandra would have to filter without an index. Legacy
-// and SASI indexes find one column at a time, so that a second column needs a filter.
+// and SASI indexes find one column at a time, so that a second column needs a filter. For example, a = 1 AND b = 2 with
+// two legacy indexes needs ALLOW FILTERING, and with two storage-attached indexes does not.
 func (rs *Set) needsFiltering() bool {
 	attached, columns, elements := len(rs.expected) > 0, 0, 0
 	// A restriction that no index finds is always filtered.
@@ -233,7 +237,8 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 
 // chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one,
 // too: for IN. An OR is replaced by the union of indexes on its branches. WHERE is evaluated on the rows that are
-// found, so an index may find too many rows, but never too few.
+// found, so an index may find too many rows, but never too few. At most candidatesMax of them are kept, because each
+// one may be counted at every execution.
 func (rs rules) chooseIndexes() {
 	rs.analyze()
 	// The rows are named, so no search can be cheaper.
@@ -284,7 +289,8 @@ func (rs rules) exactRows() bool {
 func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
 // Index returns the index by which rows are found, or nil. If there are several, ChooseIndex decides for each
-// execution. nil at compilation means nil for all executions.
+// execution. nil at compilation means nil for all executions. It is the first candidate, which is not the one that
+// every execution uses.
 func (rs *Set) Index() *schema.Index {
 	if len(rs.candidates) == 0 {
 		return nil
@@ -406,7 +412,7 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 }
 
 // listTerms returns the terms of the values of IN. Null equals nothing. The terms are sorted and unique, because lists
-// of clients are not.
+// of clients are not. The number of values is bounded by the bound on IN lists.
 func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
 	all, err := p.of.evalFilterIn(s)
 	if err != nil {
@@ -422,7 +428,10 @@ func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Sl
 }
 
 // patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also
-// finds texts within terms, by looking at all of them. Cassandra's errors contain the form of the pattern.
+// finds texts within terms, by looking at all of them. Cassandra's errors contain the form of the pattern. In short:
+//
+//	'ab'    the term ab            'ab%'   the terms from ab to before the next prefix
+//	'%ab'   all terms, filtered    '%ab%'  all terms, filtered; both need the mode CONTAINS
 func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
 	x, err := p.of.evalPattern(s)
 	if err != nil {
@@ -480,7 +489,8 @@ func termsWithPrefix(t *types.Type, prefix []byte) row.Slice {
 // foldedTerms returns an interval of terms in lower case that contains those of all texts which match. The case of some
 // texts depends on what follows (Σ), and a character can be composed with the next one, so it is determined by the
 // first characters of ASCII only. The letter i also comes from İ, which has two characters in lower case. The interval
-// is a superset: the filter ignores case on the rows.
+// is a superset: the filter ignores case on the rows. For example, ILIKE 'Straße%' has the text straße, and the
+// interval of the terms that begin with str.
 func (p *pattern) foldedTerms(t *types.Type) row.Slice {
 	n := 0
 	for n < len(p.text) && p.text[n] < utf8.RuneSelf && p.text[n] != 'i' {

@@ -26,7 +26,8 @@ func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
 
 // CheckNearest refuses restrictions that ORDER BY … ANN OF cannot be combined with, in BeforeOthers. Clustering columns
 // need no index if they select a slice of partitions. It must run after the restrictions of the clustering are checked,
-// as it uses what they added to the filters.
+// as it uses what they added to the filters. The search for nearest vectors finds a fixed number of rows, so a filter
+// after it could leave too few.
 func (rs *Set) CheckNearest() error {
 	refused := rs.keyFiltered
 	indexed := func(col *schema.Column) bool {

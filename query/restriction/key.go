@@ -13,7 +13,7 @@ import (
 )
 
 // checkKeyValue refuses values that cannot be part of a key. An empty value is allowed here; only a whole partition key
-// must not be empty.
+// must not be empty. A text of length 0 is a value; only nil is null.
 func checkKeyValue(col *schema.Column, v []byte) error {
 	if v == nil {
 		return invalid.Errorf("Invalid null value in condition for column %s", col.Name)
@@ -54,7 +54,8 @@ func checkKeyLength(n int) error {
 // PartitionKeys returns the keys that WHERE selects, in the order of their values, without duplicates. It returns at
 // most keysMax keys. The set must have a restriction for every column of the partition key, that is KeyRange is false.
 // Memory for the keys is reserved before they are made. Equal lists give the same order for each page, on which paging
-// depends.
+// depends. An error of the values is returned even if another column's list is empty, except for columns after that
+// one.
 func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	// One list of values for each column of the key.
 	choices := make([][][]byte, len(rs.partition))
@@ -195,7 +196,8 @@ func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 }
 
 // Tokens returns the tokens that WHERE selects. empty means that there are none. A ring.Range excludes Start and
-// includes End. The ring wraps: an End of MinToken stands for its end.
+// includes End. The ring wraps: an End of MinToken stands for its end. For example, token(k) > 10 AND token(k) <= 20 is
+// the range (10, 20], and token(k) >= 10 AND token(k) < 20 is (9, 19].
 func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) {
 	tokens = ring.FullRange()
 	if rs.token == nil {
@@ -259,7 +261,13 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 
 // Slices returns the clusterings that WHERE selects, ascending and disjoint. They are the union of the results for
 // every combination of IN values. All rows of a partition are one slice without bounds. The number of slices is at most
-// keysMax, except for a range on several columns, which may be several slices for each prefix.
+// keysMax, except for a range on several columns, which may be several slices for each prefix. For example, with the
+// clustering (a, b):
+//
+//	a = 1               the slice of the prefix a=1
+//	a IN (1, 2), b = 3  the rows (1, 3) and (2, 3)
+//	a = 1, b > 3        from after (1, 3) to the end of the prefix a=1
+//	b = 3               all rows; b = 3 is a filter
 func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 	// Without restrictions there is one slice, and no memory is reserved.
 	if len(rs.clustering) == 0 && len(rs.table.Clustering) > 0 {
@@ -369,7 +377,8 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 }
 
 // boundSlices returns the slices of a range restriction r under each of the prefixes. It evaluates the bounds once for
-// all of them. Values of NOT IN in a DELETE divide a slice into several.
+// all of them. Values of NOT IN in a DELETE divide a slice into several. The slices of one prefix are sorted, and the
+// prefixes are too, so the result is in order.
 func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
 	var lower, upper [][]byte
 	var err error
@@ -432,7 +441,8 @@ func (rs *Set) checkBounds(r *restriction, values [][]byte) error {
 
 // comparisonSlices returns the clusterings after prefix whose first columns are greater (or less) than values: greater
 // in the first column, or equal there and greater in the second, and so on. For example (a, b) > (1, 2) is a > 1, or a
-// = 1 and b > 2. Each column gives one slice, since columns may have different orders. The slices do not overlap.
+// = 1 and b > 2. Each column gives one slice, since columns may have different orders. The slices do not overlap. With
+// a DESC column, the clusterings with greater values sort first.
 func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, greater, inclusive bool) []row.Slice {
 	var out []row.Slice
 	p := bytes.Clone(prefix)
@@ -485,7 +495,7 @@ func intersect(a, b []row.Slice) []row.Slice {
 }
 
 // normalizeSlices sorts slices and merges adjacent ones. Empty slices are removed. It sorts in place and shares the
-// bounds with in.
+// bounds with in. Normalized means sorted, not empty, and with a gap between two of them.
 func normalizeSlices(in []row.Slice) []row.Slice {
 	slices.SortFunc(in, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
 	var out []row.Slice

@@ -111,7 +111,8 @@ func (rs *Set) OneKey() bool {
 }
 
 // SingleKey appends the partition key that a set with Single or OneKey selects to dst. It uses the memory of values,
-// and returns it. The reused memory makes a prepared read by key free of allocations for short keys.
+// and returns it. The reused memory makes a prepared read by key free of allocations for short keys. The result shares
+// memory with dst, which the caller may use again after the request.
 func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte, _ [][]byte, err error) {
 	values = values[:0]
 	size := 0
@@ -166,7 +167,8 @@ func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 }
 
 // KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. A null is refused
-// elsewhere. Constraints and masks of key columns use it. A column that WHERE does not restrict has no values.
+// elsewhere. Constraints and masks of key columns use it. A column that WHERE does not restrict has no values. Values
+// share memory with the bound values.
 func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, err error) {
 	for _, r := range slices.Concat(rs.partition, rs.clustering) {
 		if r == nil {

@@ -13,7 +13,8 @@ import (
 )
 
 // tokenRestriction compiles token(…) op value. The columns must be the whole partition key in its order, else
-// Cassandra's message says what is wrong. The restriction has kind slice or equal, with one value for all columns.
+// Cassandra's message says what is wrong. The restriction has kind slice or equal, with one value for all columns. For
+// PRIMARY KEY ((a, b)), token(a, b) is valid, and token(b, a), token(a) and token(a, a, b) are the three errors.
 func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, error) {
 	columns := make([]*schema.Column, len(relation.Columns))
 	for i, n := range relation.Columns {

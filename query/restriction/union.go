@@ -8,7 +8,7 @@ import (
 	"cqld/schema"
 )
 
-// Branch is intervals of terms of one more index, of a union.
+// Branch is intervals of terms of one more index, of a union. The terms are ascending and disjoint.
 type Branch struct {
 	Index *schema.Index
 	Terms []row.Slice
@@ -16,7 +16,8 @@ type Branch struct {
 
 // unionOf returns a part for each branch of OR such that every row that matches has one of them; nil if there is a
 // branch without. The parts are at most unionMax. A union reads all of its branches, so one branch without an index
-// makes all of them useless: that branch would need a scan.
+// makes all of them useless: that branch would need a scan. For example, a = 1 OR (b = 2 AND c = 3) with indexes on a
+// and b is the union of a = 1 and b = 2; c = 3 is a filter.
 func (rs rules) unionOf(or *restriction) (union []indexedPart) {
 	if or.kind != kindOr {
 		return nil
