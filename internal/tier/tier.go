@@ -1,7 +1,8 @@
 // Package tier separates tests that `make check` runs (go test -short) from tests that only `make test` runs.
 //
 // Builds with the race detector run every test: the race list of make test uses -short for fewer repetitions, and some
-// schedules occur nowhere else.
+// schedules occur nowhere else. Random tests draw few cases there, because the detector makes each take about ten times
+// as long, and wrong answers are found by the draws without it.
 package tier
 
 import "testing"
@@ -14,12 +15,13 @@ func Long(t testing.TB) {
 	}
 }
 
-// Draws returns how many draws of a random test to make: all, or few in the short tier.
+// Draws returns how many draws of a random test to make: all, or few with -short, also under the race detector.
 func Draws(all, few int) int {
-	if short() {
+	if testing.Short() {
 		return few
 	}
 	return all
 }
 
+// short reports whether long tests are left out.
 func short() bool { return testing.Short() && !race }
