@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -54,7 +55,7 @@ func redact(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, value := range v {
-			if secret(name) {
+			if secret(name) && !ringTokens(name, value) {
 				v[name] = "*******"
 				continue
 			}
@@ -67,6 +68,18 @@ func redact(v any) {
 	}
 }
 
+// ringTokens reports whether an argument contains tokens of the ring, as numbers: a token that authorizes is a text.
+func ringTokens(name string, value any) bool {
+	if _, number := value.(json.Number); number {
+		return name == "token" || name == "start_token" || name == "end_token"
+	}
+	list, ok := value.([]any)
+	return ok && name == "tokens" && !slices.ContainsFunc(list, func(v any) bool {
+		_, number := v.(json.Number)
+		return !number
+	})
+}
+
 // secret reports whether an argument's name says that it is a password or a key. It errs on the side of redaction,
 // because new arguments are not listed here.
 func secret(name string) bool {
@@ -76,6 +89,8 @@ func secret(name string) bool {
 			return true
 		}
 	}
+	// The keys of an account are numbered: key1, tables_key2.
+	name = strings.TrimRight(name, "0123456789")
 	return name == "key" || name == "keys" || strings.HasSuffix(name, "_key")
 }
 
