@@ -122,6 +122,12 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 
 		refuses(control.StatsOfTables, control.TablesArgs{Keyspace: "nowhere"}, control.Invalid,
 			"Keyspace [nowhere] does not exist."),
+		refuses(control.StatsOfTables, control.TablesArgs{Tables: []string{"orders"}}, control.Invalid,
+			"the tables orders have no keyspace"),
+		refuses(control.Compact, control.TablesArgs{Tables: []string{"orders"}}, control.Invalid,
+			"the tables orders have no keyspace"),
+		refuses(control.HistogramsOf, control.TableArgs{Table: "orders"}, control.Invalid,
+			"the tables orders have no keyspace"),
 		refuses(control.StatsOfTables, noTables, control.Invalid, "table shop.customers does not exist"),
 		refuses(control.StatsOfTables, notStored, control.Invalid, "system_views.settings"),
 		refuses(control.HistogramsOf, control.TableArgs{Keyspace: "shop", Table: "customers"}, control.Invalid,

@@ -21,6 +21,11 @@ type Catalog struct{ cluster *cluster.Cluster }
 // table may be dropped before it is used, which dropped recognizes.
 func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 	s := c.cluster.Metadata().Schema
+	// Otherwise an operation on these tables would be one on all tables.
+	if a.Keyspace == "" && len(a.Tables) > 0 {
+		return nil, &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("the tables %s have no keyspace", strings.Join(a.Tables, ", "))}
+	}
 	// All tables with storage on this node, in the order of their names.
 	if a.Keyspace == "" {
 		var all []*schema.Table
