@@ -222,10 +222,13 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 			now := int32(n)
 			rq.options.Now = &now
 		case "consistency":
-			// An unknown name is 0, which the client sends as ONE.
-			rq.options.Consistency = consistencies[strings.ToUpper(a.Vals[0])]
+			if rq.options.Consistency, err = consistency(a.Vals); err != nil {
+				return nil, err
+			}
 		case "serial":
-			rq.options.Serial = consistencies[strings.ToUpper(a.Vals[0])]
+			if rq.options.Serial, err = consistency(a.Vals); err != nil {
+				return nil, err
+			}
 		case "keyspace":
 			rq.options.Keyspace = a.Vals[0]
 		case "execute-keyspace":
@@ -243,6 +246,16 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 // namedOptions are the options whose value is no number. Their values are words.
 var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": true, "keyspace": true,
 	"execute-keyspace": true}
+
+// consistency returns the number of the level that an option names. The client would send an unknown one as ONE.
+func consistency(values []string) (uint16, error) {
+	name := strings.ToUpper(strings.Join(values, ","))
+	level, known := consistencies[name]
+	if !known {
+		return 0, fmt.Errorf("transcript: unknown consistency level %q", name)
+	}
+	return level, nil
+}
 
 // consistencies are the levels by name, with their numbers in the protocol.
 var consistencies = map[string]uint16{

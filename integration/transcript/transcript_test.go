@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"reflect"
 	"testing"
+
+	"github.com/cockroachdb/datadriven"
 )
 
 func TestSplitKeepsBatchesWhole(t *testing.T) {
@@ -51,5 +53,19 @@ func TestCollapse(t *testing.T) {
 	got := collapse([]string{"ok", "ok", "x", "ok", "ok", "ok"})
 	if !reflect.DeepEqual(got, []string{"ok x2", "x", "ok x3"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestUnknownConsistencyLevelsAreErrors parses the options of a block. The level of a typing error must not become ONE.
+func TestUnknownConsistencyLevelsAreErrors(t *testing.T) {
+	for option, valid := range map[string]bool{"consistency=local_one": true, "serial=LOCAL_SERIAL": true,
+		"consistency=LOCALONE": false, "serial=x": false, "consistency": false, "consistency=(ONE,TWO)": false} {
+		_, args, err := datadriven.ParseLine("run " + option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parseRequest(&datadriven.TestData{CmdArgs: args}); (err == nil) != valid {
+			t.Errorf("%s: %v", option, err)
+		}
 	}
 }
