@@ -187,9 +187,9 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 				switch {
 				case ctx.Err() != nil: // interrupted: no verdict
 				case err != nil:
-					first = err
+					first = cmp.Or(first, err)
 				default:
-					first = appendResult(dir, v)
+					first = cmp.Or(first, appendResult(dir, v))
 					fmt.Println(v)
 				}
 				mu.Unlock()
