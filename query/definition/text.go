@@ -120,12 +120,6 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 			"Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n" + text +
 			"\n*/"
 	}
-	text += labelText(cql.CommentTable, name, t.Options.Label)
-	for _, c := range t.Columns() {
-		// The comment on the table itself is among its options.
-		column := name + "." + types.QuoteName(c.Name)
-		text += commentText(cql.CommentColumn, column, c.Comment()) + labelText(cql.CommentColumn, column, c.Label())
-	}
 	if internals {
 		// A dropped column has to be created and dropped, at its time. If the name is in use again, it is also added
 		// again.
@@ -136,6 +130,13 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 				text += "\nALTER TABLE " + name + " ADD " + columnText(c) + ";"
 			}
 		}
+	}
+	// After the statements above: a comment on a column would be dropped with the column, if that is added again.
+	text += labelText(cql.CommentTable, name, t.Options.Label)
+	for _, c := range t.Columns() {
+		// The comment on the table itself is among its options.
+		column := name + "." + types.QuoteName(c.Name)
+		text += commentText(cql.CommentColumn, column, c.Comment()) + labelText(cql.CommentColumn, column, c.Label())
 	}
 	return text
 }
