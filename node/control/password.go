@@ -36,10 +36,11 @@ func ReadPasswordFile(path string) (string, error) {
 }
 
 // CheckPrivate refuses a file with secrets that users other than its owner may read or change. The group may read a
-// file of root, which is how orchestrators pass secrets to a process of another user.
+// file of root, which is how orchestrators pass secrets to a process of another user. It refuses none on systems where
+// modes do not restrict access.
 func CheckPrivate(path string, info os.FileInfo) error {
 	mode := info.Mode().Perm()
-	if mode&0o077 == 0 || mode&0o037 == 0 && ownedByRoot(info) {
+	if !modesRestrict || mode&0o077 == 0 || mode&0o037 == 0 && ownedByRoot(info) {
 		return nil
 	}
 	return fmt.Errorf("%s has mode %04o, so other users may read it: run chmod 600 %s", path, mode, path)

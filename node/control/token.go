@@ -42,7 +42,7 @@ func ReadToken(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("control: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); modesRestrict && mode&0o077 != 0 {
 		return "", fmt.Errorf("control: %s has mode %04o, so other users may read it; set it to 0600", path, mode)
 	}
 	b, err := os.ReadFile(path)

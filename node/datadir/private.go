@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"log/slog"
 	"os"
+	"runtime"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -68,7 +69,8 @@ func MakePrivate(dir string, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("node: data directory: %w", err)
 	}
-	if info.Mode().Perm()&0o077 == 0 {
+	// Windows has access control lists, and reports the same mode for all directories.
+	if runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
 		return nil
 	}
 	// The owner may be another user, for example root of a mounted volume. The node starts and warns, as it cannot do
