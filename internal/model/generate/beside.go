@@ -41,6 +41,12 @@ func (g *Generator) Beside(name string) Object {
 // Refused generates an UPDATE or DELETE that is refused because of its WHERE: a range or a gap in the clustering
 // columns, or a column that is not in the primary key. The statement is refused before anything is read or written, so
 // it can be sent at any time, and its error is compared.
+//
+// With the columns p0, c0, c1 and v0, the restrictions after p0 = 1 are for example:
+//
+//	c0 < 1 AND c1 = 2    a range before another column
+//	c1 = 2               a gap
+//	v0 = 3               not in the primary key
 func (g *Generator) Refused() Statement {
 	// The statement has a complete partition key and one more restriction, which makes it invalid.
 	t := &text{}
@@ -67,6 +73,7 @@ func (g *Generator) Refused() Statement {
 		t.bind(g.value(c.Type))
 		return t.statement()
 	}
+	// The last clustering column has no successor, so it cannot be the first of the two.
 	i := g.r.IntN(len(all) - 1)
 	if g.oneIn(2) {
 		t.add(" AND %s %s ", all[i].Name, []string{"<", "<=", ">", ">="}[g.r.IntN(4)])

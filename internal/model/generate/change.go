@@ -41,7 +41,14 @@ func (g *Generator) Change() Statement {
 }
 
 // ConditionalBatch generates a batch of two to five changes of a few rows of one partition, at least one of them with a
-// condition: deletions of the partition, of ranges, rows, columns and elements among inserts and updates.
+// condition: deletions of the partition, of ranges, rows, columns and elements among inserts and updates. Conditions
+// see the rows as they are before the batch, whatever its statements change. For example:
+//
+//	BEGIN BATCH
+//	UPDATE t SET v0 = ? WHERE p0 = ? AND c0 = ? IF v0 = ?;    the first row
+//	DELETE FROM t WHERE p0 = ? AND c0 > ?;                    a part of the partition
+//	INSERT INTO t (p0, c0, v1) VALUES (?, ?, ?);              the second row
+//	APPLY BATCH
 func (g *Generator) ConditionalBatch() Statement {
 	t := &text{}
 	t.add("BEGIN BATCH ")
@@ -88,7 +95,8 @@ func (g *Generator) All() Statement {
 }
 
 // clustering generates a clustering: one of rows, most of the time, while a batch is generated. Three of four
-// clusterings are repeated ones while rows is set; otherwise all are random.
+// clusterings are repeated ones while rows is set; otherwise all are random. The result may be an element of rows
+// itself, so callers copy it before they append to it.
 func (g *Generator) clustering() []Value {
 	if len(g.rows) > 0 && !g.oneIn(4) {
 		return g.rows[g.r.IntN(len(g.rows))]
@@ -220,7 +228,13 @@ func (g *Generator) update(t *text, keys []Value, conditional bool) {
 
 // assignment adds an assignment to a column or to elements of a collection. A collection that is not frozen is changed
 // as a whole or by element, half of the time each. Elements of a list are addressed by position, which reads the list
-// before the write.
+// before the write. The forms are:
+//
+//	v0 = ?         the whole column, also of a collection
+//	v0[?] = ?      an entry of a map
+//	v0.f = ?       a field of a user-defined type
+//	v0 = v0 + ?    elements of a list or set, or a counter
+//	v0[1] = ?      an element of a list, with Elements and outside of conditional batches
 func (g *Generator) assignment(t *text, c Column) {
 	if g.Counters {
 		t.add("%s = %s %s ", c.Name, c.Name, []string{"+", "-"}[g.r.IntN(2)])
@@ -303,6 +317,7 @@ func (g *Generator) condition(t *text, columns []Column) {
 		t.add("(")
 		t.each(1+g.r.IntN(2), ", ", func(int) { t.bind(g.value(c.Type)) })
 		t.add(")")
+	// A column without a value equals null, also in a row that does not exist.
 	case g.oneIn(4):
 		t.bind(null())
 	default:
@@ -311,6 +326,10 @@ func (g *Generator) condition(t *text, columns []Column) {
 }
 
 // delete adds a DELETE of a column, an element, rows or the partition. With a condition it deletes one row.
+//
+//	DELETE v0 FROM t …       a column of a row, or a static one
+//	DELETE v0[?] FROM t …    an element
+//	DELETE FROM t …          a row, the rows with a prefix of the clustering, or a partition
 func (g *Generator) delete(t *text, keys []Value, conditional bool) {
 	clustering := g.clustering()
 	if conditional {
@@ -344,7 +363,8 @@ func (g *Generator) delete(t *text, keys []Value, conditional bool) {
 	g.whereKeys(t, keys, clustering)
 }
 
-// deleteMany adds a DELETE with IN or slices.
+// deleteMany adds a DELETE with IN or slices. Each column of the partition key has one value or a list, so the
+// statement deletes the product of the lists. Counters and batches do not get it, see change.
 func (g *Generator) deleteMany(t *text) {
 	t.add("DELETE FROM %s%s WHERE ", g.table, strings.Replace(g.using(), " USING TTL 100000", "", 1))
 	var parts []func()

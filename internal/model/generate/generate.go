@@ -9,7 +9,7 @@ import (
 // Kind is the kind of a column.
 type Kind int
 
-// The kinds of columns.
+// The kinds of columns. Their order is relied on: the kinds from Static on are outside of the primary key.
 const (
 	PartitionKey Kind = iota
 	Clustering
@@ -26,7 +26,10 @@ type Column struct {
 }
 
 // Statement is a statement with a bind marker for each of Values. Text has the markers in the order of Values. Both
-// ways of sending it must have the same effect: Text with Values in EXECUTE, and Literal in QUERY.
+// ways of sending it must have the same effect: Text with Values in EXECUTE, and Literal in QUERY. For example:
+//
+//	INSERT INTO t (p0, v0) VALUES (?, ?)             Text
+//	INSERT INTO t (p0, v0) VALUES (1, 'it''s')       Literal
 type Statement struct {
 	Text   string
 	Values []Value
@@ -67,7 +70,8 @@ type Options struct {
 	Compact bool
 }
 
-// Generator generates one table, statements that change its rows, and queries.
+// Generator generates one table, statements that change its rows, and queries. It is not safe for concurrent use. A
+// change of Columns has an effect on later statements only.
 type Generator struct {
 	Options
 	Columns []Column
@@ -86,11 +90,13 @@ type Generator struct {
 }
 
 // New returns a generator for a table with that name. The random shape: one or two partition key columns, up to three
-// clustering columns, up to two static columns, and one to three regular ones.
+// clustering columns, up to two static columns, and one to three regular ones. The generator keeps r. Two generators
+// that share it are repeatable only if their calls are made in the same order.
 func New(r *rand.Rand, table string, o Options) *Generator {
 	g := &Generator{Options: o, r: r, table: table}
 	// Tables with compact storage get neither collections nor counters.
 	if o.Types && !o.Compact {
+		// It is not frozen; columnType derives the frozen one.
 		g.udt = &Type{Name: table + "_u", Elems: []*Type{native("int"), native("text")}, Fields: []string{"f", "g"},
 			Multi: true}
 		// One of eight tables has counters, only with Types.
@@ -136,7 +142,8 @@ func (g *Generator) columns(prefix string, kind Kind, n int) {
 }
 
 // keyType returns a type for a column of the primary key: scalar, or frozen. A collection in a key is always frozen,
-// because it is compared as one value.
+// because it is compared as one value. A set that is bound out of order must be sorted by the server before it becomes
+// part of a key.
 func (g *Generator) keyType() *Type {
 	if g.Types && g.oneIn(8) {
 		switch g.r.IntN(3) {
@@ -167,6 +174,7 @@ func (g *Generator) columnType() *Type {
 		return g.scalarType()
 	}
 	multi := !g.oneIn(3)
+	// Sets are twice as frequent: servers sort them and remove duplicates.
 	switch g.r.IntN(6) {
 	case 0:
 		return collection("list", multi, g.scalarType())
@@ -214,7 +222,11 @@ func names(columns []Column) []string {
 }
 
 // Definitions returns the statements that create the table and its types. The type comes first, because the table needs
-// it. There is at most one: all columns with a user-defined type share it.
+// it. There is at most one: all columns with a user-defined type share it. For example:
+//
+//	CREATE TYPE t_u (f int, g text)
+//	CREATE TABLE t (p0 int, c0 text, s0 set<int> static, v0 t_u, PRIMARY KEY ((p0), c0))
+//	  WITH CLUSTERING ORDER BY (c0 DESC)
 func (g *Generator) Definitions() []string {
 	var out, lines, order []string
 	for _, c := range g.Columns {
@@ -251,7 +263,8 @@ func (g *Generator) Definitions() []string {
 }
 
 // text builds a statement. Each marker in the text has one element of values, in the same order. The parts are
-// appended; nothing is ever removed, so a caller that decides late collects functions instead (see where).
+// appended; nothing is ever removed, so a caller that decides late collects functions instead (see where). It is used
+// for one statement, which shares values with it.
 type text struct {
 	strings.Builder
 	values []Value

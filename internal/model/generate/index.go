@@ -66,7 +66,9 @@ func (o *Objects) target(c Column) string {
 	return fmt.Sprintf(plain[o.r.IntN(len(plain))], c.Name)
 }
 
-// attachedOptions adds options of StorageAttachedIndex.
+// attachedOptions adds options of StorageAttachedIndex. Vectors have a similarity function, whose name may be in upper
+// or lower case. The others are options of the analyzer, which Cassandra refuses for types other than texts: they
+// "cannot be analyzed".
 func (o *Objects) attachedOptions(t *text, c Column) {
 	var list []string
 	if c.Type.kind() == "vector" {
@@ -90,7 +92,8 @@ func (o *Objects) attachedOptions(t *text, c Column) {
 	}
 }
 
-// arrayOptions adds options of SASIIndex.
+// arrayOptions adds options of SASIIndex. PREFIX is the default mode, CONTAINS serves also LIKE '%a%', and SPARSE is
+// refused for texts. With the analyzer, values are compared without regard to case.
 func (o *Objects) arrayOptions(t *text) {
 	var list []string
 	if !o.oneIn(3) {
@@ -155,6 +158,7 @@ func (o *Objects) selectIndexed() Step {
 func (o *Objects) indexRelation(t *text, c Column) {
 	kind := c.Type.kind()
 	switch {
+	// Only SASI serves LIKE. The letter A shows whether the index respects the case.
 	case kind == "text" && o.oneIn(4):
 		t.add("%s LIKE '%s'", c.Name, []string{"a%", "%b", "%a%", "ab", "%", "A%", "%%"}[o.r.IntN(7)])
 	case kind == "map" && o.oneIn(3):
@@ -188,7 +192,8 @@ func vector(n int) *Type {
 	return t
 }
 
-// nearest generates a SELECT with ORDER BY … ANN OF.
+// nearest generates a SELECT with ORDER BY … ANN OF. Vectors are hardly ever equal, so hardly two rows have the same
+// distance, which would leave their order open.
 func (o *Objects) nearest() Step {
 	t := &text{}
 	e := vector(3)

@@ -29,7 +29,9 @@ type Step struct {
 }
 
 // Objects generates a table, the objects of a theme that depend on it, statements that change and drop these objects,
-// and queries that use them.
+// and queries that use them. A test calls its methods in this order, the middle ones many times:
+//
+//	Definitions ── Define ── Row, Change, Query, Alter … ── Drops
 type Objects struct {
 	*Generator
 	Theme Theme
@@ -77,7 +79,7 @@ func (o *Objects) collectionType() *Type {
 }
 
 // Define generates a statement that creates an object. Call it a few times before Query: most queries use what it has
-// created.
+// created. For views, one of five objects is an index of the base table.
 func (o *Objects) Define() Step {
 	switch {
 	case o.Theme == Views && !o.oneIn(5):
@@ -149,6 +151,7 @@ func (o *Objects) Alter() Step {
 			t.add("ALTER TABLE %s ADD %s int", o.table, c.Name)
 			break
 		}
+		// The table has no compact storage, so this is refused.
 		t.add("ALTER TABLE %s DROP COMPACT STORAGE", o.table)
 	case 7:
 		t.add("DROP INDEX %s%s", ifExists(o.oneIn(4)), o.anyCreated("_i9"))
@@ -159,6 +162,7 @@ func (o *Objects) Alter() Step {
 	case 10:
 		o.dropFunction(t)
 	default:
+		// Always refused: Cassandra does not change types of columns since CASSANDRA-12443.
 		t.add("ALTER TABLE %s ALTER %s TYPE %s", o.table, c.Name, o.any(o.Columns).Type.Name)
 	}
 	return step(t)
@@ -239,8 +243,8 @@ func (o *Objects) schemaRows() Step {
 	return step(t)
 }
 
-// Drops returns statements that drop everything, in an order in which dependents come first. Indexes are dropped with
-// the table.
+// Drops returns statements that drop the views and the table, dependents first. Indexes are dropped with the table.
+// Functions, aggregates and the type of the table remain in the keyspace, which the caller drops.
 func (o *Objects) Drops() []string {
 	var out []string
 	// A table with views cannot be dropped.

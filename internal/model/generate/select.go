@@ -12,7 +12,10 @@ type Query struct {
 	Aggregates bool
 }
 
-// Select generates a query of the table.
+// Select generates a query of the table. The clauses are, in this order:
+//
+//	SELECT [DISTINCT] … FROM t [WHERE …] [GROUP BY …] [ORDER BY …]
+//	  [PER PARTITION LIMIT n] [LIMIT n] [ALLOW FILTERING]
 func (g *Generator) Select() Query {
 	t := &text{}
 	q := Query{}
@@ -79,6 +82,7 @@ func (g *Generator) selection(t *text, grouped bool) (aggregates bool) {
 		switch {
 		case aggregates && g.oneIn(2):
 			t.add("%s(%s)", []string{"count", "min", "max", "count"}[g.r.IntN(4)], c.Name)
+		// Without Stamps the clock decides the timestamps, which differ between servers.
 		case g.Stamps && c.Kind >= Static && !c.Type.Multi && !g.Counters && g.oneIn(3):
 			t.add("writetime(%s)", c.Name)
 		case g.Types && c.Type.Multi && c.Type.kind() == "map" && g.oneIn(3):
@@ -173,7 +177,9 @@ func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filt
 }
 
 // rangeAndFilters replaces the relations of parts by relations on clustering columns and filters on other columns. It
-// generates what is planned as ranges of clusterings with a filter of rows for the rest.
+// generates what is planned as ranges of clusterings with a filter of rows for the rest. For example:
+//
+//	c0 = ? AND (c1, c2) > (?, ?) AND v0 = ? ALLOW FILTERING
 func (g *Generator) rangeAndFilters(t *text, parts []func(), in int) []func() {
 	if in == whereRange || g.Filters {
 		parts = nil
@@ -241,7 +247,13 @@ func (g *Generator) relation(t *text, c Column, list bool) {
 }
 
 // clusteringRelations returns relations on a prefix of the clustering columns: = or IN, and a slice at the end. The
-// functions write to t when they are called. clusteringRelations draws the shape at once, and the values later.
+// functions write to t when they are called. clusteringRelations draws the shape at once, and the values later. For
+// example:
+//
+//	c0 = ?                     a prefix
+//	c0 IN (?, ?) AND c1 > ?    a prefix and a slice
+//	c0 >= ? AND c0 < ?         a slice with both bounds
+//	(c0, c1) > (?, ?)          a slice of tuples
 func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	all := g.of(Clustering)
 	// Columns with = or IN precede the slice.

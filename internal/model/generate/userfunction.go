@@ -111,6 +111,7 @@ func (o *Objects) selectCalls() Step {
 	group := o.oneIn(3)
 	t.each(1+o.r.IntN(3), ", ", func(int) {
 		if len(o.aggregates) > 0 && (group || o.oneIn(3)) {
+			// An aggregate gets one column, whatever its arguments are. With another number or type it is refused.
 			t.add("%s(%s)", o.aggregates[o.r.IntN(len(o.aggregates))], o.any(o.Columns).Name)
 			return
 		}

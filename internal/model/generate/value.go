@@ -11,7 +11,8 @@ import (
 )
 
 // Value is a value as a literal and in the encoding of the native protocol. Both forms must be stored as the same
-// bytes; the comparison of literals with bound values relies on it.
+// bytes; the comparison of literals with bound values relies on it. The smallint 1 has the literal 1 and the bytes
+// 00 01.
 type Value struct {
 	Literal string
 	Bytes   []byte // nil is null
@@ -110,7 +111,13 @@ func (g *Generator) plainValue(t *Type) Value {
 }
 
 // scalar generates one of six values of a native type, -1 to 4 or what stands for them. It panics for a type that
-// scalars does not name, apart from counter.
+// scalars does not name, apart from counter. The values are:
+//
+//	int, bigint, smallint, varint    -1 0 1 2 3 4
+//	double                           -0.5 0.0 0.5 1.0 1.5 2.0
+//	decimal                          0.1 0 0.1 0.2 0.3 0.4
+//	timestamp                        2020-09-13T12:26:39Z to 12:26:44Z
+//	date                             2019-04-13 to 2019-04-18
 func (g *Generator) scalar(kind string) Value {
 	n := int64(g.r.IntN(6) - 1)
 	text := fmt.Sprint(n)
@@ -190,6 +197,11 @@ func appendBytes(dst, b []byte) []byte {
 
 // collectionValue generates a list, set or map of up to three elements. Sets and maps are in random order, with
 // duplicates. The servers must sort what they receive: a set is stored in the order of its elements' type.
+//
+// As a set<int>, {1, 0} is:
+//
+//	00 00 00 02    00 00 00 04  00 00 00 01    00 00 00 04  00 00 00 00
+//	the count      a length     1              a length     0
 func (g *Generator) collectionValue(t *Type, kind string) Value {
 	n := g.r.IntN(4)
 	if kind == "map" && n == 0 && !t.Multi {
@@ -250,7 +262,8 @@ func (g *Generator) tupleValue(t *Type) Value {
 	return Value{open + strings.Join(parts, ", ") + end, b}
 }
 
-// vectorValue generates a vector of floats, which are hardly ever equal to others.
+// vectorValue generates a vector of floats, which are hardly ever equal to others. Its elements have a fixed size, so
+// the encoding has neither a count nor lengths.
 func (g *Generator) vectorValue(t *Type) Value {
 	var v Value
 	var parts []string

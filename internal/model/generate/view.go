@@ -8,7 +8,11 @@ import (
 
 // createView generates CREATE MATERIALIZED VIEW: the key of the table in another order, and perhaps one more column.
 // Some are invalid. One or two columns of the key are the partition key of the view, the others clustering columns in
-// random direction.
+// random direction. For example:
+//
+//	CREATE MATERIALIZED VIEW t_w0 AS SELECT v0, p0, c0 FROM t
+//	  WHERE v0 IS NOT NULL AND p0 IS NOT NULL AND c0 IS NOT NULL
+//	  PRIMARY KEY ((v0), p0, c0) WITH CLUSTERING ORDER BY (p0 ASC, c0 DESC)
 func (o *Objects) createView() Step {
 	name := fmt.Sprintf("%s_w%d", o.table, len(o.created))
 	// The key of a view contains the key of its table, and at most one other column.
@@ -21,6 +25,7 @@ func (o *Objects) createView() Step {
 		// Refused: a column of the table's key is missing.
 		key = key[1:]
 	}
+	// The table has one key column, which was removed.
 	if len(key) == 0 {
 		key = o.of(PartitionKey)
 	}
@@ -74,6 +79,7 @@ func (o *Objects) viewStatement(view *Generator, all, inherits bool) Step {
 			t.add("%s IS NOT NULL", c.Name)
 		}
 	})
+	// Cassandra refuses a restriction of a column that is not in the key of the view (CASSANDRA-13798).
 	if o.oneIn(20) {
 		c := o.any(o.Columns)
 		t.add(" AND %s = %s", c.Name, o.value(c.Type).Literal)
