@@ -45,7 +45,7 @@ type outcome struct {
 const perConnection = 32 // maximum requests in flight on one connection
 
 // newHistogram returns a histogram of 1 µs to 60 s, with three significant digits. Recording allocates nothing. A
-// latency above 60 s is not recorded.
+// latency above 60 s is not recorded. A value is off by at most a thousandth.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60_000_000, 3) }
 
 // do executes the run, over as many connections as needed, distributed over the servers. With an error, the outcome is
@@ -102,7 +102,11 @@ type slot struct {
 
 // connection is the loop of one connection: it processes all answers in the buffer, each of which causes a new request;
 // then it sends all new requests with one write. A slot has a request in flight or is done. One goroutine does it all,
-// without locks; only issued is shared.
+// without locks; only issued is shared. The loop is:
+//
+//	slots ── ask ──▶ out ── one write ──▶ server
+//	  ▲                                     │
+//	  └───────── answer, by its stream ◀────┘
 func (r *run) connection(address string, slots int, seed uint64, began time.Time) (*outcome, error) {
 	o := &outcome{Latency: newHistogram()}
 	sock, err := net.Dial("tcp", address)
@@ -112,10 +116,9 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 	defer sock.Close()
 	in := &frameReader{src: sock, buf: make([]byte, 256<<10)}
 	if err := startup(sock, in); err != nil {
-		// Every connection draws from a generator of its own.
 		return o, err
 	}
-	// The time makes every run draw other numbers.
+	// Every connection draws from a generator of its own. The time makes every run draw other numbers.
 	rng := rand.New(rand.NewPCG(seed, uint64(began.UnixNano())))
 	state, out, live := make([]slot, slots), make([]byte, 0, 64<<10), 0
 	// ask encodes a request into out, for one write with others. It returns false if the run is over.
@@ -174,6 +177,7 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 			o.Ops++
 			o.Latency.RecordValue(now.Sub(state[i].sent).Microseconds())
 		}
+		// A slot that gets no request is done, and stays so.
 		if !ask(i, now) {
 			live--
 		}
@@ -185,6 +189,7 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 func startup(sock net.Conn, in *frameReader) error {
 	// A map with one entry.
 	body := []byte("\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0")
+	// Version 4, no flags, stream 0, opcode 1, and a length that fits into one byte.
 	frame := append([]byte{4, 0, 0, 0, 1, 0, 0, 0, byte(len(body))}, body...)
 	if _, err := sock.Write(frame); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// measurement is one line of the report. The names in JSON carry the unit.
+// measurement is one line of the report. The names in JSON carry the unit. PerSecond counts the successful requests in
+// the time of the slowest connection.
 type measurement struct {
 	Server   string `json:"server"`
 	Workload string `json:"workload"`

@@ -184,7 +184,12 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 }
 
 // measureSpread fills a new table of each server step by step, and measures the servers alternately after each step. A
-// round has tables of its own, so that tombstones and compactions of earlier rounds do not count.
+// round has tables of its own, so that tombstones and compactions of earlier rounds do not count. The order is:
+//
+//	for each number of rows             fill all targets up to it
+//	  for each workload and in flight     measure all targets, one after the other
+//
+// A change of the machine's speed then affects neighbouring measurements, which are the compared ones.
 func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, round int, spread string,
 	out *tablesReport) error {
 	tables := map[*target]*spreadTable{}

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// tablesMeasurement is one line of the report for Azure Tables. Refused counts requests that failed under load.
+// tablesMeasurement is one line of the report for Azure Tables. Refused counts requests that failed under load. Rows is
+// the number that the table was filled up to; measured inserts add to it.
 type tablesMeasurement struct {
 	Server     string `json:"server"`
 	Workload   string `json:"workload"`
@@ -83,7 +84,9 @@ func (r *tablesReport) add(m *tablesMeasurement) {
 }
 
 // end prints, for each point, the rounds with the lowest cost for the servers, and the ratio of cqld's to Azurite's
-// operations per second of CPU time.
+// operations per second of CPU time. For example:
+//
+//	insert  one     1000 rows @16   azurite     512.0  cqld1      64.0 =   8.0×
 func (r *tablesReport) end() {
 	if r.json {
 		return

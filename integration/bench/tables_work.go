@@ -66,7 +66,14 @@ type tablesConn struct {
 	dateUntil time.Time
 }
 
-// ask encodes the request with c.body. The result is c.request. more are further headers, each with its line end.
+// ask encodes the request with c.body. The result is c.request. more are further headers, each with its line end. For
+// example:
+//
+//	POST /devstoreaccount1/Benchone0cqld1 HTTP/1.1
+//	Host: 127.0.0.1:10002
+//	x-ms-version: 2019-02-02
+//	…
+//	Authorization: SharedKey devstoreaccount1:c2lnbmF0dXJl…
 func (c *tablesConn) ask(method, path, query, contentType, more string) {
 	if now := time.Now(); now.After(c.dateUntil) {
 		// HTTP dates are in GMT.
@@ -106,7 +113,13 @@ func appendEntity(b []byte, pk, rk string, n int64) []byte {
 }
 
 // tablesWork returns the operation with a name, on a table that contains rows. loaded is the number of rows at this
-// time; rows that are inserted later are not read.
+// time; rows that are inserted later are not read. The operations are:
+//
+//	insert    POST of a new row
+//	upsert    PUT of a row that exists
+//	point     GET of a row
+//	batch     POST of a hundred new rows
+//	page      GET of a thousand rows
 func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 	loaded := s.rows.Load()
 	switch name {
@@ -180,7 +193,10 @@ func (c *tablesConn) batch(s *spreadTable) {
 }
 
 // range1000 returns a query for a thousand entities from a random position, in one partition or over ten or more. The
-// position is random, so that no server answers from one cached page.
+// position is random, so that no server answers from one cached page. For example:
+//
+//	PartitionKey ge 'p042'
+//	PartitionKey eq 'p' and RowKey ge 'r00003000'
 func (s *spreadTable) range1000(r *rand.Rand, loaded int64) string {
 	if s.many {
 		// From a partition on, over as many as contain a thousand.

@@ -59,7 +59,7 @@ type operations struct {
 }
 
 // prepare prepares all statements on a server. Their ids are derived from the text, so another node of the cluster has
-// the same ones.
+// the same ones. consistency is a number of the protocol, for example 4 for QUORUM.
 func prepare(address string, consistency uint16) (*operations, error) {
 	c, err := cqlclient.Dial(address, 4)
 	if err != nil {
@@ -118,7 +118,8 @@ func prepare(address string, consistency uint16) (*operations, error) {
 	return ops, err
 }
 
-// pointValues appends the values of the n-th row of bench.point. They take about 200 bytes.
+// pointValues appends the values of the n-th row of bench.point. They take about 200 bytes. It draws nothing, so that a
+// row that is written again has the same values.
 func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
 	b = appendInt64(b, spread(n))
 	b = appendValue(b, padding)

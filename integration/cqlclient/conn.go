@@ -56,7 +56,7 @@ type Conn struct {
 func Dial(address string, version byte) (*Conn, error) { return DialAs(address, version, "", "") }
 
 // DialAs is Dial, and logs in with a user name and a password if the server asks for them. Credentials are sent only if
-// the server asks for them.
+// the server asks for them. Connecting takes at most 5 s, and the login as long as two requests.
 func DialAs(address string, version byte, user, password string) (*Conn, error) {
 	sock, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
@@ -98,7 +98,7 @@ func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) 
 }
 
 // logIn answers AUTHENTICATE with a token of SASL PLAIN. The authorization identity before the first zero byte is
-// empty: the server takes the user name for it.
+// empty: the server takes the user name for it. RFC 4616.
 func (c *Conn) logIn(user, password string) error {
 	token := "\x00" + user + "\x00" + password
 	f, err := c.roundTrip(opAuthResponse, 0, append(appendInt(nil, len(token)), token...))
@@ -117,7 +117,10 @@ func (c *Conn) logIn(user, password string) error {
 func (c *Conn) Close() error { return c.sock.Close() }
 
 // frame is one received envelope. The header has nine bytes: version, flags, stream (2), opcode, length (4),
-// big-endian.
+// big-endian. Its layout:
+//
+//	0         1       2        4        5        9
+//	│ version │ flags │ stream │ opcode │ length │ body …
 type frame struct {
 	version, flags, opcode byte
 	stream                 int16

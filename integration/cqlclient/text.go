@@ -14,7 +14,9 @@ import (
 
 // Text renders a value so that different bytes result in different texts: decimals as unscaled value and scale,
 // durations as their three parts, the empty value of a type that has other values as "empty". The form is not CQL
-// everywhere; it is made to be compared, not to be parsed.
+// everywhere; it is made to be compared, not to be parsed. For example:
+//
+//	null  'it''s'  0x00ff  [1, 2]  {'a': 1}  (1, null)  150e-2  1mo2d3ns  empty
 func (t Type) Text(b []byte) string {
 	if b == nil {
 		return "null"
@@ -130,7 +132,12 @@ func signed(b []byte) *big.Int {
 }
 
 // vint decodes a zig-zag variable length integer. The specification calls it [vint]; each leading one bit of the first
-// byte announces one more byte. A value that is cut off is 0 with no rest.
+// byte announces one more byte. A value that is cut off is 0 with no rest. For example:
+//
+//	00       0
+//	01       -1
+//	02       1
+//	81 00    128
 func vint(b []byte) (int64, []byte) {
 	if len(b) == 0 {
 		return 0, nil

@@ -6,7 +6,7 @@ import (
 )
 
 // Type is a column type as encoded in the protocol. It is decoded from an [option]: an id of two bytes, and parameters
-// for ids from 0x20 on and for 0x00.
+// for ids from 0x20 on and for 0x00. The bytes 00 22 00 09 are set<int>.
 type Type struct {
 	ID     int
 	Custom string // class name, or keyspace.name of a user type

@@ -64,7 +64,12 @@ func nextWord(line string) (word, rest string) {
 
 // encodeBind returns the wire form of type:value; 0x… is used unchanged, list:[…] and map:[key value …] nest, and
 // fill:n is n letters. Types have their CQL names; there is no check against the type of the bind marker, so a file can
-// bind wrong bytes on purpose.
+// bind wrong bytes on purpose. For example:
+//
+//	list:[int:1 int:2]      00 00 00 02  00 00 00 04 00 00 00 01  00 00 00 04 00 00 00 02
+//	map:[text:'a' int:1]    00 00 00 01  00 00 00 01 61           00 00 00 04 00 00 00 01
+//	fill:3                  61 61 61
+//	0x                      the empty value
 func encodeBind(word string) ([]byte, error) {
 	if h, ok := strings.CutPrefix(word, "0x"); ok {
 		b, err := hex.DecodeString(h)

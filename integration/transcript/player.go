@@ -128,7 +128,12 @@ type request struct {
 }
 
 // Play executes one block and returns the answers. The result ends with a newline, as datadriven expects. An error is
-// one of the file or of the connection; an error response of the server is part of the result.
+// one of the file or of the connection; an error response of the server is part of the result. For example:
+//
+//	ok x3
+//	k int | v text
+//	1 | 'a'
+//	(1 rows)
 func (p *Player) Play(d *datadriven.TestData) (string, error) {
 	rq, err := parseRequest(d)
 	if err != nil {
@@ -272,7 +277,11 @@ type boundStatement struct {
 }
 
 // split divides a block into statements: each ends with a line that ends with ";", a batch with APPLY BATCH;. A body in
-// dollar signs may contain ";" only inside a line.
+// dollar signs may contain ";" only inside a line. For example:
+//
+//	? int:1              bound to the next statement
+//	SELECT v FROM t
+//	  WHERE k = ?;       the end of the statement
 func split(input string) []boundStatement {
 	var out []boundStatement
 	var cur boundStatement

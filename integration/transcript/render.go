@@ -55,7 +55,13 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 }
 
 // render renders one answer as text without a newline at the end. Every kind of answer begins with its own word, except
-// rows, which begin with the columns.
+// rows, which begin with the columns. The forms are:
+//
+//	ok                                   no result
+//	use ks                               a keyspace was set
+//	created table ks.t                   a change of the schema
+//	SYNTAX_ERROR: (the parser's text)    an error
+//	k int | v text …                     rows
 func (rq *request) render(a *cqlclient.Answer) string {
 	if a == nil {
 		return ""
@@ -152,7 +158,10 @@ func (rq *request) rows(a *cqlclient.Answer) []string {
 }
 
 // describePrepared renders the result of PREPARE; the drivers' tests check the ids. Metadata decides how drivers encode
-// values, so it is compared in full: keyspace, table, name and type of each column.
+// values, so it is compared in full: keyspace, table, name and type of each column. For example:
+//
+//	binds [ks.t.k int] key [0]
+//	result [ks.t.k int, ks.t.v text]
 func (rq *request) describePrepared(c *cqlclient.Conn, statement string) (string, error) {
 	a, err := c.PrepareWith(statement, rq.options)
 	if err != nil {

@@ -29,7 +29,8 @@ func (a *Analyzer) Divides() bool { return a.tokenize != nil }
 
 // Terms returns the terms of a text in the order of their first occurrence, without duplicates. An analyzer that does
 // not divide texts returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term. There
-// are at most termsMax terms. The slices are new; text may be reused.
+// are at most termsMax terms. The slices are new; text may be reused. For example, "The dogs bark, dogs" has the terms
+// the, dog and bark in StandardAnalyzer with lower case and English stems.
 func (a *Analyzer) Terms(text []byte) [][]byte {
 	if !utf8.Valid(text) {
 		return [][]byte{slices.Clone(text)}

@@ -60,6 +60,7 @@ func TestTermsAreCassandras(t *testing.T) {
 	}
 }
 
+// FuzzTerms checks that a text matches itself unless it has no terms, and the bounds of their number.
 func FuzzTerms(f *testing.F) {
 	analyzers := []*Analyzer{
 		ForSAI(map[string]string{"case_sensitive": "false", "normalize": "true", "ascii": "true"}),
@@ -84,6 +85,7 @@ func FuzzTerms(f *testing.F) {
 	})
 }
 
+// The index makes an entry of each term, see termsMax.
 func TestLongTextsHaveABoundedNumberOfTerms(t *testing.T) {
 	var b strings.Builder
 	for i := range termsMax + 10 {

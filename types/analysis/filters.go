@@ -93,6 +93,7 @@ func hex(text string) rune {
 // lower case are not reduced: all algorithms are for lower case. locale is a Java locale such as en or en_US; only its
 // language counts.
 func stemmer(locale string) filter {
+	// The languages of the library. Cassandra has stemmers of more languages, whose words stay whole here.
 	languages := map[string]string{"en": "english", "es": "spanish", "fr": "french", "hu": "hungarian",
 		"no": "norwegian",
 		"ru": "russian", "sv": "swedish"}
