@@ -17,7 +17,8 @@ import (
 //  6. The intervals of a search are disjoint and in the order of terms.
 //  7. The length of a partition key fits into a term.
 
-// check checks invariants 1 to 3 after a change of row at.
+// check checks invariants 1 to 3 after a change of row at. checkAll runs in builds with invariants only, because it
+// looks at every row for each row that is added.
 func (k *kept) check(at int) {
 	// Only the neighbors of the changed row, because this runs for each row.
 	invariant.Check(k.bytes >= 0, "view: more bytes were removed from a page than added")

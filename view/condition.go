@@ -10,7 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// condition is a schema.ViewCondition on key columns of the base table, with what evaluates it.
+// condition is a schema.ViewCondition on key columns of the base table, with what evaluates it. A tuple such as (a, b)
+// > (1, 2) has two columns and two values; IN has the values of its alternatives one after the other.
 type condition struct {
 	operator schema.ViewOperator
 	columns  []*schema.Column
@@ -27,7 +28,8 @@ func newCondition(base *schema.Table, c *schema.ViewCondition) condition {
 	return out
 }
 
-// satisfied evaluates the condition on the row that m has decoded. As elsewhere in CQL, null satisfies no condition.
+// satisfied evaluates the condition on the row that m has decoded. As elsewhere in CQL, null satisfies no condition. m
+// must have decoded a row (Mapper.decode).
 func (c *condition) satisfied(m *Mapper) bool {
 	n := len(c.columns)
 	// IN is null only for the alternative that contains the null.
@@ -64,7 +66,7 @@ func (c *condition) satisfied(m *Mapper) bool {
 	}
 }
 
-// compare compares the columns, as a tuple, with values.
+// compare compares the columns, as a tuple, with values. Cassandra compares the columns of a tuple from the left, too.
 func (c *condition) compare(m *Mapper, values [][]byte) int {
 	// The order of values, not of clusterings: DESC does not invert it.
 	for i, column := range c.columns {
@@ -81,7 +83,11 @@ func (m *Mapper) keyValue(column *schema.Column) []byte {
 	return m.value(&part{kind: column.Kind, position: column.Position})
 }
 
-// places returns the terms of the rows that a command reads in a view, as ascending and disjoint intervals.
+// places returns the terms of the rows that a command reads in a view, as ascending and disjoint intervals. One
+// partition with the slices [a, b) and [d, e) gives two intervals that begin with its place:
+//
+//	token │ length │ key │ a  to  token │ length │ key │ b
+//	token │ length │ key │ d  to  token │ length │ key │ e
 func places(cmd *row.ReadCommand) []row.Slice {
 	if !cmd.SinglePartition() {
 		s := row.Slice{}

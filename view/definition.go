@@ -8,7 +8,8 @@ import (
 	"cqld/storage/index"
 )
 
-// Definitions returns the definitions of the indexes by which the views of a table are read.
+// Definitions returns the definitions of the indexes by which the views of a table are read. The definition of a view
+// has the StorageID of the view, under which its entries are stored and searched.
 func Definitions(base *schema.Table) []index.Definition {
 	var out []index.Definition
 	for _, v := range base.Views() {

@@ -14,7 +14,8 @@ type keptRow struct {
 	encoded    []byte
 }
 
-// kept contains the first rows of a page in the order of the command, of the rows that were added so far.
+// kept contains the first rows of a page in the order of the command, of the rows that were added so far. limit and
+// bytesMax bound the page, perPartition each partition (PER PARTITION LIMIT); 0 means no bound for the latter.
 type kept struct {
 	rows         []keptRow
 	bytes        int
@@ -25,7 +26,8 @@ type kept struct {
 	reversed     bool
 }
 
-// newKept returns an empty page for a command.
+// newKept returns an empty page for a command. The bounds of bytes of the command do not count here: they are for pages
+// of replicas.
 func newKept(cmd *row.ReadCommand, limits Limits) *kept {
 	k := &kept{limit: limits.Rows, bytesMax: limits.Bytes, perPartition: int(cmd.Limits.PerPartition),
 		reversed: cmd.Reversed}
@@ -48,7 +50,8 @@ func (k *kept) compare(a, b *keptRow) int {
 	return bytes.Compare(a.clustering, b.clustering)
 }
 
-// add adds a row, of which it keeps a copy, and removes rows that exceed a limit.
+// add adds a row, of which it keeps a copy, and removes rows that exceed a limit. Rows of the base table never share a
+// place in the view, so a row that is there already is the same one.
 func (k *kept) add(key row.PartitionKey, r *row.Row) {
 	x := keptRow{key: key, clustering: r.Clustering}
 	at, found := slices.BinarySearchFunc(k.rows, x, func(a, b keptRow) int { return k.compare(&a, &b) })
@@ -98,7 +101,7 @@ func (k *kept) remove(i int) {
 // size returns the bytes of a row, with about 100 for its slices.
 func (x *keptRow) size() int { return len(x.key.Bytes) + len(x.clustering) + len(x.encoded) + 100 }
 
-// write returns the page of the rows.
+// write returns the page of the rows. Without rows, it is an empty page.
 func (k *kept) write() []byte {
 	w := k.writer()
 	return w.Finish(k.more)

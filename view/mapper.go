@@ -10,14 +10,16 @@ import (
 	"cqld/schema"
 )
 
-// part is where a column of a view's key comes from.
+// part is where a column of a view's key comes from. kind Regular means the additional column of the view's key, whose
+// value is in a cell.
 type part struct {
 	kind     schema.ColumnKind // of the column in the base table
 	position int               // of a key column
 	column   *schema.Column    // of the view
 }
 
-// Mapper computes the rows of a view from rows of its base table. It is not safe for concurrent use.
+// Mapper computes the rows of a view from rows of its base table. It is not safe for concurrent use. The fields after
+// the blank line are of the row that was decoded last, and their memory is used again.
 type Mapper struct {
 	base, view *schema.Table
 	partition  []part
@@ -33,7 +35,7 @@ type Mapper struct {
 	parts  [][]byte
 }
 
-// NewMapper returns a Mapper for a view.
+// NewMapper returns a Mapper for a view. The tables must be of one schema.
 func NewMapper(base, view *schema.Table) *Mapper {
 	// Columns are matched by ID: ALTER TABLE … RENAME changes their names.
 	m := &Mapper{base: base, view: view, extra: view.ViewColumn(base), selected: make([]bool, base.NextColumn)}
@@ -89,6 +91,7 @@ func (m *Mapper) at(key row.PartitionKey, x *row.Row, now int64) bool {
 }
 
 // find looks for the cell of the additional key column, and reports whether the row can have a row in the view at now.
+// A cell that is older than the drop of its column does not count (DroppedMicros).
 func (m *Mapper) find(x *row.Row, now int64) bool {
 	if m.extra == nil {
 		// All key columns of the view are key columns of the base table.
@@ -124,7 +127,8 @@ func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 	return best
 }
 
-// decode sets keys and values to the key of a row of the base table.
+// decode sets keys and values to the key of a row of the base table. The results point into key, clustering and
+// m.bytes.
 func (m *Mapper) decode(key row.PartitionKey, clustering []byte) bool {
 	m.keys = row.KeyComponents(m.keys[:0], key.Bytes, len(m.base.PartitionKey))
 	m.bytes, m.values = m.bytes[:0], m.values[:0]

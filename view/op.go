@@ -62,7 +62,7 @@ type readOp struct {
 	answer  answer
 }
 
-// run runs the loop, and ends the operation if that panics.
+// run runs the loop, and ends the operation if that panics. blocks says whether the goroutine may wait for the disk.
 func (op *readOp) run(blocks bool) {
 	g := op.r.o.Guard
 	if g == nil {
@@ -157,7 +157,7 @@ func (op *readOp) page() []byte {
 	return op.kept.write()
 }
 
-// finish ends the operation, once.
+// finish ends the operation, once. done is called without the lock, because it may start the next read of the request.
 func (op *readOp) finish(page []byte, err error) {
 	op.mu.Lock()
 	done := op.done

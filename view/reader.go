@@ -54,7 +54,8 @@ func New(o Options) *Reader {
 }
 
 // Read reads a table or a view. A page of a view contains live rows only, and no deletions. All conditions of the
-// command's filter have been evaluated on them.
+// command's filter have been evaluated on them. It returns errors of package coordinator, and context.DeadlineExceeded
+// when the time ends between two requests.
 func (r *Reader) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
 	now := r.o.View.Schema()
 	table := now.TableByStorage(req.Command.Table)
@@ -91,7 +92,7 @@ func (r *Reader) Read(req *coordinator.ReadRequest, done func(page []byte, err e
 }
 
 // levelOf returns the level at which the base table is read. A conditional change that was acknowledged is visible to
-// reads of a majority.
+// reads of a majority. EACH_QUORUM and others are passed on: the coordinator refuses what reads must not have.
 func levelOf(level ring.Consistency) ring.Consistency {
 	//exhaustive:ignore
 	switch level {
@@ -103,7 +104,8 @@ func levelOf(level ring.Consistency) ring.Consistency {
 	return level
 }
 
-// offer keeps the row of the view that a row of the base table has, if the command reads it.
+// offer keeps the row of the view that a row of the base table has, if the command reads it. key and x are valid during
+// the call only.
 func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 	cmd := op.req.Command
 	op.examined++

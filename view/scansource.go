@@ -9,7 +9,8 @@ import (
 	"cqld/scan"
 )
 
-// scanSource reads the whole base table. It serves a view until its index is built.
+// scanSource reads the whole base table. It serves a view until its index is built. Its cost is the size of the base
+// table, for each page of the view.
 type scanSource struct {
 	op     *readOp
 	cursor scan.Cursor

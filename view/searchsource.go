@@ -11,7 +11,8 @@ import (
 	"cqld/search"
 )
 
-// searchSource finds the rows by the index of the view, in the order of the view.
+// searchSource finds the rows by the index of the view, in the order of the view. Its cost is about the number of rows
+// in the page.
 type searchSource struct {
 	op  *readOp
 	req search.Request // the next one, without its timeout and limit

@@ -12,7 +12,8 @@ type Proposer interface {
 }
 
 // Serial is a Proposer that also reads views. A serial read of a view is a read of a majority: it returns every
-// conditional change of the base table that was acknowledged before.
+// conditional change of the base table that was acknowledged before. Writes with conditions are refused for views
+// before they come here.
 type Serial struct {
 	Proposer
 	Reader *Reader

@@ -11,7 +11,8 @@ import (
 // itoa is short for use in names.
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// termArg is a term as an argument of a call that is being resolved.
+// termArg is a term as an argument of a call that is being resolved. It is made for the resolution of a call, and holds
+// no result.
 type termArg struct {
 	c *Compiler
 	t cql.Term
@@ -79,7 +80,8 @@ func (a *termArg) Type() *types.Type {
 }
 
 // Match returns how well the term matches a type. It has no effect but the cache and c.mismatch, which records that a
-// list literal was compared with a type that it never has.
+// list literal was compared with a type that it never has. For example, 1 matches int exactly, bigint weakly, and text
+// not at all.
 func (a *termArg) Match(to *types.Type) function.Match {
 	switch t := a.t.(type) {
 	case *cql.BindMarker:

@@ -13,14 +13,15 @@ import (
 )
 
 // Marker describes one bind marker of a statement. The result of PREPARE contains it; its position in Compiler.Markers
-// is the index of its value.
+// is the index of its value. For WHERE k = ?, the name is k, its type the type of k, and Column is k.
 type Marker struct {
 	Spec   Spec
 	Column *schema.Column // the column whose whole value it is; nil otherwise
 }
 
 // Spec is the name and type of a value: of a term's receiver or a bind marker (Cassandra's ColumnSpecification).
-// Keyspace and Table are empty outside of a table. It is in the metadata of results and of bind markers.
+// Keyspace and Table are empty outside of a table. It is in the metadata of results and of bind markers. Names of
+// receivers that are not columns are Cassandra's, such as [limit], value(l) or arg0(system.token).
 type Spec struct {
 	Keyspace, Table, Name string
 	Type                  *types.Type
@@ -125,7 +126,8 @@ func enclosedMarker(t cql.Term) *cql.BindMarker {
 }
 
 // Term compiles a term that is assigned to receiver. The result has the receiver's type: a constant is already encoded,
-// a marker is validated when it is evaluated. Errors are invalid requests with Cassandra's messages.
+// a marker is validated when it is evaluated. Errors are invalid requests with Cassandra's messages. The statement's
+// tree is not changed, and the result does not refer to it.
 func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	switch t := t.(type) {
 	case *cql.Literal:
@@ -195,7 +197,8 @@ func literalKind(k cql.LiteralKind) types.LiteralKind {
 	return 0
 }
 
-// literal compiles a constant. Its value is encoded once.
+// literal compiles a constant. Its value is encoded once. For example, 1 for a column of bigint becomes
+// 0000000000000001.
 func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	if t.Kind == cql.LiteralNull && receiver.Type.Kind() == types.Counter {
 		return nil, invalid.Errorf("Invalid null value for counter increment/decrement")
@@ -371,7 +374,8 @@ func FunctionText(n cql.QualifiedName) string {
 }
 
 // typeHint compiles (type) term. As in Cassandra, the term must fit the type, and the type the receiver, whose type the
-// term then has. The hint does not change the value.
+// term then has. The hint does not change the value. For example, (int) ? gives a marker in a + ? a type, and (int) 'a'
+// is an error.
 func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 	hinted, err := c.TypeOf(t.Type)
 	if err != nil {

@@ -230,7 +230,8 @@ func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error
 }
 
 // SplitCollection returns the parts of a list, set or map; nil for bytes that are not a collection. perEntry is 1 for a
-// list or set, and 2 for a map. The parts share the memory of b; nil is a null part.
+// list or set, and 2 for a map. The parts share the memory of b; nil is a null part. The wire form is a count of 4
+// bytes, and each part after its length of 4 bytes.
 func SplitCollection(b []byte, perEntry int) [][]byte {
 	if len(b) == 0 {
 		return nil
@@ -250,7 +251,8 @@ func SplitCollection(b []byte, perEntry int) [][]byte {
 }
 
 // SplitFields returns the fields of a tuple or user-defined type, as many as the type has; missing fields are null.
-// They share the memory of b. Bytes after the last field are ignored.
+// They share the memory of b. Bytes after the last field are ignored. A tuple of an older definition of the type has
+// fewer fields.
 func SplitFields(b []byte, t *types.Type) [][]byte {
 	c := wire.NewCursor(b)
 	parts := make([][]byte, len(t.Elems()))

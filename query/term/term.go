@@ -8,7 +8,7 @@ import (
 )
 
 // Scope is the environment of an evaluation: the bound values, time and identifiers. It is used by one goroutine for
-// one execution. The zero value evaluates constants.
+// one execution. The zero value evaluates constants. Each execution has its own Scope, and terms have no other state.
 type Scope struct {
 	// By the index of the bind marker. The bytes may be part of the request's frame.
 	Values []wire.Value
@@ -71,7 +71,8 @@ func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	return v, nil
 }
 
-// callTerm is a call of a native function. Null arguments are passed to the function. Unset ones are errors.
+// callTerm is a call of a native function. Null arguments are passed to the function. Unset ones are errors. It is also
+// an operator or a cast.
 type callTerm struct {
 	fn   *function.Function
 	args []Term
@@ -123,7 +124,7 @@ const (
 )
 
 // partsTerm is a list, set, map, vector, tuple or user-defined type of terms. Parts are in the order of the type's
-// serialization.
+// serialization. For example, [1, ?] in a vector of two floats has a constant and a marker as parts.
 type partsTerm struct {
 	kind  partsKind
 	typ   *types.Type
@@ -183,6 +184,7 @@ func isConst(t Term) bool {
 
 // fold evaluates a term if all of its parts are constant. The value is then computed once, at compilation, and errors
 // in it are errors of PREPARE. nil parts are omitted fields. Functions that need an Env are volatile and not folded.
+// For example, 1 + 2 becomes the constant 3, and now() stays a call.
 func fold(t Term, parts []Term) (Term, error) {
 	for _, p := range parts {
 		if p != nil && !isConst(p) {

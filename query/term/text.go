@@ -29,7 +29,7 @@ func Cut(text []byte) string {
 }
 
 // Text returns a term as Cassandra's messages and result names show it. Cassandra does not escape quotes in strings,
-// and shows names of markers as ?.
+// and shows names of markers as ?. For example, [1, 2] + ? is shown as system."_add"([1, 2], ?).
 func Text(t cql.Term) string { return Cut(appendText(nil, t)) }
 
 // appendText appends the text of a term. It stops soon after textBytesMax; the caller cuts the rest.
@@ -286,7 +286,7 @@ func appendSelectors(dst []byte, in []cql.Selector) []byte {
 
 // HintText returns a type as a type hint shows it in messages and in the names of result columns: names of user-defined
 // types have their keyspace, and tuples, which are always frozen, are not shown as frozen. Without the keyspace, two
-// types of one name could not be told apart.
+// types of one name could not be told apart. For example list<frozen<shop.address>>.
 func HintText(t *types.Type) string {
 	var text string
 	switch t.Kind() {

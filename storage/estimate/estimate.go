@@ -1,4 +1,8 @@
-// Package estimate estimates how many partitions a table has in ranges of tokens, and how large they are.
+// Package estimate estimates how many partitions a table has in ranges of tokens, and how large they are. Clients
+// divide tables by these numbers (system.size_estimates), so an error of some ten percent does no harm.
+//
+//	few partitions:   walk ───▶ all tokens, exact
+//	more than 48:     evenly ─▶ 48 seeks ─▶ found / tokens walked = density
 package estimate
 
 import (
@@ -14,7 +18,7 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// Partitions is an estimate of the number and size of a table's partitions in ranges of tokens.
+// Partitions is an estimate of the number and size of a table's partitions in ranges of tokens. It is immutable.
 type Partitions struct {
 	// MeanBytes is the mean size of a partition's keys and values, before compression; 0 when there is none.
 	MeanBytes int64
@@ -34,7 +38,7 @@ func (p Partitions) All() int64 {
 }
 
 // In returns the number of partitions in ranges, which may wrap and must be among those for which the estimate was
-// made.
+// made. For other ranges, the result has no meaning.
 func (p Partitions) In(ranges ...ring.Range) int64 {
 	var n float64
 	for _, r := range ranges {
@@ -82,7 +86,7 @@ const rowsMeasured = 32
 // position, the distance to the next partition is exponentially distributed with the density as its rate. So the
 // estimate seeks from evenly spaced positions and divides the number of partitions found by the distances walked to
 // them. Partitions of which only tombstones are left count. The cost is at most 48 seeks and 1,536 entries, whatever
-// the table's size.
+// the table's size. It reads the present state of db from the disk, without a snapshot.
 func Of(db *pebble.DB, id schema.StorageID, held []ring.Range) (p Partitions, err error) {
 	s := &sample{db: db, id: id}
 	for _, r := range held {
@@ -99,7 +103,7 @@ func Of(db *pebble.DB, id schema.StorageID, held []ring.Range) (p Partitions, er
 	return p, errors.Join(err, s.iter.Close())
 }
 
-// sample is one estimate in progress.
+// sample is one estimate in progress. It is used by one goroutine.
 type sample struct {
 	db     *pebble.DB
 	id     schema.StorageID
@@ -139,7 +143,7 @@ func (s *sample) mean() int64 {
 	return s.bytes / int64(s.measured)
 }
 
-// walk counts the partitions one by one, and stops if there are more than Samples.
+// walk counts the partitions one by one, and stops if there are more than Samples. all is false if it has stopped.
 func (s *sample) walk() (tokens []ring.Token, all bool, err error) {
 	for _, r := range s.pieces {
 		at, ok := s.next(rowkey.AppendToken(s.key[:0], s.id, first(r)))
@@ -213,7 +217,8 @@ func inPiece(r ring.Range, t ring.Token) bool {
 	return t > r.Start && (t <= r.End || r.End == ring.MinToken)
 }
 
-// next advances to the first partition at or after a key.
+// next advances to the first partition at or after a key. ok is false at the end of the table, and for an error of the
+// iterator, which the caller looks at.
 func (s *sample) next(key []byte) (ring.Token, bool) {
 	s.key = key
 	if !s.iter.SeekGE(key) {
@@ -226,7 +231,8 @@ func (s *sample) next(key []byte) (ring.Token, bool) {
 	return k.Token, true
 }
 
-// measure adds the size of the partition at the iterator, and sets s.key to the key after it.
+// measure adds the size of the partition at the iterator, and sets s.key to the key after it. The bytes of keys and
+// values are before compression; a large partition is measured by its files, after it.
 func (s *sample) measure() error {
 	_, k, _, err := rowkey.Parse(s.iter.Key())
 	if err != nil {

@@ -4,6 +4,9 @@
 // fail; here every file that can be written is wrapped. It injects errors and a bound on space; it
 // does not lose what was not synced (vfs.NewCrashableMem does). Unsynced omits syncs, so that a
 // crash loses what was acknowledged.
+//
+//	Pebble ─▶ FS ─ check: the function of Fail ─▶ error
+//	           └─ grow: the space of SetSpace ──▶ ENOSPC, or the file system below
 package faultfs
 
 import (
@@ -15,7 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Op is a kind of operation.
+// Op is a kind of operation. Operations that are not listed, such as Link or MkdirAll, never fail.
 type Op uint8
 
 // The operations that can fail.
@@ -28,7 +31,8 @@ const (
 	OpRemove
 )
 
-// FS passes operations on to another file system unless they are to fail.
+// FS passes operations on to another file system unless they are to fail. It is safe for concurrent use, because Pebble
+// calls it from many goroutines.
 type FS struct {
 	vfs.FS
 
@@ -44,37 +48,40 @@ type FS struct {
 	}
 }
 
-// Wrap makes an FS that lets everything pass.
+// Wrap makes an FS that lets everything pass. inner is usually in memory.
 func Wrap(inner vfs.FS) *FS {
 	f := &FS{FS: inner}
 	f.mu.sizes = map[string]int64{}
 	return f
 }
 
-// Fail sets the function that is asked before every operation, with the base name of the file: an
-// error that is not nil is the operation's. Nil lets everything pass.
+// Fail sets the function that is asked before every operation, with the base name of the file: an error that is not nil
+// is the operation's. Nil lets everything pass. decide may be called by several goroutines at once, also while Fail
+// changes it.
 func (f *FS) Fail(decide func(op Op, name string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.fail = decide
 }
 
-// SetSpace bounds what all files written through f may hold together; a write beyond it fails with
-// ENOSPC. Zero lifts the bound.
+// SetSpace bounds what all files written through f may hold together; a write beyond it fails with ENOSPC. Zero lifts
+// the bound. Files that are larger than the bound already stay as they are.
 func (f *FS) SetSpace(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.space = bytes
 }
 
-// Space returns what is free and what there is, as Options.FreeSpace wants it.
+// Space returns what is free and what there is, as Options.FreeSpace wants it. Without a bound, the total is 0, which
+// means that both are unknown.
 func (f *FS) Space() (free, total int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.space - f.mu.used, f.mu.space
 }
 
-// check returns the error that the test wants for an operation.
+// check returns the error that the test wants for an operation. It is not atomic with the operation: another one may
+// come between.
 func (f *FS) check(op Op, name string) error {
 	f.mu.Lock()
 	// Called without the lock, so that a test may call Fail or SetSpace in it.
@@ -86,7 +93,7 @@ func (f *FS) check(op Op, name string) error {
 	return decide(op, filepath.Base(name))
 }
 
-// grow takes the space by which a file becomes larger.
+// grow takes the space by which a file becomes larger. to is the new size in bytes, if the file is smaller.
 func (f *FS) grow(name string, to int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +110,7 @@ func (f *FS) grow(name string, to int64) error {
 	return nil
 }
 
-// forget gives back the space of a file that is gone, or moves it to its new name.
+// forget gives back the space of a file that is gone, or moves it to its new name. renamed is empty for a removal.
 func (f *FS) forget(name, renamed string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +177,7 @@ func (f *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...
 	return f.wrap(name, file, err)
 }
 
-// OpenDir implements vfs.FS.
+// OpenDir implements vfs.FS. The directory's Sync is checked, so that a test can lose a rename.
 func (f *FS) OpenDir(name string) (vfs.File, error) {
 	file, err := f.FS.OpenDir(name)
 	return f.wrap(name, file, err)
@@ -203,7 +210,7 @@ func (f *FS) Remove(name string) error {
 // Unwrap implements vfs.FS.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
-// faultFile is a file of an FS.
+// faultFile is a file of an FS. Like a vfs.File, it is used by one writer, and by any number of readers.
 type faultFile struct {
 	vfs.File
 	fs   *FS
@@ -224,6 +231,7 @@ func (f *faultFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteAt fails as Write does.
 func (f *faultFile) WriteAt(p []byte, at int64) (int, error) {
 	if err := f.fs.check(OpWrite, f.name); err != nil {
 		return 0, err
@@ -263,6 +271,7 @@ func (f *faultFile) SyncData() error {
 	return f.File.SyncData()
 }
 
+// SyncTo and SyncData are syncs like Sync.
 func (f *faultFile) SyncTo(length int64) (bool, error) {
 	if err := f.fs.check(OpSync, f.name); err != nil {
 		return false, err

@@ -1,4 +1,12 @@
-// Package lost knows which ranges of tokens this node lost in corrupt files, and refuses reads of them.
+// Package lost knows which ranges of tokens this node lost in corrupt files, and refuses reads of them. A file that
+// cannot be read is set aside, and the ranges of tokens that it covered are lost until a repair has restored them:
+// their rows may be absent here, and an answer without them would be wrong.
+//
+//	corrupt file ─▶ Replace(ranges) ─▶ Overlaps: reads fail, the coordinator asks other replicas
+//	                                     │ repair restores the range
+//	                                     └─▶ Without, Replace
+//
+// It does not find corrupt files and writes none: the engine does.
 package lost
 
 import (
@@ -11,8 +19,8 @@ import (
 	"cqld/storage/failure"
 )
 
-// Range is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair
-// may read it until Lift.
+// Range is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair may
+// read it until Lift. Writes to it are accepted.
 type Range struct {
 	Table  schema.StorageID
 	Tokens ring.Range // does not wrap
@@ -20,12 +28,13 @@ type Range struct {
 	Path   string     // the file
 }
 
-// Ranges contains the lost ranges of an engine. Reads use it without a lock.
+// Ranges contains the lost ranges of an engine. Reads use it without a lock. The zero value has no ranges.
 type Ranges struct {
 	list atomic.Pointer[[]Range] // replaced, never modified; nil if there are none
 }
 
-// Overlaps returns a lost range that overlaps tokens, which does not wrap, or nil.
+// Overlaps returns a lost range that overlaps tokens, which does not wrap, or nil. The list is short, so it is searched
+// from the beginning.
 func (l *Ranges) Overlaps(id schema.StorageID, tokens ring.Range) *Range {
 	// nil in the usual case, in which a read must cost nothing more.
 	list := l.list.Load()
@@ -40,13 +49,15 @@ func (l *Ranges) Overlaps(id schema.StorageID, tokens ring.Range) *Range {
 	return nil
 }
 
-// Err returns the error for reads of the range.
+// Err returns the error for reads of the range. The coordinator treats it like any corruption, and reads from another
+// replica.
 func (x *Range) Err() error {
 	return &failure.CorruptError{Path: x.Path, Err: fmt.Errorf("tokens %v of table number %d were lost and are not "+
 		"repaired yet", x.Tokens, x.Table)}
 }
 
-// cut returns the intersection of a and b, which do not wrap: one range, or none.
+// cut returns the intersection of a and b, which do not wrap: one range, or none. For example, (10, 30] and (20,
+// MinToken] give (20, 30].
 func cut(a, b ring.Range) []ring.Range {
 	// The end MinToken means the end of the ring, which is greater than every token.
 	r := ring.Range{Start: max(a.Start, b.Start), End: a.End}
@@ -60,7 +71,8 @@ func cut(a, b ring.Range) []ring.Range {
 	return []ring.Range{r}
 }
 
-// Without returns the parts of in that are not in r; none wraps.
+// Without returns the parts of in that are not in r; none wraps. For example, (0, 100] without (20, 30] is (0, 20] and
+// (30, 100].
 func Without(in []ring.Range, r ring.Range) (out []ring.Range) {
 	for _, x := range in {
 		if len(cut(x, r)) == 0 {
@@ -82,7 +94,8 @@ func Without(in []ring.Range, r ring.Range) (out []ring.Range) {
 	return out
 }
 
-// List returns the lost ranges. The caller must not modify them.
+// List returns the lost ranges. The caller must not modify them. It may be used after Replace, because a list is never
+// modified.
 func (l *Ranges) List() []Range {
 	if list := l.list.Load(); list != nil {
 		return *list

@@ -1,4 +1,13 @@
-// Package rowkey encodes the keys under which storage keeps headers, range tombstones and rows, and their bounds.
+// Package rowkey encodes the keys under which storage keeps headers, range tombstones and rows, and their bounds. The
+// order of the keys as bytes is the order of the ring, and then of the rows:
+//
+//	table 4 │ token 8 │ length 2 │ partition key │ kind 1 │ suffix
+//	                                                      header           (none)
+//	                                                      range tombstone  start escaped, end
+//	                                                      row              clustering
+//
+// Integers are big-endian; the sign bit of the token is inverted, so that negative tokens come first. Clusterings are
+// in the ordered form of package types, which is why a row needs no decoding to be compared.
 package rowkey
 
 import (
@@ -24,7 +33,7 @@ const (
 // PartitionBytesMax is the length of the longest partition key: the greatest value of the length field.
 const PartitionBytesMax = 1<<16 - 1
 
-// KindEnd sorts after every kind: the end of a partition.
+// KindEnd sorts after every kind: the end of a partition. No entry has it: it occurs in bounds only.
 const KindEnd = 0xFF
 
 // AppendTable appends the prefix of every key of a table.
@@ -32,7 +41,8 @@ func AppendTable(dst []byte, id schema.StorageID) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(id))
 }
 
-// AppendTableEnd appends a key that follows every key of a table.
+// AppendTableEnd appends a key that follows every key of a table. It is the prefix of the next table, except for the
+// last one.
 func AppendTableEnd(dst []byte, id schema.StorageID) []byte {
 	if id == math.MaxUint32 {
 		// This follows the greatest token with the greatest length: no key is longer.
@@ -46,7 +56,8 @@ func AppendToken(dst []byte, id schema.StorageID, t ring.Token) []byte {
 	return binary.BigEndian.AppendUint64(AppendTable(dst, id), uint64(t)^(1<<63))
 }
 
-// AppendPartition appends the prefix of every key of a partition.
+// AppendPartition appends the prefix of every key of a partition. The length keeps a key apart from a longer one that
+// begins with it.
 func AppendPartition(dst []byte, id schema.StorageID, k row.PartitionKey) []byte {
 	// A longer key would wrap the length field, and name another partition. Callers refuse such keys with an error.
 	invariant.Check(len(k.Bytes) <= PartitionBytesMax, "rowkey: a partition key is longer than its length field")
@@ -58,8 +69,8 @@ func AppendPartition(dst []byte, id schema.StorageID, k row.PartitionKey) []byte
 // escapedSize returns the size of AppendEscaped's encoding of b, including the terminator.
 func escapedSize(b []byte) int { return len(b) + bytes.Count(b, []byte{0}) + 2 }
 
-// AppendEscaped appends an encoding of b that is self-delimiting and sorts as b does: 00 becomes 00 FF, and the end
-// is 00 01.
+// AppendEscaped appends an encoding of b that is self-delimiting and sorts as b does: 00 becomes 00 FF, and the end is
+// 00 01. For example, 61 00 becomes 61 00 FF 00 01.
 func AppendEscaped(dst, b []byte) []byte {
 	for _, c := range b {
 		if dst = append(dst, c); c == 0 {
@@ -69,7 +80,8 @@ func AppendEscaped(dst, b []byte) []byte {
 	return append(dst, 0, 1)
 }
 
-// consumeEscaped decodes an encoding of AppendEscaped and appends it to dst. rest is the remaining input.
+// consumeEscaped decodes an encoding of AppendEscaped and appends it to dst. rest is the remaining input. It is not ok
+// if the terminator is missing.
 func consumeEscaped(dst, b []byte) (out, rest []byte, ok bool) {
 	for i := 0; i < len(b); i++ {
 		if b[i] != 0 {
@@ -92,7 +104,8 @@ func consumeEscaped(dst, b []byte) (out, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// SuffixSize returns the number of bytes in an entry's key after the partition.
+// SuffixSize returns the number of bytes in an entry's key after the partition. It equals the length that AppendSuffix
+// appends, so that a buffer is allocated once.
 func SuffixSize(e *row.Entry) int {
 	switch e.Kind {
 	case row.KindRow:
@@ -104,7 +117,8 @@ func SuffixSize(e *row.Entry) int {
 	return 1
 }
 
-// AppendSuffix appends the part of an entry's key after the partition.
+// AppendSuffix appends the part of an entry's key after the partition. start and end are clusterings or bounds of them;
+// a header has neither.
 func AppendSuffix(dst []byte, kind row.EntryKind, start, end []byte) []byte {
 	invariant.Check(byte(kind) < KindEnd, "rowkey: the kind of an entry sorts after the end of its partition")
 	dst = append(dst, byte(kind))
@@ -117,7 +131,8 @@ func AppendSuffix(dst []byte, kind row.EntryKind, start, end []byte) []byte {
 	return dst
 }
 
-// Parse splits a key into the partition and the suffix (the kind and the rest), which point into key.
+// Parse splits a key into the partition and the suffix (the kind and the rest), which point into key. The error is
+// *Malformed. The token is not compared with the hash of the key.
 func Parse(key []byte) (table schema.StorageID, k row.PartitionKey, suffix []byte, err error) {
 	if len(key) < FixedSize+1 {
 		return 0, k, nil, &Malformed{key}
@@ -132,7 +147,8 @@ func Parse(key []byte) (table schema.StorageID, k row.PartitionKey, suffix []byt
 	return schema.StorageID(binary.BigEndian.Uint32(key)), k, key[FixedSize+n:], nil
 }
 
-// ParseRangeTombstone decodes the bounds in a key's suffix. It appends start to arena.
+// ParseRangeTombstone decodes the bounds in a key's suffix. It appends start to arena. The results point into out and
+// are valid until it is changed.
 func ParseRangeTombstone(arena, suffix []byte) (out, start, end []byte, ok bool) {
 	at := len(arena)
 	out, rest, ok := consumeEscaped(arena, suffix[1:])
@@ -154,8 +170,8 @@ type Malformed struct{ Key []byte }
 
 func (e *Malformed) Error() string { return fmt.Sprintf("malformed key %x", e.Key) }
 
-// Bounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false
-// if the range is empty.
+// Bounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false if the
+// range is empty. For example, the range (5, 9] has the bounds of the tokens 6 and 10.
 func Bounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ []byte, ok bool) {
 	// The bounds of a range that wraps would be reversed: its caller would find the range empty.
 	invariant.Check(!tokens.Wraps(), "rowkey: bounds of a range that wraps")
@@ -175,7 +191,8 @@ func Bounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ [
 	return lower, upper, bytes.Compare(lower, upper) < 0
 }
 
-// PrefixEnd returns the first key after all keys that begin with prefix.
+// PrefixEnd returns the first key after all keys that begin with prefix. It is nil if there is none: for a prefix of
+// 0xFF only. The end of 01 FF is 02.
 func PrefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for i := len(end) - 1; i >= 0; i-- {
@@ -191,7 +208,8 @@ func PrefixEnd(prefix []byte) []byte {
 // TableOf returns the table of a key, which has at least TableSize bytes.
 func TableOf(key []byte) schema.StorageID { return schema.StorageID(binary.BigEndian.Uint32(key)) }
 
-// TokenOf returns the token in a key, or in the beginning of one.
+// TokenOf returns the token in a key, or in the beginning of one. otherwise is returned for a shorter key, such as the
+// bound of a table.
 func TokenOf(key []byte, otherwise ring.Token) ring.Token {
 	if len(key) < TableSize+TokenSize {
 		return otherwise

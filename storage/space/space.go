@@ -1,5 +1,8 @@
 // Package space watches the free space of the disk. On a full disk Pebble retries flushes forever while writers block,
 // so writes are refused earlier, and a ballast file is deleted if that was too late.
+//
+//	Use (a write) ─▶ Watch ─ every 250 ms ─▶ Check ─▶ Full: writes are refused below 5 % and 1 GiB
+//	ENOSPC ────────▶ Overflow ─▶ the ballast is removed ─▶ Check: full until there is space for it again
 package space
 
 import (
@@ -44,7 +47,8 @@ type Options struct {
 	BallastBytes int64
 }
 
-// Watcher knows whether the disk has free space. Its methods are safe for concurrent use.
+// Watcher knows whether the disk has free space. Its methods are safe for concurrent use. full is read by each write,
+// so it is an atomic.
 type Watcher struct {
 	opts Options
 	full atomic.Bool
@@ -59,10 +63,11 @@ type Watcher struct {
 // New returns a watcher that has not looked at the disk yet.
 func New(o Options) *Watcher { return &Watcher{opts: o, wake: make(chan struct{}, 1)} }
 
-// Full reports whether the disk is nearly full: the engine refuses writes.
+// Full reports whether the disk is nearly full: the engine refuses writes. Reads, flushes and compactions continue.
 func (w *Watcher) Full() bool { return w.full.Load() }
 
-// Overflow notes that the disk is full, and deletes the ballast file.
+// Overflow notes that the disk is full, and deletes the ballast file. It is called at ENOSPC, by any goroutine, also
+// repeatedly.
 func (w *Watcher) Overflow() {
 	// Writes are refused from here on, so that the space of the ballast is left to flushes and compactions.
 	w.full.Store(true)
@@ -81,7 +86,8 @@ func (w *Watcher) Overflow() {
 // BallastPath returns the path of the ballast file.
 func (w *Watcher) BallastPath() string { return w.opts.FS.PathJoin(w.opts.Dir, BallastFile) }
 
-// OpenBallast creates the ballast file, if one is configured and there is space for it.
+// OpenBallast creates the ballast file, if one is configured and there is space for it. A failure is logged only: a
+// node works without a ballast.
 func (w *Watcher) OpenBallast() {
 	if w.opts.BallastBytes <= 0 {
 		return
@@ -108,6 +114,8 @@ func (w *Watcher) OpenBallast() {
 	w.ballast = true
 }
 
+// writeBallast creates the file and takes its space. The file is not synced: after a crash it is written again if its
+// size differs.
 func (w *Watcher) writeBallast() error {
 	f, err := w.opts.FS.Create(w.BallastPath(), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -128,7 +136,8 @@ func (w *Watcher) writeBallast() error {
 	return errors.Join(err, f.Close())
 }
 
-// Check checks the free space and decides whether writes are accepted.
+// Check checks the free space and decides whether writes are accepted. The two thresholds keep it from changing at each
+// check.
 func (w *Watcher) Check() {
 	free, total := w.opts.Free()
 	if total <= 0 { // unknown; after a real ENOSPC, try again
