@@ -17,7 +17,7 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// Writer appends entries to a block.
+// Writer appends entries to a block. The zero value is an empty block; the caller takes Bytes when it is large enough.
 type Writer struct {
 	Bytes []byte
 	last  []byte // the previous key in the block
@@ -39,8 +39,8 @@ func (w *Writer) Add(key, value []byte) {
 	w.last = append(w.last[:shared], key[shared:]...)
 }
 
-// Edit returns a copy of a block in which edit has changed the rows. edit may modify the row, and must not
-// retain it.
+// Edit returns a copy of a block in which edit has changed the rows. edit may modify the row, and must not retain it.
+// An error of edit is returned as it is. Headers and range tombstones are copied.
 func Edit(block []byte, edit func(key row.PartitionKey, r *row.Row) error) ([]byte, error) {
 	b, x := NewReader(block), Writer{}
 	r := row.NewRow()
@@ -70,7 +70,7 @@ func Edit(block []byte, edit func(key row.PartitionKey, r *row.Row) error) ([]by
 	return x.Bytes, nil
 }
 
-// Reader iterates over a block.
+// Reader iterates over a block. Value points into the block, Key into memory of the reader.
 type Reader struct {
 	c     wire.Cursor
 	Key   []byte // valid until the next call

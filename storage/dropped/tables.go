@@ -1,6 +1,7 @@
 // Package dropped is a set of dropped tables that readers search without a lock.
 //
-// It does not remove tables or refuse requests: package storage does.
+// It does not remove tables or refuse requests: package storage does. A set only grows, because identifiers of tables
+// are not used again.
 package dropped
 
 import (
@@ -25,7 +26,8 @@ const slotsMin = 16
 // Empty reports whether no table was dropped.
 func (d *Tables) Empty() bool { return d.slots.Load() == nil }
 
-// Contains reports whether a table was dropped.
+// Contains reports whether a table was dropped. It costs one load while no table was dropped, as it is asked by each
+// read.
 func (d *Tables) Contains(id schema.StorageID) bool {
 	slots := d.slots.Load()
 	if slots == nil {
@@ -35,7 +37,7 @@ func (d *Tables) Contains(id schema.StorageID) bool {
 	return found
 }
 
-// Add adds a table.
+// Add adds a table. Readers see the old array or the new one, and each has all tables that were added before.
 func (d *Tables) Add(id schema.StorageID) {
 	var slots []atomic.Uint64
 	if current := d.slots.Load(); current != nil {

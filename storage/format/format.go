@@ -1,4 +1,9 @@
-// Package format keeps the file that says in which format a directory of the storage engine is.
+// Package format keeps the file that says in which format a directory of the storage engine is. The file CQLD_FORMAT
+// has one line:
+//
+//	cqld storage format 4
+//
+// It is written once, when the directory is new, and compared at each start, before Pebble opens the database.
 package format
 
 import (
@@ -26,7 +31,7 @@ const Version = 4
 // FileName is the name of the file.
 const FileName = "CQLD_FORMAT"
 
-// Malformed is the error for a format file with other content.
+// Malformed is the error for a format file with other content. A directory that was restored in part is a usual cause.
 type Malformed struct {
 	Path    string
 	content []byte
@@ -35,7 +40,8 @@ type Malformed struct {
 // Error implements error.
 func (m *Malformed) Error() string { return fmt.Sprintf("not a format file: %q", m.content) }
 
-// Check compares the format file of a directory with Version, and creates it in a new directory.
+// Check compares the format file of a directory with Version, and creates it in a new directory. It returns *Malformed
+// for another content, and an error that names both versions for another version.
 func Check(disk vfs.FS, dir string) error {
 	path := disk.PathJoin(dir, FileName)
 	f, err := disk.Open(path)
@@ -77,7 +83,8 @@ func create(disk vfs.FS, dir string) error {
 	return Write(disk, dir)
 }
 
-// Write writes the format file of a directory.
+// Write writes the format file of a directory. The file appears as a whole, or not at all, also after a failure of
+// power.
 func Write(disk vfs.FS, dir string) error {
 	path := disk.PathJoin(dir, FileName)
 	f, err := disk.Create(path+".new", vfs.WriteCategoryUnspecified)

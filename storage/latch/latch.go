@@ -1,4 +1,9 @@
-// Package latch excludes commits and overwrites of the same partition from each other.
+// Package latch excludes commits and overwrites of the same partition from each other. A commit takes the read side of
+// the stripes of its partitions, an overwrite the write side, between its read of a row and the write of the result: a
+// commit in between would be lost.
+//
+//	commit     RLock ─ batch ─ RUnlock        any number at a time
+//	overwrite  Lock ─ read ─ write ─ Unlock   alone in its stripes
 package latch
 
 import (
@@ -20,13 +25,15 @@ type Latches struct {
 	}
 }
 
-// StripeOf returns the stripe of a partition, as a bit.
+// StripeOf returns the stripe of a partition, as a bit. Unrelated partitions may share a stripe, and then exclude each
+// other needlessly.
 func StripeOf(t ring.Token) uint64 { return 1 << (uint64(t) & 63) }
 
 // AllStripes is the set of all stripes.
 const AllStripes = ^uint64(0)
 
-// RLock takes the read side of the stripes of set, in order, so that no two holders wait for each other.
+// RLock takes the read side of the stripes of set, in order, so that no two holders wait for each other. set must be
+// the same in RUnlock.
 func (l *Latches) RLock(set uint64) {
 	// set & (set-1) clears the lowest bit, so the stripes are taken in ascending order.
 	for ; set != 0; set &= set - 1 {

@@ -1,4 +1,10 @@
 // Package merging merges the changes of one key: it is the engine's Pebble merger.
+//
+//	write ─▶ operand ─┐
+//	write ─▶ operand ─┼─ read or compaction: row.Reconcile ─▶ one row
+//	write ─▶ operand ─┘
+//
+// Writes therefore read nothing, and a row with many operands is collapsed by the engine (CrowdedMin).
 package merging
 
 import (
@@ -73,6 +79,7 @@ func (m *merge) MergeNewer(value []byte) error { return m.add(value) }
 // MergeOlder implements pebble.ValueMerger.
 func (m *merge) MergeOlder(value []byte) error { return m.add(value) }
 
+// add copies value, because Pebble may overwrite it.
 func (m *merge) add(value []byte) error {
 	m.operands++
 	if m.large {
@@ -90,7 +97,8 @@ func (m *merge) add(value []byte) error {
 	return m.gather()
 }
 
-// gather merges the gathered operands into one row.
+// gather merges the gathered operands into one row. It bounds the memory of a merge to the size of the row and some
+// operands.
 func (m *merge) gather() error {
 	if len(m.ends) > 1 {
 		if err := m.reduce(); err != nil {

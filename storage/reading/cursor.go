@@ -12,7 +12,7 @@ import (
 )
 
 // cursor is the iterator of a read, and its position. A read moves its iterator only in the direction of the read, so
-// each move begins at the last position.
+// each move begins at the last position. The rule keeps the cost of a page proportional to its rows.
 type cursor struct {
 	iter *pebble.Iterator
 	seek []byte // the key of the last seek

@@ -6,7 +6,8 @@ import (
 )
 
 // omits reports whether the filter omits a row whose encoded form is canonical. It omits deleted rows by their
-// clustering only: the page contains the other ones, so that the coordinator counts their tombstones.
+// clustering only: the page contains the other ones, so that the coordinator counts their tombstones. A coordinator
+// that merges several replicas must still see a deletion, although the row that it deletes does not match here.
 func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
 	// All versions of a row have the same clustering, so the answer holds for the other replicas too, and for its
 	// tombstones.
@@ -54,7 +55,8 @@ func (r *reader) dropped(n int) bool {
 	return r.omitted >= r.e.opts.FilterRows || r.omittedBytes >= filterBytesMax
 }
 
-// endAfter ends the page after a position in the present partition.
+// endAfter ends the page after a position in the present partition. whole means after the partition, and not after a
+// row of it.
 func (r *reader) endAfter(clustering []byte, whole bool) {
 	r.full = true
 	r.end = row.Position{
@@ -72,7 +74,7 @@ func (r *reader) onlyStatic() bool {
 	return f != nil && f.Decisive && !r.cmd.StaticCounts && len(r.shownRT) == 0 && !r.shown.Deletion.Present()
 }
 
-// finish ends the page and returns it.
+// finish ends the page and returns it. It is called once, after a read without an error.
 func (r *reader) finish() []byte {
 	// Without "more", the coordinator would not ask for what follows the position.
 	invariant.Check(r.end.Key.Bytes == nil || r.full, "reading: a page ends at a position, but is complete")

@@ -17,7 +17,7 @@ import (
 )
 
 // HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap. A hash of a large
-// range is made in steps, so that no iterator stays open for long.
+// range is made in steps, so that no iterator stays open for long. BytesMax counts keys and values as they are stored.
 type HashCommand struct {
 	Table  schema.StorageID
 	Tokens ring.Range
@@ -29,7 +29,7 @@ type HashCommand struct {
 }
 
 // LeafHash is the hash of one part of a range. It is a sum over rows: the hashes of several steps are added, in any
-// order.
+// order. Two parts with equal hashes are taken as equal by repair; 128 bits of the digests are compared.
 type LeafHash struct {
 	// The digests of rows, each as two numbers, added modulo 2^64. Addition commutes, so neither the steps nor their
 	// order changes the sum.
@@ -50,7 +50,7 @@ func (h *LeafHash) Add(o LeafHash) {
 //
 // leaf is called with hashes to be added to those of the parts. next is the key at which to continue, or nil at the
 // end. scanned is the number of bytes that were read. Errors wrap failure.ErrInvalid for a command that cannot be
-// executed.
+// executed. The caller adds what leaf receives, as a part may come in several steps.
 func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byte, scanned int64, err error) {
 	if err := e.opts.DB.Err(); err != nil {
 		return nil, 0, err
@@ -174,7 +174,8 @@ func (h *hasher) partition() error {
 	return h.iter.Error()
 }
 
-// hashHeader hashes the parts of the partition that a page contains besides rows.
+// hashHeader hashes the parts of the partition that a page contains besides rows. The form of the bytes is the same on
+// all nodes, and changing it would make every range differ during an upgrade.
 func (h *hasher) hashHeader() {
 	// Counted even if nothing is hashed, because it was read.
 	h.scanned += int64(len(h.header) + len(h.prefix))

@@ -40,7 +40,7 @@ func (e *Reads) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	return newest, err
 }
 
-// newestRead is a reader that looks for timestamps.
+// newestRead is a reader that looks for timestamps. It counts neither tombstones nor live rows.
 type newestRead struct{ *reader }
 
 func (r newestRead) newest() (newest int64, err error) {

@@ -5,7 +5,8 @@ import (
 	"cqld/row"
 )
 
-// writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed.
+// writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed. It is
+// the usual path: value is copied from the block cache into the page once.
 func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
 	// The state to return to if the row does not fit.
 	mark, begun := r.w.Len(), r.begun
@@ -57,7 +58,8 @@ func (p *partition) copied() int {
 	return 0
 }
 
-// exceeds reports whether a page of n bytes is larger than the command allows.
+// exceeds reports whether a page of n bytes is larger than the command allows. A page without a limit of bytes ends at
+// pageBytes instead, after the row that exceeds it.
 func (r *reader) exceeds(n int) bool { return r.cmd.Limits.Bytes > 0 && n > int(r.cmd.Limits.Bytes) }
 
 // undo ends the page at mark, because the row after it would make it a page of n bytes. begun is whether the page had

@@ -14,7 +14,8 @@ import (
 )
 
 // Prober finds out whether partitions have live rows. All of its partitions are read with one iterator, opened by the
-// first call of Alive. It is used by one goroutine, in Reads.Probe.
+// first call of Alive. It is used by one goroutine, in Reads.Probe. It serves listings and counts of partitions, in
+// which a new iterator for each would cost more than the read.
 type Prober struct {
 	e *Reads
 	// Taken from the pool for the life of the prober; its iterator moves from partition to partition.
@@ -65,7 +66,7 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 }
 
 // Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of the
-// prober.
+// prober. Unlike Reads.Read, it asks neither whether the table was dropped nor logs tombstones.
 func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
 	r := p.r
 	r.begin(p.e, dst, cmd)

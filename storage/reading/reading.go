@@ -51,7 +51,8 @@ type Options struct {
 	SkipAfter    int // shadowed rows after which a read tries to skip the rest of a range tombstone
 }
 
-// Reads executes read commands. Its methods are safe for concurrent use.
+// Reads executes read commands. Its methods are safe for concurrent use. An iterator keeps files of the database, so
+// none is open between two calls, except within Probe.
 type Reads struct {
 	opts    Options
 	readers sync.Pool // *reader
@@ -81,7 +82,8 @@ func (e *Reads) CountSeeks(iter *pebble.Iterator) {
 		stats.ReverseSeekCount[pebble.InterfaceCall]))
 }
 
-// Counted are what a read command examined.
+// Counted are what a read command examined. The coordinator's statistics of rows and tombstones per read are made of
+// them.
 type Counted struct {
 	Rows       int64 // live rows, also those that its filter omitted
 	Tombstones int64
@@ -143,7 +145,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 	return page, n, nil
 }
 
-// Lost returns the error of a read whose partition, or range, this node may have lost.
+// Lost returns the error of a read whose partition, or range, this node may have lost. It reads nothing.
 func (e *Reads) Lost(cmd *row.ReadCommand) error {
 	// checkLost uses nothing else, so no reader from the pool is needed.
 	r := reader{e: e, cmd: cmd}

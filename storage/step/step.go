@@ -1,4 +1,7 @@
 // Package step moves iterators of Pebble with a few steps instead of a seek, if the wanted key is near.
+//
+//	To:      ● ● ● ●▶ key             at most 4 steps, or one seek
+//	Before:            key ◀● ● ● ●
 package step
 
 import (
@@ -14,7 +17,8 @@ import (
 const most = 4
 
 // To moves an iterator to the first key that is not less than key. No key between that one and the iterator's present
-// position may have been passed, and an iterator that is valid must not have been moved by SeekPrefixGE.
+// position may have been passed, and an iterator that is valid must not have been moved by SeekPrefixGE. The result is
+// iter.Valid. Bytes of key must not change during the call.
 func To(iter *pebble.Iterator, key []byte) bool {
 	valid := iter.Valid()
 	for steps := 0; valid; steps++ {
@@ -33,7 +37,8 @@ func To(iter *pebble.Iterator, key []byte) bool {
 	return valid
 }
 
-// Before moves an iterator to the last key that is less than key. What To requires applies here, too.
+// Before moves an iterator to the last key that is less than key. What To requires applies here, too. It may be called
+// on either side of the key.
 func Before(iter *pebble.Iterator, key []byte) bool {
 	valid := iter.Valid()
 	for steps := 0; valid && steps < most; steps++ {

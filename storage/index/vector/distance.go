@@ -41,7 +41,8 @@ func (x *Index) distance(a, b *point) float32 {
 	return -dot(a.vector, b.vector) * a.scale * b.scale
 }
 
-// score returns the score that belongs to a distance.
+// score returns the score that belongs to a distance. For example, the cosine of two equal vectors has the distance -1
+// and the score 1; opposite ones have 1 and 0.
 func score(f similarity.Function, d float32) float32 {
 	if f == similarity.Euclidean {
 		return 1 / (1 + d)

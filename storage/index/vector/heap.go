@@ -6,7 +6,8 @@ type candidate struct {
 	node     *node
 }
 
-// heap is a binary heap. Its first element is the nearest, or, if farthest is set, the farthest one.
+// heap is a binary heap. Its first element is the nearest, or, if farthest is set, the farthest one. The zero value is
+// empty. Equal distances are in no order.
 type heap struct {
 	items    []candidate
 	farthest bool

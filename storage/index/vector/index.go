@@ -102,7 +102,7 @@ func New(o Options) *Index {
 	return x
 }
 
-// Check returns the error of Set for a vector.
+// Check returns the error of Set for a vector. It takes no lock.
 func (x *Index) Check(v []float32) error {
 	if len(v) != x.o.Dimensions {
 		return fmt.Errorf("vector: %d dimensions, expected %d", len(v), x.o.Dimensions)
@@ -138,7 +138,7 @@ func (x *Index) Set(key string, v []float32) error {
 	return nil
 }
 
-// Delete removes a key and reports whether it was there.
+// Delete removes a key and reports whether it was there. Searches that have met the key do not yield it afterwards.
 func (x *Index) Delete(key string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -159,7 +159,7 @@ func (x *Index) Has(key string) bool {
 	return x.keys[key] != nil
 }
 
-// Len returns the number of keys.
+// Len returns the number of keys. It is read without the lock, so it may lack changes that are being made.
 func (x *Index) Len() int { return int(x.live.Load()) }
 
 // Bytes estimates the memory of the index.
@@ -173,7 +173,8 @@ func (x *Index) size(n *node) int64 {
 	return int64(unsafe.Sizeof(*n)) + inMap + pointer + int64(len(n.key)+4*len(n.vector)) + links
 }
 
-// level draws the highest level of a node, with probability 1/Connections for each further one.
+// level draws the highest level of a node, with probability 1/Connections for each further one. With 16 connections, 15
+// of 16 nodes are on the lowest level only.
 func (x *Index) level() int {
 	x.random += 0x9e3779b97f4a7c15 // SplitMix64
 	z := x.random

@@ -4,7 +4,8 @@ import "slices"
 
 // repair is the state of unlinking deleted nodes. Deleted nodes (ghosts) stay linked, so that what they lead to is
 // found. When they are many, each write visits a few nodes and replaces their links to ghosts by links to the
-// neighbours of those; after a pass over all nodes no link leads to a ghost that was there when it began.
+// neighbours of those; after a pass over all nodes no link leads to a ghost that was there when it began. The states of
+// a node: alive ─ bury ─▶ ghost ─ release ─▶ released.
 type repair struct {
 	waiting  []*node // ghosts that the next pass unlinks
 	draining []*node // ghosts that the running pass unlinks
@@ -19,7 +20,7 @@ func (x *Index) bury(n *node) {
 	x.repair.waiting = append(x.repair.waiting, n)
 }
 
-// unlink continues the pass, or begins one if many ghosts wait.
+// unlink continues the pass, or begins one if many ghosts wait. mu is held.
 func (x *Index) unlink() {
 	r := &x.repair
 	if len(r.draining) == 0 {

@@ -47,7 +47,7 @@ func (x *Index) Search(query []float32, beam int, accept func(key string) bool) 
 	return s
 }
 
-// Close releases the search.
+// Close releases the search. A second call does nothing.
 func (s *Search) Close() {
 	if s.seen != nil {
 		s.seen.reset()
