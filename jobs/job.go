@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Kind is the type of a job. It is stored in records and is a label of metrics, so the values must not change.
+// Kind is the type of a job. It is stored in records and is a label of metrics, so the values must not change. An
+// operator sees them in cqld ctl jobs and in system_views.jobs.
 type Kind string
 
 // The kinds of local jobs. External jobs have the kinds of ring.OperationKind.
@@ -33,7 +34,8 @@ const (
 	Nodes  Unit = "nodes"
 )
 
-// State is the state of the current attempt of a job. Numbers are stored in records; 0 is no state.
+// State is the state of the current attempt of a job. Numbers are stored in records; 0 is no state. For example queued
+// ─▶ running ─▶ failed, and after Resume queued again in the next attempt.
 type State uint8
 
 // The states, in the order in which an attempt passes through them; the last four are final.
@@ -58,7 +60,8 @@ func (s State) String() string {
 // Ended reports whether the attempt is over.
 func (s State) Ended() bool { return s >= Done }
 
-// Snapshot describes a job at one point in time. It does not change afterwards. Args is a copy.
+// Snapshot describes a job at one point in time. It does not change afterwards. Args is a copy. It is what operators
+// and metrics see; records have most of these fields.
 type Snapshot struct {
 	// ID is a decimal number, unique on this node across restarts. The id of a ring operation is "ring-" and the number
 	// of the operation, on every node.
@@ -114,7 +117,7 @@ func (j *Job) ID() string { return j.e.s.ID } // never changes
 // Args returns the arguments of the job. The caller must not modify them.
 func (j *Job) Args() []byte { return j.e.s.Args } // never change
 
-// Ended returns a channel that is closed when the attempt has ended.
+// Ended returns a channel that is closed when the attempt has ended. It is also closed by Close of the registry.
 func (j *Job) Ended() <-chan struct{} { return j.ended }
 
 // Checkpoint returns the checkpoint that SetCheckpoint stored last, possibly in an earlier attempt or process. nil
@@ -136,13 +139,15 @@ func (j *Job) SetCheckpoint(b []byte) {
 }
 
 // Progress reports how much of the job is done, and its current part. Within an attempt, done does not decrease:
-// smaller values are ignored. A total of 0 means unknown. It is cheap enough to call for each piece of work.
+// smaller values are ignored. A total of 0 means unknown. It is cheap enough to call for each piece of work. A phase is
+// a short text such as "streaming from n3", cut at textBytesMax.
 func (j *Job) Progress(done, total int64, phase string) {
 	j.update(false, func(e *entry) { e.progress(j.r.o.Clock.Monotonic(), done, total, phase) })
 }
 
 // update changes the entry unless the attempt has ended, and stores it: immediately if now is set, otherwise when
-// StoreEvery has passed. change runs under the registry's lock and must not call it.
+// StoreEvery has passed. change runs under the registry's lock and must not call it. A change that is not due is stored
+// with the next one that is, or with the end of the attempt.
 func (j *Job) update(now bool, change func(*entry)) {
 	r := j.r
 	r.mu.Lock()

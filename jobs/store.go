@@ -51,7 +51,7 @@ func recordKey(number uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(recordPrefix), number)
 }
 
-// encode returns the record of a job.
+// encode returns the record of a job. The caller holds the registry's mutex.
 func (e *entry) encode() ([]byte, error) {
 	s := &e.s
 	b, err := json.Marshal(record{Kind: s.Kind, Target: s.Target, State: s.State, Phase: s.Phase, Done: s.Done,
@@ -78,7 +78,7 @@ func fromNanos(n int64) time.Time {
 // errRecord is the error of a record that cannot be decoded.
 var errRecord = errors.New("jobs: a stored job cannot be decoded")
 
-// decodeRecord returns a stored job. An attempt that had not ended is interrupted.
+// decodeRecord returns a stored job. An attempt that had not ended is interrupted. Its error wraps errRecord.
 func decodeRecord(key, value []byte) (*entry, error) {
 	if len(key) != len(recordPrefix)+8 || len(value) == 0 || value[0] != recordVersion || len(value) > recordBytesMax {
 		return nil, errRecord
@@ -146,7 +146,8 @@ func (r *Registry) load() error {
 }
 
 // store writes or removes the record of a job. Of two concurrent calls, one writes for both, so that an old record
-// never replaces a newer one; the other returns before the record is written.
+// never replaces a newer one; the other returns before the record is written. With sync, the record survives a crash of
+// the machine; progress is stored without.
 func (r *Registry) store(e *entry, sync bool) {
 	if r.o.Store == nil || e.s.External {
 		return

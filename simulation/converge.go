@@ -35,7 +35,8 @@ func (v *verifier) found(violations ...string) {
 }
 
 // converge reads every table completely from all replicas, which repairs differences that hints left, and then compares
-// the replicas. After a read at ALL of every row, no replica may lack anything.
+// the replicas. After a read at ALL of every row, no replica may lack anything. It runs after readBack of the
+// workloads, because its reads repair.
 func (v *verifier) converge() {
 	v.agree()
 	for _, k := range v.c.options.kinds() {
@@ -71,7 +72,8 @@ func (v *verifier) convergeWithoutReads() {
 	}
 }
 
-// tables returns the present tables of the workloads.
+// tables returns the present tables of the workloads. The order is the order of names, so that it is the same in each
+// run of a seed.
 func (c *Cluster) tables() (all []*schema.Table) {
 	k := c.metadata().Schema.Keyspace(keyspace)
 	for _, name := range k.TableNames() {
@@ -121,7 +123,7 @@ func (v *verifier) awaitEqual(when string, excused *excuses) {
 	}
 }
 
-// agree records nodes with a different schema or ring.
+// agree records nodes with a different schema or ring. It waits up to ten simulated seconds.
 func (v *verifier) agree() {
 	c := v.c
 	newest := c.metadata()
@@ -220,7 +222,7 @@ func (v *verifier) differences(table *schema.Table, excused *excuses, scope *rep
 }
 
 // dump adds the bytes of each partition of a table in one node's storage. into is by partition key and node; it grows
-// by what this node stores.
+// by what this node stores. The pages are read from storage, so no other node takes part.
 func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
 	into map[string]map[ring.NodeID][]byte) error {
 	for p := (&pager{table: table.StorageID}); !p.done; {
@@ -272,7 +274,7 @@ func (v *verifier) rowsOf(n *Node, table *schema.Table) (map[string]bool, error)
 	return rows, nil
 }
 
-// differ shows the first difference of pages.
+// differ shows the first difference of pages. pages has at least two elements, sorted.
 func differ(pages []string) string {
 	a, b := pages[0], pages[len(pages)-1]
 	n := 0

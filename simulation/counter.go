@@ -26,6 +26,7 @@ type additions struct {
 }
 
 const (
+	// Few keys, so that additions to one counter overlap at different leaders.
 	counterKeys    = 3
 	counterClients = 5
 )
@@ -37,15 +38,18 @@ func counterTable(name string) *schema.CreateTable {
 	return t
 }
 
+// newCounters returns the workload without any addition.
 func newCounters(c *Cluster) *additions {
 	return &additions{clients: newClients(c, "counters"), table: c.table("counters")}
 }
 
+// start starts the clients, with pauses of up to 40 ms between their steps.
 func (w *additions) start() { w.launch(counterClients, 40*time.Millisecond, w.step) }
 
+// counts returns the additions that were sent, and the ones that were acknowledged.
 func (w *additions) counts() (tried, acked int) { return len(w.additions), w.acked }
 
-// step adds to a counter, or reads one.
+// step adds to a counter, or reads one. Three of ten steps read.
 func (w *additions) step(l *process, _ int, end func() bool) {
 	key := int64(w.rand.Intn(counterKeys))
 	// From -3 to 5, including 0: an addition of 0 must not disturb the count either.
@@ -75,6 +79,7 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 	})
 }
 
+// counterKey returns the key counter0 to counter2.
 func counterKey(key int64) row.PartitionKey {
 	return row.NewPartitionKey([]byte("counter" + strconv.FormatInt(key, 10)))
 }
@@ -121,7 +126,8 @@ func sumOf(page []byte) (sum int64) {
 	return sum
 }
 
-// readBack reads every counter from every node.
+// readBack reads every counter from every node. The values at the end may still be ranges: an addition without an
+// answer may have been applied or not.
 func (w *additions) readBack() {
 	for key := range int64(counterKeys) {
 		for _, n := range w.c.present() {

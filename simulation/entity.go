@@ -49,7 +49,7 @@ const (
 // entityClient identifies what one client knows of one entity.
 type entityClient struct{ client, partition, row int }
 
-// entityInsert is an entity that stays.
+// entityInsert is an entity that stays. Both are ticks.
 type entityInsert struct{ call, acked int64 } // acked is 0 until it was acknowledged
 
 // entitiesTable returns a table with all columns of the workload's properties, because no server adds columns here.
@@ -62,6 +62,7 @@ func entitiesTable() *schema.CreateTable {
 		schema.ColumnSpec{Name: "kept", Kind: schema.Regular, Type: number})
 }
 
+// newEntities returns the workload; the stores are made with the processes.
 func newEntities(c *Cluster) *entities {
 	return &entities{clients: newClients(c, "entity"), seen: map[entityClient]history.EntityRow{},
 		stamps: map[int64]int64{}, inserts: map[string]*entityInsert{}}
@@ -85,6 +86,7 @@ func (w *entities) store(l *process) *entity.Store {
 	return l.entities
 }
 
+// counts returns the operations, and the ones with an answer, refusals included.
 func (w *entities) counts() (tried, acked int) { return w.tried, w.acked }
 
 // start starts the clients. A step inserts an entity that stays, lists all entities, reads, or executes a transaction.
@@ -96,7 +98,6 @@ func (w *entities) start() {
 		case n < 12:
 			w.insert(l, client, func() { end() })
 			return
-		// Client operations of the store block, so each runs in a task.
 		case n < 18:
 			// The store blocks, so each operation runs as a task of the event queue.
 			l.run(func() {
@@ -215,7 +216,7 @@ func numberProperty(name string, v int64) odata.Property {
 }
 
 // stamped records the Timestamp of a version, which must be unique. Versions are numbers of this workload, Timestamps
-// are made by the server.
+// are made by the server. ETags compare Timestamps, so two versions with one Timestamp would make an ETag valid twice.
 func (w *entities) stamped(version, stamp int64) {
 	// The Timestamp is also the ETag. A read may see it before the write's answer arrives, so either is recorded
 	// first.
@@ -385,7 +386,7 @@ func quorum() *request.Request {
 	return &request.Request{Context: context.Background(), Consistency: ring.Quorum, SerialConsistency: ring.Serial}
 }
 
-// check checks the history of each partition.
+// check checks the history of each partition. Listings and inserts were checked when they ended.
 func (w *entities) check() {
 	for partition, calls := range w.history {
 		w.c.verify.found(history.CheckEntities(calls, partition))

@@ -274,7 +274,8 @@ func (op *operator) rebuildNode(r *kernel.Stream) {
 	})
 }
 
-// repairTable repairs one table of the workloads, or some of its replicas.
+// repairTable repairs one table of the workloads, or some of its replicas. An error is no violation: faults continue
+// while the repair runs.
 func (op *operator) repairTable(r *kernel.Stream) {
 	c := op.c
 	var tables []*schema.Table
@@ -326,7 +327,8 @@ func (op *operator) someReplicas(r *kernel.Stream) (s repair.Scope) {
 }
 
 // restartAll stops, kills or cuts from power all nodes of a healed cluster, one by one or all at once, and waits until
-// they serve again. The data must survive the simultaneous end of all processes, including power cuts.
+// they serve again. The data must survive the simultaneous end of all processes, including power cuts. A node that is
+// killed loses what was not synced only if its power is cut (crash(true)).
 func (op *operator) restartAll(r *kernel.Stream) {
 	c := op.c
 	// How each node ends is drawn before any of them ends, in the order of the nodes.

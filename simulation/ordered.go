@@ -39,7 +39,7 @@ type orderedPartition struct {
 	changes []*orderedChange
 }
 
-// orderedChange is one change of a partition.
+// orderedChange is one change of a partition. call and acked are ticks.
 type orderedChange struct {
 	// live means that it writes a live row; otherwise it deletes the partition (deletes), or writes its static row.
 	live    bool
@@ -88,8 +88,10 @@ func newOrdereds(c *Cluster) *ordereds {
 	return w
 }
 
+// start starts the clients, with pauses of up to 40 ms between their steps.
 func (w *ordereds) start() { w.launch(orderedClients, 40*time.Millisecond, w.step) }
 
+// counts returns the changes and listings, and the changes that were acknowledged.
 func (w *ordereds) counts() (tried, acked int) { return w.writes + w.lists, w.acked }
 
 // step lists keys, or changes a partition of the client.
@@ -163,7 +165,7 @@ func (w *ordereds) request(l *process, level ring.Consistency) *listing.Request 
 	return &listing.Request{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
 }
 
-// list lists keys and compares them with the expected ones.
+// list lists keys and compares them with the expected ones. A listing that fails says nothing about the partitions.
 func (w *ordereds) list(l *process, req *listing.Request, done func(error)) {
 	call := w.c.order.tick()
 	l.parts.Lister.List(req, func(p *listing.Result, err error) {

@@ -28,7 +28,8 @@ type reborn struct {
 	acked int
 }
 
-// rebornRow is one row, which is written once.
+// rebornRow is one row, which is written once. Ticks (call, returned) order the events of clients, and simulated times
+// (began, ended) measure them.
 type rebornRow struct {
 	table    schema.StorageID
 	stamp    int64
@@ -67,6 +68,7 @@ const (
 
 func newReborn(c *Cluster) *reborn { return &reborn{clients: newClients(c, rebornTable)} }
 
+// counts returns all operations, changes of the schema included.
 func (w *reborn) counts() (tried, acked int) { return w.tried, w.acked }
 
 // start starts the clients. Client 0 is the operator.
@@ -110,7 +112,8 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 	}
 }
 
-// change proposes a change of the schema.
+// change proposes a change of the schema. An error leaves it unknown whether the change was made; the next look at the
+// schema shows it.
 func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	w.tried++
 	l.soon(func() {
@@ -162,6 +165,7 @@ func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	})
 }
 
+// key returns the partition of rows with an index; rows are distributed by their index modulo rebornPartitions.
 func (w *reborn) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("reborn" + strconv.Itoa(partition)))
 }
@@ -274,7 +278,8 @@ func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[
 	return p.Err()
 }
 
-// judge compares the rows of a read with those that were written.
+// judge compares the rows of a read with those that were written. The three violations are: a row of a former table, a
+// row that was truncated, and a row that is missing.
 func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool, call int64) {
 	returned := w.c.order.tick()
 	// The partition of a row follows from its index.

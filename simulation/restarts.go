@@ -67,6 +67,8 @@ type insertedRow struct {
 // restartPartitions is the number of partitions of the workloads restarts and replications.
 const restartPartitions = 24
 
+// newRestarts returns the workload; the operator draws from its own stream, so that its draws do not depend on the
+// clients.
 func newRestarts(c *Cluster) *restarts {
 	return &restarts{clients: newClients(c, "restarts"), table: c.table("restarts"),
 		operator: kernel.NewStream(c.options.Seed, "restarts operator")}
@@ -108,8 +110,10 @@ func (w *restarts) operate() {
 	})
 }
 
+// counts returns the insertions, and the ones that were acknowledged.
 func (w *restarts) counts() (tried, acked int) { return w.tried, len(w.rows) }
 
+// key returns the keys restarts0 to restarts23.
 func (w *restarts) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey(fmt.Append(nil, "restarts", partition))
 }

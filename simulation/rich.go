@@ -30,7 +30,10 @@ type riches struct {
 }
 
 // richPartition is a client's knowledge of its partition. Only the partition's client changes it, so the order of
-// changes is known.
+// changes is known. The possible states of the partition at any time are done with each subset of maybe:
+//
+//	pending ─ acknowledged ─▶ done ◀─ a read shows it ─ maybe
+//	   └──── abandoned ───────────────────────────────▶ maybe
 type richPartition struct {
 	key row.PartitionKey
 	// done contains the changes that were acknowledged, or seen by a read.
@@ -46,6 +49,7 @@ type richPartition struct {
 }
 
 const (
+	// Three partitions, each with its own client.
 	richClients = 3
 	// Rows and elements of maps are few, so that changes hit each other.
 	richRows     = 8
@@ -65,6 +69,7 @@ func richTable() *schema.CreateTable {
 		schema.ColumnSpec{Name: "v", Kind: schema.Regular, Type: text})
 }
 
+// newRiches returns the workload, with an empty model of each partition.
 func newRiches(c *Cluster) *riches {
 	w := &riches{clients: newClients(c, "rich"), table: c.table("riches")}
 	for i := range richClients {
@@ -74,6 +79,7 @@ func newRiches(c *Cluster) *riches {
 	return w
 }
 
+// counts returns the attempts of changes and reads, and how many of them were acknowledged or compared.
 func (w *riches) counts() (tried, acked int) { return w.tried, w.acked }
 
 // start starts the clients, one for each partition. A client abandons a change only after it has sent it at least
@@ -96,7 +102,8 @@ func (w *riches) start() {
 	})
 }
 
-// randomChange draws a change of a partition.
+// randomChange draws a change of a partition. Of 16 changes, one deletes the partition, one a range, one a row, two set
+// the static column, two replace the map, three change elements, and six the column v.
 func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 	p.changes++
 	// Some changes are up to a fifth of a second older than earlier ones, so they may have no effect.
@@ -159,7 +166,8 @@ func (w *riches) elements(r *row.Row, p *richPartition, stamp, now int64) {
 	}
 }
 
-// cell returns a new value, an expiring one, or a deletion.
+// cell returns a new value, an expiring one, or a deletion. An eighth of the values is a deletion, and an eighth
+// expires after one to five seconds.
 func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now int64) row.Cell {
 	c := row.Cell{Column: w.table.Column(column).ID, Path: path, Timestamp: stamp,
 		Value: []byte(strconv.Itoa(p.changes))}
@@ -174,6 +182,7 @@ func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now i
 	return c
 }
 
+// rowName returns 00 to 07, or the end of a range up to 11.
 func (w *riches) rowName(i int) string { return fmt.Sprintf("%02d", i) }
 
 // write sends the pending change; once it is acknowledged, it is applied to the model.
@@ -206,7 +215,8 @@ func (p *richPartition) confirm(m *row.Mutation) {
 }
 
 // read reads a partition page by page and compares it with the model. Pages are read as of one time, so that expiring
-// cells are the same on all of them.
+// cells are the same on all of them. A read that is overtaken by an acknowledgment is not compared, because the state
+// during it is not known.
 func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done func(error)) {
 	w.tried++
 	// The read is compared only if its client's knowledge has not changed meanwhile.
@@ -265,7 +275,8 @@ func appendLive(to []string, r *row.Row, now int64) []string {
 }
 
 // compare searches for a set of abandoned changes that, with the acknowledged ones, result in the rows that were read.
-// An ambiguous result leaves all of the sets possible, and a later read decides.
+// An ambiguous result leaves all of the sets possible, and a later read decides. found and the expected rows are in the
+// form of appendLive.
 func (w *riches) compare(p *richPartition, found []string, now int64) error {
 	var fits []int
 	sets := make([]int, 1<<len(p.maybe))

@@ -24,16 +24,20 @@ type sets struct {
 }
 
 const (
+	// Few partitions, so that each has many rows and pages end within them.
 	setPartitions = 3
 	setClients    = 3
 )
 
+// newSets returns the workload; its table is sim.sets, with texts.
 func newSets(c *Cluster) *sets {
 	return &sets{clients: newClients(c, "sets"), table: c.table("sets")}
 }
 
+// start starts the clients, with pauses of up to 60 ms between their steps.
 func (w *sets) start() { w.launch(setClients, 60*time.Millisecond, w.step) }
 
+// counts returns the additions and reads, and the additions that were acknowledged. Deletions do not count.
 func (w *sets) counts() (tried, acked int) {
 	for _, e := range w.history.Elements {
 		if e.Added != 0 {
@@ -43,7 +47,7 @@ func (w *sets) counts() (tried, acked int) {
 	return len(w.history.Elements) + w.reads, acked
 }
 
-// step adds a row, deletes one, or reads.
+// step adds a row, deletes one, or reads. Half of the steps add, a fifth deletes, and the rest reads.
 func (w *sets) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func() { end() }
@@ -60,6 +64,7 @@ func (w *sets) step(l *process, _ int, end func() bool) {
 	}
 }
 
+// key returns the key set0, set1 or set2.
 func (w *sets) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("set" + strconv.Itoa(partition)))
 }
@@ -91,7 +96,8 @@ func (w *sets) add(l *process, next func()) {
 	})
 }
 
-// delete deletes a row, once; a deletion that certainly had no effect does not count.
+// delete deletes a row, once; a deletion that certainly had no effect does not count. A row whose deletion was sent may
+// be in a read or not, until the deletion is acknowledged.
 func (w *sets) delete(l *process, e *history.Element, next func()) {
 	if e.DeleteCall != 0 {
 		next()
@@ -141,7 +147,8 @@ func (w *sets) randomCommand() *row.ReadCommand {
 	return cmd
 }
 
-// read reads and compares the rows with the expected ones.
+// read reads and compares the rows with the expected ones. Only reads that succeed are compared: an error says nothing
+// about the rows.
 func (w *sets) read(l *process, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
 	call := w.c.order.tick()
 	l.read(cmd, level, func(page []byte, err error) {
@@ -154,7 +161,8 @@ func (w *sets) read(l *process, cmd *row.ReadCommand, level ring.Consistency, do
 	})
 }
 
-// readBack reads all rows from every node in a healed cluster, page by page.
+// readBack reads all rows from every node in a healed cluster, page by page. At ALL, every replica takes part, so a row
+// that one of them lacks cannot be hidden by the others.
 func (w *sets) readBack() {
 	for partition := range setPartitions {
 		cmd := &row.ReadCommand{Table: w.table.StorageID, Key: w.key(partition), Slices: []row.Slice{row.AllRows()}}

@@ -57,7 +57,8 @@ func (l *Library) addMask() {
 	})
 }
 
-// IsMask reports whether a native function may be attached to columns as their mask.
+// IsMask reports whether a native function may be attached to columns as their mask. User-defined functions are never
+// masks.
 func IsMask(name string) bool {
 	switch name {
 	case "mask_null", "mask_default", "mask_replace", "mask_inner", "mask_outer", "mask_hash":
@@ -103,7 +104,8 @@ func maskArgument(name, want string, got Arg) error {
 		want, got, got.Type())
 }
 
-// makeMask adds a mask of n arguments whose first one may have any type.
+// makeMask adds a mask of n arguments whose first one may have any type. returns gives the type of the result for the
+// type of the argument.
 func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.Type,
 	f func(*types.Type, [][]byte) ([]byte, error)) {
 	l.make(name, func(name string, c Call) (*Function, error) {
@@ -169,7 +171,7 @@ func masked(t *types.Type) []byte {
 }
 
 // maskText masks the text a[0]. a[1] and a[2] are the widths of the margins in characters, null is 0. a[3] is the
-// padding.
+// padding. With margins of null, all characters are inside.
 func maskText(inner bool, a [][]byte) ([]byte, error) {
 	if a[0] == nil {
 		return nil, nil

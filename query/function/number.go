@@ -14,6 +14,7 @@ import (
 
 // The functions of the operators, with Cassandra's names.
 const (
+	// _substract is Cassandra's spelling.
 	opAdd      = "_add"
 	opSubtract = "_substract"
 	opMultiply = "_multiply"
@@ -64,7 +65,7 @@ func (l *Library) addOperators() {
 	}
 }
 
-// zero returns 0 as a value of t.
+// zero returns 0 as a value of t. It is the left operand of a negation.
 func zero(t *types.Type) []byte {
 	switch t.Kind() {
 	case types.Decimal:
@@ -76,7 +77,7 @@ func zero(t *types.Type) []byte {
 }
 
 // arithmetic returns one signature of an operator. The result has the wider type of both operands. Null and empty
-// operands give null.
+// operands give null. For example, int + bigint is a bigint, and bigint / float a double.
 func arithmetic(op string, a, b *types.Type) *Function {
 	// The signature is found by the exact types, so that no argument is converted before.
 	returns := types.WidestNumber(a, b)
@@ -150,6 +151,7 @@ func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 }
 
 // computeInt computes with 64 bits. Overflow wraps as in Java: the low bits of the result are the same for all widths.
+// For example, 2147483647 + 1 as an int is -2147483648.
 func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 	var v int64
 	switch op {
@@ -201,7 +203,8 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	return types.AppendVarint(nil, v), nil
 }
 
-// computeFloat computes with 32 or 64 bits, as the type says: a float must be rounded after the operation.
+// computeFloat computes with 32 or 64 bits, as the type says: a float must be rounded after the operation. A division
+// by zero gives an infinity or NaN, and no error.
 func computeFloat(op string, to *types.Type, x, y float64) []byte {
 	// Operands are rounded to float first, as Java converts int and long to float.
 	if to.Kind() == types.Float {
@@ -245,14 +248,16 @@ const (
 	decimalBitsMax = 435412
 )
 
-// decimalContext computes exactly within the precision. Inexact results are no errors; callers round them.
+// decimalContext computes exactly within the precision. Inexact results are no errors; callers round them. It returns a
+// new context, because callers change it.
 func decimalContext() *apd.Context {
 	return &apd.Context{Precision: decimalPrecision, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
 		Traps:    apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow),
 		Rounding: apd.RoundHalfUp}
 }
 
-// computeDecimal computes with decimals. Operands that would need unlimited memory are refused first.
+// computeDecimal computes with decimals. Operands that would need unlimited memory are refused first. For example, 1.10
+// + 2 is 3.10: the scale is the larger one of the operands.
 func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 	if tooLarge(x) || tooLarge(y) {
 		return nil, errors.New("decimal exponent out of range")
@@ -319,7 +324,8 @@ func tooLarge(d *apd.Decimal) bool {
 }
 
 // divideDecimal divides as Cassandra's DecimalType does: with 32 digits after the decimal point, or as many as are
-// needed for 32 significant digits, rounded half up, without trailing zeros.
+// needed for 32 significant digits, rounded half up, without trailing zeros. For example, 1 / 3 has 32 digits after the
+// point, and 1 / 4 is 0.25.
 func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	quotient := new(apd.Decimal)
 	if _, err := c.Quo(quotient, x, y); err != nil {
@@ -398,7 +404,8 @@ func (l *Library) addMath() {
 	}
 }
 
-// mathOf computes a function of one number. Integers are computed as doubles and truncated.
+// mathOf computes a function of one number. Integers are computed as doubles and truncated. For example, exp(1) of an
+// int is 2.
 func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	// These two keep the type's own arithmetic.
 	switch name {
@@ -445,7 +452,8 @@ func truncate(t *types.Type, x float64) int64 {
 	return int64(x)
 }
 
-// abs returns the absolute value. As in Java, the minimum of an integer type has none, and stays negative.
+// abs returns the absolute value. As in Java, the minimum of an integer type has none, and stays negative. abs of the
+// tinyint -128 is -128.
 func abs(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
@@ -469,7 +477,8 @@ func abs(t *types.Type, v []byte) ([]byte, error) {
 	return t.AppendInt64(nil, x), nil
 }
 
-// round rounds to an integer, half up, in the type of the argument.
+// round rounds to an integer, half up, in the type of the argument. For example, 2.5 becomes 3, and -2.5 becomes -2 for
+// a float and a double.
 func round(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
@@ -495,7 +504,8 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 	return v, nil
 }
 
-// mathDecimal computes exp, log or log10 with 32 significant digits. A varint result is truncated.
+// mathDecimal computes exp, log or log10 with 32 significant digits. A varint result is truncated. The logarithm of a
+// negative number is an error.
 func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	d, ok := t.Decimal(v)
 	if !ok || tooLarge(d) {

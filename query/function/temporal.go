@@ -42,7 +42,8 @@ func (l *Library) addTime() {
 	l.addFloor()
 }
 
-// addVolatile adds a function without arguments whose value depends on the execution.
+// addVolatile adds a function without arguments whose value depends on the execution. It is not evaluated at PREPARE,
+// but for each execution.
 func (l *Library) addVolatile(name string, returns types.Kind, f func(Env) []byte, aliases ...string) {
 	l.add(&Function{Name: name, Returns: native(returns), Volatile: true,
 		Eval: func(e Env, _ [][]byte) ([]byte, error) { return f(e), nil }}, aliases...)
@@ -61,7 +62,8 @@ func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
 		})}, alias)
 }
 
-// addTemporal adds a conversion between types of time. All of them go through Unix milliseconds.
+// addTemporal adds a conversion between types of time. All of them go through Unix milliseconds. For example, to_date
+// of a timeuuid is the day in UTC in which it was made.
 func (l *Library) addTemporal(name, alias string, from, to types.Kind) {
 	f, t := native(from), native(to)
 	l.add(&Function{Name: name, Args: args(from), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -106,7 +108,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// floorMod returns the remainder of floorDiv, which has the sign of b.
+// floorMod returns the remainder of floorDiv, which has the sign of b. floorMod(-1, 10) is 9, where Go's remainder is
+// -1.
 func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
 
 // addFloor adds floor(time, duration[, start]): the start of the interval that contains a time. Without start,

@@ -39,7 +39,7 @@ type valueTerm struct {
 	tuple  bool             // written as (a, b)
 }
 
-// bound is one end of a slice.
+// bound is one end of a slice. It may be the bound of several columns, (c, d) > (1, 2).
 type bound struct {
 	value     *valueTerm
 	inclusive bool
@@ -81,6 +81,7 @@ type restriction struct {
 	any [][]*restriction // of OR
 }
 
+// first and last return the columns at the ends; there is at least one.
 func (r *restriction) first() *schema.Column { return r.columns[0] }
 func (r *restriction) last() *schema.Column  { return r.columns[len(r.columns)-1] }
 
@@ -114,7 +115,8 @@ func (r *restriction) merge(o *restriction) error {
 		"equality", common)
 }
 
-// mergeSlice adds the bounds of a slice to r. Each end may be restricted once.
+// mergeSlice adds the bounds of a slice to r. Each end may be restricted once. c > 1 and c < 5 become one slice,
+// whatever their order in WHERE.
 func (r *restriction) mergeSlice(o *restriction) error {
 	if r.first() != o.first() {
 		// The message names the column that is later in the clustering.
@@ -383,7 +385,7 @@ func tupleType(columns []*schema.Column) *types.Type {
 	return types.NewTuple(elems...)
 }
 
-// tupleName returns the columns as in Cassandra's messages and names of markers, without spaces.
+// tupleName returns the columns as in Cassandra's messages and names of markers, without spaces. For example (c,d).
 func tupleName(columns []*schema.Column) string {
 	names := "("
 	for i, col := range columns {
@@ -396,7 +398,8 @@ func tupleName(columns []*schema.Column) string {
 }
 
 // tupleValue compiles (a, b) or a marker for columns. A literal gives a term for each column. A marker is bound to one
-// tuple value, whose fields are split at execution.
+// tuple value, whose fields are split at execution. A tuple in a literal may have markers, (a, ?), which are bound to
+// the types of the columns.
 func (c compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, error) {
 	if m, ok := t.(*cql.BindMarker); ok {
 		typ := tupleType(columns)

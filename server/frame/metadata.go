@@ -11,7 +11,8 @@ type Column struct {
 	Type                  *types.Type
 }
 
-// RowsMetadata is the metadata of a Rows result. Columns is used for the number of columns even if they are not sent.
+// RowsMetadata is the metadata of a Rows result. Columns is used for the number of columns even if they are not sent. A
+// prepared statement of version 5 names its metadata by an id, so that the columns need not be sent with each result.
 type RowsMetadata struct {
 	Columns       []Column
 	PagingState   []byte // nil on the last page
@@ -21,6 +22,7 @@ type RowsMetadata struct {
 
 // The flags of metadata.
 const (
+	// Section 4.2.5.2 of the specification: Global_tables_spec, Has_more_pages, No_metadata and Metadata_changed.
 	metadataGlobalTable  = 0x0001
 	metadataHasMorePages = 0x0002
 	metadataNone         = 0x0004
@@ -82,7 +84,8 @@ func ConsumeRowsMetadata(c *wire.Cursor) (m RowsMetadata, columns int) {
 	return m, columns
 }
 
-// Prepared is the body of a Prepared result. Byte slices point into the body after ConsumePrepared.
+// Prepared is the body of a Prepared result. Byte slices point into the body after ConsumePrepared. A client sends ID
+// in EXECUTE, and computes the routing key from the values at PartitionKey.
 type Prepared struct {
 	ID               []byte
 	ResultMetadataID []byte   // v5
@@ -140,7 +143,7 @@ func ConsumePrepared(c *wire.Cursor, v Version) (p Prepared) {
 	return p
 }
 
-// sameTable reports whether all columns are of one table, which is then sent once.
+// sameTable reports whether all columns are of one table, which is then sent once. It is false for no columns.
 func sameTable(columns []Column) bool {
 	for i := range columns {
 		if columns[i].Table != columns[0].Table || columns[i].Keyspace != columns[0].Keyspace {

@@ -7,6 +7,7 @@ import (
 
 // The ids of a type [option].
 const (
+	// Section 4.2.5.2 of the specification has them. The comment names the version that added the type.
 	typeCustom    = 0x0000
 	typeASCII     = 0x0001
 	typeBigint    = 0x0002
@@ -86,7 +87,8 @@ func scalarType(k types.Kind) (id uint16, since Version, ok bool) {
 }
 
 // AppendType appends the [option] of t. A type that version v does not have (vector in all versions) is sent as a
-// custom type with its marshal class. Frozen types have the same option as others.
+// custom type with its marshal class. Frozen types have the same option as others. For example, list<int> is 0020 0009,
+// and tuple<int, text> is 0031 0002 0009 000D.
 func AppendType(dst []byte, v Version, t *types.Type) []byte {
 	if id, since, ok := scalarType(t.Kind()); ok && v >= since {
 		return wire.AppendUint16(dst, id)
@@ -127,7 +129,7 @@ func appendTypes(dst []byte, v Version, elems []*types.Type) []byte {
 	return dst
 }
 
-// typeDepthMax bounds the nesting that ConsumeType accepts.
+// typeDepthMax bounds the nesting that ConsumeType accepts. A deeper type is an error.
 const typeDepthMax = 64
 
 // ConsumeType decodes a type [option], or returns nil after an error. Collections and user-defined types are returned
@@ -187,7 +189,7 @@ func consumeType(c *wire.Cursor, depth int) *types.Type {
 }
 
 // customType returns the type of a class name: one without an id in this version, or one that this server does not
-// know.
+// know. class is a name of Cassandra, such as org.apache.cassandra.db.marshal.DurationType.
 func customType(class string) *types.Type {
 	// Such as duration before v5, or vector.
 	if t, err := types.ParseDeclaredClass(class); err == nil {

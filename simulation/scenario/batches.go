@@ -8,7 +8,8 @@ import (
 )
 
 // logged writes the lines of its input, "k1 a x", as a logged batch. Options of the line are at= (the coordinator),
-// cl=, timeout= and ts=, the timestamp of all rows.
+// cl=, timeout= and ts=, the timestamp of all rows. For example, "logged at=1 cl=QUORUM" with the lines "k1 a x" and
+// "k2 b y" writes two rows.
 func (s *script) logged(d *datadriven.TestData) {
 	done := s.begin("batch")
 	s.c.Node(ring.NodeID(number(d, "at", 1))).Batches.Write(&coordinator.WriteRequest{
@@ -19,7 +20,7 @@ func (s *script) logged(d *datadriven.TestData) {
 }
 
 // batches prints how many logged batches each node stores for other nodes. A batch is held until all its writes have an
-// acknowledgment or a hint.
+// acknowledgment or a hint. Nodes without batches print nothing.
 func (s *script) batches(*datadriven.TestData) {
 	for _, n := range s.c.Nodes {
 		if k := n.Batches.Held(); k > 0 {

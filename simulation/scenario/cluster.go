@@ -24,7 +24,8 @@ import (
 	"cqld/types"
 )
 
-// Options configures a Cluster. A scenario file sets them by its line `cluster`; tests in Go set them directly.
+// Options configures a Cluster. A scenario file sets them by its line `cluster`; tests in Go set them directly. The
+// length of Datacenters is the number of nodes.
 type Options struct {
 	// Datacenters and Racks contain a name for each node. Nil Racks mean rack r1 for all.
 	Datacenters []string
@@ -94,6 +95,7 @@ type Cluster struct {
 type Link struct{ From, To ring.NodeID }
 
 // Letter is a message in flight. It contains a closure instead of bytes, because it may be delivered twice or never.
+// deliver runs the handler of the receiver, in the goroutine of the test.
 type Letter struct {
 	Link
 	// What is the verb and, for a reply, its outcome, as scenario files show it.
@@ -101,7 +103,8 @@ type Letter struct {
 	deliver func()
 }
 
-// New returns a Cluster whose nodes have started. The engines are closed when the test ends.
+// New returns a Cluster whose nodes have started. The engines are closed when the test ends. Nothing has been sent when
+// it returns.
 func New(t testing.TB, o Options) *Cluster {
 	c := &Cluster{
 		T: t, Clock: &testclock.Clock{}, Cut: map[Link]bool{}, held: map[ring.NodeID]bool{},
@@ -151,7 +154,8 @@ func (c *Cluster) Topology(epoch uint64, datacenters []string, owners int) *ring
 }
 
 // Catalog returns a schema with the tables ks.t (texts), ks.n (counters) and ks.o (with a partition index). All three
-// tables have the columns k, c, s (static) and v, except ks.o, whose columns are named as in Azure Tables.
+// tables have the columns k, c, s (static) and v, except ks.o, whose columns are named as in Azure Tables. It is
+// exported for tests that need the tables without nodes.
 func Catalog(t testing.TB, o Options) *schema.Schema {
 	text := types.Native(types.Text)
 	options := schema.DefaultOptions()
@@ -175,7 +179,7 @@ func Catalog(t testing.TB, o Options) *schema.Schema {
 }
 
 // AddRow adds a row of table t to a mutation. ts is in microseconds, and is the timestamp of the row marker and of the
-// cell.
+// cell. m must be of the table.
 func AddRow(m *row.Mutation, table *schema.Table, clustering, value string, ts int64) {
 	r := row.NewRow()
 	r.Clustering = []byte(clustering)
@@ -196,7 +200,7 @@ func (c *Cluster) post(l Link, what string, deliver func()) {
 
 // Deliver delivers at most n messages of the links that only accepts, in the order in which they were sent. A nil only
 // accepts all links. It returns early if no message can be delivered. Messages to a node that is held are left out, not
-// lost.
+// lost. A message that its receiver answers is followed by the answer in Flight, which this call may deliver too.
 func (c *Cluster) Deliver(n int, only func(Link) bool) {
 	// The list is searched again for each message, because delivering one may send others.
 	for range n {
@@ -215,7 +219,8 @@ func (c *Cluster) Deliver(n int, only func(Link) bool) {
 // printf adds a line to the log.
 func (c *Cluster) printf(format string, args ...any) { fmt.Fprintf(&c.log, format+"\n", args...) }
 
-// printCounts adds the counts that are not zero to the log, each name with a prefix.
+// printCounts adds the counts that are not zero to the log, each name with a prefix. For example {Reads:2 Hints:0}
+// prints "Reads:2" after the prefix.
 func (c *Cluster) printCounts(prefix string, counts any) {
 	// The fields of the struct are its printed form, Name:value, so new counts need no code here.
 	for _, f := range strings.Fields(strings.Trim(fmt.Sprintf("%+v", counts), "{}")) {

@@ -14,7 +14,8 @@ import (
 	"cqld/row"
 )
 
-// deliver delivers messages of all links, or of the named ones.
+// deliver delivers messages of all links, or of the named ones. For example, "deliver 1>2 n=1" delivers one message
+// from node 1 to node 2.
 func (s *script) deliver(d *datadriven.TestData) {
 	links := parseLinks(d)
 	// Without n, messages that are sent meanwhile are delivered, too, until none is left.
@@ -27,7 +28,7 @@ func (s *script) deliver(d *datadriven.TestData) {
 }
 
 // parseLinks parses words like 2>3, and 2<>3 for both directions. An empty map means all links for deliver, and none
-// for the other commands. Words of another form panic, which fails the test.
+// for the other commands. Words of another form panic, which fails the test. "2<>3" is the same as "2>3 3>2".
 func parseLinks(d *datadriven.TestData) map[Link]bool {
 	links := map[Link]bool{}
 	for _, w := range words(d) {
@@ -48,7 +49,8 @@ func parseLinks(d *datadriven.TestData) map[Link]bool {
 	return links
 }
 
-// twice delivers the messages on the links a second time. The copies come after all messages that are in flight.
+// twice delivers the messages on the links a second time. The copies come after all messages that are in flight. It is
+// for protocols that must bear a message that arrives twice.
 func (s *script) twice(d *datadriven.TestData) {
 	links := parseLinks(d)
 	for _, l := range slices.Clone(s.c.Flight) {
@@ -83,14 +85,15 @@ func (s *script) drop(d *datadriven.TestData) {
 	s.c.Flight = kept
 }
 
-// cut makes links lose messages that are sent afterwards. Messages in flight still arrive.
+// cut makes links lose messages that are sent afterwards. Messages in flight still arrive. For example, "cut 1<>3"
+// separates two nodes, and others still reach both.
 func (s *script) cut(d *datadriven.TestData) {
 	for l := range parseLinks(d) {
 		s.c.Cut[l] = true
 	}
 }
 
-// heal ends cut.
+// heal ends cut. All links are healed at once.
 func (s *script) heal(*datadriven.TestData) { clear(s.c.Cut) }
 
 // nodes returns the nodes that a command names.
@@ -162,7 +165,7 @@ func (s *script) awaits(d *datadriven.TestData) {
 }
 
 // reach makes requests to nodes fail immediately (away), or ends that (back). A coordinator learns at once that a
-// request was not sent, so it may store a hint without waiting.
+// request was not sent, so it may store a hint without waiting. Messages in flight are not concerned.
 func (s *script) reach(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.away[id] = d.Cmd == "away"
@@ -170,7 +173,8 @@ func (s *script) reach(d *datadriven.TestData) {
 }
 
 // breaks makes the storage of nodes fail in the way that disk= names, or ends that (fix). full is the error of a node
-// whose disk has no space left; kept and lost are the two outcomes of a write whose caller gets an error.
+// whose disk has no space left; kept and lost are the two outcomes of a write whose caller gets an error. For example,
+// "break 2 disk=full".
 func (s *script) breaks(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		// A new fault replaces the former one. WriteKept and WriteLost hold for the next write only.
@@ -216,7 +220,8 @@ func (s *script) hints(d *datadriven.TestData) {
 	}
 }
 
-// stats prints the counts of a node.
+// stats prints the counts of a node. Counts of zero are left out, so that a new counter changes only the files that it
+// concerns.
 func (s *script) stats(d *datadriven.TestData) {
 	n := s.c.Node(ring.NodeID(number(d, "at", 1)))
 	s.c.printCounts("", n.Coordinator.Stats())
@@ -237,7 +242,7 @@ func (s *script) replicas(d *datadriven.TestData) {
 }
 
 // ring gives nodes a new topology: "ring epoch=2 owners=4 at=(1,2)". With leaves=1 phase=switching, node 1 is leaving.
-// A topology with a greater epoch is newer.
+// A topology with a greater epoch is newer. It changes the view of the nodes only; no data moves.
 func (s *script) ring(d *datadriven.TestData) {
 	t := s.c.Topology(uint64(number(d, "epoch", 2)), s.c.Options.Datacenters, number(d, "owners", len(s.c.Nodes)))
 	if leaver := number(d, "leaves", 0); leaver > 0 {

@@ -54,7 +54,7 @@ func (s *script) count(d *datadriven.TestData) {
 }
 
 // counters prints the shards of a partition on every node, and their sums. For example 2: a=3(n1:1 n2:2), where n1 is
-// the shard of node 1.
+// the shard of node 1. A deleted counter has no shards, and shows as 0.
 func (s *script) counters(d *datadriven.TestData) {
 	for _, n := range s.c.Nodes {
 		cmd := s.command(d)

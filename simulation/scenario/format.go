@@ -11,7 +11,7 @@ import (
 
 // FormatPage formats a page as key{s=static deleted [range)deleted row=value …}. The text is for comparison in files,
 // so it must be the same for equal pages: parts are in the order of the page. A page that cannot be parsed is shown as
-// its error.
+// its error. For example k1{s=x@1 a=y@2 b deleted@3}.
 func FormatPage(page []byte) string {
 	var b strings.Builder
 	var r row.PageReader
@@ -69,7 +69,8 @@ func cellText(c *row.Cell) string {
 }
 
 // FormatError formats an error by the fields that a driver receives. Messages are not compared, since drivers do not
-// depend on them. Errors of other types are shown with their text.
+// depend on them. Errors of other types are shown with their text. For example: WriteTimeout QUORUM received=1
+// blockFor=2 SIMPLE.
 func FormatError(err error) string {
 	var unavailable *coordinator.Unavailable
 	var wt *coordinator.WriteTimeout

@@ -20,7 +20,7 @@ func (s *script) tableOf(d *datadriven.TestData) *schema.Table {
 
 // have stores partitions of table o on the nodes that node= names: "have a b node=(1,2)". With static, they have only a
 // static row. The command gone deletes them there. It changes storage directly, without a coordinator, so replicas may
-// differ.
+// differ. For example, "have a b node=(1,2)" and "gone b node=(2)" make a partition that is live on one replica only.
 func (s *script) have(d *datadriven.TestData) {
 	table := s.tableOf(d)
 	ts := int64(number(d, "ts", 1))

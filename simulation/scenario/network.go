@@ -29,16 +29,18 @@ var verbNames = map[messaging.Verb]string{
 	messaging.VerbTurn: "turn", messaging.VerbPass: "pass", messaging.VerbNewest: "newest",
 }
 
-// Handle implements messaging.Transport.
+// Handle implements messaging.Transport. A restart registers all services again.
 func (p *postbox) Handle(s messaging.Service) { p.n.services[s.Verb] = s }
 
-// Run implements messaging.Transport. It calls f, because a Cluster has no goroutines.
+// Run implements messaging.Transport. It calls f, because a Cluster has no goroutines. A handler that blocks would
+// block the whole cluster.
 func (p *postbox) Run(_ int, f func()) error {
 	f()
 	return nil
 }
 
-// Send implements messaging.Transport.
+// Send implements messaging.Transport. It has no answer; a message to a process that has ended reaches the next one, as
+// in a network.
 func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	payload = slices.Clone(payload)
 	p.n.c.post(Link{p.n.ID, to}, verbNames[verb], func() {
@@ -48,7 +50,7 @@ func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 }
 
 // Request implements messaging.Transport. Exactly one of the answer, the timeout and the refusal reaches reply, unless
-// the process has ended.
+// the process has ended. A late reply is delivered and has no effect, so it still appears in the output.
 func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration,
 	reply messaging.Reply) {
 	c, from := p.n.c, p.n.ID

@@ -28,7 +28,7 @@ import (
 )
 
 // Node is a node of a Cluster. Parts, Proposer and the acceptor belong to its current process; the Engine outlives it.
-// It implements coordinator.View, with Ring and Down as the test set them.
+// It implements coordinator.View, with Ring and Down as the test set them. It is used by the goroutine of the test.
 type Node struct {
 	*Parts
 	ID     ring.NodeID
@@ -73,7 +73,7 @@ const (
 type process struct{ ended bool }
 
 // processClock runs the timers of a process. Now has the node's offset; Monotonic is the cluster's, which all nodes
-// share.
+// share. A process that ended therefore changes nothing, although its timers remain in the clock.
 type processClock struct {
 	*testclock.Clock
 	node    *Node
@@ -104,10 +104,10 @@ func (n *Node) Topology() *ring.Topology { return n.Ring }
 // Alive implements coordinator.View.
 func (n *Node) Alive(id ring.NodeID) bool { return !n.Down[id] }
 
-// PaxosFloor implements coordinator.View.
+// PaxosFloor implements coordinator.View. All tables have the same floor here.
 func (n *Node) PaxosFloor(schema.StorageID) int64 { return n.lowBound }
 
-// newNode returns a node with empty storage.
+// newNode returns a node with empty storage. Inline means that the engine calls back before its methods return.
 func (c *Cluster) newNode(id ring.NodeID) *Node {
 	n := &Node{c: c, ID: id, services: map[messaging.Verb]messaging.Service{}, Down: map[ring.NodeID]bool{}}
 	options := storage.Options{
@@ -136,7 +136,8 @@ func (c *Cluster) newNode(id ring.NodeID) *Node {
 }
 
 // Start ends the process of the node, if there is one, and starts a new one on the same storage. The order of the parts
-// is package assembly's, without the parts that change the ring.
+// is package assembly's, without the parts that change the ring. Hints and batches that the storage has are read again
+// by the new process.
 func (n *Node) Start() {
 	if n.process != nil {
 		// Timers and replies of the former process find this and do nothing.
@@ -205,7 +206,8 @@ func (n *Node) read(req *coordinator.ReadRequest, done func(page []byte, err err
 }
 
 // disk is the storage of a node for its replica. It refuses writes if the node's refusing is set, and while the node is
-// broken. Reads always succeed: scenarios with unreadable data change storage itself.
+// broken. Reads always succeed: scenarios with unreadable data change storage itself. Hints and batches are written to
+// the engine without it.
 type disk struct {
 	*storage.Engine
 	n *Node

@@ -24,7 +24,8 @@ type Parts struct {
 	Searcher *search.Searcher
 }
 
-// PartsOptions configures Parts. The protocols inherit unset options from Coordinator.
+// PartsOptions configures Parts. The protocols inherit unset options from Coordinator. Coordinator must have its View,
+// Replicas and Clock.
 type PartsOptions struct {
 	Coordinator coordinator.Options
 	// Run starts background work (hints.Options, batchlog.Options).
@@ -91,7 +92,8 @@ func NewParts(o PartsOptions) *Parts {
 	return p
 }
 
-// Serve makes transport answer the requests of other nodes to the batch log and the counters.
+// Serve makes transport answer the requests of other nodes to the batch log and the counters. Hints are replayed to
+// replicas, which answer by replica.Serve.
 func (p *Parts) Serve(transport messaging.Transport) {
 	batchlog.Serve(transport, p.Batches)
 	counters.Serve(transport, p.Counters)
@@ -103,7 +105,8 @@ func (p *Parts) Close() {
 	p.Batches.Close()
 }
 
-// HandOver hands over batches and then hints, like package assembly before a node leaves.
+// HandOver hands over batches and then hints, like package assembly before a node leaves. done receives the first
+// error, after which nothing more is handed over.
 func (p *Parts) HandOver(done func(error)) {
 	// In this order, because a batch that is replayed may become hints.
 	p.Batches.HandOver(func(err error) {

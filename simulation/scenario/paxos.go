@@ -100,7 +100,7 @@ func (s *script) paxos(d *datadriven.TestData) {
 	}
 }
 
-// acceptorText formats the row of an acceptor's state.
+// acceptorText formats the row of an acceptor's state. A key without Paxos state is "nothing".
 func acceptorText(table *schema.Table, page []byte) string {
 	var r row.PageReader
 	r.Reset(page)

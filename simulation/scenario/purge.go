@@ -13,7 +13,8 @@ import (
 )
 
 // floor raises the low bound of ballots on nodes. The argument is a ballot's time, as the command paxos prints it. In a
-// cluster, the metadata log raises it everywhere; here, nodes may have different bounds.
+// cluster, the metadata log raises it everywhere; here, nodes may have different bounds. For example, "floor 5
+// node=(1,2)".
 func (s *script) floor(d *datadriven.TestData) {
 	micros, err := strconv.ParseInt(words(d)[0], 10, 64)
 	if err != nil {
@@ -41,7 +42,7 @@ func (s *script) among(d *datadriven.TestData) []*Node {
 }
 
 // forget prints the unsettled partitions of nodes up to the low bound and, without look, makes the nodes forget the
-// settled ones.
+// settled ones. For example, "1: unsettled [k1], forgotten 2".
 func (s *script) forget(d *datadriven.TestData) {
 	// A purge has two steps: the first finds what must be settled, the second forgets.
 	steps := []bool{false, true}

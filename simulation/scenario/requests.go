@@ -13,7 +13,8 @@ import (
 )
 
 // mutation returns the mutation of a command: "k1 a=x b=y ts=10"; of delete "k1 a ts=10", "k1 from=a to=c" or "k1"
-// alone; of static "k1 x". Rows are named by one letter, which is the clustering as text.
+// alone; of static "k1 x". Rows are named by one letter, which is the clustering as text. LocalTime of deletions is the
+// time of the scenario, so a purge can be reached by advancing the clock.
 func (s *script) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 	m := &row.Mutation{}
 	bare := words(d)
@@ -51,7 +52,8 @@ func (s *script) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 	return m
 }
 
-// stamp returns the timestamp of a command, which by default is the time.
+// stamp returns the timestamp of a command, which by default is the time. Without ts=, later commands have greater
+// timestamps only if the clock was advanced.
 func (s *script) stamp(d *datadriven.TestData) int64 {
 	return int64(number(d, "ts", int(s.c.Clock.Monotonic()/time.Microsecond)+1))
 }
@@ -74,7 +76,7 @@ func (s *script) begin(what string) (done func(result string)) {
 	}
 }
 
-// submit writes mutations.
+// submit writes mutations. The result is printed when it comes, perhaps in the output of a later command.
 func (s *script) submit(d *datadriven.TestData, mutations []*row.Mutation, kind coordinator.WriteType) {
 	done := s.begin("write")
 	at := s.c.Node(ring.NodeID(number(d, "at", 1)))

@@ -7,6 +7,7 @@ import (
 )
 
 // analyzedTerms converts the terms of an index of texts with an analyzer. Each of them is the ordered form of a text.
+// For example, the text "The Cats" has the terms the and cats, or only cat with stop words and stems.
 type analyzedTerms struct {
 	// Terms of the column without the analyzer.
 	of Terms

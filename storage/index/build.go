@@ -17,7 +17,11 @@ func (x *Values) Built(table, id schema.StorageID) bool {
 // Build does the next step of making an index complete that has rows from before it was known: it writes the entries of
 // some stored rows. Rows that enter meanwhile have entries already. more is false once the index is built, or is
 // unknown. The caller rests between steps. Steps that were done before a restart are not done again. An error does not
-// end the build: more is true with it, and the next call repeats the step.
+// end the build: more is true with it, and the next call repeats the step. A build passes these states:
+//
+//	unbuilt ─ fence ─▶ fenced ─ steps ─▶ built
+//	   ▲                  │ rows came without entries (void)
+//	   └──────────────────┘
 func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 	x.building.Lock()
 	defer x.building.Unlock()
@@ -59,7 +63,8 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 	return x.built(table, s, next)
 }
 
-// fence makes sure that every change without entries of the index is committed before the first step.
+// fence makes sure that every change without entries of the index is committed before the first step. It waits for the
+// commits that are in progress, once for each build.
 func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error) {
 	// The state is read while deciding is held, because an ingestion may change it.
 	x.deciding.acquire()
@@ -86,7 +91,8 @@ func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error)
 	return now, nil
 }
 
-// built ends a step that began in the state s.
+// built ends a step that began in the state s. A change of voids means that rows came without entries since the step
+// began.
 func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, err error) {
 	x.deciding.acquire()
 	defer x.deciding.release()
@@ -114,7 +120,8 @@ func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, e
 	return false, nil
 }
 
-// Work is something to do for an index. The caller passes its fields to the named method until nothing is left.
+// Work is something to do for an index. The caller passes its fields to the named method until nothing is left. It is a
+// value; the state may have changed when it is used.
 type Work struct {
 	Table, Index schema.StorageID
 	// Drop means that DropIndex must be called; otherwise Build.
@@ -145,7 +152,7 @@ func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 }
 
 // DropIndex removes the entries of an index that is defined no more, and its mark. An index that is defined again, or
-// that is unknown, is left as it is.
+// that is unknown, is left as it is. It costs one range deletion, whatever the number of entries.
 func (x *Values) DropIndex(table, id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()

@@ -30,7 +30,7 @@ func NewCatalog(table func(schema.StorageID) *schema.Table, more func(*schema.Ta
 }
 
 // Of returns the definitions of the indexes of a table. The caller must not modify them. It returns nil for an unknown
-// table and for one without indexes.
+// table and for one without indexes. It is called for each write and search, so the usual case is one load from a map.
 func (c *Catalog) Of(id schema.StorageID) []Definition {
 	t := c.table(id)
 	if t == nil {
@@ -86,7 +86,8 @@ func Definitions(t *schema.Table) (out []Definition) {
 	return out
 }
 
-// DefinitionOf returns the definition of an index of a table. It is not ok for indexes that Values does not keep.
+// DefinitionOf returns the definition of an index of a table. It is not ok for indexes that Values does not keep. An
+// index of a class that Values does not know is not refused here: its statements fail when the index is searched.
 func DefinitionOf(t *schema.Table, x *schema.Index) (d Definition, ok bool) {
 	c := t.ColumnByID(x.Column)
 	switch {

@@ -10,6 +10,7 @@ import (
 // Count counts the entries that a search in ByToken looks at, up to most, without reading rows: entries of single terms
 // in the bounds of the query, and all entries of other intervals. Stale entries count. ErrNotBuilt is the error for an
 // index that is not built. It is an estimate from above, as far as stale entries and terms that were cut count.
+// q.Limit, q.From and q.Filter do not count.
 func (x *Values) Count(q *Query, most int) (n int, err error) {
 	if err := x.host.Failed(); err != nil {
 		return 0, err

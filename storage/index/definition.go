@@ -32,7 +32,8 @@ type Terms interface {
 	Append(found *Found, x *Source, now int64)
 }
 
-// Source is a row, or the header of a partition, from which terms are taken.
+// Source is a row, or the header of a partition, from which terms are taken. Its slices are valid during a call of
+// Terms.Append.
 type Source struct {
 	Key row.PartitionKey
 	// Kind is row.KindRow or row.KindHeader. Whether the cells are regular or static follows from it.
@@ -56,7 +57,7 @@ type span struct{ from, term, value int }
 func (f *Found) Reset() { f.bytes, f.spans = f.bytes[:0], f.spans[:0] }
 
 // Add adds a term: the bytes that build appends to its argument. value is nil unless the definition has Values. Both
-// are copied, so the caller keeps value.
+// are copied, so the caller keeps value. build must append, and must not keep its argument.
 func (f *Found) Add(build func([]byte) []byte, value []byte) {
 	from := len(f.bytes)
 	f.bytes = build(f.bytes)
@@ -94,7 +95,7 @@ func inAny(intervals []row.Slice, term []byte) bool {
 	return false
 }
 
-// Order is the order of a search.
+// Order is the order of a search. The numbers are part of requests between nodes, and must not change.
 type Order uint8
 
 // The orders.

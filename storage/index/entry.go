@@ -7,7 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// entryOf is an entry of Values. Its slices belong to the key from which it was parsed.
+// entryOf is an entry of Values. Its slices belong to the key from which it was parsed. An entry has no timestamp:
+// whether it is stale, the row shows.
 type entryOf struct {
 	index schema.StorageID
 	term  []byte // escaped, with its end

@@ -34,7 +34,7 @@ func AppendPlace(dst []byte, key row.PartitionKey, kind row.EntryKind, clusterin
 	return append(append(appendPartition(dst, key), byte(kind)), clustering...)
 }
 
-// AppendPlaceEnd appends the place after all rows of a partition.
+// AppendPlaceEnd appends the place after all rows of a partition. It is no place of a row, because no kind is kindEnd.
 func AppendPlaceEnd(dst []byte, key row.PartitionKey) []byte {
 	return append(appendPartition(dst, key), kindEnd)
 }
@@ -85,7 +85,8 @@ func appendTermBound(dst, term []byte) []byte {
 	return dst
 }
 
-// splitTerm returns the length of the escaped term at the beginning of b, with its end; false if it has no end.
+// splitTerm returns the length of the escaped term at the beginning of b, with its end; false if it has no end. For
+// example, it is 5 for 61 00 FF 00 01, the term 61 00.
 func splitTerm(b []byte) (n int, ok bool) {
 	for i := 0; i+1 < len(b); i++ {
 		if b[i] == 0 {
@@ -99,7 +100,7 @@ func splitTerm(b []byte) (n int, ok bool) {
 	return 0, false
 }
 
-// consumeTerm appends the term that is escaped in b, with its end, to dst.
+// consumeTerm appends the term that is escaped in b, with its end, to dst. b must have been accepted by splitTerm.
 func consumeTerm(dst, b []byte) []byte {
 	for i := 0; i < len(b)-2; i++ {
 		if dst = append(dst, b[i]); b[i] == 0 {

@@ -6,7 +6,8 @@ import (
 	"cqld/storage"
 )
 
-// Progress is how far the build of an index is on one node.
+// Progress is how far the build of an index is on one node. It is a snapshot; a build in progress has moved on when it
+// is shown.
 type Progress struct {
 	Built bool
 	// Fraction is the part of the ring, from the least token on, whose rows have entries: 0 to 1.
@@ -34,7 +35,7 @@ func (x *Values) Progress(table, id schema.StorageID) Progress {
 }
 
 // Rebuild voids what is built of an index: Build begins again. Entries that exist stay, because those of new rows are
-// among them; the build writes the same ones once more.
+// among them; the build writes the same ones once more. An unknown index is no error.
 func (x *Values) Rebuild(table, id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()

@@ -35,7 +35,7 @@ func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.Partiti
 	return l.page, nil
 }
 
-// listing is the state of one step.
+// listing is the state of one step. It is used by one goroutine, and holds iterators only during run.
 type listing struct {
 	x *Partitions
 	q *storage.PartitionsRead
@@ -79,7 +79,8 @@ func (l *listing) enough() bool {
 	return len(l.page.Keys) >= l.q.Limit || l.page.Scanned >= stepKeys || l.bytes >= stepBytes
 }
 
-// add adds a key to the page if its partition is live. The key is valid during the call.
+// add adds a key to the page if its partition is live. The key is valid during the call. A partition that is dead here
+// may be live on another node, so only the coordinator knows which keys exist.
 func (l *listing) add(key []byte, p *reading.Prober) error {
 	if l.page.Scanned++; l.page.Scanned%cancelEvery == 0 {
 		if err := l.q.Cancel.Err(); err != nil {

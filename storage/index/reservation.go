@@ -7,7 +7,8 @@ import (
 )
 
 // reservation is held by one goroutine, or by one commit, at a time. It is not a mutex, because a commit acquires it in
-// Enter and releases it in Settle, which are two calls of the engine. The zero value is free.
+// Enter and releases it in Settle, which are two calls of the engine. The zero value is free. Waiters get it in the
+// order of their arrival, so that a build is not delayed without end by commits.
 type reservation struct {
 	mu   sync.Mutex
 	held bool

@@ -14,7 +14,7 @@ import (
 )
 
 // Query asks for the rows of a table whose terms in an index are in intervals. The caller must not change what it
-// refers to while Search runs.
+// refers to while Search runs. From belongs to the same Order and Reversed as the query.
 type Query struct {
 	Table, Index schema.StorageID
 	Terms        []row.Slice // ascending and disjoint
@@ -42,7 +42,7 @@ type Branch struct {
 	Terms []row.Slice // ascending and disjoint
 }
 
-// Page has the candidates of one step, up to and including Last.
+// Page has the candidates of one step, up to and including Last. The caller owns it.
 type Page struct {
 	Candidates []Candidate
 	Last       Position // up to which the step has looked; nil if it looked at nothing
@@ -107,7 +107,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	return s.page, x.host.Dropped(q.Table)
 }
 
-// search is the state of one step.
+// search is the state of one step. It is used by one goroutine and for one Search.
 type search struct {
 	x       *Values
 	q       *Query
@@ -147,7 +147,7 @@ func (s *search) run() error {
 }
 
 // walk looks at entries until the step has done its share. next returns entries in the order of the query. A row can
-// have several of them.
+// have several of them. Scanned bounds the rows that it reads, and so the time of a step.
 func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) error {
 	var last []byte
 	for {
@@ -185,7 +185,7 @@ func (s *search) enough() bool {
 	return len(s.page.Candidates) >= s.q.Limit || s.page.Scanned >= stepKeys || s.bytes >= searchBytes
 }
 
-// look adds the row of an entry if it matches.
+// look adds the row of an entry if it matches. The slices of e point into entry, which is valid during the call.
 func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 	if s.page.Scanned++; s.page.Scanned%cancelEvery == 0 {
 		if err := s.q.Cancel.Err(); err != nil {

@@ -24,8 +24,9 @@ const (
 )
 
 // ColumnTerms returns the terms of a regular or static column: of each of its live cells. The terms of Cell, Elements
-// and Keys are ordered forms (types.Type.AppendOrdered); a term of Entries is the ordered form of the key
-// followed by the ordered form of the value.
+// and Keys are ordered forms (types.Type.AppendOrdered); a term of Entries is the ordered form of the key followed by
+// the ordered form of the value. For example, the map {1: 'a'} has the term of 1 for Keys, of 'a' for Elements, and of
+// both for Entries.
 func ColumnTerms(c *schema.Column, part Part) Terms {
 	t := &columnTerms{column: c.ID, static: c.Kind == schema.Static, since: c.DroppedMicros, part: part, value: c.Type}
 	switch {
@@ -126,7 +127,8 @@ func (t *clusteringTerms) Append(found *Found, x *Source, now int64) {
 }
 
 // KeyTerms returns the terms of a column of the partition key, whose entries stand for partitions: its value, for
-// partitions with a live row. columns is the partition key.
+// partitions with a live row. columns is the partition key. Each node finds them without reading rows, because the
+// partition key is part of the place.
 func KeyTerms(columns []*schema.Column, position int) Terms {
 	return &keyTerms{columns: columns, position: position}
 }

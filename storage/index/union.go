@@ -11,7 +11,8 @@ import (
 )
 
 // union returns the definitions of the branches of a query. def defines its own index. Errors are ErrNotBuilt, and
-// failure.ErrInvalid for an order or an index that a union does not support.
+// failure.ErrInvalid for an order or an index that a union does not support. The order of the result is the order of
+// q.Union.
 func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 	if len(q.Union) == 0 {
 		return nil, nil
@@ -32,7 +33,8 @@ func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 }
 
 // united passes on the entries of all branches in the order of their places: merged if all terms are single and not too
-// many, and otherwise after looking at all of them. A row has an entry for each of its terms.
+// many, and otherwise after looking at all of them. A row has an entry for each of its terms. The cost is the sum of
+// the branches: a row that two of them find is read once.
 func (s *search) united(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
 	// The index of the query itself is the first branch.
 	all := []Branch{{s.q.Index, cutTerms(s.def, s.q.Terms)}}

@@ -21,8 +21,7 @@ import (
 	"cqld/storage/tableinfo"
 )
 
-// reader is the state of one Read; it is reused. The pool keeps it with its buffers, so that a read of one row
-// allocates its iterator only.
+// reader is the state of one Read; it is reused.
 type reader struct {
 	e   *Reads
 	cmd *row.ReadCommand
@@ -70,8 +69,7 @@ type reader struct {
 	stream row.Streamer
 }
 
-// partition is what a read knows of one partition. deletion and deletions are what is stored and shadows rows; shown
-// and shownRT are what the page contains of it.
+// partition is what a read knows of one partition.
 type partition struct {
 	key       row.PartitionKey
 	prefix    []byte               // prefix of its keys
@@ -252,8 +250,7 @@ func (r *reader) boundRange(tokens ring.Range) bool {
 	return ok
 }
 
-// open creates the iterator, or moves the one of the previous partition to the bounds. lower and upper must not change
-// as long as the iterator has them.
+// open creates the iterator, or moves the one of the previous partition to the bounds.
 func (r *reader) open() (err error) {
 	r.wide = 0
 	if r.iter != nil { // the iterator of the previous partition
@@ -350,8 +347,7 @@ func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 }
 
 // readPartition reads the rows and writes the partition with its header. A partition without rows is in the page only
-// if its header or its tombstones say something. The header is written with the first row, because a partition without
-// any may not belong into the page.
+// if its header or its tombstones say something.
 func (r *reader) readPartition() error {
 	if r.filter.Active() {
 		if matches, err := r.filter.EncodedPartition(&r.stream, r.key, r.header); err != nil || !matches {
@@ -413,8 +409,7 @@ func (r *reader) readSlices() error {
 }
 
 // readSlice reads the rows of a slice. done means that no further slice of the partition is needed. Errors of the
-// iterator are returned here, because an iterator that failed looks like one at its end. The slices of a command
-// ascend, and are disjoint.
+// iterator are returned here, because an iterator that failed looks like one at its end.
 func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	start := len(r.prefix) + 1
 	// The row is found by its whole key, so files without it are skipped by their bloom filters.
@@ -454,8 +449,8 @@ func (r *reader) inSlice(s row.Slice) bool {
 	return r.cmd.SinglePartition() || bytes.Equal(key[:n], r.prefix)
 }
 
-// readRow adds the row at the iterator to the page, without deleted and purged parts. done means that no further row of
-// the partition is needed. clustering points into the key of the iterator.
+// readRow adds the row at the iterator to the page, without deleted and purged parts. done means that no further row
+// of the partition is needed.
 func (r *reader) readRow(clustering []byte) (done bool, err error) {
 	if err := r.look(); err != nil {
 		return false, err
@@ -547,8 +542,7 @@ func (r *reader) wrote(live bool) (done bool) {
 }
 
 // pageFull reports whether the page ends here: it has reached its maximum size, or gets no more memory. It asks for
-// twice the current size each time. Replicas end their pages at the same rows only if their limits are equal; Memory
-// may end one earlier.
+// twice the current size each time.
 func (r *reader) pageFull() bool {
 	invariant.Check(r.w.Len() >= r.pageStart, "reading: the page lost bytes that precede it")
 	if r.w.Len()-r.pageStart >= r.pageBytes {
@@ -583,8 +577,7 @@ func (r *reader) count() {
 	}
 }
 
-// look counts an entry, and periodically checks whether the read must end early. With 256 entries between two checks, a
-// cancelled read ends within 0.1 ms.
+// look counts an entry, and periodically checks whether the read must end early.
 func (r *reader) look() error {
 	if r.looked++; r.looked%cancelEvery == 0 {
 		return r.cmd.Cancel.Err()
@@ -592,8 +585,7 @@ func (r *reader) look() error {
 	return nil
 }
 
-// Canceled reports whether err comes from a read that ended early because its result is not wanted. It is no fault of
-// the engine, and is not logged.
+// Canceled reports whether err comes from a read that ended early because its result is not wanted.
 func Canceled(err error) bool {
 	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }

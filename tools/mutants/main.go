@@ -38,7 +38,8 @@ import (
 	"time"
 )
 
-// settings are the command's flags. The flags are described in main. It is not changed after the flags are parsed.
+// settings are the command's flags. The flags are described in main. It is not changed after the flags are parsed. The
+// results in dir are valid for any settings, because each verdict has its number of seeds.
 type settings struct {
 	list, rewrite, resume, build bool
 	// Parts of keys, separated by commas; empty selects all.
@@ -72,7 +73,8 @@ func main() {
 }
 
 // run executes the command in the module's root directory. It returns an error if the list by hand does not fit the
-// code, or if a test fails without a mutant; surviving mutants are no error.
+// code, or if a test fails without a mutant; surviving mutants are no error. The order: catalog, explanations, run,
+// score. With -list, nothing is compiled.
 func (s *settings) run(ctx context.Context) error {
 	root, err := os.Getwd()
 	if err != nil {
@@ -145,7 +147,8 @@ func (s *settings) selected(c *catalog, done results) (out []*mutant) {
 }
 
 // runMutants compiles and runs the selected mutants, and appends each verdict to the results as soon as it is known.
-// The mutants whose own tests are quick come first, so that an interrupted run has as many verdicts as possible.
+// The mutants whose own tests are quick come first, so that an interrupted run has as many verdicts as possible. A
+// worker runs one process at a time.
 func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error {
 	if s.limit > 0 {
 		limited, cancel := context.WithTimeout(ctx, s.limit)

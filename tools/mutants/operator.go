@@ -9,6 +9,7 @@ import (
 
 // candidate is a fault that the operator can make at one node of the syntax tree. start and end are offsets in the
 // file. render gets the id when it is known, and the replaced text, in which other mutants have their switches already.
+// For example, kind bound for "n > most": render returns the switch, the faulty text and the original one.
 type candidate struct {
 	kind       string
 	what       string
@@ -18,7 +19,12 @@ type candidate struct {
 
 // operator lists the candidates of a function, in the order of the source. The kinds of faults are bound (off by one),
 // logic (and, or), step (without + 1), never and always (a branch), drop (a statement), error (not returned) and
-// extreme (min, max).
+// extreme (min, max). In the table, x is any operand:
+//
+//	bound    x < y    becomes x <= y      never   if c    is not taken
+//	logic    x && y   becomes x || y      always  if c    is taken
+//	step     x + 1    becomes x           drop    s()     is left out
+//	extreme  min      becomes max         error   return err  returns nil
 type operator struct {
 	fn  function
 	out []candidate
@@ -65,7 +71,7 @@ func uninteresting(name string) bool {
 
 // quiet says whether a statement only counts, logs, locks or gives memory back. Such a statement makes no test fail,
 // and would waste a place of the sample. It looks at the text and not at types, so it may err on either side, which
-// only changes the sample.
+// only changes the sample. Words are compared as parts of the text.
 func quiet(text string) bool {
 	for _, s := range []string{"counts.", "counters.", "trace(", "traceNode(", "report(", "Logger.", "Lock(",
 		"Unlock(", "release(", "giveBack(",
@@ -127,7 +133,7 @@ func inBlock(parent ast.Node) bool {
 }
 
 // binary shifts bounds by one, and exchanges "and" and "or". Equality has no operator: its opposite fails nearly every
-// test.
+// test. The faulty and the original operand have one type, so the result compiles wherever the original did.
 func (o *operator) binary(n *ast.BinaryExpr) {
 	// x and y are the original operands. The edits inside them are in inner only, which suffices, because one mutant is
 	// on at a time.
@@ -190,7 +196,7 @@ func simple(e ast.Expr) bool {
 	return ok
 }
 
-// condition makes a branch be taken always, or never.
+// condition makes a branch be taken always, or never. "never" keeps an else branch, which is then always taken.
 func (o *operator) condition(n *ast.IfStmt) {
 	text := oneLine(o.fn.file.textOf(n.Cond))
 	if strings.Contains(text, "cap(") { // memory is used again, or not
@@ -221,7 +227,7 @@ func (o *operator) drop(n ast.Stmt) {
 }
 
 // returned drops an error that is returned. Only the name err is recognized, which this repository uses for received
-// errors.
+// errors. With a switch, the error is lost, and the caller continues as if nothing had happened.
 func (o *operator) returned(n *ast.ReturnStmt) {
 	k := len(n.Results)
 	if k == 0 {

@@ -42,17 +42,19 @@ func Pick[T any](id int, a, b T) T {
 }
 `
 
-// switchCall returns the source of a condition that is true if a mutant is on.
+// switchCall returns the source of a condition that is true if a mutant is on. For example cqldmutant.On(17).
 func switchCall(id int) string { return fmt.Sprintf("%s.On(%d)", switchName, id) }
 
-// pickCall returns the source of a value: b if a mutant is on, and otherwise a.
+// pickCall returns the source of a value: b if a mutant is on, and otherwise a. Both values are evaluated, so they must
+// have no effects.
 func pickCall(id int, a, b string) string {
 	return fmt.Sprintf("%s.Pick(%d, %s, %s)", switchName, id, a, b)
 }
 
 // writeOverlay writes the changed files to dir, with the file that "go build -overlay" takes. The overlay maps paths of
 // the module to copies below dir; "go build -overlay" reads the copies in their place and caches packages by their
-// content.
+// content. The file has the form {"Replace": {"/work/cqld/row/merge.go":
+// "/work/cqld/.tools/mutants/src/row/merge.go"}}.
 func (c *catalog) writeOverlay(dir string) (path string, err error) {
 	// Files of an earlier catalog must not stay.
 	if err := os.RemoveAll(filepath.Join(dir, "src")); err != nil {
@@ -91,7 +93,8 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 }
 
 // scenarioPackages are the packages with tests of their own that look for mutants. Quick ones should come first in
-// their layer; order sorts them by measured time as well.
+// their layer; order sorts them by measured time as well. The simulation is not among them: it runs afterwards, by
+// seeds.
 func scenarioPackages() []string {
 	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair",
 		"coordinator/write", "coordinator", "paxos/acceptor", "paxos", "hints", "batchlog", "counters", "listing",
@@ -103,7 +106,7 @@ func scenarioPackages() []string {
 const simPackage = "simulation"
 
 // build compiles the test binaries with all switches in them. Vet is off, as switches look like mistakes to it. An
-// error contains the output of the compiler.
+// error contains the output of the compiler. A binary has all mutants, so a mutant costs no compilation.
 func (c *catalog) build(ctx context.Context, dir string, packages []string) error {
 	overlay, err := c.writeOverlay(dir)
 	if err != nil {
@@ -127,7 +130,7 @@ func binary(dir, pkg string) string {
 
 // dependents returns which of the packages' tests contain code of which directories. The keys are packages, and the
 // inner keys directories of the module. A test that does not contain the changed code cannot find the mutant and is not
-// run.
+// run. It takes the dependencies of the tests, which may be more than what the package needs.
 func (c *catalog) dependents(ctx context.Context, packages []string) (map[string]map[string]bool, error) {
 	out := map[string]map[string]bool{}
 	for _, p := range packages {

@@ -57,7 +57,7 @@ func appendResult(dir string, v verdict) error {
 }
 
 // explanation says why a mutant is not found. It is for a version of the code: a mutant that is found later needs none,
-// but keeps it without harm.
+// but keeps it without harm. Explanations are written by people.
 type explanation struct {
 	equivalent bool // the program does the same with it
 	text       string
@@ -116,7 +116,8 @@ type score struct {
 	unexplained                                 []string
 }
 
-// score counts verdicts. Equivalent mutants do not count in the total: no test can find them.
+// score counts verdicts. Equivalent mutants do not count in the total: no test can find them. A verdict of a mutant
+// that was found needs no explanation.
 func (c *catalog) score(done results, explained map[string]explanation) (s score) {
 	for _, m := range c.mutants {
 		v, known := done[m.key]
@@ -174,7 +175,7 @@ func (c *catalog) report(done results, explained map[string]explanation) string 
 }
 
 // outcome returns the last column of the report for a mutant. A verdict comes before an explanation, which may be out
-// of date.
+// of date. For example `hints TestLost`, or "**survives** 1000 seeds".
 func outcome(m *mutant, done results, explained map[string]explanation) string {
 	v, known := done[m.key]
 	x, isExplained := explained[m.key]

@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// verdict is what became of one mutant. It is a line of results.jsonl, so its field names must stay.
+// verdict is what became of one mutant. It is a line of results.jsonl, so its field names must stay. For example:
+// {"Key":"hints/lost","Found":true,"By":"hints TestLost","How":"...","Seeds":0,"Clean":false,"CPU":3.1}.
 type verdict struct {
 	Key   string
 	Found bool
@@ -48,7 +49,8 @@ const scenarioTimeoutMin = 90 * time.Second
 // seedTimeout is the real time one simulated seed may take; the slowest take five seconds.
 const seedTimeout = 120 * time.Second
 
-// attempt is the outcome of one process. failed is true for a test that failed, a crash and a time-out.
+// attempt is the outcome of one process. failed is true for a test that failed, a crash and a time-out. cpu is the time
+// of the process and its children, wall the real time.
 type attempt struct {
 	failed  bool
 	timeout bool
@@ -61,7 +63,8 @@ type attempt struct {
 
 // execute runs a test binary with a mutant on; zero: none. watch, which may be nil, sees each line of the output and
 // says whether the process can be stopped. The process runs in the directory of its package, as go test does, for its
-// testdata. It is killed when ctx or the timeout ends.
+// testdata. It is killed when ctx or the timeout ends. An error means that the process could not be run, and says
+// nothing about the mutant.
 func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.Duration, watch func(string) bool,
 	args ...string) (attempt, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -156,7 +159,7 @@ func (a *attempt) note(line string) {
 const flakyMax = 3
 
 // measure runs the tests of all packages without a mutant. A test that fails may measure time on a machine that is
-// busy: it is left out, if all others pass.
+// busy: it is left out, if all others pass. It takes as long as all tests with -short.
 func (r *runner) measure(ctx context.Context) error {
 	r.baseline, r.skipped = map[string]time.Duration{}, map[string][]string{}
 	for _, p := range r.packages {
@@ -225,7 +228,8 @@ func topTest(name string) string {
 }
 
 // order lists the packages whose tests contain the mutant: its own first, then the quick ones. A package that does not
-// contain the mutant's code is left out.
+// contain the mutant's code is left out. For a mutant in paxos, the tests of paxos come first, and then the packages
+// whose tests contain paxos.
 func (r *runner) order(m *mutant) (out []string) {
 	// First the packages that contain the mutant, then the ones that use them.
 	for own := range 2 {
@@ -325,7 +329,8 @@ func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, er
 }
 
 // simulate runs up to n seeds of a simulation with a mutant. A seed that fails without the mutant, too, says nothing:
-// it is passed over. v collects seeds and CPU time of all simulations of the mutant.
+// it is passed over. v collects seeds and CPU time of all simulations of the mutant. first is the number of the next
+// seed, and n how many are left.
 func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *verdict) error {
 	name, options, _ := strings.Cut(sim, " ")
 	for first := uint64(1); n > 0; {
@@ -368,7 +373,8 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 }
 
 // seedsOf runs n seeds until one fails, which is returned with the promise that it breaks; zero: none does. Seeds are
-// numbered from first. The process is stopped at the first seed that fails, as the verdict needs no more.
+// numbered from first. The process is stopped at the first seed that fails, as the verdict needs no more. The timeout
+// assumes that the mean seed takes an eighth of the slowest one.
 func (r *runner) seedsOf(ctx context.Context, id int, name, options string, first uint64, n int) (a attempt,
 	failed uint64, how string, err error) {
 	args := []string{"-test.run", "^" + name + "$", "-test.v", "-test.timeout", "24h"}

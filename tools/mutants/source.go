@@ -31,7 +31,8 @@ type function struct {
 
 // edit replaces a range of a file. render receives the replaced text, in which the edits inside the range have been
 // made, and returns what takes its place. Only one mutant is on at a time, so the faulty branch needs none of the edits
-// inside. start and end are offsets of bytes in file.text.
+// inside. start and end are offsets of bytes in file.text. For example, the edit of "n > most" with its inner text:
+// (cqldmutant.On(3) && n >= most || !cqldmutant.On(3) && n > most).
 type edit struct {
 	key        string // of the mutant
 	start, end int
@@ -66,7 +67,7 @@ func parsePackage(root, dir string) ([]*file, error) {
 	return files, nil
 }
 
-// functions returns the functions with a body, in the order of the source.
+// functions returns the functions with a body, in the order of the source. Methods of all types are among them.
 func (f *file) functions() (out []function) {
 	for _, d := range f.tree.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
@@ -99,7 +100,7 @@ func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 
 func (f *file) textOf(n ast.Node) string { return string(f.text[f.offset(n.Pos()):f.offset(n.End())]) }
 
-// lexeme is a token without its white space.
+// lexeme is a token without its white space. Offsets are from the beginning of the text that was scanned.
 type lexeme struct {
 	token      token.Token
 	text       string
@@ -159,7 +160,8 @@ func (fn function) find(pattern string) (start, end int, err error) {
 	return start, end, nil
 }
 
-// fits says whether e can be made together with the edits the file already has: two ranges are nested or apart.
+// fits says whether e can be made together with the edits the file already has: two ranges are nested or apart. Two
+// edits that overlap in part could not be rendered.
 func (f *file) fits(e *edit) bool {
 	for _, o := range f.edits {
 		apart := e.end <= o.start || o.end <= e.start
@@ -187,7 +189,8 @@ func (f *file) rewritten() []byte {
 	return []byte(out)
 }
 
-// render returns the text from start to end with the edits, which are sorted and lie within.
+// render returns the text from start to end with the edits, which are sorted and lie within. Edits inside an edit are
+// rendered first, from the inside to the outside.
 func (f *file) render(start, end int, edits []*edit) string {
 	var b strings.Builder
 	for len(edits) > 0 {
