@@ -21,7 +21,15 @@ type Change struct {
 const batchBoundary, changesetBoundary = "batch_cqld", "changeset_cqld"
 
 // Transaction returns the request that applies changes of one partition atomically. Accept and Prefer are set in each
-// part, since headers of the outer request do not apply to parts.
+// part, since headers of the outer request do not apply to parts. The body is:
+//
+//	--batch_cqld               the outer part
+//	--changeset_cqld           for each change
+//	  headers of the part
+//	  PUT http://localhost/t(PartitionKey='p',RowKey='r') HTTP/1.1
+//	  headers and body of the change
+//	--changeset_cqld--
+//	--batch_cqld--
 func Transaction(table string, changes []Change) Request {
 	var b bytes.Buffer
 	b.WriteString("--" + batchBoundary + "\r\nContent-Type: multipart/mixed; boundary=" + changesetBoundary +

@@ -120,7 +120,13 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 
 // StringToSign returns the text that a SharedKey signature of the Table service covers: method, Content-MD5 (none
 // here), Content-Type, date, and the resource: account, path, and the query's comp. SharedKeyLite has a shorter text
-// and is not supported here.
+// and is not supported here. For a query of the table t of the account a, for example:
+//
+//	GET
+//	(an empty line)
+//	(an empty line)
+//	Sun, 29 Nov 2026 20:00:00 GMT
+//	/a/a/t()
 func StringToSign(method, contentType, date, account, path, query string) string {
 	resource := "/" + account + path
 	// Other parameters are not signed.
@@ -163,7 +169,8 @@ func (r *Response) Err(statuses ...int) error {
 	return fmt.Errorf("client: status %d: %.300s", r.Status, r.Body)
 }
 
-// EntityPath returns the path of an entity. Both keys are quoted as in OData; they may be empty.
+// EntityPath returns the path of an entity. Both keys are quoted as in OData; they may be empty. The key it's becomes
+// it%27%27s, for example.
 func EntityPath(table, partitionKey, rowKey string) string {
 	return "/" + table + "(PartitionKey='" + escape(partitionKey) + "',RowKey='" + escape(rowKey) + "')"
 }

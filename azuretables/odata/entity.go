@@ -15,7 +15,7 @@ const (
 	Int64
 )
 
-// Value is a typed value. The zero Value has no type. It has 56 bytes, so lists of properties avoid pointers.
+// Value is a typed value. The zero Value has no type. It has 48 bytes, so lists of properties avoid pointers.
 type Value struct {
 	Type Type
 	// Bytes is the UTF-8 of a String, the bytes of a Binary, or the 16 bytes of a GUID in the order of its text.

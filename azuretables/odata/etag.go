@@ -22,7 +22,12 @@ const NoTicks = math.MinInt64
 // tags, because the service has none. As in the service, the W may be in lower case. SDKs send back the ETag that they
 // received.
 //
-// The value is compared with the Timestamp, so two spellings of one time are equal.
+// The value is compared with the Timestamp, so two spellings of one time are equal. For example:
+//
+//	If-Match: *                                                 any
+//	If-Match: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'"    ticks
+//	If-Match: W/"x"                                             NoTicks
+//	If-Match: "x"                                               InvalidInput
 func ParseETag(value string) (ticks int64, any bool, err error) {
 	if value == "*" {
 		return 0, true, nil

@@ -18,7 +18,14 @@ const (
 
 // Expr is a $filter: *Comparison, *And, *Or, *Not, or *Constant. An Expr is immutable after it was parsed, and safe for
 // concurrent use. A nil Expr means true. Depth is bounded by Limits.FilterDepth and, for chains of and and or, by
-// Limits.Comparisons.
+// Limits.Comparisons. The filter PartitionKey eq 'p' and (Age gt 5 or not (Done eq true)) is:
+//
+//	And
+//	├── Comparison PartitionKey Eq 'p'
+//	└── Or
+//	    ├── Comparison Age Gt 5
+//	    └── Not
+//	        └── Comparison Done Eq true
 type Expr interface{ expr() }
 
 // Comparison compares a property with a value. PartitionKey, RowKey and Timestamp count as properties. Property is not

@@ -7,7 +7,9 @@ import (
 )
 
 // AppendFilter appends the text of a $filter, which ParseFilter parses to an equal Expr. nil becomes true. It is used
-// by clients of the package; the server only parses. Parentheses that the original had are not kept.
+// by clients of the package; the server only parses. Parentheses that the original had are not kept. For example:
+//
+//	(PartitionKey eq 'p') and (not (Age gt 5L))
 func AppendFilter(dst []byte, filter Expr) []byte {
 	switch x := filter.(type) {
 	case *Comparison:
@@ -77,7 +79,9 @@ func (op Op) String() string {
 }
 
 // AppendLiteral appends a value as a $filter literal. It is the inverse of the lexer. A value without a type becomes a
-// single quotation mark, which does not parse.
+// single quotation mark, which does not parse. For example:
+//
+//	'it''s'  X'00ff'  true  datetime'2021-05-26T15:48:07.0454448Z'  1.5  5  5L
 func (v *Value) AppendLiteral(dst []byte) []byte {
 	//exhaustive:enforce
 	switch v.Type {

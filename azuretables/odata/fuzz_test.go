@@ -63,6 +63,8 @@ func FuzzStrings(f *testing.F) {
 	})
 }
 
+// FuzzParseFilter checks that the text of an accepted filter is accepted and comes back unchanged, and that Matches
+// does not panic.
 func FuzzParseFilter(f *testing.F) {
 	for _, s := range []string{
 		"aaa bbb ccc", "PartitionKey eq 'a''b' and RowKey gt '1'", "not (a lt 5L or 3.5 ge b)", "flag", "-5 eq x",
@@ -96,6 +98,8 @@ func FuzzParseFilter(f *testing.F) {
 	})
 }
 
+// FuzzParsePath checks that an accepted path has a resource and an account, and that the path of an entity comes back
+// from its link.
 func FuzzParsePath(f *testing.F) {
 	for _, s := range []string{
 		"/acc/Tables", "/acc/Tables('x')", "/acc/t()", "/acc/t(PartitionKey='a%27%27b',RowKey='c%20d')", "/acc/$batch",
@@ -126,6 +130,7 @@ func FuzzParsePath(f *testing.F) {
 	})
 }
 
+// FuzzParseBatch checks the number of operations of an accepted batch, and that a transaction has no GET.
 func FuzzParseBatch(f *testing.F) {
 	const kind = "multipart/mixed; boundary=b"
 	f.Add(recordedFile(f, "batch1.request"), "multipart/mixed; boundary=batch_cf1f876a-6b0e-4b98-8084-8fc7426d501b")
@@ -152,6 +157,7 @@ func FuzzParseBatch(f *testing.F) {
 	})
 }
 
+// FuzzParseETag checks that the Timestamp of an accepted tag comes back from the tag that it has.
 func FuzzParseETag(f *testing.F) {
 	f.Add(`W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'"`)
 	f.Add("*")

@@ -7,7 +7,8 @@ import (
 
 // ParseSelect parses $select, without percent escapes: names separated by commas, of which it keeps one each. None, or
 // *, means all (nil). Errors: InvalidInput, also for more names than an entity can have properties. The order of the
-// first occurrences is kept. Names are case-sensitive. A system property may be among them.
+// first occurrences is kept. Names are case-sensitive. A system property may be among them. For example, "a, b,a" has
+// the names a and b.
 func ParseSelect(value string, l *Limits) ([]string, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, nil

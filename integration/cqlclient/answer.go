@@ -145,7 +145,9 @@ const (
 )
 
 // decodeMetadata decodes the metadata of rows. Without columns, it keeps their number, which the rows need. The paging
-// state precedes the metadata id, as in the specification.
+// state precedes the metadata id, as in the specification:
+//
+//	flags │ columns │ paging state │ metadata id │ keyspace, table │ name, type │ name, type …
 func (a *Answer) decodeMetadata(r *reader) {
 	flags, n := r.int(), r.int()
 	if flags&metaMore != 0 {
@@ -182,7 +184,9 @@ func decodeColumns(r *reader, flags, n int) []Column {
 }
 
 // decodePrepared decodes the result of PREPARE: the metadata of the bind markers and then of the rows. In v5 the id of
-// the result metadata follows the id of the statement.
+// the result metadata follows the id of the statement:
+//
+//	id │ result id │ flags, columns, key indexes, markers │ flags, columns, result
 func (a *Answer) decodePrepared(r *reader, version byte) {
 	p := &Prepared{ID: r.shortBytes()}
 	if version >= 5 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The vectors are those of the specification: an OPTIONS envelope in its own segment, and an empty payload.
+// TestSegmentVectors has an OPTIONS envelope in its own segment, as the specification encodes it.
 func TestSegmentVectors(t *testing.T) {
 	envelope, _ := hex.DecodeString("050000010500000000")
 	if got := hex.EncodeToString(appendSegments(nil, envelope)); got != "090002a4c8c1050000010500000000b5557486" {
@@ -15,6 +15,7 @@ func TestSegmentVectors(t *testing.T) {
 	}
 }
 
+// The envelope has 320,000 bytes, which are three segments.
 func TestSegmentsCarryLargeEnvelopes(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
 	got, err := io.ReadAll(&segmentReader{src: bytes.NewReader(appendSegments(nil, want))})

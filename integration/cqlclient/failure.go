@@ -14,7 +14,9 @@ type Error struct {
 	Fields string
 }
 
-// Error implements error.
+// Error implements error. For example:
+//
+//	UNAVAILABLE: Cannot achieve consistency level QUORUM [consistency=4 required=2 alive=1]
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %s", codeName(e.Code), e.Message)
 	if e.Fields != "" {

@@ -37,6 +37,9 @@ const consistencyOne = 1
 // appendOptions appends the query parameters. The fields follow the flags in the order of the specification, not of the
 // bits. The bits are: values 0x01, skip metadata 0x02, page size 0x04, paging state 0x08, serial consistency 0x10,
 // timestamp 0x20, names 0x40, keyspace 0x80, now in seconds 0x100. Flag 0x100 needs the four bytes of v5.
+// The layout, with two bytes of consistency, and one byte of flags or, in v5, four:
+//
+//	consistency │ flags │ values │ page size │ paging state │ serial │ timestamp │ keyspace │ now
 func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	consistency := o.Consistency
 	if consistency == 0 {
