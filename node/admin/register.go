@@ -2,7 +2,10 @@ package admin
 
 import "cqld/node/control"
 
-// Register registers the handlers of all operations. It is called once, before the server accepts clients.
+// Register registers the handlers of all operations. It is called once, before the server accepts clients. An operation
+// without a handler is an error at its first call, so a new one must be added here:
+//
+//	control.Operation (name, types) ─ Handle ─▶ method of a part of Commands ─▶ the part's packages
 func (c *Commands) Register(s *control.Server) {
 	c.Ring.register(s)
 	c.Topology.register(s)
@@ -22,6 +25,7 @@ func (c *Commands) Register(s *control.Server) {
 	c.Activity.register(s)
 }
 
+// register adds what shows the ring. None of these operations changes anything.
 func (v *Ring) register(s *control.Server) {
 	control.Handle(s, control.StatusOf, v.Status)
 	control.Handle(s, control.TokensOf, v.Tokens)
@@ -31,6 +35,7 @@ func (v *Ring) register(s *control.Server) {
 	control.Handle(s, control.SeedsOf, v.Seeds)
 }
 
+// register adds the changes of the ring. All but Operations write to the metadata log.
 func (c *Topology) register(s *control.Server) {
 	control.Handle(s, control.Operations, c.Operations)
 	control.Handle(s, control.Decommission, c.Decommission)
@@ -39,11 +44,13 @@ func (c *Topology) register(s *control.Server) {
 	control.Handle(s, control.Abort, c.Abort)
 }
 
+// register adds what moves or drops data of this node; both are jobs.
 func (m *Movement) register(s *control.Server) {
 	control.Handle(s, control.Cleanup, m.Cleanup)
 	control.Handle(s, control.Rebuild, m.Rebuild)
 }
 
+// register adds the operations on jobs, whatever started them.
 func (j *Jobs) register(s *control.Server) {
 	control.Handle(s, control.ListJobs, j.List)
 	control.Handle(s, control.WatchJob, j.Watch)
@@ -51,15 +58,18 @@ func (j *Jobs) register(s *control.Server) {
 	control.Handle(s, control.ResumeJob, j.Resume)
 }
 
+// register adds the repair, which is a job.
 func (r *Repairs) register(s *control.Server) {
 	control.Handle(s, control.Repair, r.Repair)
 }
 
+// register adds the operations on memtables and files of this node.
 func (d *Data) register(s *control.Server) {
 	control.Handle(s, control.Flush, d.Flush)
 	control.Handle(s, control.Compact, d.Compact)
 }
 
+// register adds the operations on builds of indexes and views.
 func (x *Indexes) register(s *control.Server) {
 	control.Handle(s, control.RebuildIndex, x.Rebuild)
 	control.Handle(s, control.ViewBuildOf, x.ViewBuild)
@@ -67,18 +77,22 @@ func (x *Indexes) register(s *control.Server) {
 	control.Handle(s, control.SetBuildThroughput, x.SetThroughput)
 }
 
+// register adds the statistics of tables.
 func (s *Tables) register(to *control.Server) {
 	control.Handle(to, control.StatsOfTables, s.Stats)
 	control.Handle(to, control.HistogramsOf, s.Histograms)
 	control.Handle(to, control.TopPartitions, s.TopPartitions)
 }
 
+// register adds the operations on snapshots, which are directories of this node.
 func (v *Snapshots) register(s *control.Server) {
 	control.Handle(s, control.TakeSnapshot, v.Take)
 	control.Handle(s, control.ListSnapshots, v.List)
 	control.Handle(s, control.ClearSnapshot, v.Clear)
 }
 
+// register adds the operations on roles and CIDR groups. HandleLocal accepts the socket of the data directory only: who
+// may open it could change the files of the node as well.
 func (r *Roles) register(s *control.Server) {
 	control.HandleLocal(s, control.ResetSuperuser, r.ResetSuperuser)
 	control.Handle(s, control.UpdateCIDRGroup, r.UpdateCIDRGroup)
@@ -87,6 +101,7 @@ func (r *Roles) register(s *control.Server) {
 	control.Handle(s, control.CIDRGroupsOfIP, r.CIDRGroupsOfIP)
 }
 
+// register adds the operations on accounts of Azure Tables. Create and RotateKey return keys, once.
 func (t *Accounts) register(s *control.Server) {
 	control.Handle(s, control.TablesAccountsOf, t.List)
 	control.Handle(s, control.CreateTablesAccount, t.Create)
@@ -95,11 +110,13 @@ func (t *Accounts) register(s *control.Server) {
 	control.Handle(s, control.RemoveTablesAccount, t.Remove)
 }
 
+// register adds the operations on the audit log of this node.
 func (l *Audit) register(s *control.Server) {
 	control.Handle(s, control.AuditLogOf, l.Get)
 	control.Handle(s, control.SetAuditLog, l.Set)
 }
 
+// register adds the operations on connections of clients of this node.
 func (c *Clients) register(s *control.Server) {
 	control.Handle(s, control.ClientStats, c.Connections)
 	control.Handle(s, control.KillQuery, c.KillQuery)
@@ -109,6 +126,7 @@ func (c *Clients) register(s *control.Server) {
 	control.Handle(s, control.SetBinary, c.SetBinary)
 }
 
+// register adds the operations on settings of this process, which end with it.
 func (s *Settings) register(to *control.Server) {
 	control.Handle(to, control.StopDaemon, s.Stop)
 	control.Handle(to, control.HandoffOf, s.HandoffOf)
@@ -119,6 +137,7 @@ func (s *Settings) register(to *control.Server) {
 	control.Handle(to, control.ReloadSSL, s.ReloadSSL)
 }
 
+// register adds the state of the node.
 func (st *Status) register(s *control.Server) {
 	control.Handle(s, control.InfoOf, st.Info)
 }

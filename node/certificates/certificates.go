@@ -57,14 +57,15 @@ func (s *Set) Server(p tlsconfig.Policy) *tls.Config {
 	return s.Clients.Server(p)
 }
 
-// Close closes all sources.
+// Close closes all sources. Connections that are open continue.
 func (s *Set) Close() {
 	for _, source := range s.Sources() {
 		source.Close()
 	}
 }
 
-// Sources returns the open sources by the use of their files.
+// Sources returns the open sources by the use of their files. The keys are client, internode and control, which are
+// labels of metrics.
 func (s *Set) Sources() map[string]*tlsconfig.Source {
 	out := map[string]*tlsconfig.Source{}
 	for use, source := range map[string]*tlsconfig.Source{"client": s.Clients, "internode": s.Nodes,
@@ -76,7 +77,7 @@ func (s *Set) Sources() map[string]*tlsconfig.Source {
 	return out
 }
 
-// Reloaded is a source that was read again.
+// Reloaded is a source that was read again. Use is a key of Sources, and Expires the end of the certificate's validity.
 type Reloaded struct {
 	Use     string
 	Expires time.Time

@@ -65,7 +65,8 @@ func Of(a azuretables.Answer) Kind {
 	return Other
 }
 
-// MERGE is the verb of the older protocol for PATCH, and OData clients still send it.
+// MERGE is the verb of the older protocol for PATCH, and OData clients still send it. byMethod returns the kind for a
+// method of HTTP.
 func byMethod(method string, get, post, put, patch, del Kind) Kind {
 	switch method {
 	case "GET":

@@ -15,7 +15,7 @@ import (
 
 // Engine wraps the storage engine that this node's replica uses. It counts requests by table and, during a
 // toppartitions command, by partition. The map of tables is copied when a table is added, so that the path of a request
-// needs no lock: a load, a lookup and an atomic addition.
+// needs no lock: a load, a lookup and an atomic addition. Other methods are inherited from the storage engine.
 type Engine struct {
 	*storage.Engine
 	clock  env.Clock
@@ -69,10 +69,11 @@ func (m *Engine) ForgetTable(id schema.StorageID) {
 	m.tables.Store(&now)
 }
 
-// LookUp returns the statistics of a table, or nil if it had no request.
+// LookUp returns the statistics of a table, or nil if it had no request. Unlike Of, it never adds a table.
 func (m *Engine) LookUp(id schema.StorageID) *Table { return (*m.tables.Load())[id] }
 
-// Coordinated returns the statistics of the coordinator for a table.
+// Coordinated returns the statistics of the coordinator for a table. It is the function that package request calls for
+// each request of a client.
 func (m *Engine) Coordinated(id schema.StorageID) *request.TableStats { return &m.Of(id).Coordinator }
 
 // Apply implements replica.Engine. The count rises when the mutation is applied to storage, whether it succeeds or not.
@@ -80,7 +81,7 @@ func (m *Engine) Apply(mutations []*row.Mutation, durable bool, done func(error)
 	return m.Engine.Apply(mutations, durable, m.countWrites(mutations, done))
 }
 
-// Queue implements replica.Engine.
+// Queue implements replica.Engine. It counts like Apply.
 func (m *Engine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
 	return m.Engine.Queue(mutations, durable, m.countWrites(mutations, done))
 }

@@ -46,6 +46,7 @@ type Estimates struct {
 	}
 }
 
+// estimated is one estimate, which does not change.
 type estimated struct {
 	partitions estimate.Partitions
 	at         time.Duration // monotonic
@@ -98,6 +99,8 @@ func (e *Estimates) Shown(t *schema.Table) system.Estimate {
 	return system.Estimate{MeanBytes: p.MeanBytes, Partitions: func(r ring.Range) int64 { return p.In(r) }}
 }
 
+// measure computes an estimate over the ranges that this node replicates. The cost is bounded, see package
+// storage/estimate. A failure is logged, and gives an estimate of no partitions.
 func (e *Estimates) measure(t *schema.Table, topology *ring.Topology, now time.Duration) estimated {
 	held := []ring.Range{}
 	for _, p := range topology.Placement(t.Replication).Ranges(ring.FullRange()) {
@@ -121,7 +124,7 @@ func (e *Estimates) measure(t *schema.Table, topology *ring.Topology, now time.D
 	return out
 }
 
-// Tables returns the tables whose estimates are cached.
+// Tables returns the tables whose estimates are cached. The order is random.
 func (e *Estimates) Tables() []schema.StorageID {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -28,7 +28,9 @@ const allowFilteringMessage = "Cannot execute this query as it might involve dat
 
 // Set is the relations in WHERE, by how they are satisfied: partition keys or tokens to read, slices of clusterings,
 // and filters for the rest. It is immutable. Concurrent executions share it. A restriction is in exactly one of
-// partition, token, clustering, other and extra; filters, expected and indexed refer to some of them again.
+// partition, token, clustering, other and extra; filters, expected and indexed refer to some of them again. For SELECT
+// … WHERE p = 1 AND c > 2 AND v = 3 on PRIMARY KEY (p, c), partition has p = 1, clustering has c > 2, and other and
+// filters have v = 3.
 type Set struct {
 	// If false, partition has a restriction by = or IN for every column, and PartitionKeys returns the keys. If true,
 	// Tokens returns the range to scan.
@@ -156,7 +158,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 
 // CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic
 // means that all other columns are static. keys may be incomplete: the missing columns are errors, with the messages of
-// INSERT. Values may be bind markers.
+// INSERT. Values may be bind markers. An INSERT has no other relations, so no filters and no index.
 func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStatic bool) (*Set, error) {
 	rs := rules{&Set{table: t, writes: true, partition: make([]*restriction, len(t.PartitionKey))}}
 	for i, col := range t.PartitionKey {
@@ -177,7 +179,7 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 	return rs.Set, rs.checkClustering(o)
 }
 
-// NeedsFiltering returns the error for a statement that needs ALLOW FILTERING.
+// NeedsFiltering returns the error for a statement that needs ALLOW FILTERING. SELECT returns it for rules of its own.
 func (rs *Set) NeedsFiltering() error { return invalid.Errorf(allowFilteringMessage) }
 
 // CheckFiltering refuses a search in all partitions, or by an index, without ALLOW FILTERING. It is separate from
@@ -306,7 +308,7 @@ func (c compiler) addToken(rs rules, relation *cql.TokenRelation) error {
 
 // addClustering adds r in the order of its first column; the last restriction may be a slice. Without ALLOW FILTERING
 // and without an index, a restriction after a slice is an error at once, before the rest of WHERE is compiled, as in
-// Cassandra.
+// Cassandra. For example, c > 1 AND d = 2 is refused, and d = 2 AND c > 1 with another message.
 func (rs rules) addClustering(r *restriction, o Options) error {
 	for _, x := range rs.clustering {
 		if slices.ContainsFunc(x.columns, func(col *schema.Column) bool { return slices.Contains(r.columns, col) }) {
@@ -341,7 +343,7 @@ func (rs rules) nextClustering(col *schema.Column) *schema.Column {
 }
 
 // checkPartition decides how partitions are found: by keys, or by a range of tokens. A statement that writes must name
-// its partitions.
+// its partitions. Of a key (a, b), a = 1 alone scans the ring with a filter, and needs ALLOW FILTERING or an index.
 func (rs rules) checkPartition(o Options) error {
 	var missing []*schema.Column
 	slice := false
@@ -461,7 +463,8 @@ func (rs rules) checkPrefix() error {
 }
 
 // inFilter reports whether a clustering restriction cannot be part of a slice that covers the first position columns.
-// CONTAINS is never part of a slice, as a serialized collection is ordered by its bytes.
+// CONTAINS is never part of a slice, as a serialized collection is ordered by its bytes. With c1 = 1 AND c3 = 3, the
+// restriction of c3 is a filter, because c2 has none.
 func inFilter(r *restriction, position int) bool {
 	return r.kind == kindContains || r.first().Position != position
 }
