@@ -16,6 +16,9 @@ import (
 
 // peer is this node's side of the connection to another node: requests go out on it, replies come back. One goroutine
 // opens the connection, reads it, and opens it again when it has ended.
+//
+//	run: connect ─ failed ─▶ pause, doubled up to DialBackoffMax ─▶ connect
+//	        └─ link: requests ─▶, ◀─ replies, until it ends ─▶ failPending ─▶ pause of 10 ms ─▶ connect
 type peer struct {
 	t    *StreamTransport
 	id   ring.NodeID
@@ -49,7 +52,7 @@ func newPeer(t *StreamTransport, id ring.NodeID, addr netip.AddrPort) *peer {
 	return p
 }
 
-// send queues a one-way message, or drops it.
+// send queues a one-way message, or drops it. Without a connection, it is lost at once.
 func (p *peer) send(verb Verb, payload []byte) {
 	p.mu.Lock()
 	l := p.mu.link
@@ -59,7 +62,8 @@ func (p *peer) send(verb Verb, payload []byte) {
 	}
 }
 
-// request sends a request and returns its id. Zero means that it was not sent.
+// request sends a request and returns its id. Zero means that it was not sent. rep is called exactly once, possibly
+// before it returns.
 func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced func([]TraceEvent),
 	rep Reply) (id uint64) {
 	r := pendingRequest{rep, traced, time.Now().Add(timeout)}
@@ -128,7 +132,8 @@ func (p *peer) take(id uint64) (pendingRequest, bool) {
 	return r, ok
 }
 
-// expire fails requests whose deadline has passed, and reports whether others are pending.
+// expire fails requests whose deadline has passed, and reports whether others are pending. It calls replies without the
+// lock.
 func (p *peer) expire(now time.Time) (pending bool) {
 	var late []pendingRequest
 	p.mu.Lock()
@@ -250,7 +255,7 @@ func (p *peer) failPending() {
 	}
 }
 
-// close ends the connection, and fails what is pending.
+// close ends the connection, and fails what is pending. It waits for run, so a reply must not call it.
 func (p *peer) close() {
 	p.cancel()
 	<-p.done

@@ -21,7 +21,7 @@ import (
 	"cqld/ring"
 )
 
-// Options configure a StreamTransport.
+// Options configure a StreamTransport. Listen with port 0 takes a free port, which Addr returns.
 type Options struct {
 	Cluster string         // nodes of a cluster with another name are refused
 	Listen  netip.AddrPort // of this node
@@ -71,7 +71,7 @@ type StreamTransport struct {
 	asked chan struct{} // capacity 1: requests wait for replies
 }
 
-// NewStreamTransport returns a transport that does not listen yet.
+// NewStreamTransport returns a transport that does not listen yet. Services are registered by Handle before Open.
 func NewStreamTransport(opts Options) *StreamTransport {
 	t := &StreamTransport{opts: opts, limits: opts.Limits, log: opts.Logger,
 		clock: monotonicClock{time.Now()}, stop: make(chan struct{}), asked: make(chan struct{}, 1),
@@ -92,13 +92,14 @@ func NewStreamTransport(opts Options) *StreamTransport {
 	return t
 }
 
-// Handle implements Transport.
+// Handle implements Transport. A second service of a verb replaces the first.
 func (t *StreamTransport) Handle(s Service) { t.services[s.Verb] = s }
 
 // Run implements Transport.
 func (t *StreamTransport) Run(bytes int, f func()) error { return t.pool.run(bytes, f) }
 
-// reply reports the outcome of a request to its sender.
+// reply reports the outcome of a request to its sender. It is called once for each request, by the goroutine that took
+// it from the pending ones.
 func (t *StreamTransport) reply(r pendingRequest, events []TraceEvent, payload []byte, err error) {
 	defer t.opts.Guard.Recover("answer of a peer", nil)
 	r.end(events, payload, err)
@@ -112,7 +113,7 @@ func (r pendingRequest) end(events []TraceEvent, payload []byte, err error) {
 	r.reply(payload, err)
 }
 
-// SetSelf sets the id of this node, once it is known.
+// SetSelf sets the id of this node, once it is known. Before, the node can only ask by address.
 func (t *StreamTransport) SetSelf(id ring.NodeID) {
 	t.mu.Lock()
 	t.mu.self = id
@@ -127,7 +128,7 @@ func (t *StreamTransport) self() ring.NodeID {
 	return t.mu.self
 }
 
-// Open starts to listen and to serve.
+// Open starts to listen and to serve. A port in use is the usual error, and the transport can then be closed.
 func (t *StreamTransport) Open() error {
 	l, err := t.opts.Network.Listen(t.opts.Listen)
 	if err != nil {
@@ -172,8 +173,8 @@ func (t *StreamTransport) acceptLoop() {
 // Addr is where the transport listens.
 func (t *StreamTransport) Addr() netip.AddrPort { return t.listener.Addr().(*net.TCPAddr).AddrPort() }
 
-// expireLoop fails requests whose timeout has passed. While none is pending it sleeps until awaited wakes it:
-// periodic wake-ups would be most of the work of an idle node.
+// expireLoop fails requests whose timeout has passed. While none is pending it sleeps until awaited wakes it: periodic
+// wake-ups would be most of the work of an idle node. A request therefore ends up to expireEvery after its timeout.
 func (t *StreamTransport) expireLoop() {
 	for {
 		select {
@@ -204,7 +205,7 @@ func (t *StreamTransport) awaited() {
 	}
 }
 
-// present returns the peers at present.
+// present returns the peers at present. The result is a copy, in no order.
 func (t *StreamTransport) present() []*peer {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -272,7 +273,7 @@ func (t *StreamTransport) peer(id ring.NodeID) *peer {
 	return t.mu.peers[id]
 }
 
-// Send sends a one-way message, which may be lost.
+// Send sends a one-way message, which may be lost. payload may be changed after the call.
 func (t *StreamTransport) Send(to ring.NodeID, verb Verb, payload []byte) {
 	if p := t.peer(to); p != nil {
 		p.send(verb, payload)
@@ -308,7 +309,8 @@ func (t *StreamTransport) RequestTraced(to ring.NodeID, verb Verb, payload []byt
 }
 
 // RequestAddr sends a request to the node that listens at addr and waits for the answer. It is for a node that is not a
-// member yet. It opens a connection for the one request, and closes it.
+// member yet. It opens a connection for the one request, and closes it. ctx bounds the connection, the handshake and
+// the answer together.
 func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, verb Verb, payload []byte) ([]byte,
 	error) {
 	conn, err := t.open(ctx, addr, 0)
@@ -354,7 +356,8 @@ func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, 
 	return nil, fmt.Errorf("messaging: request to %s: %w", addr, err)
 }
 
-// AskAddr is RequestAddr without blocking.
+// AskAddr is RequestAddr without blocking. rep is called exactly once, from another goroutine or, after Close, before
+// AskAddr returns.
 func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -378,7 +381,8 @@ func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte
 	})
 }
 
-// Close ends all connections and waits for every goroutine.
+// Close ends all connections and waits for every goroutine. Requests without a reply end with an error before it
+// returns. A second call returns at once.
 func (t *StreamTransport) Close() {
 	t.mu.Lock()
 	if t.mu.closed {
@@ -417,7 +421,8 @@ func (t *StreamTransport) dial(ctx context.Context, to netip.AddrPort) (net.Conn
 	return t.opts.Network.Dial(ctx, from, to)
 }
 
-// notify reports that the connection to a peer has opened or ended.
+// notify reports that the connection to a peer has opened or ended. Calls for one peer alternate between true and
+// false.
 func (t *StreamTransport) notify(id ring.NodeID, up bool) {
 	if t.opts.Connected != nil {
 		t.opts.Connected(id, up)

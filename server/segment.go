@@ -12,7 +12,7 @@ import (
 )
 
 // partial is a v5 envelope that spans several segments. There is at most one for each connection, because slices are
-// not interleaved.
+// not interleaved. skip and held are never set together.
 type partial struct {
 	header header
 	body   []byte
@@ -91,7 +91,7 @@ func (r *reader) readSegment() error {
 }
 
 // segmentMemory returns the memory that a segment needs for reception and decompression, beyond the memory that every
-// connection may use.
+// connection may use. A segment of a usual size needs none.
 func segmentMemory(h frame.SegmentHeader, arriving bool) (n int64) {
 	if arriving {
 		n = int64(h.PayloadLength)
@@ -112,7 +112,8 @@ func (r *reader) expectSegment() {
 	r.setReadDeadline(r.large.until)
 }
 
-// corrupt answers, on stream 0, input after which no further envelope can be found.
+// corrupt answers, on stream 0, input after which no further envelope can be found. The client sees an error before the
+// end of the connection.
 func (r *reader) corrupt(message string) error {
 	r.conn.refuse(header{Version: r.conn.version}, &frame.ProtocolError{Message: message}, memory.Held{})
 	return errHangUp
@@ -179,7 +180,8 @@ func (r *reader) refuseHeader(h header, err error) {
 	r.conn.refuse(header{Version: r.conn.version, Stream: h.Stream}, err, memory.Held{})
 }
 
-// handleSlice handles the payload of a segment that contains a part of an envelope.
+// handleSlice handles the payload of a segment that contains a part of an envelope. After the last slice of a refused
+// envelope, skip is 0 and the next segment is read as usual.
 func (r *reader) handleSlice(payload []byte) error {
 	l := &r.large
 	if l.skip > 0 {
