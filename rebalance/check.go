@@ -17,6 +17,9 @@ import (
 //  8. A decision about drops that has not ended waits for an event: otherwise it would never end.
 //  9. Requests are refused only while data are removed: otherwise the ranges would stay fenced.
 //  10. An operator waits only for a decision that has not ended.
+//  11. A movement that has not ended waits for a session, a pause or the log: otherwise the operation would never end.
+//      It reports when no range is left.
+//  12. A session under way waits for one stream, or for one step of hashes.
 
 // checkedGaps returns gaps, after it has checked invariant 6.
 func checkedGaps(held, gaps []ring.Range) []ring.Range {
@@ -55,4 +58,18 @@ func (m *dropMachine) check() {
 		"rebalance: ranges are fenced, and no data are removed") // 9
 	invariant.Check(len(m.asked)+len(m.current) == 0 || m.phase != dropIdle && !m.closed,
 		"rebalance: an operator waits for no decision") // 10
+}
+
+// check checks invariants 11 and 12 after a step.
+func (m *moveMachine) check() {
+	for _, v := range m.movements {
+		left := len(v.running) + len(v.waiting) + len(v.queued) + len(v.retries)
+		invariant.Check(len(v.running) > 0 || v.pause != 0 || v.reported,
+			"rebalance: no event would continue a movement") // 11
+		invariant.Check(!v.reported || left == 0, "rebalance: a movement is reported before its last range")
+		invariant.Check(len(v.running) <= v.ahead(), "rebalance: more sessions are under way than allowed")
+		for _, task := range v.running {
+			invariant.Check(task.number != 0, "rebalance: a session waits for no event") // 12
+		}
+	}
 }

@@ -15,124 +15,125 @@ type Hashes interface {
 }
 
 // comparison finds the parts of a range in which a source may have data that this node lacks. It asks one node after
-// the other, step by step, so it needs no lock.
+// the other, step by step.
 //
-//	source: hashes of leaves ──▶ this node: hashes of leaves ──▶ done(leaves that differ)
+//	source: hashes of leaves ──▶ this node: hashes of leaves ──▶ parts that differ ──▶ streams, one after the other
 //
 // It starts with one leaf. When hashing that takes more than one step, it restarts with a number of leaves by the size
 // of the range.
 type comparison struct {
-	m       *Movements
-	session Session
-	tokens  ring.Range
+	pending []ring.Range // pieces of the range that are not compared, at most two
+	parts   []ring.Range // that differ, and are not streamed yet
+	tokens  ring.Range   // the piece under way
 	// now (seconds) is the same for both nodes, so that both decide alike which cells have expired.
 	now    int64
 	leaves int
 	size   int64
 	theirs []repair.LeafHash
 	own    []repair.LeafHash
-	done   func(differing []ring.Range, err error)
+	here   bool // this node hashes; before, the source does
 }
 
-// compareWith compares the range of a session with its source, and streams the parts that differ.
-func (v *movement) compareWith(p Session) {
-	var parts []ring.Range
-	pending := []ring.Range{p.Range}
-	if p.Range.Start == p.Range.End { // ring.Range.Part cannot divide the whole ring
-		pending = []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}}
+// compareWith compares the range of a task with its source, and streams the parts that differ.
+func (v *movement) compareWith(task *moveTask, out []moveEffect) []moveEffect {
+	c := &comparison{pending: []ring.Range{task.session.Range}}
+	if r := task.session.Range; r.Start == r.End { // ring.Range.Part cannot divide the whole ring
+		c.pending = []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}}
 	}
-	// The pieces, at most two, are compared one after the other.
-	var next func()
-	next = func() {
-		// A table that was dropped meanwhile has no parts to fetch.
-		if len(pending) == 0 || v.m.o.View.Schema().TableByStorage(p.Table) == nil {
-			v.fetchParts(p, parts)
-			return
-		}
-		// A failure ends the session of the whole range, which is planned and compared again.
-		c := &comparison{m: v.m, session: p, tokens: pending[0], now: v.m.o.Clock.Now().Unix()}
-		pending = pending[1:]
-		c.done = func(differing []ring.Range, err error) {
-			if err != nil {
-				v.sessionEnded(p, v.m.o.Streams.failure(p, fmt.Errorf("comparing: %w", err)))
-				return
-			}
-			parts = append(parts, differing...)
-			next()
-		}
-		c.begin(1)
-	}
-	next()
+	task.comparison = c
+	return v.nextPiece(task, out)
 }
 
-// fetchParts streams the parts that differ, one after the other.
-func (v *movement) fetchParts(p Session, parts []ring.Range) {
-	if len(parts) == 0 {
-		v.sessionEnded(p, nil)
-		return
+// nextPiece compares the next piece, or fetches the parts that differ after the last one.
+func (v *movement) nextPiece(task *moveTask, out []moveEffect) []moveEffect {
+	c := task.comparison
+	// A table that was dropped meanwhile has no parts to fetch.
+	if len(c.pending) == 0 || v.m.view.Schema().TableByStorage(task.session.Table) == nil {
+		return v.fetchParts(task, out)
 	}
-	// A part has an ID of its own, because the stream of the whole range has left a record under the ID of p.
-	part := p
-	part.Range = parts[0]
-	part.ID = fmt.Sprintf("%d/again/%d/%s/%d", v.operation.ID, p.Table, part.Range, p.Source)
-	v.startSession(part, func(err error) {
-		if err != nil {
-			v.sessionEnded(p, err)
-			return
-		}
-		v.fetchParts(p, parts[1:])
-	})
+	c.tokens, c.now, c.size, c.pending = c.pending[0], v.m.now, 0, c.pending[1:]
+	return v.compareLeaves(task, 1, out)
 }
 
-// begin hashes the range with a number of leaves, first at the source and then here.
-func (c *comparison) begin(leaves int) {
-	c.leaves = leaves
+// fetchParts streams the next part that differs.
+func (v *movement) fetchParts(task *moveTask, out []moveEffect) []moveEffect {
+	c := task.comparison
+	if len(c.parts) == 0 {
+		return v.taskEnded(task, nil, out)
+	}
+	// A part has an ID of its own, because the stream of the whole range has left a record under the ID of the session.
+	part := task.session
+	part.Range = c.parts[0]
+	part.ID = fmt.Sprintf("%d/again/%d/%s/%d", v.operation.ID, part.Table, part.Range, part.Source)
+	return v.stream(task, part, out)
+}
+
+// compareLeaves hashes the piece with a number of leaves, first at the source and then here.
+func (v *movement) compareLeaves(task *moveTask, leaves int, out []moveEffect) []moveEffect {
+	c := task.comparison
+	c.leaves, c.here = leaves, false
 	c.theirs, c.own = make([]repair.LeafHash, leaves), make([]repair.LeafHash, leaves)
-	c.step(c.session.Source, c.theirs, nil, func() {
-		c.step(c.m.o.View.Self(), c.own, nil, c.compare)
-	})
+	return v.hash(task, nil, out)
 }
 
-// step hashes on one node until the range is done, and then calls then.
-func (c *comparison) step(node ring.NodeID, into []repair.LeafHash, after []byte, then func()) {
+// hash requests the next step of hashes.
+func (v *movement) hash(task *moveTask, after []byte, out []moveEffect) []moveEffect {
+	c, node := task.comparison, task.session.Source
+	if c.here {
+		node = v.m.view.Self()
+	}
+	task.number = v.m.number()
 	// The present epoch, because the ring may move while a long comparison runs; Since is the switch that the source
 	// must have applied.
-	req := &repair.HashRequest{Epoch: c.m.o.View.Topology().Epoch(), Since: c.session.Epoch, Table: c.session.Table,
-		Tokens: c.tokens,
-		Leaves: c.leaves, Now: c.now, After: after}
-	c.m.o.Hashes.Hash(node, req, compareTimeout, func(s repair.HashStep, err error) {
-		if err != nil {
-			c.done(nil, err)
-			return
+	req := &repair.HashRequest{Epoch: v.m.view.Topology().Epoch(), Since: task.session.Epoch,
+		Table: task.session.Table, Tokens: c.tokens, Leaves: c.leaves, Now: c.now, After: after}
+	return append(out, moveEffect{kind: effectHash, movement: v, task: task, number: task.number, node: node,
+		request: req})
+}
+
+// hashed takes a step of hashes. A failure ends the session of the whole range, which is planned and compared again.
+func (v *movement) hashed(task *moveTask, ev *moveEvent, out []moveEffect) []moveEffect {
+	c, s, err := task.comparison, &ev.hashes, ev.err
+	if err == nil {
+		err = c.add(s)
+	}
+	switch {
+	case err != nil:
+		return v.taskEnded(task, failureOf(v.m.view, task.session, fmt.Errorf("comparing: %w", err)), out)
+	// The range is larger than one step: the hashes so far are discarded. One leaf would make all of it differ.
+	case s.Next != nil && c.leaves == 1:
+		return v.compareLeaves(task, int(min(max(2, c.size/v.m.leafBytes), compareLeavesMax)), out)
+	case s.Next != nil:
+		return v.hash(task, s.Next, out)
+	case !c.here:
+		c.here = true
+		return v.hash(task, nil, out)
+	}
+	c.parts = append(c.parts, c.compare()...)
+	return v.nextPiece(task, out)
+}
+
+// add adds the hashes of a step.
+func (c *comparison) add(s *repair.HashStep) error {
+	into := c.theirs
+	if c.here {
+		into = c.own
+	}
+	for i, leaf := range s.Leaves {
+		// A source of another version, or a faulty one, must not make this node index out of range.
+		if leaf < 0 || leaf >= len(into) {
+			return errForeignLeaf
 		}
-		for i, leaf := range s.Leaves {
-			// A source of another version, or a faulty one, must not make this node index out of range.
-			if leaf < 0 || leaf >= len(into) {
-				c.done(nil, errForeignLeaf)
-				return
-			}
-			into[leaf].Add(s.Hashes[i])
-		}
-		c.size = max(c.size, s.Size)
-		// The node has hashed the whole range.
-		if s.Next == nil {
-			then()
-			return
-		}
-		// The range is larger than one step: the hashes so far are discarded. One leaf would make all of it differ.
-		if c.leaves == 1 {
-			c.begin(int(min(max(2, c.size/c.m.o.LeafBytes), compareLeavesMax)))
-			return
-		}
-		c.step(node, into, s.Next, then)
-	})
+		into[leaf].Add(s.Hashes[i])
+	}
+	c.size = max(c.size, s.Size)
+	return nil
 }
 
 var errForeignLeaf = errors.New("rebalance: hashes of leaves that were not requested")
 
-// compare reports the leaves that differ; adjacent ones are joined.
-func (c *comparison) compare() {
-	var differing []ring.Range
+// compare returns the leaves that differ; adjacent ones are joined.
+func (c *comparison) compare() (differing []ring.Range) {
 	for i := range c.leaves {
 		if c.own[i] == c.theirs[i] {
 			continue
@@ -149,5 +150,5 @@ func (c *comparison) compare() {
 		differing = append(differing, part)
 	}
 	checkParts(c.tokens, differing)
-	c.done(differing, nil)
+	return differing
 }

@@ -7,40 +7,26 @@ import (
 )
 
 // handOver starts the hand-over when this node is about to leave, unless it has started before.
-func (m *Movements) handOver(t *ring.Topology, self ring.NodeID) {
+func (m *moveMachine) handOver(t *ring.Topology, self ring.NodeID, out []moveEffect) []moveEffect {
 	for _, o := range t.Operations() {
-		if !o.Hands || o.Handed || o.Node != self {
-			continue
-		}
-		m.mu.Lock()
-		// handing keeps the id of the operation: each new topology calls handOver again until the log has Handed.
-		started := m.mu.handing == o.ID || m.mu.closed
-		if !started {
-			m.mu.handing = o.ID
-		}
-		m.mu.Unlock()
-		if !started {
-			m.o.HandOver(func(err error) { m.handedOver(o.ID, err) })
+		// handing keeps the id of the operation: each new topology comes here again until the log has Handed.
+		if o.Hands && !o.Handed && o.Node == self && m.handing != o.ID {
+			m.handing = o.ID
+			out = append(out, moveEffect{kind: effectHandOver, operation: o.ID})
 		}
 	}
+	return out
 }
 
-// handedOver is the event of the end of the hand-over. It reports success to the log until the log has taken it.
-func (m *Movements) handedOver(operation uint64, err error) {
-	if err != nil {
-		m.o.Note(fmt.Sprintf("operation %d: the hand-over failed: %v", operation, err))
-		return
-	}
-	m.mu.Lock()
+// handedOver takes the end of the hand-over. Success is reported until the log has taken it.
+func (m *moveMachine) handedOver(ev *moveEvent, out []moveEffect) []moveEffect {
+	switch {
+	case ev.err != nil:
+		return append(out, moveEffect{kind: effectNote,
+			note: fmt.Sprintf("operation %d: the hand-over failed: %v", ev.operation, ev.err)})
 	// An aborted operation needs no report, and the log would refuse it for ever.
-	ended := m.mu.closed || m.o.View.Topology().Operation(operation) == nil
-	m.mu.Unlock()
-	if ended {
-		return
+	case m.view.Topology().Operation(ev.operation) == nil:
+		return out
 	}
-	m.o.Log.StartHanded(operation, func(err error) {
-		if err != nil {
-			m.o.Clock.After(movementRetry, func() { m.handedOver(operation, nil) })
-		}
-	})
+	return append(out, moveEffect{kind: effectHanded, operation: ev.operation})
 }

@@ -15,20 +15,27 @@ func TestInvariantsFire(t *testing.T) {
 		s.mu.sessions = map[string]*session{}
 		return s
 	}
-	moving := func() *movement { return &movement{m: &Movements{}, started: map[string]bool{}} }
+	moving := func(v *movement) *moveMachine { return &moveMachine{movements: map[uint64]*movement{1: v}} }
 	for name, breaks := range map[string]func(){
 		"ring goes back": func() {
-			m := &Movements{}
-			m.mu.epoch = 8
-			m.follow(ring.NewTopology(7, nil), 1)
+			m := &moveMachine{view: &view{self: 1}, epoch: 8}
+			m.step(&moveEvent{kind: moveReconciled, topology: ring.NewTopology(7, nil)}, nil)
 		},
-		"session that did not begin": func() { moving().countEnd(Session{ID: "s"}, nil) },
-		"session ends twice": func() {
-			v := moving()
-			v.running = 1
-			v.started["s"] = true
-			v.countEnd(Session{ID: "s"}, nil)
-			v.countEnd(Session{ID: "s"}, nil)
+		"session that did not begin": func() {
+			v := (&moveMachine{}).newMovement(&ring.Operation{})
+			v.streamed(&moveTask{}, nil, nil)
+		},
+		"movement that waits for nothing": func() { moving(&movement{}).check() },
+		"movement reported too early": func() {
+			moving(&movement{reported: true, queued: make([]*gainedRange, 1)}).check()
+		},
+		"session that waits for nothing": func() { moving(&movement{running: []*moveTask{{}}}).check() },
+		"too many sessions": func() {
+			v := &movement{compare: true}
+			for range comparesAhead + 1 {
+				v.running = append(v.running, &moveTask{number: 1})
+			}
+			moving(v).check()
 		},
 		"session with the id of another": func() {
 			s := streams()

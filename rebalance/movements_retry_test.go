@@ -57,7 +57,9 @@ func TestFailedSessionsDoNotRepeatOthers(t *testing.T) {
 		Run: here, Changed: ignoreChanges})
 	moves := NewMovements(MovementOptions{View: v, Log: w, Streams: streams, Local: local, Clock: w, Run: here,
 		NoPaxosStreams: true})
-	m := &movement{m: moves, operation: o, bytes: map[string]int64{}, started: map[string]bool{}}
+	machine := &moves.mu.machine
+	m := machine.newMovement(o)
+	machine.movements[o.ID] = m
 	for _, f := range m.gained(v.topology) {
 		if sessions, ok := m.plan(f); f.keyspaces[0] == "k" && ok && len(sessions) == 2 {
 			m.queued = append(m.queued, f)
@@ -66,7 +68,8 @@ func TestFailedSessionsDoNotRepeatOthers(t *testing.T) {
 	if len(m.queued) != 1 {
 		t.Fatalf("%d ranges have two sources, want that of which node 2 was a replica", len(m.queued))
 	}
-	m.proceed()
+	m.pause = machine.number()
+	moves.deliver(&moveEvent{kind: moveResumed, movement: m, number: m.pause})
 	failing := m.sessions[0]
 	for range failures {
 		streams.Cancel(failing)
@@ -80,8 +83,8 @@ func TestFailedSessionsDoNotRepeatOthers(t *testing.T) {
 	for _, id := range m.sessions {
 		attempts[id]++
 	}
-	if len(attempts) != 2 || attempts[failing] != failures+1 || len(m.sessions) != failures+2 || m.running != 2 {
-		t.Errorf("sessions started: %v; %d run", attempts, m.running)
+	if len(attempts) != 2 || attempts[failing] != failures+1 || len(m.sessions) != failures+2 || len(m.running) != 2 {
+		t.Errorf("sessions started: %v; %d run", attempts, len(m.running))
 	}
 	if n := len(m.queued) + len(m.retries) + len(m.waiting); n > 0 {
 		t.Errorf("%d ranges or sessions wait", n)

@@ -14,11 +14,11 @@ import (
 // be awaited may be dead for good. Other operations can be aborted.
 func (v *movement) mayBePartial() bool { return v.operation.Kind == ring.Remove || v.operation.Force }
 
-// noteShortLocked records a range that is fetched from too few sources.
-func (v *movement) noteShortLocked(f *gainedRange) {
+// noteShort records a range that is fetched from too few sources.
+func (v *movement) noteShort(f *gainedRange) {
 	// Nothing is short if the operation still waits for sources, if the range is of system keyspaces, or if the losing
 	// node is alive, whose copy suffices.
-	if !v.partial || !f.required() || f.gain.From != 0 && v.m.o.View.Alive(f.gain.From) {
+	if !v.partial || !f.required() || f.gain.From != 0 && v.m.view.Alive(f.gain.From) {
 		return
 	}
 	// Other ranges of a partial operation may have enough sources.
@@ -37,11 +37,11 @@ func (v *movement) noteShortLocked(f *gainedRange) {
 	}
 }
 
-// shortfallsLocked counts the ranges that were fetched from too few sources, by keyspace.
-func (v *movement) shortfallsLocked() (out []ring.Shortfall) {
+// shortfalls counts the ranges that were fetched from too few sources, by keyspace.
+func (v *movement) shortfalls() (out []ring.Shortfall) {
 	// Sorted, as the metadata keep them.
 	for _, name := range slices.Sorted(maps.Keys(v.short)) {
-		out = append(out, ring.Shortfall{Node: v.m.o.View.Self(), Keyspace: name, Ranges: len(v.short[name])})
+		out = append(out, ring.Shortfall{Node: v.m.view.Self(), Keyspace: name, Ranges: len(v.short[name])})
 	}
 	return out
 }
@@ -66,7 +66,7 @@ func (v *movement) stuckReason(f *gainedRange) string {
 
 // deadSources returns the addresses of the dead sources of a range.
 func (v *movement) deadSources(f *gainedRange) (out []string) {
-	view := v.m.o.View
+	view := v.m.view
 	for _, id := range f.gain.Sources {
 		if n := view.Topology().Node(id); n != nil && !view.Alive(id) {
 			out = append(out, n.Internode.String())

@@ -124,8 +124,10 @@ type SessionError struct {
 }
 
 // failure returns a SessionError with the present names of the table and the source.
-func (s *Streams) failure(p Session, err error) *SessionError {
-	v := s.o.View
+func (s *Streams) failure(p Session, err error) *SessionError { return failureOf(s.o.View, p, err) }
+
+// failureOf returns a SessionError with the names of the table and the source in a view.
+func failureOf(v coordinator.View, p Session, err error) *SessionError {
 	return &SessionError{Session: p, Err: err, table: v.Schema().NameOf(p.Table), source: v.Topology().NameOf(p.Source)}
 }
 

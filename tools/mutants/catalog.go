@@ -45,7 +45,7 @@ func areas() []area {
 			[]string{"TestSimBatches", "TestBatchesOfDepartingNodesAreComplete"}},
 		{"ring", []string{"ring/operation.go", "ring/replicaset.go", "ring/strategy.go",
 			"cluster/metadata/operation.go", "cluster/metadata/stale.go", "cluster/operation.go",
-			"rebalance/movements.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
+			"rebalance/movements*.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
 			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 " +
 				"-factors=-1", "TestReadValuesStayVisible"}},
 		{"repair", []string{"repair/machine.go", "repair/unit.go", "repair/run.go", "repair/scope.go", "repair/auto.go",
