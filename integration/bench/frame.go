@@ -36,7 +36,9 @@ func endFrame(b []byte, start int) {
 }
 
 // appendExecute appends the part of an EXECUTE before its values. The prefix is the same for all requests of an
-// operation, so it is encoded once.
+// operation, so it is encoded once:
+//
+//	id, as [short bytes] │ consistency (2) │ flags (1) │ number of values (2)
 func appendExecute(b, id []byte, consistency uint16, values int) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(id)))
 	b = append(b, id...)
@@ -79,9 +81,9 @@ func (r *frameReader) buffered() bool {
 // next returns the header and body of the next answer; both are valid until the next call. The body points into the
 // buffer.
 func (r *frameReader) next() (header, body []byte, err error) {
+	// After a Read that returned several answers, the next calls do not enter this loop, and make no system call.
 	for !r.buffered() {
 		if err := r.fill(); err != nil {
-			// A Read that returns several answers makes this loop end several times without a system call.
 			return nil, nil, err
 		}
 	}
@@ -116,7 +118,10 @@ func (r *frameReader) fill() error {
 }
 
 // checkAnswer returns an error for an answer that does not have the given number of rows (0 for a write). It decodes as
-// little as it can: the rows themselves are not looked at.
+// little as it can: the rows themselves are not looked at. An answer without metadata begins with numbers of four
+// bytes:
+//
+//	kind │ flags of the metadata │ columns │ rows │ …
 func checkAnswer(header, body []byte, rows int) error {
 	// An ERROR has a code of four bytes, and a message with its length of two.
 	if header[4] != opResult {
@@ -140,10 +145,9 @@ func checkAnswer(header, body []byte, rows int) error {
 		return nil
 	}
 	// Kind, metadata flags and column count come first; the metadata itself was not requested. 4 is no_metadata, which
-	// flagSkipMeta has requested.
+	// flagSkipMeta has requested. A page that ended early would make the server look fast.
 	if flags := binary.BigEndian.Uint32(body[4:]); flags&metaMorePages != 0 || flags&4 == 0 {
 		return fmt.Errorf("bench: metadata flags %#x", flags)
-		// A page that ended early would make the server look fast.
 	}
 	if n := int(binary.BigEndian.Uint32(body[12:])); n != rows {
 		return fmt.Errorf("bench: %d rows instead of %d", n, rows)

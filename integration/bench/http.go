@@ -78,7 +78,9 @@ func (c *httpConn) do(request []byte) (status int, body []byte, err error) {
 }
 
 // chunks reads a body in chunks, up to the empty one at its end. Trailers are not supported; none of the servers sends
-// any.
+// any. For example, abcd is:
+//
+//	4 CRLF abcd CRLF 0 CRLF CRLF
 func (c *httpConn) chunks() error {
 	for {
 		line, err := c.line()

@@ -45,7 +45,7 @@ func ownCPU() (time.Duration, error) {
 }
 
 // report prints measurements as they are taken, and keeps them for the comparison at the end. With json it prints one
-// object on each line and no comparison.
+// object on each line and no comparison. It is used by one goroutine.
 type report struct {
 	json bool
 	all  []*measurement

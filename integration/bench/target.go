@@ -30,8 +30,8 @@ type target struct {
 	owned bool
 }
 
-// startCqld builds cqld and starts nodes. encrypt requires TLS between them. sync is commitlog_sync. With an error, no
-// node is left running.
+// startCqld builds cqld and starts nodes. encrypt requires TLS between them. sync is commitlog_sync. With an error,
+// no node runs, or the target is returned too, so that the caller stops it.
 func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync string, flags []string) (*target, error) {
 	binary, err := process.Build(ctx, dir)
 	if err != nil {
@@ -91,7 +91,9 @@ func startOracle(dir string, nodes int, sync string) (*target, error) {
 }
 
 // running parses name=host:port/pid,host:port/pid: servers that run already. The process ids are needed for the CPU
-// time.
+// time. For example:
+//
+//	mine=127.0.0.1:9042/4711,127.0.0.2:9042/4712
 func running(spec string) (*target, error) {
 	name, list, ok := strings.Cut(spec, "=")
 	if !ok {
@@ -164,9 +166,9 @@ func (t *target) load(rf int, consistency uint16) error {
 	}
 	insert, err := t.ops.workload("insert")
 	if err != nil {
-		// 100,000 rows, which take a few seconds.
 		return err
 	}
+	// 100,000 rows, which take a few seconds.
 	if _, err := (&run{addresses: t.addresses, work: insert, inFlight: 64, ops: pointRows,
 		limit: 5 * time.Minute}).do(); err != nil {
 		return err

@@ -128,7 +128,8 @@ func (o *Options) flags() byte {
 	return 0
 }
 
-// Query sends one statement as text. The statement is parsed by the server each time, and may have bound values.
+// Query sends one statement as text. The statement is parsed by the server each time, and may have bound values. The
+// layout is the text as [long string], and what appendOptions appends.
 func (c *Conn) Query(text string, o Options) (*Answer, error) {
 	return c.answer(opQuery, o.flags(), c.appendOptions(appendLongString(nil, text), &o))
 }
@@ -174,7 +175,9 @@ type Statement struct {
 }
 
 // Batch sends a protocol batch: kind 0 logged, 1 unlogged, 2 counter. Values of a batch have no names: the
-// specification defines them (flag 0x40), but no server can resolve them (CASSANDRA-10246).
+// specification defines them (flag 0x40), but no server can resolve them (CASSANDRA-10246). The layout:
+//
+//	kind │ count │ 0, text, values │ 1, id, values │ … │ consistency │ flags │ …
 func (c *Conn) Batch(kind byte, statements []Statement, o Options) (*Answer, error) {
 	body := appendShort([]byte{kind}, len(statements))
 	for _, s := range statements {

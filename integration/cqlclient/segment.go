@@ -63,7 +63,7 @@ func appendSegments(dst, envelope []byte) []byte {
 }
 
 // segmentReader returns the verified payloads of segments. It does not look at the flag: payloads are a stream of bytes
-// for the caller.
+// for the caller. An envelope may begin in one segment and end in another.
 type segmentReader struct {
 	src io.Reader
 	// The unread part of the current payload.

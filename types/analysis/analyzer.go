@@ -65,8 +65,9 @@ func (a *Analyzer) Matches(value, text []byte) bool {
 	return !slices.ContainsFunc(wanted, func(term []byte) bool { return !has[string(term)] })
 }
 
-// Pattern returns the text of a LIKE pattern as it is compared with terms. Words of patterns are not reduced to stems,
-// because they may be parts of words, and are not divided. The caller has removed the percent signs.
+// Pattern returns the text of a LIKE pattern as it is compared with terms. All filters apply, also the reduction to
+// stems: Dogs may become dog. The text is not divided, because a wildcard adjoins it. The caller has removed the
+// percent signs.
 func (a *Analyzer) Pattern(text []byte) []byte {
 	if !utf8.Valid(text) {
 		return text

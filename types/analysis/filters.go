@@ -12,6 +12,7 @@ import (
 )
 
 // isASCII reports whether s has only ASCII characters, for which the fast functions of package strings suffice.
+// They need no tables of Unicode, and no allocation if nothing changes.
 func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= 0x80 {
@@ -38,7 +39,8 @@ func upper(s string) string {
 	return cases.Upper(language.Und).String(s)
 }
 
-// compose returns the normalization form C. A letter and its combining accent become one character.
+// compose returns the normalization form C. A letter and its combining accent become one character:
+// e and U+0301 become é.
 func compose(s string) string { return norm.NFC.String(s) }
 
 // foldTable has the ASCII texts that stand for other characters. Each line has the text, a tab, and ranges of code

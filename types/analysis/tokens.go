@@ -9,6 +9,7 @@ import (
 )
 
 // separated returns a tokenizer that divides at each separator. Empty tokens, between two separators, are omitted.
+// For example, "a,,b," has the tokens a and b.
 func separated(by string) func(string, func(string) bool) {
 	return func(text string, yield func(string) bool) {
 		for token := range strings.SplitSeq(text, by) {

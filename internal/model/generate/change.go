@@ -295,7 +295,12 @@ func (g *Generator) whereKeys(t *text, keys, clustering []Value) {
 }
 
 // condition adds an IF clause. It uses the first of the columns, which are those that the statement assigns, or all
-// regular ones for a DELETE.
+// regular ones for a DELETE. The forms are:
+//
+//	IF EXISTS
+//	IF v0 = ?        also another operator, or null
+//	IF v0[?] = ?     an entry of a map
+//	IF v0 IN (?, ?)
 func (g *Generator) condition(t *text, columns []Column) {
 	if g.oneIn(3) {
 		t.add(" IF EXISTS")
