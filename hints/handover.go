@@ -28,7 +28,7 @@ func (h *Hints) stays() bool {
 }
 
 // leaves reports whether this node is about to leave the ring, and must not keep anything for others.
-func (h *Hints) leaves() bool { return !h.stays() && !h.noHandOver }
+func (h *Hints) leaves() bool { return !h.stays() }
 
 // SatisfyAny implements coordinator.Hints.
 func (h *Hints) SatisfyAny() bool { return !h.leaves() }
@@ -53,7 +53,7 @@ func (h *Hints) transfer(d *delivery) {
 // the last one, or with an error when the node does not leave.
 func (h *Hints) HandOver(done func(error)) {
 	// Before Start no hint was accepted.
-	if h.c == nil || h.noHandOver {
+	if h.c == nil {
 		done(nil)
 		return
 	}

@@ -33,15 +33,7 @@ type Options struct {
 	Run     func(func())
 	Rand    env.Rand // jitter of replay; nil means none
 	Limits  Limits
-	Unsafe  Unsafe
 	OnError func(error) // receives failures that no request waits for; nil means that they are dropped
-}
-
-// Unsafe removes safeguards in tests that show that the safeguards are needed.
-type Unsafe struct {
-	Disabled   bool // store no hints; the owner does not pass Hints to the coordinator
-	Forget     bool // drop every third hint but report it as stored
-	NoHandOver bool // a node that leaves the ring takes its hints with it
 }
 
 // Record keys in local storage. Node and sequence are 8 bytes, big-endian, so that the hints of a node are in order:
@@ -74,9 +66,7 @@ type Hints struct {
 	run      func(func())
 	store    Store
 	limits   Limits
-	// noHandOver is Unsafe.NoHandOver.
-	noHandOver bool
-	onError    func(error)
+	onError  func(error)
 	// onLost receives the partition of each mutation that is not delivered; nil means no receiver.
 	onLost  atomic.Pointer[func(schema.StorageID, ring.Token)]
 	encoded sync.Pool // of *[]byte: a hint on its way into the buffer
@@ -91,14 +81,13 @@ type Hints struct {
 // New returns Hints that refuse hints until Start is called.
 func New(o Options) *Hints {
 	h := &Hints{
-		view:       o.View,
-		replicas:   o.Replicas,
-		clock:      o.Clock,
-		run:        o.Run,
-		store:      o.Store,
-		limits:     o.Limits.withDefaults(),
-		noHandOver: o.Unsafe.NoHandOver,
-		onError:    o.OnError,
+		view:     o.View,
+		replicas: o.Replicas,
+		clock:    o.Clock,
+		run:      o.Run,
+		store:    o.Store,
+		limits:   o.Limits.withDefaults(),
+		onError:  o.OnError,
 	}
 	if h.run == nil {
 		h.run = func(f func()) { f() }
@@ -107,7 +96,7 @@ func New(o Options) *Hints {
 		h.onError = func(error) {}
 	}
 	h.encoded.New = func() any { return new([]byte) }
-	h.mu.machine = machine{limits: h.limits, rand: o.Rand, forget: o.Unsafe.Forget, nodes: map[ring.NodeID]*queue{}}
+	h.mu.machine = machine{limits: h.limits, rand: o.Rand, nodes: map[ring.NodeID]*queue{}}
 	h.mu.timers = map[ring.NodeID]env.Timer{}
 	return h
 }

@@ -16,12 +16,10 @@ import (
 type machine struct {
 	limits   Limits
 	rand     env.Rand // jitter of replay; nil means none
-	forget   bool     // Unsafe.Forget
 	closed   bool
 	loaded   bool   // the records of an earlier process are known
 	refusing bool   // no new hints are stored
 	bytes    int64  // of all nodes
-	added    int    // calls of Add, for Unsafe.Forget
 	numbers  uint64 // of Arm and Wake
 	stats    Stats
 	nodes    map[ring.NodeID]*queue
@@ -108,9 +106,6 @@ func (m *machine) scanned(ev *event, out []effect) []effect {
 
 // hinted buffers a hint, unless a limit is reached.
 func (m *machine) hinted(ev *event, out []effect) []effect {
-	if m.added++; m.forget && m.added%3 == 0 {
-		return append(out, effect{kind: effectAnswer, stored: callbacks(ev.stored)})
-	}
 	q, size := m.queue(ev.node), int64(len(ev.hint))
 	full := q.bytes+size > m.limits.BytesPerNode || m.bytes+size > m.limits.Bytes
 	if ev.hint == nil || full || m.closed || m.refusing || !m.loaded {

@@ -181,13 +181,6 @@ func bufferCases() []stepCase {
 			s.step(event{kind: eventAccepted})
 			return s.add("a")
 		}},
-		{"every third is forgotten", "answer 1 <nil>", func() string {
-			s := newStepper()
-			s.m.forget = true
-			s.add("a")
-			s.add("b")
-			return s.add("c")
-		}},
 	}
 }
 

@@ -3,6 +3,8 @@ package simulation
 import (
 	"strings"
 	"testing"
+
+	"cqld/internal/mutant"
 )
 
 // leaverFaults make nodes leave while they store batches that they could not write.
@@ -20,8 +22,9 @@ func TestBatchesOfDepartingNodesAreComplete(t *testing.T) {
 // live nodes other than the coordinator hold a batch, if there are two: both would have to leave before the batch is
 // replayed. So the ring is small, and coordinators are killed while they write batches.
 func TestSimNeedsBatchesHandedOver(t *testing.T) {
+	mutant.Need(t, "hints/not-handed-over")
 	mustFail(t, 0, 300, func(o *Options) {
-		o.Unsafe.Batches.NoHandOver, o.Unsafe.Hints.NoHandOver = true, true
+		o.Unsafe.Batches.NoHandOver = true
 		smallRing(o)
 	}, "of its")
 }
@@ -53,8 +56,9 @@ func TestLeaderDoesNotWaitForFormerVoter(t *testing.T) {
 // TestSimNeedsMoreThanHints shows that the simulation finds batches of which a part was only in the hints of a node
 // that left.
 func TestSimNeedsMoreThanHints(t *testing.T) {
+	mutant.Need(t, "hints/not-handed-over")
 	mustFail(t, 0, 200, func(o *Options) {
-		o.Unsafe.Batches.HintsSecure, o.Unsafe.Hints.NoHandOver = true, true
+		o.Unsafe.Batches.HintsSecure = true
 		leaving(o, 1)
 	}, "of its")
 }

@@ -58,7 +58,7 @@ func (v *verifier) convergeWithoutReads() {
 	switch {
 	// Hints alone are not required to suffice if they are disabled, if a disk with hints was lost, or if a node has
 	// left the ring with hints.
-	case c.options.ConvergeBy == ByHints && !c.options.Unsafe.Hints.Disabled && !c.losing && !v.excused.all:
+	case c.options.ConvergeBy == ByHints && !c.options.NoHints && !c.losing && !v.excused.all:
 		v.agree()
 		v.awaitEqual("after all hints were delivered", &v.excused)
 	case c.options.ConvergeBy == ByRepair:

@@ -53,8 +53,8 @@
 //
 // A new fault is a name in faultKinds and a method in the strikes of its group. A new workload or fault is marked as
 // drawn, so that the seeds of DefaultOptions do not change. Both need a line in the table of docs/MEETINGS.md
-// (TestEveryOperationIsClassified). A check needs a test that removes the safeguard that it watches (Unsafe): a check
-// that finds nothing then is no check.
+// (TestEveryOperationIsClassified). A check needs a test with a fault that it finds, a mutant of tools/mutants
+// (mutant.Need) or a fault of what is simulated (Unsafe): a check that finds nothing then is no check.
 //
 // # Failures
 //

@@ -67,6 +67,8 @@ type Options struct {
 	Limits coordinator.Limits
 	// HintLimits bounds the hints of each node; zero fields mean the defaults.
 	HintLimits hints.Limits
+	// NoHints makes all nodes refuse hints, as an operator can.
+	NoHints bool
 	// Levels makes conditional changes commit at levels that are drawn for each change, instead of QUORUM.
 	Levels bool
 	// SlowStreams makes streams use small blocks and take seconds, so that other events coincide with them.
@@ -118,7 +120,6 @@ type Unsafe struct {
 	// The following fields remove safeguards of other packages, which document them.
 	Coordinator coordinator.Unsafe
 	Paxos       assembly.PaxosUnsafe
-	Hints       hints.Unsafe
 	Batches     batchlog.Unsafe
 	Listings    watermark.Unsafe
 	Searches    search.Unsafe
@@ -237,11 +238,11 @@ func DefaultOptions(seed uint64) Options {
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
 		"%s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v and %+v", o.Nodes, o.Factor,
+		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v and %+v", o.Nodes, o.Factor,
 		o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
 		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits,
-		o.Unsafe.Coordinator, o.Unsafe.Hints, o.Unsafe.Batches, o.Unsafe.Listings, o.Unsafe.Paxos)
+		o.Unsafe.Coordinator, o.Unsafe.Batches, o.Unsafe.Listings, o.Unsafe.Paxos)
 }
 
 // kinds returns all kinds of workloads that may run.

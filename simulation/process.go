@@ -232,6 +232,7 @@ func (l *process) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.proposer, l.moves = i.Coordinator, i.Proposer, i.Movements
 	l.repairer = i.Repairer
+	l.parts.Hints.SetAccepting(!l.node.cluster.options.NoHints)
 	return nil
 }
 
@@ -291,7 +292,7 @@ func (l *process) partsOptions() assembly.Options {
 			Limits: paxos.Limits{PlansMax: limits.PlansMax},
 			Unsafe: c.options.Unsafe.Paxos,
 		},
-		Hints:   hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.Unsafe.Hints},
+		Hints:   hints.Options{Limits: c.options.HintLimits},
 		Batches: batchlog.Options{Unsafe: c.options.Unsafe.Batches},
 		Listing: listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Listings},
 		Search:  search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Searches},

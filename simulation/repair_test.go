@@ -12,8 +12,7 @@ func graveOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Workloads, o.Faults = 4, 4, []string{"graves"}, 60*time.Second
 	o.FaultKinds = []string{"isolate", "one-way", "bad-links", "slow-links", "repair"}
-	o.PageBytes, o.Unsafe.Sync = 0, storage.SyncBatch
-	o.Unsafe.Hints.Disabled = true
+	o.PageBytes, o.Unsafe.Sync, o.NoHints = 0, storage.SyncBatch, true
 	return o
 }
 

@@ -100,13 +100,6 @@ func TestSafeguards(t *testing.T) {
 			}, "linearizable", 0,
 		},
 		{
-			"every hint is kept, or its loss is reported", "register set", "isolate one-way halves bad-links",
-			func(o *Options) {
-				o.Unsafe.Hints.Forget, o.ConvergeBy = true, ByHints
-				o.spareHints()
-			}, "after all hints were delivered", 0,
-		},
-		{
 			// Clients end soon: later changes of a partition would transfer its state to the nodes that gain it.
 			"the state of Paxos moves with its range", "cas", "join leave move",
 			func(o *Options) {

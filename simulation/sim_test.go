@@ -237,7 +237,7 @@ func runTwice(t *testing.T, o Options) {
 	}
 }
 
-// mustFail runs n seeds without a safeguard until one fails with one of the texts.
+// mustFail runs n seeds, with a mutant or without a safeguard, until one fails with one of the texts.
 func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...string) {
 	for seed := first; seed < first+n; seed++ {
 		o := DefaultOptions(seed)
@@ -249,7 +249,7 @@ func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...str
 			}
 		}
 	}
-	t.Errorf("%d seeds did not find that a safeguard is missing", n)
+	t.Errorf("%d seeds did not find the fault", n)
 }
 
 // runAlone runs n seeds with the options that change sets, and returns the sum of their results. Each of them executes

@@ -33,6 +33,7 @@ internal/await:
 internal/tier:
 internal/repetition:
 internal/matrix:
+internal/mutant:
 
 # The data model, and who may do what: pure values.
 auth:

@@ -201,11 +201,7 @@ func Assemble(o Options) *Parts {
 		c.OnError
 	p.Hints = hints.New(h)
 	c.View, c.Replicas, c.Clock, c.Store = p.View, replicas, o.Clock, o.Store
-	c.AwaitingFirstHeartbeat, c.Confirmed = o.Cluster.AwaitingFirstHeartbeat, o.Confirmed
-	// A nil interface and not a nil pointer makes the coordinator store no hints.
-	if !h.Unsafe.Disabled {
-		c.Hints = p.Hints
-	}
+	c.AwaitingFirstHeartbeat, c.Confirmed, c.Hints = o.Cluster.AwaitingFirstHeartbeat, o.Confirmed, p.Hints
 	p.Coordinator = coordinator.New(c)
 	p.assembleProtocols(o, replicas)
 	p.assembleProposer(o)
@@ -253,10 +249,8 @@ func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
 	b.LocalDatacenter, b.OnError, b.Guard = c.LocalDatacenter, c.OnError, c.Guard
 	p.Batches = batchlog.New(b)
 	batchlog.Serve(o.Transport, p.Batches)
-	if !o.Hints.Unsafe.Disabled {
-		// Hints are started last, because they are replayed through both.
-		p.Hints.Start(p.Coordinator, p.Batches)
-	}
+	// Hints are started last, because they are replayed through both.
+	p.Hints.Start(p.Coordinator, p.Batches)
 }
 
 // assembleLister creates the lister, and the replica that lists this node's keys for all nodes. The replica answers

@@ -34,6 +34,8 @@ type PartsOptions struct {
 	// nil means that nothing is stored.
 	Store batchlog.Store
 	Hints hints.Options
+	// NoHints makes the coordinator run without hints.
+	NoHints bool
 	// Without Holders, the replicas of Coordinator must store batches (batchHolder).
 	Batches  batchlog.Options
 	Counters counters.Options
@@ -52,7 +54,7 @@ func NewParts(o PartsOptions) *Parts {
 		c.Rand, c.OnError
 	p.Hints = hints.New(h)
 	// Without a store, the coordinator runs without hints.
-	kept := o.Store != nil && !h.Unsafe.Disabled
+	kept := o.Store != nil && !o.NoHints
 	if o.Store != nil {
 		c.Store = o.Store
 	}

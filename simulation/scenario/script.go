@@ -174,6 +174,7 @@ func (s *script) start(d *datadriven.TestData) {
 	if name := text(d, "unsafe", ""); name != "" && !o.removeSafeguard(name) {
 		s.t.Fatalf("no safeguard %q", name)
 	}
+	o.NoHints = text(d, "hints", "") == "none"
 	// 0 means the default for each limit.
 	o.HintLimits.BytesPerNode = int64(number(d, "hint_bytes", 0))
 	o.BatchLimits.Bytes = int64(number(d, "batch_bytes", 0))
@@ -199,8 +200,6 @@ func (o *Options) removeSafeguard(name string) bool {
 		o.Unsafe.NoReadRepair = true
 	case "NoShortRead":
 		o.Unsafe.NoShortRead = true
-	case "NoHints":
-		o.NoHints = true
 	// Unlike other names, this one is not the name of the field.
 	case "NoBatchlog":
 		o.BatchUnsafe.Disabled = true

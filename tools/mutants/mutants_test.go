@@ -27,7 +27,8 @@ func testCatalog(t *testing.T) *catalog {
 }
 
 // TestCatalog shows that every pattern of the list by hand still occurs once in its function, that the explanations are
-// of mutants that exist, and that RESULTS.md reports every mutant of the list by hand.
+// of mutants that exist, that tests need mutants that exist, and that RESULTS.md reports every mutant of the list by
+// hand.
 func TestCatalog(t *testing.T) {
 	c := testCatalog(t)
 	if len(c.mutants) < 60 {
@@ -40,6 +41,8 @@ func TestCatalog(t *testing.T) {
 	if err := c.checkExplained(explained); err != nil {
 		t.Error(err)
 	}
+	needing := findNeeding(t, c.root)
+	needing.checkKeys(t, c)
 	document, err := os.ReadFile(c.reportPath())
 	if err != nil {
 		t.Fatal(err)
@@ -164,8 +167,8 @@ func TestHandListIsChecked(t *testing.T) {
 	}
 }
 
-// TestSample builds the switches into a few packages and runs some mutants that must be found, by scenarios and by the
-// simulation. It takes about two minutes of CPU.
+// TestSample builds the switches into a few packages. It runs some mutants that must be found, by scenarios and by the
+// simulation, and all tests that switch mutants on themselves.
 func TestSample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the replication packages with all mutants in them")
@@ -174,20 +177,35 @@ func TestSample(t *testing.T) {
 	dir := t.TempDir()
 	ctx := context.Background()
 	r := &runner{c: c, dir: dir, packages: []string{"row", "coordinator", "paxos", "replica", "rebalance"}, seeds: 40}
-	if err := c.build(ctx, dir, append(slices.Clone(r.packages), simPackage)); err != nil {
+	needing := findNeeding(t, c.root)
+	built := append(slices.Clone(r.packages), simPackage)
+	for _, p := range needing.packages() {
+		if !slices.Contains(built, p) {
+			built = append(built, p)
+		}
+	}
+	if err := c.build(ctx, dir, built); err != nil {
 		t.Fatal(err)
 	}
 	var err error
 	if r.depends, err = c.dependents(ctx, r.packages); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("found", r.testSampled)
+	for _, p := range needing.packages() {
+		t.Run(p, func(t *testing.T) { needing.run(ctx, t, c.root, dir, p) })
+	}
+}
+
+// testSampled runs the mutants of the sample, each of which must be found.
+func (r *runner) testSampled(t *testing.T) {
 	sampled := 0
-	for _, m := range c.mutants {
+	for _, m := range r.c.mutants {
 		if !m.sampled {
 			continue
 		}
 		sampled++
-		v, err := r.runMutant(ctx, m, verdict{})
+		v, err := r.runMutant(t.Context(), m, verdict{})
 		if err != nil {
 			t.Fatal(err)
 		}

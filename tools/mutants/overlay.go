@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,8 +11,8 @@ import (
 	"strings"
 )
 
-// The package with the switch exists in the overlay only: a program that is built without the overlay has nothing of
-// it. Its import path is internal to the module, so only this module's code can use it.
+// The overlay replaces the only file of the package with the switches: a program that is built without the overlay has
+// none of them.
 const (
 	switchName    = "cqldmutant"
 	switchImport  = "cqld/internal/mutant"
@@ -19,28 +20,71 @@ const (
 	switchEnviron = "CQLD_MUTANT"
 )
 
-// The environment is read once, when the process starts: On is a comparison of two integers on the path of requests.
-const switchSource = `// Package mutant says which fault is switched on.
+// switchSource is the start of the package with the switches. The constant last and the map ids follow it.
+const switchSource = `// Package mutant says which faults are switched on.
 package mutant
 
 import (
 	"os"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
 )
 
-var active, _ = strconv.Atoi(os.Getenv("` + switchEnviron + `"))
+// Atomic, because goroutines of an earlier test may still run when the next one sets it.
+var active = begin()
+
+func begin() (on [last + 1]atomic.Bool) {
+	// 0 is no mutant, so an unset variable switches none on.
+	id, _ := strconv.Atoi(os.Getenv("` + switchEnviron + `"))
+	on[id].Store(true)
+	return on
+}
 
 // On says whether mutant id is switched on.
-func On(id int) bool { return active == id }
+func On(id int) bool { return active[id].Load() }
 
 // Pick returns b when mutant id is switched on, and a otherwise.
 func Pick[T any](id int, a, b T) T {
-	if active == id {
+	if On(id) {
 		return b
 	}
 	return a
 }
+
+// Need switches the mutants with the given keys on, and all others off, until the test ends.
+func Need(t testing.TB, keys ...string) {
+	t.Helper()
+	// Setenv refuses parallel tests, which would share the switches.
+	t.Setenv("` + switchEnviron + `", strings.Join(keys, " "))
+	set := func(keys ...string) {
+		for id := range active {
+			active[id].Store(false)
+		}
+		for _, key := range keys {
+			if ids[key] == 0 {
+				t.Fatalf("there is no mutant %s", key)
+			}
+			active[ids[key]].Store(true)
+		}
+	}
+	set(keys...)
+	t.Cleanup(func() { set() })
+}
+
 `
+
+// switches returns the source of the package with the switches.
+func (c *catalog) switches() []byte {
+	b := bytes.NewBufferString(switchSource)
+	fmt.Fprintf(b, "const last = %d\n\nvar ids = map[string]int{\n", len(c.mutants))
+	for _, m := range c.mutants {
+		fmt.Fprintf(b, "%q: %d,\n", m.key, m.id)
+	}
+	b.WriteString("}\n")
+	return b.Bytes()
+}
 
 // switchCall returns the source of a condition that is true if a mutant is on. For example cqldmutant.On(17).
 func switchCall(id int) string { return fmt.Sprintf("%s.On(%d)", switchName, id) }
@@ -70,7 +114,7 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 		}
 		return os.WriteFile(at, text, 0o644)
 	}
-	if err := put(switchFile, []byte(switchSource)); err != nil {
+	if err := put(switchFile, c.switches()); err != nil {
 		return "", err
 	}
 	for _, files := range c.packages {
@@ -98,8 +142,8 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 func scenarioPackages() []string {
 	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair",
 		"coordinator/write", "coordinator", "paxos/acceptor", "paxos", "hints", "batchlog", "counters", "listing",
-		"watermark",
-		"storage/index", "storage", "replica", "rebalance", "cluster/raftlog", "cluster/metadata", "cluster"}
+		"watermark", "search", "storage/index", "storage", "replica", "rebalance", "cluster/raftlog",
+		"cluster/metadata", "cluster"}
 }
 
 // simPackage has the simulation.
