@@ -25,10 +25,6 @@ func (l *Log) stays() bool {
 // calls done once: with nil when this node stores no batch, or with an error when the node does not leave
 // after all.
 func (l *Log) HandOver(done func(error)) {
-	if l.unsafe.NoHandOver {
-		done(nil)
-		return
-	}
 	// The handover lives until it ends; the log keeps no reference to it, only timers and transfers do.
 	h := &handOver{l: l, done: done}
 	h.proceed()

@@ -63,18 +63,8 @@ type Options struct {
 	// such piece of work runs for replay and for a handover. nil means that the caller runs it.
 	Run     func(func())
 	Limits  Limits
-	Unsafe  Unsafe
 	OnError func(error)  // receives failures that no request waits for; nil means that they are dropped
 	Guard   *guard.Guard // ends operations that panic; nil means that panics are not recovered
-}
-
-// Unsafe removes safeguards in tests that show that the safeguards are needed.
-type Unsafe struct {
-	Disabled   bool // write logged batches as unlogged ones
-	NoHandOver bool // a node that leaves the ring does not hand over its batches
-	// DuringTruncation replays batches while a table of theirs is truncated.
-	DuringTruncation bool
-	HintsSecure      bool // remove a batch when hints for all of its replicas are on one disk
 }
 
 // Log stores logged batches for other nodes and applies those that are not removed in time, one after the other, at a
@@ -89,7 +79,6 @@ type Log struct {
 	store   Store
 	run     func(func())
 	limits  Limits
-	unsafe  Unsafe
 	onError func(error)
 	guard   *guard.Guard // may be nil
 	// stored and replayed are for Stats.
@@ -116,7 +105,7 @@ type Log struct {
 func New(o Options) *Log {
 	l := &Log{c: o.Coordinator, view: o.View, clock: o.Clock, holders: o.Holders, localDC: o.LocalDatacenter,
 		store: o.Store, run: o.Run,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard}
+		limits: o.Limits.withDefaults(), onError: o.OnError, guard: o.Guard}
 	// For tests, which run everything in the caller's goroutine.
 	if l.run == nil {
 		l.run = func(f func()) { f() }
@@ -367,7 +356,7 @@ func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 		return nil, nil
 	}
 	// Until the truncation has ended it is not known whether the mutations are void.
-	if !l.unsafe.DuringTruncation && slices.ContainsFunc(batch.mutations,
+	if slices.ContainsFunc(batch.mutations,
 		func(m *row.Mutation) bool { return l.c.Truncating(m.Table) }) {
 		return nil, errTruncating
 	}
@@ -396,7 +385,7 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 		// created is by the coordinator's clock; the comparison with this clock only shifts the limit.
 		return table == nil || batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
 	})
-	if !l.unsafe.HintsSecure && slices.ContainsFunc(batch.mutations,
+	if slices.ContainsFunc(batch.mutations,
 		func(m *row.Mutation) bool { return !l.someAlive(m) }) {
 		l.written(h, false)
 		return

@@ -13,7 +13,7 @@ import (
 func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	c := l.c
 	// One mutation is applied by each replica as a whole, so it needs no log.
-	if len(req.Mutations) < 2 || l.unsafe.Disabled {
+	if len(req.Mutations) < 2 {
 		c.Write(req, done)
 		return
 	}
@@ -56,7 +56,7 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 // them. A repair then restores only mutations that some replica has. So a majority of each mutation's replicas must
 // have it, or all that were alive, and at least one.
 func (l *Log) secured(s coordinator.Settlement) bool {
-	return s.Hinted && (s.Majority || l.unsafe.HintsSecure)
+	return s.Hinted && s.Majority
 }
 
 // loggedBatch is a stored batch.

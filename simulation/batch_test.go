@@ -22,11 +22,8 @@ func TestBatchesOfDepartingNodesAreComplete(t *testing.T) {
 // live nodes other than the coordinator hold a batch, if there are two: both would have to leave before the batch is
 // replayed. So the ring is small, and coordinators are killed while they write batches.
 func TestSimNeedsBatchesHandedOver(t *testing.T) {
-	mutant.Need(t, "hints/not-handed-over")
-	mustFail(t, 0, 300, func(o *Options) {
-		o.Unsafe.Batches.NoHandOver = true
-		smallRing(o)
-	}, "of its")
+	mutant.Need(t, "batchlog/leaves-with-its-holder", "hints/not-handed-over")
+	mustFail(t, 0, 300, smallRing, "of its")
 }
 
 func smallRing(o *Options) {
@@ -56,11 +53,8 @@ func TestLeaderDoesNotWaitForFormerVoter(t *testing.T) {
 // TestSimNeedsMoreThanHints shows that the simulation finds batches of which a part was only in the hints of a node
 // that left.
 func TestSimNeedsMoreThanHints(t *testing.T) {
-	mutant.Need(t, "hints/not-handed-over")
-	mustFail(t, 0, 200, func(o *Options) {
-		o.Unsafe.Batches.HintsSecure = true
-		leaving(o, 1)
-	}, "of its")
+	mutant.Need(t, "batchlog/hints-are-enough", "hints/not-handed-over")
+	mustFail(t, 0, 200, func(o *Options) { leaving(o, 1) }, "of its")
 }
 
 // TestHintsOfDepartingNodesAreWritten runs seed 701700 with its original options: a node that left the ring had the

@@ -3,6 +3,8 @@ package simulation
 import (
 	"slices"
 	"testing"
+
+	"cqld/internal/mutant"
 )
 
 // smaller configures a cluster in which most coordinators are not replicas, and partitions have different replicas: if
@@ -29,8 +31,8 @@ func runSmaller(t *testing.T, workload string) {
 
 // TestSimNeedsTheBatchlog shows that the simulation finds batches of which a part is lost with the coordinator.
 func TestSimNeedsTheBatchlog(t *testing.T) {
+	mutant.Need(t, "batchlog/nothing-logged")
 	mustFail(t, 0, 100, func(o *Options) {
-		o.Unsafe.Batches.Disabled = true
 		smaller(o, "batch")
 		o.FaultKinds = slices.Compact(append(o.FaultKinds, "kill", "isolate", "one-way"))
 	}, "of its")

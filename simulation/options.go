@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"cqld/batchlog"
 	"cqld/coordinator"
 	"cqld/hints"
 	"cqld/node/assembly"
@@ -120,7 +119,6 @@ type Unsafe struct {
 	// The following fields remove safeguards of other packages, which document them.
 	Coordinator coordinator.Unsafe
 	Paxos       assembly.PaxosUnsafe
-	Batches     batchlog.Unsafe
 	Listings    watermark.Unsafe
 	Searches    search.Unsafe
 	Indexes     index.Unsafe
@@ -238,11 +236,11 @@ func DefaultOptions(seed uint64) Options {
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
 		"%s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v and %+v", o.Nodes, o.Factor,
+		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v and %+v", o.Nodes, o.Factor,
 		o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
 		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits,
-		o.Unsafe.Coordinator, o.Unsafe.Batches, o.Unsafe.Listings, o.Unsafe.Paxos)
+		o.Unsafe.Coordinator, o.Unsafe.Listings, o.Unsafe.Paxos)
 }
 
 // kinds returns all kinds of workloads that may run.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cqld/azuretables/entity"
-	"cqld/batchlog"
 	"cqld/cluster"
 	"cqld/cluster/metadata"
 	"cqld/coordinator"
@@ -293,7 +292,6 @@ func (l *process) partsOptions() assembly.Options {
 			Unsafe: c.options.Unsafe.Paxos,
 		},
 		Hints:   hints.Options{Limits: c.options.HintLimits},
-		Batches: batchlog.Options{Unsafe: c.options.Unsafe.Batches},
 		Listing: listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Listings},
 		Search:  search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Searches},
 		Streams: l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},

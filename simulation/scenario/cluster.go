@@ -44,7 +44,6 @@ type Options struct {
 	// NoHints makes nodes store no hints.
 	NoHints       bool
 	BatchLimits   batchlog.Limits
-	BatchUnsafe   batchlog.Unsafe
 	CounterLimits counters.Limits
 	ListingLimits listing.Limits
 	SearchLimits  search.Limits

@@ -170,7 +170,7 @@ func (n *Node) Start() {
 		Store:    store,
 		Hints:    hints.Options{Limits: o.HintLimits},
 		NoHints:  o.NoHints,
-		Batches:  batchlog.Options{Limits: o.BatchLimits, Unsafe: o.BatchUnsafe, Holders: batchlog.NewClient(post)},
+		Batches:  batchlog.Options{Limits: o.BatchLimits, Holders: batchlog.NewClient(post)},
 		Counters: counters.Options{Limits: o.CounterLimits, Leaders: counters.NewClient(post)},
 		Listing:  listing.Options{Limits: o.ListingLimits, Replicas: listing.NewDirectory(pages, post, n)},
 		Search: search.Options{Limits: o.SearchLimits, Unsafe: o.SearchUnsafe,

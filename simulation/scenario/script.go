@@ -200,15 +200,8 @@ func (o *Options) removeSafeguard(name string) bool {
 		o.Unsafe.NoReadRepair = true
 	case "NoShortRead":
 		o.Unsafe.NoShortRead = true
-	// Unlike other names, this one is not the name of the field.
-	case "NoBatchlog":
-		o.BatchUnsafe.Disabled = true
 	case "TruncationsByClock":
 		o.Unsafe.TruncationsByClock = true
-	case "DuringTruncation":
-		o.BatchUnsafe.DuringTruncation = true
-	case "HintsSecure":
-		o.BatchUnsafe.HintsSecure = true
 	case "ReadOneSide":
 		o.Unsafe.ReadOneSide = true
 	case "NoWriteOrder":
