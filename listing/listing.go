@@ -10,7 +10,6 @@ import (
 	"cqld/internal/guard"
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/watermark"
 )
 
 // Span is an interval of partition keys in the order of their bytes: From is inside, To is not. A nil To means no end.
@@ -83,7 +82,6 @@ type Options struct {
 	Clock           env.Clock
 	LocalDatacenter string
 	Limits          Limits
-	Unsafe          watermark.Unsafe
 	Guard           *guard.Guard // ends listings that panic; nil means that panics are not recovered
 }
 
@@ -95,7 +93,6 @@ type Lister struct {
 	clock    env.Clock
 	localDC  string
 	limits   Limits
-	unsafe   watermark.Unsafe
 	guard    *guard.Guard // may be nil
 	counts   counters
 }
@@ -103,7 +100,7 @@ type Lister struct {
 // New returns a Lister.
 func New(o Options) *Lister {
 	return &Lister{c: o.Coordinator, view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard}
+		limits: o.Limits.withDefaults(), guard: o.Guard}
 }
 
 // List calls done exactly once, possibly before it returns: with a result, or with an error of a read of package

@@ -68,7 +68,6 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 			Table:           req.Table,
 			Consistency:     req.Consistency,
 			Reversed:        req.Reversed,
-			Unsafe:          l.unsafe,
 		},
 		// The first pages begin at the start of the span.
 		Mark:    watermark.Position{Place: watermark.BeforeAll},

@@ -49,7 +49,6 @@ func ofOneNode(s *Searcher, candidates []index.Candidate, limit int) *rowSequenc
 	op := &rowSequence{
 		m:      new(watermark.Machine[entry, work]),
 		limits: &s.limits,
-		unsafe: &s.unsafe,
 		req:    &Request{Order: ByToken, Now: 5},
 		limit:  limit,
 	}

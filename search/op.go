@@ -49,7 +49,6 @@ type searchOp struct {
 type rowSequence struct {
 	m      *watermark.Machine[entry, work]
 	limits *Limits
-	unsafe *Unsafe
 	req    *Request
 	self   ring.NodeID
 	def    index.Definition
@@ -106,7 +105,6 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 	op.rows = rowSequence{
 		m:      &op.Machine,
 		limits: &s.limits,
-		unsafe: &s.unsafe,
 		req:    op.req,
 		self:   s.view.Self(),
 		def:    def,
@@ -131,7 +129,6 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 			Table:           req.Table,
 			Consistency:     req.Consistency,
 			Reversed:        req.Reversed,
-			Unsafe:          watermark.Unsafe{OneNode: s.unsafe.OneNode, OneSide: s.unsafe.OneSide},
 		},
 		Mark:    mark,
 		Clock:   s.clock,

@@ -18,19 +18,7 @@ type Options struct {
 	Clock           env.Clock
 	LocalDatacenter string
 	Limits          Limits
-	Unsafe          Unsafe
 	Guard           *guard.Guard // ends searches that panic; nil means that panics are not recovered
-}
-
-// Unsafe removes safeguards in tests that show that the safeguards are needed. Each field breaks an invariant of the
-// package, and a test shows that it is found then.
-type Unsafe struct {
-	// TrustReplicas takes the first version of a candidate as the reconciled one.
-	TrustReplicas bool
-	// OneNode ends the watermark at the position that one node of each replica set has reached, whatever the level.
-	OneNode bool
-	// OneSide asks only the present replicas while ranges move.
-	OneSide bool
 }
 
 // Searcher searches for clients of this node. Its methods may be called from any goroutine. It has no state but
@@ -44,7 +32,6 @@ type Searcher struct {
 	clock       env.Clock
 	localDC     string
 	limits      Limits
-	unsafe      Unsafe
 	guard       *guard.Guard // may be nil
 	counts      counters
 }
@@ -52,7 +39,7 @@ type Searcher struct {
 // New returns a Searcher.
 func New(o Options) *Searcher {
 	return &Searcher{c: o.Coordinator, view: o.View, replicas: o.Replicas, definitions: o.Definitions, clock: o.Clock,
-		localDC: o.LocalDatacenter, limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard}
+		localDC: o.LocalDatacenter, limits: o.Limits.withDefaults(), guard: o.Guard}
 }
 
 // definition returns the definition of an index of a table.

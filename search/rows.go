@@ -189,7 +189,7 @@ func (s *rowSequence) continues(c *candidate) bool {
 // matches reports whether a row, or the header of a partition, matches the terms. Replicas have found that for a
 // settled candidate.
 func (s *rowSequence) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
-	if c.state == settled || s.unsafe.TrustReplicas {
+	if c.state == settled {
 		return true
 	}
 	if s.def.Partitions && s.def.OfKey() {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"cqld/internal/mutant"
 	"cqld/storage/index"
 )
 
@@ -27,10 +28,10 @@ func TestTrustedReplicasAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "index/first-version-trusted")
 	mustFail(t, 0, 200, func(o *Options) {
 		indexedOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.Unsafe.Searches.TrustReplicas = true
 	}, "indexed")
 }
 

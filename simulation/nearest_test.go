@@ -3,6 +3,8 @@ package simulation
 import (
 	"strings"
 	"testing"
+
+	"cqld/internal/mutant"
 )
 
 // nearestOnly makes a run one of the workload alone.
@@ -29,10 +31,10 @@ func TestTrustedReplicasOfVectorsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "index/first-version-trusted")
 	mustFail(t, 0, 200, func(o *Options) {
 		nearestOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.Unsafe.Searches.TrustReplicas = true
 	}, "nearest")
 }
 

@@ -10,11 +10,9 @@ import (
 	"cqld/coordinator"
 	"cqld/hints"
 	"cqld/node/assembly"
-	"cqld/search"
 	"cqld/simulation/kernel"
 	"cqld/storage"
 	"cqld/storage/index"
-	"cqld/watermark"
 )
 
 // Options configure a run. The seed determines everything else. DefaultOptions and DrawnOptions are the two sets that
@@ -119,8 +117,6 @@ type Unsafe struct {
 	// The following fields remove safeguards of other packages, which document them.
 	Coordinator coordinator.Unsafe
 	Paxos       assembly.PaxosUnsafe
-	Listings    watermark.Unsafe
-	Searches    search.Unsafe
 	Indexes     index.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
@@ -236,11 +232,11 @@ func DefaultOptions(seed uint64) Options {
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
 		"%s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v and %+v", o.Nodes, o.Factor,
+		"speculative retry %s, limits %+v, of hints %+v, without %+v and %+v", o.Nodes, o.Factor,
 		o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
 		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits,
-		o.Unsafe.Coordinator, o.Unsafe.Listings, o.Unsafe.Paxos)
+		o.Unsafe.Coordinator, o.Unsafe.Paxos)
 }
 
 // kinds returns all kinds of workloads that may run.

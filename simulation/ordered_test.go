@@ -3,6 +3,8 @@ package simulation
 import (
 	"strings"
 	"testing"
+
+	"cqld/internal/mutant"
 )
 
 // TestSimOrdered runs listings in key order alone.
@@ -13,8 +15,8 @@ func TestSimOrdered(t *testing.T) {
 // TestSimNeedsQuorumsOfListings takes the keys of one node of each replica set for those of a quorum: the workload
 // misses acknowledged partitions.
 func TestSimNeedsQuorumsOfListings(t *testing.T) {
+	mutant.Need(t, "listing/watermark-of-the-fastest-node")
 	mustFail(t, 0, 100, func(o *Options) {
 		o.Workloads, o.FaultKinds = []string{"ordered"}, strings.Fields("isolate one-way bad-links kill")
-		o.Unsafe.Listings.OneNode = true
 	}, "is not listed")
 }

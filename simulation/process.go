@@ -292,8 +292,8 @@ func (l *process) partsOptions() assembly.Options {
 			Unsafe: c.options.Unsafe.Paxos,
 		},
 		Hints:   hints.Options{Limits: c.options.HintLimits},
-		Listing: listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Listings},
-		Search:  search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.Unsafe.Searches},
+		Listing: listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}},
+		Search:  search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}},
 		Streams: l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
 		HintLost: l.hintLost,
 		// Leaves of a few rows make trees with several levels even for the small tables of a run.

@@ -3,6 +3,8 @@ package simulation
 import (
 	"strings"
 	"testing"
+
+	"cqld/internal/mutant"
 )
 
 // viewedOnly makes a run one of the workload alone.
@@ -24,10 +26,10 @@ func TestTrustedReplicasOfViewsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "index/first-version-trusted")
 	mustFail(t, 0, 200, func(o *Options) {
 		viewedOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.Unsafe.Searches.TrustReplicas = true
 	}, "viewed")
 }
 

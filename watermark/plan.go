@@ -20,15 +20,6 @@ type Options struct {
 	Table           *schema.Table
 	Consistency     ring.Consistency
 	Reversed        bool // the order of keys is descending
-	Unsafe          Unsafe
-}
-
-// Unsafe removes safeguards in tests that show that the safeguards are needed.
-type Unsafe struct {
-	// OneNode ends the watermark at the position that one node of each replica set has reached, whatever the level.
-	OneNode bool
-	// OneSide asks only the present replicas while ranges move.
-	OneSide bool
 }
 
 // Plan has the nodes that are asked for entries of some replica sets, and the watermark. Its owner locks it.
@@ -92,9 +83,7 @@ func (p *Plan[E]) Add(set ring.ReplicaSet) (out Members[E]) {
 	level, replication := p.o.Consistency, p.o.Table.Replication
 	var y quorum.Tally
 	y.Reset(level, replication, p.o.Topology, p.o.View.Self(), p.o.LocalDatacenter)
-	if !p.o.Unsafe.OneSide {
-		y.JoinRead(set, level, replication)
-	}
+	y.JoinRead(set, level, replication)
 	members := slices.Clone(set.Natural)
 	for _, id := range set.Before {
 		// Previous replicas are read only if the level requires it (quorum.Tally.JoinRead).
@@ -107,9 +96,6 @@ func (p *Plan[E]) Add(set ring.ReplicaSet) (out Members[E]) {
 		covering := &y.Quotas()[i]
 		q := quota[E]{need: covering.Need}
 		needed += q.need
-		if p.o.Unsafe.OneNode {
-			q.need = min(q.need, 1)
-		}
 		for _, id := range members {
 			if y.Covers(covering, id) {
 				q.nodes = append(q.nodes, p.node(id))

@@ -24,11 +24,11 @@ func (v fourNodes) Alive(id ring.NodeID) bool    { return id != v.down }
 func key(i int) []byte                           { return fmt.Appendf(nil, "%03d", i) }
 func members(ids ...ring.NodeID) ring.ReplicaSet { return ring.ReplicaSet{Natural: ids} }
 
-func quorumOfFour(down ring.NodeID, reversed bool, u Unsafe) *Plan[int] {
+func quorumOfFour(down ring.NodeID, reversed bool) *Plan[int] {
 	p := &Plan[int]{}
 	table := &schema.Table{Replication: ring.Replication{Class: ring.Simple, Factor: 4}}
 	p.Reset(Options{View: fourNodes{down: down}, Topology: &ring.Topology{}, Table: table, Consistency: ring.Quorum,
-		Reversed: reversed, Unsafe: u}, Position{Place: BeforeAll})
+		Reversed: reversed}, Position{Place: BeforeAll})
 	p.Add(members(1, 2, 3, 4))
 	return p
 }
@@ -136,7 +136,7 @@ func TestAcknowledgedEntriesAreFound(t *testing.T) {
 				acknowledged = append(acknowledged, e)
 			}
 		}
-		p := quorumOfFour(ring.NodeID(r.IntN(2)), seed%2 == 1, Unsafe{})
+		p := quorumOfFour(ring.NodeID(r.IntN(2)), seed%2 == 1)
 		failing := ring.NodeID(0)
 		if !p.Nodes()[0].Failed() {
 			failing = ring.NodeID(r.IntN(5))
@@ -159,33 +159,8 @@ func TestAcknowledgedEntriesAreFound(t *testing.T) {
 	}
 }
 
-// With the safeguard removed, the answer of one node moves the watermark over entries that others hold.
-func TestOneNodeIsNotEnough(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	lost := 0
-	for range 100 {
-		holds := map[ring.NodeID][]int{}
-		for e := range 40 {
-			lacking := ring.NodeID(1 + r.IntN(4))
-			for id := ring.NodeID(1); id <= 4; id++ {
-				if id != lacking {
-					holds[id] = append(holds[id], e)
-				}
-			}
-		}
-		found, err := run(t, r, quorumOfFour(0, false, Unsafe{OneNode: true}), holds, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lost += 40 - len(found)
-	}
-	if lost == 0 {
-		t.Error("no entry was missed")
-	}
-}
-
 func TestTooManyFailuresAreReported(t *testing.T) {
-	p := quorumOfFour(1, false, Unsafe{})
+	p := quorumOfFour(1, false)
 	asked, ok := p.Needed()
 	if !ok || len(asked) != 3 || slices.ContainsFunc(asked, func(n *Node[int]) bool { return n.ID == 1 }) {
 		t.Fatalf("%d nodes are asked, %v", len(asked), ok)
@@ -204,7 +179,7 @@ func TestTooManyFailuresAreReported(t *testing.T) {
 
 // A page that ends where it began would be asked for without end.
 func TestPagesMustAdvance(t *testing.T) {
-	p := quorumOfFour(0, false, Unsafe{})
+	p := quorumOfFour(0, false)
 	n := p.Nodes()[0]
 	p.Take(n, Position{Key: key(7)}, &Page[int]{More: true, Last: key(7)}, nil)
 	if !n.Failed() || n.Err == nil {

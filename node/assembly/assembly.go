@@ -262,8 +262,6 @@ func (p *Parts) assembleLister(o Options) {
 	l.Coordinator, l.View, l.Clock, l.Replicas = p.Coordinator, p.View, o.Clock,
 		listing.NewDirectory(r, o.Transport, p.View)
 	l.LocalDatacenter, l.Guard = c.LocalDatacenter, c.Guard
-	// The switch of reads applies to listings as well, which are reads of keys.
-	l.Unsafe.OneSide = l.Unsafe.OneSide || c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
 }
 
@@ -276,7 +274,6 @@ func (p *Parts) assembleSearch(o Options) {
 	s.Coordinator, s.View, s.Clock, s.Replicas = p.Coordinator, p.View, o.Clock,
 		search.NewDirectory(r, o.Transport, p.View)
 	s.LocalDatacenter, s.Guard, s.Definitions = c.LocalDatacenter, c.Guard, o.Catalog.Of
-	s.Unsafe.OneSide = s.Unsafe.OneSide || c.Unsafe.ReadOneSide
 	p.Searcher = search.New(s)
 	p.Builder = search.NewBuilder(search.BuilderOptions{
 		Keeper: o.Indexes, Tables: func() []schema.StorageID { return p.View.Schema().IndexedIDs() }, Clock: o.Clock,

@@ -47,7 +47,6 @@ type Options struct {
 	CounterLimits counters.Limits
 	ListingLimits listing.Limits
 	SearchLimits  search.Limits
-	SearchUnsafe  search.Unsafe
 	// PageBytes bounds a page of storage; 0 means the default.
 	PageBytes int
 	// Store returns where a node stores hints and batches; nil means its engine. A test can make this store fail.

@@ -173,7 +173,7 @@ func (n *Node) Start() {
 		Batches:  batchlog.Options{Limits: o.BatchLimits, Holders: batchlog.NewClient(post)},
 		Counters: counters.Options{Limits: o.CounterLimits, Leaders: counters.NewClient(post)},
 		Listing:  listing.Options{Limits: o.ListingLimits, Replicas: listing.NewDirectory(pages, post, n)},
-		Search: search.Options{Limits: o.SearchLimits, Unsafe: o.SearchUnsafe,
+		Search: search.Options{Limits: o.SearchLimits,
 			Replicas:    search.NewDirectory(found, post, n),
 			Definitions: n.c.definitions},
 	})

@@ -82,13 +82,10 @@ func NewParts(o PartsOptions) *Parts {
 	l := o.Listing
 	l.Coordinator, l.View, l.Clock, l.LocalDatacenter, l.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter,
 		c.Guard
-	// Listings and searches read several replicas like reads, so the safeguard is removed in all three.
-	l.Unsafe.OneSide = c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
 	if f := o.Search; f.Replicas != nil {
 		f.Coordinator, f.View, f.Clock, f.LocalDatacenter, f.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter,
 			c.Guard
-		f.Unsafe.OneSide = c.Unsafe.ReadOneSide
 		p.Searcher = search.New(f)
 	}
 	return p

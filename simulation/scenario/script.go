@@ -192,10 +192,6 @@ func (s *script) start(d *datadriven.TestData) {
 func (o *Options) removeSafeguard(name string) bool {
 	// A name is the name of the field that removes the safeguard, in the Unsafe of its package.
 	switch name {
-	case "TrustReplicas":
-		o.SearchUnsafe.TrustReplicas = true
-	case "OneNode":
-		o.SearchUnsafe.OneNode = true
 	case "NoReadRepair":
 		o.Unsafe.NoReadRepair = true
 	case "NoShortRead":
