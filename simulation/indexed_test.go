@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"cqld/internal/mutant"
-	"cqld/storage/index"
 )
 
 // indexedOnly makes a run one of the workload alone.
@@ -40,10 +39,10 @@ func TestStreamsWithoutEntriesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "index/streamed-rows-without-entries")
 	mustFail(t, 0, 200, func(o *Options) {
 		indexedOnly(o)
 		o.FaultKinds = strings.Fields("join leave")
-		o.Unsafe.Indexes.NoStage = true
 	}, "indexed")
 }
 
@@ -53,10 +52,10 @@ func TestIngestionsThatVoidNothingAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "index/ingestion-voids-nothing")
 	mustFail(t, 43, 150, func(o *Options) {
 		indexedOnly(o)
 		o.FaultKinds, o.SlowStreams = strings.Fields("join leave"), true
-		o.Unsafe.Indexes.NoVoid = true
 	}, "indexed")
 }
 
@@ -66,13 +65,10 @@ func TestSearchesOfRangesGoOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
-	for name, unsafe := range map[string]index.Unsafe{"rows": {NoRowsAfter: true},
-		"entries": {NoEntriesAfter: true}} {
-		t.Run(name, func(t *testing.T) {
-			mustFail(t, 0, 100, func(o *Options) {
-				indexedOnly(o)
-				o.Unsafe.Indexes = unsafe
-			}, "indexed")
+	for _, key := range []string{"index/range-ends-at-its-rows", "index/range-ends-at-its-entries"} {
+		t.Run(key, func(t *testing.T) {
+			mutant.Need(t, key)
+			mustFail(t, 0, 100, indexedOnly, "indexed")
 		})
 	}
 }

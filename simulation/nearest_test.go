@@ -43,9 +43,9 @@ func TestGraphsThatAreNotComparedAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "index/graphs-not-compared")
 	mustFail(t, 0, 200, func(o *Options) {
 		nearestOnly(o)
 		o.FaultKinds = strings.Fields("join leave")
-		o.Unsafe.Indexes.NoCompare = true
 	}, "nearest")
 }

@@ -12,7 +12,6 @@ import (
 	"cqld/node/assembly"
 	"cqld/simulation/kernel"
 	"cqld/storage"
-	"cqld/storage/index"
 )
 
 // Options configure a run. The seed determines everything else. DefaultOptions and DrawnOptions are the two sets that
@@ -117,7 +116,6 @@ type Unsafe struct {
 	// The following fields remove safeguards of other packages, which document them.
 	Coordinator coordinator.Unsafe
 	Paxos       assembly.PaxosUnsafe
-	Indexes     index.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the

@@ -219,7 +219,6 @@ func (l *process) opening() assembly.Opening {
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) &&
 			!c.options.Unsafe.NoAutoRepair, // for workloads that need it
 		ReactToReplay: c.options.Unsafe.ReactToReplay,
-		IndexUnsafe:   c.options.Unsafe.Indexes,
 		BuildRows:     c.options.BuildRows,
 		RangeEntries:  c.options.RangeEntries,
 	}

@@ -58,8 +58,6 @@ type Opening struct {
 	// RangeEntries is how many entries and rows a search of a range examines alternately. Zero means the default. It is
 	// for tests.
 	RangeEntries int
-	// IndexUnsafe removes safeguards of indexes. It is for tests.
-	IndexUnsafe index.Unsafe
 	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
 	ReactToReplay bool
 
@@ -108,7 +106,6 @@ func Open(o Opening) (*Instance, error) {
 	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
 	i.catalog = index.NewCatalog(i.table, view.Definitions)
 	i.Values = index.NewValues(i.catalog.Of)
-	i.Values.SetUnsafe(o.IndexUnsafe)
 	i.Values.SetSteps(o.BuildRows, o.RangeEntries)
 	if o.GraphBytes != nil {
 		i.Values.SetGraphBytes(*o.GraphBytes, o.AllGraphBytes)

@@ -76,7 +76,7 @@ func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error)
 	}
 	x.put(table, s)
 	x.deciding.release()
-	if s.fenced || x.unsafe.NoFence {
+	if s.fenced {
 		return s, nil
 	}
 	// The barrier is awaited without deciding: commits acquire it in Enter, and the barrier waits for commits.

@@ -128,9 +128,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 			return nil, false, nil
 		// Few of many rows match: the step ends without a full page, and the next one continues after the last row.
 		case r.looked >= s.x.ranges.step:
-			if !s.x.unsafe.NoRowsAfter {
-				r.endAtRow()
-			}
+			r.endAtRow()
 			return nil, false, nil
 		// The turn of the rows is over; entries follow.
 		case r.left <= 0 || r.bytes <= 0:
@@ -156,7 +154,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 	}
 	if len(r.inOrder) == 0 {
 		// Entries after the last one kept were dropped from the heap, so the next step must look for them.
-		if r.kept.dropped && !s.x.unsafe.NoEntriesAfter {
+		if r.kept.dropped {
 			r.endAtRow()
 		}
 		return nil, false, nil

@@ -47,7 +47,6 @@ type Values struct {
 	rows     int   // that a step of a build reads
 	bytes    int64 // that a graph may have
 	ranges   rangeBounds
-	unsafe   Unsafe
 }
 
 // indexState is what is known of the entries of one index.
@@ -62,23 +61,6 @@ type indexState struct {
 	fenced bool
 	// rows and bytes are what the build has read in this process, since it last began.
 	rows, bytes int64
-}
-
-// Unsafe removes safeguards in tests that show that the safeguards are needed.
-type Unsafe struct {
-	// NoStage adds no entries for rows that are streamed.
-	NoStage bool
-	// NoFence begins to build while changes without entries may be under way.
-	NoFence bool
-	// NoVoid counts an index as built although rows were ingested without entries of it.
-	NoVoid bool
-	// NoRowsAfter ends a search of a range after the rows of the table that one step looked at, although there are
-	// others.
-	NoRowsAfter bool
-	// NoEntriesAfter ends a search of a range after the entries that one step kept, although there are others.
-	NoEntriesAfter bool
-	// NoCompare continues to use graphs of vectors after entries were ingested that they do not have.
-	NoCompare bool
 }
 
 // SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes, and of all graphs
@@ -96,9 +78,6 @@ func (x *Values) SetSteps(buildRows, rangeEntries int) {
 		x.ranges = rangeBounds{entries: n, rows: n, step: 4 * n, kept: n}
 	}
 }
-
-// SetUnsafe removes safeguards. It is called before the engine is opened.
-func (x *Values) SetUnsafe(u Unsafe) { x.unsafe = u }
 
 // buildState is stored in marks: its numbers must not change.
 type buildState uint8
@@ -342,9 +321,7 @@ func (x *Values) Stage(d storage.Derived, in *storage.Entering) {
 			of = x.definitions(e.Table)
 			note(d, of)
 		}
-		if !x.unsafe.NoStage {
-			s.enter(d, of, &e, false)
-		}
+		s.enter(d, of, &e, false)
 	}
 }
 
@@ -374,16 +351,13 @@ func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commi
 		}
 	}
 	for _, s := range x.all()[table] {
-		if !slices.Contains(staged, s.id) && !x.unsafe.NoVoid {
+		if !slices.Contains(staged, s.id) {
 			if err := x.void(table, s.id, unbuilt); err != nil {
 				return err
 			}
 		}
 	}
 	x.sweeps.changed(d, table, ingestChanges)
-	if x.unsafe.NoCompare {
-		return commit()
-	}
 	return x.graphs.ingest(of, commit)
 }
 
