@@ -135,7 +135,7 @@ func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 
 // MayReplan reports whether a request that was planned plans times may be planned again.
 func (c *Coordinator) MayReplan(plans int) bool {
-	return plans < c.limits.PlansMax && !c.unsafe.NoReplan
+	return plans < c.limits.PlansMax
 }
 
 // LatencyRank returns the latency of a node's answers in steps, to choose between nodes: lower is faster.

@@ -144,7 +144,7 @@ func newBenchRing(b testing.TB, n int) []*benchNode {
 
 // startPaxos creates the acceptor and, from the options, the proposer.
 func (n *benchNode) startPaxos(o paxos.Options, local *replica.Local, transport messaging.Transport) {
-	voter := acceptor.New(local, n, acceptor.Unsafe{})
+	voter := acceptor.New(local, n)
 	acceptor.Serve(n, voter)
 	o.Acceptors, o.Arbiters = acceptor.NewDirectory(voter, transport, n), contention.NewClient(transport)
 	o.Coordinator, o.LocalDatacenter = n.coord, "dc1"

@@ -26,7 +26,6 @@ type Options struct {
 	Hints           Hints      // nil means that no hints are stored
 	Store           LocalStore // stores truncations; nil means that a restart forgets them
 	Stamps          Timestamps // nil means timestamps come from Clock and are not synchronized with peers
-	Unsafe          Unsafe
 	// AwaitingFirstHeartbeat reports whether a node has just been admitted to the ring and has not sent its first
 	// heartbeat; nil means never.
 	AwaitingFirstHeartbeat func() bool
@@ -42,28 +41,6 @@ type Options struct {
 // Timestamps returns increasing timestamps (µs since 1970).
 type Timestamps interface{ Next() int64 }
 
-// Unsafe disables safeguards, for tests that show that they are needed.
-type Unsafe struct {
-	NoReadRepair bool // merge different answers, but do not repair replicas before answering
-	NoShortRead  bool // do not continue reads that replicas' limits ended early
-	NoReplan     bool // do not plan again when a replica refuses
-
-	NoTruncationFence    bool // drop rows while earlier writes are in flight
-	RepairTruncated      bool // let reads repair while a table is truncated
-	TruncationsByClock   bool // compare wall-clock times of truncations, hints and logged batches
-	NoTruncationPrepared bool // execute delayed truncations of a dead coordinator
-	NoTruncationStreams  bool // let streams transfer rows that were read before a truncation
-	NoWriteOrder         bool // do not act on the table option write_ordering
-
-	// StaleEpochs makes replicas accept requests that were planned for an earlier ring; OneSided counts
-	// acknowledgements and votes only among the present replicas.
-	StaleEpochs, OneSided bool
-	// ReadOneSide makes reads use only the present replicas while an operation is Switching.
-	ReadOneSide bool
-	// FilterVersions makes each of several replicas evaluate filters on static and regular columns of its own version.
-	FilterVersions bool
-}
-
 // Coordinator executes requests at their replicas. Its methods may be called concurrently.
 type Coordinator struct {
 	view                   View
@@ -71,7 +48,6 @@ type Coordinator struct {
 	clock                  env.Clock
 	localDC                string
 	limits                 Limits
-	unsafe                 Unsafe
 	hints                  Hints // nil means none
 	store                  LocalStore
 	stamps                 Timestamps
@@ -104,7 +80,7 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard,
+		limits: o.Limits.withDefaults(), onError: o.OnError, guard: o.Guard,
 		awaitingFirstHeartbeat: o.AwaitingFirstHeartbeat,
 		confirmed:              o.Confirmed, hints: o.Hints,
 	}
@@ -126,7 +102,6 @@ func New(o Options) *Coordinator {
 		LocalDatacenter:        o.LocalDatacenter,
 		Replicas:               c.replicasOf,
 		PlansMax:               c.limits.PlansMax,
-		OneSided:               o.Unsafe.OneSided,
 		HintsKept:              o.Hints != nil,
 		AwaitingFirstHeartbeat: o.AwaitingFirstHeartbeat,
 		ArrivalPause:           ArrivalPause,
@@ -134,9 +109,6 @@ func New(o Options) *Coordinator {
 	}
 	if o.Hints != nil {
 		c.writeConfig.SatisfyAny = o.Hints.SatisfyAny
-	}
-	if o.Unsafe.NoReplan {
-		c.writeConfig.PlansMax = 1
 	}
 	// An error is reported, and the next caller reads again.
 	c.TruncationsKnown()

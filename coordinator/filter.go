@@ -18,7 +18,7 @@ func (r *reading) filtered() {
 			filter := *own.Filter
 			filter.Decisive = true
 			own.Filter = &filter
-		case !r.c.unsafe.FilterVersions:
+		default:
 			own.Filter = own.Filter.KeyConditions()
 		}
 		r.cmd = &own

@@ -151,7 +151,7 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 			o.parts = append(o.parts, &orderPart{cmd: cmd, table: table, level: level})
 		}
 	}
-	if len(o.parts) == 0 || c.unsafe.NoWriteOrder {
+	if len(o.parts) == 0 {
 		// Only timestamps of clients, which stay as well.
 		write(&op.req, done)
 		return

@@ -64,10 +64,8 @@ func (o *ordering) plan(p *orderPart) (nodes []ring.NodeID, err error) {
 	p.plans++
 	p.epoch, p.refused, p.failures, p.spares = t.Epoch(), false, nil, nil
 	p.tally.Reset(p.level, p.table.Replication, t, self, c.localDC)
-	if !c.unsafe.ReadOneSide {
-		// While the ring changes, a timestamp that only the other side has must be found, too.
-		p.tally.JoinRead(set, p.level, p.table.Replication)
-	}
+	// While the ring changes, a timestamp that only the other side has must be found, too.
+	p.tally.JoinRead(set, p.level, p.table.Replication)
 	var live []ring.NodeID
 	for _, members := range [][]ring.NodeID{set.Natural, set.Before} {
 		for _, node := range members {

@@ -26,7 +26,7 @@ func (r *reading) gather(out []readEffect) []readEffect {
 		versions = append(versions, v)
 	}
 	// What each replica lacks of the merge, and where rows may follow that a limit has cut off.
-	lacks, next := r.resolver.Round(r.asked, versions, !r.c.unsafe.NoShortRead)
+	lacks, next := r.resolver.Round(r.asked, versions)
 	if err := r.resolver.Err(); err != nil {
 		return r.fail(err, out)
 	}
@@ -34,8 +34,7 @@ func (r *reading) gather(out []readEffect) []readEffect {
 		next = &resolve.Position{Key: r.asked.Key, Whole: true} // the additional read of one partition has ended
 	}
 	r.next = next
-	if r.table.Options.ReadRepair == "NONE" && r.cmd.Repair == nil || r.c.unsafe.NoReadRepair {
-		// The table option read_repair, or a test.
+	if r.table.Options.ReadRepair == "NONE" && r.cmd.Repair == nil {
 		return r.advance(out)
 	}
 	return r.repair(lacks, out)

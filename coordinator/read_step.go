@@ -347,10 +347,8 @@ func (r *reading) resetTally() {
 		return
 	}
 	r.tally.Reset(r.level, r.table.Replication, r.topology, r.self, r.c.localDC)
-	if !r.c.unsafe.ReadOneSide {
-		// While an operation is Switching, both sides must answer.
-		r.tally.JoinRead(r.set, r.level, r.table.Replication)
-	}
+	// While an operation is Switching, both sides must answer.
+	r.tally.JoinRead(r.set, r.level, r.table.Replication)
 }
 
 // dataRound requests pages from all replicas that answered, except those for which has returns true.

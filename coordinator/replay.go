@@ -72,18 +72,11 @@ func (c *Coordinator) Void(table schema.StorageID, mark int64) bool {
 // HintMark returns the mark to store with a hint of a write that began at a monotonic time. TruncationsKnown must have
 // returned true.
 func (c *Coordinator) HintMark(table schema.StorageID, began time.Duration) int64 {
-	if c.unsafe.TruncationsByClock {
-		// For tests: as if wall-clock times decided.
-		return c.clock.Now().Add(began - c.clock.Monotonic()).UnixNano()
-	}
 	return c.truncating.hintMark(table, began)
 }
 
 // StoredMark returns the mark to store with mutations that this node receives. TruncationsKnown must have returned
 // true.
 func (c *Coordinator) StoredMark() int64 {
-	if c.unsafe.TruncationsByClock {
-		return c.clock.Now().UnixNano()
-	}
 	return c.truncating.mark()
 }

@@ -466,10 +466,6 @@ var errTruncationsUnknown = errors.New("coordinator: the truncations of an earli
 func (c *Coordinator) voidStored(t Truncation) error {
 	now := c.clock.Now().UnixNano()
 	number := c.truncating.next(now)
-	if c.unsafe.TruncationsByClock {
-		// For tests: a clock that goes back makes the number too small.
-		number = now
-	}
 	// First on disk, then in memory, on which marks depend.
 	if err := c.saveTruncation(t.Table, number, t.ID); err != nil {
 		return err
@@ -498,7 +494,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 		done(errTruncationsUnknown)
 		return
 	}
-	if t.Phase == TruncationPrepare && !c.unsafe.RepairTruncated {
+	if t.Phase == TruncationPrepare {
 		// At once, not in the queue: from now on reads must not repair.
 		c.truncating.prepare(t.Table, t.ID, now+c.limits.TruncationMost)
 	}
@@ -512,7 +508,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 			number, _ := c.truncating.last(t.Table)
 			err = c.saveTruncation(t.Table, number, 0)
 		}
-		if err != nil || t.Phase != TruncationPrepare || c.unsafe.NoTruncationFence {
+		if err != nil || t.Phase != TruncationPrepare {
 			done(err)
 			return
 		}

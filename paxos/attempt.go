@@ -133,7 +133,7 @@ func (m *attempts) answerOr(out []effect, failure func(i int) error) []effect {
 // outcome up in another attempt.
 func (m *attempts) fail(out []effect, err error) []effect {
 	// No proposal of the round may be decided, so the changes of its members were certainly not made.
-	if len(m.own) == 0 || m.c.unsafe.NoLookup {
+	if len(m.own) == 0 {
 		return m.conclude(out, nil, err)
 	}
 	m.rest()
@@ -197,7 +197,7 @@ func (m *attempts) cancel(x *member, out []effect) []effect {
 func (m *attempts) lost(out []effect, commit *ballot.Proposal, lowBound ballot.Ballot) []effect {
 	// Statement 8 in doubt.go.
 	isLost := func(p *doubtful) bool {
-		return FateOf(p.proposal.Origin, commit, lowBound) == Lost || m.c.unsafe.NoLookup
+		return FateOf(p.proposal.Origin, commit, lowBound) == Lost
 	}
 	m.rest()
 	out = m.answerOr(out, func(i int) error {

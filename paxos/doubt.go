@@ -105,13 +105,7 @@ func (d *doubts) resolve(c *Proposer, commit *ballot.Proposal, lowBound ballot.B
 	kept := (*d)[:0]
 	decided = -1
 	for _, p := range *d {
-		q := p.proposal.Origin
-		v := FateOf(q, commit, lowBound)
-		if c.unsafe.NoLookup && v != Open && q != commit.Origin && !q.After(commit.Prior) {
-			// For tests: as if the state knew only the latest change.
-			v = Lost
-		}
-		switch v {
+		switch FateOf(p.proposal.Origin, commit, lowBound) {
 		case Void:
 			c.counts.lookedUp.Add(1)
 			// A void proposal is forgotten: its members may propose their changes again.

@@ -136,7 +136,7 @@ func (g *group) cause() Cause {
 //     that has only waited for other rounds or for a turn, or whose round has completed another proposal.
 func (g *group) deadlineOf(i int) time.Duration {
 	m := g.members[i]
-	if !m.failed || g.own.of(i) != nil && !g.c.unsafe.NoLookup {
+	if !m.failed || g.own.of(i) != nil {
 		return max(m.deadline, m.entered+m.req.Timeout)
 	}
 	return m.deadline

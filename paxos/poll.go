@@ -39,14 +39,13 @@ type poll struct {
 	voters electorate
 	votes  []vote // of the natural replicas, then of the pending ones
 	all    bool   // every voter must agree
-	one    bool   // one vote decides, in tests
 	view   coordinator.View
 }
 
 // reset begins an attempt among voters, without votes.
 func (p *poll) reset(voters electorate, all bool, c *Proposer) {
 	// The votes are opened by invite, when the plan needs any.
-	*p = poll{voters: voters, all: all, one: c.unsafe.QuorumOne, view: c.view}
+	*p = poll{voters: voters, all: all, view: c.view}
 }
 
 // invite opens the votes of the voters that are alive, and returns their number.
@@ -130,8 +129,6 @@ func (p *poll) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 // majority returns the number of the voters that decides.
 func (p *poll) majority(voters []ring.NodeID) int {
 	switch {
-	case p.one:
-		return 1
 	case p.all:
 		return len(voters)
 	}

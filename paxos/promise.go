@@ -83,7 +83,7 @@ func (m *machine) prepared(out []effect) []effect {
 		return m.commit(out, m.level)
 	case lost:
 		return m.lost(out, &commit, lowBound)
-	case len(accepted.Update) > 0 && !m.c.unsafe.NoRepair:
+	case len(accepted.Update) > 0:
 		out = m.note(out, "Finishing incomplete Paxos round")
 		m.c.counts.finished.Add(1)
 		m.prior = prior
@@ -216,11 +216,11 @@ func (m *machine) decline(out []effect) []effect {
 		certain, possible = false, false
 	}
 	switch {
-	case certain, m.c.unsafe.NoRepair:
-		if certain && m.previous.Present() {
+	case certain:
+		if m.previous.Present() {
 			// No acceptor promised the new ballot, so the previous one is still the last.
 			m.recordSettled(m.previous, m.prior, m.history)
-		} else if certain {
+		} else {
 			m.recordSettled(m.ballot, m.prior, m.history)
 		}
 		return m.conclude(out, m.outcomes, nil)

@@ -36,21 +36,8 @@ type Options struct {
 	Rand            env.Rand // jitter of the pauses between attempts; nil means none
 	LocalDatacenter string
 	Limits          Limits
-	Unsafe          Unsafe
 	// Guard ends rounds and conditions that panic with an error. nil lets a panic through.
 	Guard *guard.Guard
-}
-
-// Unsafe switches safeguards off, for tests that show that they are needed.
-type Unsafe struct {
-	NoRepair  bool // do not finish or supersede proposals of other proposers
-	QuorumOne bool // one vote decides
-	// NoLookup returns an unknown outcome for a change in doubt if something later was decided, or a vote failed.
-	NoLookup bool
-	// NoArbiter lets proposers that change one partition outvote each other; this is slower but correct.
-	NoArbiter bool
-	// OneSided counts votes only among the present replicas while the ring changes.
-	OneSided bool
 }
 
 // Proposer executes conditional changes and serial reads. Its methods may be called concurrently.
@@ -62,7 +49,6 @@ type Proposer struct {
 	stamps      coordinator.Timestamps
 	localDC     string
 	limits      Limits
-	unsafe      Unsafe
 	guard       *guard.Guard // may be nil
 
 	lastBallot atomic.Int64
@@ -89,7 +75,7 @@ func NewProposer(o Options) *Proposer {
 	c := &Proposer{
 		view: o.View, acceptors: o.Acceptors, arbiters: o.Arbiters, coordinator: o.Coordinator,
 		clock: o.Clock, stamps: o.Stamps, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard,
+		limits: o.Limits.withDefaults(), guard: o.Guard,
 	}
 	c.lastBallots = newLastBallots(c.limits.LastBallots)
 	c.arbiter = contention.NewArbiter(c.clock, func(node ring.NodeID) bool {
@@ -171,10 +157,6 @@ type electorate struct {
 func (c *Proposer) electorateOf(t *ring.Topology, table *schema.Table, token ring.Token,
 	serial ring.Consistency) electorate {
 	set := c.replicasOf(t, table, token)
-	if c.unsafe.OneSided {
-		// For tests: as if the ring did not change.
-		set.Others = nil
-	}
 	if serial != ring.LocalSerial || table.Replication.Class == ring.Local {
 		return electorate{set.Natural, set.Pending, set.Others}
 	}

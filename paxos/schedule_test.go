@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/mutant"
 	"cqld/internal/tier"
 	"cqld/paxos"
 	"cqld/ring"
@@ -54,9 +55,9 @@ type casCall struct {
 
 const casUnset = "none"
 
-func newCASSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) *casSchedule {
+func newCASSchedule(t testing.TB, seed uint64) *casSchedule {
 	o := scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 4,
-		Replication: ring.Replication{Class: ring.Simple, Factor: 3}, UnsafePaxos: unsafe}
+		Replication: ring.Replication{Class: ring.Simple, Factor: 3}}
 	if seed%4 == 3 {
 		o.Owners, o.Replication.Factor = 1, 1
 	}
@@ -334,8 +335,8 @@ func (x *casCall) String() string {
 }
 
 // playSchedule executes the schedule of a seed, and returns the violations.
-func playSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) (s *casSchedule, wrong []string) {
-	s = newCASSchedule(t, seed, unsafe)
+func playSchedule(t testing.TB, seed uint64) (s *casSchedule, wrong []string) {
+	s = newCASSchedule(t, seed)
 	for range 200 + s.rnd.IntN(400) {
 		s.play()
 	}
@@ -352,7 +353,7 @@ func TestConditionalChangesInRandomSchedules(t *testing.T) {
 	}
 	applied := 0
 	for seed := range uint64(n) {
-		s, wrong := playSchedule(t, seed, paxos.Unsafe{})
+		s, wrong := playSchedule(t, seed)
 		for _, x := range s.calls {
 			if x.applied {
 				applied++
@@ -375,14 +376,16 @@ func TestConditionalChangesInRandomSchedules(t *testing.T) {
 // TestRandomSchedulesNeedSafeguards shows that the schedules detect a missing safeguard of conditional changes.
 func TestRandomSchedulesNeedSafeguards(t *testing.T) {
 	tier.Long(t)
-	for name, unsafe := range map[string]paxos.Unsafe{
-		"a majority decides":                       {QuorumOne: true},
-		"a proposal in progress is finished":       {NoRepair: true},
-		"both sides of a change of the ring count": {OneSided: true},
+	for name, keys := range map[string][]string{
+		"a majority decides": {"paxos/one-vote-decides"},
+		"a proposal in progress is finished": {"paxos/in-progress-not-finished",
+			"paxos/serial-read-without-finishing"},
+		"both sides of a change of the ring count": {"paxos/others-not-counted"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			mutant.Need(t, keys...)
 			for seed := range uint64(1000) {
-				if _, wrong := playSchedule(t, seed, unsafe); len(wrong) > 0 {
+				if _, wrong := playSchedule(t, seed); len(wrong) > 0 {
 					t.Logf("seed %d: %s", seed, wrong[0])
 					return
 				}

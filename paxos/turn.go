@@ -38,7 +38,7 @@ func (m *contender) acquireTurn(out []effect) (_ []effect, start bool) {
 		m.turn.Ticket = 0 // it has expired
 	}
 	// A round keeps its turn for all its attempts.
-	if m.turn.Ticket != 0 || m.c.unsafe.NoArbiter || !m.c.contested.Has(m.partition, m.now) {
+	if m.turn.Ticket != 0 || !m.c.contested.Has(m.partition, m.now) {
 		return out, true
 	}
 	// Each wait may ask every arbiter again: responsive avoids the silent ones.

@@ -42,12 +42,6 @@ type MovementOptions struct {
 	// DeadAfter is how long a removal waits for enough sources of a range before it takes the live ones; zero means 30
 	// s.
 	DeadAfter time.Duration
-	// NoCompare, set by tests only, ends operations without a comparison.
-	NoCompare bool
-	// NoPaxosStreams, set by tests only, streams ranges without their Paxos state.
-	NoPaxosStreams bool
-	// AllStates, set by tests only, streams the Paxos states of all keyspaces with each gained range.
-	AllStates bool
 }
 
 // Movements follows the operations of the ring on one node. While an operation streams, it fetches the ranges that this
@@ -75,8 +69,7 @@ func NewMovements(o MovementOptions) *Movements {
 	if m.o.Note == nil {
 		m.o.Note = func(string) {}
 	}
-	m.mu.machine = moveMachine{view: o.View, movements: map[uint64]*movement{}, noCompare: o.NoCompare,
-		noPaxosStreams: o.NoPaxosStreams, allStates: o.AllStates,
+	m.mu.machine = moveMachine{view: o.View, movements: map[uint64]*movement{},
 		leafBytes: cmp.Or(o.LeafBytes, compareLeafBytes), deadAfter: cmp.Or(o.DeadAfter, deadAfter)}
 	return m
 }

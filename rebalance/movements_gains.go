@@ -81,9 +81,6 @@ func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 			}
 			if table == schema.PaxosTable {
 				p.ID, p.Keyspaces = p.ID+"/"+f.keyspaces[0], f.keyspaces
-				if v.m.allStates {
-					p.Keyspaces = v.m.view.Schema().KeyspaceNames()
-				}
 			}
 			sessions = append(sessions, p)
 		}

@@ -16,8 +16,8 @@ type moveMachine struct {
 	view      coordinator.View
 	leafBytes int64
 	deadAfter time.Duration
-	// noCompare, noPaxosStreams and allStates are the fields of MovementOptions with these names.
-	noCompare, noPaxosStreams, allStates bool
+	// noPaxosStreams, set by tests of this package, streams ranges without their Paxos state.
+	noPaxosStreams bool
 
 	movements map[uint64]*movement
 	numbers   uint64 // of effects
@@ -170,9 +170,7 @@ func (m *moveMachine) concerns(o *ring.Operation, self ring.NodeID) bool {
 
 // begin queues the ranges that this node gains.
 func (v *movement) begin(t *ring.Topology, out []moveEffect) []moveEffect {
-	if !v.compare || !v.m.noCompare {
-		v.queued = v.gained(t)
-	}
+	v.queued = v.gained(t)
 	v.total = len(v.queued)
 	return v.proceed(v.note(fmt.Sprintf("operation %d (%s): this node %s %d ranges", v.operation.ID,
 		v.operation.Kind, v.verb(), v.total), out))

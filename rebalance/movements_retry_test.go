@@ -55,9 +55,9 @@ func TestFailedSessionsDoNotRepeatOthers(t *testing.T) {
 	local.SetPaxos(testStates{})
 	streams := NewStreams(StreamOptions{View: v, Local: local, Engine: engine, Transport: services{}, Clock: w,
 		Run: here, Changed: ignoreChanges})
-	moves := NewMovements(MovementOptions{View: v, Log: w, Streams: streams, Local: local, Clock: w, Run: here,
-		NoPaxosStreams: true})
+	moves := NewMovements(MovementOptions{View: v, Log: w, Streams: streams, Local: local, Clock: w, Run: here})
 	machine := &moves.mu.machine
+	machine.noPaxosStreams = true
 	m := machine.newMovement(o)
 	machine.movements[o.ID] = m
 	for _, f := range m.gained(v.topology) {

@@ -133,7 +133,7 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 		Hints: n.hints,
 		Store: n.engine, Stamps: stamps})
 	n.hints.Start(n.coord, nil)
-	n.acceptor = acceptor.New(local, n, acceptor.Unsafe{})
+	n.acceptor = acceptor.New(local, n)
 	acceptor.Serve(n, n.acceptor)
 	n.purge = acceptor.NewPurge(acceptor.PurgeOptions{Acceptor: n.acceptor, Engine: n.engine, Transport: n,
 		Clock:     w.clock,

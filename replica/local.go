@@ -54,8 +54,6 @@ type Local struct {
 	truncations *Truncations
 	// workers runs functions that may block, in bounded numbers; nil, in tests, means that the caller runs them.
 	workers func(bytes int, f func()) error
-	// staleEpochs, in tests, admits requests that were planned for an earlier ring.
-	staleEpochs bool
 }
 
 // pageKept is the size of the largest page buffer that is reused. A read that runs has one buffer and does not wait, so
@@ -142,7 +140,7 @@ func (a *applying) release() {
 // CheckEpoch refuses requests that were planned before the ring last moved: their sender may not know all nodes that
 // must receive a write, or may read from a node that no longer receives writes.
 func (l *Local) CheckEpoch(epoch uint64) error {
-	if t := l.view.Topology(); epoch < t.Moved() && !l.staleEpochs {
+	if t := l.view.Topology(); epoch < t.Moved() {
 		return &coordinator.NotReplica{Epoch: t.Epoch()}
 	}
 	return nil

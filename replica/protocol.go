@@ -36,12 +36,6 @@ type PaxosState interface {
 // node has no Paxos state.
 func (l *Local) SetPaxos(s PaxosState) { l.paxos = s }
 
-// SetUnsafe removes safeguards, for the tests that show that they are needed.
-func (l *Local) SetUnsafe(u coordinator.Unsafe) {
-	l.staleEpochs = u.StaleEpochs
-	l.truncations.unsafe, l.truncations.unprepared = u.NoTruncationStreams, u.NoTruncationPrepared
-}
-
 // Changed records that rows of a table were written other than by requests.
 func (l *Local) Changed(table schema.StorageID) {
 	if table == schema.PaxosTable && l.paxos != nil {

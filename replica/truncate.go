@@ -81,7 +81,7 @@ func (t *Truncations) takeLocked(s *truncated, id uint64) bool {
 	// Without a clock, before Load, a prepared truncation does not expire.
 	i := slices.IndexFunc(s.prepared, func(p preparedTruncation) bool { return p.id == id && t.now() <= p.until })
 	if i < 0 {
-		return t.unprepared
+		return false
 	}
 	s.voidLocked(slices.Delete(slices.Clone(s.prepared), i, i+1))
 	s.prepared = s.prepared[i : i+1] // the coordinator retries when its record cannot be written
@@ -97,10 +97,6 @@ type Truncations struct {
 	wait   time.Duration   // how long requests require a truncation after it began
 	tables map[schema.StorageID]*truncated
 	all    uint64 // truncations of all tables that began
-	// unsafe, set by tests only, lets streams store data from before a truncation.
-	unsafe bool
-	// unprepared, set by tests only, applies truncations that are void or not prepared.
-	unprepared bool
 }
 
 // TruncationStore keeps the last truncation of each table.
@@ -251,9 +247,6 @@ func (t *Truncations) end(x coordinator.Truncation, err error) {
 
 // countLocked is Count; mu is held.
 func (t *Truncations) countLocked(id schema.StorageID) uint64 {
-	if t.unsafe {
-		return 0
-	}
 	// Truncations of all tables remove rows of system.paxos.
 	if id == schema.PaxosTable {
 		return t.all
@@ -291,9 +284,6 @@ func (t *Truncations) Count(id schema.StorageID) uint64 {
 func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation, catalog *schema.Schema) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.unsafe {
-		return true
-	}
 	for of, s := range t.tables {
 		if (of == id || id == schema.PaxosTable) && s.running > 0 {
 			return false

@@ -13,27 +13,6 @@ func TestSimCAS(t *testing.T) {
 	}
 }
 
-// casMustFail runs the conditional workload without a safeguard until the workload fails.
-func casMustFail(t *testing.T, without func(*Options)) {
-	if testing.Short() {
-		t.Skip("some safeguards take a few hundred seeds to be missed")
-	}
-	mustFail(t, 0, 1000, func(o *Options) {
-		o.Workloads = []string{"cas"}
-		without(o)
-	}, "not linearizable")
-}
-
-// TestSimNeedsPaxosRepair does not complete proposals of other proposers.
-func TestSimNeedsPaxosRepair(t *testing.T) {
-	casMustFail(t, func(o *Options) { o.Unsafe.Paxos.NoRepair = true })
-}
-
-// TestSimNeedsPaxosQuorum treats one vote as a majority.
-func TestSimNeedsPaxosQuorum(t *testing.T) {
-	casMustFail(t, func(o *Options) { o.Unsafe.Paxos.QuorumOne = true })
-}
-
 // TestSimCASOfOneVoter runs them with one replica for each partition, to which other nodes also send requests, while
 // messages are duplicated and delayed.
 func TestSimCASOfOneVoter(t *testing.T) {

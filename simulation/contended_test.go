@@ -3,6 +3,8 @@ package simulation
 import (
 	"testing"
 	"time"
+
+	"cqld/internal/mutant"
 )
 
 // contendedRing returns the size of the ring of such a run, also for a run that a command repeats.
@@ -42,9 +44,9 @@ func TestUnknownOutcomesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "paxos/no-lookup")
 	for seed := uint64(0); seed < 200; seed++ {
 		o := contendedOptions(seed)
-		o.Unsafe.Paxos.NoLookup = true
 		if r := run(t, o); len(r.Failures) > 0 {
 			t.Logf("seed %d: %s", seed, r.Failures[0])
 			return
@@ -59,9 +61,9 @@ func TestCoordinatorsStarveWithoutTurns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "paxos/no-turns")
 	for seed := uint64(0); seed < 100; seed++ {
 		o := contendedOptions(seed)
-		o.Unsafe.Paxos.NoArbiter = true
 		if r := run(t, o); len(r.Failures) > 0 {
 			t.Logf("seed %d: %s", seed, r.Failures[0])
 			return

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cqld/internal/mutant"
 )
 
 // TestDrawnSeedsMeet counts the draws of seeds: in at least a third of them the ring changes and processes restart, and
@@ -66,17 +68,16 @@ func TestDefaultSeedsFindLostPaxosState(t *testing.T) {
 		t.Skip("several seeds")
 	}
 	for _, fault := range []struct {
-		name    string
-		first   uint64 // each tenth seed
-		without func(*Options)
+		keys  string
+		first uint64 // each tenth seed
 	}{
-		{"acceptances are synced", 3, func(o *Options) { o.Unsafe.Paxos.Acceptor.Unsynced = true }},
-		{"states move with their ranges", 8, func(o *Options) { o.Unsafe.NoPaxosStreams = true }},
+		{"paxos/promise-unsynced paxos/accept-unsynced", 3},
+		{"ring/paxos-state-not-streamed", 8},
 	} {
-		t.Run(fault.name, func(t *testing.T) {
+		t.Run(fault.keys, func(t *testing.T) {
+			mutant.Need(t, strings.Fields(fault.keys)...)
 			for seed := fault.first; seed <= 150; seed += 10 {
 				o := DrawnOptions(seed)
-				fault.without(&o)
 				for _, f := range run(t, o).Failures {
 					if strings.Contains(f, "linearizable") {
 						t.Logf("seed %d: %s", seed, f)

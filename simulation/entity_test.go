@@ -1,6 +1,10 @@
 package simulation
 
-import "testing"
+import (
+	"testing"
+
+	"cqld/internal/mutant"
+)
 
 // TestSimEntities runs the workload of Azure Tables alone.
 func TestSimEntities(t *testing.T) {
@@ -9,9 +13,9 @@ func TestSimEntities(t *testing.T) {
 
 // TestSimEntitiesNeedPaxos shows that the workload finds ETags that are valid twice: one vote is treated as a majority.
 func TestSimEntitiesNeedPaxos(t *testing.T) {
+	mutant.Need(t, "paxos/one-vote-decides")
 	mustFail(t, 0, 100, func(o *Options) {
 		o.Workloads = []string{"entity"}
-		o.Unsafe.Paxos.QuorumOne = true
 	}, "not linearizable")
 }
 

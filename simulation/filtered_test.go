@@ -3,6 +3,8 @@ package simulation
 import (
 	"strings"
 	"testing"
+
+	"cqld/internal/mutant"
 )
 
 // filteredOnly makes a run one of the workload alone.
@@ -25,9 +27,9 @@ func TestStaleMatchesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
 	}
+	mutant.Need(t, "reconcile/filter-on-own-version")
 	mustFail(t, 0, 200, func(o *Options) {
 		filteredOnly(o)
 		o.FaultKinds = strings.Fields("isolate one-way bad-links")
-		o.Unsafe.Coordinator.FilterVersions = true
 	}, "filtered")
 }

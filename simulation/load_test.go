@@ -11,6 +11,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/internal/mutant"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
@@ -321,9 +322,10 @@ func TestTimeOutsWithAllNodesUpHaveAQuorum(t *testing.T) {
 // TestLoadFindsContention disables turns. The measurement must then find that coordinators outvote each other, and that
 // changes fail.
 func TestLoadFindsContention(t *testing.T) {
+	mutant.Need(t, "paxos/no-turns")
 	completed, failed := 0, 0
 	for seed := *firstSeed; seed < *firstSeed+overloadedSeeds; seed++ {
-		m := measureLoad(t, seed, overloaded(), func(o *Options) { o.Unsafe.Paxos.NoArbiter = true })
+		m := measureLoad(t, seed, overloaded(), nil)
 		if completed, failed = completed+m.completed, failed+m.failed; !m.contended() {
 			t.Errorf("seed %d: %d attempts are outvoted in %d rounds", seed, m.contentions(), m.rounds())
 		}

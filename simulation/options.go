@@ -9,7 +9,6 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
-	"cqld/node/assembly"
 	"cqld/simulation/kernel"
 	"cqld/storage"
 )
@@ -113,9 +112,6 @@ type Options struct {
 type Unsafe struct {
 	// Sync is how storage syncs its log; the zero value syncs every write before it is acknowledged.
 	Sync storage.SyncMode
-	// The following fields remove safeguards of other packages, which document them.
-	Coordinator coordinator.Unsafe
-	Paxos       assembly.PaxosUnsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the
@@ -125,17 +121,9 @@ type Unsafe struct {
 	LyingDisks bool
 	// TiesByArrival makes replicas keep the first of two writes with the same timestamp.
 	TiesByArrival bool
-	// NoCompare ends operations of the ring without a comparison of the gained ranges.
-	NoCompare bool
 	// ReactToReplay lets nodes use metadata that no majority has confirmed, and drop ranges without a decision of the
 	// ring.
 	ReactToReplay bool
-	// ForgetFormer lets a cleanup drop data of former replications that the present replicas may lack.
-	ForgetFormer bool
-	// NoPaxosStreams moves ranges without the Paxos state of their partitions.
-	NoPaxosStreams bool
-	// AllStates streams the Paxos states of all keyspaces to nodes that gain a range of one keyspace.
-	AllStates bool
 	// PurgeUnrepaired purges tombstones after gc_grace, whether or not they are repaired.
 	PurgeUnrepaired bool
 	// NoAutoRepair disables automatic repairs.
@@ -230,11 +218,10 @@ func DefaultOptions(seed uint64) Options {
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points "+
 		"%s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v and %+v", o.Nodes, o.Factor,
+		"speculative retry %s, limits %+v, of hints %+v", o.Nodes, o.Factor,
 		o.drawnString(), o.Clients, o.Keys, o.Faults,
 		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes,
-		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits,
-		o.Unsafe.Coordinator, o.Unsafe.Paxos)
+		o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits)
 }
 
 // kinds returns all kinds of workloads that may run.

@@ -284,11 +284,10 @@ func (l *process) partsOptions() assembly.Options {
 		},
 		Coordinator: coordinator.Options{
 			Rand:            kernel.NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
-			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe.Coordinator, Limits: limits, Stamps: l.hlc,
+			LocalDatacenter: n.dc, Limits: limits, Stamps: l.hlc,
 		},
 		Paxos: assembly.PaxosOptions{
 			Limits: paxos.Limits{PlansMax: limits.PlansMax},
-			Unsafe: c.options.Unsafe.Paxos,
 		},
 		Hints:   hints.Options{Limits: c.options.HintLimits},
 		Listing: listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}},
@@ -303,10 +302,8 @@ func (l *process) partsOptions() assembly.Options {
 			Rand:  kernel.NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
 			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),
 		},
-		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.Unsafe.ForgetFormer, PaxosLook: 100 * time.Millisecond,
-		NoCompare: c.options.Unsafe.NoCompare,
-		DeadAfter: c.scaled(30 * time.Second), NoPaxosStreams: c.options.Unsafe.NoPaxosStreams,
-		AllStates: c.options.Unsafe.AllStates,
+		StepBytes: 500, LeafBytes: 300, PaxosLook: 100 * time.Millisecond,
+		DeadAfter: c.scaled(30 * time.Second),
 	}
 }
 

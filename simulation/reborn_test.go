@@ -1,14 +1,16 @@
 package simulation
 
-import "testing"
+import (
+	"testing"
+
+	"cqld/internal/mutant"
+)
 
 // TestSimNeedsReadsThatDoNotRepairTruncatedTables shows that the simulation finds rows that a read repair restores: the
 // read began when some replicas had dropped their rows and others had not.
 func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
-	mustFail(t, 0, 200, func(o *Options) {
-		rebornOptions(o)
-		o.Unsafe.Coordinator.RepairTruncated = true
-	}, "was resurrected")
+	mutant.Need(t, "truncate/reads-repair-meanwhile")
+	mustFail(t, 0, 200, rebornOptions, "was resurrected")
 }
 
 // TestSimResurrection truncates, drops and alters a table that reads repair, while coordinators know of all messages in

@@ -1,6 +1,10 @@
 package simulation
 
-import "testing"
+import (
+	"testing"
+
+	"cqld/internal/mutant"
+)
 
 // TestReplicationsChange changes the replication of a keyspace, repairs and runs cleanups in any order, with nodes
 // down: a row that a majority acknowledged stays on a node from which a repair can copy it.
@@ -16,8 +20,8 @@ func TestReplicationsChange(t *testing.T) {
 
 // TestForgettingFormerReplications shows that the test above detects nodes that remove the only copies.
 func TestForgettingFormerReplications(t *testing.T) {
+	mutant.Need(t, "ring/former-data-forgotten")
 	mustFail(t, 1, 30, func(o *Options) {
 		*o = ReplicationsOptions(o.Seed)
-		o.Unsafe.ForgetFormer = true
 	}, "acknowledged row")
 }

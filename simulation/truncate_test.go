@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/mutant"
 	"cqld/storage"
 )
 
@@ -36,19 +37,17 @@ func TestSimTruncate(t *testing.T) {
 
 // TestSimNeedsTruncationsInStreams shows that the simulation finds rows that a stream restores after a truncation.
 func TestSimNeedsTruncationsInStreams(t *testing.T) {
-	mustFail(t, 200, 100, func(o *Options) {
+	mutant.Need(t, "truncate/streams-keep-rows")
+	mustFail(t, 250, 50, func(o *Options) {
 		truncateOptions(o)
 		o.SlowStreams = true
-		o.Unsafe.Coordinator.NoTruncationStreams = true
 	}, "was resurrected")
 }
 
 // TestSimNeedsTruncationFence shows that the simulation finds writes that reach a replica after it has truncated.
 func TestSimNeedsTruncationFence(t *testing.T) {
-	mustFail(t, 0, 60, func(o *Options) {
-		truncateOptions(o)
-		o.Unsafe.Coordinator.NoTruncationFence = true
-	}, "was resurrected")
+	mutant.Need(t, "truncate/earlier-writes-not-awaited")
+	mustFail(t, 0, 60, truncateOptions, "was resurrected")
 }
 
 // lateTruncates changes the options so that coordinators are killed while they truncate, and their messages arrive
@@ -67,10 +66,8 @@ func TestSimLateTruncates(t *testing.T) {
 
 // TestSimNeedsPreparedTruncations shows that the simulation finds rows that a late truncation request removes.
 func TestSimNeedsPreparedTruncations(t *testing.T) {
-	mustFail(t, 0, 60, func(o *Options) {
-		lateTruncates(o)
-		o.Unsafe.Coordinator.NoTruncationPrepared = true
-	}, "is missing")
+	mutant.Need(t, "truncate/late-request-applied")
+	mustFail(t, 0, 60, lateTruncates, "is missing")
 }
 
 // TestRepairsWaitForTruncations runs seed 820987 with its original options: a node did not receive the end of a
@@ -97,10 +94,8 @@ func TestSimTruncatesWithoutClocks(t *testing.T) { runAlone(t, alone(), 50, cloc
 // TestSimNeedsTruncationMarks shows that the simulation finds rows that come back because truncations, hints and logged
 // batches are ordered by wall clocks.
 func TestSimNeedsTruncationMarks(t *testing.T) {
-	mustFail(t, 80, 120, func(o *Options) {
-		clockTruncates(o)
-		o.Unsafe.Coordinator.TruncationsByClock = true
-	}, "was resurrected")
+	mutant.Need(t, "truncate/marks-by-clock")
+	mustFail(t, 80, 120, clockTruncates, "was resurrected")
 }
 
 // TestTruncationAfterAClockWentBack runs seed 870803 with the workloads and faults that failed: the clock of a node

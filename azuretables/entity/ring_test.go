@@ -156,7 +156,7 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 	n.listed = listing.NewReplica(listing.ReplicaOptions{Local: n.local, View: n, Engine: n.engine})
 	n.lister = listing.New(listing.Options{Coordinator: n.coord, View: n, Replicas: inProcess{n}, Clock: n.ring.clock,
 		LocalDatacenter: "dc1"})
-	n.acceptor = acceptor.New(n.local, n, acceptor.Unsafe{})
+	n.acceptor = acceptor.New(n.local, n)
 	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Arbiters: inProcess{n},
 		Coordinator:     n.coord,
 		Clock:           n.ring.clock,

@@ -130,7 +130,7 @@ func merge(cmd *row.ReadCommand, pages [][]byte, most int) (s Resolver, page []b
 		}
 	}
 	if err == nil {
-		lacks, _ = s.Round(cmd, versions, true)
+		lacks, _ = s.Round(cmd, versions)
 		if err = s.Err(); err == nil {
 			page, err = s.AppendPage(nil)
 		}

@@ -152,7 +152,7 @@ type Repairs struct {
 
 // Round merges one round's answers to asked. It returns what each version lacks, in the order of versions, and the
 // position at which the answer stops being complete: nil means that the limit is met or that there are no more rows.
-func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead bool) ([]Repairs, *Position) {
+func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version) ([]Repairs, *Position) {
 	lacks := make([]Repairs, len(versions))
 	var bound *Position
 	size := 0
@@ -162,7 +162,7 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 		lacks[i].Node = v.node
 		// The answer is complete up to the first end of a version: after it, a version may lack rows only because a
 		// limit ended its page.
-		if e := v.end(); shortRead && e != nil && (bound == nil || e.compare(bound, asked.Reversed) < 0) {
+		if e := v.end(); e != nil && (bound == nil || e.compare(bound, asked.Reversed) < 0) {
 			bound = e
 		}
 	}
@@ -182,7 +182,7 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 				at[i]++
 			}
 		}
-		if stop := s.partition(asked, same, bound, lacks, shortRead); stop != nil {
+		if stop := s.partition(asked, same, bound, lacks); stop != nil {
 			return lacks, s.goOn(stop)
 		}
 	}
@@ -224,8 +224,7 @@ func lowestKey(versions []*Version, at []int) (lowest row.PartitionKey, ok bool)
 
 // partition merges the versions of one partition into the result. It returns a position if the partition must be read
 // on from there before the next one can follow.
-func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *Position, lacks []Repairs,
-	shortRead bool) *Position {
+func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *Position, lacks []Repairs) *Position {
 	present := make([]*Partition, 0, len(same))
 	var local *Position // how far all versions cover this partition
 	if bound != nil && !bound.Whole && bound.Key.Compare(keyOf(same)) == 0 {
@@ -237,7 +236,7 @@ func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *P
 		}
 		present = append(present, p)
 		// The limit of the partition ended this version, although its page continues with the next partition.
-		if n := asked.Limits.PerPartition; shortRead && n > 0 && liveRows(p) >= n {
+		if n := asked.Limits.PerPartition; n > 0 && liveRows(p) >= n {
 			e := &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].clustering}
 			if local == nil || e.compare(local, asked.Reversed) < 0 {
 				local = e

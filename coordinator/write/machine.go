@@ -25,8 +25,6 @@ type Config struct {
 	// Replicas returns the replicas of a token of a table in a topology.
 	Replicas func(*ring.Topology, *schema.Table, ring.Token) ring.ReplicaSet
 	PlansMax int // the plans of one write; 1 means that no write is planned again
-	// OneSided counts acknowledgements only among the present replicas, for tests.
-	OneSided bool
 	// HintsKept reports that hints are stored; SatisfyAny reports whether a stored hint satisfies ANY.
 	HintsKept  bool
 	SatisfyAny func() bool

@@ -33,9 +33,7 @@ func (w *Machine) plan() (failed Outcome, ok bool) {
 		p.met = false
 		p.tally.Reset(w.Level, table.Replication, w.Topology, w.Self, c.LocalDatacenter)
 		set := c.Replicas(w.Topology, table, m.Key.Token)
-		if !c.OneSided {
-			p.tally.Join(set)
-		}
+		p.tally.Join(set)
 		// Pending replicas receive the write, too: they have no other source of it once they own the range.
 		for _, node := range set.Natural {
 			w.assign(i, m, node)

@@ -90,17 +90,10 @@ type Options struct {
 	// nor logged batches are replayed.
 	Confirmed func() bool
 	// Unconfirmed sets rebalance.DropsOptions.Unconfirmed. It is for tests.
-	Unconfirmed bool
-	// ForgetFormer drops data of former replications without checking that the current replicas were repaired. It is
-	// for tests.
-	ForgetFormer bool
-
+	Unconfirmed          bool
 	Memory               *memory.Pool  // of requests; nil means no bound
 	StepBytes, LeafBytes int64         // bytes hashed and compared at a time; zero means the defaults
-	NoCompare            bool          // for tests; see rebalance.MovementOptions
 	DeadAfter            time.Duration // see rebalance.MovementOptions
-	NoPaxosStreams       bool          // for tests; see rebalance.MovementOptions
-	AllStates            bool          // for tests; see rebalance.MovementOptions
 	PaxosLook            time.Duration // see acceptor.PurgeOptions.Look
 }
 
@@ -127,8 +120,6 @@ type Parts struct {
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
 	Views       *view.Reader // the coordinator of requests, which also reads materialized views
-
-	forgetFormer bool // Options.ForgetFormer
 }
 
 // View is the cluster as the parts see it. Each method reads the newest metadata: two calls may see different versions.
@@ -157,12 +148,11 @@ func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata(
 // dependencies: what executes requests on this node comes first, then what coordinates them, and last the background
 // work that uses both.
 func Assemble(o Options) *Parts {
-	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
+	p := &Parts{View: View{o.Cluster}}
 	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View,
 		// The coordinator does not exist yet; the function is called by requests only.
 		func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	// Everything that a request needs is set before the transport knows the replica.
-	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	p.Local.SetMemory(o.Memory)
 	replica.Serve(o.Transport, p.Local)
 	p.Streams = rebalance.NewStreams(rebalance.StreamOptions{
@@ -182,8 +172,7 @@ func Assemble(o Options) *Parts {
 		View: p.View, Log: o.Cluster.Operations(), Streams: p.Streams, Local: p.Local, Hashes: p.Repairs,
 		Clock:    o.Clock,
 		HandOver: p.handOver,
-		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare, DeadAfter: o.DeadAfter,
-		NoPaxosStreams: o.NoPaxosStreams, AllStates: o.AllStates,
+		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, DeadAfter: o.DeadAfter,
 	})
 	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
 		View: p.View, Metadata: metadataLog{o.Cluster.Operations(), o.Cluster}, Local: p.Local,
@@ -286,18 +275,11 @@ func (p *Parts) assembleSearch(o Options) {
 // defaults.
 type PaxosOptions struct {
 	Limits paxos.Limits
-	Unsafe PaxosUnsafe
-}
-
-// PaxosUnsafe switches safeguards of the proposer and of the acceptor off, for tests that show that they are needed.
-type PaxosUnsafe struct {
-	paxos.Unsafe
-	Acceptor acceptor.Unsafe
 }
 
 // assemblePaxos creates the acceptor and the purger of its state.
 func (p *Parts) assemblePaxos(o Options) {
-	p.Acceptor = acceptor.New(p.Local, p.View, o.Paxos.Unsafe.Acceptor)
+	p.Acceptor = acceptor.New(p.Local, p.View)
 	acceptor.Serve(o.Transport, p.Acceptor)
 	p.Purge = acceptor.NewPurge(acceptor.PurgeOptions{
 		Acceptor: p.Acceptor, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
@@ -308,13 +290,12 @@ func (p *Parts) assemblePaxos(o Options) {
 
 // assembleProposer creates the proposer. It uses the timestamps and the random numbers of the coordinator.
 func (p *Parts) assembleProposer(o Options) {
-	c, unsafe := o.Coordinator, o.Paxos.Unsafe.Unsafe
-	unsafe.OneSided = unsafe.OneSided || c.Unsafe.OneSided
+	c := o.Coordinator
 	p.Proposer = paxos.NewProposer(paxos.Options{
 		View: p.View, Acceptors: acceptor.NewDirectory(p.Acceptor, o.Transport, p.View),
 		Arbiters: contention.NewClient(o.Transport), Coordinator: p.Coordinator,
 		Clock:  o.Clock,
-		Stamps: c.Stamps, Rand: c.Rand, LocalDatacenter: c.LocalDatacenter, Limits: o.Paxos.Limits, Unsafe: unsafe,
+		Stamps: c.Stamps, Rand: c.Rand, LocalDatacenter: c.LocalDatacenter, Limits: o.Paxos.Limits,
 		Guard: c.Guard,
 	})
 	contention.Serve(o.Transport, p.Proposer.Arbiter())
@@ -347,9 +328,6 @@ func (p *Parts) pendingCleanup() uint64 {
 // former implements rebalance.DropsOptions.Former. It returns nil if this node has no former data of the keyspace.
 // Entries of several changes are merged: the last epoch, the latest time, and reachable only if all of them overlap.
 func (p *Parts) former(keyspace string) *rebalance.FormerData {
-	if p.forgetFormer {
-		return nil
-	}
 	var data *rebalance.FormerData
 	// Entries of other keyspaces, and entries in which this node holds no former data, do not concern it.
 	for _, f := range p.View.Cluster.Metadata().Former {

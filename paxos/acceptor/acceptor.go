@@ -38,12 +38,6 @@ type Acceptor struct {
 
 	columns stateColumns
 	steps
-	// unpersisted holds the state in tests that do not store it; nil means that the state is stored.
-	unpersisted map[string]partitionState
-	// noPrevious, for tests, accepts proposals without promises unconditionally; noLowBound ignores low bounds.
-	noPrevious, noLowBound bool
-	// unsynced, for tests, responds before the state is synced.
-	unsynced bool
 	// generation is incremented when rows of the state are written without the partition's queue.
 	generation atomic.Uint64
 	writes     sync.Pool // *stateWrite
@@ -52,26 +46,14 @@ type Acceptor struct {
 	tables atomic.Pointer[map[schema.StorageID]bool]
 }
 
-// Unsafe switches safeguards off, for tests that show that they are needed.
-type Unsafe struct {
-	NoPersist bool // promises and accepted proposals are lost when the process ends
-	Unsynced  bool // responses do not wait until promises and accepted proposals are synced
-	// NoPrevious accepts a proposal without promises, whatever was promised or accepted after the ballot on which it
-	// rests.
-	NoPrevious bool
-	// NoLowBound accepts proposals up to the low bound, whose state was purged.
-	NoLowBound bool
-}
-
 var _ replica.PaxosState = (*Acceptor)(nil)
 
 // New returns an acceptor that stores its state in local, and registers itself with local.
-func New(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
+func New(local *replica.Local, view coordinator.View) *Acceptor {
 	t := schema.Initial().Table("system", "paxos")
 	id := func(name string) schema.ColumnID { return t.Column(name).ID }
 	a := &Acceptor{
-		replica: local, view: view, noPrevious: unsafe.NoPrevious, noLowBound: unsafe.NoLowBound,
-		unsynced: unsafe.Unsynced,
+		replica: local, view: view,
 		columns: stateColumns{
 			promised: id("in_progress_ballot"),
 			accepted: id("proposal_ballot"),
@@ -79,9 +61,6 @@ func New(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
 			at:       id("most_recent_commit_at"),
 			decision: id("most_recent_commit"),
 		},
-	}
-	if unsafe.NoPersist {
-		a.unpersisted = map[string]partitionState{}
 	}
 	// Readers load the map without a lock, so it must never be nil.
 	a.tables.Store(&map[schema.StorageID]bool{})
@@ -150,11 +129,6 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s partition
 			}
 		}
 	}
-	// Decisions are persistent in these tests, too. Only promises and accepted proposals come from memory.
-	if f, ok := a.unpersisted[contention.Partition(table.StorageID, key)]; ok {
-		s.promised, s.accepted = f.promised, f.accepted
-		s.dropSuperseded()
-	}
 	// The bound is not in the row: it rises for all partitions of the table at once, when this node applies the
 	// metadata.
 	s.lowBound = a.lowBound(table)
@@ -163,9 +137,6 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s partition
 
 // lowBound returns the table's low bound that this node knows; the zero ballot means none.
 func (a *Acceptor) lowBound(table *schema.Table) ballot.Ballot {
-	if a.noLowBound {
-		return ballot.Ballot{}
-	}
 	return ballot.Ballot{Micros: a.view.PaxosFloor(table.StorageID)}
 }
 
@@ -308,14 +279,6 @@ func (a *Acceptor) promiseBlocking(partition string, epoch uint64, b, previous b
 		answer(p, err)
 		return
 	}
-	// For tests: the promise is only in memory.
-	if a.unpersisted != nil {
-		s.promised = b
-		a.unpersisted[partition] = s
-		a.replica.Leave(phase)
-		answer(p, nil)
-		return
-	}
 	// The engine has the write when Write returns, and Settle waits for no more than that. The sync may take longer.
 	err = a.writePromise(partition, table, cmd.Key, b, s, generation, func(err error) {
 		if err != nil {
@@ -340,7 +303,7 @@ func (a *Acceptor) writePromise(
 	w := a.borrowWrite()
 	defer a.returnWrite(w)
 	w.addBallot(a.columns.promised, b)
-	return a.replica.Write(w.change(table, key), !a.unsynced, func(err error) {
+	return a.replica.Write(w.change(table, key), true, func(err error) {
 		if err != nil {
 			// The write may be on disk or not. Only the disk knows, so the next request reads it.
 			a.evict(partition)
@@ -363,7 +326,7 @@ func (a *Acceptor) mayAccept(s *partitionState, p *ballot.Proposal) bool {
 		return false
 	// The proposal has no promises: promise and acceptance are one step here. Even a promise of the proposal's own
 	// ballot refuses it, because the acceptor gave it when it knew a ballot after the previous one.
-	case p.Previous.Present() && !a.noPrevious && latest.After(p.Previous):
+	case p.Previous.Present() && latest.After(p.Previous):
 		return false
 	}
 	// Equal is the usual case: the latest ballot is the one that this acceptor promised to the proposer. A proposal
@@ -424,14 +387,6 @@ func (a *Acceptor) acceptOn(
 		done(s.latest(), err)
 		return
 	}
-	if a.unpersisted != nil {
-		// The map outlives the request, and the update's memory does not.
-		a.unpersisted[partition] = partitionState{promised: p.Ballot, accepted: p.Clone()}
-		a.replica.Leave(phase)
-		a.release(partition)
-		done(ballot.Ballot{}, nil)
-		return
-	}
 	// Accepting below a promise is the one thing that an acceptor must never do.
 	s.checkAccept(p)
 	w := a.borrowWrite()
@@ -439,7 +394,7 @@ func (a *Acceptor) acceptOn(
 	w.addBallot(a.columns.promised, p.Ballot)
 	w.addBallot(a.columns.accepted, p.Ballot)
 	w.addUpdate(a.columns.proposal, p)
-	err = a.replica.Write(w.change(table, p.Key), !a.unsynced, func(err error) {
+	err = a.replica.Write(w.change(table, p.Key), true, func(err error) {
 		if err != nil {
 			a.evict(partition)
 		} else {

@@ -32,7 +32,7 @@ func benchLocal(b *testing.B) (*Acceptor, *schema.Table) {
 			b.Error(err)
 		}
 	})
-	return New(replica.NewLocal(disk, v, nil), v, Unsafe{}), table
+	return New(replica.NewLocal(disk, v, nil), v), table
 }
 
 // BenchmarkAcceptKnown accepts one proposal after the other for a partition with a cached state, locally and over a

@@ -191,7 +191,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 	key, partition := row.NewPartitionKey([]byte("k")),
 		contention.Partition(table.StorageID, row.NewPartitionKey([]byte("k")))
 	s, ok := l.lookUp(partition, 0)
-	stored, err := New(replica.NewLocal(engine, l.view, nil), l.view, Unsafe{}).state(table, key)
+	stored, err := New(replica.NewLocal(engine, l.view, nil), l.view).state(table, key)
 	if err != nil || !ok || fmt.Sprint(s.promised, s.accepted.Ballot, s.accepted.Previous, s.commit.Ballot) !=
 		fmt.Sprint(stored.promised, stored.accepted.Ballot, stored.accepted.Previous, stored.commit.Ballot) {
 		t.Errorf("in memory %+v, on disk %+v: %v", s, stored, err)

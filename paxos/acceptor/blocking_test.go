@@ -53,7 +53,7 @@ func newStuck(t *testing.T, free int64) (*Acceptor, *stuckEngine, *schema.Table)
 			t.Error(err)
 		}
 	})
-	return New(replica.NewLocal(e, v, nil), v, Unsafe{}), e, table
+	return New(replica.NewLocal(e, v, nil), v), e, table
 }
 
 // connect is two transports that know each other, the second of which serves l.

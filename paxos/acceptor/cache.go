@@ -102,10 +102,6 @@ func (a *Acceptor) lookUp(partition string, generation uint64) (partitionState, 
 // store caches a state that was derived from one of a generation. The caller runs a step of the partition. The cache
 // retains the update of an accepted proposal.
 func (a *Acceptor) store(partition string, s partitionState, generation uint64) {
-	// Those tests need the state on disk without the promises; a cached copy would contain them.
-	if a.unpersisted != nil {
-		return
-	}
 	if !s.accepted.Ballot.After(s.commit.Ballot) {
 		// Decided, or void because something later was decided. Its update would only use memory.
 		s.accepted = ballot.Proposal{}

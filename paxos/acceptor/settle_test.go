@@ -44,7 +44,7 @@ func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
 	}
 	engine := &settlingEngine{Engine: disk}
 	local := replica.NewLocal(engine, v, nil)
-	l := New(local, v, Unsafe{})
+	l := New(local, v)
 	engine.settle = local.Settle
 
 	const requests = 40

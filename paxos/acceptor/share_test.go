@@ -121,7 +121,7 @@ func newAcceptorWith(t testing.TB, disk vfs.FS, sync storage.SyncMode,
 			t.Error(err)
 		}
 	})
-	return New(replica.NewLocal(of(engine), v, nil), v, Unsafe{}), engine, table
+	return New(replica.NewLocal(of(engine), v, nil), v), engine, table
 }
 
 // sampleMutation returns a change of a row in the partition.

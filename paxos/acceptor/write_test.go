@@ -51,7 +51,7 @@ func TestAcceptTakesNoMemoryForTheProposal(t *testing.T) {
 	}
 	v, table := newView(t)
 	engine := &copyingEngine{}
-	l := New(replica.NewLocal(engine, v, nil), v, Unsafe{})
+	l := New(replica.NewLocal(engine, v, nil), v)
 	const size, rounds = 400 << 10, 200
 	value := bytes.Repeat([]byte{7}, size)
 	m := new(row.Mutation)

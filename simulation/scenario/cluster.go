@@ -12,8 +12,6 @@ import (
 	"cqld/hints"
 	"cqld/internal/testclock"
 	"cqld/listing"
-	"cqld/paxos"
-	"cqld/paxos/acceptor"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -35,12 +33,9 @@ type Options struct {
 	Replication ring.Replication
 	// Table changes the options of the tables; nil means no change.
 	Table func(*schema.Options)
-	// Fields of these types remove safeguards of their packages, or bound their work; zero values are the defaults.
-	Unsafe         coordinator.Unsafe
-	UnsafePaxos    paxos.Unsafe
-	UnsafeAcceptor acceptor.Unsafe
-	Limits         coordinator.Limits
-	HintLimits     hints.Limits
+	// Fields of these types bound the work of their packages; zero values are the defaults.
+	Limits     coordinator.Limits
+	HintLimits hints.Limits
 	// NoHints makes nodes store no hints.
 	NoHints       bool
 	BatchLimits   batchlog.Limits

@@ -165,7 +165,7 @@ func (n *Node) Start() {
 	stamps := env.NewHLC(clock, time.Minute)
 	n.Parts = NewParts(PartsOptions{
 		Coordinator: coordinator.Options{View: n, Replicas: replica.NewDirectory(local, post, n), Clock: clock,
-			LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.Unsafe, Limits: o.Limits, Stamps: stamps,
+			LocalDatacenter: o.Datacenters[n.ID-1], Limits: o.Limits, Stamps: stamps,
 			AwaitingFirstHeartbeat: func() bool { return n.awaiting }},
 		Store:    store,
 		Hints:    hints.Options{Limits: o.HintLimits},
@@ -184,7 +184,7 @@ func (n *Node) Start() {
 // startPaxos creates the acceptor, whose state is in the storage of local, and the proposer.
 func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinator.Timestamps) {
 	o := n.c.Options
-	voter := acceptor.New(local, n, o.UnsafeAcceptor)
+	voter := acceptor.New(local, n)
 	acceptor.Serve(post, voter)
 	n.purge = acceptor.NewPurge(acceptor.PurgeOptions{Acceptor: voter, Engine: n.Engine, Transport: post,
 		// Without goroutines, a step of a purge has ended when its call returns.
@@ -192,8 +192,7 @@ func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinato
 	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: acceptor.NewDirectory(voter, post, n),
 		Arbiters:    contention.NewClient(post),
 		Coordinator: n.Coordinator,
-		Clock:       processClock{n.c.Clock, n, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1],
-		Unsafe: o.UnsafePaxos})
+		Clock:       processClock{n.c.Clock, n, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1]})
 	contention.Serve(post, n.Proposer.Arbiter())
 }
 

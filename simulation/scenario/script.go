@@ -18,7 +18,7 @@ import (
 // command. A line "1>2 …" is a message that arrived. Messages are delivered, and time passes, only by commands:
 //
 //	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a:2,b:1) [racks=(r1,r1,r2)] [owners=3]
-//	        [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
+//	        [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [hints=none]
 //	write|delete|static … [at=1] [cl=QUORUM] [timeout=2s]    requests of coordinator at
 //	read k [limit= per= reversed from= to= v=] | scan | batch | truncate
 //	apply node=2 …                                           changes one replica only
@@ -170,10 +170,6 @@ func (s *script) start(d *datadriven.TestData) {
 		t.GCGraceSeconds = int32(number(d, "gc_grace", 864000))
 		t.WriteOrdering = text(d, "write_ordering", "")
 	}
-	// A scenario without a safeguard shows what the safeguard prevents.
-	if name := text(d, "unsafe", ""); name != "" && !o.removeSafeguard(name) {
-		s.t.Fatalf("no safeguard %q", name)
-	}
 	o.NoHints = text(d, "hints", "") == "none"
 	// 0 means the default for each limit.
 	o.HintLimits.BytesPerNode = int64(number(d, "hint_bytes", 0))
@@ -185,35 +181,6 @@ func (s *script) start(d *datadriven.TestData) {
 	o.ListingLimits.Bytes, o.SearchLimits.Bytes = o.Limits.ResultBytes, o.Limits.ResultBytes
 	o.PageBytes = number(d, "page_bytes", 0)
 	s.c = New(s.t, o)
-}
-
-// removeSafeguard removes a safeguard by name. It returns false if there is none of that name. A scenario with unsafe=
-// documents by its output what the safeguard prevents.
-func (o *Options) removeSafeguard(name string) bool {
-	// A name is the name of the field that removes the safeguard, in the Unsafe of its package.
-	switch name {
-	case "NoReadRepair":
-		o.Unsafe.NoReadRepair = true
-	case "NoShortRead":
-		o.Unsafe.NoShortRead = true
-	case "TruncationsByClock":
-		o.Unsafe.TruncationsByClock = true
-	case "ReadOneSide":
-		o.Unsafe.ReadOneSide = true
-	case "NoWriteOrder":
-		o.Unsafe.NoWriteOrder = true
-	case "FilterVersions":
-		o.Unsafe.FilterVersions = true
-	case "NoReplan":
-		o.Unsafe.NoReplan = true
-	case "NoLookup":
-		o.UnsafePaxos.NoLookup = true
-	case "NoRepair":
-		o.UnsafePaxos.NoRepair = true
-	default:
-		return false
-	}
-	return true
 }
 
 // levels are the consistency levels that commands may name.

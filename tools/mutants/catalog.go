@@ -54,6 +54,8 @@ func areas() []area {
 				"TestSimDeletedRowsStayDeleted"}},
 		{"purge", []string{"storage/purge/sweep.go", "repair/purge.go", "paxos/acceptor/purge.go"}, 4,
 			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
+		// Its places are in files of other areas, from which candidates are drawn.
+		{"truncate", nil, 0, []string{"TestSimTruncate"}},
 		{"index", []string{"storage/index/partitions.go", "storage/maintainer.go", "storage/ingest.go"}, 4,
 			[]string{"TestSimOrdered"}},
 		{"counter", []string{"counters/*.go", "counters/shard/*.go"}, 3,
