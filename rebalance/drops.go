@@ -45,7 +45,7 @@ type MetadataLog interface {
 	StartRegained(keyspace string, changed uint64, done func(error))
 }
 
-// DropsOptions are the dependencies of Drops. All are required except Gained, Log and Unconfirmed.
+// DropsOptions are the dependencies of Drops. All are required except Gained and Log.
 type DropsOptions struct {
 	View      coordinator.View
 	Metadata  MetadataLog
@@ -70,8 +70,6 @@ type DropsOptions struct {
 	// Changed is called after rows of a table were removed other than by mutations.
 	Changed func(table schema.StorageID)
 	Log     *slog.Logger // nil discards
-	// Unconfirmed, set by tests only, drops by the topology that this node currently knows, without asking other nodes.
-	Unconfirmed bool
 }
 
 // FormerData describes data of a keyspace that a node may have by an earlier replication. A change of replication moves
@@ -115,7 +113,7 @@ func NewDrops(o DropsOptions) *Drops {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	d := &Drops{o: o}
-	d.mu.machine = dropMachine{view: o.View, unconfirmed: o.Unconfirmed}
+	d.mu.machine = dropMachine{view: o.View}
 	if o.History != nil {
 		o.History.OnAdd(d.scheduleGainedCheck)
 	}

@@ -15,11 +15,6 @@ func (d *Drops) perform(e *dropEffect) {
 	switch e.kind {
 	case effectSearch, effectFence, effectDrop: // execute
 	case effectConfirm:
-		if d.o.Unconfirmed {
-			d.deliver(&dropEvent{kind: dropConfirmed, number: number, member: true, unclean: d.o.Unclean(),
-				items: d.list()})
-			return
-		}
 		metadata.StartConfirm(func() { d.confirmed(number) })
 	case effectAsk:
 		node := e.node

@@ -28,12 +28,10 @@ const (
 // dropMachine is the state machine of Drops. A step changes the state and returns effects; it neither locks, waits nor
 // calls back, and reads snapshots of the schema and the ring.
 type dropMachine struct {
-	view coordinator.View
-	// unconfirmed is DropsOptions.Unconfirmed: no replica is asked.
-	unconfirmed bool
-	closed      bool
-	phase       dropPhase
-	numbers     uint64 // of effects
+	view    coordinator.View
+	closed  bool
+	phase   dropPhase
+	numbers uint64 // of effects
 	// awaited is the number of the effects of the present phase; zero if there is no decision. All questions have one
 	// number.
 	awaited uint64
@@ -220,9 +218,6 @@ func (m *dropMachine) searched(ev *dropEvent, out []dropEffect) []dropEffect {
 		return m.end(ev.err, true, out)
 	}
 	m.decision.items = ev.items
-	if m.unconfirmed {
-		return m.fence(out)
-	}
 	return m.ask(out)
 }
 

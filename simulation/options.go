@@ -106,9 +106,8 @@ type Options struct {
 	Unsafe Unsafe
 }
 
-// Unsafe contains the safeguards that tests remove: a run must then fail. Each field belongs to a test that runs seeds
-// until one fails, and fails itself if none does: a safeguard without such a test may be without effect, and its check
-// blind.
+// Unsafe contains faults of what is simulated, and parts that tests leave out: a run must then fail. Faults of the code
+// are mutants (package mutant).
 type Unsafe struct {
 	// Sync is how storage syncs its log; the zero value syncs every write before it is acknowledged.
 	Sync storage.SyncMode
@@ -121,9 +120,6 @@ type Unsafe struct {
 	LyingDisks bool
 	// TiesByArrival makes replicas keep the first of two writes with the same timestamp.
 	TiesByArrival bool
-	// ReactToReplay lets nodes use metadata that no majority has confirmed, and drop ranges without a decision of the
-	// ring.
-	ReactToReplay bool
 	// PurgeUnrepaired purges tombstones after gc_grace, whether or not they are repaired.
 	PurgeUnrepaired bool
 	// NoAutoRepair disables automatic repairs.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cqld/cluster/raftlog"
+	"cqld/internal/mutant"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -227,7 +228,8 @@ func TestEveryPrefixOfTheLog(t *testing.T) {
 // TestPrefixesFindReactionsToTheReplay shows that the test above detects a node that acts on metadata that it replays.
 func TestPrefixesFindReactionsToTheReplay(t *testing.T) {
 	c := recordLog(t, prefixOptions(11))
-	c.options.Unsafe.ReactToReplay = true
+	// The log is recorded without the mutant.
+	mutant.Need(t, "ring/reacts-to-the-replay")
 	all := slices.DeleteFunc(prefixes(t, c, c.present()[0]), func(p prefix) bool { return p.others })
 	if lost := replayPrefixes(t, c, sampled(all, 60, kernel.NewStream(1, "prefixes"))); lost == 0 {
 		t.Error("no row was lost")

@@ -218,9 +218,8 @@ func (l *process) opening() assembly.Opening {
 		Begin:   func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) &&
 			!c.options.Unsafe.NoAutoRepair, // for workloads that need it
-		ReactToReplay: c.options.Unsafe.ReactToReplay,
-		BuildRows:     c.options.BuildRows,
-		RangeEntries:  c.options.RangeEntries,
+		BuildRows:    c.options.BuildRows,
+		RangeEntries: c.options.RangeEntries,
 	}
 }
 

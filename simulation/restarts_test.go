@@ -1,6 +1,10 @@
 package simulation
 
-import "testing"
+import (
+	"testing"
+
+	"cqld/internal/mutant"
+)
 
 // TestRestartsWhileTheRingChanges restarts the nodes of rings that grow, shrink and move: each replica keeps the
 // acknowledged rows.
@@ -10,8 +14,8 @@ func TestRestartsWhileTheRingChanges(t *testing.T) {
 
 // TestReactingToTheReplay shows that a node that acts on each topology of the log that it replays loses rows.
 func TestReactingToTheReplay(t *testing.T) {
+	mutant.Need(t, "ring/reacts-to-the-replay")
 	mustFail(t, 1, 60, func(o *Options) {
 		*o = RestartsOptions(o.Seed)
-		o.Unsafe.ReactToReplay = true
 	}, "of its")
 }

@@ -7,9 +7,8 @@ import (
 	"cqld/storage"
 )
 
-// TestSafeguards removes one safeguard after the other: each time, one of a thousand seeds must find a violation. Other
-// safeguards have their own tests with their workloads: Paxos (cas_test.go), counters and the batch log
-// (counter_test.go, batch_test.go), tombstones that wait for repair (repair_test.go).
+// TestSafeguards removes one safeguard of what is simulated after the other: each time, one of a thousand seeds must
+// find a violation. TestMutantsAreFound does the same with faults of the code.
 func TestSafeguards(t *testing.T) {
 	for _, s := range []struct {
 		name      string

@@ -88,9 +88,7 @@ type Options struct {
 	HintLost func(table schema.StorageID, token ring.Token)
 	// Confirmed reports whether this node's metadata have been confirmed since it started. Before that, neither hints
 	// nor logged batches are replayed.
-	Confirmed func() bool
-	// Unconfirmed sets rebalance.DropsOptions.Unconfirmed. It is for tests.
-	Unconfirmed          bool
+	Confirmed            func() bool
 	Memory               *memory.Pool  // of requests; nil means no bound
 	StepBytes, LeafBytes int64         // bytes hashed and compared at a time; zero means the defaults
 	DeadAfter            time.Duration // see rebalance.MovementOptions
@@ -180,7 +178,6 @@ func Assemble(o Options) *Parts {
 		Clock: o.Clock,
 		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.pendingCleanup,
 		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log,
-		Unconfirmed: o.Unconfirmed,
 	})
 	// A copy: the caller's options stay without the parts.
 	c := o.Coordinator

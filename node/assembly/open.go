@@ -58,8 +58,6 @@ type Opening struct {
 	// RangeEntries is how many entries and rows a search of a range examines alternately. Zero means the default. It is
 	// for tests.
 	RangeEntries int
-	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
-	ReactToReplay bool
 
 	repaired *repair.History
 }
@@ -100,7 +98,6 @@ type Instance struct {
 // opened, and the caller must close it.
 func Open(o Opening) (*Instance, error) {
 	i := &Instance{opening: &o}
-	i.confirmed.Store(o.ReactToReplay)
 	// Indexes are maintained by the engine, so they are registered before it opens.
 	o.Storage.Table = i.tableInfo
 	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
@@ -179,7 +176,7 @@ func (i *Instance) assemble() {
 	if o.Store != nil {
 		p.Store = o.Store(i.Engine)
 	}
-	p.Confirmed, p.Unconfirmed = i.confirmed.Load, o.ReactToReplay
+	p.Confirmed = i.confirmed.Load
 	i.Parts = Assemble(p)
 	log := p.Log
 	if log == nil {

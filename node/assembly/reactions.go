@@ -95,7 +95,7 @@ func (r *Reactions) enable(set func()) {
 
 // enabled reports whether this node reacts. The caller holds mu.
 func (r *Reactions) enabled() bool {
-	return (r.mu.confirmed && r.mu.joined || r.o.opening.ReactToReplay) && !r.mu.closed
+	return r.mu.confirmed && r.mu.joined && !r.mu.closed
 }
 
 // Close ends all reactions. It does not wait for a running one. A retry whose timer fires later starts nothing.
