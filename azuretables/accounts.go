@@ -20,6 +20,7 @@ type accounts struct {
 	directory   func() *auth.Directory // nil means that there is none
 	configured  map[string]*account    // by name; never changes after configure
 	development *account               // nil means that it is never served
+	unknown     account                // without a name and keys, in place of one that does not exist
 
 	mu   sync.RWMutex
 	kept map[string]*account // of the directory

@@ -190,3 +190,48 @@ func TestRolesOfAccountsMayBeRefused(t *testing.T) {
 	r.change(&auth.AlterRole{Name: "shopper", Settings: auth.RoleSettings{Login: &no}})
 	check(403)
 }
+
+// TestAccountsCannotBeProbed checks that clients without a key get the same answers for an account that exists and for
+// one that does not, in both forms of URLs.
+func TestAccountsCannotBeProbed(t *testing.T) {
+	b := newBench(t, nil)
+	authorized := func(scheme, signature string) string {
+		return "x-ms-date: " + b.date() + "\nAuthorization: " + scheme + " ACCOUNT:" + signature
+	}
+	wrong := base64.StdEncoding.EncodeToString(make([]byte, sha256.Size))
+	cors := "Origin: http://race.example\nAccess-Control-Request-Method: "
+	for _, request := range []string{
+		"OPTIONS /T\n" + cors + "PUT",
+		"OPTIONS /T\n" + cors + "PUT\nAccess-Control-Request-Headers: x-ms-version",
+		"OPTIONS /\n" + cors + "GET",
+		"OPTIONS /T",
+		"OPTIONS /T('\n" + cors + "GET",
+		"GET /T\n" + authorized("SharedKey", wrong),
+		"GET /T\n" + authorized("Bearer", wrong),
+		"GET /T?comp=acl\n" + authorized("SharedKey", "x") + "\nAccept: application/xml",
+		"GET /T?$top=%\n" + authorized("SharedKey", wrong),
+		"GET /Tables('\n" + authorized("SharedKey", wrong),
+		"GET /%\n" + authorized("SharedKey", wrong),
+		"GET /\n" + authorized("SharedKeyLite", wrong),
+		"GET /T?sig=" + wrong + "&sv=2019-02-02&tn=t&sp=r&se=2100-01-01",
+		"GET /T?sig=" + wrong + "&sig=again",
+		"POST /$batch\n" + authorized("SharedKey", wrong),
+	} {
+		answer := func(account string, dotted bool) string {
+			text, host := request, "127.0.0.1:10002"
+			if dotted {
+				host = account + ".tables.example.com"
+			} else {
+				text = strings.Replace(text, " /", " /"+account+"/", 1)
+			}
+			resp, body := b.send(strings.ReplaceAll(text, "ACCOUNT", account) + "\nHost: " + host)
+			body = strings.ReplaceAll(body, resp.Header.Get("X-Ms-Request-Id"), "ID")
+			return show(resp, body)
+		}
+		for _, dotted := range []bool{false, true} {
+			if is, isNot := answer("races", dotted), answer("nobody", dotted); is != isNot {
+				t.Errorf("%s\nof an account:\n%s\nwithout:\n%s", request, is, isNot)
+			}
+		}
+	}
+}

@@ -25,7 +25,8 @@ type call struct {
 	method    string        // the effective method
 	path      odata.Path
 	params    params
-	account   *account       // never nil after locate
+	misnamed  error          // of the path, for clients that are authorized; nil if it names a resource
+	account   *account       // never nil after locate, which has returned no error
 	secondary bool           // addressed by the secondary endpoint, which only reads
 	signed    string         // the path that the key's signature covers
 	grant     *grant         // nil until authorize succeeded
@@ -62,7 +63,8 @@ func (c *call) serve() error {
 	if err := c.locate(); err != nil {
 		return err
 	}
-	// Browsers send preflight requests without credentials, so they precede authorization.
+	// Browsers send preflight requests without credentials, so they precede authorization. An account that does not
+	// exist has no rules.
 	if c.method == "OPTIONS" {
 		return preflight(c.properties().cors, c.req, c.resp)
 	}
@@ -73,6 +75,9 @@ func (c *call) serve() error {
 	}
 	if err = c.authorize(); err != nil {
 		return err
+	}
+	if c.misnamed != nil {
+		return c.misnamed
 	}
 	// The body is compared only for authorized clients. The signature covers the header, not the body.
 	if err = checkMD5(c.req.header.contentMD5, c.req.body); err != nil {
@@ -86,7 +91,9 @@ func (c *call) serve() error {
 }
 
 // locate determines the account and the resource from the URL: /account/table, or /table if the first label of the host
-// name is an account.
+// name is an account. Names of accounts cannot be probed: an unknown account is one without keys, so that requests to
+// it fail where requests with a wrong key do, and a malformed path is an error only for authorized clients, because the
+// account determines how it is parsed.
 func (c *call) locate() error {
 	if c.req.host == "" { // URLs in the response contain it
 		return odata.Of(odata.HostInformationNotPresent)
@@ -100,18 +107,14 @@ func (c *call) locate() error {
 		}
 	}
 	// In the host form the account is not part of the path.
-	var err error
-	if c.path, err = odata.ParsePath(c.req.path, host); err != nil {
-		return err
-	}
+	c.path, c.misnamed = odata.ParsePath(c.req.path, host)
 	c.links.tls, c.links.host = c.req.tls, c.req.host
 	// Links repeat the client's form, so a client can follow them.
 	if host == "" {
 		c.links.account = c.path.Account
 	}
-	// An unknown account gets the same error as a wrong key: names of accounts cannot be probed.
 	if c.account, c.secondary = c.server.accounts.find(c.path.Account); c.account == nil {
-		return odata.Of(odata.AuthenticationFailed)
+		c.account = &c.server.accounts.unknown
 	}
 	// The account's levels replace the defaults of begin.
 	c.request.Consistency, c.request.SerialConsistency = c.account.levels(c.server.o.Consistency)
@@ -124,10 +127,10 @@ func (c *call) locate() error {
 	if c.secondary && host == "" {
 		if first, rest, again := repeatedAccount(c.req.path, c.path.Account, c.account.name); again {
 			c.signed = first
-			c.path, err = odata.ParsePath(rest, c.path.Account)
+			c.path, c.misnamed = odata.ParsePath(rest, c.path.Account)
 		}
 	}
-	return err
+	return nil
 }
 
 // repeatedAccount handles paths that contain the account twice: in the path form, the Python SDK signs
