@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -26,19 +25,35 @@ type altering struct {
 
 // alteration is the state of one table whose schema is changing or about to change.
 type alteration struct {
-	running bool                // a writer of this node is proposing a change
-	wanted  []schema.ColumnSpec // of waiting writers, each name once
-	waiting []func()            // wake the writers
+	running bool      // a writer of this node is proposing a change
+	wanted  columnSet // of waiting writers
+	waiting []func()  // wake the writers
 }
 
-// add adds columns to a.wanted, each name once. If two writers want different types for one name, the first is added;
-// the other writer then finds the name in use and chooses another. The types are compared only when the writer makes
-// its plan again.
-func (a *alteration) add(specs []schema.ColumnSpec) {
+// columnSet is a list of columns with different names. The zero value is empty.
+type columnSet struct {
+	list []schema.ColumnSpec
+	// The types by name. A $batch may name 25,200 properties, so the list is not searched.
+	types map[string]*types.Type
+}
+
+// add adds a column unless there is one of this name. If two writers want different types for one name, the first is
+// added; the other writer then finds the name in use and chooses another. The types are compared only when the writer
+// makes its plan again.
+func (s *columnSet) add(spec schema.ColumnSpec) {
+	if s.types == nil {
+		s.types = map[string]*types.Type{}
+	}
+	if _, ok := s.types[spec.Name]; !ok {
+		s.types[spec.Name] = spec.Type
+		s.list = append(s.list, spec)
+	}
+}
+
+// addAll adds columns in their order.
+func (s *columnSet) addAll(specs []schema.ColumnSpec) {
 	for _, spec := range specs {
-		if !slices.ContainsFunc(a.wanted, func(s schema.ColumnSpec) bool { return s.Name == spec.Name }) {
-			a.wanted = append(a.wanted, spec)
-		}
+		s.add(spec)
 	}
 }
 
@@ -52,7 +67,7 @@ func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake fu
 	t := a.tables[table]
 	// The caller's columns join the next change, which the first of the woken writers proposes.
 	if t != nil && t.running {
-		t.add(missing)
+		t.wanted.addAll(missing)
 		t.waiting = append(t.waiting, wake)
 		return nil, false
 	}
@@ -62,14 +77,13 @@ func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake fu
 		a.tables = map[schema.UUID]*alteration{}
 	}
 	a.tables[table] = next
-	all = slices.Clone(missing)
 	// Own columns first: addColumns cuts the list at its end if it is too long.
+	var own columnSet
+	own.addAll(missing)
 	if t != nil {
-		own := &alteration{wanted: all}
-		own.add(t.wanted)
-		all = own.wanted
+		own.addAll(t.wanted.list)
 	}
-	return all, true
+	return own.list, true
 }
 
 // end ends the change that begin allowed and wakes the waiting writers. It must be called exactly once for each begin
@@ -134,12 +148,13 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 			return nil, err
 		}
 		// The plan suffices for nearly every change: new names are rare.
-		missing, err := p.missing(ops)
+		// The limit counts columns: a name with values of two types needs two.
+		most := s.o.Limits.Columns - len(p.table.Regulars)
+		missing, err := p.missing(ops, most)
 		if err != nil || len(missing) == 0 {
 			return p, err
 		}
-		// The limit counts columns: a name with values of two types needs two.
-		if n := len(p.table.Regulars) + len(missing); n > s.o.Limits.Columns {
+		if len(missing) > most {
 			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, "+
 				"and %s is one "+
 				"too many: %d are kept.", p.spelled, len(p.table.Regulars), missing[0].Name, s.o.Limits.Columns))
@@ -191,13 +206,12 @@ func (s *Store) addColumns(r *request.Request, account string, t *schema.Table, 
 	return err
 }
 
-// missing returns the columns that ops need and the table lacks. Each column is listed once, for all operations.
-// Errors: PropertyNameInvalid, InvalidInput.
-func (p *plan) missing(ops []Operation) (specs []schema.ColumnSpec, err error) {
+// missing returns the columns that ops need and the table lacks. Each column is listed once, for all operations. It
+// ends when there are more than most. Errors: PropertyNameInvalid, InvalidInput.
+func (p *plan) missing(ops []Operation, most int) ([]schema.ColumnSpec, error) {
+	var found columnSet
 	add := func(name string, t *types.Type) {
-		if !slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Name == name }) {
-			specs = append(specs, schema.ColumnSpec{Name: name, Kind: schema.Regular, Type: t})
-		}
+		found.add(schema.ColumnSpec{Name: name, Kind: schema.Regular, Type: t})
 	}
 	for i := range ops {
 		// A delete writes no properties.
@@ -216,13 +230,13 @@ func (p *plan) missing(ops []Operation) (specs []schema.ColumnSpec, err error) {
 				t := cqlType(v.Type)
 				// The operations of one change may use one name with two types. Both need a column, and only one can
 				// have the plain name.
-				if slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool {
-					return s.Name == wanted &&
-						s.Type != t
-				}) {
+				if other := found.types[wanted]; other != nil && other != t {
 					wanted = name + typeSuffix(v.Type) // another operation adds the name with another type
 				}
 				add(wanted, t)
+			}
+			if len(found.list) > max(most, 0) {
+				return found.list, nil
 			}
 			if v.Type != odata.DateTime {
 				continue
@@ -237,7 +251,7 @@ func (p *plan) missing(ops []Operation) (specs []schema.ColumnSpec, err error) {
 			}
 		}
 	}
-	return specs, nil
+	return found.list, nil
 }
 
 // checkProperty refuses names that cannot be a column's name: "@" separates the name from the type. Package odata

@@ -215,7 +215,7 @@ func (s *Store) CreateTable(r *request.Request, account, name string) error {
 	}
 	err := s.propose(r, change)
 	var exists *schema.Exists
-	// Another client was faster.
+	// Another client was faster. The refusal comes when every live node has the other client's table.
 	if errors.As(err, &exists) {
 		return odata.Of(odata.TableAlreadyExists)
 	}

@@ -185,3 +185,31 @@ func TestPlansAreTheirFilters(t *testing.T) {
 		t.Errorf("only %d of 5,000 were exact", exact)
 	}
 }
+
+// TestMissingColumnsAreBounded checks that the search for new names in a $batch ends at the first column too many, and
+// that a name with two types has two columns in one change.
+func TestMissingColumnsAreBounded(t *testing.T) {
+	const operations, properties, most = 100, 252, 2000
+	var ops []Operation
+	for i := range operations {
+		op := Operation{Kind: Insert}
+		for k := range properties {
+			op.Entity.Properties = append(op.Entity.Properties, odata.Property{Name: fmt.Sprintf("p%d_%d", i, k),
+				Value: odata.Value{Type: odata.String}})
+		}
+		ops = append(ops, op)
+	}
+	p := planTable(false)
+	for _, most := range []int{most, 0, -1} {
+		if missing, err := p.missing(ops, most); err != nil || len(missing) != max(most, 0)+1 {
+			t.Errorf("at most %d: %d columns, %v", most, len(missing), err)
+		}
+	}
+	ops = ops[:2]
+	ops[1].Entity.Properties = slices.Clone(ops[0].Entity.Properties)
+	ops[1].Entity.Properties[0].Value.Type = odata.Int32
+	missing, err := p.missing(ops, most)
+	if err != nil || len(missing) != properties+1 || missing[properties].Name != "p0_0"+typeSuffix(odata.Int32) {
+		t.Errorf("%d columns, %v", len(missing), err)
+	}
+}
