@@ -2,7 +2,9 @@ package odata
 
 import (
 	"bytes"
+	"math"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -145,6 +147,35 @@ func BenchmarkParseBatch(b *testing.B) {
 	for b.Loop() {
 		if batch, err := ParseBatch(body, "multipart/mixed; boundary=b", &l); err != nil || len(batch.Requests) != 100 {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestLeadingZerosAreCutOnce checks that a literal with many leading zeros does not cost a copy for each of them, and
+// that it has its value.
+func TestLeadingZerosAreCutOnce(t *testing.T) {
+	l := DefaultLimits()
+	for _, c := range []struct {
+		sign, digits string
+		want         int64
+		valid        bool
+	}{{"", "12", 12, true}, {"-", "12", -12, true}, {"", "0", 0, true}, {"-", "0", 0, true},
+		{"", "9223372036854775807", math.MaxInt64, true}, {"-", "9223372036854775808", math.MinInt64, true},
+		{"", "9223372036854775808", 0, false}, {"-", "9223372036854775809", 0, false},
+		{"", "10000000000000000000", 0, false}} {
+		for _, zeros := range []int{0, 1, 17, 18, 19, 20, 21, 30_000} {
+			filter := "p eq " + c.sign + strings.Repeat("0", zeros) + c.digits
+			var got Expr
+			var err error
+			allocations := testing.AllocsPerRun(1, func() { got, err = ParseFilter(filter, &l) })
+			if allocations > 20 {
+				t.Errorf("%d zeros: %v allocations", zeros, allocations)
+			}
+			if (err == nil) != c.valid {
+				t.Errorf("%s%s after %d zeros: %v", c.sign, c.digits, zeros, err)
+			} else if err == nil && got.(*Comparison).Value.Int != c.want {
+				t.Errorf("%s%s after %d zeros: %v", c.sign, c.digits, zeros, got)
+			}
 		}
 	}
 }

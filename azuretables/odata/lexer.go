@@ -158,7 +158,6 @@ func (x *lexer) numberLiteral() error {
 	if x.text[i] == '-' {
 		i++
 	}
-	first := i
 	i = x.digits(i)
 	fraction := false
 	if i < len(x.text) && x.text[i] == '.' {
@@ -195,15 +194,30 @@ func (x *lexer) numberLiteral() error {
 		f, ok := parseDouble(digits)
 		return x.literal(Double, Value{Float: f}, ok && suffix != 'l')
 	}
-	for first < len(x.text)-1 && x.text[first] == '0' && len(digits) > 19 { // leading zeros do not count
-		digits, first = strings.Replace(digits, "0", "", 1), first+1
-	}
+	digits = withoutZeros(digits)
 	// Without a suffix, the smallest type that fits.
 	if n, ok := parseInt(digits, 32); ok && suffix == 0 {
 		return x.literal(Int32, Value{Int: n}, true)
 	}
 	n, ok := parseInt(digits, 64)
 	return x.literal(Int64, Value{Int: n}, ok)
+}
+
+// withoutZeros returns an integer of at most 19 digits without the leading zeros of a longer one, which do not count.
+func withoutZeros(digits string) string {
+	number := strings.TrimPrefix(digits, "-")
+	zeros := 0
+	for zeros < len(number)-19 && number[zeros] == '0' {
+		zeros++
+	}
+	// A filter may have 32 KiB of zeros: they are cut off at once.
+	switch {
+	case zeros == 0:
+		return digits
+	case len(number) < len(digits):
+		return "-" + number[zeros:]
+	}
+	return number[zeros:]
 }
 
 // digits returns the position after the digits at i.
