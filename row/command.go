@@ -3,6 +3,7 @@ package row
 import (
 	"bytes"
 	"slices"
+	"sort"
 	"strconv"
 	"sync/atomic"
 
@@ -65,6 +66,27 @@ func SlicesAfter(in []Slice, c []byte, reversed bool) (out []Slice) {
 // Contains reports whether the clustering c lies in s.
 func (s Slice) Contains(c []byte) bool {
 	return bytes.Compare(s.Start, c) <= 0 && (s.End == nil || bytes.Compare(c, s.End) < 0)
+}
+
+// slicesFew is the number of slices up to which InSlices compares with each.
+const slicesFew = 8
+
+// InSlices reports whether one of slices, which are ascending and disjoint, contains the clustering c. It is called for
+// each row that a search or a view examines, and an IN may have 65,535 values.
+func InSlices(slices []Slice, c []byte) bool {
+	if len(slices) <= slicesFew {
+		for i := range slices {
+			if slices[i].Contains(c) {
+				return true
+			}
+		}
+		return false
+	}
+	// Slices that end at or before c precede the only one that may contain it.
+	i := sort.Search(len(slices), func(i int) bool {
+		return slices[i].End == nil || bytes.Compare(slices[i].End, c) > 0
+	})
+	return i < len(slices) && slices[i].Contains(c)
 }
 
 // Empty reports whether no clustering can lie in s.

@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -57,6 +58,42 @@ func TestSlicesAfterContainTheLaterClusterings(t *testing.T) {
 					t.Errorf("%x after %x: %x has an empty slice", in, last, out)
 				}
 			}
+		}
+	}
+}
+
+// TestInSlices compares InSlices with a comparison with each slice.
+func TestInSlices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	draw := func() []byte {
+		b := make([]byte, rng.IntN(3))
+		for i := range b {
+			b[i] = byte(rng.IntN(6))
+		}
+		return b
+	}
+	for range 20_000 {
+		var bounds [][]byte
+		for range rng.IntN(40) {
+			bounds = append(bounds, draw())
+		}
+		slices.SortFunc(bounds, bytes.Compare)
+		bounds = slices.CompactFunc(bounds, bytes.Equal)
+		var list []Slice
+		for i := 0; i < len(bounds); i += 1 + rng.IntN(2) {
+			switch {
+			case i+1 == len(bounds):
+				list = append(list, Slice{Start: bounds[i]})
+			case rng.IntN(3) == 0:
+				list = append(list, ExactRow(bounds[i]))
+			default:
+				list = append(list, Slice{bounds[i], bounds[i+1]})
+			}
+		}
+		c := draw()
+		want := slices.ContainsFunc(list, func(s Slice) bool { return s.Contains(c) })
+		if got := InSlices(list, c); got != want {
+			t.Fatalf("%v in %v: %v, want %v", c, list, got, want)
 		}
 	}
 }

@@ -154,13 +154,15 @@ func (h *Host) Entries(table schema.StorageID, start, end []byte) (*Entries, err
 	if err != nil {
 		return nil, failure.Of(err)
 	}
-	return &Entries{h.e, iter}, nil
+	return &Entries{e: h.e, iter: iter, prefix: o.LowerBound[:derivedFixed:derivedFixed]}, nil
 }
 
 // Entries iterates over entries of a maintainer. Its methods, except Close, have the contracts of pebble.Iterator.
 type Entries struct {
-	e    *Engine
-	iter *pebble.Iterator
+	e      *Engine
+	iter   *pebble.Iterator
+	prefix []byte // of the keys of the table
+	seek   []byte // memory of a key
 }
 
 // First moves to the first entry.
@@ -168,6 +170,18 @@ func (x *Entries) First() bool { return x.iter.First() }
 
 // Last moves to the last entry.
 func (x *Entries) Last() bool { return x.iter.Last() }
+
+// Seek moves to the first entry whose key is not before key.
+func (x *Entries) Seek(key []byte) bool { return x.iter.SeekGE(x.full(key)) }
+
+// SeekBefore moves to the last entry whose key is before key.
+func (x *Entries) SeekBefore(key []byte) bool { return x.iter.SeekLT(x.full(key)) }
+
+// full returns the stored form of the key of an entry, valid until the next call.
+func (x *Entries) full(key []byte) []byte {
+	x.seek = append(append(x.seek[:0], x.prefix...), key...)
+	return x.seek
+}
 
 // Next moves to the next entry.
 func (x *Entries) Next() bool { return x.iter.Next() }

@@ -93,7 +93,7 @@ func TestInvariantsFire(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := &Entries{nil, iter}
+			x := &Entries{iter: iter}
 			_ = x.Close()
 			_ = x.Close()
 		},

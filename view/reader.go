@@ -111,7 +111,7 @@ func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 	op.examined++
 	// The row may have changed since its index entry was written, so its present place in the view decides.
 	of, ok := op.mapper.Row(&op.dst, key, x, cmd.Now)
-	if !ok || !readsPartition(cmd, of) || !reads(cmd.Slices, op.dst.Clustering) {
+	if !ok || !readsPartition(cmd, of) || !row.InSlices(cmd.Slices, op.dst.Clustering) {
 		return
 	}
 	// Also if the filter removes it: a page may end here.
@@ -133,15 +133,4 @@ func readsPartition(cmd *row.ReadCommand, key row.PartitionKey) bool {
 	tokens := cmd.Range.Tokens
 	return (tokens.Start == ring.MinToken || tokens.Contains(key.Token)) &&
 		(cmd.Range.After == nil || key.Compare(*cmd.Range.After) > 0)
-}
-
-// reads reports whether one of the slices contains a clustering.
-func reads(slices []row.Slice, clustering []byte) bool {
-	// A command has few slices.
-	for i := range slices {
-		if slices[i].Contains(clustering) {
-			return true
-		}
-	}
-	return false
 }

@@ -24,29 +24,19 @@ func (x *Values) Count(q *Query, most int) (n int, err error) {
 	if s.bounds = s.placeBounds(); s.bounds.empty() {
 		return 0, nil
 	}
-	// Terms that are cut alike share entries, which are then counted several times.
-	for _, t := range cutTerms(s.def, q.Terms) {
-		if n >= most || err != nil {
-			break
-		}
-		if !t.Empty() {
-			err = s.count(t, most, &n)
-		}
+	e, err := s.openIntervals(q.Index, cutTerms(s.def, q.Terms), false,
+		func(b bounds) (*storage.Entries, error) { return x.host.Entries(q.Table, b.start, b.end) },
+		func(t row.Slice) bounds { return s.offered(q.Index, t) })
+	if err != nil || e.entries == nil {
+		return 0, err
 	}
-	return n, err
-}
-
-// count counts the entries of an interval of terms, until there are most in all.
-func (s *search) count(t row.Slice, most int, n *int) (err error) {
-	b := s.offered(s.q.Index, t)
-	var e *storage.Entries
-	if e, err = s.x.host.Entries(s.q.Table, b.start, b.end); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
+	defer func() { err = errors.Join(err, e.entries.Close()) }()
 	// Stale entries count too: the number is an estimate, and reading rows would cost what it saves.
-	for valid := e.First(); valid && *n < most; valid = e.Next() {
-		*n++
+	for more := true; more && n < most; {
+		var found bool
+		if found, more = e.step(); found {
+			n++
+		}
 	}
-	return nil
+	return n, nil
 }

@@ -75,20 +75,11 @@ func (f *Found) Term(i int) []byte { s := f.spans[i]; return f.bytes[s.from:s.te
 // Value returns the value of term number i, valid until the next change of f.
 func (f *Found) Value(i int) []byte { s := f.spans[i]; return f.bytes[s.term:s.value:s.value] }
 
-// InAny reports whether a term is in one of the intervals. It compares whole terms, so it decides about entries whose
-// terms were cut.
+// InAny reports whether a term is in one of the intervals, which are ascending and disjoint. It compares whole terms,
+// so it decides about entries whose terms were cut.
 func (f *Found) InAny(intervals []row.Slice) bool {
 	for i := range f.spans {
-		if inAny(intervals, f.Term(i)) {
-			return true
-		}
-	}
-	return false
-}
-
-func inAny(intervals []row.Slice, term []byte) bool {
-	for i := range intervals {
-		if intervals[i].Contains(term) {
+		if row.InSlices(intervals, f.Term(i)) {
 			return true
 		}
 	}

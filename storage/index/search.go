@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage"
 	"cqld/storage/failure"
 	"cqld/storage/reading"
 )
@@ -117,6 +118,7 @@ type search struct {
 	bytes   int // of the candidates
 	stale   [][]byte
 	scratch *scratch
+	opened  []*storage.Entries
 	bounds  bounds
 	// Of ByScore:
 	near   []float32
@@ -198,7 +200,7 @@ func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 		s.suspect(entry)
 		return nil
 	}
-	if s.q.Slices != nil && !s.def.Partitions && !inAny(s.q.Slices, e.clustering) {
+	if s.q.Slices != nil && !s.def.Partitions && !row.InSlices(s.q.Slices, e.clustering) {
 		return nil
 	}
 	if s.def.Partitions {

@@ -115,16 +115,15 @@ func cutTerms(def *Definition, terms []row.Slice) []row.Slice {
 // withEntries calls f with the entries of the query, in its order. The key that next returns is valid until its next
 // call.
 func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (err error) {
-	var opened []*storage.Entries
 	defer func() { // also when a panic passes
-		for _, e := range opened {
+		for _, e := range s.opened {
 			err = errors.Join(err, e.Close())
 		}
 	}()
 	open := func(b bounds) (*storage.Entries, error) {
 		e, err := s.x.host.Entries(s.q.Table, b.start, b.end)
 		if err == nil {
-			opened = append(opened, e)
+			s.opened = append(s.opened, e)
 		}
 		return e, err
 	}
@@ -139,7 +138,7 @@ func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (e
 		return s.nearest(open, f)
 	case len(s.union) > 0:
 		return s.united(open, f)
-	case single && len(terms) <= mergedTerms:
+	case single && len(terms) <= s.x.ranges.merged:
 		return s.merged(terms, open, f)
 	}
 	return s.sorted(terms, open, f)
@@ -319,50 +318,20 @@ func (h *firsts) inOrder() []placedEntry {
 // inTermOrder passes on the entries of intervals in the order of their terms.
 func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entries, error),
 	f func(func() ([]byte, bool, error)) error) error {
-	if s.q.Reversed {
-		slices.Reverse(terms)
-	}
-	var at *storage.Entries
-	step := func() (bool, error) {
-		if at != nil {
-			if s.q.Reversed {
-				return at.Prev(), nil
-			}
-			return at.Next(), nil
-		}
-		for len(terms) > 0 {
-			// Intervals that the position has passed are empty, so a later step opens one iterator at first.
-			b := s.afterPosition(keyBounds(s.q.Index, terms[0]))
-			if terms = terms[1:]; b.empty() {
-				continue
-			}
-			var err error
-			if at, err = open(b); err != nil {
-				return false, err
-			}
-			if s.q.Reversed {
-				return at.Last(), nil
-			}
-			return at.First(), nil
-		}
-		return false, nil
+	at, err := s.openIntervals(s.q.Index, terms, s.q.Reversed, open,
+		func(t row.Slice) bounds { return s.afterPosition(keyBounds(s.q.Index, t)) })
+	if err != nil {
+		return err
 	}
 	passed := 0
 	return f(func() ([]byte, bool, error) {
-		for {
-			valid, err := step()
-			switch {
-			case err != nil:
-				return nil, false, err
-			case !valid && len(terms) == 0:
-				return nil, false, nil
-			case !valid:
-				at = nil // the next interval; the iterator is closed at the end
-				continue
-			}
-			// The bounds of places cannot bound the iterator here, because each term has entries of all tokens.
-			if e, ok := parseEntry(at.Key()); ok && s.bounds.contains(e.place) {
-				return at.Key(), true, nil
+		for more := true; more; {
+			var found bool
+			if found, more = at.step(); found {
+				// The bounds of places cannot bound the iterator here, because each term has entries of all tokens.
+				if e, ok := parseEntry(at.entries.Key()); ok && s.bounds.contains(e.place) {
+					return at.entries.Key(), true, nil
+				}
 			}
 			if passed++; passed%scanCancelEvery == 0 {
 				if err := s.q.Cancel.Err(); err != nil {
@@ -370,6 +339,7 @@ func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entr
 				}
 			}
 		}
+		return nil, false, nil
 	})
 }
 

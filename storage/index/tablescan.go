@@ -12,10 +12,13 @@ import (
 type rangeBounds struct {
 	entries, rows, step int // rangeEntries, rangeRows and rangeStep
 	kept                int // entries, stepKeys+1
+	merged              int // mergedTerms
 }
 
 // usualRanges returns the bounds of limits.go.
-func usualRanges() rangeBounds { return rangeBounds{rangeEntries, rangeRows, rangeStep, stepKeys + 1} }
+func usualRanges() rangeBounds {
+	return rangeBounds{rangeEntries, rangeRows, rangeStep, stepKeys + 1, mergedTerms}
+}
 
 // ranged passes on the entries of intervals in the order of their places. Entries are in the order of their terms, so
 // it would have to look at all of them to find the first ones. If there are many, the rows of the table, which are in
@@ -28,10 +31,9 @@ func usualRanges() rangeBounds { return rangeBounds{rangeEntries, rangeRows, ran
 type ranged struct {
 	s    *search
 	kept firsts
-	// They are read one after the other, each from its beginning.
-	entries []*storage.Entries // that were not looked at completely
-	begun   bool               // the first of them was moved to an entry
-	inOrder []placedEntry      // once all entries were looked at
+	// Of the branches, read one after the other.
+	entries []*intervals  // that were not looked at completely
+	inOrder []placedEntry // once all entries were looked at
 	listed  bool
 
 	rows   *storage.StoredRows
@@ -54,16 +56,12 @@ func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, err
 	f func(func() ([]byte, bool, error)) error) error {
 	r := ranged{s: s, kept: firsts{s: s, most: s.x.ranges.kept}}
 	for _, branch := range all {
-		for _, t := range branch.Terms {
-			if t.Empty() {
-				continue
-			}
-			e, err := open(s.offered(branch.Index, t))
-			if err != nil {
-				return err
-			}
-			r.entries = append(r.entries, e)
+		e, err := s.openIntervals(branch.Index, branch.Terms, false, open,
+			func(t row.Slice) bounds { return s.offered(branch.Index, t) })
+		if err != nil {
+			return err
 		}
+		r.entries = append(r.entries, e)
 	}
 	// The first turn belongs to the entries: a selective interval ends here, and no row is read.
 	more, err := r.offer(s.x.ranges.entries)
@@ -85,7 +83,7 @@ func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, err
 	})
 }
 
-// offer looks at up to n further entries. more means that there may be others.
+// offer looks at entries in up to n further steps. more means that there may be others.
 func (r *ranged) offer(n int) (more bool, err error) {
 	// Places that rows have covered are of no interest: the heap keeps entries after them.
 	if len(r.at) > 0 {
@@ -93,16 +91,13 @@ func (r *ranged) offer(n int) (more bool, err error) {
 	}
 	for ; n > 0 && len(r.entries) > 0; n-- {
 		e := r.entries[0]
-		if r.begun {
-			r.begun = e.Next()
-		} else {
-			r.begun = e.First()
+		found, further := e.step()
+		if found {
+			r.kept.offer(e.entries.Key())
 		}
-		if !r.begun {
+		if !further {
 			r.entries = r.entries[1:]
-			continue
 		}
-		r.kept.offer(e.Key())
 	}
 	return len(r.entries) > 0, r.s.q.Cancel.Err()
 }
@@ -179,7 +174,7 @@ func (r *ranged) has(x *storage.Entered) bool {
 	r.at = AppendPlace(r.at[:0], x.Key, x.Kind, x.Clustering)
 	r.looked, r.left, r.bytes = r.looked+1, r.left-1, r.bytes-len(r.at)-len(x.Value)
 	// Headers and range tombstones are stored between rows, and have no terms here.
-	if x.Kind != row.KindRow || s.q.Slices != nil && !inAny(s.q.Slices, x.Clustering) {
+	if x.Kind != row.KindRow || s.q.Slices != nil && !row.InSlices(s.q.Slices, x.Clustering) {
 		return false
 	}
 	stored := &s.scratch.row

@@ -47,7 +47,7 @@ func (s *search) united(open func(bounds) (*storage.Entries, error), f func(func
 		single = single && !slices.ContainsFunc(b.Terms, func(t row.Slice) bool { return !t.Exact() })
 	}
 	// As in withEntries: each cursor is an open iterator, so there must be few.
-	if single && terms <= mergedTerms {
+	if single && terms <= s.x.ranges.merged {
 		return s.mergedOf(all, open, f)
 	}
 	return s.sortedOf(all, open, f)

@@ -75,7 +75,7 @@ func (x *Values) SetSteps(buildRows, rangeEntries int) {
 		x.rows = buildRows
 	}
 	if n := rangeEntries; n > 0 {
-		x.ranges = rangeBounds{entries: n, rows: n, step: 4 * n, kept: n}
+		x.ranges = rangeBounds{entries: n, rows: n, step: 4 * n, kept: n, merged: mergedTerms}
 	}
 }
 

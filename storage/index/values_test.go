@@ -309,7 +309,8 @@ func (m *valuesRun) want(def *Definition, q *Query) (out []foundRow) {
 		var found Found
 		def.Terms.Append(&found, &Source{Key: key, Kind: kind, Row: x}, q.Now)
 		for i := range found.Len() {
-			if !inAny(q.Terms, found.Term(i)) || !q.Tokens.Contains(key.Token) {
+			in := func(t row.Slice) bool { return t.Contains(found.Term(i)) }
+			if !slices.ContainsFunc(q.Terms, in) || !q.Tokens.Contains(key.Token) {
 				continue
 			}
 			place := AppendPlace(nil, key, kind, x.Clustering)
@@ -372,11 +373,29 @@ func (m *valuesRun) query(def *Definition) *Query {
 	term := func() []byte { return types.Native(types.Text).AppendOrdered(nil, m.text(), false) }
 	q := &Query{Table: testTable, Index: def.ID, Order: ByToken, Tokens: ring.FullRange(), Limit: 1 + m.rng.IntN(5),
 		Now: m.clock.Now().Unix()}
-	switch m.rng.IntN(3) {
+	switch m.rng.IntN(4) {
 	case 0:
 		q.Terms = []row.Slice{row.ExactRow(term())}
+	case 2: // intervals and single terms
+		var terms [][]byte
+		for range 2 + m.rng.IntN(8) {
+			terms = append(terms, term())
+		}
+		slices.SortFunc(terms, bytes.Compare)
+		terms = slices.CompactFunc(terms, bytes.Equal)
+		for i := 0; i+1 < len(terms); i += 1 + m.rng.IntN(2) {
+			if q.Terms = append(q.Terms, row.Slice{Start: terms[i], End: terms[i+1]}); m.rng.IntN(3) == 0 {
+				q.Terms[len(q.Terms)-1] = row.ExactRow(terms[i])
+			}
+		}
+		if m.rng.IntN(3) == 0 {
+			q.Terms = append(q.Terms, row.Slice{Start: terms[len(terms)-1]})
+		}
 	case 1:
-		terms := [][]byte{term(), term(), term()}
+		var terms [][]byte
+		for range 1 + m.rng.IntN(12) {
+			terms = append(terms, term())
+		}
 		slices.SortFunc(terms, bytes.Compare)
 		for _, t := range slices.CompactFunc(terms, bytes.Equal) {
 			q.Terms = append(q.Terms, row.ExactRow(t))
@@ -408,7 +427,8 @@ func (m *valuesRun) search() {
 	q := m.query(&def)
 	m.unite(&def, q)
 	if m.values.ranges = usualRanges(); m.rng.IntN(4) > 0 { // also the rows of the table are looked at
-		m.values.ranges = rangeBounds{1 + m.rng.IntN(4), 1 + m.rng.IntN(4), 1 + m.rng.IntN(20), 1 + m.rng.IntN(8)}
+		m.values.ranges = rangeBounds{1 + m.rng.IntN(4), 1 + m.rng.IntN(4), 1 + m.rng.IntN(20), 1 + m.rng.IntN(8),
+			m.rng.IntN(4)}
 	}
 	m.logf("search %d key %.9q ranges %v order %d reversed %v terms %.200s union %.200s", q.Index, q.Key.Bytes,
 		m.values.ranges, q.Order, q.Reversed, fmt.Sprintf("%q", q.Terms), fmt.Sprint(q.Union))
