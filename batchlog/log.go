@@ -93,7 +93,7 @@ type Log struct {
 		order []*held // by time of arrival; those that are not in held are removed
 		bytes int64
 		timer env.Timer // of the next replay; nil also while a batch is replayed
-		// busy is set while a batch is replayed, and during the pause after it.
+		// busy is set from the claim of a batch on, while it is replayed, and during the pause after it.
 		busy bool
 
 		releases map[ring.NodeID][]coordinator.RequestID // to be sent
@@ -295,28 +295,14 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 
 // replayDue replays the oldest batch when it is due.
 func (l *Log) replayDue() {
-	l.mu.Lock()
-	l.mu.timer = nil
-	// Skip the batches that were removed.
-	for len(l.mu.order) > 0 && l.mu.held[l.mu.order[0].id] != l.mu.order[0] {
-		l.mu.order = l.mu.order[1:]
-	}
-	if l.mu.busy || l.mu.closed || len(l.mu.order) == 0 || l.mu.order[0].due > l.clock.Monotonic() {
-		l.scheduleLocked()
-		l.mu.Unlock()
+	if !l.claim() {
 		return
 	}
-	// The metadata are not confirmed, or the truncations of an earlier process are not known. The batch stays first.
-	if !l.c.MayReplay() {
-		l.mu.timer = l.clock.After(l.limits.Retry, func() { l.run(l.replayDue) })
-		l.mu.Unlock()
+	// Without mu: MayReplay asks other packages, and may read the disk.
+	h := l.take(l.c.MayReplay())
+	if h == nil {
 		return
 	}
-	h := l.mu.order[0]
-	l.mu.order, l.mu.busy = l.mu.order[1:], true
-	// With mu, before read: a truncation that begins after it waits for this replay.
-	h.generation, h.began = l.c.BeginSending(), l.clock.Monotonic()
-	l.mu.Unlock()
 	// Without mu, because it reads the disk.
 	batch, err := l.read(h)
 	switch {
@@ -331,6 +317,50 @@ func (l *Log) replayDue() {
 	default:
 		l.replay(h, batch)
 	}
+}
+
+// claim reports whether the oldest batch is due. Then no other replay begins until take or written has ended this one.
+func (l *Log) claim() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.timer = nil
+	if l.mu.busy || !l.dueLocked() {
+		l.scheduleLocked()
+		return false
+	}
+	l.mu.busy = true
+	return true
+}
+
+// take takes the oldest batch, which claim has found due, to replay it. It returns nil, and schedules the next replay,
+// if that is not permitted now or the batch was removed meanwhile.
+func (l *Log) take(permitted bool) *held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.dueLocked():
+		l.mu.busy = false
+		l.scheduleLocked()
+		return nil
+	// The metadata are not confirmed, or the truncations of an earlier process are not known. The batch stays first.
+	case !permitted:
+		l.mu.busy = false
+		l.mu.timer = l.clock.After(l.limits.Retry, func() { l.run(l.replayDue) })
+		return nil
+	}
+	h := l.mu.order[0]
+	l.mu.order = l.mu.order[1:]
+	// With mu, before read: a truncation that begins after it waits for this replay.
+	h.generation, h.began = l.c.BeginSending(), l.clock.Monotonic()
+	return h
+}
+
+// dueLocked reports whether the oldest batch is due, without the batches that were removed.
+func (l *Log) dueLocked() bool {
+	for len(l.mu.order) > 0 && l.mu.held[l.mu.order[0].id] != l.mu.order[0] {
+		l.mu.order = l.mu.order[1:]
+	}
+	return !l.mu.closed && len(l.mu.order) > 0 && l.mu.order[0].due <= l.clock.Monotonic()
 }
 
 // errTruncating means that a batch has to wait for the end of a truncation of one of its tables: it may be from before
