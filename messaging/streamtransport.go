@@ -359,15 +359,9 @@ func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, 
 // AskAddr is RequestAddr without blocking. rep is called exactly once, from another goroutine or, after Close, before
 // AskAddr returns.
 func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.mu.closed {
-		rep(nil, ErrUnreachable)
-		return
-	}
 	// The caller may change it when AskAddr has returned.
 	payload = slices.Clone(payload)
-	t.work.Go(func() {
+	if !t.begin(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		t.work.Go(func() {
@@ -378,7 +372,21 @@ func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte
 			}
 		})
 		rep(t.RequestAddr(ctx, addr, verb, payload))
-	})
+	}) {
+		// Without mu: the reply may call the transport.
+		rep(nil, ErrUnreachable)
+	}
+}
+
+// begin runs work in a goroutine for which Close waits. It returns false, and runs nothing, after Close.
+func (t *StreamTransport) begin(work func()) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.mu.closed {
+		return false
+	}
+	t.work.Go(work)
+	return true
 }
 
 // Close ends all connections and waits for every goroutine. Requests without a reply end with an error before it

@@ -290,3 +290,24 @@ func TestWorkersRunEachTaskOnce(t *testing.T) {
 		t.Errorf("%d bytes and %d goroutines are left", p.mu.bytes, p.mu.running)
 	}
 }
+
+// TestClosedTransportRepliesWithoutLocks checks that a reply of a closed transport may call the transport.
+func TestClosedTransportRepliesWithoutLocks(t *testing.T) {
+	n := openNode(t, 1, "c", nil)
+	addr := n.Addr()
+	n.Close()
+	replied := false
+	n.AskAddr(addr, VerbHeartbeat, nil, time.Second, func(_ []byte, err error) {
+		if replied = true; !errors.Is(err, ErrUnreachable) {
+			t.Error(err)
+		}
+		if !n.mu.TryLock() {
+			t.Error("a lock is held")
+			return
+		}
+		n.mu.Unlock()
+	})
+	if !replied {
+		t.Error("no reply")
+	}
+}
