@@ -122,15 +122,14 @@ func (t *Table) ColumnTypes() []*types.Type {
 func (k *Keyspace) CheckFieldParts(name string, field *types.Type) error {
 	added, _ := extent(field, 1)
 	for _, t := range k.tables {
-		sum := 0
+		sum, used := 0, false
 		for _, c := range t.stored {
-			// Each occurrence gets the field once; types that do not contain the user-defined type do not grow.
-			if n := occurrences(c.Type, name); n > 0 {
-				parts, _ := extent(c.Type, 1)
-				sum += parts + n*added
-			}
+			// Each occurrence gets the field once. The other columns do not grow, and count too.
+			parts, _ := extent(c.Type, 1)
+			n := occurrences(c.Type, name)
+			sum, used = sum+parts+n*added, used || n > 0
 		}
-		if sum > tablePartsMax {
+		if used && sum > tablePartsMax {
 			return errParts()
 		}
 	}
