@@ -113,17 +113,22 @@ func (x *Index) Check(v []float32) error {
 	return nil
 }
 
-// Set inserts a key, or replaces its vector, which it copies. A search that runs sees the old vector, the new one, or
-// both. An error leaves the index as it was.
+// Set inserts a key, or replaces its vector, which it copies. A search that runs sees the old vector, the new one,
+// both, or neither. A vector that the key has already changes nothing, so that searches find it. An error leaves the
+// index as it was.
 func (x *Index) Set(key string, v []float32) error {
 	if err := x.Check(v); err != nil {
 		return err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	old := x.keys[key]
+	// A running search may have passed the new node's slot, and would then miss the key if the old node died.
+	if old != nil && slices.Equal(old.vector, v) {
+		return nil
+	}
 	// The new node is reachable before the old one is deleted, so that a search that begins meanwhile finds at least
 	// one.
-	old := x.keys[key]
 	n := &node{key: key, point: pointOf(x.o.Function, slices.Clone(v)),
 		links: make([]atomic.Pointer[[]*node], 1+x.level())}
 	x.place(n)

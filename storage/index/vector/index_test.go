@@ -311,3 +311,36 @@ func TestHeapSorts(t *testing.T) {
 		}
 	}
 }
+
+// TestSearchesFindKeysThatAreSetAgain sets a key to the vector that it has, as a row does that is written again, while
+// a search runs that has passed the slot of a new node and has not reached the present one.
+func TestSearchesFindKeysThatAreSetAgain(t *testing.T) {
+	x := New(Options{Dimensions: 1, Function: similarity.Euclidean})
+	set := func(key string, v float32) {
+		if err := x.Set(key, []float32{v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("free", 1)
+	set("first", 2)
+	set("again", 3)
+	x.Delete("free")
+	x.mu.Lock()
+	x.repair.draining, x.repair.waiting = x.repair.waiting, nil
+	x.release() // slot 0 is free
+	x.mu.Unlock()
+	s := x.Search([]float32{3}, 8, func(key string) bool {
+		if key == "first" {
+			set("again", 3)
+		}
+		return true
+	})
+	defer s.Close()
+	found := map[string]int{}
+	for r, ok := s.Next(); ok; r, ok = s.Next() {
+		found[r.Key]++
+	}
+	if found["again"] != 1 || found["first"] != 1 || len(found) != 2 {
+		t.Errorf("found %v", found)
+	}
+}
