@@ -286,17 +286,22 @@ func unpack(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	// The whole table by default.
 	from, to := a.integer(1, 1), a.integer(2, int64(t.Len()))
+	if from > to {
+		return nil
+	}
 	const most = 1000
-	// The second comparison catches a difference that overflows.
-	if to-from >= most || to < from-1 {
+	// One less than the number of results. The difference of two int64 may overflow, but not as an uint64.
+	n := uint64(to) - uint64(from)
+	if n >= most {
 		value.Failf("too many results to unpack")
 	}
 	// The list of results.
-	fr.m.Alloc(16 * (to - from + 1))
-	var out []value.Value
-	for i := from; i <= to; i++ {
+	fr.m.Alloc(16 * int64(n+1))
+	// The loop counts results: a loop over keys would not end after the largest integer.
+	out := make([]value.Value, n+1)
+	for i := range out {
 		// Keys without a value give nil.
-		out = append(out, t.Get(fr.m, i))
+		out[i] = t.Get(fr.m, from+int64(i))
 	}
 	return out
 }
@@ -350,9 +355,9 @@ func toText(m *value.Meter, v value.Value) string {
 			return "true"
 		}
 		return "false"
-	case *value.Table:
+	case *value.Table, *namespace:
 		return "table"
-	case *closure, *builtin, *namespace:
+	case *closure, *builtin:
 		return "function"
 	}
 	// A string or a number: nothing else is left.

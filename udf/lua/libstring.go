@@ -208,11 +208,32 @@ func formatOne(flags string, verb byte, a args, i int) string {
 		}
 		return fmt.Sprintf(flags+string(verb), value.ToFloat(a.m, a.number(i)))
 	case 's':
-		return fmt.Sprintf(flags+"s", toText(a.m, a.at(i)))
+		return formatString(flags, toText(a.m, a.at(i)))
 	case 'q':
 		// Not the text of Lua in every detail: Go escapes more characters.
-		return strconv.Quote(a.string(i))
+		s := a.string(i)
+		// A byte becomes up to four, as \xff.
+		a.m.Alloc(int64(4 * len(s)))
+		return strconv.Quote(s)
 	}
 	value.Failf("invalid conversion '%s%c' to 'format'", flags, verb)
 	return ""
+}
+
+// formatString implements %s. Width and precision count bytes, as in Lua; the ones of Go's fmt count characters. flags
+// is the conversion without its letter. A text that is longer than the width is not copied.
+func formatString(flags, s string) string {
+	digits := strings.TrimLeft(flags, "%-+ #0")
+	// Absent numbers are 0, as in C: %.s is an empty text.
+	w, p, cut := strings.Cut(digits, ".")
+	width, _ := strconv.Atoi(w)
+	precision, _ := strconv.Atoi(p)
+	if cut {
+		s = s[:min(precision, len(s))]
+	}
+	padding := strings.Repeat(" ", max(width-len(s), 0))
+	if strings.Contains(flags, "-") {
+		return s + padding
+	}
+	return padding + s
 }

@@ -54,16 +54,18 @@ func tableFunctions() map[string]native {
 			// The bounds are numbers of the script: a range of missing values fails at its first one.
 			from, to := a.integer(2, 1), a.integer(3, int64(t.Len()))
 			var b strings.Builder
-			for i := from; i <= to; i++ {
+			for i := from; from <= to; i++ {
 				s, ok := stringOf(fr.m, t.Get(fr.m, i))
 				if !ok {
 					value.Failf("invalid value (%s) at index %d in table for 'concat'", typeName(t.Get(fr.m, i)), i)
 				}
 				fr.m.Alloc(int64(len(s) + len(separator)))
 				b.WriteString(s)
-				if i < to {
-					b.WriteString(separator)
+				// Not a condition of the loop: the largest integer has no successor.
+				if i == to {
+					break
 				}
+				b.WriteString(separator)
 			}
 			return one(b.String())
 		},
@@ -96,8 +98,8 @@ func sortTable(fr *frame, a args) []value.Value {
 		less = func(x, y value.Value) bool { return truth(at(fr.call(fn, []value.Value{x, y}, 0), 0)) }
 	}
 	// A copy: a comparison may call the script, which may change the table.
+	fr.m.Alloc(int64(16 * t.Len()))
 	list := slices.Clone(t.Values())
-	fr.m.Alloc(int64(16 * len(list)))
 	slices.SortStableFunc(list, func(x, y value.Value) int {
 		// A comparison that is not consistent gives some order; it neither fails nor loops.
 		fr.m.Step()

@@ -112,6 +112,9 @@ func FuzzRun(f *testing.F) {
 	f.Add("local t = {} for k, v in pairs({1, 2, x = 3}) do t[#t + 1] = v end return #t")
 	f.Add("return string.gsub('x', '(.)', '%1%1')")
 	f.Add("return string.format('%5.2f', a)")
+	for _, body := range integerCalls() {
+		f.Add("local a, b, c = math.mininteger, math.maxinteger, -1 " + body)
+	}
 	f.Fuzz(func(t *testing.T, body string) {
 		p, err := Compile(body, []string{"a"})
 		if err != nil {
