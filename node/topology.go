@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"cqld/node/clients"
 	"cqld/ring"
 )
 
@@ -42,7 +43,9 @@ func (n *Node) serveWhenJoined() error {
 			n.fail(errors.New("node: the join of this node was aborted"))
 			return
 		}
-		if err := n.openServer(); err != nil {
+		// A join that completes while the node stops opens nothing: Close waits for this goroutine, but has closed
+		// the servers before.
+		if err := n.openServer(); err != nil && !errors.Is(err, clients.ErrStopping) {
 			n.fail(err)
 		}
 	})

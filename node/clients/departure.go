@@ -11,7 +11,10 @@ import (
 // seeing the last ring that contained it (docs/adr/0016). It must be called once only: a second call would close
 // departed twice. It is called by the cluster's loop, so the rest happens in a goroutine (retire).
 func (s *Servers) Leave() {
+	// No server becomes visible after the lock is released, so retire sees all of them.
+	s.publishing.Lock()
 	s.leaving.Store(true)
+	s.publishing.Unlock()
 	close(s.departed)
 	q := s.cql.Swap(nil)
 	s.o.Run(func() { s.retire(q) })

@@ -33,18 +33,23 @@ type Options struct {
 }
 
 // Servers are the servers for clients. A switch of the servers (Open, StartCQL, StopCQL, Drain) holds switching;
-// requests and metrics read the pointers without a lock. The atomic flags only ever become true.
+// requests and metrics read the pointers without a lock. The atomic flags only ever become true. Invariant: no server
+// becomes visible after closing or leaving is set, so that Close and Leave see every server. Lock order: switching,
+// publishing.
 type Servers struct {
 	o         Options
 	cql       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
 	tables    atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
 	switching sync.Mutex                         // held while the servers start or stop
-	opened    chan struct{}                      // closed when the servers have been opened
-	drained   atomic.Bool                        // clients are refused until the process ends
-	closing   atomic.Bool                        // Stopping was called
-	leaving   atomic.Bool                        // this node has left the cluster while it was running
-	departed  chan struct{}                      // closed after that, by Leave
-	retired   chan struct{}                      // closed when it has disconnected its clients after that
+	// publishing is held, for a moment, while a server becomes visible and while closing or leaving is set. Close and
+	// Leave cannot use switching for this: it may be held for drainWait.
+	publishing sync.Mutex
+	opened     chan struct{} // closed when the servers have been opened
+	drained    atomic.Bool   // clients are refused until the process ends
+	closing    atomic.Bool   // Stopping was called
+	leaving    atomic.Bool   // this node has left the cluster while it was running
+	departed   chan struct{} // closed after that, by Leave
+	retired    chan struct{} // closed when it has disconnected its clients after that
 }
 
 // New returns servers that are not open yet.
@@ -97,11 +102,10 @@ func (s *Servers) HasOpened() bool {
 // the process ends precedes a state that an operator can change. The clock is last, because it may become right by
 // itself.
 func (s *Servers) Ready() error {
+	if err := s.ended(); err != nil {
+		return err
+	}
 	switch {
-	case s.closing.Load():
-		return ErrStopping
-	case s.leaving.Load():
-		return ErrLeft
 	case s.drained.Load():
 		return ErrDrained
 	case !s.HasOpened():
@@ -112,7 +116,8 @@ func (s *Servers) Ready() error {
 	return s.o.Refuse()
 }
 
-// Open opens both servers for the first time. prepare, which is called first, creates what they use.
+// Open opens both servers for the first time. prepare, which is called first, creates what they use. It returns
+// ErrStopping or ErrLeft if the node stops or has left; a CQL server that is open then is closed by Close or Leave.
 func (s *Servers) Open(prepare func()) error {
 	s.switching.Lock()
 	defer s.switching.Unlock()
@@ -134,7 +139,9 @@ func (s *Servers) startCQLLocked() error {
 	}
 	// The server is visible before it accepts. A notification between the two finds no connection, so no client misses
 	// it.
-	s.cql.Store(q)
+	if err := s.publish(l, func() { s.cql.Store(q) }); err != nil {
+		return err
+	}
 	s.o.Critical(func() error {
 		if err := q.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			return err
@@ -144,13 +151,38 @@ func (s *Servers) startCQLLocked() error {
 	return nil
 }
 
+// publish calls store, which makes the server of l visible. If the node stops or has left, it closes l instead and
+// returns ErrStopping or ErrLeft: the server would accept clients after Close or Leave has closed the others.
+func (s *Servers) publish(l net.Listener, store func()) error {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	if err := s.ended(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	store()
+	return nil
+}
+
+// ended returns ErrStopping or ErrLeft when no server may be opened until the process ends, and nil before.
+func (s *Servers) ended() error {
+	switch {
+	case s.closing.Load():
+		return ErrStopping
+	case s.leaving.Load():
+		return ErrLeft
+	}
+	return nil
+}
+
 func (s *Servers) startTablesLocked() error {
 	// nil without an error means that tables_port is 0.
 	d, l, err := s.o.Tables()
 	if d == nil || err != nil {
 		return err
 	}
-	s.tables.Store(d)
+	if err := s.publish(l, func() { s.tables.Store(d) }); err != nil {
+		return err
+	}
 	s.o.Critical(func() error {
 		if err := d.Serve(l); err != nil && !errors.Is(err, azuretables.ErrClosed) {
 			return err
@@ -160,11 +192,14 @@ func (s *Servers) startTablesLocked() error {
 	return nil
 }
 
-// StartCQL opens the CQL server for an operator, unless it is open. It returns ErrDrained or ErrNotMember if the node
-// cannot serve clients.
+// StartCQL opens the CQL server for an operator, unless it is open. It returns ErrStopping, ErrLeft, ErrDrained or
+// ErrNotMember if the node cannot serve clients.
 func (s *Servers) StartCQL() error {
 	s.switching.Lock()
 	defer s.switching.Unlock()
+	if err := s.ended(); err != nil {
+		return err
+	}
 	switch {
 	case s.drained.Load():
 		return ErrDrained
@@ -218,12 +253,17 @@ func (s *Servers) DrainTables(ctx context.Context) error {
 	return d.Drain(ctx)
 }
 
-// Stopping makes Ready report that the node stops.
-func (s *Servers) Stopping() { s.closing.Store(true) }
+// Stopping makes Ready report that the node stops. From then on, no server is opened.
+func (s *Servers) Stopping() {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	s.closing.Store(true)
+}
 
 // Close closes both servers, and waits for requests in flight until ctx ends. It does not take switching, which an
 // operator's command may hold for drainWait; the control port is closed before.
 func (s *Servers) Close(ctx context.Context) error {
+	s.Stopping()
 	var errs []error
 	if q := s.cql.Swap(nil); q != nil {
 		errs = append(errs, q.Drain(ctx))

@@ -90,3 +90,49 @@ func TestDepartureIsSeenBeforeOtherNodesKnow(t *testing.T) {
 	s.Leave()
 	<-s.Retired()
 }
+
+// A node may stop, leave the cluster, or do both while a server is being opened. The server must not become visible
+// afterwards, because nothing would close it.
+func TestNoServerOpensAfterTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*Servers)
+		want error
+	}{
+		{"stop", (*Servers).Stopping, ErrStopping},
+		{"close", func(s *Servers) { _ = s.Close(t.Context()) }, ErrStopping},
+		{"leave", (*Servers).Leave, ErrLeft},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			member := true
+			s := closedServers(&member, new(error))
+			close(s.opened)
+			var l net.Listener
+			s.o.CQL = func() (*server.Server, net.Listener, error) {
+				var err error
+				if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+					t.Fatal(err)
+				}
+				c.end(s)
+				return server.New(server.Options{Logger: s.o.Log}), l, nil
+			}
+			if err := s.StartCQL(); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if s.CQL() != nil {
+				t.Error("the server is open")
+			}
+			if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("the listener was not closed before: %v", err)
+			}
+			// The next attempt does not listen.
+			s.o.CQL = func() (*server.Server, net.Listener, error) {
+				t.Error("a server is made")
+				return nil, nil, errors.New("no listener")
+			}
+			if err := s.StartCQL(); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
