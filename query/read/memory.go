@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"cqld/query/invalid"
+	"cqld/query/rowview"
 	"cqld/request"
+	"cqld/schema"
 )
 
 // reserve reserves memory for everything that the SELECT keeps, n bytes in all: the result, and rows, groups and
@@ -46,6 +48,26 @@ func (run *reading) reserveRow(r *request.Read) error {
 	run.buf.b = slices.Grow(run.buf.b, run.rowBytes)
 	return nil
 }
+
+// reserveColumns reserves memory for a row of the result that repeats columns, before it is made. Each column counts as
+// often as it is selected.
+func reserveColumns(run *reading, v *rowview.View, columns []*schema.Column) error {
+	n := 0
+	for _, c := range columns {
+		n += v.Size(c)
+	}
+	if err := run.reserve(run.kept() + n); err != nil {
+		return err
+	}
+	run.buf.b = slices.Grow(run.buf.b, n)
+	return nil
+}
+
+// valueMemory is the memory for values in construction. It implements selection.Memory.
+type valueMemory struct{ run *reading }
+
+// Reserve reserves n bytes in addition to what the SELECT keeps.
+func (m valueMemory) Reserve(n int) error { return m.run.reserve(m.run.kept() + n) }
 
 // full reports whether the page ends after the present row. A result that the client does not page has a bound. A page
 // ends by bytes before it has the client's number of rows. The client sees a short page with a paging state, which the

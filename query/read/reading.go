@@ -228,7 +228,7 @@ func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values
 	run.reader, run.plan, run.request = reader, plan, r
 	run.env = reader.o.Environment(r, now)
 	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks,
-		Aggregates: run.x.Aggregates[:0]}
+		Aggregates: run.x.Aggregates[:0], Memory: valueMemory{run}}
 	for _, a := range plan.selection.Aggregates {
 		// New for each execution, because they have state.
 		run.x.Aggregates = append(run.x.Aggregates, a.Function.New(&run.env))
@@ -249,7 +249,7 @@ func (run *reading) put() {
 	reader := run.reader
 	if run.buf != nil {
 		// Only after an error: otherwise the result has taken it.
-		reader.buffers.Put(run.buf)
+		run.buf.Release()
 	}
 	run.view.Release()
 	// The scan returns the memory of its last page.
@@ -477,12 +477,17 @@ func (run *reading) afterRow() request.Verdict {
 }
 
 // appendRow appends the selected values of a row to the result. Each value is a CQL [bytes]: its length as an int, -1
-// for null, and the value. The buffer is grown before the memory for it is reserved, so the excess is at most one row,
-// and reserveRow has reserved large rows before.
+// for null, and the value. Memory is reserved before the buffer grows, except for small rows whose columns are selected
+// once: they exceed the reservation by one row at most, and reserveRow has reserved large ones.
 func (run *reading) appendRow(v *rowview.View) error {
-	dst := run.buf.b
 	// The usual case: columns as they are stored.
 	if columns := run.plan.selection.Plain; columns != nil && run.x.Masks == nil {
+		if run.plan.selection.Repeats {
+			if err := reserveColumns(run, v, columns); err != nil {
+				return err
+			}
+		}
+		dst := run.buf.b
 		for _, c := range columns {
 			dst = v.Append(dst, c)
 		}
@@ -496,9 +501,14 @@ func (run *reading) appendRow(v *rowview.View) error {
 		if err != nil {
 			return err
 		}
-		dst = wire.AppendBytes(dst, b)
+		// Thousands of selectors may each have a value as large as the row.
+		if n := 4 + len(b); n > cap(run.buf.b)-len(run.buf.b) {
+			if err := run.reserve(run.kept() + n); err != nil {
+				return err
+			}
+		}
+		run.buf.b = wire.AppendBytes(run.buf.b, b)
 	}
-	run.buf.b = dst
 	return run.reserve(run.kept())
 }
 

@@ -268,6 +268,17 @@ func (v *View) Append(dst []byte, c *schema.Column) []byte {
 	return dst
 }
 
+// Size returns about how many bytes Append adds for a column. A collection is measured without being encoded; its keys
+// count with the size of their paths.
+func (v *View) Size(c *schema.Column) int {
+	if !c.Type.MultiCell() || c.Type.Kind() == types.UDT {
+		return 4 + len(v.Value(c))
+	}
+	n := 8 // the length and the number of elements
+	v.Elements(c, func(cell *row.Cell) { n += 8 + len(cell.Path) + len(cell.Value) })
+	return n
+}
+
 // multiCell returns the value of a collection or user-defined type from its cells; no cells mean null.
 func (v *View) multiCell(c *schema.Column) []byte {
 	t := c.Type

@@ -24,6 +24,9 @@ type Selection struct {
 	// Plain is set if every selector is a plain column: the fast path. If no mask applies to the client either, values
 	// are copied from the row without a Context.
 	Plain []*schema.Column
+	// Repeats is set if Plain contains a column twice, so that a row of the result may be much larger than the stored
+	// row.
+	Repeats bool
 }
 
 // selected is a compiled selector with its type and its name in the result. The name of an alias replaces the name only
@@ -89,6 +92,12 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 	// One selector that is not a plain column makes the slow path necessary for all.
 	if len(plain) == len(list) {
 		s.Plain = plain
+		// A set, because a select clause may have thousands of columns.
+		distinct := make(map[*schema.Column]bool, len(plain))
+		for _, col := range plain {
+			distinct[col] = true
+		}
+		s.Repeats = len(distinct) < len(plain)
 	}
 	return s, nil
 }

@@ -22,6 +22,24 @@ type Context struct {
 	Row        *rowview.View
 	Masks      *mask.Table // nil: the client sees all values
 	Aggregates []function.Accumulator
+	Memory     Memory // nil means no bound
+}
+
+// Memory is the memory of a request.
+type Memory interface {
+	// Reserve reserves n bytes for a value in construction. The next value may use the same reservation. It may wait.
+	Reserve(n int) error
+}
+
+// valueFree is the size in bytes up to which a value that combines others needs no reservation.
+const valueFree = 4 << 10
+
+// reserve reserves n bytes for a value in construction, unless it is small.
+func (x *Context) reserve(n int) error {
+	if n <= valueFree || x.Memory == nil {
+		return nil
+	}
+	return x.Memory.Reserve(n)
 }
 
 // Selector computes a value of a row; nil means null. The result may share memory with the row or with a bound value,
@@ -110,6 +128,7 @@ type partsSelector struct {
 
 func (s *partsSelector) Value(x *Context) ([]byte, error) {
 	values := make([][]byte, len(s.parts))
+	n := 0 // bytes of the result
 	for i, p := range s.parts {
 		// A field that is not named is null.
 		if p == nil {
@@ -117,6 +136,11 @@ func (s *partsSelector) Value(x *Context) ([]byte, error) {
 		}
 		var err error
 		if values[i], err = p.Value(x); err != nil {
+			return nil, err
+		}
+		// After each part, because parts may be results of functions, with memory of their own.
+		n += 4 + len(values[i])
+		if err := x.reserve(n); err != nil {
 			return nil, err
 		}
 	}
@@ -410,6 +434,10 @@ func (s *jsonSelector) Value(x *Context) ([]byte, error) {
 		if v == nil {
 			out = append(out, "null"...)
 			continue
+		}
+		// An estimate from below: characters that are escaped are counted with the next value.
+		if err := x.reserve(len(out) + len(v)); err != nil {
+			return nil, err
 		}
 		out = s.types[i].AppendJSON(out, v)
 	}
