@@ -14,6 +14,9 @@ type Environment struct {
 	millis int64
 }
 
+// Shrink returns n bytes of the memory that Grow has reserved.
+func (e *Environment) Shrink(n int) { e.Memory.Shrink(int64(n)) }
+
 // NowMillis returns the time at which the statement began.
 func (e *Environment) NowMillis() int64 { return e.millis }
 

@@ -216,7 +216,18 @@ func (l *Library) addJSON() {
 			return nil, invalid.Errorf("%s() cannot be used in the selection clause of a SELECT statement", name)
 		}
 		t := c.Receiver
-		return &Function{Name: name, Args: args(types.Text), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
+		f := &Function{Name: name, Args: args(types.Text), Returns: t}
+		f.Eval = func(env Env, a [][]byte) ([]byte, error) {
+			if anyNull(a) {
+				return nil, nil
+			}
+			// Before the parser allocates. What it has allocated is garbage afterwards.
+			if r, n := reserverOf(env), JSONBytes(a[0]); r != nil && n > reserveFree {
+				if err := r.Grow(n); err != nil {
+					return nil, err
+				}
+				defer r.Shrink(n)
+			}
 			v, err := t.FromJSON(a[0])
 			if err != nil {
 				// Cassandra reports the error of a duration without the exception's name.
@@ -227,8 +238,45 @@ func (l *Library) addJSON() {
 					Msg: marshalException + err.Error()}
 			}
 			return v, nil
-		})}, nil
+		}
+		return f, nil
 	}, "fromjson")
+}
+
+// reserver is an Env with the memory of a request. Compilation and conditional changes have an Env without it.
+type reserver interface {
+	// Grow reserves n bytes, and may wait. Shrink returns n bytes.
+	Grow(n int) error
+	Shrink(n int)
+}
+
+// reserverOf returns env as a reserver, or nil.
+func reserverOf(env Env) reserver {
+	r, _ := env.(reserver)
+	return r
+}
+
+// The memory of JSON, in bytes.
+const (
+	// jsonElement is what an element takes while it is decoded: a parsed value of 72 bytes in a slice that grows, and
+	// its CQL value in another one.
+	jsonElement = 160
+	// jsonText is what a byte of a text takes: the decoder's buffer, the parsed text and the CQL value.
+	jsonText = 8
+	// reserveFree is the size that functions use without a reservation.
+	reserveFree = 64 << 10
+)
+
+// JSONBytes returns how much memory decoding a text with JSON takes, including the CQL value. Each element follows a
+// comma or a bracket, so that their number is an upper bound of the number of elements.
+func JSONBytes(text []byte) int {
+	n := 1
+	for _, b := range text {
+		if b == ',' || b == '[' || b == '{' {
+			n++
+		}
+	}
+	return n*jsonElement + len(text)*jsonText
 }
 
 // addToken adds token. Its arguments are the columns of the partition key; their number and types depend on the table,

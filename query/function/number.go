@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -21,6 +22,10 @@ const (
 	opDivide   = "_divide"
 	opModulo   = "_modulo"
 )
+
+// resultBytesMax bounds the results of operators on texts and on integers of any size, in bytes: a statement may have
+// thousands of operators. No larger value can be stored.
+const resultBytesMax = 16 << 20
 
 // addOperators adds arithmetic on every pair of numeric types, the concatenation of texts, and durations added to
 // times. Each pair is a signature, since the list of signatures is part of errors. There are 9 numeric types, so each
@@ -54,8 +59,10 @@ func (l *Library) addOperators() {
 			}
 			l.add(&Function{Name: opAdd, Args: args(k, m), Returns: returns,
 				Eval: strict(func(a [][]byte) ([]byte, error) {
-					return append(append([]byte{}, a[0]...), a[1]...),
-						nil
+					if n := len(a[0]) + len(a[1]); n > resultBytesMax {
+						return nil, invalid.Errorf("The result of + has %d bytes, more than %d", n, resultBytesMax)
+					}
+					return slices.Concat(a[0], a[1]), nil
 				})})
 		}
 	}
@@ -189,6 +196,9 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	case opSubtract:
 		v.Sub(x, y)
 	case opMultiply:
+		if n := (x.BitLen() + y.BitLen()) / 8; n > resultBytesMax {
+			return nil, fmt.Errorf("the result has %d bytes, more than %d", n, resultBytesMax)
+		}
 		v.Mul(x, y)
 	case opDivide, opModulo:
 		if y.Sign() == 0 {
