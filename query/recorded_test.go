@@ -23,6 +23,8 @@ func unrecorded() map[string]string {
 			"cqld",
 		"WHERE has more than %d relations": "a bound of " +
 			"cqld",
+		"A value of type %s has more than %d bytes": "a bound of " +
+			"cqld",
 		"Index %s does not support custom expressions": "needs a SASI index, which " +
 			"Cassandra does not create by default",
 		"Key length of %d is longer than maximum of %d": "the statement would have 64 KiB",

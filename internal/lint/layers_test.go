@@ -161,7 +161,7 @@ query/roles: auth cql internal/wire query/invalid query/permissions ring schema 
 query/system: auth internal/histogram internal/wire query/mask ring row schema types types/analysis
 query/execution: auth coordinator cql internal/env internal/uuid internal/wire query/guardrail query/invalid query/mask query/term request ring row schema types
 query/read: auth coordinator cql internal/env internal/wire query/execution query/fragments query/function query/guardrail query/invalid query/mask query/restriction query/rowview query/selection query/term request ring row scan schema search types types/similarity
-query/write: coordinator cql internal/histogram internal/uuid internal/wire paxos query/constraint query/execution query/guardrail query/invalid query/mask query/restriction query/rowview query/term request ring row schema types types/similarity
+query/write: coordinator cql internal/histogram internal/uuid internal/wire paxos query/constraint query/execution query/function query/guardrail query/invalid query/mask query/restriction query/rowview query/term request ring row schema types types/similarity
 query: audit auth coordinator cql internal/env internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/plancache query/read query/roles query/term query/write request ring schema search types udf udf/value
 
 # Protocol servers.

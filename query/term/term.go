@@ -123,6 +123,10 @@ const (
 	partsTuple
 )
 
+// partsBytesMax bounds the values that statements build of parts, in bytes. One named marker may serve thousands of
+// parts, so that the value is larger than the request. No larger value can be stored.
+const partsBytesMax = 16 << 20
+
 // partsTerm is a list, set, map, vector, tuple or user-defined type of terms. Parts are in the order of the type's
 // serialization. For example, [1, ?] in a vector of two floats has a constant and a marker as parts.
 type partsTerm struct {
@@ -135,6 +139,7 @@ type partsTerm struct {
 // and maps and removes duplicates.
 func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 	values := make([][]byte, len(t.parts))
+	n := 0
 	for i, p := range t.parts {
 		if p == nil {
 			continue
@@ -142,6 +147,10 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 		v, err := p.Eval(s)
 		if err != nil {
 			return wire.Value{}, err
+		}
+		// Before the copy, and while parts are evaluated: they may be built, too.
+		if n += len(v.Bytes); n > partsBytesMax {
+			return wire.Value{}, invalid.Errorf("A value of type %s has more than %d bytes", t.typ, partsBytesMax)
 		}
 		switch {
 		case v.Kind == wire.ValueSet:

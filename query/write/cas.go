@@ -412,13 +412,15 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 		w.begin(x.writer, x.request, x.params, s.Values, x.now)
 		// Set after begin and before attributes, which ignores USING TIMESTAMP then.
 		w.known = x.known
+		// Functions must not wait for memory here, so that they see none.
+		w.Scope.Env = unbounded{&w.env}
 		if err := w.attributes(s.Modification, timestamp); err != nil {
 			return nil, false, err
 		}
 		if err := w.build(s.Modification, func(m *row.Mutation) error {
 			// All statements are on one partition: their changes are one mutation.
 			out.Append(m)
-			return checkPartition(s.Modification.table, out)
+			return checkPartition(s.Modification.table, out, 0)
 		}); err != nil {
 			return nil, false, err
 		}

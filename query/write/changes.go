@@ -49,7 +49,7 @@ func (c *changeSet) Add(t *schema.Table, m *row.Mutation) error {
 	if x := c.find(m); x != nil {
 		// One partition of one table is one mutation, which a replica applies atomically.
 		x.Append(m)
-		return checkPartition(t, x)
+		return checkPartition(t, x, 0)
 	}
 	x := new(row.Mutation)
 	copyMutation(x, m)
@@ -116,9 +116,10 @@ func (c *changeSet) TableNames() string {
 }
 
 // checkPartition refuses changes of one partition that are too large, in Cassandra's words. It returns an INVALID error
-// with the decoded partition key. m may still grow: callers check after each row, which bounds the memory of IN.
-func checkPartition(t *schema.Table, m *row.Mutation) error {
-	n := m.Size()
+// with the decoded partition key. more is the size in bytes of changes that are not encoded in m yet. m may still grow:
+// callers check each row, which bounds the memory of IN.
+func checkPartition(t *schema.Table, m *row.Mutation, more int) error {
+	n := m.Size() + more
 	if n <= partitionBytesMax {
 		return nil
 	}

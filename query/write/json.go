@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/function"
 	"cqld/query/invalid"
 	"cqld/query/restriction"
 	"cqld/query/term"
@@ -71,7 +72,7 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 	v, err := j.text.Eval(s)
 	if err == nil && reserve != nil {
 		// Before the parser allocates: its result is many times larger than the text.
-		err = reserve(jsonCopies, len(v.Bytes))
+		err = reserve(1, function.JSONBytes(v.Bytes))
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package write
 import (
 	"slices"
 
+	"cqld/query/function"
 	"cqld/row"
 )
 
@@ -18,8 +19,6 @@ const (
 	// decodedCopies is what a row takes in which the cells are decoded, in its encoded size: a cell of 5 bytes has
 	// 72, twice.
 	decodedCopies = 30
-	// jsonCopies is the same for a text with JSON: an element of 2 bytes becomes a value of 16, and one of 8.
-	jsonCopies = 20
 	// cellsKept and changesKept are how much memory a writing keeps for the next request: a number of cells, and bytes
 	// of changes. Larger buffers would stay in the pool for one unusual request.
 	cellsKept, changesKept = 512, 64 << 10
@@ -31,7 +30,7 @@ func (w *writing) Reserve(n int) error {
 	w.rowBytes += n
 	// The row's memory is reused for the next row: the largest row determines what is taken.
 	w.cellBytes = max(w.cellBytes, w.rowBytes)
-	return w.hold()
+	return w.hold(0)
 }
 
 // reserveRead reserves memory for what a statement reads from n bytes, which is kept while its rows are built: copies
@@ -43,7 +42,7 @@ func (w *writing) reserveRead(copies, n int) error {
 	}
 	// A statement reads for one row after the other, and the memory of the previous one is free then.
 	w.readBytes = max(w.readBytes, copies*n)
-	return w.hold()
+	return w.hold(0)
 }
 
 // reserve reserves memory for the changes of a conditional change, before the proposer evaluates it: its values, and a
@@ -53,14 +52,17 @@ func (x *cas) reserve() error {
 	n := 0
 	// The statements of BATCH in CQL share their values: they are counted once for each, which is more than enough.
 	for _, s := range x.statements {
-		size := 0
+		size, parsed := 0, 0
 		for i := range s.Values {
 			size += len(s.Values[i].Bytes)
+			if s.Modification.json != nil {
+				parsed += function.JSONBytes(s.Values[i].Bytes)
+			}
 		}
 		switch m := s.Modification; {
 		// The text is decoded into values, which become cells.
 		case m.json != nil:
-			n += (jsonCopies + mutationCopies) * size
+			n += parsed + mutationCopies*size
 		// A collection of the smallest elements becomes the most cells.
 		case slices.ContainsFunc(m.static, multiCell) || slices.ContainsFunc(m.regular, multiCell):
 			n += (elementBytes/elementMin + mutationCopies) * size
@@ -73,6 +75,9 @@ func (x *cas) reserve() error {
 	}
 	return x.request.Grow(n)
 }
+
+// unbounded is an environment of functions without the memory of the request.
+type unbounded struct{ function.Env }
 
 // elementMin is the least size in bytes of an element of a collection in wire form: 4 of its length, and one of its
 // value.
@@ -89,11 +94,12 @@ func (w *writing) beginRow() {
 	w.row.Reset()
 }
 
-// hold reserves memory for what the statements have built, and for the change in construction. The garbage of a growing
-// change is in the part for the collector. The conditions of a conditional change are evaluated in goroutines of
-// package paxos, which must not wait: memory for its changes was reserved before.
-func (w *writing) hold() error {
-	n := w.cellBytes + w.readBytes + w.built + w.builder.Size()
+// hold reserves memory for what the statements have built, and for the change in construction with more bytes that are
+// about to be encoded. The garbage of a growing change is in the part for the collector. The conditions of a
+// conditional change are evaluated in goroutines of package paxos, which must not wait: memory for its changes was
+// reserved before.
+func (w *writing) hold(more int) error {
+	n := w.cellBytes + w.readBytes + w.built + w.builder.Size() + more
 	if w.known != nil || n <= max(w.reserved, changesFree) {
 		return nil
 	}
@@ -111,7 +117,7 @@ func (w *writing) hold() error {
 // finished counts the copy of a mutation that is passed on. add, which receives it, makes the copy.
 func (w *writing) finished(m *row.Mutation) error {
 	w.built += m.Size() + mutationOverhead
-	return w.hold()
+	return w.hold(0)
 }
 
 // putWriting returns w to the pool, without large memory. Its reservation needs no return: it belongs to the request

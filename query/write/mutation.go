@@ -249,10 +249,10 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 				return err
 			}
 			// After each row, so that an IN with large values stops early.
-			if err := checkPartition(m.table, &w.builder); err != nil {
+			if err := checkPartition(m.table, &w.builder, 0); err != nil {
 				return err
 			}
-			if err := w.hold(); err != nil {
+			if err := w.hold(0); err != nil {
 				return err
 			}
 		}
@@ -355,10 +355,9 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	}
 	// beginRow resets the row of a previous partition.
 	w.beginRow()
-	for _, o := range m.static {
-		if err := o.Apply(&w.operationContext, &w.row); err != nil {
-			return err
-		}
+	size, err := w.apply(m.table, m.static)
+	if err != nil {
+		return err
 	}
 	// All values were unset.
 	if w.row.Empty() {
@@ -370,10 +369,33 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	if err := w.guardRow(m, key, schema.Static); err != nil {
 		return err
 	}
+	if err := w.hold(size); err != nil {
+		return err
+	}
 	// Encoded rows have sorted cells.
 	w.row.Sort()
 	w.builder.AddHeader(&w.row)
 	return nil
+}
+
+// apply applies operations to the present row. It returns the size in bytes of the paths and values of their cells, and
+// fails as soon as the partition would be too large: a named marker, or a value that an operation has built, may be as
+// large as a request, and a statement has thousands of operations.
+func (w *writing) apply(t *schema.Table, operations []operation) (size int, err error) {
+	for _, o := range operations {
+		from := len(w.row.Cells)
+		if err := o.Apply(&w.operationContext, &w.row); err != nil {
+			return 0, err
+		}
+		for i := from; i < len(w.row.Cells); i++ {
+			c := &w.row.Cells[i]
+			size += len(c.Path) + len(c.Value)
+		}
+		if err := checkPartition(t, &w.builder, size); err != nil {
+			return 0, err
+		}
+	}
+	return size, nil
 }
 
 // addRow adds the changes of one row. clustering is encoded, and complete. The row is checked after its operations, and
@@ -406,10 +428,9 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 	case m.kind == restriction.Delete && len(m.regular) == 0:
 		w.row.Deletion = w.deletion()
 	}
-	for _, o := range m.regular {
-		if err := o.Apply(&w.operationContext, &w.row); err != nil {
-			return err
-		}
+	size, err := w.apply(m.table, m.regular)
+	if err != nil {
+		return err
 	}
 	// For example an UPDATE with unset values.
 	if w.row.Empty() {
@@ -419,6 +440,9 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 		return err
 	}
 	if err := w.guardRow(m, key, schema.Regular); err != nil {
+		return err
+	}
+	if err := w.hold(size); err != nil {
 		return err
 	}
 	// Encoded rows have sorted cells. One cell is sorted.

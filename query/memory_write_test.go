@@ -1,0 +1,43 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"cqld/internal/wire"
+	"cqld/query/invalid"
+)
+
+// TestChangesAreCheckedBeforeTheyAreEncoded assigns a named value of 1 MiB to a hundred elements. The statement is
+// refused although the request is small, and before the change is built. The last case has less than a partition may
+// have, and more than the request may hold.
+func TestChangesAreCheckedBeforeTheyAreEncoded(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{},
+		"CREATE TABLE t (k int PRIMARY KEY, m map<int, blob>, f frozen<tuple<"+repeated("blob", 100)+">>)")
+	var assignments []string
+	for i := range 100 {
+		assignments = append(assignments, fmt.Sprintf("m[%d] = :a", i))
+	}
+	for name, x := range map[string]struct{ text, refusal string }{
+		"elements": {"UPDATE t SET " + strings.Join(assignments, ", ") + " WHERE k = 1", "oversized mutation"},
+		"tuple":    {"INSERT INTO t (k, f) VALUES (1, (" + repeated(":a", 100) + "))", "has more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, err := bounded(t, p, s, x.text, &Params{Names: []string{"a"},
+				Values: []wire.Value{wire.BytesValue(make([]byte, 1<<20))}})
+			if refused := new(invalid.Error); !errors.As(err, &refused) || !strings.Contains(refused.Msg, x.refusal) {
+				t.Errorf("error %v, want INVALID", err)
+			}
+			if n > 24<<20 {
+				t.Errorf("%d bytes were allocated, want at most 24 MiB", n)
+			}
+		})
+	}
+	t.Run("account", func(t *testing.T) {
+		n, err := bounded(t, p, s, "UPDATE t SET "+strings.Join(assignments, ", ")+" WHERE k = 1", &Params{
+			Names: []string{"a"}, Values: []wire.Value{wire.BytesValue(make([]byte, 100<<10))}})
+		checkRefused(t, n, 24<<20, err)
+	})
+}
