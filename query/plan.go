@@ -16,6 +16,7 @@ import (
 	"cqld/query/term"
 	"cqld/query/write"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // plan is a statement compiled for a schema. It is immutable, except that it caches the newest schema for which it is
@@ -46,7 +47,8 @@ type plan struct {
 	// One for each table that the statement names, with duplicates for batches.
 	tables []*schema.Table
 	calls  []*schema.Keyspace // whose functions the statement calls
-	// the newest schema in which all tables and called functions were the same
+	types  []usedType         // which its casts and type hints name
+	// the newest schema in which all tables, called functions and named types were the same
 	seen atomic.Pointer[schema.Schema]
 }
 
@@ -67,12 +69,28 @@ func (pl *plan) valid(s *schema.Schema) bool {
 			return false
 		}
 	}
-	if pl.callsOthers(s) {
+	if pl.callsOthers(s) || slices.ContainsFunc(pl.types, func(u usedType) bool { return u.in(s) != u.version }) {
 		return false
 	}
 	// A concurrent call may store another schema for which the plan is valid, too.
 	pl.seen.Store(s)
 	return true
+}
+
+// usedType is a version of a user-defined type. A change of the type, or of one of its fields' types, makes another
+// version.
+type usedType struct {
+	keyspace, name string
+	version        *types.Type
+}
+
+// in returns the version of the type in s, nil if it was dropped.
+func (u usedType) in(s *schema.Schema) *types.Type {
+	k := s.Keyspace(u.keyspace)
+	if k == nil {
+		return nil
+	}
+	return k.Type(u.name)
 }
 
 // callsOthers reports whether s has other functions in a keyspace with functions that the plan calls. A change of any
@@ -146,7 +164,7 @@ type compiler struct {
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, plan: pl, Compiler: term.Compiler{
-		Schema: s, Functions: p.functions, UserFunctions: p.functionsFor(pl), ResolveType: resolveType,
+		Schema: s, Functions: p.functions, UserFunctions: p.functionsFor(pl), ResolveType: resolverFor(pl),
 		Keyspace: keyspace,
 	}}
 	var err error
@@ -195,6 +213,29 @@ func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*fun
 			pl.calls = append(pl.calls, k)
 		}
 		return found
+	}
+}
+
+// resolverFor returns a function that resolves the types that a statement names, and notes the user-defined ones in pl.
+func resolverFor(pl *plan) func(*schema.Keyspace, string, *cql.TypeExpr) (*types.Type, error) {
+	var note func(*schema.Keyspace, *types.Type)
+	note = func(k *schema.Keyspace, t *types.Type) {
+		// The version of a type contains the versions of its fields' types.
+		if t.Kind() == types.UDT {
+			pl.types = append(pl.types, usedType{k.Name, t.UDTName(), k.Type(t.UDTName())})
+			return
+		}
+		for _, e := range t.Elems() {
+			note(k, e)
+		}
+	}
+	return func(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
+		t, err := resolveType(k, keyspace, e)
+		// Without a keyspace there are no user-defined types.
+		if err == nil && k != nil {
+			note(k, t)
+		}
+		return t, err
 	}
 }
 

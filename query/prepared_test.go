@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"cqld/internal/wire"
@@ -70,7 +71,8 @@ func TestUnknownIDIsUnprepared(t *testing.T) {
 // once, in all versions of the protocol, as in Cassandra. A client that still uses the old columns receives the new
 // ones.
 func TestAlterUnpreparesStatements(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)",
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TYPE ty (a int)",
+		"CREATE TABLE t (k int PRIMARY KEY, v int, u ty, l list<frozen<ty>>)",
 		"INSERT INTO t (k, v) VALUES (1, 2)",
 		"CREATE TABLE other (k int PRIMARY KEY)")
 	const text = "SELECT * FROM t WHERE k = ?"
@@ -86,7 +88,8 @@ func TestAlterUnpreparesStatements(t *testing.T) {
 			t.Errorf("a client of v%d that knows the columns is sent them: %v", version, err)
 		}
 	}
-	for _, alter := range []string{"ALTER TABLE t ADD w int", "ALTER TABLE t DROP w"} {
+	for _, alter := range []string{"ALTER TABLE t ADD w int", "ALTER TABLE t DROP w", "ALTER TYPE ty ADD b int",
+		"ALTER TYPE ty RENAME b TO c"} {
 		mustQuery(t, p, s, alter)
 		for _, version := range []int{4, 5} {
 			if _, err := execute(version, info, info.Result.ID); !errors.As(err, &unprepared) {
@@ -118,6 +121,36 @@ func TestAlterUnpreparesStatements(t *testing.T) {
 	mustQuery(t, p, s, "DROP TABLE t")
 	if _, err := execute(5, info, info.Result.ID); !errors.As(err, &unprepared) {
 		t.Errorf("a statement on a dropped table: %v", err)
+	}
+}
+
+// TestPlansFollowNamedTypes checks that a statement whose type hint names a type that its table does not use follows
+// changes of the type, unprepared and prepared.
+func TestPlansFollowNamedTypes(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TYPE inner (a int)", "CREATE TYPE ty (i frozen<inner>)",
+		"CREATE TABLE t (k int PRIMARY KEY)", "INSERT INTO t (k) VALUES (1)")
+	const text = "SELECT (frozen<list<frozen<ty>>>) [{i: {a: 1}}] AS x FROM t"
+	info := prepare(t, p, s, text)
+	class := func(r *Result) string { return r.Metadata.Columns[0].Type.MarshalClass() }
+	before := class(mustQuery(t, p, s, text))
+	mustQuery(t, p, s, "ALTER TYPE inner ADD b int")
+	after := mustQuery(t, p, s, text)
+	if class(after) == before {
+		t.Errorf("the type before ALTER TYPE: %s", before)
+	}
+	r, err := p.Execute(at(ring.One), &Session{Version: 5, Keyspace: "ks"}, info.ID, &Params{SkipMetadata: true,
+		ResultMetadataID: info.Result.ID})
+	if err != nil || !r.MetadataChanged || class(r) != class(after) {
+		t.Errorf("prepared before ALTER TYPE: %v", err)
+	}
+	mustQuery(t, p, s, "DROP TYPE ty")
+	for name, run := range map[string]func() (*Result, error){
+		"unprepared": func() (*Result, error) { return p.Query(at(ring.One), s, text, &Params{}) },
+		"prepared":   func() (*Result, error) { return p.Execute(at(ring.One), s, info.ID, &Params{}) },
+	} {
+		if _, err := run(); err == nil || !strings.Contains(err.Error(), "Unknown type") {
+			t.Errorf("%s, after DROP TYPE: %v", name, err)
+		}
 	}
 }
 
