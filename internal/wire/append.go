@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"net/netip"
+	"unicode/utf8"
 )
 
 // AppendUint16 appends v in two bytes, a CQL [short].
@@ -33,11 +34,17 @@ func AppendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(ds
 func AppendVarint(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
 
 // AppendString appends a CQL [string]: a two-byte length and the bytes. A string beyond 65535 bytes does not fit the
-// notation and is truncated, so that the message stays well formed. Only messages for people (errors and warnings) can
-// be that long; names are limited to far less.
+// notation and is truncated before a character, so that the message stays well formed: drivers close a connection with
+// a string that is not UTF-8. Only messages for people (errors and warnings) can be that long; names are limited to far
+// less.
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	if len(s) > math.MaxUint16 {
-		s = s[:math.MaxUint16]
+		end := math.MaxUint16
+		// At most three bytes of a character precede the end.
+		for end > math.MaxUint16-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end]
 	}
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(s)))
 	return append(dst, s...)

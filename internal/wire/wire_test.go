@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/quick"
+	"unicode/utf8"
 )
 
 // everything appends one value of each notation.
@@ -188,9 +189,13 @@ func TestCountsAreCheckedBeforeAllocation(t *testing.T) {
 }
 
 func TestAppendStringCutsAtTheNotationsLimit(t *testing.T) {
-	c := NewCursor(AppendString(nil, strings.Repeat("x", 70000)))
-	if got := len(c.String()); got != math.MaxUint16 || c.Finish() != nil {
-		t.Errorf("string of 70000 bytes comes back with %d (err %v)", got, c.Err())
+	// The last one is not UTF-8, so nothing precedes a character.
+	for text, want := range map[string]int{"x": 65535, "é": 65534, "xé": 65535, "€": 65535, "x€": 65533, "𝄞": 65532,
+		"\x80": 65531} {
+		c := NewCursor(AppendString(nil, strings.Repeat(text, 70000)))
+		if got := c.String(); len(got) != want || c.Finish() != nil || utf8.ValidString(text) != utf8.ValidString(got) {
+			t.Errorf("70000 times %q comes back with %d bytes, not %d (err %v)", text, len(got), want, c.Err())
+		}
 	}
 }
 
