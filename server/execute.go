@@ -231,7 +231,8 @@ func (w *worker) setParams(p *frame.Params) *query.Params {
 		Timestamp:    p.Timestamp,
 		HasTimestamp: p.HasTimestamp,
 		Keyspace:     p.Keyspace,
-		NowInSeconds: int64(p.NowInSeconds),
+		// Unsigned, as in Cassandra 5: seconds until 2106.
+		NowInSeconds: int64(uint32(p.NowInSeconds)),
 		HasNow:       p.HasNowInSeconds,
 		SkipMetadata: p.SkipMetadata,
 	}

@@ -144,11 +144,11 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 		Consistency: 4, SerialConsistency: 9, Values: []wire.Value{wire.BytesValue([]byte{3}),
 			wire.Value{Kind: wire.ValueUnset}},
 		SkipMetadata: true, PageSize: 10, PagingState: []byte{4}, Timestamp: 5, HasTimestamp: true,
-		NowInSeconds: 6, HasNowInSeconds: true, Keyspace: "ks",
+		NowInSeconds: -6, HasNowInSeconds: true, Keyspace: "ks", // in the year 2106
 	}}
 	c.write(frame.OpExecute, 1, frame.FlagTracing, e.Append(nil, frame.V5))
 	c.read()
-	const want = "[1] QUORUM LOCAL_SERIAL [{1 [3]} {2 []}] [] 10 [4] true 5 true [2]kstrue 6 true 5"
+	const want = "[1] QUORUM LOCAL_SERIAL [{1 [3]} {2 []}] [] 10 [4] true 5 true [2]kstrue 4294967290 true 5"
 	if executed != want {
 		t.Errorf("EXECUTE\n got %s\nwant %s", executed, want)
 	}
@@ -419,11 +419,14 @@ func TestBetaVersionNeedsItsFlag(t *testing.T) {
 		t.Errorf("%+v %+v", h, e)
 	}
 	c.works()
+	// Version 7 is none of the package's versions.
 	_, addr = start(t, Options{Limits: Limits{VersionMax: frame.V4}})
-	c = dial(t, addr, frame.V6)
-	c.write(frame.OpOptions, 1, 0, nil)
-	if h, e := c.readError(); h.Version != frame.V4 || e.Message != "Invalid or unsupported protocol version (6); "+
-		"supported versions are (3/v3, 4/v4)" {
-		t.Errorf("%+v %+v", h, e)
+	for _, v := range []frame.Version{frame.V6, 7} {
+		c = dial(t, addr, v)
+		c.writeEnvelope(envelope(v, frame.OpOptions, 1, 0, nil))
+		if h, e := c.readError(); h.Version != frame.V4 || e.Message != fmt.Sprintf("Invalid or unsupported "+
+			"protocol version (%d); supported versions are (3/v3, 4/v4)", v) {
+			t.Errorf("%+v %+v", h, e)
+		}
 	}
 }

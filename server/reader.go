@@ -167,6 +167,7 @@ func (r *reader) refuseVersion(err error) error {
 	if !errors.As(err, &unsupported) {
 		return err
 	}
+	unsupported.Newest = r.conn.server.newestVersion()
 	size := frame.HeaderSize
 	// Their stream is one signed byte at offset 2.
 	if unsupported.Version == 1 || unsupported.Version == 2 {

@@ -214,7 +214,7 @@ type Params struct {
 	PagingState     []byte
 	Timestamp       int64 // µs; valid if HasTimestamp
 	HasTimestamp    bool
-	NowInSeconds    int32 // valid if HasNowInSeconds; v5
+	NowInSeconds    int32 // valid if HasNowInSeconds; v5; the bits of an unsigned number
 	HasNowInSeconds bool
 	Keyspace        string // "" means the connection's keyspace; v5
 }
