@@ -1,6 +1,9 @@
 package function
 
 import (
+	"math"
+	"math/big"
+
 	"github.com/cockroachdb/apd/v3"
 
 	"cqld/query/invalid"
@@ -105,6 +108,8 @@ type sum struct {
 	float float64
 	lost  float64 // the rounding error of float (Kahan)
 	plain float64 // the simple sum, for infinities
+	// The sum for an average, from the value on that made float infinite. nil until then.
+	exact *big.Float
 }
 
 // newSum returns a sum of no values. of and returns are equal for the native functions.
@@ -132,7 +137,7 @@ func (s *sum) isFloat() bool { return s.of.Kind() == types.Float || s.of.Kind() 
 
 // Reset implements Accumulator. It is also called by newSum.
 func (s *sum) Reset() {
-	s.n, s.float, s.lost, s.plain = 0, 0, 0, 0
+	s.n, s.float, s.lost, s.plain, s.exact = 0, 0, 0, 0, nil
 	switch s.wide().Kind() {
 	case types.Decimal:
 		s.whole = types.AppendDecimal(nil, apd.New(0, 0))
@@ -156,6 +161,9 @@ func (s *sum) Add(args [][]byte) error {
 		// The plain sum is needed only if the compensated one is not a number.
 		x, _ := s.of.Float64(args[0])
 		s.plain += x
+		if s.average && s.addExact(x) {
+			return nil
+		}
 		// Kahan's summation: lost is what the previous addition rounded away.
 		y := x - s.lost
 		t := s.float + y
@@ -169,9 +177,34 @@ func (s *sum) Add(args [][]byte) error {
 	return err
 }
 
+// exactBits holds any sum of 2^64 doubles: their exponents are from -1074 to 1023.
+const exactBits = 1074 + 1024 + 64
+
+// addExact adds a value to a sum for an average that is or becomes too large for a double, as the average may not be.
+// It reports false while the sum is a double, and for values and sums that no finite value makes finite again.
+func (s *sum) addExact(x float64) bool {
+	if math.IsInf(x, 0) || math.IsNaN(x) || math.IsInf(s.float, 0) || math.IsNaN(s.float) {
+		s.exact = nil // Result returns the simple sum, or the infinity in float
+		return false
+	}
+	if s.exact == nil {
+		if !math.IsInf(s.float+(x-s.lost), 0) {
+			return false
+		}
+		s.exact = new(big.Float).SetPrec(exactBits).SetFloat64(s.float)
+		s.exact.Sub(s.exact, big.NewFloat(s.lost))
+	}
+	s.exact.Add(s.exact, big.NewFloat(x))
+	return true
+}
+
 // Result implements Accumulator. It may be called once for each group, and does not change the state.
 func (s *sum) Result() ([]byte, error) {
 	if s.isFloat() {
+		if s.exact != nil {
+			x, _ := new(big.Float).Quo(s.exact, big.NewFloat(float64(s.n))).Float64()
+			return s.returns.AppendFloat64(nil, x), nil
+		}
 		x := s.float
 		// An infinity makes the compensation NaN, but the simple sum is the infinity, or NaN for both infinities.
 		if x != x {

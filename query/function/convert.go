@@ -81,14 +81,14 @@ func (l *Library) addCast() {
 	}
 }
 
-// addCastOf adds one cast. A null or empty value gives null.
+// addCastOf adds one cast. A null value gives null, and an empty one unless it is a text.
 func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v []byte) ([]byte, error)) {
 	a, b := native(from), native(to)
 	// The names in Cassandra before 5.0.
 	camel := "castas" + b.String()
 	l.add(&Function{Name: "cast_as_" + b.String(), Args: []*types.Type{a}, Returns: b,
 		Eval: strict(func(x [][]byte) ([]byte, error) {
-			if len(x[0]) == 0 {
+			if len(x[0]) == 0 && from != types.Ascii {
 				return nil, nil
 			}
 			return f(a, b, x[0])

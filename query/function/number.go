@@ -39,16 +39,14 @@ func (l *Library) addOperators() {
 			}
 		}
 	}
-	// Negation is 0 - x, with the rules of subtraction for each type.
 	for _, k := range numbers {
 		t := native(k)
-		returns := t
-		l.add(&Function{Name: "_negate", Args: args(k), Returns: returns,
+		l.add(&Function{Name: "_negate", Args: args(k), Returns: t,
 			Eval: strict(func(a [][]byte) ([]byte, error) {
 				if len(a[0]) == 0 {
 					return nil, nil
 				}
-				return compute(opSubtract, returns, t, zero(t), a[0])
+				return negate(t, a[0])
 			})})
 	}
 	for _, k := range []types.Kind{types.Ascii, types.Text} {
@@ -104,6 +102,19 @@ func arithmetic(op string, a, b *types.Type) *Function {
 			}
 			return v, nil
 		}}
+}
+
+// negate returns -v. It is 0 - v, with the rules of subtraction, except for a decimal, which keeps its scale: -(1E+3) is
+// -1E+3, and not -1000.
+func negate(t *types.Type, v []byte) ([]byte, error) {
+	if t.Kind() != types.Decimal {
+		return compute(opSubtract, t, t, zero(t), v)
+	}
+	d, ok := t.Decimal(v)
+	if !ok {
+		return nil, invalid.Errorf("Infinite or NaN")
+	}
+	return types.AppendDecimal(nil, d.Neg(d)), nil
 }
 
 // errDivisionByZero has the message of Java's ArithmeticException.
@@ -493,8 +504,15 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
 		d, ok := t.Decimal(v)
+		if !ok {
+			return v, nil
+		}
+		// Below 0.1, whatever its digits: a number below 2^n has at most n/3 + 1 digits.
+		if int64(d.Coeff.BitLen())/3+1+int64(d.Exponent) < 0 {
+			return types.AppendDecimal(nil, apd.New(0, 0)), nil
+		}
 		// Rounding a huge exponent would write out all of its digits.
-		if !ok || tooLarge(d) {
+		if tooLarge(d) {
 			return v, nil
 		}
 		r := new(apd.Decimal)
@@ -505,17 +523,27 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 	case types.Float:
 		x, _ := t.Float64(v)
 		// Java's Math.round of a float is an int, and of a double a long: larger values are cut.
-		return t.AppendFloat64(nil, float64(truncate(native(types.Int), math.Floor(x+0.5)))), nil
+		return t.AppendFloat64(nil, float64(truncate(native(types.Int), roundHalfUp(x)))), nil
 	case types.Double:
 		x, _ := t.Float64(v)
-		return t.AppendFloat64(nil, float64(truncate(native(types.Bigint), math.Floor(x+0.5)))), nil
+		return t.AppendFloat64(nil, float64(truncate(native(types.Bigint), roundHalfUp(x)))), nil
 	}
 	// Integers are their own rounding.
 	return v, nil
 }
 
-// mathDecimal computes exp, log or log10 with 32 significant digits. A varint result is truncated. The logarithm of a
-// negative number is an error.
+// roundHalfUp returns the integer nearest to x, the greater one of two. x + 0.5 would be rounded itself: up to 1 just
+// below a half, and to an even number above 2^52.
+func roundHalfUp(x float64) float64 {
+	f := math.Floor(x)
+	if x-f >= 0.5 {
+		f++
+	}
+	return f
+}
+
+// mathDecimal computes exp, log or log10 with 32 significant digits. A varint result is truncated. The logarithm of
+// zero or of a negative number is an error.
 func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	d, ok := t.Decimal(v)
 	if !ok || tooLarge(d) {
@@ -536,6 +564,10 @@ func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, invalid.Errorf("%s: %v", name, err)
+	}
+	// The logarithm of 0 is -Infinity without an error, which no decimal represents.
+	if r.Form != apd.Finite {
+		return nil, invalid.Errorf("%s of a number out of range", name)
 	}
 	if t.Kind() == types.Decimal {
 		return types.AppendDecimal(nil, r), nil
