@@ -104,8 +104,8 @@ func arithmetic(op string, a, b *types.Type) *Function {
 		}}
 }
 
-// negate returns -v. It is 0 - v, with the rules of subtraction, except for a decimal, which keeps its scale: -(1E+3) is
-// -1E+3, and not -1000.
+// negate returns -v. It is 0 - v, with the rules of subtraction, except for a decimal, which keeps its scale: -(1E+3)
+// is -1E+3, and not -1000.
 func negate(t *types.Type, v []byte) ([]byte, error) {
 	if t.Kind() != types.Decimal {
 		return compute(opSubtract, t, t, zero(t), v)

@@ -141,8 +141,8 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 		dst = append(dst, e.Version|directionBit, 0, byte(stream), byte(OpError))
 		dst = wire.AppendUint32(dst, uint32(4+2+len(message)))
 	} else {
-		dst = AppendHeader(dst, Header{Version: min(V5, cmp.Or(e.Newest, V5)), Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 +
-			len(message)})
+		dst = AppendHeader(dst, Header{Version: min(V5, cmp.Or(e.Newest, V5)), Response: true, Stream: stream,
+			Opcode: OpError, Length: 4 + 2 + len(message)})
 	}
 	dst = wire.AppendInt32(dst, int32(CodeProtocolError))
 	return wire.AppendString(dst, message)
