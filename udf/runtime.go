@@ -126,8 +126,8 @@ func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warnin
 	return result, warning, err
 }
 
-// run executes one call. elapsed is its clock, or nil. A panic of the interpreter becomes a Failure; a panic of a
-// compiler is not caught here.
+// run executes one call. elapsed is its clock, or nil. A panic of the interpreter becomes a Failure, and so does one
+// of a compiler, which compile has made an error.
 func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Duration) (result []byte, err error) {
 	p, err := r.programs.get(context.Background(), "", f) // compilations are bounded
 	switch {
@@ -221,11 +221,18 @@ const (
 func Languages() []string { return []string{Lua, Wasm, Java} }
 
 // compile compiles a function. Errors are *Refused, or those of reserve. It is called by the cache, without a lock.
-func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (program, error) {
+// A panic of a compiler becomes *Refused, because bodies come from clients.
+func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (p program, err error) {
+	defer func() {
+		// A defect of a compiler must not end more than the request.
+		if e := recover(); e != nil {
+			p, err = nil, &Refused{fmt.Sprintf("Function %s cannot be compiled: internal error: %v", f.Name, e)}
+		}
+	}()
 	var failed error
 	reserve = remembering(reserve, &failed)
 	// The compilers wrap errors of reserve in their own, so the original is taken from remembering.
-	p, err := r.program(f, reserve)
+	p, err = r.program(f, reserve)
 	var large *memory.TooLarge
 	switch {
 	case errors.As(failed, &large):

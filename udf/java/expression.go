@@ -452,8 +452,16 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 				return nil, false
 			}
 		}
+		c.checkArity(t, name)
 	}
 	return t, true
+}
+
+// checkArity refuses a type with another number of type parameters than its class has. class is its name in the body.
+func (c *compiler) checkArity(t *jtype, class string) {
+	if want := map[kind]int{kindList: 1, kindSet: 1, kindMap: 2}[t.kind]; len(t.elems) != want {
+		invalid(c.peek().line, "Incorrect number of arguments for type %s: it has %d type parameters", class, want)
+	}
 }
 
 // closesType consumes the > at the end of the types of elements, which may be the first character of >> or >>>. Such a

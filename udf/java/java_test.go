@@ -53,12 +53,46 @@ func TestCallsEnd(t *testing.T) {
 	}
 }
 
+// rawBodies use collections without types of elements, or with a wrong number of them, where a type is needed.
+func rawBodies() []string {
+	return []string{"var l = new ArrayList(); for (var x : l) { } return 1;",
+		"var l = new HashSet(); for (Integer x : l) { return x; } return 1;",
+		"List l = new ArrayList(); for (Integer x : l) { return x; } return 1;",
+		"var l = new ArrayList<>(); for (var x : l) { } return 1;", "Set<> s = new HashSet<>(); return s.size();",
+		"Map<Integer> m = new HashMap<>(); return m.get(1);", "List<Integer, Integer> l = new ArrayList<>(); return 1;",
+		"var m = new HashMap<Integer>(); for (var x : m.values()) { } return 1;",
+		"var m = new HashMap(); for (var x : m.keySet()) { } return 1;", "var l = new ArrayList(); return l.get(0);",
+		"var l = new ArrayList<Integer, String, Long>(); return l.get(0);", "String<Integer> s = \"\"; return 1;",
+		"Integer<Integer> i = 1; return i;", "List<Map<Integer>> l = new ArrayList<>(); return 1;"}
+}
+
+// TestTypesOfElementsAreNeeded compiles bodies that need the type of an element which is not known.
+func TestTypesOfElementsAreNeeded(t *testing.T) {
+	for _, body := range rawBodies() {
+		_, err := execute(t, "int", "int", body, int64(1))
+		var refused *Invalid
+		var unsupported *Unsupported
+		if !errors.As(err, &refused) && !errors.As(err, &unsupported) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	for _, body := range []string{"Map<Integer, List<Integer>> m = new HashMap<>(); return m.size();",
+		"var l = new ArrayList(); return l.size();", "List l = new ArrayList<Integer>(); return l.size();"} {
+		if v, err := execute(t, "int", "int", body, int64(1)); v != int64(0) {
+			t.Errorf("%s: %v, %v", body, v, err)
+		}
+	}
+}
+
 // FuzzCompile compiles arbitrary bodies, and calls those that are accepted: each ends with a value or an error.
 func FuzzCompile(f *testing.F) {
 	for _, body := range []string{"return a + 1;", "if (a > 1) { return 2; } else return a == 3 ? 1 : 2;",
 		"for (int i = 0; i < a; i++) { } return a;",
 		`String s = "x" + a; return s.length();`, "java.util.List<Integer> l = new ArrayList<>(); l.add(a); return " +
 			"l.get(0);"} {
+		f.Add(body)
+	}
+	for _, body := range rawBodies() {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) { _, _ = execute(t, "int", "int", body, int64(3)) })

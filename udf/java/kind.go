@@ -40,8 +40,8 @@ const (
 )
 
 // jtype is a Java type. It is immutable. Types are compared with equal: each use may have a value of its own. boxed is
-// false for classes. elems has at most two types, whose number is not compared with the class: call.elem refuses the
-// use of one that is missing.
+// false for classes. elems is empty for a raw type, whose elements cannot be used: call.elem and forEach refuse that.
+// Otherwise it has as many types as the class has parameters, which checkArity ensures.
 type jtype struct {
 	// The class, without the distinction of boxes.
 	kind  kind

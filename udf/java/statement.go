@@ -243,6 +243,9 @@ func (c *compiler) forEach(line int) stmt {
 		invalid(line, "Can only iterate over an array or an instance of java.lang.Iterable")
 	}
 	// The element is a value in the slot of the variable, and is converted there.
+	if len(in.t.elems) == 0 {
+		unsupported(line, in.t.String()+" without the types of its elements")
+	}
 	element := &expr{t: in.t.elems[0]}
 	if t == nil {
 		t = element.t

@@ -76,8 +76,7 @@ func (c *compiler) static(t token) *expr {
 		if m.is("valueOf", 1) {
 			in := m.arg(0, primitive(kindLong))
 			e = &expr{t: primitive(kindBigInteger), eval: func(fr *frame) value.Value {
-				n,
-					_ := in(fr).(int64)
+				n, _ := in(fr).(int64)
 				return big.NewInt(n)
 			}}
 		}
@@ -189,8 +188,7 @@ func (m *call) ofMath() *expr {
 		in := m.arg(0, double)
 		return &expr{t: double, eval: func(fr *frame) value.Value {
 			fr.m.Step()
-			return f(value.ToFloat(fr.m,
-				in(fr)))
+			return f(value.ToFloat(fr.m, in(fr)))
 		}}
 	}
 	switch {
@@ -318,8 +316,7 @@ func (m *call) ofBoxClass(k kind) *expr {
 	case m.is("compare", 2) && k != kindBoolean:
 		x, y := m.arg(0, primitive(k)), m.arg(1, primitive(k))
 		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
-			return compared(fr.m, k, x(fr),
-				y(fr))
+			return compared(fr.m, k, x(fr), y(fr))
 		}}
 	case m.is("sum", 2) && k >= kindInt && k != kindBoolean:
 		return binary("+", convert(m.args[0], primitive(k), m.line),
@@ -371,8 +368,7 @@ func (m *call) decimalValueOf() *expr {
 	if m.args[0].t.integral() {
 		in := m.arg(0, primitive(kindLong))
 		return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value {
-			n,
-				_ := in(fr).(int64)
+			n, _ := in(fr).(int64)
 			return apd.New(n, 0)
 		}}
 	}
@@ -484,6 +480,10 @@ func (c *compiler) newCollection(k kind, class string, line int) *expr {
 			}
 			t.elems = append(t.elems, elem)
 			c.symbol(",")
+		}
+		// <> takes the types of the receiver.
+		if len(t.elems) > 0 {
+			c.checkArity(t, class)
 		}
 	}
 	c.expect("(")
