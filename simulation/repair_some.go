@@ -14,10 +14,6 @@ func (n *Node) in(scope *repair.Scope) bool {
 	return n.process != nil && len(scope.Of(n.cluster.metadata().Topology, []ring.NodeID{n.process.Self()})) > 0
 }
 
-// resumedWithin bounds the time from the end of a pause until the nodes' views of each other depend on it no longer: an
-// interval of heartbeats (250 ms) and the way of one, twice.
-const resumedWithin = 500 * time.Millisecond
-
 // repairSome repairs some replicas of a healed cluster while all other nodes are paused, as if they were dead: the
 // replicas must be equal afterwards. The paused nodes keep their differences for the complete repair that follows.
 func (v *verifier) repairSome() {
@@ -62,9 +58,6 @@ func (v *verifier) repairSome() {
 			n.process.resume()
 		}
 	}
-	// At first, a resumed process has its view from before the pause. Its next tick finds that the others were silent
-	// for the whole pause, and it considers them dead until their next heartbeats.
-	c.kernel.RunUntil(c.kernel.Now()+c.paced(resumedWithin), func() bool { return false })
 	alive := func() bool { return len(c.missing()) == 0 && c.allSeen() }
 	if c.kernel.RunUntil(c.kernel.Now()+c.paced(10*time.Second), alive); !alive() {
 		c.fail("ten seconds after a pause, nodes are still considered dead")

@@ -23,6 +23,11 @@ const (
 	// intervalMin bounds the mean interval from below, so that a burst of heartbeats does not make the detector too
 	// sensitive.
 	intervalMin = HeartbeatEvery
+	// localPauseMax is the time between two observations after which this process must itself have been paused, for
+	// example by SIGSTOP or by its hypervisor: it otherwise evaluates at every heartbeat of a peer, and four times a
+	// second. It is shorter than the silence at which a peer counts as down, so that no shorter pause convicts a peer.
+	// Cassandra's MAX_LOCAL_PAUSE is 5 s, with conviction after 18 s.
+	localPauseMax = time.Second
 )
 
 // Detector decides which nodes this node considers alive: phi-accrual over heartbeats (Hayashibara et al. 2004,
@@ -40,6 +45,9 @@ type Detector struct {
 
 	mu    sync.Mutex
 	peers map[ring.NodeID]*peerHealth
+	// observed is the time of the last observation, and resumed the end of the last pause of this process; both are
+	// monotonic, and zero before the first.
+	observed, resumed time.Duration
 }
 
 type peerHealth struct {
@@ -79,14 +87,26 @@ func (d *Detector) health(id ring.NodeID) *peerHealth {
 	return h
 }
 
+// observe returns the time, and records the end of a pause of this process if the last observation is too long ago. The
+// caller holds mu.
+func (d *Detector) observe() (now time.Duration) {
+	now = d.clock.Monotonic()
+	// A process that has not observed anything cannot have missed a heartbeat.
+	if d.observed > 0 && now-d.observed > localPauseMax {
+		d.resumed = now
+	}
+	d.observed = now
+	return now
+}
+
 // Heartbeat records a heartbeat of a peer.
 func (d *Detector) Heartbeat(id ring.NodeID) {
-	now := d.clock.Monotonic()
 	d.mu.Lock()
+	now := d.observe()
 	h := d.health(id)
-	// The first heartbeat of a stream has no interval. A long silence counts as ten intervals at most, so that one
-	// outage does not make the detector slow to notice the next.
-	if h.beats > 0 {
+	// The first heartbeat of a stream has no interval, nor has one before which this process was paused. A long silence
+	// counts as ten intervals at most, so that one outage does not make the detector slow to notice the next.
+	if h.beats > 0 && h.last >= d.resumed {
 		interval := math.Max(float64(now-h.last), float64(intervalMin))
 		h.mean += (math.Min(interval, float64(10*HeartbeatEvery)) - h.mean) / 10
 	}
@@ -109,13 +129,14 @@ func (d *Detector) Connected(id ring.NodeID, up bool) {
 	d.Evaluate()
 }
 
-// Lost reports whether the connection to a peer has ended, or the peer was silent for silenceMax.
+// Lost reports whether the connection to a peer has ended, or the peer was silent for silenceMax since this process was
+// last paused.
 func (d *Detector) Lost(id ring.NodeID) bool {
-	now := d.clock.Monotonic()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := d.observe()
 	h := d.peers[id]
-	return h == nil || !h.connected || h.beats > 0 && now-h.last > silenceMax
+	return h == nil || !h.connected || h.beats > 0 && now-max(h.last, d.resumed) > silenceMax
 }
 
 // Forget removes a peer that is no longer a member.
@@ -127,6 +148,9 @@ func (d *Detector) Forget(id ring.NodeID) {
 }
 
 // Evaluate updates the views and reports those that changed, also for removed peers.
+//
+// After a pause of this process, the heartbeats that peers sent meanwhile are still queued or on their way. As in
+// Cassandra's failure detector, no silence then makes a peer down until localPauseMax has passed again.
 func (d *Detector) Evaluate() {
 	type opinion struct {
 		id ring.NodeID
@@ -135,12 +159,14 @@ func (d *Detector) Evaluate() {
 	d.telling.Lock()
 	defer d.telling.Unlock()
 	var changed []opinion
-	now := d.clock.Monotonic()
 	d.mu.Lock()
+	now := d.observe()
+	resuming := d.resumed > 0 && now-d.resumed < localPauseMax
 	old := *d.alive.Load()
 	next := make(map[ring.NodeID]bool, len(d.peers))
 	for id, h := range d.peers {
-		up := h.connected && h.beats > 0 && phi(now-h.last, h.mean) < phiDown
+		// A peer that was down before the pause remains down until its next heartbeat.
+		up := h.connected && h.beats > 0 && (phi(now-h.last, h.mean) < phiDown || resuming && old[id])
 		next[id] = up
 		if up != old[id] {
 			changed = append(changed, opinion{id, up})

@@ -116,6 +116,86 @@ func TestFlappingIsReportedInOrder(t *testing.T) {
 	}
 }
 
+// TestOwnPauseConvictsNoPeer pauses this process for a while, during which neither ticks nor heartbeats are
+// handled, and
+// evaluates every 250 ms afterwards. Peer 2 sends no heartbeat until it has been silent for so long after the pause.
+// Peer 3 was down before the pause.
+func TestOwnPauseConvictsNoPeer(t *testing.T) {
+	for _, x := range []struct {
+		name           string
+		pause, silent  time.Duration
+		down           bool // peer 2 is reported down
+		alive          bool // peer 2 is alive when the first 3 s after the pause have passed
+		disconnectedAt time.Duration
+	}{
+		{name: "heartbeat follows at once", pause: time.Minute, silent: HeartbeatEvery, alive: true},
+		{name: "heartbeat follows late", pause: 1900 * time.Millisecond, silent: 3 * HeartbeatEvery, alive: true},
+		{name: "peer died during the pause", pause: time.Minute, silent: time.Hour, down: true},
+		{name: "peer returns after its conviction", pause: time.Minute, silent: 2 * time.Second, down: true,
+			alive: true},
+		{name: "shorter than a silence", pause: time.Second, silent: 2 * HeartbeatEvery, alive: true},
+		{name: "stream ends", pause: time.Minute, silent: time.Hour, disconnectedAt: HeartbeatEvery, down: true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			d, clock, transitions := newTestDetector()
+			d.Connected(2, true)
+			d.Connected(3, true)
+			d.Heartbeat(3)
+			clock.pass(10*time.Second, func() { d.Heartbeat(2) })
+			*transitions = nil
+			clock.now += x.pause
+			resumed := clock.now
+			for clock.now-resumed < 3*time.Second {
+				d.Evaluate()
+				if d.Alive(3) {
+					t.Fatal("the pause revives a peer that was down before")
+				}
+				clock.now += HeartbeatEvery
+				if after := clock.now - resumed; after >= x.silent {
+					d.Heartbeat(2)
+				} else if after == x.disconnectedAt {
+					d.Connected(2, false)
+				}
+			}
+			if down := slices.Contains(*transitions, transition{2, false}); down != x.down || d.Alive(2) != x.alive {
+				t.Errorf("reported %v, alive %v", *transitions, d.Alive(2))
+			}
+		})
+	}
+}
+
+// TestOwnPauseIsNoIntervalOfPeer checks that a pause of this process does not make the detector slower: a
+// peer that dies
+// after it is down as fast as without it.
+func TestOwnPauseIsNoIntervalOfPeer(t *testing.T) {
+	d, clock, _ := newTestDetector()
+	d.Connected(2, true)
+	clock.pass(10*time.Second, func() { d.Heartbeat(2) })
+	clock.now += time.Minute
+	d.Heartbeat(2) // was queued during the pause, and is handled before the first tick
+	clock.pass(2*time.Second, d.Evaluate)
+	if d.Alive(2) {
+		t.Error("a dead peer is alive 2 s after its last heartbeat")
+	}
+}
+
+// TestOwnPauseLosesNoPeer checks that the last reports of peers count after a pause of this process, as long as after
+// their last heartbeats.
+func TestOwnPauseLosesNoPeer(t *testing.T) {
+	d, clock, _ := newTestDetector()
+	clock.now = time.Second
+	d.Connected(2, true)
+	d.Heartbeat(2)
+	clock.now += time.Minute
+	if d.Lost(2) {
+		t.Error("a peer is lost because of a pause")
+	}
+	clock.passBy(silenceMax+HeartbeatEvery, HeartbeatEvery, d.Evaluate)
+	if !d.Lost(2) {
+		t.Errorf("a peer that is silent for %v after a pause is not lost", silenceMax)
+	}
+}
+
 func TestRemovedPeerIsDown(t *testing.T) {
 	d, _, transitions := newTestDetector()
 	d.Connected(2, true)
