@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"cqld/auth"
 )
@@ -45,5 +47,34 @@ func TestAmbiguousHeadersAreRefused(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("%q: %d, want %d", lines, resp.StatusCode, want)
 		}
+	}
+}
+
+// A page reads the node's parts, so Close waits for it also after the grace period.
+func TestCloseWaitsForPages(t *testing.T) {
+	s := NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
+	s.grace = time.Millisecond
+	began, end := make(chan struct{}), make(chan struct{})
+	var ended atomic.Bool
+	s.Page("/metrics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(began)
+		<-end
+		ended.Store(true)
+	}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(l, "")
+	go func() {
+		if resp, err := http.Get("http://" + l.Addr().String() + "/metrics"); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	<-began
+	time.AfterFunc(50*time.Millisecond, func() { close(end) })
+	s.Close()
+	if !ended.Load() {
+		t.Error("Close returned while a page was read")
 	}
 }

@@ -47,6 +47,7 @@ type Server struct {
 		sync.Mutex
 		servers []*http.Server
 		closed  bool
+		reading sync.WaitGroup // pages that are being read; grows only while closed is false
 	}
 }
 
@@ -87,8 +88,7 @@ func (s *Server) Serve(l net.Listener, token string) {
 
 // Close waits for closeGrace until running operations have responded: the end of a node's own membership stops the node
 // while it responds. Then it cancels them and waits for them. It may be called more than once. Afterwards no operation
-// runs, so the node can release what they use. Pages hold no slot, and are only waited for during the grace period;
-// hold continues, and uses nothing.
+// runs and no page is read, so the node can release what they use. Only hold continues, and uses nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -102,6 +102,7 @@ func (s *Server) Close() {
 		h.Close()
 	}
 	s.serving.Wait()
+	s.mu.reading.Wait()
 	// Two callers that each acquired a part of the slots would wait for each other forever.
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -168,6 +169,14 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
+		// The response of hold lasts until the process ends, and Close must not wait for it.
+		if r.URL.Path != processPage {
+			if !s.beginPage() {
+				http.Error(w, "the node is stopping", http.StatusServiceUnavailable)
+				return
+			}
+			defer s.mu.reading.Done()
+		}
 		page.ServeHTTP(w, r)
 		return
 	}
@@ -219,6 +228,17 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 	s.report(name, err)
 	s.observe(Observation{Name: name, Client: r.RemoteAddr, Args: args, Err: err})
 	a.end(result, err)
+}
+
+// beginPage reports whether a page may be read. After true, the caller calls reading.Done.
+func (s *Server) beginPage() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false
+	}
+	s.mu.reading.Add(1)
+	return true
 }
 
 // authorize returns an *Error unless the client may run an operation or read a page. Operations that change something
