@@ -95,6 +95,8 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 		}
 	}
 	in.waiting = slices.Insert(in.waiting, place, w)
+	// It may precede a larger body, for which the memory was too small, and fit itself.
+	in.admitLocked()
 	in.mu.Unlock()
 	timeout := time.NewTimer(in.limits.WaitMax)
 	defer timeout.Stop()

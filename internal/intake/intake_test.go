@@ -147,3 +147,23 @@ func TestAdmissionOrder(t *testing.T) {
 		t.Error("admission out of order")
 	}
 }
+
+// A body with first that precedes a waiting body is admitted at once if there is memory for it.
+func TestFirstDoesNotWaitForALargerBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := New(quick(100))
+		held := mustAdmit(t, in, 60, func() {})
+		held.Complete()
+		var waiting sync.WaitGroup
+		waiting.Go(func() { mustAdmit(t, in, 50, func() {}).End() })
+		synctest.Wait()
+		began := time.Now()
+		b, err := in.Admit(30, true, func() {}, nil)
+		if err != nil || time.Since(began) > 0 {
+			t.Errorf("admitted after %v: %v", time.Since(began), err)
+		}
+		b.End()
+		held.End()
+		waiting.Wait()
+	})
+}
