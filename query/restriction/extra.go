@@ -8,7 +8,6 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/invalid"
 	"cqld/query/term"
-	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
 	"cqld/types/analysis"
@@ -149,39 +148,6 @@ func (rs rules) firstFree() *schema.Column {
 // above 5.
 func (r *restriction) slice() *restriction {
 	return &restriction{columns: r.columns, multi: r.multi, kind: kindSlice, excluded: []*restriction{r}}
-}
-
-// gaps returns the clusterings after prefix that are not those of NOT IN, normalized. all is the slice of the whole
-// prefix. n values give at most n + 1 slices.
-func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.Slice, error) {
-	values, err := r.evalNotIn(s)
-	if err != nil {
-		return nil, err
-	}
-	// Each value divides a slice, so their number is bounded like the number of rows.
-	if len(values) > keysMax {
-		return nil, tooManyValues("clustering key", len(values))
-	}
-	if err := s.Grow(clusteringBytes([][]byte{prefix}, values)); err != nil {
-		return nil, err
-	}
-	// The excluded clusterings, or prefixes of them.
-	points := make([][]byte, 0, len(values))
-	for _, v := range values {
-		p := bytes.Clone(prefix)
-		for i, col := range r.columns {
-			p = col.Type.AppendOrdered(p, v[i], col.Desc)
-		}
-		points = append(points, p)
-	}
-	slices.SortFunc(points, bytes.Compare)
-	var out []row.Slice
-	// The slices between the points: from after one to before the next.
-	for _, p := range points {
-		out = append(out, row.Slice{Start: all.Start, End: p})
-		all.Start = row.After(p)
-	}
-	return normalizeSlices(append(out, all)), nil
 }
 
 // evalNotIn returns the values of NOT IN. Null is refused: no row would satisfy the relation. The number of values of

@@ -2,6 +2,7 @@ package restriction
 
 import (
 	"slices"
+	"sort"
 
 	"cqld/cql"
 	"cqld/internal/wire"
@@ -20,7 +21,7 @@ type Filter struct {
 	// Within OR only. Outside, the range of tokens is read instead.
 	token *tokenFilter
 	r     *restriction
-	// = has a value for each column, IN and NOT IN a list of such values.
+	// = has a value for each column, IN and NOT IN a list of such values, see sortIn.
 	equal [][]byte
 	in    [][][]byte
 	// Bounds of a range; nil means none. A bound may have fewer columns than r.
@@ -74,8 +75,10 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 		f.equal, err = filterValues(s, r.equal, r.columns)
 	case kindIn:
 		f.in, err = r.evalFilterIn(s)
+		f.sortIn()
 	case kindNotIn:
 		f.in, err = r.evalNotIn(s)
+		f.sortIn()
 	// Either bound may be missing.
 	case kindSlice:
 		if r.lower != nil {
@@ -222,12 +225,7 @@ func (f *Filter) matches(v *rowview.View) bool {
 		}
 		return compareTuples(columns, values, f.equal) == 0
 	case kindIn, kindNotIn:
-		// A value that contains null equals nothing. For NOT IN, evalNotIn has refused it.
-		found := slices.ContainsFunc(f.in, func(in [][]byte) bool {
-			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) &&
-				compareTuples(columns, values, in) == 0
-		})
-		return found == (f.r.kind == kindIn)
+		return f.inList(values) == (f.r.kind == kindIn)
 	case kindLike:
 		if f.r.analyzer != nil {
 			return f.pattern.matchesTerm(f.r.analyzer, values[0])
@@ -246,6 +244,33 @@ func (f *Filter) matches(v *rowview.View) bool {
 		}
 	}
 	return true
+}
+
+// sortIn sorts a list of IN or NOT IN that is too long to be searched value by value for each row. A value that
+// contains null equals nothing and is removed; evalNotIn has refused such values.
+func (f *Filter) sortIn() {
+	if len(f.in) <= listSearched {
+		return
+	}
+	f.in = slices.DeleteFunc(f.in, hasNull)
+	slices.SortFunc(f.in, func(a, b [][]byte) int { return compareTuples(f.r.columns, a, b) })
+}
+
+// hasNull reports whether a value of IN contains null.
+func hasNull(in [][]byte) bool {
+	return slices.ContainsFunc(in, func(b []byte) bool { return b == nil })
+}
+
+// inList reports whether the list of IN or NOT IN contains values, none of which is null.
+func (f *Filter) inList(values [][]byte) bool {
+	columns := f.r.columns
+	if len(f.in) > listSearched {
+		_, found := sort.Find(len(f.in), func(i int) int { return compareTuples(columns, values, f.in[i]) })
+		return found
+	}
+	return slices.ContainsFunc(f.in, func(in [][]byte) bool {
+		return !hasNull(in) && compareTuples(columns, values, in) == 0
+	})
 }
 
 // compareTuples compares the common prefix: (c, d) with a bound on c only by c. Columns declared DESC are compared like

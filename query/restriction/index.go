@@ -415,6 +415,9 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 // of clients are not. The number of values is bounded by the bound on IN lists.
 func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
 	all, err := p.of.evalFilterIn(s)
+	if err == nil {
+		err = s.Grow(clusteringBytes([][]byte{nil}, all))
+	}
 	if err != nil {
 		return nil, err
 	}

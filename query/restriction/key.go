@@ -179,7 +179,7 @@ func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 		}
 		return v, checkKeyValue(col, v[0])
 	}
-	in, err := r.evalIn(s)
+	in, err := r.evalKeys(s)
 	if err != nil {
 		return nil, err
 	}
@@ -261,8 +261,7 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 
 // Slices returns the clusterings that WHERE selects, ascending and disjoint. They are the union of the results for
 // every combination of IN values. All rows of a partition are one slice without bounds. The number of slices is at most
-// keysMax, except for a range on several columns, which may be several slices for each prefix. For example, with the
-// clustering (a, b):
+// keysMax. For example, with the clustering (a, b):
 //
 //	a = 1               the slice of the prefix a=1
 //	a IN (1, 2), b = 3  the rows (1, 3) and (2, 3)
@@ -354,7 +353,7 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 		values = [][][]byte{v}
 	} else {
 		var err error
-		if values, err = r.evalIn(s); err != nil {
+		if values, err = r.evalKeys(s); err != nil {
 			return nil, err
 		}
 	}
@@ -374,144 +373,4 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 		}
 	}
 	return values, nil
-}
-
-// boundSlices returns the slices of a range restriction r under each of the prefixes. It evaluates the bounds once for
-// all of them. Values of NOT IN in a DELETE divide a slice into several. The slices of one prefix are sorted, and the
-// prefixes are too, so the result is in order.
-func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
-	var lower, upper [][]byte
-	var err error
-	if r.lower != nil {
-		if lower, err = r.lower.value.eval(s, r.columns, nil); err != nil {
-			return nil, err
-		}
-	}
-	if r.upper != nil {
-		if upper, err = r.upper.value.eval(s, r.columns, nil); err != nil {
-			return nil, err
-		}
-	}
-	if err := rs.checkBounds(r, lower); err != nil {
-		return nil, err
-	}
-	if err := rs.checkBounds(r, upper); err != nil {
-		return nil, err
-	}
-	var out []row.Slice
-	slices.SortFunc(prefixes, bytes.Compare)
-	for _, p := range slices.CompactFunc(prefixes, bytes.Equal) {
-		all := row.SliceOf(p)
-		// Without a prefix, the slice is the whole partition.
-		if len(p) == 0 {
-			all = row.AllRows()
-		}
-		in := []row.Slice{all}
-		if lower != nil {
-			// A range of several columns is a union of slices, so both ends are intersected and not set.
-			in = comparisonSlices(p, r.columns, lower, true, r.lower.inclusive)
-		}
-		if upper != nil {
-			in = intersect(in, comparisonSlices(p, r.columns, upper, false, r.upper.inclusive))
-		}
-		// Only DELETE has them.
-		for _, x := range r.excluded {
-			gaps, err := x.gaps(s, p, all)
-			if err != nil {
-				return nil, err
-			}
-			in = intersect(in, gaps)
-		}
-		out = append(out, in...)
-	}
-	return out, nil
-}
-
-// checkBounds refuses nulls in bounds of several columns. SELECT may compare one column with null, which is less than
-// every value. A DELETE with such a bound would empty the partition; in Cassandra it fails with a time-out. values may
-// be nil, for no bound.
-func (rs *Set) checkBounds(r *restriction, values [][]byte) error {
-	for i, v := range values {
-		if v == nil && (r.multi || rs.writes) {
-			return invalid.Errorf("Invalid null value in condition for column %s", r.columns[i].Name)
-		}
-	}
-	return nil
-}
-
-// comparisonSlices returns the clusterings after prefix whose first columns are greater (or less) than values: greater
-// in the first column, or equal there and greater in the second, and so on. For example (a, b) > (1, 2) is a > 1, or a
-// = 1 and b > 2. Each column gives one slice, since columns may have different orders. The slices do not overlap. With
-// a DESC column, the clusterings with greater values sort first.
-func comparisonSlices(prefix []byte, columns []*schema.Column, values [][]byte, greater, inclusive bool) []row.Slice {
-	var out []row.Slice
-	p := bytes.Clone(prefix)
-	for i, v := range values {
-		col := columns[i]
-		// Clip: p is the prefix of the next column as well.
-		next := col.Type.AppendOrdered(slices.Clip(p), v, col.Desc)
-		s := row.Slice{Start: bytes.Clone(p)}
-		// Without a prefix, the slice has no end.
-		if len(p) > 0 {
-			s.End = row.After(p)
-		}
-		// Only the last column may be equal: an equal earlier column is the prefix of the next slice.
-		with := inclusive && i == len(values)-1
-		if greater != col.Desc { // the selected clusterings sort after the value
-			if s.Start = bytes.Clone(next); !with {
-				s.Start = row.After(next)
-			}
-		} else {
-			if s.End = bytes.Clone(next); with {
-				s.End = row.After(next)
-			}
-		}
-		out = append(out, s)
-		p = next
-	}
-	return normalizeSlices(out)
-}
-
-// intersect returns the intersection of a and b, both normalized. The cost is the product of the lengths, which are
-// small: the columns of a relation.
-func intersect(a, b []row.Slice) []row.Slice {
-	var out []row.Slice
-	for _, x := range a {
-		for _, y := range b {
-			s := x
-			if bytes.Compare(y.Start, s.Start) > 0 {
-				s.Start = y.Start
-			}
-			// nil is after every end.
-			if s.End == nil || y.End != nil && bytes.Compare(y.End, s.End) < 0 {
-				s.End = y.End
-			}
-			if !s.Empty() {
-				out = append(out, s)
-			}
-		}
-	}
-	return normalizeSlices(out)
-}
-
-// normalizeSlices sorts slices and merges adjacent ones. Empty slices are removed. It sorts in place and shares the
-// bounds with in. Normalized means sorted, not empty, and with a gap between two of them.
-func normalizeSlices(in []row.Slice) []row.Slice {
-	slices.SortFunc(in, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
-	var out []row.Slice
-	for _, s := range in {
-		if s.Empty() {
-			continue
-		}
-		// s begins within the last slice, or where it ends.
-		if n := len(out); n > 0 && (out[n-1].End == nil || bytes.Compare(s.Start, out[n-1].End) <= 0) {
-			last := &out[n-1]
-			if last.End != nil && (s.End == nil || bytes.Compare(s.End, last.End) > 0) {
-				last.End = s.End
-			}
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
 }

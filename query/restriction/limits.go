@@ -7,6 +7,9 @@ import "math"
 const (
 	// keysMax bounds the product of the keys or rows in lists of IN: each takes some 100 bytes.
 	keysMax = 1 << 17
+	// listSearched is the number of values of a filter's IN up to which each of them is compared with each row. Longer
+	// lists are sorted and searched by halves.
+	listSearched = 8
 	// keyBytesMax is the maximum size of partition keys and written clusterings.
 	keyBytesMax = math.MaxUint16
 	// candidatesMax bounds the indexes among which one is chosen for an execution. entriesCounted is how many entries

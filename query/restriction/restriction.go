@@ -547,10 +547,36 @@ func (r *restriction) evalFilterIn(s *term.Scope) ([][][]byte, error) {
 	return set.evalIn(s)
 }
 
+// evalKeys is evalIn for a list that selects keys or rows. Its values are counted before the list is expanded.
+func (r *restriction) evalKeys(s *term.Scope) ([][][]byte, error) {
+	n := len(r.in)
+	if r.inMarker != nil {
+		value, err := r.inMarker.Eval(s)
+		if err != nil {
+			return nil, err
+		}
+		n = term.CountElements(value.Bytes)
+	}
+	if n > keysMax {
+		what := "clustering key"
+		if r.first().Kind == schema.PartitionKey {
+			what = "partition key"
+		}
+		return nil, tooManyValues(what, n)
+	}
+	return r.evalIn(s)
+}
+
+// listBytes is what a value of IN takes besides its bytes: slices of the list, of the value and of its columns.
+const listBytes = 72
+
 // evalIn returns the values of IN, each with as many elements as there are columns. Elements of a bound tuple that are
-// missing are nil.
+// missing are nil. It reserves the memory of the list before it is expanded.
 func (r *restriction) evalIn(s *term.Scope) ([][][]byte, error) {
 	if r.inMarker == nil {
+		if err := s.Grow(len(r.in) * listBytes * len(r.columns)); err != nil {
+			return nil, err
+		}
 		out := make([][][]byte, len(r.in))
 		for i, v := range r.in {
 			var err error
@@ -576,12 +602,17 @@ func (r *restriction) evalIn(s *term.Scope) ([][][]byte, error) {
 		}
 		return nil, invalid.Errorf("Invalid null value for column %s", r.first().Name)
 	}
-	var out [][][]byte
-	for _, b := range term.SplitCollection(value.Bytes, 1) {
+	if err := s.Grow(term.CountElements(value.Bytes) * listBytes * len(r.columns)); err != nil {
+		return nil, err
+	}
+	parts := term.SplitCollection(value.Bytes, 1)
+	out := make([][][]byte, len(parts))
+	for i, b := range parts {
 		if r.multi {
-			out = append(out, term.SplitFields(b, r.inMarker.Type.Elems()[0]))
+			out[i] = term.SplitFields(b, r.inMarker.Type.Elems()[0])
 		} else {
-			out = append(out, [][]byte{b})
+			// The capacity ends with the value, so that an append does not change the next one.
+			out[i] = parts[i : i+1 : i+1]
 		}
 	}
 	return out, nil

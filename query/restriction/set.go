@@ -183,7 +183,7 @@ func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, er
 		if r.kind == kindEqual {
 			all[0], err = r.equal.eval(s, r.columns, nil)
 		} else {
-			all, err = r.evalIn(s)
+			all, err = r.evalKeys(s)
 		}
 		if err != nil {
 			return nil, err

@@ -229,6 +229,12 @@ func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error
 	return fold(&partsTerm{partsTuple, receiver.Type, terms}, terms)
 }
 
+// CountElements returns the number of elements of a list or set without splitting it, and 0 for bytes that are neither.
+func CountElements(b []byte) int {
+	c := wire.NewCursor(b)
+	return c.IntCount(4)
+}
+
 // SplitCollection returns the parts of a list, set or map; nil for bytes that are not a collection. perEntry is 1 for a
 // list or set, and 2 for a map. The parts share the memory of b; nil is a null part. The wire form is a count of 4
 // bytes, and each part after its length of 4 bytes.
