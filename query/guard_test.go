@@ -183,3 +183,27 @@ func TestTypesCountWhereverTheyAreUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestIndexesOfACopiedTableAreBounded: CREATE TABLE … LIKE … WITH INDEXES creates no more indexes than CREATE INDEX
+// may.
+func TestIndexesOfACopiedTableAreBounded(t *testing.T) {
+	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) { o.Indexes.PerTableWarn, o.Indexes.PerTableFail = 1, 3 },
+		"CREATE TABLE t (k int PRIMARY KEY, a int, b int, c int)", "CREATE INDEX one ON t (a)")
+	const warning = "warning: Guardrail secondary_indexes_per_table violated: Creating secondary index %s, current " +
+		"number of indexes %d exceeds warning threshold of 1.\nok\n"
+	run := func(text, want string) {
+		t.Helper()
+		if got := runStatement(p, s, text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	run("CREATE TABLE t1 LIKE t WITH INDEXES", "ok\n")
+	run("CREATE INDEX ON t (b)", fmt.Sprintf(warning, "on table t", 2))
+	run("CREATE INDEX three ON t (c)", fmt.Sprintf(warning, "three on table t", 3))
+	run("CREATE TABLE t2 LIKE t WITH INDEXES", fmt.Sprintf(warning, "three_1 on table t2", 3))
+	p.o.Indexes.PerTableFail = 2
+	run("CREATE TABLE t3 LIKE t WITH INDEXES", "error 2200: Guardrail secondary_indexes_per_table violated: Tables "+
+		"cannot have more than 2 secondary indexes, aborting the creation of secondary index three_2 on table t3\n")
+	run("CREATE TABLE t4 LIKE t", "ok\n")
+	run("CREATE TABLE IF NOT EXISTS t4 LIKE t WITH INDEXES", "ok\n")
+}

@@ -67,7 +67,7 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 		return def
 	}
 	// The warning is part of the definition, because these guardrails are configured apart from Guard.
-	if err := d.Indexes.guard(&def, t, c.Name); err != nil {
+	if err := d.Indexes.guard(&def, c.Table, c.Name, len(t.Indexes())+1); err != nil {
 		return refuse(err)
 	}
 	if err := indexTarget(c, t, stmt); err != nil {
@@ -158,15 +158,13 @@ func (o *Indexes) allow(class schema.IndexClass) error {
 	return nil
 }
 
-// guard checks the number of indexes that the table will have. It refuses, or adds a warning to def. An index without a
-// name is described by its table only.
-func (o *Indexes) guard(def *Definition, t *schema.Table, name string) error {
-	what := "on table " + t.Name
+// guard checks the number n of indexes that the table will have with the new one. It refuses, or adds a warning to def.
+// An index without a name is described by its table only.
+func (o *Indexes) guard(def *Definition, table, name string, n int) error {
+	what := "on table " + table
 	if name != "" {
 		what = name + " " + what
 	}
-	// With the new one.
-	n := len(t.Indexes()) + 1
 	switch {
 	case o.PerTableFail > 0 && n > o.PerTableFail:
 		return invalid.Errorf("Guardrail secondary_indexes_per_table violated: Tables cannot have more than %d "+

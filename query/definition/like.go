@@ -114,7 +114,12 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 			def.Warnings = append(def.Warnings, vectorIndexWarning)
 		}
 	}
-	return nil
+	// All are created together, so the number is checked once, with the name of the last one.
+	n := len(c.Indexes)
+	if n == 0 {
+		return nil
+	}
+	return d.Indexes.guard(def, c.Table, c.Indexes[n-1].Name, n)
 }
 
 // likeAttributes returns the attributes of a column that are copied. nil means none. The source's attributes are shared

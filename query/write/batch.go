@@ -92,6 +92,9 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 		return Outcome{}, err
 	}
 	if b.timestamp != nil {
+		if err := guardTimestamp(writer.o.DataGuard(r)); err != nil {
+			return Outcome{}, err
+		}
 		v, err := b.timestamp.Eval(&term.Scope{Values: params.Values})
 		if err != nil {
 			return Outcome{}, err

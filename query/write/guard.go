@@ -15,7 +15,7 @@ import (
 // read a list. They do not depend on values, but they can change while a prepared statement lives.
 func guardWrite(g *guardrail.Guard, m *Modification) error {
 	if m.timestamp != nil {
-		if err := g.Enabled(guardrail.UserTimestamps); err != nil {
+		if err := guardTimestamp(g); err != nil {
 			return err
 		}
 	}
@@ -30,6 +30,15 @@ func guardWrite(g *guardrail.Guard, m *Modification) error {
 		}
 	}
 	return nil
+}
+
+// guardTimestamp applies the guardrail on timestamps of clients to USING TIMESTAMP of a statement or of a batch. nil
+// means that the client is not bound.
+func guardTimestamp(g *guardrail.Guard) error {
+	if g == nil {
+		return nil
+	}
+	return g.Enabled(guardrail.UserTimestamps)
 }
 
 // guardWrites applies the guardrails on statements that write together, and on their consistency. Superusers have no
