@@ -187,7 +187,8 @@ func TestTypesCountWhereverTheyAreUsed(t *testing.T) {
 // TestIndexesOfACopiedTableAreBounded: CREATE TABLE … LIKE … WITH INDEXES creates no more indexes than CREATE INDEX
 // may.
 func TestIndexesOfACopiedTableAreBounded(t *testing.T) {
-	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) { o.Indexes.PerTableWarn, o.Indexes.PerTableFail = 1, 3 },
+	bounds := func(o *Options) { o.Indexes.PerTableWarn, o.Indexes.PerTableFail = 1, 3 }
+	p, s := newProcessorWith(t, &modelStore{}, bounds,
 		"CREATE TABLE t (k int PRIMARY KEY, a int, b int, c int)", "CREATE INDEX one ON t (a)")
 	const warning = "warning: Guardrail secondary_indexes_per_table violated: Creating secondary index %s, current " +
 		"number of indexes %d exceeds warning threshold of 1.\nok\n"

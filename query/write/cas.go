@@ -39,11 +39,13 @@ type cas struct {
 	masks *mask.Table // for the rows of the result
 
 	rows []casRow // rows with conditions, by clustering
+	// The positions in rows, if there were more than rowsSearched while they were added.
+	index map[string]int
 	// Conditions on static columns, or on the existence of the partition's static row.
 	static casRow
 	reads  [][]byte // clusterings of further rows that operations read; nil is the static row
 	// shown are the columns of the result if a condition does not hold. all means every column.
-	shown []*schema.Column
+	shown columnSet
 	all   bool
 	// allStatic and allRegular determine whether static and regular columns without a condition count. As in
 	// Cassandra, a column without a condition is shown as null unless a statement changes such columns.
@@ -160,6 +162,8 @@ func (x *cas) prepare() error {
 	}
 	// The read command needs ascending clusterings, and results list the rows in this order.
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
+	// Its positions are no longer valid, and no row is added after this.
+	x.index = nil
 	sortConditions(x.static.columns)
 	for i := range x.rows {
 		sortConditions(x.rows[i].columns)
@@ -246,27 +250,48 @@ func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) e
 	// As in Cassandra, the result lists regular columns before static ones, each in the order of IF.
 	for _, kind := range []schema.ColumnKind{schema.Regular, schema.Static} {
 		for _, on := range c.columns {
-			if on.Column.Kind == kind && !slices.Contains(x.shown, on.Column) {
-				x.shown = append(x.shown, on.Column)
+			if on.Column.Kind == kind {
+				x.shown.add(on.Column)
 			}
 		}
 	}
 	return nil
 }
 
+// rowsSearched is the number of rows with conditions that are compared one after the other: most batches have few.
+const rowsSearched = 16
+
 // at returns the conditions on a row, and adds the row if there are none. The pointer is valid until the next call. nil
-// means the static row. A batch has few rows, so that a search is enough.
+// means the static row.
 func (x *cas) at(clustering []byte) *casRow {
 	if clustering == nil {
 		return &x.static
 	}
-	i := slices.IndexFunc(x.rows, func(r casRow) bool { return bytes.Equal(r.clustering, clustering) })
-	if i < 0 {
-		i = len(x.rows)
-		// Copied: the clustering may point into memory that the next evaluation uses.
-		x.rows = append(x.rows, casRow{clustering: bytes.Clone(clustering)})
+	i := -1
+	if x.index != nil {
+		if at, ok := x.index[string(clustering)]; ok {
+			i = at
+		}
+	} else {
+		i = slices.IndexFunc(x.rows, func(r casRow) bool { return bytes.Equal(r.clustering, clustering) })
 	}
-	return &x.rows[i]
+	if i >= 0 {
+		return &x.rows[i]
+	}
+	// Copied: the clustering may point into memory that the next evaluation uses.
+	x.rows = append(x.rows, casRow{clustering: bytes.Clone(clustering)})
+	n := len(x.rows)
+	switch {
+	case x.index != nil:
+		x.index[string(clustering)] = n - 1
+	case n > rowsSearched:
+		// The map is built once, when the search begins to cost more than the map.
+		x.index = make(map[string]int, 2*n)
+		for i := range x.rows {
+			x.index[string(x.rows[i].clustering)] = i
+		}
+	}
+	return &x.rows[n-1]
 }
 
 // requireExistence adds IF EXISTS or, with not, IF NOT EXISTS to a row. Repeating the same condition is valid in a
@@ -358,7 +383,7 @@ func (x *cas) unseen(all bool) func(row.Cell) bool {
 	return func(c row.Cell) bool {
 		col := x.table.ColumnByID(c.Column)
 		// The column of a dropped cell is nil: it has no value for CQL.
-		return !all && (col == nil || !slices.Contains(x.shown, col))
+		return !all && (col == nil || !x.shown.contains(col))
 	}
 }
 
@@ -513,9 +538,9 @@ func (x *cas) columns() []*schema.Column {
 		return x.table.Columns()
 	}
 	if !x.batch {
-		return x.shown
+		return x.shown.list
 	}
-	return slices.Concat(x.table.PartitionKey, x.table.Clustering, x.shown)
+	return slices.Concat(x.table.PartitionKey, x.table.Clustering, x.shown.list)
 }
 
 // checkConditionalBatch refuses invalid batches with a condition. timestamp means that USING of the batch has one.

@@ -1,8 +1,6 @@
 package write
 
 import (
-	"slices"
-
 	"cqld/internal/wire"
 	"cqld/query/guardrail"
 	"cqld/request"
@@ -90,6 +88,13 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 	collections := map[*schema.Column]*collection{}
 	// Collections are reported in the order of their first cells: a map's order would make the warnings random.
 	var order []*schema.Column
+	// The columns of which single elements are set.
+	var elements columnSet
+	for _, o := range operations {
+		if setsElement(o) {
+			elements.add(o.Column())
+		}
+	}
 	for i := range r.Cells {
 		cell := &r.Cells[i]
 		col := t.ColumnByID(cell.Column)
@@ -106,8 +111,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 		}
 		// A set operation of one element says nothing about the collection. The same column may have both in one
 		// statement; then the collection is not measured.
-		if !col.Type.Kind().IsCollection() || slices.ContainsFunc(operations,
-			func(o operation) bool { return o.Column() == col && setsElement(o) }) {
+		if !col.Type.Kind().IsCollection() || elements.contains(col) {
 			continue
 		}
 		c := collections[col]

@@ -1,8 +1,6 @@
 package write
 
 import (
-	"slices"
-
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/function"
@@ -20,6 +18,8 @@ type jsonValues struct {
 	text term.Term
 	// All columns of the table; their order is the order of the values in term.Scope.JSON.
 	columns []*schema.Column
+	// The positions in columns by name.
+	index map[string]int
 	// missing is the value of a column that the object does not contain: null or, with DEFAULT UNSET, unset. Null
 	// deletes the stored value.
 	missing wire.ValueKind
@@ -38,7 +38,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 		return nil, err
 	}
 	m := &Modification{kind: restriction.Insert, table: c.Table}
-	m.json = &jsonValues{columns: c.Table.Columns(), missing: wire.ValueNull}
+	m.json = &jsonValues{columns: c.Table.Columns(), index: map[string]int{}, missing: wire.ValueNull}
 	if stmt.DefaultUnset {
 		m.json.missing = wire.ValueUnset
 	}
@@ -50,6 +50,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 	keys := keyTerms{}
 	for i, col := range m.json.columns {
 		t := &jsonTerm{i}
+		m.json.index[col.Name] = i
 		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
 			keys[col] = t
 			continue
@@ -103,8 +104,8 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 		m := &members[i]
 		name := m.CQLName()
 		// Columns that compact storage hides are not among them.
-		at := slices.IndexFunc(j.columns, func(c *schema.Column) bool { return c.Name == name })
-		if at < 0 {
+		at, ok := j.index[name]
+		if !ok {
 			return invalid.Errorf("JSON values map contains unrecognized column: %s", name)
 		}
 		// If a member occurs twice, the last one wins.

@@ -90,7 +90,7 @@ func multiCell(o operation) bool { return o.Column().Type.MultiCell() }
 // beginRow begins a row, which reuses the memory of the previous one. The row before must have been added to the
 // builder, which copies it.
 func (w *writing) beginRow() {
-	w.rowBytes = 0
+	w.rowBytes, w.elements = 0, elementList{}
 	w.row.Reset()
 }
 

@@ -1,7 +1,6 @@
 package write
 
 import (
-	"bytes"
 	"slices"
 	"unsafe"
 
@@ -61,6 +60,7 @@ type operationContext struct {
 	TTL       int32           // seconds; 0 means no expiry
 	Found     *rowview.View   // the current row, for operations that read it
 	Memory    operationMemory // nil means no bound
+	elements  elementList     // of the present row
 }
 
 // operationMemory is the memory of a request. A writing implements it.
@@ -278,13 +278,15 @@ func (o *removeElements) Apply(x *operationContext, r *row.Row) error {
 	if err := x.reserve(v.Bytes); err != nil {
 		return err
 	}
-	unwanted := term.SplitCollection(v.Bytes, 1)
-	// existing is a list of its own, so that the cells appended here do not change it.
-	for _, c := range x.existing(o.col, r) {
-		for _, u := range unwanted {
-			if term.EqualValue(o.col.Type.Elems()[0], term.NotNil(c.Value), u) {
-				r.Cells = append(r.Cells, x.tombstone(o.col, c.Path))
-				break
+	t := o.col.Type.Elems()[0]
+	// Sorted, because each element of the list is searched in it. A null equals no element.
+	unwanted := slices.DeleteFunc(term.SplitCollection(v.Bytes, 1), func(u []byte) bool { return u == nil })
+	slices.SortFunc(unwanted, t.Compare)
+	// The cells appended here change the list only in its next use.
+	for _, block := range x.existing(o.col, r).blocks {
+		for _, e := range block {
+			if _, found := slices.BinarySearchFunc(unwanted, term.NotNil(e.value), t.Compare); found {
+				r.Cells = append(r.Cells, x.tombstone(o.col, e.path))
 			}
 		}
 	}
@@ -359,19 +361,20 @@ func (o *setIndex) Apply(x *operationContext, r *row.Row) error {
 	if err != nil {
 		return err
 	}
-	cells := x.existing(o.col, r)
+	list := x.existing(o.col, r)
+	n := list.size()
 	// A list without elements is null: it does not exist.
-	if len(cells) == 0 {
+	if n == 0 {
 		return invalid.Errorf("Attempted to set an element on a list which is null")
 	}
-	if i < 0 || i >= len(cells) {
-		return invalid.Errorf("List index %d out of bound, list has size %d", i, len(cells))
+	if i < 0 || i >= n {
+		return invalid.Errorf("List index %d out of bound, list has size %d", i, n)
 	}
 	switch v.Kind {
 	case wire.ValueNull:
-		r.Cells = append(r.Cells, x.tombstone(o.col, cells[i].Path))
+		r.Cells = append(r.Cells, x.tombstone(o.col, list.at(i).path))
 	case wire.ValueSet:
-		r.Cells = append(r.Cells, x.cell(o.col, cells[i].Path, v.Bytes))
+		r.Cells = append(r.Cells, x.cell(o.col, list.at(i).path, v.Bytes))
 	}
 	return nil
 }
@@ -462,14 +465,15 @@ func (o *deleteIndex) Apply(x *operationContext, r *row.Row) error {
 		return err
 	}
 	// The index counts the elements that earlier operations of the statement have left.
-	cells := x.existing(o.col, r)
-	if len(cells) == 0 {
+	list := x.existing(o.col, r)
+	n := list.size()
+	if n == 0 {
 		return invalid.Errorf("Attempted to delete an element from a list which is null")
 	}
-	if i < 0 || i >= len(cells) {
-		return invalid.Errorf("List index %d out of bound, list has size %d", i, len(cells))
+	if i < 0 || i >= n {
+		return invalid.Errorf("List index %d out of bound, list has size %d", i, n)
 	}
-	r.Cells = append(r.Cells, x.tombstone(o.col, cells[i].Path))
+	r.Cells = append(r.Cells, x.tombstone(o.col, list.at(i).path))
 	return nil
 }
 
@@ -493,44 +497,6 @@ type deleteField struct {
 func (o *deleteField) Apply(x *operationContext, r *row.Row) error {
 	r.Cells = append(r.Cells, x.tombstone(o.col, rowview.FieldPath(o.field)))
 	return nil
-}
-
-// existing returns the live cells of a column, in order: those found, as changed by the earlier operations in the same
-// statement, which are in r. Cells point into x.Found and into r.Cells: they are valid until the next cell is appended.
-func (x *operationContext) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
-	deleted := int64(row.NoTimestamp)
-	// A deletion in r hides what was found before: for example SET l = [1], l[0] = 2.
-	for _, d := range r.Complex {
-		if d.Column == col.ID {
-			deleted = max(deleted, d.Timestamp)
-		}
-	}
-	// Elements reports cells as valid during its call only. They stay valid here, because find and cas decode rows into
-	// cells, without row.Run.
-	x.Found.Elements(col, func(c *row.Cell) {
-		if c.Timestamp > deleted {
-			cells = append(cells, c)
-		}
-	})
-	// Paths of list elements are compared as bytes, which is their order in the list.
-	byPath := func(a, b *row.Cell) int { return bytes.Compare(a.Path, b.Path) }
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		if c.Column != col.ID {
-			continue
-		}
-		// cells stays sorted by path. An element that was changed keeps its place.
-		at, found := slices.BinarySearchFunc(cells, c, byPath)
-		switch {
-		case found && c.Tombstone:
-			cells = slices.Delete(cells, at, at+1)
-		case found:
-			cells[at] = c
-		case !c.Tombstone:
-			cells = slices.Insert(cells, at, c)
-		}
-	}
-	return cells
 }
 
 // listRead returns what an operation that must read a list is called in the guardrail against such operations, or "" if

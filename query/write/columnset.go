@@ -1,0 +1,42 @@
+package write
+
+import (
+	"slices"
+
+	"cqld/schema"
+)
+
+// columnsSearched is the number of columns of a columnSet that are compared one after the other.
+const columnsSearched = 16
+
+// columnSet is a set of columns in the order in which they were added. The zero value is empty. Nearly all statements
+// have small sets, which need no map.
+type columnSet struct {
+	list  []*schema.Column
+	index map[*schema.Column]bool // nil up to columnsSearched
+}
+
+// contains reports whether the set contains a column.
+func (s *columnSet) contains(c *schema.Column) bool {
+	if s.index != nil {
+		return s.index[c]
+	}
+	return slices.Contains(s.list, c)
+}
+
+// add adds a column, unless the set contains it.
+func (s *columnSet) add(c *schema.Column) {
+	if s.contains(c) {
+		return
+	}
+	s.list = append(s.list, c)
+	if s.index == nil && len(s.list) > columnsSearched {
+		s.index = make(map[*schema.Column]bool, 2*len(s.list))
+		for _, x := range s.list {
+			s.index[x] = true
+		}
+	}
+	if s.index != nil {
+		s.index[c] = true
+	}
+}

@@ -1,0 +1,141 @@
+package write
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/row"
+	"cqld/schema"
+)
+
+// listElement is a live element of a list. It shares memory with the cell that it comes from.
+type listElement struct{ path, value []byte }
+
+// blockMax is the number of elements of a block that divides it. Smaller blocks make at slower, larger ones put.
+const blockMax = 512
+
+// elementList contains the live elements of one column in a row, ascending by path: those found, as changed by the
+// operations that have been applied to the row. It is kept between the operations of a row, so that each of them costs
+// no more than a block and the number of blocks, whatever the list has.
+type elementList struct {
+	column *schema.Column // nil means that the list has to be built
+	// The number of cells and of deletions of the row that the elements contain.
+	cells, deletions int
+	deleted          int64 // the newest of these deletions of the column
+	// No block is empty.
+	blocks [][]listElement
+}
+
+// find returns the block and the position in it where path is, or where it would be inserted.
+func (l *elementList) find(path []byte) (block, at int, found bool) {
+	byPath := func(e listElement, path []byte) int { return bytes.Compare(e.path, path) }
+	block, found = slices.BinarySearchFunc(l.blocks, path, func(b []listElement, path []byte) int {
+		return byPath(b[0], path)
+	})
+	// The path is the first one of its block, before all blocks, or in the block before.
+	if found || block == 0 {
+		return block, 0, found
+	}
+	block--
+	at, found = slices.BinarySearchFunc(l.blocks[block], path, byPath)
+	return block, at, found
+}
+
+// put adds an element, or replaces the value of the one with its path, which keeps its place.
+func (l *elementList) put(e listElement) {
+	block, at, found := l.find(e.path)
+	switch {
+	case found:
+		l.blocks[block][at] = e
+		return
+	case len(l.blocks) == 0:
+		l.blocks = append(l.blocks, []listElement{e})
+		return
+	}
+	b := slices.Insert(l.blocks[block], at, e)
+	l.blocks[block] = b
+	if n := len(b); n > blockMax {
+		// The capacity of the first half ends with it, because the second half shares its array.
+		l.blocks[block] = b[: n/2 : n/2]
+		l.blocks = slices.Insert(l.blocks, block+1, b[n/2:])
+	}
+}
+
+// remove removes the element with a path, if there is one.
+func (l *elementList) remove(path []byte) {
+	block, at, found := l.find(path)
+	if !found {
+		return
+	}
+	if l.blocks[block] = slices.Delete(l.blocks[block], at, at+1); len(l.blocks[block]) == 0 {
+		l.blocks = slices.Delete(l.blocks, block, block+1)
+	}
+}
+
+// size returns the number of elements.
+func (l *elementList) size() (n int) {
+	for _, b := range l.blocks {
+		n += len(b)
+	}
+	return n
+}
+
+// at returns the element with an index, which must be less than size.
+func (l *elementList) at(i int) listElement {
+	block := 0
+	for ; i >= len(l.blocks[block]); block++ {
+		i -= len(l.blocks[block])
+	}
+	return l.blocks[block][i]
+}
+
+// existing returns the live elements of a column: those found, as changed by the earlier operations in the same
+// statement, which are in r. The result is valid until the next call.
+func (x *operationContext) existing(col *schema.Column, r *row.Row) *elementList {
+	l := &x.elements
+	deleted := l.deleted
+	if l.column != col {
+		*l, deleted = elementList{blocks: l.blocks[:0]}, row.NoTimestamp
+	}
+	// A deletion in r hides what was found before: for example SET l = [1], l[0] = 2.
+	for _, d := range r.Complex[l.deletions:] {
+		if d.Column == col.ID {
+			deleted = max(deleted, d.Timestamp)
+		}
+	}
+	l.deletions = len(r.Complex)
+	if l.column != col || deleted > l.deleted {
+		// All deletions of a statement have one timestamp, so that this happens twice at most.
+		l.column, l.deleted, l.cells = col, deleted, 0
+		l.build(x, deleted)
+	}
+	for i := range r.Cells[l.cells:] {
+		switch c := &r.Cells[l.cells+i]; {
+		case c.Column != col.ID:
+		case c.Tombstone:
+			l.remove(c.Path)
+		default:
+			l.put(listElement{c.Path, c.Value})
+		}
+	}
+	l.cells = len(r.Cells)
+	return l
+}
+
+// build sets the list to the elements found that no deletion hides. Paths are compared as bytes, which is their order
+// in the list and in the row.
+func (l *elementList) build(x *operationContext, deleted int64) {
+	l.blocks = l.blocks[:0]
+	var all []listElement
+	// Elements reports cells as valid during its call only. Their paths and values stay valid here, because find and
+	// cas decode rows into cells, without row.Run.
+	x.Found.Elements(l.column, func(c *row.Cell) {
+		if c.Timestamp > deleted {
+			all = append(all, listElement{c.Path, c.Value})
+		}
+	})
+	// Half full, so that insertions do not divide all of them.
+	for b := range slices.Chunk(all, blockMax/2) {
+		l.blocks = append(l.blocks, b)
+	}
+}
