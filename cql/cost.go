@@ -21,7 +21,8 @@ const (
 func ParseBytes(text string) (parsed, kept int) {
 	// The end of the text is a token too.
 	tokens, operators, wide := 1, 0, false
-	inside := false // of a word
+	// Whether a word is open, whether it began with a letter, and whether it contains one that no blob or UUID has.
+	inside, named, letters := false, false, false
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
@@ -29,6 +30,17 @@ func ParseBytes(text string) (parsed, kept int) {
 			// A run of letters and digits counts once.
 			if !inside {
 				tokens++
+				named = c > '9' && c != '_'
+				letters = named
+			}
+			// A keyword may follow a number without a space. Blobs and UUIDs count once for each of their words.
+			if low := c | 0x20; low > 'f' && low <= 'z' && low != 'x' && !letters {
+				letters = true
+				tokens++
+			}
+			// Only a name continues with an underscore. Elsewhere it is a token, which ends the one before.
+			if c == '_' && !named {
+				tokens += 2
 			}
 			inside = true
 			continue
@@ -44,14 +56,21 @@ func ParseBytes(text string) (parsed, kept int) {
 			tokens++
 			// Without an end the rest is counted as ordinary text.
 			if end := strings.Index(text[i+2:], "$$"); end >= 0 {
+				wide = wide || !ascii(text[i:i+2+end])
 				i += end + 3
 			}
+		// Skipped, because a quote in a comment begins no literal. One without an end is a token.
+		case (c == '-' || c == '/') && comment(text[i:]) > 0:
+			tokens++
+			end := i + comment(text[i:])
+			wide = wide || !ascii(text[i:end])
+			i = end - 1
 		// Each byte of a character counts as a token, which is too many.
 		case c >= 0x80:
 			wide = true
 			tokens++
 		case c == '+' || c == '-' || c == '*' || c == '/' || c == '%':
-			// Also in UUIDs, comments and negative numbers, which have none: the bound only gets larger.
+			// Also in UUIDs and negative numbers, which have none: the bound only gets larger.
 			operators++
 			tokens++
 		default:

@@ -1,6 +1,7 @@
 package cql
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -62,6 +63,40 @@ func TestParseBytesOfBlob(t *testing.T) {
 		strings.Repeat("a b,", 1<<19) + "$$"} {
 		if parsed, _ := ParseBytes("INSERT INTO t (a) VALUES (" + text + ")"); parsed > 3*len(text) {
 			t.Errorf("%d bytes for a value of %d", parsed, len(text))
+		}
+	}
+}
+
+// TestParseBytesCountsTheTokensOfTheLexer compares the tokens for which ParseBytes reserves memory with the tokens that
+// the lexer finds, in texts of comments, quotes, numbers and names in any order.
+func TestParseBytesCountsTheTokensOfTheLexer(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	parts := []string{"'", "\"", "$$", "$", "--", "//", "/*", "*/", "*", "/", "-", "\n", "\r", " ", "k", "n_1", "_",
+		"1", "12",
+		"1_", ",", "(", ")", ";", "?", "+", ".", "it's", "/*/", "\t", "''", "\"\""}
+	for range 20_000 {
+		var b strings.Builder
+		for range r.IntN(40) {
+			b.WriteString(parts[r.IntN(len(parts))])
+		}
+		text := b.String()
+		p := newParser()
+		p.read(text)
+		p.tokens.Fill()
+		parsed, kept := ParseBytes(text)
+		if tokens := p.tokens.Size(); parsed-kept < tokens*tokenParsed {
+			t.Fatalf("%q: %d tokens, but memory for %d", text, tokens, (parsed-kept)/tokenParsed)
+		}
+	}
+}
+
+// TestParseBytesCountsWideBytes: a byte that is not ASCII makes a copy of the text, wherever it is.
+func TestParseBytesCountsWideBytes(t *testing.T) {
+	for _, text := range []string{"SELECT 'é'", "SELECT $$é$$", "SELECT 1 -- é\n", "SELECT 1 /* é */", "é"} {
+		wide, kept := ParseBytes(text)
+		narrow, _ := ParseBytes(strings.ReplaceAll(text, "é", "ee"))
+		if wide-narrow < wideByte*len(text)-tokenParsed*2 || wide < kept+wideByte*len(text) || wide == narrow {
+			t.Errorf("%q takes %d bytes, and %d without the character", text, wide, narrow)
 		}
 	}
 }
