@@ -16,7 +16,8 @@ type columnSet struct {
 	index map[*schema.Column]bool // nil up to columnsSearched
 }
 
-// contains reports whether the set contains a column.
+// contains reports whether the set contains a column. Columns are compared by pointer: all are of one version of the
+// table.
 func (s *columnSet) contains(c *schema.Column) bool {
 	if s.index != nil {
 		return s.index[c]
@@ -36,6 +37,7 @@ func (s *columnSet) add(c *schema.Column) {
 			s.index[x] = true
 		}
 	}
+	// The column that made the index was in the list already; later ones are not.
 	if s.index != nil {
 		s.index[c] = true
 	}

@@ -26,7 +26,8 @@ type elementList struct {
 	blocks [][]listElement
 }
 
-// find returns the block and the position in it where path is, or where it would be inserted.
+// find returns the block and the position in it where path is, or where it would be inserted. Both searches are binary:
+// the first one by the first paths of the blocks.
 func (l *elementList) find(path []byte) (block, at int, found bool) {
 	byPath := func(e listElement, path []byte) int { return bytes.Compare(e.path, path) }
 	block, found = slices.BinarySearchFunc(l.blocks, path, func(b []listElement, path []byte) int {
@@ -52,6 +53,7 @@ func (l *elementList) put(e listElement) {
 		l.blocks = append(l.blocks, []listElement{e})
 		return
 	}
+	// At most blockMax elements move. Those of other blocks keep their places.
 	b := slices.Insert(l.blocks[block], at, e)
 	l.blocks[block] = b
 	if n := len(b); n > blockMax {
@@ -64,6 +66,7 @@ func (l *elementList) put(e listElement) {
 // remove removes the element with a path, if there is one.
 func (l *elementList) remove(path []byte) {
 	block, at, found := l.find(path)
+	// A tombstone of an element that was not found, or that an earlier operation has removed, changes nothing.
 	if !found {
 		return
 	}
@@ -72,7 +75,7 @@ func (l *elementList) remove(path []byte) {
 	}
 }
 
-// size returns the number of elements.
+// size returns the number of elements, for bounds of indexes. It visits each block once.
 func (l *elementList) size() (n int) {
 	for _, b := range l.blocks {
 		n += len(b)
@@ -109,6 +112,7 @@ func (x *operationContext) existing(col *schema.Column, r *row.Row) *elementList
 		l.column, l.deleted, l.cells = col, deleted, 0
 		l.build(x, deleted)
 	}
+	// Each cell of the row is visited once, by the operation after the one that appended it.
 	for i := range r.Cells[l.cells:] {
 		switch c := &r.Cells[l.cells+i]; {
 		case c.Column != col.ID:
