@@ -54,7 +54,7 @@ func (m *dropMachine) check() {
 	invariant.Check((m.phase == dropIdle) == (m.awaited == 0), "rebalance: no event would continue a decision") // 8
 	invariant.Check((m.phase == dropAsking) == (len(x.open) > 0),
 		"rebalance: a decision waits for the answer of no replica") // 8
-	invariant.Check(m.fenced == (m.phase == dropFencing || m.phase == dropRemoving),
+	invariant.Check(m.fenced == (m.phase == dropFencing || m.phase == dropRemoving || m.phase == dropUnfencing),
 		"rebalance: ranges are fenced, and no data are removed") // 9
 	invariant.Check(len(m.asked)+len(m.current) == 0 || m.phase != dropIdle && !m.closed,
 		"rebalance: an operator waits for no decision") // 10

@@ -13,7 +13,7 @@ func (d *Drops) perform(e *dropEffect) {
 	number, metadata := e.number, d.o.Metadata
 	//exhaustive:enforce
 	switch e.kind {
-	case effectSearch, effectFence, effectDrop: // execute
+	case effectSearch, effectFence, effectDrop, effectUnfence: // execute
 	case effectConfirm:
 		metadata.StartConfirm(func() { d.confirmed(number) })
 	case effectAsk:
@@ -21,8 +21,6 @@ func (d *Drops) perform(e *dropEffect) {
 		d.o.Transport.Request(node, messaging.VerbHolds, e.request, holdsTimeout, func(p []byte, err error) {
 			d.deliver(&dropEvent{kind: dropAnswered, number: number, node: node, answers: p, err: err})
 		})
-	case effectUnfence:
-		d.o.Local.Unfence()
 	case effectCount:
 		for _, c := range e.cleanups {
 			if c.progress != nil {
@@ -89,6 +87,9 @@ func (d *Drops) execute(e *dropEffect) *dropEvent {
 		} else {
 			ev.err = d.dropTable(e.unit.table, e.unit.tokens)
 		}
+	case effectUnfence:
+		d.o.Local.Unfence()
+		ev.kind = dropUnfenced
 	}
 	return ev
 }

@@ -25,6 +25,8 @@ const (
 	dropFenced
 	// dropRemoved is the end of the removal of one unit.
 	dropRemoved
+	// dropUnfenced means that requests are admitted again.
+	dropUnfenced
 	// dropReported is the answer of the metadata log.
 	dropReported
 	// dropResumed is the end of the pause after a failure.
@@ -40,7 +42,7 @@ const (
 // dropEvent is an input of a dropMachine.
 type dropEvent struct {
 	kind    dropEventKind
-	number  uint64   // of the effect: confirmed, searched, answered, fenced, removed, reported, resumed
+	number  uint64   // of the effect: confirmed, searched, answered, fenced, removed, unfenced, reported, resumed
 	cleanup *cleanup // requested, cancelled; nil if no operator requested the decision
 	err     error    // searched, answered, removed, reported
 
@@ -69,7 +71,7 @@ const (
 	effectFence
 	// effectDrop removes the data of a unit. Its event is dropRemoved.
 	effectDrop
-	// effectUnfence ends the refusal.
+	// effectUnfence ends the refusal. Its event is dropUnfenced.
 	effectUnfence
 	// effectCount reports to operators how many units were removed.
 	effectCount
@@ -92,13 +94,16 @@ const (
 	effectRegain
 )
 
-// waits reports whether the effect waits for the disk. A step has at most one such effect, which is its last.
-func (k dropEffectKind) waits() bool { return k == effectSearch || k == effectFence || k == effectDrop }
+// waits reports whether the effect waits for the disk, or follows one that does. A step has at most one such effect,
+// which is its last.
+func (k dropEffectKind) waits() bool {
+	return k == effectSearch || k == effectFence || k == effectDrop || k == effectUnfence
+}
 
 // dropEffect is an output of a dropMachine.
 type dropEffect struct {
 	kind     dropEffectKind
-	number   uint64      // confirm, search, ask, fence, drop, clean, retry
+	number   uint64      // confirm, search, ask, fence, drop, unfence, clean, retry
 	items    []dropItem  // search, fence
 	node     ring.NodeID // ask
 	request  []byte      // ask

@@ -21,6 +21,7 @@ const (
 	dropAsking               // replicas
 	dropFencing              // until requests that were admitted before have ended
 	dropRemoving             // data, under the fence
+	dropUnfencing            // after the removal or a failure
 	dropReporting            // to the metadata log
 	dropPausing              // after a failure
 )
@@ -51,7 +52,9 @@ type dropDecision struct {
 	items  []dropItem
 	former map[string]*FormerData // by keyspace, as confirmed
 	// left is the reason why data of former replications stay; nil means that none do.
-	left     error
+	left error
+	// failed is why data stay that should be removed; nil if all units are.
+	failed   error
 	leftover map[string]bool // the keyspaces of such data
 	holdings []*holding
 	open     []ring.NodeID // nodes without an answer
@@ -90,9 +93,12 @@ func (m *dropMachine) step(ev *dropEvent, out []dropEffect) []dropEffect {
 	if ev.number != m.awaited || ev.number == 0 {
 		return out // a second event of an effect, or an event after the stop
 	}
-	if m.closed {
+	switch {
+	case ev.kind == dropUnfenced:
+		return m.unfenced(out)
+	case m.closed:
 		// The removal under way has ended. The rest of the data stays, and the next process decides again.
-		return m.idle(m.unfence(out))
+		return m.unfence(nil, out)
 	}
 	//exhaustive:ignore
 	switch ev.kind {
@@ -106,7 +112,7 @@ func (m *dropMachine) step(ev *dropEvent, out []dropEffect) []dropEffect {
 		return m.remove(ev, out)
 	case dropRemoved:
 		if ev.err != nil {
-			return m.end(ev.err, true, m.unfence(out))
+			return m.unfence(ev.err, out)
 		}
 		return m.next(out)
 	case dropReported:
@@ -251,7 +257,7 @@ func (m *dropMachine) remove(ev *dropEvent, out []dropEffect) []dropEffect {
 func (m *dropMachine) next(out []dropEffect) []dropEffect {
 	x := &m.decision
 	if len(x.units) == 0 {
-		return m.report(m.unfence(out))
+		return m.unfence(nil, out)
 	}
 	unit := x.units[0]
 	x.units = x.units[1:]
@@ -262,10 +268,23 @@ func (m *dropMachine) next(out []dropEffect) []dropEffect {
 	return m.await(dropRemoving, dropEffect{kind: effectDrop, unit: unit}, out)
 }
 
-// unfence admits requests again, after the removal or a failure.
-func (m *dropMachine) unfence(out []dropEffect) []dropEffect {
+// unfence admits requests again, after the removal or a failure. The decision is under way until they are admitted: an
+// effect of an ended decision could remove the fence of the next one.
+func (m *dropMachine) unfence(failed error, out []dropEffect) []dropEffect {
+	m.decision.failed = failed
+	return m.await(dropUnfencing, dropEffect{kind: effectUnfence}, out)
+}
+
+// unfenced is the step after the fence was removed.
+func (m *dropMachine) unfenced(out []dropEffect) []dropEffect {
 	m.fenced = false
-	return append(out, dropEffect{kind: effectUnfence})
+	switch {
+	case m.closed:
+		return m.idle(out)
+	case m.decision.failed != nil:
+		return m.end(m.decision.failed, true, out)
+	}
+	return m.report(out)
 }
 
 // report reports to the metadata log that the data are removed.

@@ -164,6 +164,7 @@ func requestCases() []dropCase {
 			s.fencedAll()
 			s.step(dropEvent{kind: dropRemoved})
 			s.step(dropEvent{kind: dropRemoved})
+			s.step(dropEvent{kind: dropUnfenced})
 			return s.step(dropEvent{kind: dropReported})
 		}},
 		{"gained ranges", "check 1s", func(t *testing.T) string {
@@ -275,23 +276,31 @@ func removalCases() []dropCase {
 		s := fencing(t)
 		s.fencedAll()
 		s.step(dropEvent{kind: dropRemoved})
-		return s, s.step(dropEvent{kind: dropRemoved, err: err})
+		last := s.step(dropEvent{kind: dropRemoved, err: err})
+		return s, last + "; " + s.step(dropEvent{kind: dropUnfenced})
 	}
+	asked := &cleanup{}
 	return []dropCase{
 		{"fenced", "0: 0/1, drop table", func(t *testing.T) string { return fencing(t).fencedAll() }},
-		{"held again", "unfence, warn, retry 1s", func(t *testing.T) string {
-			return fencing(t).step(dropEvent{kind: dropFenced})
+		{"held again", "unfence; warn, retry 1s", func(t *testing.T) string {
+			s := fencing(t)
+			return s.step(dropEvent{kind: dropFenced}) + "; " + s.step(dropEvent{kind: dropUnfenced})
+		}},
+		{"a request while the fence is removed", "", func(t *testing.T) string {
+			s := fencing(t)
+			s.step(dropEvent{kind: dropFenced})
+			return s.step(dropEvent{kind: dropRequested, cleanup: asked})
 		}},
 		{"a table is removed", "drop states of ks", func(t *testing.T) string {
 			s := fencing(t)
 			s.fencedAll()
 			return s.step(dropEvent{kind: dropRemoved})
 		}},
-		{"all is removed", "unfence, clean 7", func(t *testing.T) string {
+		{"all is removed", "unfence; clean 7", func(t *testing.T) string {
 			_, got := removed(t, nil)
 			return got
 		}},
-		{"a removal fails", "unfence, warn, retry 1s", func(t *testing.T) string {
+		{"a removal fails", "unfence; warn, retry 1s", func(t *testing.T) string {
 			_, got := removed(t, errDisk)
 			return got
 		}},
@@ -303,12 +312,12 @@ func removalCases() []dropCase {
 			s, _ := removed(t, nil)
 			return s.step(dropEvent{kind: dropReported, err: errDisk})
 		}},
-		{"former data are settled", "unfence, settle ks 6, answer 1 <nil>, reconcile", func(t *testing.T) string {
+		{"former data are settled", "unfence; settle ks 6, answer 1 <nil>, reconcile", func(t *testing.T) string {
 			s := newDropSteps(t)
 			s.step(dropEvent{kind: dropRequested, cleanup: &cleanup{}})
 			s.confirmed(0, map[string]*FormerData{"ks": {Epoch: 6, Since: 5, Reachable: true}})
 			s.step(dropEvent{kind: dropSearched})
-			return s.step(dropEvent{kind: dropFenced})
+			return s.step(dropEvent{kind: dropFenced}) + "; " + s.step(dropEvent{kind: dropUnfenced})
 		}},
 	}
 }

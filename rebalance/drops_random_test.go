@@ -70,7 +70,8 @@ func (c *dropChaos) send(ev *dropEvent) {
 	waits := 0
 	for _, e := range c.m.step(ev, nil) {
 		c.ends[describeDrop(&e)[:4]]++
-		if c.stopped && e.number != 0 {
+		// Only the fence is removed after the stop.
+		if c.stopped && e.number != 0 && e.kind != effectUnfence {
 			c.fatalf("after the stop: %s", describeDrop(&e))
 		}
 		if e.kind.waits() {
@@ -95,8 +96,6 @@ func (c *dropChaos) take(e *dropEffect) {
 		c.confirmed = map[string]map[ring.NodeID]bool{}
 	case effectDrop:
 		c.checkDrop(e)
-	case effectUnfence:
-		c.fenced = nil
 	case effectClean:
 		if c.unclean = 0; len(c.data) != 0 {
 			c.fatalf("reported as clean, with data of %v", c.data)
@@ -169,6 +168,8 @@ func (c *dropChaos) event(e *dropEffect) *dropEvent {
 		if ev.kind = dropRemoved; e.unit.states && ev.err == nil {
 			delete(c.data, keyOf(e.unit.keyspace, e.unit.tokens))
 		}
+	case effectUnfence:
+		ev.kind, ev.err, c.fenced = dropUnfenced, nil, nil
 	case effectClean:
 		ev.kind = dropReported
 	case effectRetry:
