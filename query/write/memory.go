@@ -104,8 +104,9 @@ func (w *writing) hold(more int) error {
 		return nil
 	}
 	// It reserves up to half more than is needed, but not more than twice the previous reservation: a growing change
-	// waits for memory only a few times.
-	n = max(n, min(2*w.reserved, n+n/2))
+	// waits for memory only a few times. What is above the bound of all changes is not reserved beforehand: the request
+	// would be refused for its memory before it is refused for its size.
+	n = max(n, min(2*w.reserved, n+n/2, changesBytesMax))
 	if err := w.request.Grow(n - w.reserved); err != nil {
 		return err
 	}
