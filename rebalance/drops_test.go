@@ -374,7 +374,7 @@ func TestACleanupOfOneKeyspace(t *testing.T) {
 // and not if they were before, or only in part.
 func TestANodeSaysThatItWasRepaired(t *testing.T) {
 	w := newDropWorld(t)
-	repaired, err := repair.OpenHistory(w.engine)
+	repaired, err := repair.OpenHistory(w.engine, &testclock.Clock{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 			w.t.Error(err)
 		}
 	})
-	if n.repaired, err = repair.OpenHistory(n.engine); err != nil {
+	if n.repaired, err = repair.OpenHistory(n.engine, w.clock, 0); err != nil {
 		w.t.Fatal(err)
 	}
 	local := replica.NewLocal(n.engine, n, func(t coordinator.Truncation,

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"cqld/internal/env"
 	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/ring"
@@ -17,22 +19,64 @@ import (
 // History records, for each table and token of this node, the time (seconds) up to which all replicas are known to have
 // every write. Storage may purge tombstones from before that time: no replica lacks them. Ranges that this node gives
 // away are removed. It is safe for concurrent use.
+//
+// Storage sees an addition only when it is older than the settling time: a read that began before the repair may have
+// the page of a replica that lacked a deletion, and would resurrect the row if the other replicas answered it after
+// they had purged the tombstone.
 type History struct {
 	store LocalStore
+	clock env.Clock
+	// settling is longer than any read takes; zero means that storage sees additions at once.
+	settling time.Duration
 	// tables is replaced as a whole and never modified, so that readers need no lock.
 	tables atomic.Pointer[map[schema.StorageID]repairedTable]
 	mu     sync.Mutex // held while tables is replaced
 	onAdd  func()     // see OnAdd
 }
 
-// repairedTable is the history of one table: disjoint spans in token order, and the function that searches them.
+// repairedTable is the history of one table: disjoint spans in token order, and what storage sees of them.
 type repairedTable struct {
-	spans  []repairedSpan
+	spans []repairedSpan
+	// versions are in the order of time; the last one is of spans. Storage sees the newest that has settled.
+	versions []repairedVersion
+}
+
+// repairedVersion is the history of one table from a time on. before searches its spans.
+type repairedVersion struct {
+	since  time.Duration // monotonic
 	before func(ring.Token) int64
 }
 
-func newRepairedTable(spans []repairedSpan) repairedTable {
-	return repairedTable{spans, func(t ring.Token) int64 { return repairedBefore(spans, t) }}
+func newVersion(spans []repairedSpan, now time.Duration) repairedVersion {
+	return repairedVersion{now, func(t ring.Token) int64 { return repairedBefore(spans, t) }}
+}
+
+// versionsEach is how many versions are kept for each settling time: additions come as often as units of a repair end.
+const versionsEach = 4
+
+// added returns the history after an addition.
+func (r repairedTable) added(spans []repairedSpan, now, settling time.Duration) repairedTable {
+	versions := slices.Clone(r.versions)
+	// What has been replaced by a version that has settled too is not needed.
+	for len(versions) > 1 && now-versions[1].since >= settling {
+		versions = versions[1:]
+	}
+	// The last version joins the new one, and settles with it, if it came soon after the version before.
+	if n := len(versions); n > 1 && versions[n-1].since-versions[n-2].since < settling/versionsEach {
+		versions = versions[:n-1]
+	}
+	invariant.Check(len(versions) <= versionsEach+2, "repair: too many versions of a history")
+	return repairedTable{spans, append(versions, newVersion(spans, now))}
+}
+
+// settled returns what storage sees at a time; nil if nothing has settled.
+func (r repairedTable) settled(now, settling time.Duration) func(ring.Token) int64 {
+	for _, v := range slices.Backward(r.versions) {
+		if now-v.since >= settling {
+			return v.before
+		}
+	}
+	return nil
 }
 
 // repairedSpan is the tokens (lower, upper], shifted so that they sort as unsigned numbers, repaired until a time.
@@ -50,9 +94,10 @@ const repairedSpansMax = 2730
 //	repaired/ table 4 → (lower 8, upper 8, until 8)*
 const repairedPrefix = "repaired/"
 
-// OpenHistory reads the history that earlier processes of this node stored.
-func OpenHistory(store LocalStore) (*History, error) {
-	h := &History{store: store}
+// OpenHistory reads the history that earlier processes of this node stored. The settling time of these additions begins
+// again, because their age is not stored.
+func OpenHistory(store LocalStore, clock env.Clock, settling time.Duration) (*History, error) {
+	h := &History{store: store, clock: clock, settling: settling}
 	tables := map[schema.StorageID]repairedTable{}
 	err := store.ScanLocal([]byte(repairedPrefix), func(key, value []byte) error {
 		// Not ignored: a wrong history could let storage purge tombstones that a replica lacks.
@@ -63,7 +108,8 @@ func OpenHistory(store LocalStore) (*History, error) {
 		for c := wire.NewCursor(value); c.Len() > 0; {
 			spans = append(spans, repairedSpan{c.Uint64(), c.Uint64(), c.Int64()})
 		}
-		tables[schema.StorageID(binary.BigEndian.Uint32(key[len(repairedPrefix):]))] = newRepairedTable(spans)
+		tables[schema.StorageID(binary.BigEndian.Uint32(key[len(repairedPrefix):]))] = repairedTable{}.added(spans,
+			clock.Monotonic(), settling)
 		return nil
 	})
 	h.tables.Store(&tables)
@@ -135,9 +181,14 @@ func (h *History) Since(table schema.StorageID, tokens ring.Range) int64 {
 // neverRepaired precedes every time, and leaves room for subtractions.
 const neverRepaired = -1 << 62
 
-// Of returns the present Before of one table as a function; nil when no range of the table was repaired.
+// Of returns Before of one table, without additions that have not settled, as a function; nil when no range of the
+// table was repaired.
 func (h *History) Of(table schema.StorageID) func(ring.Token) int64 {
-	return (*h.tables.Load())[table].before
+	r, found := (*h.tables.Load())[table]
+	if !found {
+		return nil
+	}
+	return r.settled(h.clock.Monotonic(), h.settling)
 }
 
 // OnAdd sets the function that is called after each Add. Call it before requests arrive.
@@ -218,7 +269,12 @@ func (h *History) putLocked(table schema.StorageID, spans []repairedSpan, sync b
 	}
 	// Cloned, because readers use the present map without a lock.
 	next := maps.Clone(*h.tables.Load())
-	if next[table] = newRepairedTable(spans); len(spans) == 0 {
+	// A removal takes the earlier versions with it: they have the removed ranges.
+	former := next[table]
+	if sync {
+		former = repairedTable{}
+	}
+	if next[table] = former.added(spans, h.clock.Monotonic(), h.settling); len(spans) == 0 {
 		delete(next, table)
 	}
 	// After the store: a crash in between leaves the disk ahead, which is the state after the next start.

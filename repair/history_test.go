@@ -3,10 +3,12 @@ package repair
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/env"
+	"cqld/internal/testclock"
 	"cqld/ring"
 	"cqld/storage"
 )
@@ -23,7 +25,7 @@ func TestRepairedIsAFunctionOfTokens(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		disk := vfs.NewMem()
 		engine := openEngine(t, disk)
-		r, err := OpenHistory(engine)
+		r, err := OpenHistory(engine, &testclock.Clock{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +59,7 @@ func TestRepairedIsAFunctionOfTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		engine = openEngine(t, disk)
-		if r, err = OpenHistory(engine); err != nil {
+		if r, err = OpenHistory(engine, &testclock.Clock{}, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, at := range tokens[1:] {
@@ -105,7 +107,7 @@ func TestRepairedIsBounded(t *testing.T) {
 func TestSinceIsTheEarliestTimeOfARange(t *testing.T) {
 	engine := openEngine(t, vfs.NewMem())
 	t.Cleanup(func() { engine.Close() })
-	r, err := OpenHistory(engine)
+	r, err := OpenHistory(engine, &testclock.Clock{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,3 +140,63 @@ func openEngine(t *testing.T, disk *vfs.MemFS) *storage.Engine {
 
 // stoppedClock is a clock that is never read.
 type stoppedClock struct{ env.Clock }
+
+// TestStorageSeesSettledAdditions checks that what is added becomes visible to storage after the settling time, also if
+// additions never pause, that removals are visible at once, and that the number of versions is bounded.
+func TestStorageSeesSettledAdditions(t *testing.T) {
+	const settling = time.Minute
+	engine := openEngine(t, vfs.NewMem())
+	t.Cleanup(func() { engine.Close() })
+	clock := &testclock.Clock{}
+	open := func() *History {
+		h, err := OpenHistory(engine, clock, settling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	h := open()
+	seen := func() int64 {
+		if f := h.Of(1); f != nil {
+			return f(5)
+		}
+		return neverRepaired
+	}
+	began := clock.Monotonic()
+	for i := range int64(1000) {
+		if err := h.Add(1, ring.Range{Start: 0, End: 10}, i); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Before(1, 5); got != i {
+			t.Fatalf("addition %d: repaired until %d", i, got)
+		}
+		// The addition of second n is repaired until n.
+		age := int64((clock.Monotonic()-began)/time.Second) - seen()
+		if i >= 2*60 && (age < 60 || age > 60+60/versionsEach) || i < 60 && seen() != neverRepaired {
+			t.Fatalf("after %d s, storage sees the addition of second %d", i, seen())
+		}
+		if n := len((*h.tables.Load())[1].versions); n > versionsEach+3 {
+			t.Fatalf("%d versions", n)
+		}
+		clock.Advance(time.Second)
+	}
+	clock.Advance(settling)
+	if seen() != 999 {
+		t.Errorf("storage sees %d after the settling time", seen())
+	}
+	if h = open(); seen() != neverRepaired {
+		t.Errorf("storage sees %d at a start", seen())
+	}
+	if clock.Advance(settling); seen() != 999 {
+		t.Errorf("storage sees %d a settling time after the start", seen())
+	}
+	if err := h.Retain(1, []ring.Range{{Start: 0, End: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	if seen() != neverRepaired {
+		t.Errorf("storage sees %d after a removal", seen())
+	}
+	if clock.Advance(settling); seen() != 999 || h.Of(1)(8) != neverRepaired {
+		t.Errorf("storage sees %d and %d a settling time after a removal", seen(), h.Of(1)(8))
+	}
+}

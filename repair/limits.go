@@ -31,6 +31,11 @@ type Limits struct {
 	// Margin is how much older than the repair a deletion must be to count as repaired. It covers delays and clock
 	// offsets.
 	Margin time.Duration
+	// Settling is how long after a repair tombstones stay that it allows to purge: longer than any read takes that
+	// began before its end. With a shorter time, such a read may resurrect a row, if a replica missed the deletion for
+	// longer than gc_grace. ScyllaDB has such a delay, too (propagation_delay_in_seconds, 1 h). The default is a
+	// minute.
+	Settling time.Duration
 	// PaxosMargin is the age of Paxos state that may be purged: longer than any conditional change is under way, and
 	// than clock offsets. When it is too small, changes wait or end with an unknown outcome; no data are lost.
 	PaxosMargin time.Duration
@@ -51,10 +56,14 @@ func (l Limits) withDefaults() Limits {
 	l.Rounds = cmp.Or(l.Rounds, 3)
 	l.RetryPause = cmp.Or(l.RetryPause, time.Second)
 	l.Margin = cmp.Or(l.Margin, time.Minute)
+	l.Settling = l.SettlingTime()
 	l.PaxosMargin = cmp.Or(l.PaxosMargin, 10*time.Minute)
 	l.PaxosEvery = cmp.Or(l.PaxosEvery, 6*time.Hour)
 	return l
 }
+
+// SettlingTime returns Settling or its default. The History needs it before a Service exists.
+func (l Limits) SettlingTime() time.Duration { return cmp.Or(l.Settling, time.Minute) }
 
 const (
 	// stepBytesDefault bounds the bytes hashed in one step: 2 ms of one core, less than a large read takes.

@@ -295,8 +295,8 @@ func (l *process) partsOptions() assembly.Options {
 		HintLost: l.hintLost,
 		// Leaves of a few rows make trees with several levels even for the small tables of a run.
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout,
-			RetryPause: 100 * time.Millisecond, Margin: repairMargin, PaxosMargin: c.options.PaxosMargin,
-			PaxosEvery: time.Millisecond},
+			RetryPause: 100 * time.Millisecond, Margin: repairMargin, Settling: settlingTime,
+			PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
 			Rand:  kernel.NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
 			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),

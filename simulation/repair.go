@@ -15,6 +15,9 @@ import (
 // repairMargin covers the clock skew in the runs of graves, and the duration of a request.
 const repairMargin = 2 * time.Second
 
+// settlingTime is longer than any read takes: a coordinator gives up after operationTimeout.
+const settlingTime = 2 * operationTimeout
+
 // repair repairs a table of a healed cluster, and compares the roots of its replicas' trees. Roots are computed with
 // one leaf, so a single differing byte changes them.
 func (v *verifier) repair(table *schema.Table) {

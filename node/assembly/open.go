@@ -117,7 +117,7 @@ func Open(o Opening) (*Instance, error) {
 		return i, err
 	}
 	// The history is needed by the first purge, which asks for it through tableInfo.
-	if o.repaired, err = repair.OpenHistory(engine); err != nil {
+	if o.repaired, err = repair.OpenHistory(engine, o.Storage.Clock, o.Parts.Repair.SettlingTime()); err != nil {
 		return i, err
 	}
 	i.Repaired = o.repaired
