@@ -22,7 +22,7 @@ type OperationLog interface {
 	StartHanded(operation uint64, done func(error))
 }
 
-// MovementOptions are the dependencies of Movements. All are required except Note, LeafBytes and the test switches.
+// MovementOptions are the dependencies of Movements. All are required except Note and LeafBytes.
 type MovementOptions struct {
 	View    coordinator.View
 	Log     OperationLog // the cluster

@@ -41,9 +41,8 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 }
 
 // TestResumedNodesSeeEachOther runs a seed in which nodes 1 and 4 are paused together for 1.9 s, while the other
-// replicas are repaired. The repair that follows immediately must not fail because their first ticks find
-// each other silent
-// for the whole pause.
+// replicas are repaired. The repair that follows immediately must not fail because their first ticks find each other
+// silent for the whole pause.
 func TestResumedNodesSeeEachOther(t *testing.T) {
 	o := optionsOf(t, 20026)
 	report(t, o, run(t, o))

@@ -116,10 +116,9 @@ func TestFlappingIsReportedInOrder(t *testing.T) {
 	}
 }
 
-// TestOwnPauseConvictsNoPeer pauses this process for a while, during which neither ticks nor heartbeats are
-// handled, and
-// evaluates every 250 ms afterwards. Peer 2 sends no heartbeat until it has been silent for so long after the pause.
-// Peer 3 was down before the pause.
+// TestOwnPauseConvictsNoPeer pauses this process for a while, during which neither ticks nor heartbeats are handled,
+// and evaluates every 250 ms afterwards. Peer 2 sends no heartbeat until it has been silent for so long after the
+// pause. Peer 3 was down before the pause.
 func TestOwnPauseConvictsNoPeer(t *testing.T) {
 	for _, x := range []struct {
 		name           string
@@ -164,9 +163,8 @@ func TestOwnPauseConvictsNoPeer(t *testing.T) {
 	}
 }
 
-// TestOwnPauseIsNoIntervalOfPeer checks that a pause of this process does not make the detector slower: a
-// peer that dies
-// after it is down as fast as without it.
+// TestOwnPauseIsNoIntervalOfPeer checks that a pause of this process does not make the detector slower: a peer that
+// dies after it is down as fast as without it.
 func TestOwnPauseIsNoIntervalOfPeer(t *testing.T) {
 	d, clock, _ := newTestDetector()
 	d.Connected(2, true)

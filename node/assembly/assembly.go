@@ -69,13 +69,13 @@ type Options struct {
 
 	// Coordinator has the options that Assemble does not set: random numbers, timestamps, limits, the data center.
 	Coordinator coordinator.Options
-	// Paxos has the limits and test switches of the proposer and the acceptor.
+	// Paxos has the limits of the proposer and the acceptor.
 	Paxos      PaxosOptions
-	Hints      hints.Options    // limits and test switches
-	Batches    batchlog.Options // limits and test switches
-	Counters   counters.Options // limits and test switches
-	Listing    listing.Options  // limits and test switches
-	Search     search.Options   // limits and test switches
+	Hints      hints.Options    // limits
+	Batches    batchlog.Options // limits
+	Counters   counters.Options // limits
+	Listing    listing.Options  // limits
+	Search     search.Options   // limits
 	Builder    search.BuilderLimits
 	Worked     func(index.Work, error) // see search.BuilderOptions
 	Streams    rebalance.Limits
