@@ -320,6 +320,31 @@ func (c *askedClock) Monotonic() time.Duration {
 	return time.Duration(c.asked) * time.Second
 }
 
+// TestLosingEntriesReservesNoDecision checks that an ingestion, which holds latches, can decide while a file with
+// entries is removed, which needs the latches.
+func TestLosingEntriesReservesNoDecision(t *testing.T) {
+	m := newValuesRun(t, 1)
+	defer func() { _ = m.engine.Close() }()
+	removed := false
+	err := m.values.LoseEntries(nil, []byte{0xFF}, func() error {
+		decided := make(chan struct{})
+		go func() {
+			m.values.deciding.acquire()
+			m.values.deciding.release()
+			close(decided)
+		}()
+		select {
+		case <-decided:
+			removed = true
+		case <-time.After(10 * time.Second):
+		}
+		return nil
+	})
+	if err != nil || !removed {
+		t.Errorf("an ingestion waits for the removal of a file (%v)", err)
+	}
+}
+
 // TestListingsEndEarly: a listing looks regularly at whether it is still wanted, also where it finds nothing.
 func TestListingsEndEarly(t *testing.T) {
 	e := open(t, storage.Options{Inline: true}, always)

@@ -95,9 +95,10 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return s.page, err
 	}
 	// The iterators are closed now. revise takes the write latch and looks again, so a term that was written meanwhile
-	// keeps its entry.
+	// keeps its entry. So does one that has expired, which Sweep removes: the time of the query is the client's
+	// (now_in_seconds), and may be in the future.
 	for _, entry := range s.stale {
-		if err := x.revise(q.Table, s.definitionOf(entry), entry, q.Now); err != nil {
+		if err := x.revise(q.Table, s.definitionOf(entry), entry, neverExpired); err != nil {
 			return s.page, err
 		}
 	}

@@ -477,12 +477,21 @@ func (x *Values) Drop(d storage.Derived, table schema.StorageID) {
 
 // LoseEntries implements storage.Maintainer. The indexes that lose entries must be built again.
 func (x *Values) LoseEntries(first, last []byte, remove func() error) error {
+	// No build ends meanwhile, so that what is voided stays void until the file is removed.
 	x.building.Lock()
 	defer x.building.Unlock()
+	if err := x.voidIn(first, last); err != nil {
+		return err
+	}
+	// Without deciding: remove acquires latches of storage, and an ingestion holds latches when it acquires deciding.
+	return remove()
+}
+
+// voidIn voids the indexes of all tables that may have had entries in a file with keys from first to last: the file
+// does not say of which indexes. They are voided on disk.
+func (x *Values) voidIn(first, last []byte) error {
 	x.deciding.acquire()
 	defer x.deciding.release()
-	// The file does not say which indexes it had entries of, so all indexes of a table in its interval are voided. They
-	// are voided on disk before the file is removed.
 	for table, states := range x.all() {
 		if !x.host.Overlaps(table, first, last) {
 			continue
@@ -493,5 +502,5 @@ func (x *Values) LoseEntries(first, last []byte, remove func() error) error {
 			}
 		}
 	}
-	return remove()
+	return nil
 }
