@@ -35,9 +35,9 @@ func (s *Store) Add(id int, name string) (bool, error) {
 		MapScanCAS(map[string]any{})
 }
 
-// Name returns the name of a user.
+// Name returns the name of a user. The driver repeats only requests that are marked as idempotent when a node dies.
 func (s *Store) Name(id int) (name string, err error) {
-	err = s.session.Query(`SELECT name FROM example.users WHERE id = ?`, id).Scan(&name)
+	err = s.session.Query(`SELECT name FROM example.users WHERE id = ?`, id).Idempotent(true).Scan(&name)
 	return name, err
 }
 

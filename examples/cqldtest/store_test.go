@@ -16,7 +16,7 @@ func TestStoreSurvivesNode(t *testing.T) {
 	cluster.Port = ring.Port()
 	cluster.Consistency = gocql.Quorum
 	cluster.Timeout = 10 * time.Second
-	// A request that was sent to the dead node is repeated on another one.
+	// An idempotent request that was sent to the dead node is repeated on another one.
 	cluster.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: 3}
 	store, err := Open(cluster)
 	if err != nil {
