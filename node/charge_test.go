@@ -22,9 +22,9 @@ import (
 	"cqld/row"
 )
 
-// peakLive calls f and returns the largest live heap meanwhile, as two cycles of the collector in turn find it. Cycles
-// are frequent. What is allocated while a cycle runs counts as live in it, and on a loaded machine a cycle runs long
-// enough for tens of MiB; the next cycle does not find them.
+// peakLive calls f and returns the largest live heap meanwhile, as four cycles of the collector in turn find it. Cycles
+// are frequent. What is allocated while a cycle runs counts as live in it, and on a loaded machine two cycles in turn
+// may run long enough for tens of MiB; later cycles do not find them.
 func peakLive(f func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
@@ -32,12 +32,12 @@ func peakLive(f func()) (peak int64) {
 	go func() {
 		defer close(stopped)
 		var cycle uint64
-		var former int64
+		var former [3]int64
 		for {
 			metrics.Read(sample)
 			if live, n := int64(sample[0].Value.Uint64()), sample[1].Value.Uint64(); n != cycle {
-				peak = max(peak, min(live, former))
-				cycle, former = n, live
+				peak = max(peak, min(live, former[0], former[1], former[2]))
+				cycle, former = n, [3]int64{live, former[0], former[1]}
 			}
 			select {
 			case <-stop:
