@@ -229,8 +229,8 @@ func TestAccountsCannotBeProbed(t *testing.T) {
 			return show(resp, body)
 		}
 		for _, dotted := range []bool{false, true} {
-			if is, isNot := answer("races", dotted), answer("nobody", dotted); is != isNot {
-				t.Errorf("%s\nof an account:\n%s\nwithout:\n%s", request, is, isNot)
+			if known, unknown := answer("races", dotted), answer("nobody", dotted); known != unknown {
+				t.Errorf("%s\nof an account:\n%s\nwithout:\n%s", request, known, unknown)
 			}
 		}
 	}

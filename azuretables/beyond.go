@@ -14,8 +14,8 @@ import (
 const deletedHeader = "x-cqld-deleted"
 
 // deletePartition deletes a whole partition in one request (beyond Azure). It does not count the deleted entities. The
-// handler is reached by DELETE of an address with a PartitionKey alone. The tombstone has the timestamp of the request,
-// so later inserts survive.
+// handler is reached by DELETE of an address with a PartitionKey alone. The timestamp of the tombstone is the time of
+// the request, so later inserts survive.
 func (c *call) deletePartition() error {
 	if err := c.grant.permitsChange(deleteEntity(), c.path.Table); err != nil {
 		return err

@@ -155,7 +155,7 @@ func condition(ifMatch string, op *entity.Operation) error {
 }
 
 // parseTTL parses the header x-cqld-ttl. It is an extension: the lifetime of the entity in seconds, 1 to schema.TTLMax.
-// Zero means that the header is absent. InvalidHeaderValue is returned for other texts.
+// Zero means that the header is absent. InvalidHeaderValue is returned for other values.
 func parseTTL(s string) (int32, error) {
 	if s == "" {
 		return 0, nil

@@ -89,7 +89,7 @@ func (c *connection) checkDisconnected() {
 // timeouts may occur 2 s early.
 const deadlineSlack = 16
 
-// listener wraps accepted connections in connection. c has the limits and the list of connections.
+// listener wraps accepted connections in connection. c contains the limits and the list of connections.
 type listener struct {
 	net.Listener
 	slack time.Duration

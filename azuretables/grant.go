@@ -45,7 +45,7 @@ func parsePermissions(s string) (p permission) {
 }
 
 // level is the type of resource that an action applies to, as in account signatures. An account signature lists levels
-// in srt. A table signature always has the level of entities.
+// in srt. A table signature is always for entities.
 type level uint8
 
 // The levels.
@@ -77,7 +77,7 @@ func upsertEntity() action    { return action{on: onObject, all: mayAdd | mayUpd
 func deleteEntity() action    { return action{on: onObject, all: mayDelete} }
 
 // grant is what a request's signature allows. It belongs to one request. Nil fields mean no restriction. A request that
-// is signed with a key has the grant of owner; a SAS has the others.
+// is signed with a key gets the grant owner; a SAS gets another one.
 type grant struct {
 	owner       bool // signed with the account's key: allows everything
 	levels      level

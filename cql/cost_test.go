@@ -68,7 +68,7 @@ func TestParseBytesOfBlob(t *testing.T) {
 }
 
 // TestParseBytesCountsTheTokensOfTheLexer compares the tokens for which ParseBytes reserves memory with the tokens that
-// the lexer finds, in texts of comments, quotes, numbers and names in any order.
+// the lexer finds, in statements made of comments, quotes, numbers and names in any order.
 func TestParseBytesCountsTheTokensOfTheLexer(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"'", "\"", "$$", "$", "--", "//", "/*", "*/", "*", "/", "-", "\n", "\r", " ", "k", "n_1", "_",

@@ -182,7 +182,7 @@ func (c *Cluster) Port() int { return int(c.nodes[0].at.native) }
 func (c *Cluster) TablesEndpoint() string { return c.nodes[0].TablesEndpoint() }
 
 // TablesConnectionString returns the connection string with which the Azure SDKs connect to the development account at
-// the first node. It has the form of the emulator's connection string.
+// the first node. Its form is the one of the emulator's connection string.
 func (c *Cluster) TablesConnectionString() string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s;",
 		azuretables.DevelopmentAccount,

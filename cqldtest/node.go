@@ -57,8 +57,8 @@ func prepare(dir string, nodes int) error {
 // nodeDir returns the directory of node i inside dir. Index counts from 0.
 func nodeDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("node%d", i)) }
 
-// newNode returns a stopped node. It has a disk in memory unless the options name a directory. all has the addresses of
-// all nodes.
+// newNode returns a stopped node. Its disk is in memory unless the options name a directory. all contains the addresses
+// of all nodes.
 func newNode(c *Cluster, i int, all []addresses, o *options) *Node {
 	n := &Node{cluster: c, index: i, at: all[i], opts: o.nodeOptions(i, all)}
 	n.opts.Logger = newLogger(o.log, n.opts.LogLevel, i)

@@ -46,7 +46,7 @@ func InMemoryNetwork() Option { return func(o *options) { o.fabric = &memory{} }
 func UseClock(c *Clock) Option { return func(o *options) { o.clock = c } }
 
 // LogTo writes the log of all nodes to w, which must be safe for concurrent use. By default, Cluster.Log returns the
-// last 256 KiB, and Start adds them to the output of a failed test. Each line has the index of its node.
+// last 256 KiB, and Start adds them to the output of a failed test. Each line contains the index of its node.
 func LogTo(w io.Writer) Option { return func(o *options) { o.log = w } }
 
 // Configure calls f with the options of each node before the node starts for the first time. The Cluster overrides

@@ -50,7 +50,7 @@ type work struct {
 	at     time.Duration
 }
 
-// The result has the unit of rounds.
+// The result is in the unit of rounds.
 func (w work) now(now time.Duration) float64 {
 	return w.rounds * math.Exp2(-float64(now-w.at)/float64(workHalfLife))
 }

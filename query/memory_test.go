@@ -60,7 +60,8 @@ func repeated(element string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(element+", ", n), ", ")
 }
 
-// checkRefused checks that a request was refused by its account, after it allocated n bytes, at most most.
+// checkRefused checks that a request was refused by its account, and that n, the bytes allocated before, is at most
+// most.
 func checkRefused(t *testing.T, n, most int, err error) {
 	t.Helper()
 	if tooLarge := new(memory.TooLarge); !errors.As(err, &tooLarge) {

@@ -19,7 +19,7 @@ type dropChaos struct {
 	m         dropMachine
 	v         *view
 	unclean   uint64
-	data      map[string]bool // of which keyspaces and ranges there is data
+	data      map[string]bool // the keyspaces and ranges with data
 	open      []dropEffect    // whose event has not come yet
 	past      []dropEvent
 	confirmed map[string]map[ring.NodeID]bool // replicas that confirmed a range in the present decision

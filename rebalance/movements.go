@@ -85,7 +85,7 @@ func (m *Movements) Close() { m.deliver(&moveEvent{kind: moveStopped}) }
 
 // deliver takes an event, and performs its effects in the caller's goroutine.
 func (m *Movements) deliver(ev *moveEvent) {
-	// Effects may deliver further events, which nest: a session of which all is stored ends at once.
+	// Effects may deliver further events, which nest: a session ends at once if all of its rows are stored.
 	out := m.step(ev)
 	for i := range out {
 		m.perform(&out[i])

@@ -47,7 +47,7 @@ func (h *heldHashes) answer(sum uint64) {
 }
 
 // TestAComparisonEndsWithItsOperation ends the operation, or closes the movements, while hashes are outstanding. No
-// further hashes are requested, and no stream is started: its record would stay for ever.
+// further hashes are requested, and no stream is started: its record would never be removed.
 func TestAComparisonEndsWithItsOperation(t *testing.T) {
 	for name, end := range map[string]func(*moveWorld){
 		"ended": (*moveWorld).end, "closed": func(w *moveWorld) { w.moves.Close() },

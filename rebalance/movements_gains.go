@@ -25,8 +25,8 @@ func (f *gainedRange) required() bool {
 	return slices.ContainsFunc(f.keyspaces, func(name string) bool { return !schema.IsReplicatedSystem(name) })
 }
 
-// gained returns the ranges that this node gains. Unless they are compared, it adds those of Paxos state: votes of both
-// sides count, so the new replicas need the votes of the old ones.
+// gained returns the ranges that this node gains. Unless they are compared, it adds the ranges of Paxos state: votes of
+// both sides count, so the new replicas need the votes of the old ones.
 func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 	catalog, self := v.m.view.Schema(), v.m.view.Self()
 	var states [][]string // keyspaces of the same replication
@@ -88,7 +88,7 @@ func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	return sessions, true
 }
 
-// sources returns the live sources of a range, those of this node's data center first, and false when they are too few.
+// sources returns the live sources of a range, beginning with this node's data center, and false when they are too few.
 // A node that is no longer a member has none: its operation was aborted, and Reconcile has not received that topology
 // yet.
 func (v *movement) sources(g ring.Gain) (from []ring.NodeID, ok bool) {

@@ -12,7 +12,7 @@ import (
 )
 
 // moveChaos answers the effects of a moveMachine in any order, from a model of the rows of four nodes. Node 1 joins a
-// ring with three replicas of each range, and gains ranges of which one replica is lost.
+// ring with three replicas of each range, and gains ranges that have lost one replica.
 type moveChaos struct {
 	t        *testing.T
 	seed     uint64

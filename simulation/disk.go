@@ -90,7 +90,7 @@ func (f *diskFaults) space() (free, total int64) {
 }
 
 // steady returns the text without the words that Pebble adds to a disk's error: they depend on which of its files are
-// open. Traces and failures contain such texts, and must be equal for equal seeds.
+// open. Traces and failures contain such text, and must be equal for equal seeds.
 func steady(what string) string {
 	if i := strings.Index(what, errDisk.Error()); i >= 0 {
 		// The text before Pebble's addition, and the error itself, remain.

@@ -120,7 +120,7 @@ func (m *meetings) saw(op string, is bool) {
 const meetEvery = 10 * time.Millisecond
 
 // watch polls for lasting operations, while there are faults and until the cluster has settled. It reads the state of
-// the nodes and changes nothing, so a run with Meet has the same messages as one without.
+// the nodes and changes nothing, so the messages of a run are the same with and without Meet.
 func (c *Cluster) watch() {
 	var down, killed, paused, full, jumped, joining, replacing, leaving bool
 	for _, n := range c.nodes {

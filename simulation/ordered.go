@@ -19,7 +19,7 @@ import (
 // ordereds is the workload: clients write and delete many small partitions, each its own ones, and list partition keys
 // in key order at QUORUM, in any interval, from either end. A partition must be in a listing that covers it if its
 // newest change that may be visible is an acknowledged write. A deleted one may still be listed, if some replica lacks
-// the deletion. At the end, no node's partition index may lack a partition of which the node has rows. The listing of
+// the deletion. At the end, no node's partition index may lack a partition with rows on the node. The listing of
 // keys is what Azure Tables' queries over a table use (package listing).
 type ordereds struct {
 	clients

@@ -29,7 +29,7 @@ const (
 	setClients    = 3
 )
 
-// newSets returns the workload; its table is sim.sets, with texts.
+// newSets returns the workload; its table is sim.sets, with columns of type text.
 func newSets(c *Cluster) *sets {
 	return &sets{clients: newClients(c, "sets"), table: c.table("sets")}
 }

@@ -237,7 +237,7 @@ func runTwice(t *testing.T, o Options) {
 	}
 }
 
-// mustFail runs n seeds, with a mutant or without a safeguard, until one fails with one of the texts.
+// mustFail runs n seeds, with a mutant or without a safeguard, until one fails with one of the messages.
 func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...string) {
 	for seed := first; seed < first+n; seed++ {
 		o := DefaultOptions(seed)

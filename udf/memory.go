@@ -22,7 +22,7 @@ func newMemory(bytes int64) *memory.Pool {
 	return memory.New(memory.Options{Limits: memory.Limits{Bytes: bytes / 2, Reserve: bytes / 2}})
 }
 
-// calls contains the accounts of calls that have ended. It is a sync.Pool, so idle accounts do not stay for ever.
+// calls contains the accounts of calls that have ended. It is a sync.Pool, so idle accounts are collected.
 type calls struct{ pool sync.Pool }
 
 // call is the account of a call. It is the value.Memory of one meter.

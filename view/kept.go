@@ -50,7 +50,7 @@ func (k *kept) compare(a, b *keptRow) int {
 	return bytes.Compare(a.clustering, b.clustering)
 }
 
-// add adds a row, of which it keeps a copy, and removes rows that exceed a limit. Rows of the base table never share a
+// add keeps a copy of a row, and removes rows that exceed a limit. Rows of the base table never share a
 // place in the view, so a row that is there already is the same one.
 func (k *kept) add(key row.PartitionKey, r *row.Row) {
 	x := keptRow{key: key, clustering: r.Clustering}

@@ -68,7 +68,7 @@ func (t Timeouts) withDefaults() Timeouts {
 }
 
 // now returns the time in seconds that determines what has expired. It is read once per request, so that a page does
-// not mix two times. Expiration has the resolution of a second.
+// not mix two times. Expiration is in whole seconds.
 func (s *Store) now() int64 { return s.o.Clock.Now().Unix() }
 
 // newID returns the ID of a new table. Rand is not safe for concurrent use.

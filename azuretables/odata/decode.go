@@ -425,7 +425,7 @@ func (d *decoder) finish() (keys Keys, err error) {
 }
 
 // keys reads PartitionKey and RowKey into the entity. A missing or null key stays empty, and is not in the result.
-// texts has the capacity for both.
+// texts is large enough for both.
 func (d *decoder) keys(texts *strings.Builder) (keys Keys, err error) {
 	for i, key := range [...]*string{&d.into.PartitionKey, &d.into.RowKey} {
 		r := &d.system[i]

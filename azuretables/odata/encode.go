@@ -408,7 +408,7 @@ func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return dst
 }
 
-// appendHard appends a text that needs escapes. It is apart from appendEscaped, which is inlined where texts are plain.
+// appendHard appends a text that needs escapes. It is not part of appendEscaped, which is inlined for plain text.
 func appendHard[T ~string | ~[]byte](dst []byte, s T) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]

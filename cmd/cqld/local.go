@@ -131,7 +131,7 @@ type member struct {
 func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
 
 // connectionString returns the connection string with which the Azure SDKs reach the node's tables over http or https.
-// The endpoint has the account in its path, as Azurite has it, because a local address has no host name for the
+// The account is in the path of the endpoint, as Azurite has it, because a local address has no host name for the
 // account.
 func connectionString(scheme string, m member, key string) string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;TableEndpoint=%s://%s:%d/%s;",

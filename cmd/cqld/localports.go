@@ -14,7 +14,7 @@ import (
 type ports struct{ native, storage, tables uint16 }
 
 // portStep is the distance between the ports that rings of one machine choose; it is more than localNodesMax. For
-// example, the third ring of a machine has the ports 9242, 7200 and 10202.
+// example, the third ring of a machine uses the ports 9242, 7200 and 10202.
 const portStep = 100
 
 // portTries is how many rings may choose ports on one machine. The largest port is then 10002 + 49·100 = 14902, below

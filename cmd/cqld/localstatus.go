@@ -129,7 +129,7 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 type localStopCommand struct{ whichRing }
 
 // Run stops all nodes of the ring, including those that were started by hand, and waits until their processes have
-// ended. A ring of which no node runs is no error. One node that does not stop does not keep the others from it.
+// ended. A ring without running nodes is no error. One node that does not stop does not keep the others from it.
 func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 	dir, nodes, err := c.nodes()
 	if err != nil {

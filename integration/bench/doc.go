@@ -25,7 +25,7 @@
 //
 // The load is a closed loop: each answer causes the next request, so the rate adapts to the server. The latencies of a
 // closed loop hide pauses of the server, because no request is sent meanwhile (coordinated omission); they compare
-// servers and are not those of an open load.
+// servers, and differ from the latencies under an open load.
 //
 // It is not the tool for operators: that is "cqld bench".
 package main

@@ -179,7 +179,7 @@ func (c *tablesConn) batch(s *spreadTable) {
 	for i := range int64(batchSize) {
 		pk, rk := "p", fmt.Sprintf("r%08d", from+i)
 		if s.many {
-			// The prefix b keeps the rows of transactions apart from those of single inserts.
+			// The prefix b separates the rows of transactions from the rows of single inserts.
 			pk, rk = fmt.Sprintf("p%03d", from/batchSize%manyPartitions), "b"+rk
 		}
 		entity = appendEntity(entity[:0], pk, rk, from+i)

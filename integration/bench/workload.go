@@ -119,7 +119,7 @@ func prepare(address string, consistency uint16) (*operations, error) {
 }
 
 // pointValues appends the values of the n-th row of bench.point. They take about 200 bytes. It draws nothing, so that a
-// row that is written again has the same values.
+// row that is written again gets the same values.
 func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
 	b = appendInt64(b, spread(n))
 	b = appendValue(b, padding)

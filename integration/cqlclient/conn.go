@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Opcodes of the native protocol. Section 2.4 of the specification of v4; v5 has the same.
+// Opcodes of the native protocol. Section 2.4 of the specification of v4; they are the same in v5.
 const (
 	opError        = 0x00
 	opStartup      = 0x01

@@ -114,7 +114,7 @@ func onThread(f func() error) error {
 	if back := unix.Setns(int(before.Fd()), unix.CLONE_NEWNET); back != nil {
 		panic("netns: a thread cannot return to its namespace: " + back.Error()) // other goroutines would use it
 	}
-	// An EPERM of f itself has the same meaning for the caller: this machine does not permit it.
+	// An EPERM of f itself means the same to the caller: this machine does not permit it.
 	if errors.Is(err, unix.EPERM) {
 		return ErrNotPermitted
 	}

@@ -140,7 +140,7 @@ func (f *Firewall) Drop(from, to netip.Addr) error {
 	return f.execute(fmt.Sprint("drop ", from, " ", to))
 }
 
-// Cut drops every packet between the addresses of one side and those of the other. It stops at the first error, with
+// Cut drops every packet between an address of one side and an address of the other. It stops at the first error, with
 // some pairs cut.
 func (f *Firewall) Cut(one, other []netip.Addr) error {
 	for _, a := range one {

@@ -102,7 +102,7 @@ func (o Options) places() (places []place, reserved net.Listener, err error) {
 	return places, nil, nil
 }
 
-// Configure sets lines of the node's configuration file for the next start, after those of Options.YAML. Each call
+// Configure sets lines of the node's configuration file for the next start, after the lines of Options.YAML. Each call
 // replaces the lines of the previous one.
 func (s *Server) Configure(lines ...string) error {
 	return writeLines(s.config(), slices.Concat(s.options, lines))
@@ -163,7 +163,7 @@ func placeIn(many bool, ring, node int) place {
 // cqlAddress returns host:port of the CQL port. Drivers call it a contact point.
 func (p place) cqlAddress() string { return net.JoinHostPort(p.host, strconv.Itoa(p.cql)) }
 
-// options returns those of a node's options that have no flag. On a machine with all of 127.0.0.0/8 the default port is
+// options returns the options of a node that have no flag. On a machine with all of 127.0.0.0/8 the default port is
 // used, and there is nothing to add.
 func (p place) options(more []string) []string {
 	if p.tables == tablesPort {

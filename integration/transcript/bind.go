@@ -98,7 +98,7 @@ func encodeBind(word string) ([]byte, error) {
 }
 
 // encodeList encodes lists and sets, and maps as the list of their keys and values with half the count: perEntry is 2.
-// An element null has the length -1; unset is written as null, too.
+// The length of a null element is -1; unset is written as null, too.
 func encodeList(inner string, perEntry int) ([]byte, error) {
 	values, err := parseBinds(inner)
 	if err != nil {

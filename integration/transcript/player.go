@@ -66,7 +66,7 @@ func (p *Player) closeConns() {
 }
 
 // conn returns the connection with a protocol version. It is kept, so that USE has an effect on later blocks. Version 4
-// is opened only by a file that has the option v4.
+// is opened only by a file with the option v4.
 func (p *Player) conn(version byte) (*cqlclient.Conn, error) {
 	if c := p.conns[version]; c != nil {
 		return c, nil

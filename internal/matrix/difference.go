@@ -9,7 +9,7 @@ import (
 )
 
 // Difference is an entry of differences.txt: how the answers to a statement, or to a step of a scenario, differ from
-// Cassandra's. A file differences.txt has the accepted differences with their reasons; a test fails on any other, and
+// Cassandra's. A file differences.txt lists the accepted differences with their reasons; a test fails on any other, and
 // on an entry that no longer applies.
 type Difference struct {
 	Statement string

@@ -202,7 +202,7 @@ func (a *Account) grow(size int64, large bool) {
 	}
 }
 
-// exceed sets the size of the account that has the privilege. mu is held, so there is no second account with the
+// exceed sets the size of the privileged account. mu is held, so there is no second account with the
 // privilege.
 func (a *Account) exceed(size int64) {
 	a.pool.large.Add(a.needs(size))

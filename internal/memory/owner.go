@@ -71,8 +71,8 @@ func (r rank) less(o rank) bool {
 	return r.larger < o.larger || r.larger == o.larger && r.smaller < o.smaller
 }
 
-// owners contains the owners in use. Their number is bounded by the open connections, each of which uses one role and
-// one address.
+// owners contains the owners in use. Their number is bounded by the open connections, and each connection uses one role
+// and one address.
 type owners struct {
 	mu        sync.Mutex
 	roles     map[string]*Owner

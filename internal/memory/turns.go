@@ -120,8 +120,8 @@ func (s *turns) takeLocked(t *Turn) bool {
 	return false
 }
 
-// offerLocked returns true if no computation waits. Otherwise the next one has the turn of t, which is queued. mu is
-// held. The number of turns does not change.
+// offerLocked returns true if no computation waits. Otherwise it queues t, and the next one in the queue takes its
+// turn. mu is held. The number of turns does not change.
 func (s *turns) offerLocked(t *Turn) bool {
 	next := s.nextLocked()
 	if next == nil {

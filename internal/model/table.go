@@ -30,7 +30,7 @@ type Table struct {
 // emptied them; read shows nothing for them.
 type partition struct {
 	key row.PartitionKey
-	// The header is a row that has the partition deletion and the static cells.
+	// The header is a row that contains the partition deletion and the static cells.
 	headers    []row.Row
 	tombstones []row.RangeTombstone
 	rows       map[string][]row.Row // by clustering

@@ -60,7 +60,7 @@ func (v members) named(t *ring.Topology, ids []ring.NodeID) (out []control.Membe
 }
 
 // find finds a node by its host id, its number or its address, with or without the port. An operator may write any of
-// the three. It returns nil if no member has the name. Several nodes of one machine share an address and differ in the
+// the three. It returns nil if there is no such member. Several nodes of one machine share an address and differ in the
 // port; without the port, the first of them is found.
 func (v members) find(name string) *ring.Node {
 	for _, m := range v.cluster.Metadata().Topology.Nodes() {

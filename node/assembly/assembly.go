@@ -69,7 +69,7 @@ type Options struct {
 
 	// Coordinator has the options that Assemble does not set: random numbers, timestamps, limits, the data center.
 	Coordinator coordinator.Options
-	// Paxos has the limits of the proposer and the acceptor.
+	// Paxos contains the limits of the proposer and the acceptor.
 	Paxos      PaxosOptions
 	Hints      hints.Options    // limits
 	Batches    batchlog.Options // limits

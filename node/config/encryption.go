@@ -371,7 +371,7 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 		return fmt.Errorf("class_name %q is not supported; it is "+
 			"org.apache.cassandra.security.PEMBasedSslContextFactory", f.Class)
 	}
-	// A parameter of the class has the same name and meaning as the option beside it.
+	// A parameter of the class is called as the option beside it and means the same.
 	parameters := &f.Parameters
 	// Cassandra's form is a list of one map.
 	if parameters.Kind == yaml.SequenceNode && len(parameters.Content) == 1 {

@@ -63,7 +63,7 @@ func (c *Collector) encryption(m sink) {
 
 // handshakes emits the handshakes of a protocol. A resumed session needs no verification of certificates and is counted
 // apart. The counts begin again at 0 when an operator closes and opens the server, as Prometheus expects of counters.
-// The name has no suffix of a unit, as it counts things. resumed has the texts of Go's booleans.
+// The name has no unit as a suffix, because it counts things. The values of resumed are true and false.
 func (m sink) handshakes(protocol string, s tlsconfig.HandshakeStats) {
 	m.send(prometheus.CounterValue, "tls_handshakes_total", "TLS handshakes of clients.",
 		float64(s.Completed-s.Resumed),

@@ -17,7 +17,7 @@ func (l *Library) addFormat() {
 }
 
 // unit is a unit of format_bytes or format_time. size is a multiple of the smallest unit. The units are in ascending
-// order. In bytes for the units of data, in nanoseconds for those of time.
+// order. Units of data are in bytes, and units of time in nanoseconds.
 type unit struct {
 	name string
 	size uint64

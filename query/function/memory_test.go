@@ -77,7 +77,7 @@ func TestJSONIsReservedBeforeItIsParsed(t *testing.T) {
 	}
 }
 
-// TestJSONBytesBoundTheHeap compares what decoding keeps on the heap with the reservation, for texts of many small
+// TestJSONBytesBoundTheHeap compares what decoding keeps on the heap with the reservation, for text with many small
 // elements and of one long one.
 func TestJSONBytesBoundTheHeap(t *testing.T) {
 	numbers, text := types.NewList(native(types.Int), true), native(types.Text)

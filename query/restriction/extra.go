@@ -16,7 +16,7 @@ import (
 // The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them.
 // The exception is NOT IN in a DELETE, which selects the slices between its values. != is NOT IN with one value.
 
-// operator returns the operator of a restriction for messages. elements is not empty for kindNotContains. The texts are
+// operator returns the operator of a restriction for messages. elements is not empty for kindNotContains. The names are
 // words of CQL, as in Cassandra's messages.
 func (r *restriction) operator() string {
 	switch r.kind {

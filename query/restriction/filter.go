@@ -261,7 +261,7 @@ func hasNull(in [][]byte) bool {
 	return slices.ContainsFunc(in, func(b []byte) bool { return b == nil })
 }
 
-// inList reports whether the list of IN or NOT IN contains values, none of which is null.
+// inList reports whether the list of IN or NOT IN contains values. No value is null.
 func (f *Filter) inList(values [][]byte) bool {
 	columns := f.r.columns
 	if len(f.in) > listSearched {

@@ -431,7 +431,7 @@ func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Sl
 }
 
 // patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also
-// finds texts within terms, by looking at all of them. Cassandra's errors contain the form of the pattern. In short:
+// finds text within terms, by looking at all terms. Cassandra's errors contain the form of the pattern. In short:
 //
 //	'ab'    the term ab            'ab%'   the terms from ab to before the next prefix
 //	'%ab'   all terms, filtered    '%ab%'  all terms, filtered; both need the mode CONTAINS

@@ -88,7 +88,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 	collections := map[*schema.Column]*collection{}
 	// Collections are reported in the order of their first cells: a map's order would make the warnings random.
 	var order []*schema.Column
-	// The columns of which single elements are set.
+	// The columns with single elements that are set.
 	var elements columnSet
 	for _, o := range operations {
 		if setsElement(o) {

@@ -13,7 +13,7 @@ import (
 	"cqld/types"
 )
 
-// TestSearchesOpenOneIterator checks that a search for many values, of which some have entries, opens one iterator for
+// TestSearchesOpenOneIterator checks that a search for many values, some with entries, opens one iterator for
 // each index, in every order and direction, and finds the entries of all of them.
 func TestSearchesOpenOneIterator(t *testing.T) {
 	const values, every = 600, 3 // the others have no entry

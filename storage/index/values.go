@@ -488,7 +488,7 @@ func (x *Values) LoseEntries(first, last []byte, remove func() error) error {
 }
 
 // voidIn voids the indexes of all tables that may have had entries in a file with keys from first to last: the file
-// does not say of which indexes. They are voided on disk.
+// does not name the indexes. They are voided on disk.
 func (x *Values) voidIn(first, last []byte) error {
 	x.deciding.acquire()
 	defer x.deciding.release()

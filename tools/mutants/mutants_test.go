@@ -197,7 +197,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// testSampled runs the mutants of the sample, each of which must be found.
+// testSampled runs the mutants of the sample. All must be found.
 func (r *runner) testSampled(t *testing.T) {
 	sampled := 0
 	for _, m := range r.c.mutants {

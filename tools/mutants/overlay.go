@@ -97,8 +97,8 @@ func pickCall(id int, a, b string) string {
 
 // writeOverlay writes the changed files to dir, with the file that "go build -overlay" takes. The overlay maps paths of
 // the module to copies below dir; "go build -overlay" reads the copies in their place and caches packages by their
-// content. The file has the form {"Replace": {"/work/cqld/row/merge.go":
-// "/work/cqld/.tools/mutants/src/row/merge.go"}}.
+// content. For example {"Replace": {"/src/cqld/row/merge.go":
+// "/src/cqld/.tools/mutants/src/row/merge.go"}}.
 func (c *catalog) writeOverlay(dir string) (path string, err error) {
 	// Files of an earlier catalog must not stay.
 	if err := os.RemoveAll(filepath.Join(dir, "src")); err != nil {
@@ -172,7 +172,7 @@ func binary(dir, pkg string) string {
 	return filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
-// dependents returns which of the packages' tests contain code of which directories. The keys are packages, and the
+// dependents returns, for each package, the directories whose code its test contains. The keys are packages, and the
 // inner keys directories of the module. A test that does not contain the changed code cannot find the mutant and is not
 // run. It takes the dependencies of the tests, which may be more than what the package needs.
 func (c *catalog) dependents(ctx context.Context, packages []string) (map[string]map[string]bool, error) {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Analyzer returns the terms of texts. It is immutable and safe for concurrent use. Two analyzers with equal options
+// Analyzer divides text into terms. It is immutable and safe for concurrent use. Two analyzers with equal options
 // return equal terms.
 type Analyzer struct {
 	name string
@@ -15,7 +15,7 @@ type Analyzer struct {
 	filters  []filter
 }
 
-// filter changes a token. An empty result omits it if the Analyzer divides texts. Filters are applied in order, for
+// filter changes a token. An empty result omits it if the Analyzer divides text. Filters are applied in order, for
 // example lower, then compose, then fold.
 type filter func(token string) string
 
@@ -23,12 +23,12 @@ type filter func(token string) string
 // NonTokenizingAnalyzer{caseSensitive=false, normalized=true, ascii=false}.
 func (a *Analyzer) String() string { return a.name }
 
-// Divides reports whether a text may have several terms: a condition then matches words, not whole texts. In SASI, a
+// Divides reports whether a text may have several terms: a condition then matches words, not the whole text. In SASI, a
 // condition with several words matches values with all of them.
 func (a *Analyzer) Divides() bool { return a.tokenize != nil }
 
 // Terms returns the terms of a text in the order of their first occurrence, without duplicates. An analyzer that does
-// not divide texts returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term. There
+// not divide text returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term. There
 // are at most termsMax terms. The slices are new; text may be reused. For example, "The dogs bark, dogs" has the terms
 // the, dog and bark in StandardAnalyzer with lower case and English stems.
 func (a *Analyzer) Terms(text []byte) [][]byte {

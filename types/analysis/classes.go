@@ -19,7 +19,7 @@ func Of(class string, options map[string]string) *Analyzer {
 }
 
 // ForSAI returns the analyzer of a storage-attached index with these options, or nil if values themselves are the
-// terms. One of the three options is enough for an analyzer, even with its default value: values are then UTF-8 texts.
+// terms. One of the three options is enough for an analyzer, even with its default value: values are then UTF-8 text.
 func ForSAI(options map[string]string) *Analyzer {
 	has := func(name string) bool {
 		_, ok := options[name]

@@ -22,8 +22,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// lower converts to lower case as Java does: with the special cases of Unicode, without those of languages. Final sigma
-// is such a special case: ΣΑΣ becomes σας.
+// lower converts to lower case as Java does: with the special cases of Unicode, without special cases of languages.
+// Final sigma is such a special case: ΣΑΣ becomes σας.
 func lower(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)

@@ -122,7 +122,7 @@ func symbolAt(s string) string {
 }
 
 // lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s. It
-// replaces escapes: \b \t \n \f \r \" \' \\, \uXXXX, and octal ones. A literal must not contain the end of a line. Text
+// replaces escapes: \b \t \n \f \r \" \' \\, \u0041, and octal ones. A literal must not contain the end of a line. Text
 // blocks are not supported.
 func lexQuoted(s string, line int) (string, int) {
 	var b strings.Builder

@@ -411,7 +411,7 @@ func (m *matcher) search(s int) (start, end int) {
 }
 
 // newMatcher returns the matcher of find and similar functions, with the position in bytes from 0. It is not ok for a
-// position after the end. a has the arguments subject, pattern and position.
+// position after the end. a contains the arguments subject, pattern and position.
 func newMatcher(fr *frame, a args) (m *matcher, start int, ok bool) {
 	m = &matcher{fr: fr, src: a.string(0), pat: a.string(1)}
 	at := a.integer(2, 1)

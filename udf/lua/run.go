@@ -169,8 +169,8 @@ func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 	t.Set(m, key, v)
 }
 
-// method returns the function of object:name(…); those of strings are the functions of the string library. A method of
-// a table is any value in it; call fails if it is no function.
+// method returns the function of object:name(…); methods of strings are the functions of the string library. A method
+// of a table is any value in it; call fails if it is no function.
 func (fr *frame) method(object value.Value, name string, line int) value.Value {
 	if _, ok := object.(string); ok {
 		// Strings have no fields, only these functions.

@@ -32,7 +32,7 @@ type Exceeded struct{ Reason string }
 func (e *Exceeded) Error() string { return e.Reason }
 
 // Fault is the error of a call that failed, in the words of its language. The client gets it as FUNCTION_FAILURE. Msg
-// has the form that the language gives it: "line 3: …" of Lua, "java.lang.…" of Java.
+// is written as in the language: "line 3: …" of Lua, "java.lang.…" of Java.
 type Fault struct{ Msg string }
 
 // Error returns the message.

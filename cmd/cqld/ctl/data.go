@@ -249,7 +249,7 @@ func (c *enableHandoffCommand) Run(s *session) error {
 	return ask(s, control.SetHandoff, control.Switch{On: true}, quiet[control.Switch])
 }
 
-// timeoutCommand has the kinds of requests of nodetool that cqld also distinguishes. kong refuses other words before
+// timeoutCommand accepts the kinds of requests that both nodetool and cqld distinguish. kong refuses other words before
 // the node is asked.
 type timeoutCommand struct {
 	Kind string `arg:"" enum:"read,range,write,truncate" help:"read, range, write or truncate."`

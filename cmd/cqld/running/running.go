@@ -28,7 +28,7 @@ func directory() string {
 
 // Add remembers the directory of a ring until forget is called. If that is not possible, the directory must be named
 // with --data-dir. ring is an absolute path, because Rings is called in other working directories. A second ring in the
-// same directory has the same file.
+// same directory uses the same file.
 func Add(ring string) (forget func()) {
 	dir := directory()
 	// Not an error: a ring must start in a container without a home directory too.

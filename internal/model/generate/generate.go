@@ -25,7 +25,7 @@ type Column struct {
 	Desc bool // clustering order
 }
 
-// Statement is a statement with a bind marker for each of Values. Text has the markers in the order of Values. Both
+// Statement is a statement with a bind marker for each of Values. The markers in Text are in the order of Values. Both
 // ways of sending it must have the same effect: Text with Values in EXECUTE, and Literal in QUERY. For example:
 //
 //	INSERT INTO t (p0, v0) VALUES (?, ?)             Text

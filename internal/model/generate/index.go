@@ -67,7 +67,7 @@ func (o *Objects) target(c Column) string {
 }
 
 // attachedOptions adds options of StorageAttachedIndex. Vectors have a similarity function, whose name may be in upper
-// or lower case. The others are options of the analyzer, which Cassandra refuses for types other than texts: they
+// or lower case. The others are options of the analyzer, which Cassandra refuses for types other than text: they
 // "cannot be analyzed".
 func (o *Objects) attachedOptions(t *text, c Column) {
 	var list []string
@@ -93,7 +93,7 @@ func (o *Objects) attachedOptions(t *text, c Column) {
 }
 
 // arrayOptions adds options of SASIIndex. PREFIX is the default mode, CONTAINS serves also LIKE '%a%', and SPARSE is
-// refused for texts. With the analyzer, values are compared without regard to case.
+// refused for text. With the analyzer, values are compared without regard to case.
 func (o *Objects) arrayOptions(t *text) {
 	var list []string
 	if !o.oneIn(3) {

@@ -11,8 +11,8 @@ import (
 )
 
 // Value is a value as a literal and in the encoding of the native protocol. Both forms must be stored as the same
-// bytes; the comparison of literals with bound values relies on it. The smallint 1 has the literal 1 and the bytes
-// 00 01.
+// bytes; the comparison of literals with bound values relies on it. The literal of the smallint 1 is 1, and its bytes
+// are 00 01.
 type Value struct {
 	Literal string
 	Bytes   []byte // nil is null
@@ -30,8 +30,8 @@ type Type struct {
 	Multi  bool     // not frozen: each element is a separate cell
 }
 
-// kind returns the name of the type without parameters and frozen. A frozen type has the kind of the type inside; a
-// user-defined type is "udt".
+// kind returns the name of the type without parameters and frozen. The kind of a frozen type is the kind of the type
+// inside; a user-defined type is "udt".
 func (t *Type) kind() string {
 	if t.Fields != nil {
 		return "udt"
