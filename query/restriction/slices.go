@@ -76,11 +76,11 @@ func under(prefix []byte, s row.Slice) row.Slice {
 	if len(prefix) == 0 {
 		return s
 	}
-	out := row.Slice{Start: slices.Concat(prefix, s.Start), End: row.After(prefix)}
-	if s.End != nil {
-		out.End = slices.Concat(prefix, s.End)
+	start := slices.Concat(prefix, s.Start)
+	if s.End == nil {
+		return row.Slice{Start: start, End: row.After(prefix)}
 	}
-	return out
+	return row.Slice{Start: start, End: slices.Concat(prefix, s.End)}
 }
 
 // sliceBytes returns the memory of the slices in under all prefixes.

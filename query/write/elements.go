@@ -18,7 +18,7 @@ const blockMax = 512
 // operations that have been applied to the row. It is kept between the operations of a row, so that each of them costs
 // no more than a block and the number of blocks, whatever the list has.
 type elementList struct {
-	column *schema.Column // nil means that the list has to be built
+	column *schema.Column
 	// The number of cells and of deletions of the row that the elements contain.
 	cells, deletions int
 	deleted          int64 // the newest of these deletions of the column
@@ -92,14 +92,18 @@ func (l *elementList) at(i int) listElement {
 	return l.blocks[block][i]
 }
 
-// existing returns the live elements of a column: those found, as changed by the earlier operations in the same
+// existing returns the live elements of a column: the elements found, as changed by the earlier operations in the same
 // statement, which are in r. The result is valid until the next call.
 func (x *operationContext) existing(col *schema.Column, r *row.Row) *elementList {
-	l := &x.elements
-	deleted := l.deleted
-	if l.column != col {
-		*l, deleted = elementList{blocks: l.blocks[:0]}, row.NoTimestamp
+	at := slices.IndexFunc(x.elements, func(l elementList) bool { return l.column == col })
+	fresh := at < 0
+	// A statement changes few columns of this kind, so they are searched one after the other.
+	if fresh {
+		at = len(x.elements)
+		x.elements = append(x.elements, elementList{column: col, deleted: row.NoTimestamp})
 	}
+	l := &x.elements[at]
+	deleted := l.deleted
 	// A deletion in r hides what was found before: for example SET l = [1], l[0] = 2.
 	for _, d := range r.Complex[l.deletions:] {
 		if d.Column == col.ID {
@@ -107,9 +111,9 @@ func (x *operationContext) existing(col *schema.Column, r *row.Row) *elementList
 		}
 	}
 	l.deletions = len(r.Complex)
-	if l.column != col || deleted > l.deleted {
-		// All deletions of a statement have one timestamp, so that this happens twice at most.
-		l.column, l.deleted, l.cells = col, deleted, 0
+	if fresh || deleted > l.deleted {
+		// All deletions of a statement have one timestamp, so that this happens twice at most for a column.
+		l.deleted, l.cells = deleted, 0
 		l.build(x, deleted)
 	}
 	// Each cell of the row is visited once, by the operation after the one that appended it.

@@ -34,14 +34,15 @@ func intTerm(values ...int) term.Term {
 // listChange is a statement on a row with a list of n ints, from 0 to n-1.
 type listChange struct {
 	target
-	x operationContext
-	r row.Row
+	other target // an empty list
+	x     operationContext
+	r     row.Row
 }
 
 func newListChange(t *testing.T, n int) *listChange {
-	s := testschema.New(t, "CREATE TABLE t (k int PRIMARY KEY, l list<int>)")
+	s := testschema.New(t, "CREATE TABLE t (k int PRIMARY KEY, l list<int>, m list<int>)")
 	table := s.Table("ks", "t")
-	c := &listChange{target: target{table.Column("l")}}
+	c := &listChange{target: target{table.Column("l")}, other: target{table.Column("m")}}
 	ids := uuid.New(rand.NewPCG(1, 2))
 	const timestamp = 1_700_000_000_000_000 // µs since 1970: prepended elements need a time after 2010
 	older, newer := ids.At(timestamp), ids.At(timestamp+1000)
@@ -77,10 +78,18 @@ func TestOperationsOnListsFindEarlierOnes(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := r.IntN(3000)
 		c := newListChange(t, n)
+		replace := seed%2 == 0 // the list by an assignment, before other operations
 		reading := readingTarget{c.target}
 		var want []int
 		for i := range n {
 			want = append(want, i)
+		}
+		if replace {
+			c.ints() // found before they are deleted
+			if err := (&setParts{c.target, intTerm(1, 2, 3)}).Apply(&c.x, &c.r); err != nil {
+				t.Fatal(err)
+			}
+			want = []int{1, 2, 3}
 		}
 		for range 2000 {
 			v, i := r.IntN(5000), r.IntN(len(want)+1)
@@ -94,12 +103,10 @@ func TestOperationsOnListsFindEarlierOnes(t *testing.T) {
 				o = &removeElements{reading, intTerm(v, v+1, v+2)}
 				want = slices.DeleteFunc(want, func(x int) bool { return x >= v && x <= v+2 })
 			case kind == 3 && r.IntN(300) == 0:
-				o, want = &setParts{c.target, intTerm(v, v+1)}, nil
 				// As in Cassandra, elements of the same statement survive, so only the first one replaces the list.
-				if len(c.r.Complex) > 0 || len(c.r.Cells) > 0 {
-					o = nil
+				if len(c.r.Complex) == 0 && len(c.r.Cells) == 0 {
+					o, want = &setParts{c.target, intTerm(v, v+1)}, []int{v, v + 1}
 				}
-				want = []int{v, v + 1}
 			case i == len(want):
 			case kind < 7:
 				o = &setIndex{reading, intTerm(i), intTerm(v)}
@@ -108,7 +115,6 @@ func TestOperationsOnListsFindEarlierOnes(t *testing.T) {
 				o, want = &deleteIndex{reading, intTerm(i)}, slices.Delete(want, i, i+1)
 			}
 			if o == nil {
-				want = c.ints()
 				continue
 			}
 			if err := o.Apply(&c.x, &c.r); err != nil {
@@ -119,26 +125,29 @@ func TestOperationsOnListsFindEarlierOnes(t *testing.T) {
 			t.Fatalf("seed %d: %d elements, want %d: %v, %v", seed, len(got), len(want), got, want)
 		}
 		// What the row has, without the state that was kept between the operations, is the same list.
-		c.x.elements = elementList{}
+		c.x.elements = nil
 		if got := c.ints(); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: built again: %v, want %v", seed, got, want)
 		}
 	}
 }
 
-// TestOperationsOnListsDoNotCopyThem: many assignments by index, after elements were prepended, allocate in proportion
-// to their number and not to its product with the length of the list.
+// TestOperationsOnListsDoNotCopyThem: many assignments by index to two lists in turn, after elements were prepended,
+// allocate in proportion to their number and not to its product with the length of the lists.
 func TestOperationsOnListsDoNotCopyThem(t *testing.T) {
 	cost := func(n int) int {
 		c := newListChange(t, n)
 		reading := readingTarget{c.target}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := (&prependElements{c.target, intTerm(make([]int, n)...)}).Apply(&c.x, &c.r); err != nil {
-			t.Fatal(err)
+		for _, list := range []target{c.target, c.other} {
+			if err := (&prependElements{list, intTerm(make([]int, n)...)}).Apply(&c.x, &c.r); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for i := range n {
-			operations := []operation{&setIndex{reading, intTerm(i), intTerm(i)}, &deleteIndex{reading, intTerm(n)}}
+			operations := []operation{&setIndex{reading, intTerm(i), intTerm(i)}, &deleteIndex{reading, intTerm(n)},
+				&setIndex{readingTarget{c.other}, intTerm(i), intTerm(i)}}
 			for _, o := range operations {
 				if err := o.Apply(&c.x, &c.r); err != nil {
 					t.Fatal(err)

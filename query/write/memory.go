@@ -90,7 +90,8 @@ func multiCell(o operation) bool { return o.Column().Type.MultiCell() }
 // beginRow begins a row, which reuses the memory of the previous one. The row before must have been added to the
 // builder, which copies it.
 func (w *writing) beginRow() {
-	w.rowBytes, w.elements = 0, elementList{}
+	clear(w.elements)
+	w.rowBytes, w.elements = 0, w.elements[:0]
 	w.row.Reset()
 }
 
@@ -124,7 +125,7 @@ func (w *writing) finished(m *row.Mutation) error {
 // putWriting returns w to the pool, without large memory. Its reservation needs no return: it belongs to the request
 // and ends with it. References to the request stay until the next begin replaces them.
 func (writer *Writer) putWriting(w *writing) {
-	w.known, w.Memory = nil, nil
+	w.known, w.Memory, w.Found, w.elements = nil, nil, nil, nil
 	w.rowBytes, w.cellBytes, w.readBytes, w.built, w.reserved = 0, 0, 0, 0, 0
 	if cap(w.row.Cells) > cellsKept {
 		w.row.Cells = nil

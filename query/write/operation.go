@@ -60,7 +60,7 @@ type operationContext struct {
 	TTL       int32           // seconds; 0 means no expiry
 	Found     *rowview.View   // the current row, for operations that read it
 	Memory    operationMemory // nil means no bound
-	elements  elementList     // of the present row
+	elements  []elementList   // of the present row: one for each column that an operation has read
 }
 
 // operationMemory is the memory of a request. A writing implements it.
