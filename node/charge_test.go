@@ -22,9 +22,9 @@ import (
 	"cqld/row"
 )
 
-// peakLive calls f and returns the largest live heap meanwhile, as four cycles of the collector in turn find it, without
-// the bytes that apart returns. Cycles are frequent. What is allocated while a cycle runs counts as live in it, and on a
-// loaded machine two cycles in turn may run long enough for tens of MiB; later cycles do not find them.
+// peakLive calls f and returns the largest live heap meanwhile, as four cycles of the collector in turn find it,
+// without the bytes that apart returns. Cycles are frequent. What is allocated while a cycle runs counts as live in it,
+// and on a loaded machine two cycles in turn may run long enough for tens of MiB; later cycles do not find them.
 func peakLive(apart func() int64, f func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
