@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"time"
+	"unicode/utf8"
 )
 
 // Kind is the type of a job. It is stored in records and is a label of metrics, so the values must not change. An
@@ -211,10 +212,16 @@ func (j *Job) End(err error) {
 	r.settle(j.e, forgotten)
 }
 
-// cut truncates a text to textBytesMax.
+// cut truncates a text to textBytesMax, before the character that does not fit.
 func cut(s string) string {
-	if len(s) > textBytesMax {
-		return s[:textBytesMax] + "…"
+	if len(s) <= textBytesMax {
+		return s
 	}
-	return s
+	end := textBytesMax
+	// Half of a character would reach operators as U+FFFD: a record is JSON, which replaces invalid UTF-8. A text that
+	// is no UTF-8 at all, such as a file name in an error, loses at most the length of a character.
+	for end > textBytesMax-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"cqld/internal/env"
 )
@@ -307,6 +308,31 @@ func TestExternalJobsAreNotStored(t *testing.T) {
 	state(t, r, local.ID(), Done)
 	if n := len(r.List()); n != 3 {
 		t.Errorf("%d jobs", n)
+	}
+}
+
+// TestTextsAreCutBetweenCharacters ends a job with an error of characters of 1 to 4 bytes, at each offset. Operators
+// see the same text before and after a restart, which reads it from JSON.
+func TestTextsAreCutBetweenCharacters(t *testing.T) {
+	for _, c := range []string{"a", "é", "€", "𝄞"} {
+		for offset := range utf8.UTFMax {
+			store := newStore()
+			r := open(t, &fixedClock{}, store, Limits{})
+			j := start(t, r, nothing)
+			whole := strings.Repeat("x", offset) + strings.Repeat(c, textBytesMax+1)
+			j.End(errors.New(whole))
+			got := state(t, r, j.ID(), Failed).Error
+			kept, cut := strings.CutSuffix(got, "…")
+			if !cut || !utf8.ValidString(got) || !strings.HasPrefix(whole, kept) || len(kept) > textBytesMax ||
+				len(kept) <= textBytesMax-len(c) {
+				t.Errorf("%q after %d bytes: %d bytes are kept, which end in %q", c, offset, len(kept),
+					got[len(got)-8:])
+			}
+			restarted := open(t, &fixedClock{}, store.crashed(), Limits{})
+			if after := state(t, restarted, j.ID(), Failed).Error; after != got {
+				t.Errorf("%q after %d bytes: a restart has changed the text to %q", c, offset, after[len(after)-8:])
+			}
+		}
 	}
 }
 
