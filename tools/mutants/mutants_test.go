@@ -5,10 +5,13 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"cqld/internal/tier"
 )
 
 const root = "../.."
@@ -138,6 +141,71 @@ func TestEditsNest(t *testing.T) {
 	p := pattern{kind: "cond", old: "< c { return a+1", becomes: "true"}
 	if e, err := p.edit(fn, "x", 3); err != nil || fn.file.fits(e) {
 		t.Errorf("an overlapping edit was accepted: %v", err)
+	}
+}
+
+// nested is a test of the package with the switches. It expects that CQLD_MUTANT names mutant 1, x/one.
+const nested = `package mutant
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+func expect(t *testing.T, when string, one, two bool) {
+	t.Helper()
+	if On(1) != one || On(2) != two {
+		t.Errorf("%s: x/one is %t, x/two is %t, want %t and %t", when, On(1), On(2), one, two)
+	}
+	// A process that the test starts has the mutant of the environment, not one of a Need.
+	if got := os.Getenv("CQLD_MUTANT"); got != "1" {
+		t.Errorf("%s: CQLD_MUTANT is %q", when, got)
+	}
+}
+
+func TestNested(t *testing.T) {
+	expect(t, "at first", true, false)
+	t.Run("outer", func(t *testing.T) {
+		Need(t, "x/two")
+		expect(t, "in the outer test", false, true)
+		t.Run("inner", func(t *testing.T) {
+			Need(t, "x/one", "x/two")
+			expect(t, "in the inner test", true, true)
+		})
+		expect(t, "after the inner test", false, true)
+	})
+	expect(t, "in the end", true, false)
+}
+
+func TestUnknown(t *testing.T) {
+	if os.Getenv("UNKNOWN") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=TestUnknown")
+		cmd.Env = append(os.Environ(), "UNKNOWN=1")
+		if cmd.Run() == nil {
+			t.Error("a mutant that does not exist is accepted")
+		}
+		return
+	}
+	Need(t, "x/one", "x/none")
+}
+`
+
+// TestNeedRestoresTheSwitches compiles the package with the switches of two mutants, and nests tests that need them.
+func TestNeedRestoresTheSwitches(t *testing.T) {
+	tier.Long(t)
+	dir := t.TempDir()
+	c := &catalog{mutants: []*mutant{{id: 1, key: "x/one"}, {id: 2, key: "x/two"}}}
+	for name, text := range map[string]string{"go.mod": "module mutant\n\ngo 1.24\n", "mutant.go": string(c.switches()),
+		"mutant_test.go": nested} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "test", "-count=1", ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), switchEnviron+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// needing has the tests that call mutant.Need, by their package directories, and the keys that they name literally.
+// needing has the tests that call mutant.Need, by their package directories, and the keys in these tests.
 type needing struct {
 	tests map[string][]string
 	keys  []string
@@ -60,8 +61,9 @@ func findNeeding(t *testing.T, root string) needing {
 	return n
 }
 
-// add takes the tests of a file. A call in another function is an error: nothing would execute its tests.
-func (n *needing) add(t *testing.T, dir string, f *ast.File) {
+// add takes the tests of a file. A call in another function is an error: nothing would execute its tests. The keys of a
+// test are all strings in it that have their form: those of a table reach Need in a variable.
+func (n *needing) add(t testing.TB, dir string, f *ast.File) {
 	t.Helper()
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
@@ -69,32 +71,48 @@ func (n *needing) add(t *testing.T, dir string, f *ast.File) {
 			continue
 		}
 		calls := 0
+		var keys []string
 		ast.Inspect(fn, func(node ast.Node) bool {
-			call, ok := node.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			if s, ok := call.Fun.(*ast.SelectorExpr); !ok || !isNeed(s) {
-				return true
-			}
-			calls++
-			for _, arg := range call.Args {
-				if key, ok := arg.(*ast.BasicLit); ok {
-					text, _ := strconv.Unquote(key.Value)
-					n.keys = append(n.keys, text)
+			switch node := node.(type) {
+			case *ast.CallExpr:
+				if s, ok := node.Fun.(*ast.SelectorExpr); ok && isNeed(s) {
+					calls++
 				}
+			case *ast.BasicLit:
+				// A literal of another kind has no quotes, and is then no key.
+				text, _ := strconv.Unquote(node.Value)
+				keys = append(keys, keysIn(text)...)
 			}
 			return true
 		})
 		name := fn.Name.Name
 		switch {
 		case calls == 0:
+			continue
 		case !strings.HasPrefix(name, "Test"):
 			t.Errorf("%s: %s calls mutant.Need and is not a test", dir, name)
+		// Keys from elsewhere would not be checked before the long run that needs them.
+		case len(keys) == 0:
+			t.Errorf("%s: %s calls mutant.Need and contains no key", dir, name)
 		default:
 			n.tests[dir] = append(n.tests[dir], name)
+			n.keys = append(n.keys, keys...)
 		}
 	}
+}
+
+// keysIn returns the keys of a string that consists of keys, separated by spaces: "paxos/no-lookup paxos/no-turns". It
+// returns nothing for other strings, for example with a word that begins with no area.
+func keysIn(text string) []string {
+	words := strings.Fields(text)
+	for _, w := range words {
+		name, key, ok := strings.Cut(w, "/")
+		isArea := func(a area) bool { return a.name == name }
+		if !ok || key == "" || !slices.ContainsFunc(areas(), isArea) {
+			return nil
+		}
+	}
+	return words
 }
 
 func isNeed(s *ast.SelectorExpr) bool {
@@ -103,7 +121,7 @@ func isNeed(s *ast.SelectorExpr) bool {
 }
 
 // checkKeys reports keys of no mutant.
-func (n *needing) checkKeys(t *testing.T, c *catalog) {
+func (n *needing) checkKeys(t testing.TB, c *catalog) {
 	t.Helper()
 	for _, key := range n.keys {
 		if !slices.ContainsFunc(c.mutants, func(m *mutant) bool { return m.key == key }) {
@@ -130,6 +148,41 @@ func (n *needing) run(ctx context.Context, t *testing.T, root, dir, pkg string) 
 	for _, name := range n.tests[pkg] {
 		if !bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
 			t.Errorf("%s did not run", name)
+		}
+	}
+}
+
+// errorsOnly records the errors of a check that must fail.
+type errorsOnly struct {
+	testing.TB
+	errors []string
+}
+
+func (e *errorsOnly) Helper() {}
+func (e *errorsOnly) Errorf(f string, args ...any) {
+	e.errors = append(e.errors, fmt.Sprintf(f, args...))
+}
+
+// TestKeysAreFoundInTables checks tests whose keys reach Need as literals, in tables, and from elsewhere.
+func TestKeysAreFoundInTables(t *testing.T) {
+	c := &catalog{mutants: []*mutant{{key: "paxos/known"}, {key: "ring/known"}}}
+	for body, want := range map[string]string{
+		`mutant.Need(t, "paxos/known", "ring/known")`:                                 "",
+		`mutant.Need(t, "paxos/unknown")`:                                             "paxos/unknown",
+		`for _, key := range []string{"ring/unknown"} { mutant.Need(t, key) }`:        "ring/unknown",
+		`mutant.Need(t, strings.Fields("paxos/known ring/unknown")...)`:               "ring/unknown",
+		`for _, k := range elsewhere { mutant.Need(t, k) }`:                           "contains no key",
+		`mutant.Need(t, "paxos/known"); use("the path is ring/unknown", 17, "a/b/c")`: "",
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x\nfunc TestX() { "+body+" }", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, e := needing{tests: map[string][]string{}}, &errorsOnly{TB: t}
+		n.add(e, "x", f)
+		n.checkKeys(e, c)
+		if got := strings.Join(e.errors, "; "); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", body, got, want)
 		}
 	}
 }

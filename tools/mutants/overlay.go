@@ -27,7 +27,6 @@ package mutant
 import (
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 )
@@ -53,24 +52,29 @@ func Pick[T any](id int, a, b T) T {
 	return a
 }
 
-// Need switches the mutants with the given keys on, and all others off, until the test ends.
+// Need switches the mutants with the given keys on, and all others off, until the test ends. Then the mutants are on
+// that were on before: those of the test around a subtest, or the one that the environment variable names.
 func Need(t testing.TB, keys ...string) {
 	t.Helper()
-	// Setenv refuses parallel tests, which would share the switches.
-	t.Setenv("` + switchEnviron + `", strings.Join(keys, " "))
-	set := func(keys ...string) {
-		for id := range active {
-			active[id].Store(false)
+	var wanted, before [last + 1]bool
+	// All keys are checked before the first switch, so that a wrong key changes nothing.
+	for _, key := range keys {
+		if ids[key] == 0 {
+			t.Fatalf("there is no mutant %s", key)
 		}
-		for _, key := range keys {
-			if ids[key] == 0 {
-				t.Fatalf("there is no mutant %s", key)
-			}
-			active[ids[key]].Store(true)
-		}
+		wanted[ids[key]] = true
 	}
-	set(keys...)
-	t.Cleanup(func() { set() })
+	// Setenv refuses parallel tests, which would share the switches. The variable keeps its value: processes that the
+	// test starts have the mutant that it names, if any.
+	t.Setenv("` + switchEnviron + `", os.Getenv("` + switchEnviron + `"))
+	for id := range active {
+		before[id] = active[id].Swap(wanted[id])
+	}
+	t.Cleanup(func() {
+		for id, on := range before {
+			active[id].Store(on)
+		}
+	})
 }
 
 `
