@@ -210,7 +210,9 @@ func (c *localCommand) prepareData(members []member) error {
 		if c.security != nil {
 			yaml += c.security.options(m)
 		}
-		if err := os.WriteFile(m.config(), []byte(yaml), 0o600); err != nil {
+		// A crash must not leave an empty file: the defaults would be taken for the ports and the data center of the
+		// ring.
+		if err := writePrivate(m.config(), []byte(yaml)); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"path/filepath"
+	"strconv"
 
 	"cqld/node/config"
 )
@@ -33,7 +35,10 @@ func (c *localCommand) layout() ([]member, error) {
 	// Linux answers on all of 127.0.0.0/8; other systems may have to be configured for it. Port 0 is any free port.
 	many := free("127.0.0.2", 0) == nil
 	if kept != nil {
-		members := c.members(c.withFlags(*kept), many)
+		members, err := c.members(c.withFlags(*kept), many)
+		if err != nil {
+			return nil, err
+		}
 		if err := allFree(members); err != nil {
 			return nil, fmt.Errorf("%w; the ring in %s keeps its ports", err, c.DataDir)
 		}
@@ -42,7 +47,11 @@ func (c *localCommand) layout() ([]member, error) {
 	// All ports are shifted together, so that the ports of one ring are recognizable.
 	for i := range uint16(portTries) {
 		p := c.withFlags(ports{9042 + i*portStep, 7000 + i*portStep, 10002 + i*portStep})
-		members := c.members(p, many)
+		members, wrong := c.members(p, many)
+		// Ports that the flags give are too large in every attempt.
+		if wrong != nil {
+			return nil, wrong
+		}
 		err = allFree(members)
 		if err == nil {
 			return members, nil
@@ -83,8 +92,20 @@ func (c *localCommand) withFlags(p ports) ports {
 	return p
 }
 
-// members returns the nodes with their addresses: many, or one with consecutive ports.
-func (c *localCommand) members(p ports, many bool) (out []member) {
+// members returns the nodes with their addresses: many, or one with consecutive ports. It returns an error that names
+// the flag if the last node's port would exceed 65535.
+func (c *localCommand) members(p ports, many bool) (out []member, err error) {
+	if !many {
+		for _, f := range []struct {
+			flag  string
+			first uint16
+		}{{"--port", p.native}, {"--storage-port", p.storage}, {"--tables-port", p.tables}} {
+			if last := int(f.first) + c.Nodes - 1; last > math.MaxUint16 {
+				return nil, fmt.Errorf("%s: the system has one loopback address, on which %d nodes would use the "+
+					"ports %d to %d; the largest port is %d", f.flag, c.Nodes, f.first, last, math.MaxUint16)
+			}
+		}
+	}
 	for i := range c.Nodes {
 		// The ports of the second node and later ones follow from the first.
 		m := member{index: i + 1, address: "127.0.0.1", port: p.native, storage: p.storage, tables: p.tables,
@@ -101,11 +122,14 @@ func (c *localCommand) members(p ports, many bool) (out []member) {
 		}
 		out = append(out, m)
 	}
-	return out
+	return out, nil
 }
 
-// allFree returns an error that names the first port of the members that is in use.
+// allFree returns an error that names the first port of the members that is in use, or that two listeners of the ring
+// would use.
 func allFree(members []member) error {
+	// free closes each port before the next one is tried, so it does not notice that a port occurs twice.
+	taken := map[string]bool{}
 	for _, m := range members {
 		for _, port := range []uint16{m.port, m.storage, m.tables} {
 			if port == 0 {
@@ -115,6 +139,11 @@ func allFree(members []member) error {
 			if err := free(m.address, port); err != nil {
 				return fmt.Errorf("%s:%d is in use (%w)", m.address, port, err)
 			}
+			listener := net.JoinHostPort(m.address, strconv.Itoa(int(port)))
+			if taken[listener] {
+				return fmt.Errorf("two listeners of the ring would use %s", listener)
+			}
+			taken[listener] = true
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ package running
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,10 +38,26 @@ func Add(ring string) (forget func()) {
 	}
 	sum := sha256.Sum256([]byte(ring))
 	path := filepath.Join(dir, hex.EncodeToString(sum[:8]))
-	if os.WriteFile(path, []byte(ring+"\n"), 0o600) != nil {
+	if replace(path, ring+"\n") != nil {
 		return func() {}
 	}
 	return func() { _ = os.Remove(path) } // if it remains, Rings finds no node there
+}
+
+// replace writes a file completely, or not at all: Rings removes a file that names no directory, such as one that is
+// empty. The content is synced before the rename, so that a crash leaves the old file or the new one.
+func replace(path, content string) error {
+	// Beside the directory and not in it, where Rings would read the file before it is complete.
+	f, err := os.CreateTemp(filepath.Dir(filepath.Dir(path)), "ring-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	_, err = f.WriteString(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // ringsMax bounds the files that Rings reads; rings whose process was killed leave theirs.

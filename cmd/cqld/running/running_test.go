@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+
+	"cqld/internal/tier"
 )
 
 func TestRingsAreRemembered(t *testing.T) {
@@ -34,6 +37,38 @@ func TestRingsAreRemembered(t *testing.T) {
 	}
 	if got := Rings(all); len(got) != 0 {
 		t.Errorf("in the end: %q", got)
+	}
+}
+
+// TestRingsAreRememberedWhileTheyStartAgain has a ring start again and again while another process looks for rings. It
+// is always found, because its file is never incomplete.
+func TestRingsAreRememberedWhileTheyStartAgain(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	ring := t.TempDir()
+	Add(ring)
+	stop := make(chan struct{})
+	var starting sync.WaitGroup
+	starting.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				Add(ring)
+			}
+		}
+	})
+	for i := range tier.Draws(2000, 500) {
+		if got := Rings(func(string) bool { return true }); !slices.Equal(got, []string{ring}) {
+			t.Errorf("attempt %d: %q", i, got)
+			break
+		}
+	}
+	close(stop)
+	starting.Wait()
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(directory()), "ring-*")); err != nil || len(left) > 0 {
+		t.Errorf("%q are left, %v", left, err)
 	}
 }
 
