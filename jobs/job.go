@@ -132,6 +132,7 @@ func (j *Job) Checkpoint() []byte {
 // SetCheckpoint stores the position from which Resume continues. The registry keeps the slice. It is stored before the
 // call returns, unless the store fails. A checkpoint of more than argsBytesMax is reported and ignored.
 func (j *Job) SetCheckpoint(b []byte) {
+	// The previous checkpoint stays, so Resume repeats work instead of losing it.
 	if len(b) > argsBytesMax {
 		j.r.o.OnError(errors.New("jobs: a checkpoint is too large and was not stored"))
 		return
@@ -159,6 +160,7 @@ func (j *Job) update(now bool, change func(*entry)) {
 	change(j.e)
 	at := r.o.Clock.Monotonic()
 	due := now || at-j.e.stored >= r.o.Limits.StoreEvery
+	// Set before the write: reports that arrive meanwhile are not due as well.
 	if due {
 		j.e.stored = at
 	}
@@ -178,6 +180,7 @@ func (j *Job) current() bool {
 // replaces an earlier one.
 func (j *Job) OnCancel(f func()) {
 	j.r.mu.Lock()
+	// Cancel found no function to call, so the work has not been stopped yet.
 	call := f != nil && j.current() && j.e.cancelled
 	if j.current() && !call {
 		j.e.onCancel = f
@@ -200,10 +203,12 @@ func (j *Job) End(err error) {
 	}
 	state, text := Done, ""
 	switch {
+	// Stopped work returns the error of its context, which is no failure of the job.
 	case err != nil && (j.e.cancelled || errors.Is(err, ErrCancelled)):
 		state = Cancelled
 	case err != nil:
 		state, text = Failed, cut(err.Error())
+	// The last report may precede the end, and a job that is done shows 100 %.
 	case j.e.s.Total > 0:
 		j.e.s.Done = j.e.s.Total
 	}

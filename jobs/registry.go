@@ -90,6 +90,7 @@ func Open(o Options) (*Registry, error) {
 		o.OnError = func(error) {}
 	}
 	r := &Registry{o: o}
+	// Numbers begin at 1: decodeRecord takes 0 for a damaged record.
 	r.mu.entries, r.mu.outcomes, r.mu.next = map[string]*entry{}, map[Outcome]int64{}, 1
 	if err := r.load(); err != nil {
 		return nil, fmt.Errorf("jobs: read the stored jobs: %w", err)
@@ -125,6 +126,7 @@ func (r *Registry) Start(spec Spec, work func(*Job)) (*Job, error) {
 	begin := r.attemptLocked(e)
 	job := e.job
 	r.mu.Unlock()
+	// The record precedes the work: after a crash, a job that has begun is listed as interrupted.
 	r.store(e, true)
 	if begin {
 		work(job)
@@ -154,6 +156,7 @@ func (r *Registry) Resume(id string, work func(*Job)) (*Job, error) {
 		r.mu.Unlock()
 		return nil, err
 	}
+	// Under the lock of the check above: of two concurrent calls, only one resumes the job.
 	r.mu.ended = slices.DeleteFunc(r.mu.ended, func(o *entry) bool { return o == e })
 	e.work = work
 	begin := r.attemptLocked(e)
@@ -185,10 +188,12 @@ func (r *Registry) admitLocked(e *entry) error {
 
 // attemptLocked begins an attempt in state Queued or Running. It reports whether the caller must call the work.
 func (r *Registry) attemptLocked(e *entry) bool {
+	// Done, Total and the checkpoint stay: the attempt continues the last one.
 	e.s.Attempt++
 	e.s.State, e.s.Phase, e.s.Error, e.s.Ended, e.s.Began = Queued, "", "", time.Time{}, time.Time{}
 	e.cancelled, e.onCancel, e.reported = false, nil, false
 	e.job = &Job{r: r, e: e, attempt: e.s.Attempt, ended: make(chan struct{})}
+	// settle moves it to Running when a slot is free.
 	if !e.s.External && r.mu.running >= r.o.Limits.Running {
 		r.mu.queue = append(r.mu.queue, e)
 		return false
@@ -205,6 +210,7 @@ func (r *Registry) runLocked(e *entry) {
 	} else {
 		r.mu.running++
 	}
+	// Two clocks: operators read wall time, which may jump, and the estimate uses monotonic time.
 	e.s.State, e.s.Began = Running, r.o.Clock.Now()
 	e.began = r.o.Clock.Monotonic()
 	e.moved, e.stored = e.began, e.began
@@ -214,6 +220,7 @@ func (r *Registry) runLocked(e *entry) {
 // progress implements Job.Progress. The caller holds the registry's mutex. It keeps Done ≤ Total if the total is known.
 func (e *entry) progress(now time.Duration, done, total int64, phase string) {
 	done, total = max(done, 0), max(total, 0)
+	// A total is often an estimate, which the work exceeds before it is corrected.
 	if total > 0 {
 		done = min(done, total)
 	}
@@ -224,6 +231,7 @@ func (e *entry) progress(now time.Duration, done, total int64, phase string) {
 	if done > e.s.Done {
 		e.s.Done, e.moved = done, now
 	}
+	// Also if the estimate shrinks below what earlier reports have shown as done.
 	if total > 0 {
 		total = max(total, e.s.Done)
 	}
@@ -248,6 +256,7 @@ const maxLeft = 1000 * time.Hour
 // endLocked moves an attempt to a final state. It returns the jobs that are forgotten because of it. The caller must
 // call settle with the result after it has released the lock.
 func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*entry) {
+	// Only a running attempt has a slot; a queued one leaves the queue.
 	switch {
 	case e.s.State == Running && e.s.External:
 		r.mu.external--
@@ -258,6 +267,7 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 	}
 	e.s.State, e.s.Error, e.s.Ended = state, text, r.o.Clock.Now()
 	e.onCancel, e.work = nil, nil
+	// After the state is set, so that a goroutine that waits finds the outcome.
 	close(e.job.ended)
 	r.mu.outcomes[Outcome{e.s.Kind, state}]++
 	if !e.s.External {
@@ -277,6 +287,7 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 // number, from which the next process continues to count.
 func (r *Registry) forgetLocked() (forgotten []*entry) {
 	for len(r.mu.ended) > r.o.Limits.Ended {
+		// At most one entry has the greatest number, so the second one can always be forgotten.
 		i := 0
 		if e := r.mu.ended[0]; e.number == r.mu.next-1 && len(r.mu.ended) > 1 {
 			i = 1
@@ -313,6 +324,7 @@ func (r *Registry) settle(e *entry, forgotten []*entry) {
 			r.mu.Unlock()
 			return
 		}
+		// The slot is taken under the lock, so that a concurrent Start cannot take it as well.
 		next := r.mu.queue[0]
 		r.mu.queue = slices.Delete(r.mu.queue, 0, 1)
 		r.runLocked(next)
@@ -327,6 +339,7 @@ func (r *Registry) settle(e *entry, forgotten []*entry) {
 func (r *Registry) discard(forgotten []*entry) {
 	for _, e := range forgotten {
 		r.store(e, false)
+		// The entry is in no list and no longer changes, except for its record.
 		if r.o.Forgotten != nil {
 			r.mu.Lock()
 			s := e.snapshot()
@@ -357,11 +370,13 @@ func (r *Registry) Cancel(id string) error {
 	case e.cancelled:
 		r.mu.Unlock()
 		return nil
+	// The work has registered no function yet, or is past the point at which it could stop.
 	case e.onCancel == nil:
 		r.mu.Unlock()
 		return ErrNotCancellable
 	}
 	stop := e.onCancel
+	// Cleared, so that the function is called at most once.
 	e.cancelled, e.onCancel = true, nil
 	r.mu.Unlock()
 	stop()
@@ -378,6 +393,7 @@ func (r *Registry) Close() {
 		return
 	}
 	var open []*entry
+	// In a fixed order, so that a simulation with the same seed makes the same writes.
 	for _, id := range slices.Sorted(maps.Keys(r.mu.entries)) {
 		if e := r.mu.entries[id]; !e.s.State.Ended() {
 			e.s.State, e.s.Error, e.s.Ended = Interrupted, interruptedText, r.o.Clock.Now()
@@ -402,6 +418,7 @@ func (r *Registry) List() []Snapshot {
 		all = append(all, e.snapshot())
 	}
 	slices.SortFunc(all, func(a, b Snapshot) int {
+		// Shorter ids first, which puts decimal numbers in numeric order.
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
 	})
 	return all
@@ -436,6 +453,7 @@ func (r *Registry) Wait(id string) (<-chan struct{}, error) {
 
 func (e *entry) snapshot() Snapshot {
 	s := e.s
+	// A copy of the arguments, because Resume needs them unchanged.
 	s.Left, s.Args = e.left(), bytes.Clone(e.s.Args)
 	return s
 }

@@ -54,14 +54,17 @@ func recordKey(number uint64) []byte {
 // encode returns the record of a job. The caller holds the registry's mutex.
 func (e *entry) encode() ([]byte, error) {
 	s := &e.s
+	// Texts are bounded by cut, and both byte slices by argsBytesMax, so the record is within recordBytesMax.
 	b, err := json.Marshal(record{Kind: s.Kind, Target: s.Target, State: s.State, Phase: s.Phase, Done: s.Done,
 		Total: s.Total, Unit: s.Unit,
 		Created: nanos(s.Created), Began: nanos(s.Began), Ended: nanos(s.Ended), Attempt: s.Attempt, Error: s.Error,
 		Resumable: s.Resumable, Args: s.Args, Checkpoint: e.checkpoint})
+	// The version precedes the JSON, so that a later form is recognized before it is parsed.
 	return append([]byte{recordVersion}, b...), err
 }
 
 func nanos(t time.Time) int64 {
+	// UnixNano is undefined for the zero time.
 	if t.IsZero() {
 		return 0
 	}
@@ -80,6 +83,7 @@ var errRecord = errors.New("jobs: a stored job cannot be decoded")
 
 // decodeRecord returns a stored job. An attempt that had not ended is interrupted. Its error wraps errRecord.
 func decodeRecord(key, value []byte) (*entry, error) {
+	// Before anything is decoded: a damaged or foreign value must cost no memory.
 	if len(key) != len(recordPrefix)+8 || len(value) == 0 || value[0] != recordVersion || len(value) > recordBytesMax {
 		return nil, errRecord
 	}
@@ -88,6 +92,7 @@ func decodeRecord(key, value []byte) (*entry, error) {
 	if err := json.Unmarshal(value[1:], &x); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRecord, err)
 	}
+	// JSON accepts values that no registry writes. The rest of the package relies on these bounds.
 	if number == 0 || x.Attempt < 1 || x.Done < 0 || x.Total < 0 || x.State < Queued || x.State > Interrupted {
 		return nil, errRecord
 	}
@@ -98,6 +103,7 @@ func decodeRecord(key, value []byte) (*entry, error) {
 		Attempt: x.Attempt,
 		Error:   x.Error, Resumable: x.Resumable, Args: x.Args,
 	}}
+	// The process that had the attempt is gone, and nothing else can end it.
 	if !e.s.State.Ended() {
 		e.s.State, e.s.Error = Interrupted, interruptedText
 	}
@@ -109,6 +115,7 @@ func (r *Registry) load() error {
 	if r.o.Store == nil {
 		return nil
 	}
+	// Removed after the scan, because a store need not accept writes from its own callback.
 	var bad [][]byte
 	err := r.o.Store.ScanLocal([]byte(recordPrefix), func(key, value []byte) error {
 		e, err := decodeRecord(key, value)
@@ -117,8 +124,10 @@ func (r *Registry) load() error {
 			bad = append(bad, slices.Clone(key))
 			return nil
 		}
+		// Without the lock: Open has not returned the registry, so this goroutine is the only user.
 		r.mu.entries[e.s.ID] = e
 		r.mu.ended = append(r.mu.ended, e)
+		// Ids stay unique although records between were removed.
 		r.mu.next = max(r.mu.next, e.number+1)
 		return nil
 	})
@@ -138,6 +147,7 @@ func (r *Registry) load() error {
 		}
 		return -1
 	})
+	// Limits.Ended may be smaller than in the last process, or the interrupted jobs exceed it.
 	r.mu.Lock()
 	forgotten := r.forgetLocked()
 	r.mu.Unlock()
@@ -153,6 +163,7 @@ func (r *Registry) store(e *entry, sync bool) {
 		return
 	}
 	r.mu.Lock()
+	// The goroutine that writes looks at dirty after each write, and then encodes the newest state.
 	if e.writing {
 		e.dirty = true
 		r.mu.Unlock()
@@ -163,8 +174,10 @@ func (r *Registry) store(e *entry, sync bool) {
 		e.dirty = false
 		forgotten := e.forgotten
 		value, err := e.encode()
+		// The disk is used without the lock, so that it does not delay List and Progress.
 		r.mu.Unlock()
 		switch {
+		// Not synced: a record that a crash brings back is forgotten by the next load.
 		case forgotten:
 			err = r.o.Store.DeleteLocal(recordKey(e.number), false)
 		case err == nil:
