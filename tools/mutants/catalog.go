@@ -107,6 +107,7 @@ func newCatalog(root string) (*catalog, error) {
 		return nil, err
 	}
 	var errs []error
+	// Edits of all mutants are collected first, and each file is rendered once.
 	for _, h := range list {
 		// All errors of the list are reported together: a change of the code often breaks several patterns.
 		errs = append(errs, c.addByHand(h))
@@ -235,6 +236,7 @@ func (c *catalog) draw(a area) error {
 				continue
 			}
 			for _, fn := range f.functions() {
+				// The ordinal of a candidate among those of its kind, which makes its key unique.
 				ordinals := map[string]int{}
 				for _, x := range candidates(fn) {
 					// No line number is part of the key, so a change elsewhere in the file keeps it.
@@ -250,6 +252,7 @@ func (c *catalog) draw(a area) error {
 		return cmp.Or(cmp.Compare(a.hash, b.hash),
 			strings.Compare(a.key, b.key))
 	})
+	// The lowest hashes first, until the area has its number.
 	taken, of := 0, map[string]int{}
 	for _, x := range all {
 		place := x.fn.file.path + " " + x.fn.name
@@ -257,6 +260,7 @@ func (c *catalog) draw(a area) error {
 			break
 		}
 		same := func(m *mutant) bool { return m.key == x.key } // drawn for another area
+		// Faults of one function are mostly found by the same tests, so more of them would measure little.
 		if of[place] == 2 || slices.ContainsFunc(c.mutants, same) {
 			continue
 		}

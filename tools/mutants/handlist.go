@@ -137,6 +137,7 @@ func joinLines(text string) (out []field) {
 		switch {
 		case strings.TrimSpace(l) == "" || strings.HasPrefix(l, "#"):
 		case (l[0] == ' ' || l[0] == '\t') && len(out) > 0:
+			// With its line break: a statement of several lines stays one.
 			out[len(out)-1].text += "\n" + l
 		default:
 			out = append(out, field{strings.ReplaceAll(l, "\t", " "), i + 1})
@@ -160,6 +161,7 @@ func (p *pattern) edit(fn function, key string, id int) (*edit, error) {
 		return nil, err
 	}
 	on := switchCall(id)
+	// The parentheses keep the precedence of the operators around the pattern.
 	e := &edit{key: key, start: start, end: end}
 	switch p.kind {
 	case "cond":
@@ -169,6 +171,7 @@ func (p *pattern) edit(fn function, key string, id int) (*edit, error) {
 		e.render = func(old string) string { return pickCall(id, old, p.becomes) }
 	case "stmt":
 		e.render = func(old string) string { return fmt.Sprintf("if %s {\n%s\n} else {\n%s\n}", on, p.becomes, old) }
+	// Declarations of the inserted statements stay within their block.
 	case "before":
 		e.render = func(old string) string { return fmt.Sprintf("if %s {\n%s\n}\n%s", on, p.becomes, old) }
 	case "after":

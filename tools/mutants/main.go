@@ -64,6 +64,7 @@ func main() {
 	flag.DurationVar(&s.limit, "for", 0, "stop after this time; zero: when all have been run")
 	flag.StringVar(&s.dir, "dir", ".tools/mutants", "where binaries and results are kept")
 	flag.Parse()
+	// An interrupt ends the running processes; the verdicts so far are in the file.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := s.run(ctx); err != nil {
@@ -102,6 +103,7 @@ func (s *settings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Binaries, the overlay and results of earlier runs may already be in it.
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -151,6 +153,7 @@ func (s *settings) selected(c *catalog, done results) (out []*mutant) {
 // worker runs one process at a time.
 func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error {
 	if s.limit > 0 {
+		// The verdict of a mutant that is interrupted would be wrong, and is not recorded.
 		limited, cancel := context.WithTimeout(ctx, s.limit)
 		defer cancel()
 		ctx = limited
@@ -178,10 +181,12 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	}
 	// the cheap ones first
 	slices.SortStableFunc(mutants, func(a, b *mutant) int { return cmp.Compare(r.cost(a), r.cost(b)) })
+	// Unbuffered, so that an interruption leaves nothing in it.
 	queue := make(chan *mutant)
 	var workers sync.WaitGroup
 	var mu sync.Mutex
 	var first error
+	// Workers share r, which is not changed from here on; mu guards the file, the output and first.
 	for range max(1, s.workers) {
 		workers.Go(func() {
 			for m := range queue {
@@ -189,6 +194,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 				mu.Lock()
 				switch {
 				case ctx.Err() != nil: // interrupted: no verdict
+				// The other mutants are still run: their verdicts do not depend on this one.
 				case err != nil:
 					first = cmp.Or(first, err)
 				default:

@@ -37,12 +37,14 @@ func candidates(fn function) []candidate {
 		return nil
 	}
 	o := &operator{fn: fn}
+	// The path from the body to the present node: Inspect calls with nil after the children of a node.
 	var stack []ast.Node
 	ast.Inspect(fn.decl.Body, func(n ast.Node) bool {
 		if n == nil {
 			stack = stack[:len(stack)-1]
 			return true
 		}
+		// The body itself is its own parent, as it has no other within the function.
 		var parent ast.Node = fn.decl.Body
 		if len(stack) > 0 {
 			parent = stack[len(stack)-1]
@@ -51,6 +53,7 @@ func candidates(fn function) []candidate {
 		o.visit(n, parent)
 		return true
 	})
+	// In the order of the source: ordinals of keys depend on it.
 	return o.out
 }
 
@@ -91,6 +94,7 @@ func (o *operator) add(kind, what string, n ast.Node, render func(id int, inner 
 // addRange adds a candidate that replaces the source from one position to another.
 func (o *operator) addRange(kind, what string, from, to token.Pos, render func(id int, inner string) string) {
 	f := o.fn.file
+	// Positions become offsets, because edits are made in the text and not in the tree.
 	o.out = append(o.out, candidate{kind, what, f.offset(from), f.offset(to), render})
 }
 
@@ -141,6 +145,7 @@ func (o *operator) binary(n *ast.BinaryExpr) {
 	x, y := text(n.X), text(n.Y)
 	other := map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}[n.Op]
 	switch {
+	// The faulty comparison evaluates both operands a second time.
 	case other != "" && simple(n.X) && simple(n.Y):
 		o.add("bound", fmt.Sprintf("`%s` becomes `%s %s %s`", oneLine(text(n)), oneLine(x), other, oneLine(y)), n,
 			func(id int, inner string) string {
@@ -154,6 +159,7 @@ func (o *operator) binary(n *ast.BinaryExpr) {
 				return fmt.Sprintf("(%s && ((%s) %s (%s)) || !%s && (%s))", switchCall(id), x, other, y, switchCall(id),
 					inner)
 			})
+	// Pick evaluates both of its arguments, and infers its type from the first.
 	case (n.Op == token.ADD || n.Op == token.SUB) && y == "1" && simple(n.X) && variable(n.X):
 		o.add("step", fmt.Sprintf("`%s` becomes `%s`", oneLine(text(n)), oneLine(x)), n,
 			func(id int, inner string) string {
@@ -170,6 +176,7 @@ func variable(e ast.Expr) bool {
 		return true
 	case *ast.CallExpr:
 		id, ok := e.Fun.(*ast.Ident)
+		// A call of another function may return any type, and a conversion may be of a constant.
 		return ok && id.Name == "len"
 	case *ast.BinaryExpr:
 		return variable(e.X)
@@ -221,6 +228,7 @@ func (o *operator) drop(n ast.Stmt) {
 	if quiet(text) {
 		return
 	}
+	// The statement stays in the code, so that the variables in it count as used.
 	o.add("drop", fmt.Sprintf("`%s` is left out", oneLine(text)), n, func(id int, inner string) string {
 		return fmt.Sprintf("if !%s {\n%s\n}", switchCall(id), inner)
 	})
@@ -230,6 +238,7 @@ func (o *operator) drop(n ast.Stmt) {
 // errors. With a switch, the error is lost, and the caller continues as if nothing had happened.
 func (o *operator) returned(n *ast.ReturnStmt) {
 	k := len(n.Results)
+	// Named results may contain an error, which is not visible here.
 	if k == 0 {
 		return
 	}
@@ -257,6 +266,7 @@ func (o *operator) extreme(n *ast.CallExpr) {
 	if !ok || id.Name != "min" && id.Name != "max" || len(n.Args) != 2 || !simple(n.Args[0]) || !simple(n.Args[1]) {
 		return
 	}
+	// With three arguments, the opposite is rarely a plausible mistake.
 	other := map[string]string{"min": "max", "max": "min"}[id.Name]
 	a, b := o.fn.file.textOf(n.Args[0]), o.fn.file.textOf(n.Args[1])
 	o.add("extreme", fmt.Sprintf("`%s` becomes `%s`", oneLine(o.fn.file.textOf(n)), other), n,

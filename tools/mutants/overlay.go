@@ -81,6 +81,7 @@ func Need(t testing.TB, keys ...string) {
 
 // switches returns the source of the package with the switches.
 func (c *catalog) switches() []byte {
+	// The ids are compiled in, so binaries and the catalog that built them belong together.
 	b := bytes.NewBufferString(switchSource)
 	fmt.Fprintf(b, "const last = %d\n\nvar ids = map[string]int{\n", len(c.mutants))
 	for _, m := range c.mutants {
@@ -110,6 +111,7 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 	}
 	var overlay struct{ Replace map[string]string }
 	overlay.Replace = map[string]string{}
+	// The go command compares paths of the overlay with absolute ones.
 	put := func(name string, text []byte) error {
 		at := filepath.Join(dir, "src", filepath.FromSlash(name))
 		overlay.Replace[filepath.Join(c.root, filepath.FromSlash(name))] = at
@@ -160,6 +162,7 @@ func (c *catalog) build(ctx context.Context, dir string, packages []string) erro
 	if err != nil {
 		return err
 	}
+	// One after the other: the go command itself compiles the dependencies on all cores.
 	for _, p := range packages {
 		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary(dir, p),
 			"./"+p)
@@ -173,6 +176,7 @@ func (c *catalog) build(ctx context.Context, dir string, packages []string) erro
 
 // binary is where the tests of a package are.
 func binary(dir, pkg string) string {
+	// All binaries are in one directory, so the path of the package becomes a name.
 	return filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
@@ -192,6 +196,7 @@ func (c *catalog) dependents(ctx context.Context, packages []string) (map[string
 		out[p] = map[string]bool{}
 		for _, l := range strings.Split(string(text), "\n") {
 			name, _, _ := strings.Cut(l, " ") // "cqld/row [cqld/row.test]"
+			// Other modules have no mutants.
 			if dir, ok := strings.CutPrefix(name, "cqld/"); ok {
 				out[p][dir] = true
 			}

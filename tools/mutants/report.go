@@ -15,6 +15,7 @@ import (
 // results are verdicts by key. Verdicts of mutants that no longer exist stay in it and are not counted.
 type results map[string]verdict
 
+// resultsFile has a line for each verdict, in the order in which the runs reached them.
 func resultsFile(dir string) string { return filepath.Join(dir, "results.jsonl") }
 
 // readResults reads what runs have found so far; a later verdict of a mutant takes the place of an earlier one. A
@@ -22,6 +23,7 @@ func resultsFile(dir string) string { return filepath.Join(dir, "results.jsonl")
 func readResults(dir string) (results, error) {
 	out := results{}
 	f, err := os.Open(resultsFile(dir))
+	// The first run of a directory.
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}
@@ -51,6 +53,7 @@ func appendResult(dir string, v verdict) error {
 	}
 	b, err := json.Marshal(v)
 	if err == nil {
+		// In one call: an interrupted process leaves whole lines, or a part of the last one.
 		_, err = f.Write(append(b, '\n'))
 	}
 	return errors.Join(err, f.Close())
@@ -75,6 +78,7 @@ func readExplained(root string) (map[string]explanation, error) {
 	// The same form as the list by hand: an explanation may take several lines.
 	for _, l := range joinLines(string(b)) {
 		key, rest, _ := strings.Cut(strings.Join(strings.Fields(l.text), " "), " ")
+		// The reason may contain further colons.
 		kind, text, ok := strings.Cut(rest, ": ")
 		if !ok || kind != "equivalent" && kind != "survives" {
 			return nil, fmt.Errorf("explained.txt, line %d: want a key, \"equivalent:\" or \"survives:\", and a "+
@@ -95,7 +99,9 @@ func (c *catalog) checkExplained(explained map[string]explanation) error {
 	for _, m := range c.mutants {
 		there[m.key] = true
 	}
+	// All of them, because a renamed area renames several keys.
 	var missing []string
+	// An explanation without its mutant would excuse another one that gets the key later.
 	for key := range explained {
 		if !there[key] {
 			missing = append(missing, key)
@@ -130,8 +136,10 @@ func (c *catalog) score(done results, explained map[string]explanation) (s score
 		case v.Found:
 			s.found++
 			s.total++
+		// Only a verdict of survival counts as equivalent: an explanation cannot replace the run.
 		case explained && x.equivalent:
 			s.equivalent++
+		// An explanation does not change the score: the tests do not notice the fault.
 		default:
 			s.survived++
 			s.total++
@@ -145,12 +153,14 @@ func (c *catalog) score(done results, explained map[string]explanation) (s score
 
 // share is how many of the mutants that change anything were found, in percent.
 func (s score) share() float64 {
+	// No mutant was run, or all are equivalent.
 	if s.total == 0 {
 		return 0
 	}
 	return 100 * float64(s.found) / float64(s.total)
 }
 
+// String returns the summary, which is the first paragraph of RESULTS.md.
 func (s score) String() string {
 	return fmt.Sprintf("%d mutants change what the program does; %d of them (%.1f %%) are found, %d survive.\n"+
 		"%d more are equivalent, %d were not run. %.0f minutes of CPU.",
@@ -164,6 +174,7 @@ func (c *catalog) report(done results, explained map[string]explanation) string 
 	fmt.Fprintf(&b, "# Results of the mutants\n\n%s\n", c.score(done, explained))
 	for _, a := range areas() {
 		fmt.Fprintf(&b, "\n## %s\n\n| mutant | fault | found by |\n|---|---|---|\n", a.name)
+		// In the order of the catalog, so that a new verdict changes one line.
 		for _, m := range c.mutants {
 			if m.area == a.name {
 				fmt.Fprintf(&b, "| %s | %s | %s |\n", cell("`"+m.key+"`"), cell(m.what),
@@ -180,6 +191,7 @@ func outcome(m *mutant, done results, explained map[string]explanation) string {
 	v, known := done[m.key]
 	x, isExplained := explained[m.key]
 	switch {
+	// An explanation of an earlier survivor is out of date.
 	case known && v.Found:
 		return "`" + v.By + "`"
 	case isExplained && x.equivalent:
@@ -192,6 +204,7 @@ func outcome(m *mutant, done results, explained map[string]explanation) string {
 	return "not run"
 }
 
+// cell escapes the separator of columns, which Go's || contains.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // reportPath is the file with the verdict of each mutant. Only this tool writes it.

@@ -78,6 +78,7 @@ func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.D
 	if err != nil {
 		return attempt{}, err
 	}
+	// A panic is printed to the standard error output, between lines of tests.
 	cmd.Stderr = cmd.Stdout
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -90,6 +91,7 @@ func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.D
 		line, err := reader.ReadString('\n')
 		// The output is read line by line, because a simulation reports a failed seed long before it ends.
 		a.note(strings.TrimRight(line, "\n"))
+		// Enough for a process that ends before its first test, which is the only one that needs it.
 		if last.Len() < 1<<16 {
 			last.WriteString(line)
 		}
@@ -116,6 +118,7 @@ func (r *runner) execute(ctx context.Context, pkg string, id int, timeout time.D
 		a.failed, a.timeout = true, true
 	// It passed, or watch or the user has stopped it.
 	case err == nil || ctx.Err() != nil:
+	// The process ended by itself, with another status than 0.
 	case errors.As(err, &exit):
 		a.failed = true
 		// The process ended without the report of a test, such as os.Exit.
@@ -283,6 +286,7 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v ve
 			return v, nil
 		}
 	}
+	// It is part of the verdict, so that -resume continues with the seeds.
 	v.Clean = true
 	// Up to a quarter of the seeds for each simulation of the area, the rest for the general one.
 	share := r.seeds
@@ -301,6 +305,7 @@ func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v ve
 // in a panic: tests that measure time fail on a busy machine now and then. It ends: each iteration leaves one more test
 // out.
 func (r *runner) scenarios(ctx context.Context, pkg string, id int) (attempt, error) {
+	// A mutant may make tests wait for their own timeouts, and the machine may be busier than for the baseline.
 	timeout := max(scenarioTimeoutMin, 4*r.baseline[pkg])
 	skip := r.skipped[pkg]
 	var cpu time.Duration
@@ -360,6 +365,7 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 			v.Found, v.By, v.How = true, fmt.Sprintf("%s seed %d", name, failed), how
 			return nil
 		}
+		// The seeds up to the failed one have passed with the mutant, apart from it.
 		// At least one, so that the loop ends even if the reported seed is outside of the range.
 		passed := 1
 		if failed >= first && failed < first+uint64(n) {
@@ -377,6 +383,7 @@ func (r *runner) simulate(ctx context.Context, m *mutant, sim string, n int, v *
 // assumes that the mean seed takes an eighth of the slowest one.
 func (r *runner) seedsOf(ctx context.Context, id int, name, options string, first uint64, n int) (a attempt,
 	failed uint64, how string, err error) {
+	// -test.v prints each failed seed at once; without it, package testing prints them at the end.
 	args := []string{"-test.run", "^" + name + "$", "-test.v", "-test.timeout", "24h"}
 	args = append(args, strings.Fields(options)...)
 	args = append(args, "-seed="+strconv.FormatUint(first, 10), "-seeds="+strconv.Itoa(n))
@@ -385,6 +392,7 @@ func (r *runner) seedsOf(ctx context.Context, id int, name, options string, firs
 		if x == nil {
 			return false
 		}
+		// Seeds begin at 1, so 0 stands for no failed seed.
 		failed, _ = strconv.ParseUint(x[1], 10, 64) // digits
 		how = x[2]
 		return true

@@ -55,6 +55,7 @@ func parsePackage(root, dir string) ([]*file, error) {
 		if err != nil {
 			return nil, err
 		}
+		// With a slash on all systems, because the path is a part of keys.
 		f := &file{path: dir + "/" + filepath.Base(name), text: text, fset: token.NewFileSet()}
 		if f.tree, err = parser.ParseFile(f.fset, name, text, parser.ParseComments); err != nil {
 			return nil, err
@@ -70,6 +71,7 @@ func parsePackage(root, dir string) ([]*file, error) {
 // functions returns the functions with a body, in the order of the source. Methods of all types are among them.
 func (f *file) functions() (out []function) {
 	for _, d := range f.tree.Decls {
+		// Functions in assembly have no body.
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
 			out = append(out, function{f, functionName(fn), fn})
 		}
@@ -84,9 +86,11 @@ func functionName(fn *ast.FuncDecl) string {
 		return fn.Name.Name
 	}
 	t := fn.Recv.List[0].Type
+	// func (q *Queue) Send
 	if star, ok := t.(*ast.StarExpr); ok {
 		t = star.X
 	}
+	// func (q Queue[T]) Send
 	if index, ok := t.(*ast.IndexExpr); ok {
 		t = index.X
 	}
@@ -96,8 +100,10 @@ func functionName(fn *ast.FuncDecl) string {
 	return fn.Name.Name
 }
 
+// offset returns the index of a position in text.
 func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 
+// textOf returns the source of a node, without the edits.
 func (f *file) textOf(n ast.Node) string { return string(f.text[f.offset(n.Pos()):f.offset(n.End())]) }
 
 // lexeme is a token without its white space. Offsets are from the beginning of the text that was scanned.
@@ -118,6 +124,7 @@ func lexemes(text []byte) (out []lexeme) {
 		switch {
 		case tok == token.EOF:
 			return out
+		// Patterns may end lines at other places than the code.
 		case tok == token.SEMICOLON:
 		// Operators have no literal; their length is the length of the token.
 		case literal != "":
@@ -133,6 +140,7 @@ func lexemes(text []byte) (out []lexeme) {
 // a place that the tokens around it identify.
 func (fn function) find(pattern string) (start, end int, err error) {
 	from, to := fn.file.offset(fn.decl.Pos()), fn.file.offset(fn.decl.End())
+	// Without marks, the whole pattern is the range.
 	before, marked, after := "", pattern, ""
 	if a, rest, ok := strings.Cut(pattern, "«"); ok {
 		if b, c, ok := strings.Cut(rest, "»"); ok {
@@ -183,6 +191,7 @@ func (f *file) rewritten() []byte {
 		}
 		return b.end - a.end // the outer one first
 	})
+	// All edits are inside functions, and therefore after the package clause.
 	at := f.offset(f.tree.Name.End())
 	out := string(f.text[:at]) + "; import " + switchName + " " + `"` + switchImport + `"` +
 		f.render(at, len(f.text), f.edits)
@@ -199,6 +208,7 @@ func (f *file) render(start, end int, edits []*edit) string {
 		for n < len(edits) && edits[n].start < outer.end && edits[n].end <= outer.end {
 			n++
 		}
+		// The text between two edits is copied as it is.
 		b.Write(f.text[start:outer.start])
 		b.WriteString(outer.render(f.render(outer.start, outer.end, edits[1:n])))
 		start, edits = outer.end, edits[n:]
