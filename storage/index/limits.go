@@ -40,9 +40,6 @@ const (
 	rangeRows    = 500
 	rangeBytes   = 256 << 10
 	rangeStep    = 256 << 10
-	// graceExpired is for how many seconds a value that expired counts as stored: clocks of coordinators differ, and
-	// their requests last minutes.
-	graceExpired = 3_600
 	// A sweep for stale entries begins when one entry in sweepShare can be stale, or sweepPatience seconds after the
 	// last one if anything has changed: with 10,000 entries a second, changes to a table cost at most sweepShare reads
 	// of a row each.

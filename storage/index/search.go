@@ -95,10 +95,9 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return s.page, err
 	}
 	// The iterators are closed now. revise takes the write latch and looks again, so a term that was written meanwhile
-	// keeps its entry. So does one that has expired, which Sweep removes: the time of the query is the client's
-	// (now_in_seconds), and may be in the future.
+	// keeps its entry.
 	for _, entry := range s.stale {
-		if err := x.revise(q.Table, s.definitionOf(entry), entry, neverExpired); err != nil {
+		if err := s.examine(entry); err != nil {
 			return s.page, err
 		}
 	}
@@ -321,6 +320,18 @@ func (s *search) lookPartition(entry []byte, e *entryOf, p *reading.Prober) erro
 		s.suspect(entry)
 	}
 	return s.reader.Err()
+}
+
+// examine removes an entry if it is stale. It takes a latch only if what is stored lacks the term: searches meet the
+// entries of rows that have expired until these are purged.
+func (s *search) examine(entry []byte) error {
+	memory := s.x.scratch.Get().(*scratch)
+	suspect, err := s.x.suspect(s.q.Table, memory, entry)
+	s.x.scratch.Put(memory)
+	if !suspect || err != nil {
+		return err
+	}
+	return s.x.removeStale(s.q.Table, entry)
 }
 
 // suspect notes that an entry may be stale.

@@ -15,8 +15,9 @@ import (
 // reads its indexes:
 //
 //	sweep of all entries ──▶ clean, marked ── change ──▶ not marked, in the batch of the change
-//	                            │
-//	                            └── a value expires (due) ──▶ swept again
+//
+// A value that expires is no change: its entry is removed with the value (Purge), because the clock by which it has
+// expired may step back.
 type sweeps struct {
 	mu     sync.Mutex
 	tables map[schema.StorageID]*tableSweep
@@ -28,7 +29,6 @@ type sweeps struct {
 // tableSweep is what is known about the stale entries of one table.
 type tableSweep struct {
 	clean bool
-	due   int64 // seconds: when a value that a sweep has seen expires, plus graceExpired; 0 means never
 	// changes counts the changes in this process since the last complete sweep began; entries counts what that sweep
 	// examined, and ended is when it ended, in seconds. ended is 0 before the first sweep in this process.
 	changes, entries, ended int64
@@ -39,7 +39,6 @@ type sweepPosition struct {
 	table   schema.StorageID
 	active  bool
 	after   []byte // the last entry of the table that was examined
-	due     int64
 	entries int64
 	changes int64 // when it began
 }
@@ -75,11 +74,7 @@ func (s *sweeps) wanted(table schema.StorageID, now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(table)
-	switch {
-	// A value has expired, which no write announced.
-	case t.due > 0 && t.due <= now:
-		return true
-	case t.clean:
+	if t.clean {
 		return false
 	}
 	return t.ended == 0 || t.changes*sweepShare >= t.entries || now-t.ended >= s.patience
@@ -100,7 +95,7 @@ func (s *sweeps) complete(now int64) (clean bool) {
 	// Changes from before the sweep began are covered by it. Others may concern entries that it had passed.
 	t.changes -= s.at.changes
 	// ended is never 0, which would mean that no sweep has ended.
-	t.entries, t.due, t.ended = s.at.entries, s.at.due, max(now, 1)
+	t.entries, t.ended = s.at.entries, max(now, 1)
 	t.clean = t.changes == 0
 	return t.clean
 }
@@ -119,17 +114,18 @@ func (s *sweeps) forget(table schema.StorageID) {
 	delete(s.tables, table)
 }
 
-// The mark of a clean table has the number of the table, which no index has: table 4 │ swept 1 │ due 8.
+// The mark of a clean table has the number of the table, which no index has: table 4 │ swept 1 │ reserved 8. Earlier
+// versions stored when the first value expires in the last 8 bytes, where 0 means never.
 const sweptMark = markFixed + 8
 
-// load sets the state of a table from its mark.
-func (s *sweeps) load(table schema.StorageID, mark []byte) {
+// load sets the state of a table that has a mark.
+func (s *sweeps) load(table schema.StorageID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(table)
 	// changes and entries are not stored. A clean table has no changes, and an unknown number of entries makes its next
 	// sweep come sooner.
-	t.clean, t.due, t.ended = true, int64(binary.BigEndian.Uint64(mark[markFixed:])), 1
+	t.clean, t.ended = true, 1
 }
 
 // Sweep examines up to n more entries, which no reader may meet, and removes those that are stale and those of indexes
@@ -148,12 +144,12 @@ func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) 
 		x.sweeps.begin(table)
 	}
 	// The iterator is closed before latches are taken: removals wait for commits, and an open iterator keeps files.
-	stale, scanned, err := x.staleEntries(at.table, n, now)
+	stale, scanned, err := x.staleEntries(at.table, n)
 	if err != nil {
 		return 0, false, err
 	}
 	for _, entry := range stale {
-		if err := x.removeStale(at.table, entry, now); err != nil {
+		if err := x.removeStale(at.table, entry); err != nil {
 			return removed, false, err
 		}
 		removed++
@@ -169,7 +165,7 @@ func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) 
 // before the mark.
 func (x *Values) endSweep(now int64) error {
 	at := &x.sweeps.at
-	table, due := at.table, at.due
+	table := at.table
 	clean := x.sweeps.complete(now)
 	*at = sweepPosition{table: table + 1}
 	if !clean {
@@ -178,7 +174,7 @@ func (x *Values) endSweep(now int64) error {
 	// Not synced: a mark that a crash loses costs a sweep.
 	if err := x.host.Write(false, func(d storage.Derived) error {
 		mark := append(binary.BigEndian.AppendUint32(nil, uint32(table)), byte(swept))
-		d.MarkWith(table, binary.BigEndian.AppendUint64(mark, uint64(due)))
+		d.MarkWith(table, append(mark, make([]byte, sweptMark-markFixed)...))
 		return nil
 	}); err != nil || x.sweeps.isClean(table) {
 		return err
@@ -198,7 +194,7 @@ func (x *Values) nextSweep(id schema.StorageID, now int64) (next schema.StorageI
 }
 
 // staleEntries returns the stale ones of the next n entries of a table.
-func (x *Values) staleEntries(table schema.StorageID, n int, now int64) (stale [][]byte, scanned int, err error) {
+func (x *Values) staleEntries(table schema.StorageID, n int) (stale [][]byte, scanned int, err error) {
 	at := &x.sweeps.at
 	entries, err := x.host.Entries(table, at.after, nil)
 	if err != nil {
@@ -213,7 +209,7 @@ func (x *Values) staleEntries(table schema.StorageID, n int, now int64) (stale [
 	defer x.scratch.Put(s)
 	for valid := entries.First(); valid && scanned < n; valid = entries.Next() {
 		scanned++
-		suspect, err := x.suspect(table, s, entries.Key(), now)
+		suspect, err := x.suspect(table, s, entries.Key())
 		if err != nil {
 			return nil, scanned, err
 		}
@@ -227,7 +223,7 @@ func (x *Values) staleEntries(table schema.StorageID, n int, now int64) (stale [
 }
 
 // suspect reports whether an entry may be stale, without a latch.
-func (x *Values) suspect(table schema.StorageID, s *scratch, entry []byte, now int64) (bool, error) {
+func (x *Values) suspect(table schema.StorageID, s *scratch, entry []byte) (bool, error) {
 	e, ok := parseEntry(entry)
 	if !ok {
 		return true, nil
@@ -244,38 +240,15 @@ func (x *Values) suspect(table schema.StorageID, s *scratch, entry []byte, now i
 	// The stored value is not shadowed by deletions of a wider scope: rows that they delete keep their entries until
 	// they are purged.
 	value, err := x.host.Stored(table, e.key, e.kind, e.clustering)
-	if err != nil || !s.yields(&def, &e, value, now-graceExpired) {
-		return err == nil, err
-	}
-	// The earliest expiry of the whole sweep decides when a clean table is swept again.
-	if expiry := s.expiry(now - graceExpired); expiry > 0 {
-		if due := expiry + graceExpired; x.sweeps.at.due == 0 || due < x.sweeps.at.due {
-			x.sweeps.at.due = due
-		}
-	}
-	return false, nil
-}
-
-// expiry returns when the first value of the decoded row expires after now, in seconds; 0 means never.
-func (s *scratch) expiry(now int64) (first int64) {
-	note := func(ttl int32, at int64) {
-		if ttl > 0 && at > now && (first == 0 || at < first) {
-			first = at
-		}
-	}
-	note(s.row.Liveness.TTL, s.row.Liveness.LocalTime)
-	for i := range s.row.Cells {
-		note(s.row.Cells[i].TTL, s.row.Cells[i].LocalTime)
-	}
-	return first
+	return err == nil && !s.yields(&def, &e, value), err
 }
 
 // removeStale removes an entry that suspect reported, unless it is not stale. Definitions may have changed since
 // suspect looked at them, so they are looked up again.
-func (x *Values) removeStale(table schema.StorageID, entry []byte, now int64) error {
+func (x *Values) removeStale(table schema.StorageID, entry []byte) error {
 	if e, ok := parseEntry(entry); ok {
 		if def, defined := x.definition(table, e.index); defined {
-			return x.revise(table, &def, entry, now)
+			return x.revise(table, &def, entry)
 		}
 		if _, marked := x.state(table, e.index); marked {
 			return nil
@@ -284,9 +257,8 @@ func (x *Values) removeStale(table schema.StorageID, entry []byte, now int64) er
 	return x.host.Write(false, func(d storage.Derived) error { d.Delete(table, entry); return nil })
 }
 
-// revise removes an entry if nothing that is stored of its row, or of its partition, has its term. What expired
-// graceExpired ago does not count. now is in seconds.
-func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte, now int64) error {
+// revise removes an entry if nothing that is stored of its row, or of its partition, has its term.
+func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte) error {
 	e, ok := parseEntry(entry)
 	if !ok {
 		return x.host.Write(false, func(d storage.Derived) error { d.Delete(table, entry); return nil })
@@ -298,15 +270,20 @@ func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte, n
 		s := x.scratch.Get().(*scratch)
 		defer x.scratch.Put(s)
 		// Compared again under the write latch: no commit can add the term between this and the removal.
-		if !s.yields(def, &e, value, now-graceExpired) {
+		if !s.yields(def, &e, value) {
 			d.Delete(table, entry)
 			x.forgetVector(def, entry)
 		}
 	})
 }
 
-// yields reports whether a stored value has the term of its entry at the time now. One that cannot be decoded does.
-func (s *scratch) yields(def *Definition, e *entryOf, value []byte, now int64) bool {
+// yields reports whether a stored value has the term of its entry, whether it has expired or not. One that cannot be
+// decoded does.
+//
+// Invariant: no clock decides which entries are removed. A node's clock may step forward and back, and a client sets
+// the time of its search: an entry that was removed because its value had expired by such a clock would be missing for
+// the rest of the value's life.
+func (s *scratch) yields(def *Definition, e *entryOf, value []byte) bool {
 	if value == nil {
 		return false
 	}
@@ -315,7 +292,7 @@ func (s *scratch) yields(def *Definition, e *entryOf, value []byte, now int64) b
 	}
 	s.row.Clustering = e.clustering
 	s.found.Reset()
-	def.Terms.Append(&s.found, &Source{Key: e.key, Kind: e.kind, Row: &s.row}, now)
+	def.Terms.Append(&s.found, &Source{Key: e.key, Kind: e.kind, Row: &s.row}, anyTime)
 	for i := range s.found.Len() {
 		// Compared as entries have it, cut and escaped.
 		s.key = appendTerm(s.key[:0], def.cut(s.found.Term(i)))

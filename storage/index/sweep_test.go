@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/ring"
+	"cqld/row"
 )
 
 // TestSweepFollowsEveryChange makes all entries clean, and then one change of each kind that can leave an entry without
@@ -19,7 +20,13 @@ func TestSweepFollowsEveryChange(t *testing.T) {
 		"lost range": func(m *valuesRun) {
 			m.check("drop range", m.engine.DropRange(testTable, ring.Range{Start: 0, End: 1 << 62}))
 		},
-		"expiry": func(m *valuesRun) { m.clock.advance(2 * graceExpired * time.Second) },
+		"expiry": func(m *valuesRun) {
+			m.clock.advance(time.Hour)
+			for wrapped, err := false, error(nil); !wrapped && err == nil; {
+				wrapped, err = m.engine.Sweep(100)
+				m.check("purge", err)
+			}
+		},
 		"dropped index": func(m *valuesRun) {
 			m.known = m.known[1:]
 			m.build(1)
@@ -37,15 +44,43 @@ func TestSweepFollowsEveryChange(t *testing.T) {
 				m.build(1_000)
 				m.sweepEntries(m.clock.Now().Unix())
 				change(m)
-				now := m.clock.Now().Unix()
-				m.sweepEntries(now)
-				m.noStale(now)
+				m.sweepEntries(m.clock.Now().Unix())
+				m.noStale()
 				m.check("close", m.engine.Close())
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)
 				}
 			}
 		})
+	}
+}
+
+// TestSteppedClockKeepsEntries checks that a clock that steps forward and back removes no entry of a live row.
+func TestSteppedClockKeepsEntries(t *testing.T) {
+	m := newValuesRun(t, 1)
+	defer func() { _ = m.engine.Close() }()
+	m.known = testDefinitions()
+	x := new(row.Mutation)
+	x.Reset(testTable, row.NewPartitionKey([]byte("k")))
+	r := row.NewRow()
+	r.Clustering = clusteringOf(1)
+	expires := m.clock.Now().Unix() + 600
+	r.Cells = []row.Cell{{Column: 3, Timestamp: 1, Value: []byte("a"), TTL: 600, LocalTime: expires}}
+	x.AddRow(r)
+	m.apply(x)
+	m.build(1_000)
+	m.sweepEntries(m.clock.Now().Unix())
+	// The table is clean, so the sweep has to be wanted by another change.
+	m.apply(x)
+	const step = 48 * time.Hour
+	m.clock.advance(step)
+	m.sweepEntries(m.clock.Now().Unix())
+	m.clock.advance(-step)
+	def := m.known[0]
+	page, err := m.values.Search(&Query{Table: testTable, Index: def.ID, Order: ByToken, Tokens: ring.FullRange(),
+		Limit: 10, Terms: []row.Slice{{}}, Now: m.clock.Now().Unix()})
+	if err != nil || len(page.Candidates) != 1 {
+		t.Errorf("%d rows found, error %v; the row is live for 10 minutes", len(page.Candidates), err)
 	}
 }
 

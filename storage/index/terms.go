@@ -175,9 +175,5 @@ func ColumnDefinition(id schema.StorageID, table *schema.Table, column schema.Co
 	return d, true
 }
 
-// anyTime is a time at which everything is live that is not a tombstone. neverExpired is the same as the present of
-// Values.revise.
-const (
-	anyTime      = math.MinInt64
-	neverExpired = anyTime + graceExpired
-)
+// anyTime is a time at which everything is live that is not a tombstone.
+const anyTime = math.MinInt64

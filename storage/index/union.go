@@ -1,7 +1,6 @@
 package index
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -63,19 +62,4 @@ func (s *search) inUnion() bool {
 		}
 	}
 	return false
-}
-
-// definitionOf returns the definition of the index of an entry.
-func (s *search) definitionOf(entry []byte) *Definition {
-	if len(entry) >= indexSize {
-		id := binary.BigEndian.Uint32(entry)
-		for i := range s.union {
-			if uint32(s.union[i].ID) == id {
-				return &s.union[i]
-			}
-		}
-	}
-	// Not the entry of a branch, so it belongs to the index of the query. A malformed entry does too: revise deletes
-	// it.
-	return s.def
 }

@@ -135,7 +135,7 @@ func (x *Values) Open(h *storage.Host) error {
 			return
 		}
 		if buildState(value[4]) == swept && len(value) == sweptMark {
-			x.sweeps.load(id, value)
+			x.sweeps.load(id)
 			return
 		}
 		s := indexState{id: id, state: buildState(value[4]), position: slices.Clone(value[markFixed:])}
