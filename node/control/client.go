@@ -19,6 +19,9 @@ import (
 // Progress.Committed shows it.
 var ErrStopped = errors.New("the node stopped before it responded")
 
+// ErrUnsupported means that the node does not have the operation or the page, because its version is another one.
+var ErrUnsupported = errors.New("the node's version does not support this")
+
 // Client sends operations to one node. It is safe for concurrent use. It has no timeout of its own, because repairs may
 // run for hours. A call uses a connection of its own if others are busy; they are kept for later calls until the
 // process ends.
@@ -105,6 +108,9 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a partial message is sufficient
 		resp.Body.Close()
+		if resp.StatusCode == http.StatusNotFound {
+			return nil, fmt.Errorf("%s: %w: %s", c.where, ErrUnsupported, strings.TrimSpace(string(b)))
+		}
 		return nil, fmt.Errorf("%s: %s", c.where, strings.TrimSpace(string(b)))
 	}
 	return resp, nil
@@ -155,7 +161,8 @@ func (c *Client) Reachable(ctx context.Context) bool {
 }
 
 // Hold opens a connection that ends with the node's process, and returns a function that waits for this end. ctx bounds
-// the wait, too. The result is nil when the process has ended. The caller must call ended, or end ctx.
+// the wait, too. The result is nil when the process has ended. The caller must call ended, or end ctx. Nodes of older
+// versions cannot report their end: the error is ErrUnsupported.
 func (c *Client) Hold(ctx context.Context) (ended func() error, err error) {
 	resp, err := c.send(ctx, http.MethodGet, processPage, nil)
 	if err != nil {

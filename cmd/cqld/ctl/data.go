@@ -78,6 +78,12 @@ func Stop(ctx context.Context, client *control.Client, wait time.Duration) error
 	defer cancel()
 	// Before the request, because a node that stops accepts no connections while it drains.
 	ended, err := client.Hold(ctx)
+	// Stop would return while the process still runs, and the caller might start another one on its directory.
+	if errors.Is(err, control.ErrUnsupported) {
+		return fmt.Errorf("the node at %s was not asked to stop: its version is older and cannot report the end of "+
+			"its process; use cqld ctl of that version, or end the process as its service manager does",
+			client.Where())
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,5 +135,24 @@ func TestStopReturnsWhenTheProcessHasEnded(t *testing.T) {
 				t.Errorf("Stop of a process that drains: %v", err)
 			}
 		})
+	}
+}
+
+// TestStopExplainsOlderNodes stops a node of a version without the page that reports the end of the process. Older
+// servers answer as this one does. Nothing may be stopped whose end Stop could not wait for.
+func TestStopExplainsOlderNodes(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		http.Error(w, "unknown operation "+r.URL.Path, http.StatusNotFound)
+	}))
+	address := s.Listener.Addr().String()
+	err := Stop(t.Context(), control.DialAddress(address, "secret"), time.Minute)
+	s.Close() // waits for the handler, which writes asked
+	if err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "its version is older") {
+		t.Errorf("Stop of an older node: %v", err)
+	}
+	if len(asked) != 1 || asked[0] != "GET /process" {
+		t.Errorf("Stop sent %q", asked)
 	}
 }
