@@ -86,20 +86,28 @@ func (m *Engine) Queue(mutations []*row.Mutation, durable bool, done func(error)
 	return m.Engine.Queue(mutations, durable, m.countWrites(mutations, done))
 }
 
-// countWrites counts mutations. It returns done or, if their latency is measured, what measures it and calls done. done
-// may be nil. Only the table of the last sampled mutation gets the latency, because most calls have one table.
+// countWrites counts mutations. It returns done or, if the latency of some is measured, a function that measures it for
+// their tables and calls done, which may be nil.
 func (m *Engine) countWrites(mutations []*row.Mutation, done func(error)) func(error) {
 	s := m.sample.Load()
+	// Most calls have one mutation, so the second and later ones are apart: a call allocates one function at most.
 	var timed *histogram.Timer
+	var others []*histogram.Timer
 	for _, mu := range mutations {
+		// Each mutation whose Begin returns true is measured. Tables that are always written together, such as a table
+		// and its view, have equal counts: their samples are in the same calls.
 		if t := &m.Of(mu.Table).Write; t.Begin(request.SampledReads) {
-			timed = t
+			if timed == nil {
+				timed = t
+			} else {
+				others = append(others, t)
+			}
 		}
 		if s != nil && s.table == mu.Table {
 			s.Writes.add(mu.Key.Bytes)
 		}
 	}
-	if timed == nil || done == nil {
+	if timed == nil {
 		return done
 	}
 	began := m.clock.Monotonic()
@@ -107,7 +115,12 @@ func (m *Engine) countWrites(mutations []*row.Mutation, done func(error)) func(e
 		// Timer needs the end's time as well, for its decaying rates.
 		now := m.clock.Monotonic()
 		timed.End(now-began, now)
-		done(err)
+		for _, t := range others {
+			t.End(now-began, now)
+		}
+		if done != nil {
+			done(err)
+		}
 	}
 }
 

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/testclock"
 	"cqld/internal/tier"
+	"cqld/request"
+	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
 )
@@ -59,5 +62,39 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	m.ForgetTable(999)
 	if len(*m.tables.Load()) != 999 {
 		t.Error("a table that is gone is still counted")
+	}
+}
+
+// TestWritesOfSeveralTablesAreMeasured writes calls of several mutations, as batches and views make them. The latencies
+// of each table are measured for one in SampledReads of its mutations, whatever other tables the calls have.
+func TestWritesOfSeveralTablesAreMeasured(t *testing.T) {
+	for _, tables := range [][]schema.StorageID{{1}, {1, 2}, {2, 1, 3}, {1, 1}, {1, 2, 1, 2, 3, 1}} {
+		const calls = 5*request.SampledReads + 1
+		clock := &testclock.Clock{}
+		m := NewEngine(&storage.Engine{}, clock)
+		var mutations []*row.Mutation
+		times := map[schema.StorageID]int64{}
+		for _, id := range tables {
+			mutations = append(mutations, &row.Mutation{Table: id})
+			times[id] += calls
+		}
+		acknowledged := 0
+		for range calls {
+			done := m.countWrites(mutations, func(error) { acknowledged++ })
+			clock.Advance(time.Millisecond)
+			done(nil)
+		}
+		if acknowledged != calls {
+			t.Errorf("tables %v: %d of %d calls are acknowledged", tables, acknowledged, calls)
+		}
+		for id, count := range times {
+			w := &m.Of(id).Write
+			_, measured, sum := w.Latency().Octaves(16, 34)
+			want := uint64((count + request.SampledReads - 1) / request.SampledReads)
+			if w.Count() != count || measured != want || sum < time.Duration(want)*time.Millisecond*9/10 {
+				t.Errorf("tables %v: table %d has %d writes, %d of them measured, %v in total; want %d and %d", tables,
+					id, w.Count(), measured, sum, count, want)
+			}
+		}
 	}
 }
