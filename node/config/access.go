@@ -248,6 +248,7 @@ func (o *Options) validateMutual(bad func(name, format string, args ...any)) {
 	if !a.Mutual() {
 		return
 	}
+	// The name may come from a caller that has read no file.
 	if _, err := certificate.NewValidator(a.CertificateValidator); err != nil {
 		bad("authenticator", "%v", err)
 	}
@@ -266,6 +267,7 @@ func setCertificateValidator(o *Options, name, value string) error {
 	if name != "validator_class_name" {
 		return fmt.Errorf("unknown parameter %s; it is validator_class_name", name)
 	}
+	// Created for its error only: the validator that is used is made when the node opens.
 	_, err := certificate.NewValidator(value)
 	o.Access.CertificateValidator = value
 	return err

@@ -25,6 +25,7 @@ func setAuditLogging(o *Options, v *yaml.Node) error {
 	if v.Kind != yaml.MappingNode {
 		return errors.New("expected options of the form `name: value`")
 	}
+	// The group is no reader: its names exist only within it.
 	seen := map[string]bool{}
 	var errs []error
 	for i := 0; i+1 < len(v.Content); i += 2 {
@@ -50,6 +51,7 @@ func setAuditOption(o *Options, name string, v *yaml.Node) error {
 	if list := auditLists(s)[name]; list != nil {
 		return setList(list, v)
 	}
+	// The logger has parameters and is therefore no scalar.
 	if name == "logger" {
 		return setAuditLogger(o, v)
 	}
@@ -169,6 +171,7 @@ func parseTruth(s string) (bool, error) {
 // parseBytes parses a number of bytes, with or without a unit. Cassandra 5 writes some sizes as numbers, some with a
 // unit. A number without a unit is in bytes.
 func parseBytes(s string) (int64, error) {
+	// Validate refuses negative numbers.
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, nil
 	}

@@ -61,6 +61,7 @@ func renamedOptions() map[string]renamed {
 // The line and column stay the same, so errors name the place in the file. The error does not name the option; the
 // caller does.
 func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
+	// Without a unit in the name, the value has the same form under both names.
 	if r.convert == nil || v.Tag == "!!null" {
 		return v, nil
 	}
@@ -78,6 +79,7 @@ func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
 // form allows neither. The unit is one that ParseDuration or ParseSize reads.
 func unit(suffix string) func(string) (string, error) {
 	return func(value string) (string, error) {
+		// 63 bits, because the new option reads an int64 or a duration.
 		if _, err := strconv.ParseUint(value, 10, 63); err != nil {
 			return "", fmt.Errorf("%q is not a whole number of %s", value, suffix)
 		}
@@ -97,6 +99,7 @@ func bytesOrDefault(value string) (string, error) {
 // megabits converts megabits per second, of 10^6 bits, to a rate in bytes. Megabits of network throughput are decimal;
 // the new options count bytes. For example 200 megabits per second are 25,000,000 bytes per second.
 func megabits(value string) (string, error) {
+	// 32 bits, so that the product below cannot overflow.
 	n, err := strconv.ParseUint(value, 10, 32)
 	if err != nil {
 		return "", fmt.Errorf("%q is not a whole number of megabits per second", value)
@@ -242,6 +245,7 @@ func equals(other string) func(*yaml.Node, options) bool {
 // disabledGroup accepts a group of options that says enabled: false, or nothing about it. A group without enabled says
 // nothing that needs an answer.
 func disabledGroup(v *yaml.Node, file options) bool {
+	// Other options of a disabled group promise nothing.
 	for i := 0; i+1 < len(v.Content); i += 2 {
 		if v.Content[i].Value == "enabled" {
 			return off(v.Content[i+1], file)
@@ -286,10 +290,12 @@ func setInitialTokens(o *Options, v *yaml.Node) error {
 	if len(list) == 1 {
 		list = strings.Split(list[0], ",")
 	}
+	// The count alone decides, before the cost of parsing.
 	if len(list) > initialTokensMax {
 		return fmt.Errorf("%d tokens are more than %d", len(list), initialTokensMax)
 	}
 	for _, s := range list {
+		// Murmur3 has negative tokens as well.
 		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 		if err != nil {
 			return fmt.Errorf("%q is not a token of the Murmur3Partitioner, a whole number of 64 bits", s)
@@ -311,6 +317,7 @@ func setInitialTokens(o *Options, v *yaml.Node) error {
 // options are read, because either may come first in the file.
 func (o *Options) checkInitialTokens(file options) error {
 	n := len(o.Join.Tokens)
+	// An option that the file does not contain has the default, which says nothing about the list.
 	switch _, set := file["num_tokens"]; {
 	// The cluster chooses the tokens.
 	case n == 0:

@@ -89,6 +89,7 @@ func clientLimitSettings() map[string]setting {
 // bound reads a number. As in Cassandra, -1 means no bound. A negative value other than -1 is refused by
 // validateClientLimits. The field is 0 for no bound, so that the zero value of the options bounds nothing.
 func bound(field func(*Options) *int) setting {
+	// Errors of other texts are the same as for other numbers.
 	read := number(field)
 	return func(o *Options, v *yaml.Node) error {
 		// Other negative numbers are left to validateClientLimits.

@@ -23,6 +23,7 @@ func developmentSettings() map[string]setting {
 			if v.Tag == "!!null" {
 				return nil
 			}
+			// Not a host name: drivers receive it from system.local as an address.
 			a, err := ParseAddress(v.Value)
 			// Clients cannot connect to 0.0.0.0 or ::.
 			if err == nil && a.IsUnspecified() {

@@ -174,6 +174,7 @@ func (e *Encryption) read(v *yaml.Node, known map[string]encryptionSetting) erro
 		}
 		seen[name.Value] = true
 	}
+	// All lines are reported at once, as in the file around them.
 	return errors.Join(errs...)
 }
 
@@ -281,6 +282,7 @@ func setProtocol(e *Encryption, v *yaml.Node) error {
 	if strings.EqualFold(v.Value, "TLS") {
 		return nil
 	}
+	// One version is a range of one.
 	version, err := protocolVersion(v.Value)
 	if err == nil {
 		e.MinVersion, e.MaxVersion = version, version
@@ -331,6 +333,7 @@ func setCipherSuites(e *Encryption, v *yaml.Node) error {
 		return err
 	}
 	known := tlsconfig.SecureCipherSuites()
+	// The list replaces the defaults and does not extend them.
 	e.CipherSuites = nil
 	for _, name := range list {
 		id, ok := known[name]
@@ -364,6 +367,7 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 		Class      string    `yaml:"class_name"`
 		Parameters yaml.Node `yaml:"parameters"`
 	}
+	// Parameters are decoded later, because they have one of two forms.
 	if err := v.Decode(&f); err != nil {
 		return errors.New("expected class_name and parameters")
 	}
@@ -381,6 +385,7 @@ func setContextFactory(e *Encryption, v *yaml.Node) error {
 	if parameters.IsZero() {
 		return nil
 	}
+	// The same settings as beside the class, so a PEM text and a file are read alike.
 	all := encryptionSettings()
 	known := map[string]encryptionSetting{}
 	// Only these parameters; the others are options of the group.

@@ -22,6 +22,7 @@ const EnvironmentPrefix = "CQLD_"
 // whose name is not an option is ignored, unless it is probably a typing error. Variables override options of the file,
 // also lists as a whole. The errors of all variables are joined. Renamed and inert options are handled as in a file.
 func (o *Options) LoadEnvironment(environment []string) error {
+	// A reader of its own: a variable may set an option that the file has set.
 	r := newReader(o)
 	var errs []error
 	// Variables are sorted by name, so an error does not depend on the environment's order.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -65,6 +63,7 @@ func settings() map[string]setting {
 		"dynamic_data_masking_enabled": truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
 		"audit_logging_options":        setAuditLogging,
 	}
+	// No name is in two of the groups, so their order has no effect.
 	maps.Copy(all, storageSettings())
 	maps.Copy(all, timeoutSettings())
 	maps.Copy(all, backgroundSettings())
@@ -170,11 +169,13 @@ func (o *Options) LoadFile(path string) error {
 	return nil
 }
 
+// parse reads the options of a file with this content. path is for messages only.
 func (o *Options) parse(path string, b []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	// An empty file, or one that consists of comments, sets nothing.
 	if len(doc.Content) == 0 {
 		return nil
 	}
@@ -191,6 +192,7 @@ func (o *Options) parse(path string, b []byte) error {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", path, key.Line, key.Value, err))
 		}
 	}
+	// Only now both options have been read, whatever their order.
 	if err := o.checkInitialTokens(r.values); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", path, err))
 	}
@@ -203,6 +205,7 @@ func (o *Options) parse(path string, b []byte) error {
 // seedsLast returns the lines of the file with the seeds at the end, because their default port is storage_port, which
 // may follow them in the file, and broadcast addresses, which are compared with the others.
 func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
+	// Keys and values alternate in the content of a mapping.
 	var first, last [][2]*yaml.Node
 	for i := 0; i+1 < len(content); i += 2 {
 		pair := [2]*yaml.Node{content[i], content[i+1]}
@@ -225,12 +228,14 @@ func unknownName[S any](name string, known map[string]S) string {
 
 // scalar returns the text of a value that is neither null nor a collection.
 func scalar(v *yaml.Node) (string, error) {
+	// YAML has null as a scalar, too: an option without a value is a mistake here.
 	if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
 		return "", errors.New("expected one value")
 	}
 	return v.Value, nil
 }
 
+// text returns the setting of a field that takes any text.
 func text(field func(*Options) *string) setting {
 	return func(o *Options, v *yaml.Node) error {
 		s, err := scalar(v)
@@ -241,8 +246,10 @@ func text(field func(*Options) *string) setting {
 	}
 }
 
+// number returns the setting of a field that takes a whole number. Validate knows the range of each.
 func number(field func(*Options) *int) setting {
 	return func(o *Options, v *yaml.Node) error {
+		// The text and not YAML's number, which may be 0x10, 1_000 or 1e3.
 		n, err := strconv.Atoi(v.Value)
 		if err != nil {
 			return fmt.Errorf("%q is not a whole number", v.Value)
@@ -252,9 +259,11 @@ func number(field func(*Options) *int) setting {
 	}
 }
 
+// port returns the setting of a field that takes a port.
 func port(field func(*Options) *uint16) setting {
 	return func(o *Options, v *yaml.Node) error {
 		n, err := strconv.ParseUint(v.Value, 10, 16)
+		// With 0, the system would choose a port that neither clients nor nodes know.
 		if err != nil || n == 0 {
 			return fmt.Errorf("%q is not a port between 1 and 65535", v.Value)
 		}
@@ -276,6 +285,7 @@ func portOrNone(field func(*Options) *uint16) setting {
 
 // setTablesAccounts reads a list of names, keys and, optionally, roles and consistencies.
 func setTablesAccounts(o *Options, v *yaml.Node) error {
+	// Complete before it is set: after an error, the earlier list stays.
 	var accounts []azuretables.Account
 	if v.Kind != yaml.SequenceNode {
 		return errors.New("expected a list of {name, key}")
@@ -298,11 +308,13 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 	return nil
 }
 
+// setTablesConsistency reads the level in any case. validateTables knows which levels are possible.
 func setTablesConsistency(o *Options, v *yaml.Node) error {
 	o.Tables.Consistency = strings.ToUpper(v.Value)
 	return nil
 }
 
+// setTablesHosts reads the names that may be in the Host header of a request.
 func setTablesHosts(o *Options, v *yaml.Node) error {
 	if v.Kind != yaml.SequenceNode {
 		return errors.New("expected a list of host names")
@@ -312,52 +324,14 @@ func setTablesHosts(o *Options, v *yaml.Node) error {
 		if e.Kind != yaml.ScalarNode || e.Value == "" || strings.ContainsAny(e.Value, ":/ ") {
 			return fmt.Errorf("line %d: expected a host name without a port", e.Line)
 		}
+		// The server compares names in lower case, as the DNS does.
 		hosts = append(hosts, strings.ToLower(e.Value))
 	}
 	o.Tables.Hosts = hosts
 	return nil
 }
 
-func setListenAddress(o *Options, v *yaml.Node) error { return o.SetListenAddress(v.Value) }
-
-func setRPCAddress(o *Options, v *yaml.Node) error { return o.SetRPCAddress(v.Value) }
-
-// SetListenAddress sets the address for other nodes: an IP address, or a name of this machine.
-func (o *Options) SetListenAddress(s string) error {
-	return setOwn(s, &o.Listen.Address, &o.Listen.Name)
-}
-
-// SetRPCAddress sets the address for clients: an IP address, or a name of this machine.
-func (o *Options) SetRPCAddress(s string) error {
-	o.Listen.rpcSet = true
-	return setOwn(s, &o.Listen.RPCAddress, &o.Listen.RPCName)
-}
-
-func setOwn(s string, addr *netip.Addr, name *string) error {
-	a, err := ParseAddress(s)
-	switch {
-	case err == nil:
-		*addr, *name = a, ""
-	case isHostName(s):
-		*name = s
-	default:
-		return fmt.Errorf("%q is neither an IP address nor a host name", s)
-	}
-	return nil
-}
-
-// ParseAddress reads an IP address; localhost is 127.0.0.1.
-func ParseAddress(s string) (netip.Addr, error) {
-	if s == "localhost" {
-		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
-	}
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%q is not an IP address", s)
-	}
-	return a, nil
-}
-
+// duration returns the setting of a field that takes a duration with a unit.
 func duration(field func(*Options) *time.Duration) setting {
 	return func(o *Options, v *yaml.Node) error {
 		d, err := ParseDuration(v.Value)
@@ -371,6 +345,7 @@ func duration(field func(*Options) *time.Duration) setting {
 // ParseDuration reads a duration as cassandra.yaml writes it: 200ms, 10s, 5m, 3h, 1d. Units may not be combined, and
 // there are neither fractions nor signs.
 func ParseDuration(s string) (time.Duration, error) {
+	// The units that end in another unit come before it: ms, us and ns before s.
 	for _, u := range []struct {
 		suffix string
 		unit   time.Duration
@@ -381,6 +356,7 @@ func ParseDuration(s string) (time.Duration, error) {
 			continue
 		}
 		n, err := strconv.ParseUint(digits, 10, 63)
+		// The bound depends on the unit, because the product has to fit.
 		if err != nil || n > uint64(1<<63-1)/uint64(u.unit) {
 			break
 		}
@@ -389,6 +365,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("%q is not a duration such as 200ms, 10s, 5m, 3h or 1d", s)
 }
 
+// size returns the setting of a field that takes a number of bytes with a unit.
 func size(field func(*Options) *int) setting {
 	return func(o *Options, v *yaml.Node) error {
 		n, err := ParseSize(v.Value)
@@ -399,6 +376,7 @@ func size(field func(*Options) *int) setting {
 	}
 }
 
+// size64 is size for fields that may exceed the int of a 32-bit system.
 func size64(field func(*Options) *int64) setting {
 	return func(o *Options, v *yaml.Node) error {
 		n, err := ParseSize(v.Value)
@@ -412,6 +390,7 @@ func size64(field func(*Options) *int64) setting {
 // rate reads a number of bytes per second: 24MiB/s.
 func rate(field func(*Options) *int64) setting {
 	return func(o *Options, v *yaml.Node) error {
+		// A size without /s is an error, because older options of Cassandra count megabits.
 		digits, ok := strings.CutSuffix(v.Value, "/s")
 		n, err := ParseSize(digits)
 		if !ok || err != nil {
@@ -422,6 +401,7 @@ func rate(field func(*Options) *int64) setting {
 	}
 }
 
+// truth returns the setting of a field that takes true or false.
 func truth(field func(*Options) *bool) setting {
 	return func(o *Options, v *yaml.Node) error {
 		b, err := truthOf(v)
@@ -432,8 +412,10 @@ func truth(field func(*Options) *bool) setting {
 	}
 }
 
+// truthOf reads true or false.
 func truthOf(v *yaml.Node) (bool, error) {
 	switch v.Value {
+	// Other spellings of YAML 1.1, such as on, would leave in doubt what a misspelt one means.
 	case "true", "false":
 		return v.Value == "true", nil
 	}
@@ -443,6 +425,7 @@ func truthOf(v *yaml.Node) (bool, error) {
 // ParseSize reads a number of bytes as cassandra.yaml writes it: 512B, 64KiB, 16MiB, 1GiB. Units are powers of 1,024.
 // The result is at most 2^62.
 func ParseSize(s string) (int64, error) {
+	// B comes last, because all other units end in it.
 	for _, u := range []struct {
 		suffix string
 		shift  uint
@@ -452,6 +435,7 @@ func ParseSize(s string) (int64, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
+		// The bound is shifted and not the number, which could overflow.
 		if err != nil || n < 0 || n > (1<<62)>>u.shift {
 			break
 		}
@@ -470,6 +454,7 @@ func only(values ...string) setting {
 	}
 }
 
+// setCommitLogSync reads when a write is acknowledged. Cassandra's third mode, group, does not exist here.
 func setCommitLogSync(o *Options, v *yaml.Node) error {
 	switch s := CommitLogSync(v.Value); s {
 	case SyncBatch, SyncPeriodic:
@@ -479,6 +464,7 @@ func setCommitLogSync(o *Options, v *yaml.Node) error {
 	return fmt.Errorf("%q is neither batch nor periodic", v.Value)
 }
 
+// setDataDirs reads data_file_directories. Cassandra spreads its files over several; Pebble has one directory.
 func setDataDirs(o *Options, v *yaml.Node) error {
 	if v.Kind != yaml.SequenceNode || len(v.Content) != 1 {
 		return errors.New("expected a list of one directory; several are not supported yet")
@@ -488,110 +474,4 @@ func setDataDirs(o *Options, v *yaml.Node) error {
 		o.DataDir = s
 	}
 	return err
-}
-
-func setSeeds(o *Options, v *yaml.Node) error {
-	var list []string
-	switch v.Kind {
-	case yaml.ScalarNode:
-		list = strings.Split(v.Value, ",")
-	case yaml.SequenceNode:
-		for _, e := range v.Content {
-			list = append(list, e.Value)
-		}
-	default:
-		return errors.New("expected addresses")
-	}
-	return o.SetSeeds(list)
-}
-
-func setControlAddress(o *Options, v *yaml.Node) error {
-	a, err := ParseAddressPort(v.Value)
-	if err == nil {
-		o.Listen.ControlAddress = a
-	}
-	return err
-}
-
-func setHealthAddress(o *Options, v *yaml.Node) error {
-	a, err := ParseAddressPort(v.Value)
-	if err == nil {
-		o.Listen.HealthAddress = a
-	}
-	return err
-}
-
-// ParseAddressPort reads an IP address with a port.
-func ParseAddressPort(s string) (netip.AddrPort, error) {
-	a, err := netip.ParseAddrPort(s)
-	if err != nil {
-		return a, fmt.Errorf("%q is not an address with a port such as 127.0.0.1:7199", s)
-	}
-	return a, nil
-}
-
-// SetSeeds sets the seeds: IP addresses or host names, with or without a port.
-func (o *Options) SetSeeds(list []string) error {
-	var addrs []netip.AddrPort
-	var names []string
-	named := false
-	for _, s := range list {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		addr, name, err := parseSeed(s, o.Listen.StoragePort)
-		if err != nil {
-			return err
-		}
-		addrs, names = append(addrs, addr), append(names, name)
-		named = named || !addr.IsValid()
-	}
-	if len(names) > seedNamesMax {
-		return fmt.Errorf("%d seeds: at most %d are allowed", len(names), seedNamesMax)
-	}
-	// One name makes all of them names, because the first seed is decided by its position among all.
-	if o.Join.Seeds, o.Join.SeedNames = addrs, nil; named {
-		o.Join.Seeds, o.Join.SeedNames = nil, names
-	}
-	return nil
-}
-
-// parseSeed reads a seed. addr is not valid if it is a host name.
-func parseSeed(s string, defaultPort uint16) (addr netip.AddrPort, name string, err error) {
-	if a, err := ParseAddress(s); err == nil {
-		addr = netip.AddrPortFrom(a, defaultPort)
-		return addr, addr.String(), nil
-	}
-	if addr, err = netip.ParseAddrPort(s); err == nil && addr.Port() != 0 {
-		return addr, addr.String(), nil
-	}
-	host, portText, found := strings.Cut(s, ":")
-	p := uint64(defaultPort)
-	if found {
-		p, err = strconv.ParseUint(portText, 10, 16)
-	} else {
-		err = nil
-	}
-	if err != nil || p == 0 || !isHostName(host) {
-		return netip.AddrPort{}, "", fmt.Errorf("seed %q is neither an address such as 127.0.0.1 or 127.0.0.1:7000 "+
-			"nor a host name", s)
-	}
-	return netip.AddrPort{}, net.JoinHostPort(host, strconv.FormatUint(p, 10)), nil
-}
-
-// setSeedProvider reads the form that cassandra.yaml has: a list of one class with a list of one parameter.
-func setSeedProvider(o *Options, v *yaml.Node) error {
-	var providers []struct {
-		Class      string `yaml:"class_name"`
-		Parameters []struct {
-			Seeds string `yaml:"seeds"`
-		} `yaml:"parameters"`
-	}
-	if err := v.Decode(&providers); err != nil || len(providers) != 1 || len(providers[0].Parameters) != 1 {
-		return errors.New("expected one SimpleSeedProvider with one list of seeds")
-	}
-	if p := providers[0].Class; !strings.HasSuffix(p, "SimpleSeedProvider") {
-		return fmt.Errorf("class_name %q is not supported yet; it is SimpleSeedProvider", p)
-	}
-	return o.SetSeeds(strings.Split(providers[0].Parameters[0].Seeds, ","))
 }

@@ -41,6 +41,7 @@ func functionSettings() map[string]setting {
 // setFunctionOperations reads the number of operations of one call. A call with more operations is stopped
 // (docs/adr/0039).
 func setFunctionOperations(o *Options, v *yaml.Node) error {
+	// There is no value for no bound: a call that never ends would keep a processor.
 	n, err := strconv.ParseInt(v.Value, 10, 64)
 	if err != nil || n < 1 {
 		return fmt.Errorf("%q is not a positive whole number", v.Value)
@@ -52,6 +53,7 @@ func setFunctionOperations(o *Options, v *yaml.Node) error {
 // setFunctionTimeoutPolicy accepts the policy that does not stop the process. Cassandra's others exist because it
 // cannot stop a call. A call that takes too long is stopped in any case.
 func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
+	// There is nothing to store, because the behavior is always the same.
 	switch v.Value {
 	case "ignore":
 		return nil

@@ -74,6 +74,7 @@ func guardrailThreshold(t guardrail.Threshold, field func(*Options) *int64) sett
 // in upper case. An empty list allows everything. Names of properties are not checked.
 func words(of guardrail.Values, field func(*Options) *[]string) setting {
 	return func(o *Options, v *yaml.Node) error {
+		// A text would be read as one word, and guard nothing.
 		if v.Kind != yaml.SequenceNode {
 			return errors.New("expected a list")
 		}
@@ -95,6 +96,7 @@ func words(of guardrail.Values, field func(*Options) *[]string) setting {
 
 // isConsistency reports whether a name is a consistency level. SERIAL and LOCAL_SERIAL are levels as well.
 func isConsistency(name string) bool {
+	// The levels have consecutive numbers, from the protocol.
 	for c := ring.Any; c <= ring.LocalOne; c++ {
 		if c.String() == name {
 			return true
@@ -106,6 +108,7 @@ func isConsistency(name string) bool {
 // guardrailTexts returns the options of the guardrails for system_views.settings. A threshold of 0 is shown as -1,
 // which is what the file contains.
 func guardrailTexts(o *Options) map[string]string {
+	// Fields with the opposite meaning are shown as the options that the file has.
 	g := &o.Guardrails
 	all := map[string]string{
 		"drop_compact_storage_enabled":      strconv.FormatBool(o.DropCompactStorage),
@@ -129,6 +132,7 @@ func guardrailTexts(o *Options) map[string]string {
 			all[t.Name()+suffix] = text
 		}
 	}
+	// In the form of a YAML list, as the file has it.
 	for _, v := range guardrail.AllValues() {
 		all[v.Name()+"_warned"] = "[" + strings.Join(g.Warned[v], ", ") + "]"
 		all[v.Name()+"_disallowed"] = "[" + strings.Join(g.Disallowed[v], ", ") + "]"

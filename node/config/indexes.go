@@ -34,6 +34,7 @@ func indexSettings() map[string]setting {
 // setDefaultIndex reads the class of CREATE INDEX without USING. CREATE INDEX with USING names its class itself. The
 // spelling of the file is kept for system_views.settings.
 func setDefaultIndex(o *Options, v *yaml.Node) error {
+	// As in Cassandra, the class may be written in any case.
 	if name := strings.ToLower(v.Value); !definition.IsIndexName(name) {
 		// The error lists the two classes.
 		return fmt.Errorf("%q is neither legacy_local_table nor sai", v.Value)
@@ -57,6 +58,7 @@ func falsehood(field func(*Options) *bool) setting {
 // threshold reads the number of a guardrail; -1 disables it. 0 is refused, because it could mean either.
 func threshold(field func(*Options) *int) setting {
 	return func(o *Options, v *yaml.Node) error {
+		// -1 is kept as it is: Default has it, too.
 		n, err := strconv.Atoi(v.Value)
 		if err != nil || n < -1 || n == 0 {
 			return fmt.Errorf("%q is neither a positive number nor -1", v.Value)

@@ -6,6 +6,7 @@ import "strings"
 // names: they configure threads, files, caches, compaction, gossip and parts of Cassandra's machinery that cqld does
 // not have. A test compares the list with the files of testdata, so that a new option of Cassandra is noticed.
 func inert() map[string]bool {
+	// A new map for each reader, so that no state is shared.
 	all := map[string]bool{}
 	for _, name := range strings.Fields(inertNames) {
 		all[name] = true

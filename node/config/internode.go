@@ -74,11 +74,13 @@ func (e *InternodeEncryption) validate(bad func(name, format string, args ...any
 // for clients.
 func setInternodeEncryption(o *Options, v *yaml.Node) error {
 	e := InternodeEncryption{Encryption: Encryption{line: v.Line, ClientAuth: tlsconfig.ClientAuthRequired}}
+	// A new map for each call, so the changes below do not reach clients' options.
 	known := encryptionSettings()
 	// The settings of a port are extended by the ones that only nodes have.
 	known["internode_encryption"] = func(_ *Encryption, v *yaml.Node) error { return e.setPeers(v) }
 	known["require_endpoint_verification"] = func(_ *Encryption, v *yaml.Node) error {
 		verify, err := truthOf(v)
+		// After an error, e is discarded.
 		e.AnyEndpoint = !verify
 		return err
 	}

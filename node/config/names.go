@@ -52,6 +52,7 @@ func isHostName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
 	}
+	// A name may end with a dot, which makes it absolute.
 	letter := false
 	for label := range strings.SplitSeq(strings.TrimSuffix(s, "."), ".") {
 		// Labels and the whole name have the limits of the DNS (RFC 1035 §2.3.4). An underscore is allowed, because
@@ -177,6 +178,7 @@ func (o *Options) findSeed(ctx context.Context, seed string) ([]netip.AddrPort, 
 	}
 	var out []netip.AddrPort
 	for _, a := range found {
+		// Unmapped, so that the address of this node is recognized in FindSeeds.
 		out = append(out, netip.AddrPortFrom(a.Unmap(), uint16(port)))
 	}
 	// The order and the number of addresses do not depend on the resolver.
@@ -186,6 +188,7 @@ func (o *Options) findSeed(ctx context.Context, seed string) ([]netip.AddrPort, 
 
 // SeedTexts returns the seeds as they were configured. They are the names rather than the addresses that were found.
 func (o *Options) SeedTexts() []string {
+	// Names include the seeds that are addresses (SetSeeds).
 	if len(o.Join.SeedNames) > 0 {
 		return o.Join.SeedNames
 	}

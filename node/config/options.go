@@ -169,9 +169,11 @@ func (o *Options) Validate() error {
 	if o.Datacenter == "" || o.Rack == "" {
 		bad("datacenter, rack", "must not be empty")
 	}
+	// Timestamps decide which write wins, so a wrong clock loses writes of other nodes.
 	if o.ClockOffset != 0 && !o.Unsafe {
 		bad("clock-offset", "makes the clock wrong on purpose: it is for tests, and needs --unsafe")
 	}
+	// The cluster refuses a node with more tokens, but only when it joins.
 	if o.Join.NumTokens < 1 || o.Join.NumTokens > 1024 {
 		bad("num_tokens", "%d is not between 1 and 1024", o.Join.NumTokens)
 	}
@@ -181,6 +183,7 @@ func (o *Options) Validate() error {
 	if o.CommitLog.Sync != SyncBatch && o.CommitLog.Sync != SyncPeriodic {
 		bad("commitlog_sync", "%q is neither batch nor periodic", o.CommitLog.Sync)
 	}
+	// Checked in every mode, so that a change of commitlog_sync alone cannot make the file invalid.
 	if o.CommitLog.SyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
 	}
@@ -205,6 +208,7 @@ func (o *Options) Validate() error {
 			bad(name, "must be positive")
 		}
 	}
+	// A lower rate is more likely a wrong unit than an intention.
 	for name, n := range map[string]int64{"stream_throughput_outbound": o.Background.StreamThroughput,
 		"index_build_throughput": o.Background.IndexBuildThroughput,
 		"auto_repair_throughput": o.Background.RepairThroughput} {
@@ -212,6 +216,7 @@ func (o *Options) Validate() error {
 			bad(name, "must be at least 64KiB/s")
 		}
 	}
+	// Each run compares all ranges, so a shorter interval would repair without a pause.
 	if o.Background.AutoRepairInterval < time.Minute {
 		bad("auto_repair_min_repair_interval", "must be at least 1m")
 	}
@@ -231,6 +236,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 		case !a.IsValid() || a.IsUnspecified() && name != "rpc_address":
 			bad(name, "%s is not an address that other machines can connect to; set one", a)
 		}
+		// The port is part of the address by which others know the node.
 		if port == 0 {
 			bad(portName, "must not be 0")
 		}

@@ -50,6 +50,7 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 	if before := r.seen[name]; before != "" {
 		return fmt.Errorf("already set on %s", before)
 	}
+	// Also for values that are refused below, so that a second one is reported as well.
 	r.seen[name], r.values[name] = where, v
 	// An option of cqld, which may have a name of Cassandra.
 	if set, ok := r.known[name]; ok {
@@ -80,6 +81,7 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 // Options that have no effect are proposed as well, as they are valid names. Similarity is the edit distance (package
 // typo), at most typosMax.
 func (r *reader) unknown(name string) string {
+	// Old names are left out: the proposal should be one that will stay.
 	similar := map[string]bool{}
 	for n := range r.known {
 		similar[n] = true

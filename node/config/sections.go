@@ -52,6 +52,7 @@ type Join struct {
 // Ports configures TLS of all ports. A port has its own certificates, because operators, clients and nodes may have
 // different authorities. Azure Tables clients use Clients without certificates of their own (node.tablesPolicy).
 type Ports struct {
+	// Each section that is used must be complete, whatever the other ones have.
 	Clients   Encryption          // of the ports for CQL and Azure Tables clients
 	Internode InternodeEncryption // of the port for other nodes
 	Control   Encryption          // of ControlAddress, which serves only clients with certificates

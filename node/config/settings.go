@@ -9,6 +9,7 @@ import (
 
 // controlAddress returns the option as text; empty means that the port is closed.
 func (o *Options) controlAddress() string {
+	// The zero AddrPort has a text of its own, which is no address.
 	if !o.Listen.ControlAddress.IsValid() {
 		return ""
 	}
@@ -71,6 +72,7 @@ func (o *Options) Settings() map[string]string {
 	all["development"] = strconv.FormatBool(o.DevelopmentMode)
 	all["materialized_views_enabled"] = strconv.FormatBool(!o.ViewsDisabled)
 	all["allow_insecure_listen_addresses"] = strconv.FormatBool(o.Listen.AllowInsecure)
+	// Each group shows its own options, beside the code that reads them.
 	maps.Copy(all, o.Encryption.Internode.settings())
 	maps.Copy(all, guardrailTexts(o))
 	maps.Copy(all, o.indexValues())

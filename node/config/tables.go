@@ -30,6 +30,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	}
 	// A name that is there twice would leave one key without effect.
 	seen := map[string]bool{}
+	// The errors name accounts and never keys, because they are logged.
 	for _, a := range o.Tables.Accounts {
 		if err := azuretables.CheckAccount(a); err != nil {
 			bad("tables_accounts", "account %q: %v", a.Name, err)
