@@ -388,12 +388,13 @@ func (r *run) Row(x *request.Read, data *row.Row) (request.Verdict, error) {
 		r.stop(r.before(key, rowKey))
 		return request.StopBefore, nil
 	}
-	if r.row(&x.Reader.Header, key, rowKey) {
+	kept, err := r.row(&x.Reader.Header, key, rowKey)
+	if err != nil {
+		return 0, err
+	}
+	if kept {
 		// The entity refers to the page only if it was added.
 		x.Keep() // the entity refers to the page
-	}
-	if err := r.reserve(); err != nil {
-		return 0, err
 	}
 	r.last, r.passed = rowKey, true
 	return request.NextRow, nil
@@ -434,8 +435,9 @@ func (r *run) positionAfter(partitionKey, rowKey string) Position {
 }
 
 // row adds the decoder's current row to the result if it matches; kept reports that the page refers to it. It also
-// counts entities that are not added: count queries need no more. header has the static columns of the partition.
-func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool) {
+// counts entities that are not added: count queries need no more. header has the static columns of the partition. After
+// an error of reserve, the result does not contain the row.
+func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool, err error) {
 	d := r.d
 	r.entity = odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: r.newest * ticksPerMicro}
 	e := &r.entity
@@ -453,13 +455,13 @@ func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool) {
 			}
 		}
 		if !odata.Matches(r.q.Filter, e) {
-			return false
+			return false, nil
 		}
 	}
-	r.page.Count++
-	r.left--
 	if r.q.CountOnly {
-		return false
+		r.page.Count++
+		r.left--
+		return false, nil
 	}
 	d.wanted = r.selected
 	// The caller has taken the previous entity, so its properties need not be kept.
@@ -471,14 +473,21 @@ func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool) {
 	for i := range e.Properties {
 		r.bytes += len(e.Properties[i].Name) + len(e.Properties[i].Value.Bytes) + valueBytes
 	}
+	// Before the entity is in the page: the position after an error is before the entity, so a page that had it would
+	// return it twice.
+	if err := r.reserve(); err != nil {
+		return false, err
+	}
+	r.page.Count++
+	r.left--
 	// Each has taken the entity; its converted text need not be kept either.
 	if r.q.Each != nil {
 		r.q.Each(e)
 		d.arena = d.arena[:0]
-		return false
+		return false, nil
 	}
 	r.page.Entities = append(r.page.Entities, *e)
-	return true
+	return true, nil
 }
 
 // The size of an entity, and of a property, in JSON besides keys, names and text: braces, etag and Timestamp; quotes

@@ -11,6 +11,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/internal/memory"
 	"cqld/request"
 )
 
@@ -277,6 +278,58 @@ func TestPagesEndAmongTombstones(t *testing.T) {
 	}
 	if pages-empty != 1 || empty < 1 {
 		t.Errorf("%d pages, of them empty %d", pages, empty)
+	}
+}
+
+// TestMemoryEndsPage checks that entities are returned exactly once if a request's memory ends its pages, and that a
+// refused entity is not in the page.
+func TestMemoryEndsPage(t *testing.T) {
+	r := newTestRing(t, 1, func(o *entity.Options) { o.Limits.PageEntities = 40 })
+	r.create("Things")
+	// Long names make the response much larger than the pages of the replicas, which need memory as well.
+	var wide []odata.Property
+	for i := range 40 {
+		wide = append(wide, number(fmt.Sprintf("%s%d", strings.Repeat("n", 200), i), 1))
+	}
+	const entities = 60
+	for i := range entities {
+		r.apply("things", op(entity.Insert, "p", fmt.Sprintf("r%04d", i), wide...))
+	}
+	for _, order := range []entity.Order{entity.Ascending, entity.Descending} {
+		for _, each := range []bool{false, true} {
+			got, pages := map[string]int{}, 0
+			q := entity.Query{Filter: key("PartitionKey", odata.Eq, "p"), Order: order}
+			if each {
+				q.Each = func(e *odata.Entity) { got[e.RowKey]++ }
+			}
+			for ; pages == 0 || q.From != nil; pages++ {
+				req, before := anyone(), len(got)
+				var account memory.Account
+				memory.New(memory.Options{Limits: memory.Limits{Bytes: 1 << 20, Reserve: 200_000}}).Open(&account,
+					memory.Origin{}, nil)
+				req.Memory = &account
+				page, err := r.nodes[0].store.Query(req, "acme", "things", &q)
+				account.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range page.Entities {
+					got[page.Entities[i].RowKey]++
+				}
+				if len(got)-before != page.Count {
+					t.Errorf("%v: %d new entities on a page of %d", order, len(got)-before, page.Count)
+				}
+				q.From = page.Next
+			}
+			for name, n := range got {
+				if n > 1 {
+					t.Errorf("%v: %s was received %d times", order, name, n)
+				}
+			}
+			if len(got) != entities || pages < 3 {
+				t.Errorf("%v: %d entities on %d pages", order, len(got), pages)
+			}
+		}
 	}
 }
 
