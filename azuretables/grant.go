@@ -57,10 +57,12 @@ const (
 
 // action describes what a request needs: the resource type, every permission of all, and at least one of any unless
 // that is empty. (REST reference, "Create an account SAS", "Table service operations".) The zero action needs nothing.
-// The functions below are the table of that section.
+// The functions below are the table of that section. No signature permits an action with owned: it needs the account's
+// key.
 type action struct {
 	on       level
 	all, any permission
+	owned    bool
 }
 
 func readProperties() action  { return action{on: onService, all: mayRead} }
@@ -68,8 +70,7 @@ func writeProperties() action { return action{on: onService, all: mayWrite} }
 func listTables() action      { return action{on: onContainer, all: mayList} }
 func createTable() action     { return action{on: onContainer, any: mayCreate | mayWrite} }
 func deleteTable() action     { return action{on: onContainer, all: mayDelete} }
-func readPolicies() action    { return action{on: onContainer, all: mayRead} }
-func writePolicies() action   { return action{on: onContainer, all: mayWrite} }
+func policies() action        { return action{on: onContainer, owned: true} }
 func readEntities() action    { return action{on: onObject, all: mayRead} }
 func addEntity() action       { return action{on: onObject, all: mayAdd} }
 func updateEntity() action    { return action{on: onObject, all: mayUpdate} }
@@ -101,6 +102,9 @@ func (g *grant) permits(a action, table string) error {
 	switch {
 	case g.owner:
 		return nil
+	// Only the owner may see and replace policies: they grant access that outlives the signature.
+	case a.owned:
+		return odata.Of(odata.AuthorizationFailure)
 	// A signature for one table covers only entities, and names of tables have no case.
 	case g.table != "" && (a.on != onObject || !strings.EqualFold(g.table, table)):
 		return odata.Of(odata.AuthorizationFailure)

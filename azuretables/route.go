@@ -90,7 +90,7 @@ func (c *call) named(table string, err error) error {
 }
 
 // allowed returns the methods of a resource, for the header Allow. RFC 9110 requires the list in a 405. comp
-// distinguishes the documents about an account or a table. HEAD and OPTIONS are answered elsewhere.
+// distinguishes the documents about an account or a table. OPTIONS is answered elsewhere.
 func allowed(r odata.Resource, comp string) string {
 	switch {
 	// The order is from special resources to general ones.
@@ -111,6 +111,8 @@ func allowed(r odata.Resource, comp string) string {
 	}
 	return "GET,POST,DELETE"
 }
+	case r == odata.EntitySet && comp != "":
+		return "GET,HEAD,PUT"
 
 // context returns the context of entities in the response body: its URLs and level of metadata. table is the name as
 // created; empty for lists of tables. It is valid until the request ends. Its copy in a handler is independent.
