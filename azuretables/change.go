@@ -12,8 +12,9 @@ import (
 // changeParser parses the changes that requests, and operations of a changeset, describe. It has no state, so one
 // serves all operations of a changeset.
 type changeParser struct {
-	grant  *grant
-	limits *odata.Limits
+	account string
+	grant   *grant
+	limits  *odata.Limits
 }
 
 // parse parses the change that a method, path, headers and body describe into op, and checks that the grant allows it
@@ -47,6 +48,8 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 	case err != nil:
 		return err
 	// PUT, PATCH, MERGE and DELETE need an entity's address.
+	case method != "POST" && (path.Resource == odata.Partition || path.Resource == odata.IncompleteEntity):
+		return odata.ErrKeyCount(p.account, table)
 	case method != "POST" && path.Resource != odata.OneEntity:
 		return odata.Of(odata.MethodNotAllowed)
 	case method == "DELETE":

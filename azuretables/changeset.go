@@ -83,7 +83,7 @@ func (t *changeset) parseOne(r *odata.Request, op *entity.Operation, w *wanted) 
 	if h.method != "" && method == "POST" {
 		method = strings.ToUpper(h.method)
 	}
-	parser := changeParser{t.call.grant, &t.call.server.limits.Entity}
+	parser := changeParser{t.call.account.name, t.call.grant, &t.call.server.limits.Entity}
 	return parser.parse(method, &r.Path, &h, r.Body, op)
 }
 

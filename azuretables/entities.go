@@ -12,7 +12,7 @@ func (c *call) change() (e *odata.Entity, err error) {
 	op := &ops[0]
 	// The properties reuse the memory of the previous request of this call.
 	op.Entity.Properties = c.entity.Properties[:0]
-	parser := changeParser{c.grant, &c.server.limits.Entity}
+	parser := changeParser{c.account.name, c.grant, &c.server.limits.Entity}
 	err = parser.parse(c.method, &c.path, &c.req.header, c.req.body, op)
 	// Also after an error: DecodeEntity may have grown the memory.
 	if op.Entity.Properties != nil {

@@ -42,6 +42,9 @@ func (c *call) route() error {
 		if c.method == "DELETE" {
 			return c.deletePartition()
 		}
+		return c.keyCount()
+	case odata.IncompleteEntity:
+		return c.keyCount()
 	case odata.EntityCount:
 		if c.method == "GET" {
 			return c.count()
@@ -67,6 +70,10 @@ func (c *call) route() error {
 	}
 	return odata.Of(odata.MethodNotAllowed)
 }
+
+// keyCount returns the error of a path that names an entity by one of its keys. It precedes the checks of permissions,
+// so it has the client's spelling of the table.
+func (c *call) keyCount() error { return odata.ErrKeyCount(c.account.name, c.path.Table) }
 
 // named replaces the error that a table does not exist by the error that its name is invalid, if it is. Tables created
 // by CQL may have names that the service refuses, so the name is checked only after the table was not found. Names by
@@ -96,8 +103,6 @@ func allowed(r odata.Resource, comp string) string {
 	// The order is from special resources to general ones.
 	case r == odata.BatchEndpoint:
 		return "POST"
-	case r == odata.Partition:
-		return "DELETE"
 	case r == odata.EntityCount, r == odata.ServiceRoot && comp == "stats":
 		return "GET"
 	case r == odata.TableSet:
@@ -106,13 +111,13 @@ func allowed(r odata.Resource, comp string) string {
 		return "GET,DELETE"
 	case r == odata.OneEntity:
 		return "GET,PUT,PATCH,MERGE,POST,DELETE" // POST with X-HTTP-Method
+	case r == odata.EntitySet && comp != "":
+		return "GET,HEAD,PUT"
 	case comp != "":
 		return "GET,PUT"
 	}
 	return "GET,POST,DELETE"
 }
-	case r == odata.EntitySet && comp != "":
-		return "GET,HEAD,PUT"
 
 // context returns the context of entities in the response body: its URLs and level of metadata. table is the name as
 // created; empty for lists of tables. It is valid until the request ends. Its copy in a handler is independent.

@@ -189,8 +189,7 @@ func (c *call) tablesBelowTable() error {
 		if err := c.grant.permitsChange(deleteEntity(), table); err != nil {
 			return err
 		}
-		// The message names the type of the entity, which is account.table.
-		return odata.ErrKeyCount(c.account.name + "." + c.spelled(table))
+		return odata.ErrKeyCount(c.account.name, c.spelled(table))
 	}
 	return odata.Of(odata.MethodNotAllowed)
 }

@@ -186,8 +186,8 @@ func goldenMatch(t *testing.T, d *datadriven.TestData, l *Limits) string {
 }
 
 func goldenPath(p Path, err error) string {
-	name := [...]string{"nothing", "service", "tables", "table", "entities", "entity", "partition", "count", "batch",
-		"metadata", "below", "tables-below"}
+	name := [...]string{"nothing", "service", "tables", "table", "entities", "entity", "partition", "incomplete",
+		"count", "batch", "metadata", "below", "tables-below"}
 	s := name[p.Resource]
 	for _, f := range []struct{ what, value string }{{"account", p.Account}, {"table", p.Table}, {"p", p.PartitionKey},
 		{"r", p.RowKey}} {

@@ -16,6 +16,7 @@ const (
 	EntitySet                            // /t, /t()
 	OneEntity                            // /t(PartitionKey='p',RowKey='r')
 	Partition                            // /t(PartitionKey='p'): beyond Azure
+	IncompleteEntity                     // /t(RowKey='r'), /t('x'): names no resource
 	EntityCount                          // /t()/$count, /t/$count: beyond Azure
 	BatchEndpoint                        // /$batch
 	MetadataDocument                     // /$metadata
@@ -37,12 +38,11 @@ type Path struct {
 // read. Its status is 400.
 func ErrPath() *Error { return invalid("Bad Request - Error in query syntax.") }
 
-// ErrKeyCount returns the service's error for an entity that is not named by both keys. resource is the type of the
-// table's entities.
-func ErrKeyCount(resource string) *Error {
+// ErrKeyCount returns the service's error for an entity that is not named by both keys. It contains the type of the
+// table's entities, which is account.table.
+func ErrKeyCount(account, table string) *Error {
 	return invalid("The number of keys specified in the URI does not match number of key properties for the " +
-		"resource '" +
-		resource + "'.")
+		"resource '" + account + "." + table + "'.")
 }
 
 // ParsePath parses a path as in the request, with its percent escapes. A non-empty hostAccount selects the host form,
@@ -175,6 +175,11 @@ func (p *Path) table(predicate string) error {
 // occur once. Spaces around commas are accepted, as .NET does.
 func (p *Path) entity(table, predicate string) error {
 	p.Table, p.Resource = table, EntitySet
+	// A value without a name is the key of a resource with one key, which an entity is not.
+	if _, rest, ok := quoted(strings.TrimSpace(predicate)); ok && rest == "" {
+		p.Resource = IncompleteEntity
+		return nil
+	}
 	var keys Keys
 	for rest := strings.TrimSpace(predicate); rest != ""; {
 		name, more, ok := strings.Cut(rest, "=")
@@ -211,9 +216,8 @@ func (p *Path) entity(table, predicate string) error {
 		p.Resource = OneEntity
 	case HasPartitionKey:
 		p.Resource = Partition
-	// RowKey alone names nothing.
 	case HasRowKey:
-		return ErrPath()
+		p.Resource = IncompleteEntity
 	}
 	return nil
 }

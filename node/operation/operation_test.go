@@ -11,7 +11,7 @@ import (
 // The requests of clients do not increase the number of operation names.
 func TestTablesOperations(t *testing.T) {
 	got := map[Kind]bool{}
-	for r := range odata.Resource(12) {
+	for r := range odata.Resource(13) {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "MERGE", "DELETE", "OPTIONS", "anything", ""} {
 			for _, comp := range []string{"", "acl", "anything"} {
 				o := Of(azuretables.Answer{Resource: r, Method: method, Comp: comp})
