@@ -103,18 +103,28 @@ func (b *batch) refusal(err error) (reply odata.Reply, inside bool) {
 // was therefore not parsed completely. The first Prefer line of the body is the first operation's, because operations
 // follow each other in the body. It is a search in the text, which is exact enough for a header of a refused request.
 func firstPreference(body []byte) string {
-	_, rest, _ := bytes.Cut(body, []byte("\nPrefer:"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	return preference(string(line))
+	for len(body) > 0 {
+		var line []byte
+		line, body, _ = bytes.Cut(body, []byte("\n"))
+		if name, value, _ := bytes.Cut(line, []byte(":")); bytes.EqualFold(name, []byte("Prefer")) {
+			return preference(string(value))
+		}
+	}
+	return ""
 }
 
-// preference returns the value of Prefer if it is one of the two that the service knows. Surrounding spaces are
-// ignored. Any other value counts as absent, and the response has no Preference-Applied. Prefer of other
-// specifications, such as respond-async, is ignored.
+// preference returns the first of the two preferences that the service knows, as the response repeats it. Preferences
+// have no case and may be in a list (RFC 7240 §2). Others, such as respond-async, are ignored; without any the response
+// has no Preference-Applied.
 func preference(prefer string) string {
-	switch prefer = strings.TrimSpace(prefer); prefer {
-	case "return-no-content", "return-content":
-		return prefer
+	for prefer != "" {
+		var one string
+		one, prefer, _ = strings.Cut(prefer, ",")
+		for _, known := range [...]string{"return-no-content", "return-content"} {
+			if strings.EqualFold(strings.TrimSpace(one), known) {
+				return known
+			}
+		}
 	}
 	return ""
 }

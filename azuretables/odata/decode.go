@@ -141,7 +141,7 @@ func (d *decoder) member() error {
 	if d.bad || !d.take(':') {
 		return errBody()
 	}
-	// name@odata.type annotates a property. "@" is not allowed in the name of a property.
+	// name@odata.type annotates a property.
 	if at := bytes.IndexByte(name, '@'); at >= 0 {
 		return d.annotation(name[:at], name[at+1:])
 	}
@@ -171,8 +171,12 @@ func (d *decoder) unlessBad() error {
 }
 
 // annotation reads the value of an annotation. Annotations other than odata.type are ignored. The type of an entity
-// itself (odata.type) is skipped by member.
+// itself (odata.type) is skipped by member. The name of an annotation has a namespace and thus a point (OData 3.0,
+// "JSON Format", Annotations); without one it is the name of a property, which must not contain "@".
 func (d *decoder) annotation(name, what []byte) error {
+	if bytes.IndexByte(what, '.') < 0 {
+		return newError(PropertyNameInvalid)
+	}
 	if len(name) == 0 || string(what) != "odata.type" {
 		d.skip(0)
 		return d.unlessBad()
