@@ -34,7 +34,8 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 			return nil, false
 		}
 		// At most 64 origins, as in the service.
-		if len(r.origins) == 0 || len(r.origins) > 64 || len(r.methods) == 0 {
+		if len(r.origins) == 0 || len(r.origins) > 64 || len(r.methods) == 0 || !fewHeaders(r.allowed) ||
+			!fewHeaders(r.exposed) {
 			return nil, false
 		}
 		for i, m := range r.methods {
@@ -58,6 +59,17 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 	}
 	// The number of rules is checked last: the document itself is limited to xmlBytesMax.
 	return rules, len(rules) <= corsRules && size <= corsBytes
+}
+
+// fewHeaders reports whether a list of headers is within the service's limits: 64 names and 2 prefixes.
+func fewHeaders(list []string) bool {
+	prefixes := 0
+	for _, name := range list {
+		if strings.HasSuffix(name, "*") {
+			prefixes++
+		}
+	}
+	return len(list)-prefixes <= 64 && prefixes <= 2
 }
 
 // parseList parses a list separated by commas. Empty entries are ignored. Entries keep their case.
