@@ -3,6 +3,7 @@ package azuretables
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 
@@ -79,6 +80,32 @@ func (s *accounts) find(name string) (a *account, secondary bool) {
 		return s.named(primary), true
 	}
 	return nil, false
+}
+
+// labelOf returns the first label of a host name if it is the name of an account or of its secondary endpoint, as in
+// races.tables.example.com; else it is empty. Names of hosts have no case, and names of accounts are in lower case.
+func (s *accounts) labelOf(host string) string {
+	label, _, dotted := strings.Cut(host, ".")
+	if !dotted {
+		return ""
+	}
+	label = strings.ToLower(label)
+	if a, _ := s.find(label); a == nil || isAddress(host) {
+		return ""
+	}
+	return label
+}
+
+// isAddress reports whether a host, with or without a port, is an IPv4 address. Its first number may be the name of an
+// account, too.
+func isAddress(host string) bool {
+	name, _, _ := strings.Cut(host, ":")
+	// Most names have a letter, and need no attempt, whose error would be allocated.
+	if strings.Trim(name, "0123456789.") != "" {
+		return false
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
 }
 
 // named returns the account with exactly this name, or nil. The order is directory, configuration, development.

@@ -98,14 +98,7 @@ func (c *call) locate() error {
 	if c.req.host == "" { // URLs in the response contain it
 		return odata.Of(odata.HostInformationNotPresent)
 	}
-	// A host such as races.tables.example.com names the account only if there is one with that label.
-	label, _, dotted := strings.Cut(c.req.host, ".")
-	host := ""
-	if dotted {
-		if a, _ := c.server.accounts.find(label); a != nil {
-			host = label
-		}
-	}
+	host := c.server.accounts.labelOf(c.req.host)
 	// In the host form the account is not part of the path.
 	c.path, c.misnamed = odata.ParsePath(c.req.path, host)
 	c.links.tls, c.links.host = c.req.tls, c.req.host

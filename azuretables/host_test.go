@@ -38,3 +38,32 @@ func TestTheDevelopmentAccountNeedsAKnownHost(t *testing.T) {
 		}
 	}
 }
+
+// TestHostLabelsNameAccounts checks which account a host name and a path address.
+func TestHostLabelsNameAccounts(t *testing.T) {
+	b := newBench(t, func(o *Options) {
+		o.Accounts = append(o.Accounts, Account{Name: "127", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"})
+	})
+	for _, c := range []struct {
+		host, path, account string
+		resource            odata.Resource
+		secondary           bool
+	}{
+		{"races.tables.example", "/T", "races", odata.EntitySet, false},
+		{"Races.Tables.example:10002", "/T", "races", odata.EntitySet, false},
+		{"RACES-Secondary.tables.example", "/T", "races", odata.EntitySet, true},
+		{"other.tables.example", "/races/T", "races", odata.EntitySet, false},
+		{"127.tables.example", "/T", "127", odata.EntitySet, false},
+		// An address is no name, although an account is named like its first number.
+		{"127.0.0.1", "/races/T", "races", odata.EntitySet, false},
+		{"127.0.0.1:10002", "/races/T(PartitionKey='p',RowKey='r')", "races", odata.OneEntity, false},
+		{"127.0.0.256", "/T", "127", odata.EntitySet, false},
+	} {
+		call := &call{server: b.server}
+		call.begin(t.Context(), &httpRequest{host: c.host, path: c.path, method: "GET"}, nil)
+		if err := call.locate(); err != nil || call.misnamed != nil || call.account.name != c.account ||
+			call.path.Resource != c.resource || call.path.Table != "T" || call.secondary != c.secondary {
+			t.Errorf("%s%s: account %q, %+v, %v, %v", c.host, c.path, call.account.name, call.path, call.misnamed, err)
+		}
+	}
+}
