@@ -440,9 +440,6 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 // admit reserves memory for a large body. The body must be released with End, unless it is nil. Its error is
 // ServerBusy, with which clients retry.
 func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
-	if size > c.server.limits.BodyBytesTotal {
-		return nil, odata.Of(odata.ServerBusy)
-	}
 	// true: all bodies have the same priority. The intake closes the connection of a body that arrives too slowly.
 	held, err := c.large.Admit(size, true, func() { conn.Close() }, c.ctx.Done())
 	if err != nil {

@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"cqld/azuretables/entity"
+	"cqld/azuretables/odata"
 	"cqld/internal/await"
+	"cqld/internal/intake"
 	"cqld/request"
 )
 
@@ -68,12 +70,34 @@ func TestBodiesAreAsLargeAsEntitiesMayBe(t *testing.T) {
 	}
 }
 
+// full makes the memory of large bodies full, so that a further one gets none. The result ends that.
+func (b *bench) full() (end func()) {
+	total := b.server.limits.BodyBytesTotal
+	b.server.carrier.large = intake.New(intake.Limits{Bytes: total, WaitMax: 50 * time.Millisecond, Grace: time.Hour,
+		RateMin: 1})
+	held, err := b.server.carrier.large.Admit(total, true, func() {}, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return held.End
+}
+
 func TestLargeBodiesTogetherAreBounded(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 100 << 10 })
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 300 << 10 })
+	end := b.full()
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
-	resp, body := b.send("POST /devstoreaccount1/races\nContent-Type: application/json\n\n" + largeEntity(200<<10))
+	post := "POST /devstoreaccount1/races\nContent-Type: application/json\n\n"
+	resp, body := b.send(post + largeEntity(200<<10))
 	if resp.StatusCode != 503 || !strings.Contains(body, "ServerBusy") || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	end()
+	if resp, body := b.send(post + largeEntity(200<<10)); resp.StatusCode != 201 {
+		t.Errorf("with memory: %d %s", resp.StatusCode, body)
+	}
+	// A body that never gets memory is too large, and the client must not repeat it.
+	if resp, body := b.send(post + largeEntity(400<<10)); resp.StatusCode != 413 {
+		t.Errorf("beyond the total: %d %s", resp.StatusCode, body)
 	}
 	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
 		t.Errorf("the next request: %d", resp.StatusCode)
@@ -83,8 +107,56 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 	}
 }
 
+// TestRefusedBodiesAreLocated checks that requests whose body is not read are observed with their account, and that web
+// pages of permitted origins can read the errors.
+func TestRefusedBodiesAreLocated(t *testing.T) {
+	var got Answer
+	b := newBench(t, func(o *Options) {
+		o.Accounts[0].Role = "racer"
+		o.Answered = func(a Answer) {
+			got = a
+			got.Account, got.Table = strings.Clone(a.Account), strings.Clone(a.Table)
+		}
+	})
+	if resp, body := b.send("PUT /devstoreaccount1/?restype=service&comp=properties\n\n" +
+		"<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://race.example</AllowedOrigins>" +
+		"<AllowedMethods>POST</AllowedMethods>" +
+		"<AllowedHeaders/><ExposedHeaders/><MaxAgeInSeconds>1</MaxAgeInSeconds></CorsRule></Cors>" +
+		"</StorageServiceProperties>"); resp.StatusCode != 202 {
+		t.Fatal(resp.StatusCode, body)
+	}
+	end := b.full()
+	defer end()
+	authorization := "Authorization: " + b.sign(DevelopmentAccount, "POST", "/devstoreaccount1/races",
+		"application/json") + "\r\n"
+	chunk := "10000\r\n" + strings.Repeat(" ", 1<<16) + "\r\n"
+	for _, c := range []struct {
+		name, head, body string
+		code             odata.Code
+		role             string
+	}{
+		{"too large", authorization + "Content-Length: 4194305\r\n", strings.Repeat(" ", 4<<20+1),
+			odata.RequestBodyTooLarge, ""},
+		{"chunked", authorization + "Transfer-Encoding: chunked\r\n", chunk + "0\r\n\r\n", odata.ServerBusy, "racer"},
+		{"unauthorized", "Transfer-Encoding: chunked\r\n", chunk + "0\r\n\r\n", odata.AuthenticationFailed, ""},
+		{"ambiguous", authorization + "Content-Length: 2\r\nX Name: a\r\n", "{}", odata.InvalidHeaderValue, ""},
+	} {
+		resp, body := b.raw([]byte("POST /devstoreaccount1/races HTTP/1.1\r\nHost: localhost\r\nOrigin: "+
+			"http://race.example\r\nContent-Type: application/json\r\nx-ms-date: "+b.date()+"\r\n"+c.head+"\r\n"+
+			c.body), "POST")
+		if got.Code != c.code || got.Account != DevelopmentAccount || got.Table != "races" || got.Role != c.role {
+			t.Errorf("%s: %d %s, account %q, table %q, role %q", c.name, resp.StatusCode, got.Code, got.Account,
+				got.Table, got.Role)
+		}
+		if origin := resp.Header.Get("Access-Control-Allow-Origin"); origin != "http://race.example" {
+			t.Errorf("%s: %d, origin %q: %s", c.name, resp.StatusCode, origin, body)
+		}
+	}
+}
+
 func TestUnauthenticatedClientsGetNoMemory(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 1 }) // an authorized client gets ServerBusy
+	b := newBench(t, nil)
+	defer b.full()() // an authorized client gets ServerBusy
 	resp, body := b.send("POST /devstoreaccount1/races\nAuthorization: SharedKey " +
 		"devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n" +
 		"Content-Type: application/json\n\n" + largeEntity(3<<20))
@@ -94,7 +166,8 @@ func TestUnauthenticatedClientsGetNoMemory(t *testing.T) {
 }
 
 func TestChunkedBodies(t *testing.T) {
-	b := newBench(t, nil)
+	// The length of a chunked body is unknown, so it gets the memory of the largest one.
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesMax, o.Limits.BodyBytesTotal = 4<<20, 1<<20 })
 	for _, size := range []int{10, 100 << 10} {
 		name := fmt.Sprintf("races%d", size)
 		body := `{"TableName":"` + name + `"}` + strings.Repeat(" ", size)

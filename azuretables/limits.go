@@ -12,7 +12,7 @@ type Limits struct {
 	ConnectionsMax           int // ConnectionsMax
 	ConnectionsPerAddressMax int // no bound
 
-	BodyBytesMax   int   // of one request: bodyBytesMax
+	BodyBytesMax   int   // of one request: bodyBytesMax; at most BodyBytesTotal
 	BodyBytesTotal int64 // of large bodies of all requests together: bodyBytesTotal
 	// ReadTimeout limits how long a request may take to arrive, from its first byte.
 	ReadTimeout  time.Duration // readTimeout
@@ -116,9 +116,11 @@ const (
 func (l Limits) withDefaults() Limits {
 	set(&l.ConnectionsMax, ConnectionsMax)
 	l.Entity = l.Entity.WithDefaults()
-	// Computed from Entity, whose defaults must be set first. A body can never exceed the total.
-	set(&l.BodyBytesMax, min(max(bodyBytesMax, entityBodyFactor*l.Entity.EntityBytes), bodyBytesTotal))
 	set(&l.BodyBytesTotal, bodyBytesTotal)
+	// Computed from Entity, whose defaults must be set first.
+	set(&l.BodyBytesMax, max(bodyBytesMax, entityBodyFactor*l.Entity.EntityBytes))
+	// A body that exceeds the total never gets its memory. It is too large, and the client must not retry.
+	l.BodyBytesMax = int(min(int64(l.BodyBytesMax), l.BodyBytesTotal))
 	set(&l.ReadTimeout, readTimeout)
 	set(&l.WriteTimeout, writeTimeout)
 	set(&l.IdleTimeout, idleTimeout)

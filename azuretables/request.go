@@ -16,6 +16,7 @@ type httpRequest struct {
 	header header
 	body   []byte
 	kept   bool           // an operation with an unknown outcome may still read body
+	role   string         // of a client that was authorized before its body was read; else empty
 	remote netip.AddrPort // the client's address; invalid if the transport has none
 	tls    bool
 	conn   *connection     // the connection of the request; nil in tests

@@ -140,7 +140,7 @@ func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 }
 
 // recognize returns nil if the client is authorized, and may thus send a large body. Signatures cover everything but
-// the body. It checks the same as serve, in the same order, up to the authorization.
+// the body. It checks the same as serve, in the same order, up to the authorization. It sets the role of req.
 func (d *Server) recognize(req *httpRequest) error {
 	// A call of its own: serve begins again with the complete request.
 	c := &call{server: d}
@@ -152,14 +152,20 @@ func (d *Server) recognize(req *httpRequest) error {
 	if err == nil {
 		err = c.authorize()
 	}
+	req.role = c.request.Principal.Name
 	return err
 }
 
-// reject responds to a request that was not read completely. It locates nothing, so the response has no account and no
-// CORS headers. The response has an id, which the log contains.
+// reject responds to a request that was not read completely. It locates the account and the resource for the observer,
+// the format of the error and the CORS headers, but authorizes nothing: only recognize does. The response has an id,
+// which the log contains.
 func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c := &call{server: d}
 	c.begin(context.Background(), req, resp)
+	c.request.Principal.Name = req.role
+	// The client gets err, which precedes what may be wrong with the address.
+	_ = c.locate()
+	c.params, _ = parseParams(req.query)
 	c.fail(err)
 	c.finish()
 }
