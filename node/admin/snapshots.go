@@ -2,12 +2,10 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,7 +14,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"cqld/node/control"
+	"cqld/node/datadir"
+	"cqld/node/snapshot"
 	"cqld/query/system"
 	"cqld/schema"
 	"cqld/storage"
@@ -24,49 +26,29 @@ import (
 	"cqld/storage/lost"
 )
 
-// Snapshots makes, lists and removes snapshots. A snapshot is on this node only; a snapshot of a cluster is one of each
-// node. Snapshots concern the real file system only; a node of a test in memory cannot make any.
+// Snapshots makes, verifies, lists and removes snapshots. A snapshot is on this node only; a snapshot of a cluster is
+// one of each node.
 type Snapshots struct {
 	dir     string // the data directory
 	name    string // of the cluster
+	disk    vfs.FS // of dir
 	catalog Catalog
 	engine  *storage.Engine
+	stamp   func() int64 // the hybrid clock
 	log     *slog.Logger
-	mu      sync.Mutex // held while snapshots are made, read or removed
+	mu      struct {
+		sync.Mutex
+		// making has the names of snapshots that are made now. Their directories belong to their makers.
+		making map[string]bool
+	}
 }
 
-// A snapshot is a directory DATA/snapshots/TAG. snapshot.json describes its content; data contains hard links to the
-// storage engine's files. While a snapshot is made, its directory has a name that begins with a dot, so an interrupted
-// one does not count.
-//
-//	snapshots/before-upgrade/snapshot.json
-//	snapshots/before-upgrade/data/000123.sst …
+// A snapshot is a directory DATA/snapshots/TAG, as package snapshot describes it. While a snapshot is made, its
+// directory has a name that begins with a dot, so an interrupted one does not count.
 const (
 	snapshotsDir = "snapshots"
-	snapshotFile = "snapshot.json"
 	snapshotTemp = ".making-"
 )
-
-// snapshotJSON is the content of snapshot.json. The file is written last before the rename, so a snapshot with it is
-// complete.
-type snapshotJSON struct {
-	Tag       string
-	Created   time.Time
-	Host      string
-	Cluster   string
-	Build     string
-	Epoch     uint64 // of the metadata
-	Keyspaces []string
-	Tables    []snapshotTable
-}
-
-// snapshotTable is a table of a snapshot, with its number in the files. The number finds the table's data in the
-// files.
-type snapshotTable struct {
-	Keyspace, Table string
-	ID              string
-	Storage         schema.StorageID
-}
 
 // path returns the directory of a snapshot, or of a temporary one. The caller has validated the name.
 func (v *Snapshots) path(name string) string {
@@ -76,59 +58,80 @@ func (v *Snapshots) path(name string) string {
 // tagPattern matches valid tags. A tag is the name of a directory. It must not begin with a dot or contain a slash.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
-// Take makes a snapshot. It returns an error for an invalid tag before it waits for another snapshot. Rows that were
-// acknowledged before the call are in it: a checkpoint flushes or includes the log. It is of this node at one time;
-// other nodes' snapshots are of slightly other times, and a repair after a restore evens that out.
-func (v *Snapshots) Take(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
+// validTag returns an error for a name that cannot be the name of a snapshot.
+func validTag(tag string) error {
+	if !tagPattern().MatchString(tag) {
+		return &control.Error{Code: control.Invalid,
+			Message: fmt.Sprintf("%q is not a valid snapshot name: use only letters, digits and _ . : -", tag)}
+	}
+	return nil
+}
+
+// Take makes a snapshot. Rows that were acknowledged before the call are in it: a checkpoint flushes or includes the
+// log. It is of this node at one time; other nodes' snapshots are of slightly other times, and a repair after a restore
+// evens that out.
+func (v *Snapshots) Take(ctx context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot,
 	err error) {
 	now := time.Now().UTC()
 	// Without a tag, the time in milliseconds is the name.
 	if a.Tag == "" {
 		a.Tag = strconv.FormatInt(now.UnixMilli(), 10)
 	}
-	if !tagPattern().MatchString(a.Tag) {
-		return out, &control.Error{Code: control.Invalid,
-			Message: fmt.Sprintf("%q is not a valid snapshot name: use only letters, digits and _ . : -", a.Tag)}
+	if err := validTag(a.Tag); err != nil {
+		return out, err
 	}
-	// Two snapshots of one name would write into one directory.
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	// The name is checked under the lock, so it stays free.
-	if _, err := os.Stat(v.path(a.Tag)); err == nil {
-		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", a.Tag)}
-	}
-	// The metadata's epoch shows which schema the snapshot has.
-	made := snapshotJSON{Tag: a.Tag, Created: now, Host: v.catalog.cluster.HostID().String(), Cluster: v.name,
-		Build: control.Build(),
-		Epoch: v.catalog.cluster.Metadata().Epoch}
-	var ids []schema.StorageID
+	var tables []*schema.Table
 	// Without keyspaces, every table of the node is included, also system tables.
 	for _, keyspace := range keyspacesOr(a.Keyspaces, "") {
-		tables, err := v.catalog.Tables(control.TablesArgs{Keyspace: keyspace})
+		list, err := v.catalog.Tables(control.TablesArgs{Keyspace: keyspace})
 		if err != nil {
 			return out, err
 		}
-		for _, t := range tables {
-			ids = append(ids, t.StorageID)
-			made.Tables = append(made.Tables, snapshotTable{t.Keyspace, t.Name, t.ID.String(), t.StorageID})
-			// The keyspaces are in the order of their tables, each once.
-			if !slices.Contains(made.Keyspaces, t.Keyspace) {
-				made.Keyspaces = append(made.Keyspaces, t.Keyspace)
-			}
-		}
+		tables = append(tables, list...)
 	}
-	// A snapshot of everything is a checkpoint of the engine; one of some tables links their files only.
-	if err := v.makeLocked(made, ids, len(a.Keyspaces) == 0); err != nil {
+	m := v.manifest(v.catalog.schema(), tables)
+	m.Name, m.Reason, m.Created, m.Complete = a.Tag, snapshot.Manual, now, len(a.Keyspaces) == 0
+	if err := v.take(ctx, m, true); err != nil {
 		return out, err
 	}
 	out, err = v.read(a.Tag)
 	// A snapshot of a node that has lost data is made nevertheless, and says what is missing.
-	if out.Lacks = lacking(v.engine.Lost(), v.engine.Corruptions(),
-		v.catalog.cluster.Metadata().Schema); len(out.Lacks) > 0 {
+	if out.Lacks = m.Lacks; len(out.Lacks) > 0 {
 		v.log.Warn("snapshot is incomplete: this node lost data that is not repaired yet", "tag", a.Tag, "lacks",
 			out.Lacks)
 	}
 	return out, err
+}
+
+// take makes the snapshot that a manifest describes. It is on disk when take returns. Other snapshots may be made
+// meanwhile: with checksums, all files are read, which takes long.
+func (v *Snapshots) take(ctx context.Context, m *snapshot.Manifest, checksums bool) error {
+	if err := v.reserve(m.Name); err != nil {
+		return err
+	}
+	defer v.release(m.Name)
+	return v.make(ctx, m, checksums)
+}
+
+// reserve claims the name of a snapshot that does not exist: two snapshots of one name would write into one directory.
+func (v *Snapshots) reserve(tag string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, err := v.disk.Stat(v.path(tag)); err == nil || v.mu.making[tag] {
+		return &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", tag)}
+	}
+	if v.mu.making == nil {
+		v.mu.making = map[string]bool{}
+	}
+	v.mu.making[tag] = true
+	return nil
+}
+
+// release gives the name back, whose snapshot exists now or has failed.
+func (v *Snapshots) release(tag string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.mu.making, tag)
 }
 
 // lacking describes what a snapshot of this node cannot contain: ranges that were lost and not repaired yet, and
@@ -158,86 +161,139 @@ func keyspacesOr(names []string, none string) []string {
 	return names
 }
 
-// makeLocked makes a snapshot under a name that begins with a dot, and renames it when it is complete. The caller holds
-// mu. all means a checkpoint of the whole engine; ids are used otherwise. After an error, no directory is left.
-func (v *Snapshots) makeLocked(made snapshotJSON, ids []schema.StorageID, all bool) (err error) {
-	temp := v.path(snapshotTemp + made.Tag)
+// make makes a snapshot under a name that begins with a dot, and renames it when it is complete and on disk. The caller
+// has reserved the name. After an error, no directory is left.
+func (v *Snapshots) make(ctx context.Context, m *snapshot.Manifest, checksums bool) (err error) {
+	temp := v.path(snapshotTemp + m.Name)
 	defer func() {
 		if err != nil {
 			// What is left of a failed snapshot is removed, or an operator would find it later.
-			err = errors.Join(fmt.Errorf("node: make a snapshot: %w", err), os.RemoveAll(temp))
+			err = errors.Join(fmt.Errorf("node: make a snapshot: %w", err), removeAll(v.disk, temp))
 		}
 	}()
-	if err := os.RemoveAll(temp); err != nil { // left by an interrupted snapshot
+	if err := removeAll(v.disk, temp); err != nil { // left by an interrupted snapshot
 		return err
 	}
 	// Only the user of the process may read a snapshot, as it contains all data.
-	if err := os.MkdirAll(temp, 0o700); err != nil {
+	if err := datadir.MakeDurable(v.disk, temp); err != nil {
 		return err
 	}
-	// The files are hard links, so a snapshot takes no space until the originals are removed.
-	data := filepath.Join(temp, "data")
-	if all {
+	// The files are hard links, so a snapshot takes no space until the originals are removed. A snapshot of everything
+	// is a checkpoint of the engine; one of some tables links their files only.
+	data := v.disk.PathJoin(temp, snapshot.DataDir)
+	if m.Complete {
 		err = v.engine.Checkpoint(data)
 	} else {
+		ids := make([]schema.StorageID, len(m.Tables))
+		for i, t := range m.Tables {
+			ids[i] = t.StorageID
+		}
 		err = v.engine.CheckpointTables(data, ids)
 	}
 	if err != nil {
 		return err
 	}
-	// The description follows the data, because it makes the snapshot valid.
-	b, err := json.MarshalIndent(made, "", "  ")
-	if err != nil {
+	// After the checkpoint, which may have found that a file is corrupt.
+	m.Lacks = lacking(v.engine.Lost(), v.engine.Corruptions(), v.catalog.schema())
+	if err := snapshot.Seal(ctx, v.disk, temp, m, checksums); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(temp, snapshotFile), append(b, '\n'), 0o600); err != nil {
+	if err := v.disk.Rename(temp, v.path(m.Name)); err != nil {
 		return err
 	}
-	return os.Rename(temp, v.path(made.Tag))
+	// A power failure must not undo the rename.
+	return snapshot.SyncDir(v.disk, v.path(""))
 }
 
-// describe reads the description of a snapshot. A snapshot without a description is not one.
-func (v *Snapshots) describe(tag string) (made snapshotJSON, err error) {
-	path := filepath.Join(v.path(tag), snapshotFile)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return made, err
+// removeAll removes a directory if it exists.
+func removeAll(disk vfs.FS, dir string) error {
+	if err := disk.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	if err := json.Unmarshal(b, &made); err != nil {
-		return made, fmt.Errorf("%s: %w", path, err)
-	}
-	return made, nil
+	return nil
 }
 
 // read returns a snapshot with its size. The size is the size of its files; the true size counts only files that no
-// other directory has.
+// other directory has. A snapshot without a manifest that can be read has a Problem.
 func (v *Snapshots) read(tag string) (control.Snapshot, error) {
-	made, err := v.describe(tag)
-	if err != nil {
-		return control.Snapshot{}, err
-	}
 	dir := v.path(tag)
-	// The directory is shown as an absolute path, because operators copy it.
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
-	s := control.Snapshot{Tag: tag, Directory: dir, Keyspaces: made.Keyspaces, Created: made.Created}
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	s := control.Snapshot{Tag: tag, Directory: dir, Keyspaces: []string{}}
+	m, err := snapshot.Read(v.disk, dir)
+	if err != nil {
+		// The others are listed nevertheless, and it can be removed.
+		s.Problem = err.Error()
+	} else {
+		s.Created, s.Reason, s.Expires = m.Created, string(m.Reason), m.Expires
+		for _, k := range m.Keyspaces {
+			s.Keyspaces = append(s.Keyspaces, k.Name)
 		}
-		info, err := d.Info()
+	}
+	// The directory is shown as an absolute path, because operators copy it.
+	if abs, err := filepath.Abs(dir); err == nil && v.disk == vfs.Default {
+		s.Directory = abs
+	}
+	return s, v.measure(dir, &s)
+}
+
+// measure adds the sizes of the files in a directory, and in the directories in it.
+func (v *Snapshots) measure(dir string, s *control.Snapshot) error {
+	names, err := v.disk.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		path := v.disk.PathJoin(dir, name)
+		info, err := v.disk.Stat(path)
 		if err != nil {
 			return err
 		}
+		if info.IsDir() {
+			if err := v.measure(path, s); err != nil {
+				return err
+			}
+			continue
+		}
+		// The manifest has a link of its own in the directory of data.
+		links := linked(path, info)
+		if name == snapshot.FileName {
+			links = 1
+		}
 		// A file that only this snapshot has would free its size when the snapshot is removed.
 		s.Size += info.Size()
-		if linked(path, info) == 1 {
+		if links == 1 {
 			s.TrueSize += info.Size()
 		}
-		return nil
-	})
-	return s, err
+	}
+	return nil
+}
+
+// Verify compares the files of a snapshot with its manifest. It reads all of them, and other operations on snapshots
+// continue meanwhile.
+func (v *Snapshots) Verify(ctx context.Context, a control.VerifyArgs, _ control.Report) (out control.Verified,
+	err error) {
+	if err := validTag(a.Tag); err != nil {
+		return out, err
+	}
+	dir := v.path(a.Tag)
+	m, err := snapshot.Read(v.disk, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := v.disk.Stat(dir); err != nil {
+			return out, noSnapshot(a.Tag)
+		}
+		return out, &control.Error{Code: control.Refused,
+			Message: fmt.Sprintf("snapshot %s has no manifest: it cannot be verified", a.Tag)}
+	}
+	if err != nil {
+		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s: %v", a.Tag, err)}
+	}
+	out.Files = len(m.Files)
+	out.Problems, out.Unchecked, err = snapshot.Verify(ctx, v.disk, dir, m)
+	return out, err
+}
+
+// noSnapshot returns the error of a snapshot that an operator has named and that does not exist.
+func noSnapshot(tag string) error {
+	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("snapshot %s does not exist", tag)}
 }
 
 // List lists the snapshots. The list is empty if no snapshot was made yet.
@@ -252,7 +308,7 @@ func (v *Snapshots) listLocked() (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
 	tags, err := v.tags()
 	for _, tag := range tags {
-		// A snapshot that cannot be read fails the whole list, because its operator should know.
+		// A snapshot whose manifest cannot be read is listed with the reason, because its operator should know.
 		s, err := v.read(tag)
 		if err != nil {
 			return out, err
@@ -262,19 +318,20 @@ func (v *Snapshots) listLocked() (control.Snapshots, error) {
 	return out, err
 }
 
-// tags returns the names of the snapshots. They are sorted, because the directory is.
+// tags returns the names of the snapshots, sorted.
 func (v *Snapshots) tags() (tags []string, err error) {
 	// A node that has made no snapshot has no directory.
-	found, err := os.ReadDir(v.path(""))
+	found, err := v.disk.List(v.path(""))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	for _, d := range found {
+	for _, name := range found {
 		// A name that begins with a dot is a snapshot that was not completed.
-		if !strings.HasPrefix(d.Name(), ".") {
-			tags = append(tags, d.Name())
+		if !strings.HasPrefix(name, ".") {
+			tags = append(tags, name)
 		}
 	}
+	slices.Sort(tags)
 	return tags, err
 }
 
@@ -290,12 +347,12 @@ func (v *Snapshots) Shown() []system.Snapshot {
 	}
 	var out []system.Snapshot
 	for _, tag := range tags {
-		made, err := v.describe(tag)
+		m, err := snapshot.Read(v.disk, v.path(tag))
 		if err != nil {
 			continue
 		}
-		for _, t := range made.Tables {
-			out = append(out, system.Snapshot{Name: tag, Keyspace: t.Keyspace, Table: t.Table, Created: made.Created})
+		for _, t := range m.Tables {
+			out = append(out, system.Snapshot{Name: tag, Keyspace: t.Keyspace, Table: t.Name, Created: m.Created})
 		}
 	}
 	return out
@@ -319,14 +376,27 @@ func (v *Snapshots) Clear(_ context.Context, a control.ClearArgs, _ control.Repo
 			continue
 		}
 		// A snapshot that cannot be removed stops the operation, and those before it are gone.
-		if err := os.RemoveAll(v.path(s.Tag)); err != nil {
+		if err := v.removeLocked(s.Tag); err != nil {
 			return out, err
 		}
 		out.Snapshots = append(out.Snapshots, s)
 	}
 	// A tag that does not exist is an error, because an operator has named it.
 	if !a.All && len(out.Snapshots) == 0 {
-		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("snapshot %s does not exist", a.Tag)}
+		return out, noSnapshot(a.Tag)
 	}
 	return out, nil
+}
+
+// removeLocked removes a snapshot; the caller holds mu. The directory is renamed first: a snapshot that is removed in
+// part, by a crash, does not count.
+func (v *Snapshots) removeLocked(tag string) error {
+	gone := v.path(snapshotTemp + tag)
+	if err := removeAll(v.disk, gone); err != nil {
+		return err
+	}
+	if err := v.disk.Rename(v.path(tag), gone); err != nil {
+		return err
+	}
+	return v.disk.RemoveAll(gone)
 }

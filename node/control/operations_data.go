@@ -20,6 +20,7 @@ var (
 	TakeSnapshot    = Operation[SnapshotArgs, Snapshot]{Name: "snapshot", Changes: true}
 	ListSnapshots   = Operation[None, Snapshots]{Name: "listsnapshots"}
 	ClearSnapshot   = Operation[ClearArgs, Snapshots]{Name: "clearsnapshot", Changes: true}
+	VerifySnapshot  = Operation[VerifyArgs, Verified]{Name: "verifysnapshot"}
 	BinaryOf        = Operation[None, Switch]{Name: "statusbinary"}
 	ReadyOf         = Operation[None, Switch]{Name: "ready"}
 	SetBinary       = Operation[Switch, Switch]{Name: "setbinary", Changes: true}
@@ -251,6 +252,12 @@ type Snapshot struct {
 	Created   time.Time `json:"created"`
 	TrueSize  int64     `json:"true_size"` // bytes that only the snapshot references
 	Size      int64     `json:"size"`      // bytes of all its files
+	// Reason is manual, truncated or dropped.
+	Reason string `json:"reason,omitempty"`
+	// Expires is when the node removes the snapshot; nil means never.
+	Expires *time.Time `json:"expires,omitempty"`
+	// Problem says why the snapshot cannot be restored: its manifest is missing or damaged.
+	Problem string `json:"problem,omitempty"`
 	// Lacks names the data that the node had lost when it made the snapshot. Only the answer to the snapshot command
 	// sets it.
 	Lacks []string `json:"lacks,omitempty"`
@@ -259,6 +266,18 @@ type Snapshot struct {
 // Snapshots are the snapshots of a node, ordered by name.
 type Snapshots struct {
 	Snapshots []Snapshot `json:"snapshots"`
+}
+
+// VerifyArgs name the snapshot whose files are compared with its manifest.
+type VerifyArgs struct {
+	Tag string `json:"tag"`
+}
+
+// Verified is the result of the comparison of a snapshot with its manifest.
+type Verified struct {
+	Files     int      `json:"files"`
+	Unchecked int      `json:"unchecked"` // of the files: only their sizes are known
+	Problems  []string `json:"problems,omitempty"`
 }
 
 // ClearArgs name the snapshot to remove, or select all of them. Exactly one of the two is set.

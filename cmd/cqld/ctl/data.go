@@ -148,13 +148,50 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 	var total int64
 	// Snapshots share files with the node and with each other, so the sizes do not add up to space on disk.
 	t := newTable("Snapshot name", "Keyspace names", "True size", "Size on disk", "Creation time")
+	var problems []string
 	for _, s := range all.Snapshots {
+		if s.Problem != "" {
+			problems = append(problems, fmt.Sprintf("%s cannot be restored: %s", s.Tag, s.Problem))
+		}
 		total += s.TrueSize
 		t.row(s.Tag, strings.Join(s.Keyspaces, ","), size(s.TrueSize), size(s.Size),
 			s.Created.UTC().Format("2006-01-02T15:04:05.000Z"))
 	}
 	p.table(t)
 	p.line("\nTotal TrueDiskSpaceUsed: %s", size(total))
+	for _, text := range problems {
+		p.line("%s", text)
+	}
+	return p.err
+}
+
+// verifySnapshotCommand reads a whole snapshot, on the node that has it.
+type verifySnapshotCommand struct {
+	Tag string `short:"t" required:"" help:"The snapshot to verify."`
+}
+
+// Run compares the files of a snapshot with its manifest. It fails if they differ, so that scripts can test it.
+func (c *verifySnapshotCommand) Run(s *session) error {
+	v, err := fetch(s, control.VerifySnapshot, control.VerifyArgs{Tag: c.Tag})
+	if err != nil {
+		return err
+	}
+	if err := show(s, v, showVerified); err != nil || len(v.Problems) == 0 {
+		return err
+	}
+	return fmt.Errorf("snapshot %s does not agree with its manifest: do not restore it", c.Tag)
+}
+
+// showVerified prints a line for each file that differs, and a summary.
+func showVerified(w io.Writer, v control.Verified) error {
+	p := &printer{w: w}
+	for _, text := range v.Problems {
+		p.line("%s", text)
+	}
+	p.line("%d files verified, %d problems", v.Files, len(v.Problems))
+	if v.Unchecked > 0 {
+		p.line("%d files were compared by size only: the manifest has no checksums of them", v.Unchecked)
+	}
 	return p.err
 }
 
