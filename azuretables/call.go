@@ -235,7 +235,9 @@ func (c *call) negotiate() error {
 }
 
 // parseAccept returns the level of metadata that a client requests; ok is false if the client does not accept JSON.
+// Media types have no case (RFC 9110 §8.3.1).
 func parseAccept(accept string) (odata.Metadata, bool) {
+	accept = strings.ToLower(accept) // a copy only if it has upper case, which clients do not send
 	// The level is found anywhere in the header: clients list several media types with parameters.
 	switch {
 	case strings.Contains(accept, "odata=nometadata"):

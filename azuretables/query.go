@@ -70,8 +70,9 @@ func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 	if err := c.server.rates.admit(c.account.name, table, partitionKey, 1); err != nil {
 		return nil, err
 	}
-	// The query would read nothing, so existence and permission are checked here.
-	if q.Top == 0 && !q.CountOnly { // $top=0
+	// The query would read nothing, so existence and permission are checked here. A count without $top has no maximum,
+	// and also a Top of zero.
+	if q.Top == 0 && (!q.CountOnly || c.params.hasTop) { // $top=0
 		if _, ok := c.server.o.Service.Exists(c.account.name, c.path.Table); !ok {
 			return nil, odata.Of(odata.TableNotFound)
 		}
