@@ -202,15 +202,14 @@ func share(rules []corsRule, req *httpRequest, method string, resp *response) {
 	}
 	// Only responses to reads are cached.
 	read := method == "GET" || method == "HEAD"
-	// Computed up to the rule that matches; it matters only if none does.
-	everyone := false
+	origin := req.header.origin
 	for i := range rules {
-		everyone = everyone || slices.Contains(rules[i].origins, "*")
-		exact, ok := rules[i].matches(req.header.origin, method)
-		if req.header.origin == "" || !ok {
+		// Without an origin, only a rule for all origins matches. A cache may give the response to a page later.
+		exact, ok := rules[i].matches(origin, method)
+		if !ok || origin == "" && !read {
 			continue
 		}
-		rules[i].allow(resp, req.header.origin, exact)
+		rules[i].allow(resp, origin, exact)
 		if len(rules[i].exposed) > 0 {
 			resp.add("Access-Control-Expose-Headers", rules[i].expose(resp))
 		}
@@ -220,7 +219,7 @@ func share(rules []corsRule, req *httpRequest, method string, resp *response) {
 		return
 	}
 	// Another origin could match a rule, so a cache must not reuse this response for it.
-	if read && !everyone {
+	if read {
 		resp.add("Vary", "Origin")
 	}
 }
