@@ -120,7 +120,9 @@ func (m *Manifest) Fits(data, cluster string, catalog *schema.Schema) error {
 	}
 	// Tables of users have the greater numbers, and come first: an error names the first few.
 	for _, id := range slices.Backward(catalog.StorageIDs()) {
-		if t := catalog.TableByStorage(id); !t.Virtual && !restored[id] {
+		t := catalog.TableByStorage(id)
+		// A complete snapshot lacks a system table only if its cqld did not have the table yet.
+		if later := m.Complete && schema.IsSystem(t.Keyspace); !t.Virtual && !restored[id] && !later {
 			problems = append(problems, "the snapshot has nothing of table "+t.Keyspace+"."+t.Name)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/schema"
 )
 
 // write writes a synced file, as the storage engine does.
@@ -224,5 +226,38 @@ func TestIncompleteCopyIsRefused(t *testing.T) {
 	}
 	if _, err := disk.Stat("snap/data/" + FileName); errors.Is(err, fs.ErrNotExist) {
 		t.Error("the next start would accept the copy")
+	}
+}
+
+// TestOlderSnapshotLacksSystemTables restores a complete snapshot of a version that had fewer system tables, and one of
+// some keyspaces, which lacks them all.
+func TestOlderSnapshotLacksSystemTables(t *testing.T) {
+	catalog := schema.Initial()
+	older := &Manifest{Name: "older", Complete: true, Cluster: Cluster{ID: "c"}}
+	left := false
+	for _, id := range catalog.StorageIDs() {
+		stored := catalog.TableByStorage(id)
+		if !left && !stored.Virtual {
+			left = true
+			continue
+		}
+		older.Tables = append(older.Tables, Table{Keyspace: stored.Keyspace, Name: stored.Name, ID: stored.ID.String(),
+			StorageID: id})
+	}
+	if err := older.Fits("data", "c", catalog); err != nil {
+		t.Error(err)
+	}
+	older.Complete = false
+	if err := older.Fits("data", "c", catalog); err == nil || !strings.Contains(err.Error(), "has nothing of table") {
+		t.Errorf("a snapshot of some keyspaces: %v", err)
+	}
+	older.Complete = true
+	if err := older.Fits("data", "d", catalog); err == nil || !strings.Contains(err.Error(), "another cluster") {
+		t.Errorf("a snapshot of another cluster: %v", err)
+	}
+	// A table whose number belongs to another identity.
+	older.Tables[0].ID = "other"
+	if err := older.Fits("data", "c", catalog); err == nil || !strings.Contains(err.Error(), "created again") {
+		t.Errorf("a table with another identity: %v", err)
 	}
 }
