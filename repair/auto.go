@@ -2,16 +2,10 @@ package repair
 
 import (
 	"cmp"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"cqld/coordinator"
 	"cqld/internal/env"
-	"cqld/internal/invariant"
-	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -28,7 +22,8 @@ type AutoOptions struct {
 	Delay time.Duration
 	// RetryAfter is the pause before a failed table is repaired again.
 	RetryAfter time.Duration
-	// Note reports to the operator; nil discards.
+	// Note reports to the operator; nil discards. It is called by one goroutine at a time for scheduled repairs, and by
+	// another one for dirty ranges.
 	Note func(message string, err error)
 }
 
@@ -43,278 +38,160 @@ func (o AutoOptions) withDefaults() AutoOptions {
 	return o
 }
 
+// tick returns how often repairs are looked for without an event: they become due by time, and the catalog changes.
+func (o *AutoOptions) tick() time.Duration { return o.RetryAfter / 5 }
+
 // Auto repairs in the background. It repairs dirty ranges, for which this node lost hints, as soon as all their
 // replicas are alive. And it repairs, table by table, the ranges of which this node is the first replica, when Interval
 // has passed or the ring has changed since the last repair. It is safe for concurrent use.
+//
+// The two have separate machines, so that neither waits for the other: a dirty range is repaired beside a scheduled
+// repair, with a budget of its own, and a lost hint does not wait for the search for a due repair.
 type Auto struct {
-	o      AutoOptions
-	r      *Repairer
-	events serial
-	// Only events access the fields below.
-	tables  map[schema.StorageID]*autoTable
+	o         AutoOptions
+	dirty     dirtyMachine
+	scheduled scheduleMachine
+	// The lock of each shell guards the machine of the same name.
+	dirtyShell, scheduledShell autoShell
+}
+
+// autoMachine is one of Auto's machines.
+type autoMachine interface {
+	step(ev *autoEvent, out []autoEffect) []autoEffect
+	check()
+}
+
+// autoShell is the shell of one of Auto's machines.
+type autoShell struct {
+	shell[autoEvent, autoEffect]
+	// Only perform accesses the fields below, in one goroutine at a time.
 	running *Run
 	timer   env.Timer
-	started bool
-	closed  bool
-	from    time.Duration // monotonic; no scheduled repair starts before
-	// next is the table with which the search for a due repair begins. A search from the first table after each
-	// repaired range would cost the square of the number of tables.
-	next schema.StorageID
-	idle idle
-
-	dirty dirty
-	// urgent is the repair of a dirty range. It runs beside running, with a budget of its own.
-	urgent *Run
 }
-
-// idle is a search that found no due repair. It is not repeated for other events, such as repairs of dirty ranges,
-// until the schema or the ring has changed, or until the time for the next search.
-type idle struct {
-	catalog *schema.Schema
-	moved   uint64
-	until   time.Duration // monotonic
-}
-
-// autoTable is the progress of the repairs of a table. Its local key and value:
-//
-//	autorepair/ table 4 → last 8, began 8, moved 8, at 8
-type autoTable struct {
-	last  int64 // ns; the start of the last complete repair; 0 means none
-	began int64 // ns; the start of the repair under way; 0 means none
-	moved uint64
-	at    ring.Token // ranges that start before at are done in the repair under way; MaxToken means all
-	// blocked is monotonic: the table is not repaired before, because its last repair failed. It is not stored.
-	blocked time.Duration
-}
-
-const autoPrefix = "autorepair/"
 
 // NewAuto reads the progress that an earlier process stored. Repairs begin with Start.
 func NewAuto(o AutoOptions) *Auto {
-	a := &Auto{o: o.withDefaults(), r: o.Repairer, tables: map[schema.StorageID]*autoTable{},
-		events: serial{run: o.Repairer.run}}
-	// Tables whose progress cannot be read are repaired again.
-	_ = o.Store.ScanLocal([]byte(autoPrefix), func(key, value []byte) error {
-		k, c := wire.NewCursor(key[len(autoPrefix):]), wire.NewCursor(value)
-		t := &autoTable{last: c.Int64(), began: c.Int64(), moved: c.Uint64(), at: ring.Token(c.Int64())}
-		if id := schema.StorageID(k.Uint32()); c.Finish() == nil && k.Finish() == nil {
-			a.tables[id] = t
-		}
-		return nil
-	})
-	a.dirty.load(o.Store)
+	a := &Auto{o: o.withDefaults()}
+	a.dirty = dirtyMachine{view: o.Repairer.view, o: &a.o, tables: loadDirty(o.Store)}
+	a.scheduled = scheduleMachine{view: o.Repairer.view, o: &a.o, tables: loadSchedule(o.Store)}
+	a.connect(&a.dirtyShell, &a.dirty)
+	a.connect(&a.scheduledShell, &a.scheduled)
 	return a
 }
 
-// Start starts repairs: dirty ranges at once, scheduled ones after the delay.
-func (a *Auto) Start() {
-	a.events.do(func() {
-		a.started = true
-		a.postpone()
-		a.startDue()
-	})
+// connect makes s the shell of m.
+func (a *Auto) connect(s *autoShell, m autoMachine) {
+	s.run = a.o.Repairer.run
+	s.step = func(ev *autoEvent, out []autoEffect) []autoEffect {
+		clock := a.o.Repairer.clock
+		ev.now, ev.wall = clock.Monotonic(), clock.Now().UnixNano()
+		out = m.step(ev, out)
+		m.check()
+		return out
+	}
+	s.perform = func(e *autoEffect) { a.perform(s, e) }
 }
+
+// Start starts repairs: dirty ranges at once, scheduled ones after the delay.
+func (a *Auto) Start() { a.deliver(autoEvent{kind: autoStarted, delay: a.delay()}) }
 
 // Close cancels the repairs under way.
-func (a *Auto) Close() {
-	a.events.do(func() {
-		a.closed = true
-		if a.timer != nil {
-			a.timer.Stop()
-		}
-		for _, r := range []*Run{a.running, a.urgent} {
-			if r != nil {
-				r.Cancel()
-			}
-		}
-	})
-}
+func (a *Auto) Close() { a.deliver(autoEvent{kind: autoStopped}) }
 
 // RetryWaiting is the event of a node coming up: repairs that waited for it are retried at once.
-func (a *Auto) RetryWaiting() {
-	a.events.do(func() {
-		a.dirty.unblock()
-		for _, t := range a.tables {
-			t.blocked = 0
+func (a *Auto) RetryWaiting() { a.deliver(autoEvent{kind: autoUnblocked}) }
+
+// Moved is the event of a change of the ring. Scheduled repairs wait until it has settled. Dirty ranges whose replicas
+// were changing may be repaired now.
+func (a *Auto) Moved() { a.deliver(autoEvent{kind: autoMoved, delay: a.delay()}) }
+
+// deliver delivers an event to both machines: dirty ranges come first.
+func (a *Auto) deliver(ev autoEvent) {
+	second := ev
+	a.dirtyShell.deliver(&ev)
+	a.scheduledShell.deliver(&second)
+}
+
+// delay returns the pause before scheduled repairs.
+func (a *Auto) delay() time.Duration {
+	if a.o.Rand == nil {
+		return a.o.Delay
+	}
+	// Rand may not be safe for concurrent use.
+	a.scheduledShell.mu.Lock()
+	defer a.scheduledShell.mu.Unlock()
+	return a.o.Delay + time.Duration(a.o.Rand.Uint64()%uint64(a.o.Delay+1))
+}
+
+// Dirty records that a hint for a partition was lost. Its range is repaired as soon as all replicas are alive. Dirty is
+// cheap if the range is dirty already, and does not block.
+func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
+	// The usual case when many hints are lost needs no event.
+	if chunk := chunkOf(t); !a.marked(table, chunk) {
+		a.dirtyShell.deliver(&autoEvent{kind: autoLost, table: table, chunk: chunk})
+	}
+}
+
+// marked reports whether a lost hint of a chunk would change nothing.
+func (a *Auto) marked(table schema.StorageID, chunk int) bool {
+	a.dirtyShell.mu.Lock()
+	defer a.dirtyShell.mu.Unlock()
+	t := a.dirty.tables[table]
+	return t != nil && t.again.has(chunk)
+}
+
+// DirtyTables returns the tables that wait for a repair because hints were lost, sorted.
+func (a *Auto) DirtyTables() []schema.StorageID {
+	a.dirtyShell.mu.Lock()
+	defer a.dirtyShell.mu.Unlock()
+	return a.dirty.ids()
+}
+
+// perform performs an effect of one of the machines without its lock.
+func (a *Auto) perform(s *autoShell, e *autoEffect) {
+	number := e.number
+	//exhaustive:enforce
+	switch e.kind {
+	// Without a sync, because repeating a repair does no harm. After a failure it is repeated.
+	case autoStore:
+		if e.value == nil {
+			_ = a.o.Store.DeleteLocal(e.key, false)
+		} else {
+			_ = a.o.Store.SetLocal(e.key, e.value, false)
 		}
-		a.idle = idle{}
-		a.startDue()
-	})
-}
-
-// Moved is the event of a change of the ring.
-func (a *Auto) Moved() { a.events.do(a.postpone) }
-
-// postpone delays scheduled repairs until the ring has settled.
-func (a *Auto) postpone() {
-	delay := a.o.Delay
-	if a.o.Rand != nil {
-		delay += time.Duration(a.o.Rand.Uint64() % uint64(a.o.Delay+1))
-	}
-	a.from = a.r.clock.Monotonic() + delay
-}
-
-// startDue starts repairs that are due, and schedules its next call.
-func (a *Auto) startDue() {
-	if a.closed || !a.started {
-		return
-	}
-	a.startDirty()
-	if a.running != nil {
-		return
-	}
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	// Also without an event: repairs become due by time.
-	a.timer = a.r.clock.After(a.o.RetryAfter/5, func() { a.events.do(a.startDue) })
-	now := a.r.clock.Monotonic()
-	// The start of the process, or a change of the ring, was a moment ago. Dirty ranges do not wait.
-	if now < a.from {
-		return
-	}
-	catalog, moved := a.r.view.Schema(), a.r.view.Topology().Moved()
-	// Catalogs are immutable, so the same pointer means the same schema.
-	if a.idle.catalog == catalog && a.idle.moved == moved && now < a.idle.until {
-		return
-	}
-	if !a.repairDue(catalog, now) {
-		a.forgetDropped(catalog)
-		a.idle = idle{catalog, moved, now + a.o.RetryAfter/5}
-	}
-}
-
-// repairDue starts the repair of the next range that is due, at the monotonic time now. It reports false if there is
-// none.
-func (a *Auto) repairDue(catalog *schema.Schema, now time.Duration) bool {
-	ids := catalog.StorageIDs()
-	// The table of the last repair comes first: its remaining ranges are repaired before another table.
-	first, _ := slices.BinarySearch(ids, a.next)
-	wall, moved := a.r.clock.Now().UnixNano(), a.r.view.Topology().Moved()
-	for i := range ids {
-		id := ids[(first+i)%len(ids)]
-		table := catalog.TableByStorage(id)
-		if table == nil || table.Virtual || table.Replication.Class == ring.Local {
-			continue
-		}
-		if t := a.table(id); now >= t.blocked && a.due(table, t, wall, moved) && a.repairNext(table, t) {
-			a.next = id
-			return true
-		}
-	}
-	return false
-}
-
-// forgetDropped removes the progress of dropped tables.
-func (a *Auto) forgetDropped(catalog *schema.Schema) {
-	for id := range a.tables {
-		if catalog.Dropped(id) {
-			delete(a.tables, id)
-			_ = a.o.Store.DeleteLocal(autoKey(id), false) // on failure, after the next start
-		}
-	}
-}
-
-// table returns the progress of a table, and adds it: a table that was never repaired is due.
-func (a *Auto) table(id schema.StorageID) *autoTable {
-	t := a.tables[id]
-	if t == nil {
-		t = &autoTable{}
-		a.tables[id] = t
-	}
-	return t
-}
-
-// due reports whether the repair of a table is under way or due. now is in nanoseconds, moved comes from the topology.
-//
-// A repair under way is due at once: it was interrupted between two ranges.
-func (a *Auto) due(table *schema.Table, t *autoTable, now int64, moved uint64) bool {
-	every := a.o.Interval
-	if grace := time.Duration(table.Options.GCGraceSeconds) * time.Second / 2; grace > 0 {
-		every = min(every, grace)
-	}
-	// In this order: under way, never repaired, repaired in another ring, or too long ago.
-	return t.began != 0 || t.last == 0 || t.moved != moved || time.Duration(now-t.last) >= every
-}
-
-// repairNext repairs the next range of which this node is the first replica. It reports false when there is none.
-func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
-	topology, self := a.r.view.Topology(), a.r.view.Self()
-	// A repair that was under way when the ring moved begins again: this node may be the first replica of other
-	// ranges.
-	if t.began == 0 || t.moved != topology.Moved() {
-		t.began, t.moved, t.at = a.r.clock.Now().UnixNano(), topology.Moved(), ring.MinToken
-	}
-	for _, piece := range topology.Placement(table.Replication).Ranges(ring.FullRange()) {
-		// MinToken is the start of the first range, and not less than itself: nothing is done then.
-		done := piece.Range.Start < t.at || t.at == ring.MaxToken
-		if done || len(piece.Replicas.Natural) == 0 || piece.Replicas.Natural[0] != self {
-			continue
-		}
-		a.run(table.StorageID, piece.Range, t, func(err error) {
-			if err != nil {
-				return
-			}
-			// Only one repair of a table is under way, so at is where it was when this one began.
-			invariant.Check(piece.Range.End == ring.MinToken || piece.Range.End > t.at,
-				"repair: the position of a table goes back")
-			if t.at = piece.Range.End; t.at == ring.MinToken {
-				t.at = ring.MaxToken // the last range
-			}
-			a.store(table.StorageID, t)
+	case autoRepair:
+		// If the job ends before Start returns, the effects of its end follow this one.
+		s.running = a.o.Repairer.Start(e.job, nil, func(report Report, err error) {
+			s.deliver(&autoEvent{kind: autoRepaired, number: number, report: report, err: err})
 		})
-		return true
-	}
-	// last is the start, not the end: writes during the repair are not covered by it.
-	t.last, t.began = t.began, 0
-	a.store(table.StorageID, t)
-	return false
-}
-
-func autoKey(id schema.StorageID) []byte {
-	return binary.BigEndian.AppendUint32([]byte(autoPrefix), uint32(id))
-}
-
-// store stores the progress of a table without a sync, because repeating a repair does no harm.
-func (a *Auto) store(id schema.StorageID, t *autoTable) {
-	value := wire.AppendInt64(wire.AppendInt64(nil, t.last), t.began)
-	value = wire.AppendInt64(wire.AppendUint64(value, t.moved), int64(t.at))
-	_ = a.o.Store.SetLocal(autoKey(id), value, false) // on failure the range is repaired again
-}
-
-// run repairs a range.
-func (a *Auto) run(id schema.StorageID, tokens ring.Range, t *autoTable, then func(error)) {
-	// If the job ends before Start returns, its end is an event after this one.
-	a.running = a.r.Start(Job{Table: id, Range: tokens, PaxosOnly: true}, nil, func(report Report, err error) {
-		a.events.do(func() {
-			a.running = nil
-			a.ended(id, t, report, err, then)
+	case autoPause:
+		s.stopTimer()
+		s.timer = a.o.Repairer.clock.After(e.after, func() {
+			s.deliver(&autoEvent{kind: autoResumed, number: number})
 		})
-	})
+	case autoNote:
+		a.o.Note(e.note, e.err)
+	case autoCancel:
+		s.stopTimer()
+		if s.running != nil {
+			s.running.Cancel() // has no effect after its end
+		}
+	}
 }
 
-// ended is the event of a repair's end.
-func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error, then func(error)) {
-	var unknown *coordinator.UnknownTable
-	if errors.As(err, &unknown) {
-		err = nil // the table was dropped
+// stopTimer stops the timer. If it has fired already, the machine ignores its event.
+func (s *autoShell) stopTimer() {
+	if s.timer != nil {
+		s.timer.Stop()
 	}
-	// The table is skipped until then, and others are repaired.
-	if err != nil {
-		t.blocked = a.r.clock.Monotonic() + a.o.RetryAfter
+}
+
+// sortedIDs returns the keys of a map of tables, sorted: steps must not depend on the order of a map.
+func sortedIDs[T any](tables map[schema.StorageID]T) []schema.StorageID {
+	out := make([]schema.StorageID, 0, len(tables))
+	for id := range tables {
+		out = append(out, id)
 	}
-	then(err)
-	if a.closed {
-		return
-	}
-	if err != nil || report.Rows > 0 || report.Unpurged > 0 {
-		// Repairs that find nothing are not reported: there is one for each range and interval.
-		message := fmt.Sprintf("repair of table %s, %v: %d rows sent", a.r.nameOf(id), report.Job.Range, report.Rows)
-		if report.Unpurged > 0 {
-			message += fmt.Sprintf(", Paxos state of %d ranges not purged", report.Unpurged)
-		}
-		a.o.Note(message, err)
-	}
-	// In a new event: recursion over all ranges of all tables would be deep if repairs ended at once.
-	a.r.clock.After(0, func() { a.events.do(a.startDue) })
+	slices.Sort(out)
+	return out
 }

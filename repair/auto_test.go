@@ -198,3 +198,30 @@ func TestDirtyRangesSurviveARestart(t *testing.T) {
 		t.Errorf("dirty after a restart: %v", got)
 	}
 }
+
+// TestLostHintsWaitForMovingReplicas loses a hint for a range whose replicas are changing. The range is repaired when
+// the change has ended, not at the time at which scheduled repairs are looked for.
+func TestLostHintsWaitForMovingReplicas(t *testing.T) {
+	w := newWorld(t, 3, 2, "NONE", 0, hints.Limits{})
+	n := w.nodes[0]
+	a := repair.NewAuto(repair.AutoOptions{Repairer: n.repairer(repair.Limits{}), Store: n.engine,
+		Interval: time.Hour, Delay: time.Hour, RetryAfter: time.Hour})
+	defer a.Close()
+	a.Start()
+	before := n.topology
+	n.topology = ring.NewMovingTopology(2, 2, before.Nodes(), []*ring.Operation{{ID: 2, Kind: ring.Leave, Node: 3,
+		Phase: ring.Streaming, Gaining: []ring.NodeID{1, 2}}})
+	for token := range ring.Token(256) { // the replicas of some of them change
+		a.Dirty(w.table.StorageID, token<<56)
+	}
+	w.pass(10 * time.Second)
+	if len(a.DirtyTables()) == 0 {
+		t.Fatal("no range waits for the change")
+	}
+	n.topology = before
+	a.Moved()
+	w.pass(10 * time.Second)
+	if waiting := a.DirtyTables(); len(waiting) > 0 {
+		t.Errorf("dirty after the change: %v", waiting)
+	}
+}

@@ -18,6 +18,9 @@ import (
 //  7. A repair of dirty chunks clears only chunks that were dirty when it began.
 //  8. The position of a scheduled repair does not go back.
 //  9. A job that has not ended waits for an answer or a pause: otherwise it would never end.
+//  10. Each machine of Auto has a repair or a pause under way, from its start to its stop: otherwise it would never
+//      repair again. Without dirty ranges, the machine of these waits for a lost hint.
+//  11. An operator's repair has one run under way until its end, and succeeds after its last target.
 
 // check checks invariants 1, 5 and 9 after a step.
 func (m *machine) check() {
@@ -32,6 +35,44 @@ func (m *machine) check() {
 		waits = true
 	}
 	invariant.Check(waits || m.over, "repair: no event would continue the job") // 9
+}
+
+// check checks invariants 7 and 10 after a step.
+func (m *dirtyMachine) check() {
+	active := m.started && !m.stopped
+	invariant.Check(!active || m.task.number != 0 || m.pause != 0 || len(m.tables) == 0,
+		"repair: no event would continue the repair of dirty ranges") // 10
+	invariant.Check(m.task.number == 0 || m.pause == 0, "repair: a dirty range is repaired during a pause")
+	invariant.Check((m.task.number != 0) == (m.chunks != chunks{}), "repair: a repair is not of dirty chunks")
+	if m.task.number == 0 {
+		return
+	}
+	t := m.tables[m.task.table]
+	invariant.Check(t != nil, "repair: a table is repaired that is not dirty")
+	for i, word := range m.chunks {
+		invariant.Check(word&^t.bits[i] == 0, "repair: a chunk is repaired that is not dirty") // 7
+	}
+}
+
+// check checks invariant 10 after a step.
+func (m *scheduleMachine) check() {
+	invariant.Check(!m.started || m.stopped || (m.task.number != 0) != (m.pause != 0),
+		"repair: no event would continue scheduled repairs")
+}
+
+// checkPosition checks invariant 8 for a range that was repaired. at is the position of its table before.
+func checkPosition(tokens ring.Range, at ring.Token) {
+	invariant.Check(tokens.End == ring.MinToken || tokens.End > at, "repair: the position of a table goes back")
+}
+
+// check checks invariant 11 after a step.
+func (m *tablesMachine) check() {
+	invariant.Check(m.ended == (m.run == 0), "repair: no event would continue the repair of tables")
+}
+
+// checkTables checks invariant 11 at the end of an operator's repair.
+func checkTables(err error, left int) {
+	invariant.Check(err != nil || left == 0, "repair: an operator's repair succeeds before its last table")
 }
 
 // checkSuccess checks invariant 1 at the end of a job.

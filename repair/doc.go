@@ -5,7 +5,7 @@
 // center is lost.
 //
 // No function blocks. A job is a state machine whose events are replies and timers: its steps are pure, and Run is its
-// shell. Auto and Tables schedule jobs.
+// shell. Auto and Tables start jobs; they are shells of machines, too, and the ends of jobs are their events.
 //
 //	Auto ── the ranges of a table, those with lost hints first ──▶ job
 //	job  ── range by range, in token order ──▶ unit: one range with one replica set

@@ -94,9 +94,21 @@ func TestInvariantsFire(t *testing.T) {
 		"retained too much":     func() { checkRetained([]repairedSpan{span(0, 9, 1)}, []repairedSpan{span(0, 5, 1)}) },
 		"retained for later":    func() { checkRetained([]repairedSpan{span(0, 5, 2)}, []repairedSpan{span(0, 5, 1)}) },
 		"chunk that is not dirty": func() {
-			d := dirty{tables: map[schema.StorageID]*dirtyTable{7: {}}}
-			d.repaired(7, 3, 4, nil, 0, 0)
+			(&dirtyMachine{task: autoTask{number: 1, table: 7}, chunks: chunks{1},
+				tables: map[schema.StorageID]*dirtyTable{7: {bits: chunks{2}}}}).check()
 		},
+		"table that is not dirty": func() {
+			(&dirtyMachine{task: autoTask{number: 1, table: 7}, chunks: chunks{1}}).check()
+		},
+		"repair of no chunk": func() { (&dirtyMachine{task: autoTask{number: 1, table: 7}}).check() },
+		"repair in a pause":  func() { (&dirtyMachine{task: autoTask{number: 1}, pause: 2}).check() },
+		"dirty range that waits for nothing": func() {
+			(&dirtyMachine{started: true, tables: map[schema.StorageID]*dirtyTable{7: {bits: chunks{1}}}}).check()
+		},
+		"schedule that waits for nothing": func() { (&scheduleMachine{started: true}).check() },
+		"position that goes back":         func() { checkPosition(range10, 10) },
+		"tables that wait for nothing":    func() { (&tablesMachine{}).check() },
+		"success before the last table":   func() { checkTables(nil, 1) },
 		"session without bound": func() {
 			s := &Service{o: ServiceOptions{Clock: &testclock.Clock{}}}
 			s.mu.began = map[uint64]int64{1: 0}

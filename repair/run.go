@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"sync"
 	"time"
 
 	"cqld/coordinator"
@@ -13,9 +12,6 @@ import (
 
 // Run is a job in progress. It is the shell of a machine: it takes an event, locks, steps, checks the invariants,
 // unlocks, and performs the effects.
-//
-// One goroutine at a time performs effects, in their order; it may wait for the disk. Events that arrive meanwhile add
-// their effects to its queue, so that calls do not nest.
 type Run struct {
 	r        *Repairer
 	job      Job
@@ -23,13 +19,10 @@ type Run struct {
 	done     func(Report, error)
 	rows     row.Repair // counts the rows that reads sent to replicas
 
-	mu struct {
-		sync.Mutex
-		machine    machine
-		queue      []effect // that are not performed yet
-		performing bool
-		timers     map[uint64]env.Timer // of pauses, by their number
-	}
+	events shell[event, effect]
+	// The lock of events guards the fields below.
+	machine machine
+	timers  map[uint64]env.Timer // of pauses, by their number
 }
 
 // Start starts a job. It calls progress, which may be nil, after every range, and done once.
@@ -37,11 +30,11 @@ func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error
 	if progress == nil {
 		progress = func(Report) {}
 	}
-	j := &Run{r: r, job: job, progress: progress, done: done}
+	j := &Run{r: r, job: job, progress: progress, done: done, timers: map[uint64]env.Timer{}}
 	// The machine is in the shell, and only steps touch it.
-	j.mu.machine = machine{job: job, view: r.view, limits: &r.limits, sessions: &r.session, mayRaise: r.raise != nil,
+	j.machine = machine{job: job, view: r.view, limits: &r.limits, sessions: &r.session, mayRaise: r.raise != nil,
 		report: Report{Job: job}}
-	j.mu.timers = map[uint64]env.Timer{}
+	j.events.run, j.events.step, j.events.perform = r.run, j.step, j.perform
 	r.counts.running.Add(1)
 	j.deliver(&event{kind: eventStarted})
 	return j
@@ -50,61 +43,25 @@ func (r *Repairer) Start(job Job, progress func(Report), done func(Report, error
 // Cancel ends the job with ErrCancelled, unless it has ended.
 func (j *Run) Cancel() { j.deliver(&event{kind: eventCancelled}) }
 
-// deliver takes an event. The effects are performed by this call, in a goroutine of Options.Run, or by the goroutine
-// that performs already.
+// deliver takes an event.
 func (j *Run) deliver(ev *event) {
 	// Asked here, because the machine calls nothing that may lock or wait.
 	if ev.err != nil {
 		ev.truncating = j.r.c.Truncating(j.job.Table)
 	}
-	if !j.step(ev) {
-		return
-	}
-	if j.r.run != nil {
-		j.r.run(j.performAll)
-		return
-	}
-	j.performAll()
+	j.events.deliver(ev)
 }
 
-// step executes a step of the machine. It reports whether the caller must perform the queue.
-func (j *Run) step(ev *event) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// step executes a step of the machine. The lock is held.
+func (j *Run) step(ev *event, out []effect) []effect {
 	ev.now = j.r.clock.Now()
 	if ev.kind == eventResumed {
 		// The timer has fired. Its entry would otherwise stay until the end of the job.
-		delete(j.mu.timers, ev.number)
+		delete(j.timers, ev.number)
 	}
-	m := &j.mu.machine
-	j.mu.queue = m.step(ev, j.mu.queue)
-	m.check()
-	// The goroutine that performs takes the new effects, too, in their order.
-	if j.mu.performing || len(j.mu.queue) == 0 {
-		return false
-	}
-	j.mu.performing = true
-	return true
-}
-
-// performAll performs the queue until it is empty.
-func (j *Run) performAll() {
-	for e, more := j.next(); more; e, more = j.next() {
-		j.perform(&e)
-	}
-}
-
-// next removes the first effect of the queue. It returns false when the goroutine must stop to perform.
-func (j *Run) next() (e effect, more bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.mu.queue) == 0 {
-		j.mu.performing, j.mu.queue = false, nil
-		return e, false
-	}
-	e = j.mu.queue[0]
-	j.mu.queue = j.mu.queue[1:]
-	return e, true
+	out = j.machine.step(ev, out)
+	j.machine.check()
+	return out
 }
 
 // perform performs an effect without the lock.
@@ -164,11 +121,11 @@ func (j *Run) pause(number uint64, after time.Duration) {
 		resume()
 		return
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.mu.machine.over {
+	j.events.mu.Lock()
+	defer j.events.mu.Unlock()
+	if !j.machine.over {
 		// With the lock: the event, which removes the timer, comes after it.
-		j.mu.timers[number] = j.r.clock.After(after, resume)
+		j.timers[number] = j.r.clock.After(after, resume)
 	}
 }
 
@@ -211,13 +168,13 @@ func (j *Run) finish(e *effect) {
 
 // stopTimers stops the pauses whose ends are not needed.
 func (j *Run) stopTimers() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.events.mu.Lock()
+	defer j.events.mu.Unlock()
 	// A timer that has fired already brings an event that the machine ignores.
-	for _, t := range j.mu.timers {
+	for _, t := range j.timers {
 		t.Stop()
 	}
-	clear(j.mu.timers)
+	clear(j.timers)
 }
 
 // spend takes bytes from this node's budget for repairs and returns how long to wait for it. The budget may be

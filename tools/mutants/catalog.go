@@ -48,8 +48,9 @@ func areas() []area {
 			"rebalance/movements*.go", "rebalance/compare.go", "rebalance/stream*.go"}, 6,
 			[]string{"TestSim -workloads=set,register -kinds=join,leave,move,isolate,one-way,bad-links -nodes=4 " +
 				"-factors=-1", "TestReadValuesStayVisible"}},
-		{"repair", []string{"repair/machine.go", "repair/unit.go", "repair/run.go", "repair/scope.go", "repair/auto.go",
-			"repair/history.go", "repair/service.go"}, 4,
+		{"repair", []string{"repair/machine.go", "repair/unit.go", "repair/run.go", "repair/scope.go",
+			"repair/schedule_machine.go", "repair/dirty_machine.go", "repair/tables_machine.go", "repair/history.go",
+			"repair/service.go"}, 4,
 			[]string{"TestSim -workloads=set,register -kinds=isolate,one-way,kill -converge=repair",
 				"TestSimDeletedRowsStayDeleted"}},
 		{"purge", []string{"storage/purge/sweep.go", "repair/purge.go", "paxos/acceptor/purge.go"}, 4,
