@@ -92,19 +92,23 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 		p.tokens.Seek(0)
 		p.parser.SetTokenStream(p.tokens) // discards the state of the first attempt
 		if tree, ok = p.tree(antlr.PredictionModeLL); !ok {
-			err := p.syntaxError(text)
-			// The message contains a part of the text, which may be a password, and it is logged.
-			err.Msg = redactMessage(text, err.Msg)
-			return nil, err
+			return nil, redactedError(text, p.syntaxError(text))
 		}
 	}
 	// An accepted text may still have errors that Cassandra finds with code in its grammar.
 	b := builder{parser: p, text: text}
 	statement := b.statement(tree.Statement())
 	if b.err != nil {
-		return nil, b.err
+		return nil, redactedError(text, b.err)
 	}
 	return statement, nil
+}
+
+// redactedError removes the secrets of text from err. The message contains a part of the text, or all of it, which may
+// be a password, and it is logged.
+func redactedError(text string, err *SyntaxError) *SyntaxError {
+	err.Msg = redactMessage(text, err.Msg)
+	return err
 }
 
 // tree parses the tokens. It returns false if they are not a statement; the error strategy then has the failure.

@@ -87,6 +87,25 @@ func TestRedactError(t *testing.T) {
 	}
 }
 
+// TestErrorsAfterTheGrammarAreRedacted checks texts that the grammar accepts and the builder refuses with a message
+// that quotes them.
+func TestErrorsAfterTheGrammarAreRedacted(t *testing.T) {
+	for text, want := range map[string]string{
+		"UPDATE t SET password = 'Zq9vSecret', v = (vector<float, 99999999999>)[1] WHERE k = 1": "[UPDATE t SET " +
+			"password = '*******', v",
+		"DELETE FROM t USING TIMESTAMP 1 AND TIMESTAMP 2 WHERE password = 'Zq9vSecret'": "line 1:",
+		"SELECT * FROM t WHERE (a, password) IN (?, (1, 'Zq9vSecret'))":                 "line 1:",
+	} {
+		_, err := Parse(text)
+		switch {
+		case err == nil:
+			t.Errorf("%s: no error", text)
+		case strings.Contains(err.Error(), "Zq9v") || !strings.Contains(err.Error(), want):
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // FuzzRedact checks that a password does not remain in the redacted text of a role statement, whatever surrounds it,
 // and that messages of syntax errors don't contain it.
 func FuzzRedact(f *testing.F) {

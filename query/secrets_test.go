@@ -36,6 +36,8 @@ func secretForms() []string {
 		"UPDATE t SET m['password'] = %[2]s WHERE k = %[1]d",
 		"UPDATE t SET number_of_passwords = %[2]s WHERE k = %[1]d",
 		"BEGIN BATCH INSERT INTO t (k, password) VALUES (%d, %s) APPLY BATCH",
+		"BEGIN BATCH UPDATE t SET password = %[2]s WHERE k = %[1]d; " +
+			"DELETE m[(vector<int, 3000000000>)[1]] FROM t WHERE k = 1 APPLY BATCH",
 		"EXPLAIN SELECT * FROM t WHERE k = %d AND password = %s ALLOW FILTERING",
 	}
 }
