@@ -103,7 +103,7 @@ func (c *CreateIndex) baseName(t *Table) string {
 // index returns the index that c defines, without an id. taken contains the names in use that begin with c.baseName(t).
 // The order of the checks is Cassandra's.
 func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
-	if t.IsCounter() {
+	if hasCounters(t) {
 		return nil, invalidf("Secondary indexes on counter tables aren't supported")
 	}
 	if t.View != nil {

@@ -161,7 +161,7 @@ func errStaticWithoutClustering() error {
 // validateCounters checks that a counter table has only counters besides its key, and no TTL. That a table without
 // counters gets none is checked in alterAdd.
 func (t *Table) validateCounters() error {
-	counter := t.IsCounter()
+	counter := hasCounters(t)
 	for _, c := range slices.Concat(t.Statics, t.Regulars) {
 		switch {
 		case counter && c.Type.Kind() != types.Counter:
@@ -327,7 +327,7 @@ func (t *Table) droppedByName() map[string]int {
 func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 	columns, dropped := t.columnsByName(), t.droppedByName()
 	// Determined before the loop, and extended by the columns that the loop adds.
-	counter := t.IsCounter()
+	counter := hasCounters(t)
 	for _, spec := range specs {
 		if columns[spec.Name] != nil {
 			if ifNotExists {

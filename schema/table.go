@@ -184,8 +184,18 @@ func hasOrderedKey(t *Table) bool {
 // IsCounter reports whether c is a counter.
 func (c *Column) IsCounter() bool { return c.Type.Kind() == types.Counter }
 
-// IsCounter reports whether t is a counter table: one column is a counter, and therefore all are besides the key.
+// IsCounter reports whether t is a counter table: one column is a counter, and therefore all are besides the key. A
+// table remains a counter table when all of its counters are dropped.
 func (t *Table) IsCounter() bool {
+	if len(t.Regulars)+len(t.Statics) > 0 {
+		return hasCounters(t)
+	}
+	return slices.ContainsFunc(t.Dropped, func(d DroppedColumn) bool { return d.IsCounter() })
+}
+
+// hasCounters reports whether t has a column that is a counter. Apply decides by it, and not by dropped columns: it
+// must accept what it has accepted before.
+func hasCounters(t *Table) bool {
 	// Regulars first: most tables of counters have no static ones.
 	for _, c := range t.Regulars {
 		if c.IsCounter() {

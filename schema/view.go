@@ -193,7 +193,7 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 // newView returns the view of c on t. id is its number in storage. Columns that c lists twice, or that are part of the
 // key, are added once.
 func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
-	if t.IsCounter() {
+	if hasCounters(t) {
 		return nil, invalidf("Materialized views are not supported on counter tables")
 	}
 	// Cassandra's rule: there, undelivered updates of views expire after the grace.

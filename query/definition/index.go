@@ -59,12 +59,15 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	}
 	// The remaining checks need the table.
 	t := d.Schema.Table(keyspace, c.Table)
-	if t == nil || t.IsCounter() {
+	if t == nil {
 		return def // Apply returns the error
 	}
 	// With IF NOT EXISTS a taken name is no error: Apply decides.
 	if _, taken := d.Schema.Index(keyspace, c.Name); taken != nil {
 		return def
+	}
+	if t.IsCounter() {
+		return refuse(invalid.Errorf("Secondary indexes on counter tables aren't supported"))
 	}
 	// The warning is part of the definition, because these guardrails are configured apart from Guard.
 	if err := d.Indexes.guard(&def, c.Table, c.Name, len(t.Indexes())+1); err != nil {

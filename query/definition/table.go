@@ -412,8 +412,36 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 		}
 		c.Add = append(c.Add, spec)
 	}
+	if err := checkCounters(t, c.Add); err != nil {
+		return err
+	}
 	// The bound holds for the table with its new columns.
 	return schema.CheckParts(append(t.ColumnTypes(), specTypes(c.Add)...)...)
+}
+
+// checkCounters refuses columns that a table without columns besides its key cannot have: a counter table whose
+// counters were all dropped accepts counters only, and another table accepts none. Apply checks tables with other
+// columns, and names that the table has or had.
+func checkCounters(t *schema.Table, added []schema.ColumnSpec) error {
+	if len(t.Regulars)+len(t.Statics) > 0 {
+		return nil
+	}
+	for i := range added {
+		c := &added[i]
+		dropped := slices.ContainsFunc(t.Dropped, func(d schema.DroppedColumn) bool { return d.Name == c.Name })
+		counter := c.Type.Kind() == types.Counter
+		if counter == t.IsCounter() || dropped || t.Column(c.Name) != nil ||
+			c.Kind == schema.Static && len(t.Clustering) == 0 {
+			continue
+		}
+		if counter {
+			return invalid.Configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", t.Keyspace,
+				t.Name, c.Name)
+		}
+		return invalid.Configf("%s.%s: Cannot have a non counter column (\"%s\") in a counter table", t.Keyspace,
+			t.Name, c.Name)
+	}
+	return nil
 }
 
 // specTypes returns the types of columns, in their order.
@@ -460,6 +488,10 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	}
 	// Apply takes only the options in Set, so that a concurrent change of other options stays.
 	c.Options, c.Set, err = tableOptions(t.Options, given)
+	if err == nil && t.IsCounter() && c.Options.DefaultTTL > 0 {
+		// Apply does not refuse it for a table that has no counter left.
+		err = invalid.Errorf("Cannot set default_time_to_live on a table with counters")
+	}
 	return err
 }
 

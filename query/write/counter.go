@@ -7,12 +7,15 @@ import (
 )
 
 // isCounterTable reports whether a table has counters; such a table has only counters besides its key, so that its
-// first column is enough. A table without columns besides its key has none.
+// first column is enough. Without columns besides the key, the dropped ones decide.
 func isCounterTable(t *schema.Table) bool {
 	if len(t.Regulars) > 0 {
 		return t.Regulars[0].IsCounter()
 	}
-	return len(t.Statics) > 0 && t.Statics[0].IsCounter()
+	if len(t.Statics) > 0 {
+		return t.Statics[0].IsCounter()
+	}
+	return t.IsCounter()
 }
 
 // checkCounterConditions refuses conditions of statements on counter tables. conditions is their number, without IF
