@@ -61,7 +61,7 @@ func NewMapper(base, view *schema.Table) *Mapper {
 // Row sets dst to the row of the view that a row of the base table has at now (seconds), and returns its partition key.
 // ok is false if it has none. The results are valid until the next call; they point into x and key.
 func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) (of row.PartitionKey, ok bool) {
-	if !m.at(key, x, now) {
+	if !m.at(key, x, now) || !m.live(x, now) {
 		return of, false
 	}
 	if of, ok = m.partitionKey(); !ok {
@@ -72,7 +72,7 @@ func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) 
 	dst.Liveness = m.liveness(x, now)
 	dst.Clustering = m.appendClustering([]byte{})
 	for i := range x.Cells {
-		if c := &x.Cells[i]; m.selects(c) && c.Live(now) {
+		if c := &x.Cells[i]; m.selects(c) && m.visible(c, now) {
 			dst.Cells = append(dst.Cells, *c)
 		}
 	}
@@ -83,6 +83,30 @@ func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) 
 // is not: other nodes may write it while the read continues.
 func (m *Mapper) selects(c *row.Cell) bool {
 	return int(c.Column) < len(m.selected) && m.selected[c.Column]
+}
+
+// visible reports whether readers of the base table see a cell. It may belong to a dropped column, be older than the
+// drop of a column that was added again, or be newer than the schema.
+func (m *Mapper) visible(c *row.Cell, now int64) bool {
+	if !c.Live(now) {
+		return false
+	}
+	col := m.base.ColumnByID(c.Column)
+	return col != nil && (col.DroppedMicros == 0 || c.Timestamp > col.DroppedMicros)
+}
+
+// live reports whether readers of the base table see a row for which at is true. at itself counts all cells, because
+// index entries depend on it: a cell that is newer than the drop of its column appears when the column is added again.
+func (m *Mapper) live(x *row.Row, now int64) bool {
+	if m.extra != nil || x.Liveness.Live(now) {
+		return true
+	}
+	for i := range x.Cells {
+		if m.visible(&x.Cells[i], now) {
+			return true
+		}
+	}
+	return false
 }
 
 // at prepares m for a row of the base table, and reports whether it satisfies the conditions of the view.
@@ -119,7 +143,7 @@ func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
 	best := row.NoLiveness()
 	for i := range x.Cells {
 		c := &x.Cells[i]
-		if c.Live(now) && !m.selects(c) && (!best.Present() || c.TTL == 0 || best.TTL != 0 &&
+		if m.visible(c, now) && !m.selects(c) && (!best.Present() || c.TTL == 0 || best.TTL != 0 &&
 			c.LocalTime > best.LocalTime) {
 			best = row.Liveness{Timestamp: c.Timestamp, TTL: c.TTL, LocalTime: c.LocalTime}
 		}

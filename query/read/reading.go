@@ -440,6 +440,9 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 	// dropped.
 	rows := uint32(min(uint64(run.pageLimit)+uint64(run.skip), batchMax))
 	run.cursor.PerPartition = run.perPartition
+	// Replicas count rows that have cells of dropped columns only. A partition would end with such rows, without the
+	// ones after them.
+	counted := len(run.plan.table.Dropped) == 0
 	switch {
 	// Every row is compared, and few become rows of the result.
 	case run.plan.near != nil:
@@ -449,11 +452,12 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an
 		// index may match.
 		limits.Rows, run.grow = rows, true
-	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
+	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil &&
+		(counted || run.perPartition == 0):
 		// Every row that a replica returns is a row of the result, so replicas can apply both limits.
 		limits.PerPartition = run.perPartition
 		limits.Rows = rows
-	case run.plan.distinct:
+	case run.plan.distinct && counted:
 		// One row per partition shows that it exists. Continue after it means the next partition.
 		limits.PerPartition = 1
 		limits.Rows = pageInternal

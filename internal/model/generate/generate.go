@@ -84,6 +84,8 @@ type Generator struct {
 	// nil without Types.
 	udt  *Type
 	rows [][]Value // the clusterings that a batch repeats
+	// Columns that were dropped and not added again.
+	dropped []Column
 	// unread means that the batch has conditions. Cassandra does not read the lists of rows without conditions, so that
 	// nothing that reads lists is generated.
 	unread bool

@@ -99,7 +99,7 @@ func (o *Objects) Query() Step {
 	case o.oneIn(20):
 		return o.describe()
 	case o.Theme == Views && len(o.views) > 0 && !o.oneIn(3):
-		return queryStep(o.views[o.r.IntN(len(o.views))].Select())
+		return queryStep(o.SelectView())
 	case o.Theme == Vectors && o.oneIn(2):
 		return o.nearest()
 	case o.Theme == Functions && len(o.functions) > 0 && !o.oneIn(4):
@@ -108,6 +108,14 @@ func (o *Objects) Query() Step {
 		return o.selectIndexed()
 	}
 	return queryStep(o.Select())
+}
+
+// SelectView generates a query of one of the views, or of the table if there are none.
+func (o *Objects) SelectView() Query {
+	if len(o.views) == 0 {
+		return o.Select()
+	}
+	return o.views[o.r.IntN(len(o.views))].Select()
 }
 
 // queryStep returns the step of a query, which is paged unless Cassandra refuses pages for it. Cassandra refuses paging
@@ -125,6 +133,11 @@ func (o *Objects) Alter() Step {
 	// The generator follows only changes that are probably accepted: later statements should be valid most of the time.
 	switch c := o.any(o.Columns); o.r.IntN(12) {
 	case 0, 1:
+		if o.oneIn(2) {
+			if again, ok := addAgain(o.Generator); ok {
+				return Step{Statement: again}
+			}
+		}
 		o.added++
 		added := Column{Name: fmt.Sprintf("n%d", o.added), Kind: Regular, Type: o.columnType()}
 		t.add("ALTER TABLE %s ADD %s %s", o.table, added.Name, added.Type.Name)
@@ -136,7 +149,7 @@ func (o *Objects) Alter() Step {
 	case 2:
 		t.add("ALTER TABLE %s DROP %s", o.table, c.Name)
 		if o.droppable(c) {
-			o.Columns = slices.DeleteFunc(o.Columns, func(x Column) bool { return x.Name == c.Name })
+			drop(o.Generator, c)
 		}
 	case 3:
 		// The new name is taken, so this is refused.
