@@ -73,6 +73,38 @@ func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Ter
 	return cql.FormatTerm(value), nil
 }
 
+// checkDefaults refuses a change of a user-defined type that breaks the DEFAULT of a column: its text names the type,
+// or fields of it, and each INSERT compiles it. verb is what the change does to the type.
+func (d *Definer) checkDefaults(change schema.Change, verb, keyspace, name string) error {
+	after := *d
+	var err error
+	if after.Schema, err = schema.Apply(d.Schema, change); err != nil || after.Schema == d.Schema {
+		return nil // Apply returns this error
+	}
+	k := after.Schema.Keyspace(keyspace)
+	for _, t := range k.Tables() {
+		for _, col := range t.Columns() {
+			if t.View != nil || col.DefaultText() == "" {
+				continue
+			}
+			value, err := cql.ParseTerm(col.DefaultText())
+			if err != nil {
+				continue
+			}
+			// A DEFAULT that is broken already does not prevent the change, which may repair it.
+			before := d.Schema.Table(keyspace, t.Name).Column(col.Name)
+			if _, err := d.defaultText(keyspace, before, value); err != nil {
+				continue
+			}
+			if _, err := after.defaultText(keyspace, col, value); err != nil {
+				return invalid.Errorf("Cannot %s user type '%s.%s': the DEFAULT of column '%s' of table %s.%s uses it",
+					verb, keyspace, name, col.Name, keyspace, t.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // alterConstraints defines ALTER c CHECK … and ALTER c DROP CHECK. The latter has no constraints, and stores an empty
 // text. The rows in the table are not checked.
 func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnConstraints) error {

@@ -303,13 +303,17 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 		for _, r := range a.Renames {
 			c.Rename = append(c.Rename, schema.Rename{From: r.From, To: r.To})
 		}
+		if err := d.checkDefaults(c, "rename fields of", keyspace, c.Name); err != nil {
+			return refuse(err)
+		}
 	case *cql.AlterFieldType:
 		return refuse(invalid.Errorf("Altering field types is no longer supported"))
 	}
 	return def
 }
 
-// dropType defines DROP TYPE. Apply refuses it while something uses the type.
+// dropType defines DROP TYPE. Apply refuses it while a column, type or function has the type; a DEFAULT may name it as
+// well.
 func (d *Definer) dropType(stmt *cql.DropType) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
@@ -318,7 +322,11 @@ func (d *Definer) dropType(stmt *cql.DropType) Definition {
 	if err := mayChange(keyspace, "DROP", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
-	return Definition{Change: &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists},
+	c := &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists}
+	if err := d.checkDefaults(c, "drop", keyspace, c.Name); err != nil {
+		return refuse(err)
+	}
+	return Definition{Change: c,
 		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetType, Keyspace: keyspace,
 			Name: stmt.Type.Name}}
 }
