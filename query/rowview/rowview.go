@@ -268,11 +268,17 @@ func (v *View) Append(dst []byte, c *schema.Column) []byte {
 	return dst
 }
 
-// Size returns about how many bytes Append adds for a column. A collection is measured without being encoded; its keys
-// count with the size of their paths.
+// Size returns about how many bytes Append adds for a column. Collections and user-defined types are measured without
+// being encoded; keys count with the size of their paths.
 func (v *View) Size(c *schema.Column) int {
-	if !c.Type.MultiCell() || c.Type.Kind() == types.UDT {
+	switch {
+	case !c.Type.MultiCell():
 		return 4 + len(v.Value(c))
+	case c.Type.Kind() == types.UDT:
+		// Each field has a length, also if it is null.
+		n := 4 + 4*len(c.Type.Elems())
+		v.Elements(c, func(cell *row.Cell) { n += len(cell.Value) })
+		return n
 	}
 	n := 8 // the length and the number of elements
 	v.Elements(c, func(cell *row.Cell) { n += 8 + len(cell.Path) + len(cell.Value) })
