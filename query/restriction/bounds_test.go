@@ -126,6 +126,46 @@ func TestSlicesOfRangesAreBoundedBeforeTheyAreBuilt(t *testing.T) {
 	}
 }
 
+// refusal is an environment without memory.
+type refusal struct{ execution.Environment }
+
+func (*refusal) Grow(n int) error { return fmt.Errorf("%d bytes are refused", n) }
+
+// TestRangesOfLongValuesAreReserved: a range on several columns has a slice for each of them, with the values of all
+// columns before. Their memory is reserved before they are built.
+func TestRangesOfLongValuesAreReserved(t *testing.T) {
+	const columns, size = 40, 16 << 10
+	var names, defs, markers []string
+	sc := &term.Scope{}
+	for i := range columns {
+		names, markers = append(names, fmt.Sprintf("c%d", i)), append(markers, "?")
+		defs = append(defs, fmt.Sprintf("c%d text", i))
+		sc.Values = append(sc.Values, wire.BytesValue(bytes.Repeat([]byte("x"), size)))
+	}
+	key := strings.Join(names, ", ")
+	s := testschema.New(t, "CREATE TABLE t (k int, "+strings.Join(defs, ", ")+", PRIMARY KEY (k, "+key+"))")
+	rs, _ := compileWhere(t, s, "SELECT * FROM t WHERE k = 1 AND ("+key+") > ("+strings.Join(markers, ", ")+")")
+	sc.Env = &refusal{}
+	used := allocated(func() {
+		if _, err := rs.Slices(sc); err == nil {
+			t.Error("a range is built without memory")
+		}
+	})
+	if used > columns*size {
+		t.Errorf("%d bytes are allocated before the refusal", used)
+	}
+	m := &meter{}
+	sc.Env = m
+	used = allocated(func() {
+		if in, err := rs.Slices(sc); err != nil || len(in) != 1 { // adjacent ones are merged
+			t.Errorf("%d slices, %v", len(in), err)
+		}
+	})
+	if m.reserved < used/2 {
+		t.Errorf("%d bytes are allocated, %d are reserved", used, m.reserved)
+	}
+}
+
 // TestExclusionsOfADeletionCostTheirSum: many NOT IN on one column cost their sum, and are evaluated once, not for each
 // value of a column before.
 func TestExclusionsOfADeletionCostTheirSum(t *testing.T) {

@@ -36,6 +36,9 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 	if len(prefixes) == 0 {
 		return nil, nil
 	}
+	if err := s.Grow(comparisonBytes(lower) + comparisonBytes(upper)); err != nil {
+		return nil, err
+	}
 	in := []row.Slice{row.AllRows()}
 	if lower != nil {
 		// A range of several columns is a union of slices, so both ends are intersected and not set.
@@ -139,6 +142,21 @@ func comparisonSlices(columns []*schema.Column, values [][]byte, greater, inclus
 	}
 	return normalizeSlices(out)
 }
+
+// comparisonBytes returns the memory of comparisonSlices: the slice of each column has the values of the columns before
+// it, so that the memory grows with the square of their number.
+func comparisonBytes(values [][]byte) int {
+	n, prefix := 0, 0
+	for _, v := range values {
+		// At least a byte that marks the value and one that ends it.
+		prefix += len(v) + 2
+		n += keyBytes + comparisonCopies*prefix
+	}
+	return n
+}
+
+// comparisonCopies counts the prefix in the bounds of a slice, and the one that the next column extends.
+const comparisonCopies = 3
 
 // gaps returns the clusterings that are not among the values of NOT IN, normalized. Each value divides a slice, so the
 // number of all values together is bounded like the number of rows.
