@@ -41,3 +41,22 @@ func TestChangesAreCheckedBeforeTheyAreEncoded(t *testing.T) {
 		checkRefused(t, n, 24<<20, err)
 	})
 }
+
+// TestJSONInConditionalChangesIsReserved: a conditional change decodes the text of from_json while its round runs, when
+// it must not wait for memory. The memory is reserved before the round.
+func TestJSONInConditionalChangesIsReserved(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int, f frozen<list<int>>)")
+	text := []byte("[" + strings.Repeat("1,", 200_000) + "1]")
+	for _, statement := range []string{
+		"INSERT INTO t (k, f) VALUES (1, from_json(?)) IF NOT EXISTS",
+		"UPDATE t SET f = fromjson(?) WHERE k = 1 IF v = null",
+		"BEGIN BATCH UPDATE t SET f = from_json(?) WHERE k = 1 IF v = null; UPDATE t SET v = 1 WHERE k = 1 APPLY BATCH",
+	} {
+		n, err := bounded(t, p, s, statement, &Params{Values: []wire.Value{wire.BytesValue(text)}})
+		if err == nil {
+			t.Errorf("%s: %d bytes were allocated without a reservation", statement, n)
+			continue
+		}
+		checkRefused(t, n, 8<<20, err)
+	}
+}

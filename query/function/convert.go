@@ -216,7 +216,7 @@ func (l *Library) addJSON() {
 			return nil, invalid.Errorf("%s() cannot be used in the selection clause of a SELECT statement", name)
 		}
 		t := c.Receiver
-		f := &Function{Name: name, Args: args(types.Text), Returns: t}
+		f := &Function{Name: name, Args: args(types.Text), Returns: t, Decodes: true}
 		f.Eval = func(env Env, a [][]byte) ([]byte, error) {
 			if anyNull(a) {
 				return nil, nil

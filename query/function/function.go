@@ -73,6 +73,8 @@ type Function struct {
 	// Volatile functions may return a different value for every call. They are not evaluated when a statement is
 	// prepared.
 	Volatile bool
+	// Decodes means that a call decodes its argument, which takes as much memory as JSONBytes returns.
+	Decodes bool
 	// Signatures identify the user-defined functions that a call executes: the function and, for an aggregate, those
 	// that it calls.
 	Signatures []string

@@ -29,7 +29,8 @@ type Spec struct {
 
 // Compiler compiles the terms of one statement and determines the types of its bind markers. It belongs to one
 // statement and one goroutine. The schema is a snapshot: all names of a statement are resolved in it. Fields above the
-// blank line before calls are set by the user of the Compiler, except for Markers and Called, which are results.
+// blank line before calls are set by the user of the Compiler, except for Markers, Called and Decodes, which are
+// results.
 type Compiler struct {
 	Schema    *schema.Schema
 	Functions *function.Library
@@ -45,6 +46,7 @@ type Compiler struct {
 	// there are none.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	Called        []*function.Function // the user-defined functions that the statement calls
+	Decodes       bool                 // the statement has calls of functions that decode JSON
 
 	// The pointers to terms identify calls, as the syntax tree of a statement does not change.
 	calls    map[callKey]*function.Function // resolved to match arguments; nil where none matches
@@ -257,6 +259,7 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 			return nil, err
 		}
 	}
+	c.Decodes = c.Decodes || fn.Decodes
 	t := &callTerm{fn, terms}
 	if fn.Volatile {
 		return t, nil

@@ -55,9 +55,13 @@ func (x *cas) reserve() error {
 		size, parsed := 0, 0
 		for i := range s.Values {
 			size += len(s.Values[i].Bytes)
-			if s.Modification.json != nil {
+			if s.Modification.json != nil || s.Modification.decodes {
 				parsed += function.JSONBytes(s.Values[i].Bytes)
 			}
+		}
+		if s.Modification.json == nil {
+			// Functions see no memory while the proposer evaluates the change.
+			n += parsed
 		}
 		switch m := s.Modification; {
 		// The text is decoded into values, which become cells.

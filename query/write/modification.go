@@ -27,6 +27,8 @@ type Modification struct {
 	// The same for static columns.
 	static []operation
 	json   *jsonValues // for INSERT … JSON
+	// decodes means that a value is the result of from_json.
+	decodes bool
 	// A bigint, µs since 1970; nil means that the batch, the request or the clock determines it.
 	timestamp term.Term
 	// An int, seconds; nil means the table's default.
@@ -75,6 +77,7 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 	// A statement that may not be executed is still compiled completely: its errors come first, and the permissions of
 	// the client decide which error it gets.
 	m.Refused = c.refused
+	m.decodes = c.Decodes
 	// After compilation, because it needs the operations.
 	m.masking = c.masksOfIndexed(m)
 	return m, c.constraints(m)
