@@ -75,12 +75,13 @@ func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Ter
 
 // checkDefaults refuses a change of a user-defined type that breaks the DEFAULT of a column: its text names the type,
 // or fields of it, and each INSERT compiles it. verb is what the change does to the type.
-func (d *Definer) checkDefaults(change schema.Change, verb, keyspace, name string) error {
+func checkDefaults(d *Definer, change schema.Change, verb, keyspace, name string) error {
 	after := *d
 	var err error
 	if after.Schema, err = schema.Apply(d.Schema, change); err != nil || after.Schema == d.Schema {
 		return nil // Apply returns this error
 	}
+	// A type is used only in its keyspace.
 	k := after.Schema.Keyspace(keyspace)
 	for _, t := range k.Tables() {
 		for _, col := range t.Columns() {
@@ -89,8 +90,9 @@ func (d *Definer) checkDefaults(change schema.Change, verb, keyspace, name strin
 			}
 			value, err := cql.ParseTerm(col.DefaultText())
 			if err != nil {
-				continue
+				continue // INSERT reports it
 			}
+			// The column of the schema before the change has the type as it was.
 			// A DEFAULT that is broken already does not prevent the change, which may repair it.
 			before := d.Schema.Table(keyspace, t.Name).Column(col.Name)
 			if _, err := d.defaultText(keyspace, before, value); err != nil {

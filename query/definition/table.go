@@ -428,6 +428,7 @@ func checkCounters(t *schema.Table, added []schema.ColumnSpec) error {
 	}
 	for i := range added {
 		c := &added[i]
+		// Apply decides whether the name may be used again.
 		dropped := slices.ContainsFunc(t.Dropped, func(d schema.DroppedColumn) bool { return d.Name == c.Name })
 		counter := c.Type.Kind() == types.Counter
 		if counter == t.IsCounter() || dropped || t.Column(c.Name) != nil ||

@@ -303,7 +303,8 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 		for _, r := range a.Renames {
 			c.Rename = append(c.Rename, schema.Rename{From: r.From, To: r.To})
 		}
-		if err := d.checkDefaults(c, "rename fields of", keyspace, c.Name); err != nil {
+		// Defaults that name the fields would break.
+		if err := checkDefaults(d, c, "rename fields of", keyspace, c.Name); err != nil {
 			return refuse(err)
 		}
 	case *cql.AlterFieldType:
@@ -322,8 +323,9 @@ func (d *Definer) dropType(stmt *cql.DropType) Definition {
 	if err := mayChange(keyspace, "DROP", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
+	// The type may occur in a default without being the type of a column.
 	c := &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists}
-	if err := d.checkDefaults(c, "drop", keyspace, c.Name); err != nil {
+	if err := checkDefaults(d, c, "drop", keyspace, c.Name); err != nil {
 		return refuse(err)
 	}
 	return Definition{Change: c,
