@@ -108,10 +108,12 @@ func (c *localCommand) Run(ctx context.Context) error {
 		}
 		defer os.Remove(c.readyFile())
 	}
-	// If all nodes have stopped by themselves, watch has said so.
-	if r.watch(ctx, watchEvery) {
-		fmt.Println("\nStopping …")
+	// If all nodes have stopped by themselves, watch has said so. Nodes that were asked to, as by `cqld local stop`,
+	// have no error; a script must notice the others.
+	if !r.watch(ctx, watchEvery) {
+		return errors.Join(r.failed(), r.stop())
 	}
+	fmt.Println("\nStopping …")
 	return r.stop()
 }
 

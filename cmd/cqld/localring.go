@@ -49,7 +49,9 @@ type localNode struct {
 		// err is the result of Wait if ended; nil for an exit with status 0.
 		err      error
 		reported bool // the exit has been printed
-		byHand   bool // the user has started it again
+		byHand   bool // the user has started it again, and it runs
+		// restarted is true once byHand was: the user has dealt with the exit of the process.
+		restarted bool
 	}
 }
 
@@ -325,7 +327,7 @@ func (n *localNode) news() (line string, runs bool) {
 	case !n.mu.reported:
 		line = fmt.Sprintf("%s exited: %v%s", name, err, restart)
 	}
-	n.mu.reported, n.mu.byHand = true, byHand
+	n.mu.reported, n.mu.byHand, n.mu.restarted = true, byHand, n.mu.restarted || byHand
 	return line, byHand
 }
 
@@ -334,6 +336,21 @@ func (n *localNode) startedByHand() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.mu.byHand
+}
+
+// failed returns the errors of the nodes whose processes have failed, without nodes that the user has started again. It
+// is nil if all of them ended with status 0 or still run.
+func (r *localRing) failed() error {
+	var errs []error
+	for _, n := range r.nodes {
+		n.mu.Lock()
+		if n.mu.err != nil && !n.mu.restarted {
+			errs = append(errs, fmt.Errorf("node %d exited: %w; see %s", n.index, n.mu.err,
+				filepath.Join(n.dir, logFile)))
+		}
+		n.mu.Unlock()
+	}
+	return errors.Join(errs...)
 }
 
 // stopTimeout limits how long a node may drain before it is killed.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,5 +57,56 @@ func localRingWaits(t *testing.T) {
 	close(stop)
 	if err == nil || !strings.Contains(err.Error(), "no progress for") || time.Since(begin) < timeout {
 		t.Errorf("a ring that stands still: %v", err)
+	}
+}
+
+// TestLocalRingWhoseNodesFailFails ends all nodes of a ring: with status 0, as after `cqld local stop`, or with errors.
+// The errors are those of the nodes that failed and that the user has not started again.
+func TestLocalRingWhoseNodesFailFails(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		failing, restarted []int
+		want               []int
+	}{
+		{"all were stopped", nil, nil, nil},
+		{"one was killed", []int{2}, nil, []int{2}},
+		{"all were killed", []int{1, 2, 3}, nil, []int{1, 2, 3}},
+		{"one of two was started again", []int{1, 3}, []int{1}, []int{3}},
+	} {
+		dir := t.TempDir()
+		members := make([]member, 3)
+		for i := range members {
+			members[i] = member{index: i + 1, dir: filepath.Join(dir, fmt.Sprint("node", i+1))}
+		}
+		r := newLocalRing(members)
+		killed := errors.New("signal: killed")
+		for _, n := range r.nodes {
+			n.mu.ended, n.mu.reported = true, true
+		}
+		for _, i := range c.failing {
+			r.nodes[i-1].mu.err = killed
+		}
+		for _, i := range c.restarted {
+			r.nodes[i-1].mu.byHand = true
+			// No node listens there, so news finds that the user's process has ended as well.
+			r.nodes[i-1].mu.restarted = true
+			r.nodes[i-1].news()
+		}
+		if r.watch(t.Context(), time.Millisecond) {
+			t.Fatalf("%s: watch was interrupted", c.name)
+		}
+		err := r.failed()
+		if (err == nil) != (len(c.want) == 0) || err != nil && !errors.Is(err, killed) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		for _, i := range c.want {
+			if !strings.Contains(err.Error(), fmt.Sprintf("node %d exited: signal: killed; see %s", i,
+				filepath.Join(members[i-1].dir, logFile))) {
+				t.Errorf("%s: node %d is not in %v", c.name, i, err)
+			}
+		}
+		if err != nil && strings.Count(err.Error(), "exited") != len(c.want) {
+			t.Errorf("%s: %v, want nodes %v", c.name, err, c.want)
+		}
 	}
 }
