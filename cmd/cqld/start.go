@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"cqld/internal/loglimit"
@@ -115,9 +116,8 @@ func (c *startCommand) Run(ctx context.Context) error {
 			cancel()
 		}()
 	}
-	report := func() { fmt.Fprintln(status, n.Status().Line()) }
-	report()
-	n.OnStatus(report)
+	reports := statusReports{out: status, line: func() string { return n.Status().Line() }}
+	n.OnStatus(reports.write) // which also writes the first one
 	// A joining node reports readiness later, when await is notified.
 	if n.Joined() {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.TablesListener())
@@ -321,6 +321,22 @@ func flushLog(log *slog.Logger) {
 	if limited, ok := log.Handler().(*loglimit.Handler); ok {
 		_ = limited.Close() // nothing can be done about a log that cannot be written
 	}
+}
+
+// statusReports writes status lines. The node calls write from several goroutines at once. line is called under the
+// lock, so that the last line is never older than one before it: `cqld local` waits for the last line to show
+// agreement.
+type statusReports struct {
+	mu   sync.Mutex
+	out  io.Writer
+	line func() string
+}
+
+// write writes the current status. Errors are ignored, because a reader that has gone needs no status.
+func (r *statusReports) write() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintln(r.out, r.line())
 }
 
 // nopCloser is a writer whose Close has no effect.

@@ -1,10 +1,50 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
+
+// TestTheLastStatusIsTheNewest changes a status in several goroutines, each of which reports it afterwards. No line is
+// older than the one before it, so the last line is the final status.
+func TestTheLastStatusIsTheNewest(t *testing.T) {
+	const goroutines, changes = 8, 500
+	var status atomic.Int64
+	var out bytes.Buffer
+	r := statusReports{out: &out, line: func() string {
+		line := strconv.FormatInt(status.Load(), 10)
+		runtime.Gosched() // other goroutines change and report the status before this line is written
+		return line
+	}}
+	var changing sync.WaitGroup
+	for range goroutines {
+		changing.Go(func() {
+			for range changes {
+				status.Add(1)
+				r.write()
+			}
+		})
+	}
+	changing.Wait()
+	last := 0
+	for line := range strings.Lines(out.String()) {
+		n, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil || n < last {
+			t.Fatalf("line %q follows %d, %v", line, last, err)
+		}
+		last = n
+	}
+	if last != goroutines*changes {
+		t.Errorf("the last line is %d, want %d", last, goroutines*changes)
+	}
+}
 
 // Profiles are served for loopback addresses only, also if the name of another host resolves to one.
 func TestProfilesCheckTheHost(t *testing.T) {
