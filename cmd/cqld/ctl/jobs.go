@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -182,7 +183,7 @@ func watchJobs(s *session, every time.Duration) error {
 			// An unchanged line is not repeated.
 			if printed[j.ID] != line {
 				printed[j.ID] = line
-				if _, err := fmt.Fprintln(s.out, line); err != nil {
+				if err := s.showChange(&j, line); err != nil {
 					return err
 				}
 			}
@@ -192,6 +193,9 @@ func watchJobs(s *session, every time.Duration) error {
 		}
 		// A failed job does not end the watch of others.
 		switch {
+		// The JSON of no change is empty.
+		case open == 0 && len(watched) == 0 && s.json:
+			return nil
 		case open == 0 && len(watched) == 0:
 			_, err := fmt.Fprintln(s.out, "No job is running.")
 			return err
@@ -206,6 +210,16 @@ func watchJobs(s *session, every time.Duration) error {
 		case <-time.After(every):
 		}
 	}
+}
+
+// showChange prints a changed job: its line or, with --json, the job in one line of JSON, so that programs can read the
+// changes one by one.
+func (s *session) showChange(j *control.Job, line string) error {
+	if s.json {
+		return json.NewEncoder(s.out).Encode(j)
+	}
+	_, err := fmt.Fprintln(s.out, line)
+	return err
 }
 
 // jobLine describes a job in one line. For example: 12  compact of shop.orders: running, 1.50 GiB of 6.00 GiB (25.0%),

@@ -1,0 +1,71 @@
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/auth"
+	"cqld/node/control"
+)
+
+// TestWatchPrintsChanges watches jobs that run, fail and end, as text and as JSON. Each change is one line, and with
+// --json each line is a job.
+func TestWatchPrintsChanges(t *testing.T) {
+	polls := [][]control.Job{
+		{{ID: "1", Kind: "repair", State: "running"}, {ID: "2", Kind: "cleanup", State: "queued"},
+			{ID: "3", Kind: "repair", State: "done"}},
+		{{ID: "1", Kind: "repair", State: "running"}, {ID: "2", Kind: "cleanup", State: "running"}},
+		{{ID: "1", Kind: "repair", State: "failed", Error: "the disk is full"},
+			{ID: "2", Kind: "cleanup", State: "done"}},
+	}
+	want := []string{"1 running", "2 queued", "2 running", "1 failed", "2 done"}
+	for _, asJSON := range []bool{false, true} {
+		for _, jobs := range [][][]control.Job{polls, {{}}} {
+			dir := t.TempDir()
+			socket, err := control.Listen(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := control.NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
+			poll := 0
+			control.Handle(server, control.ListJobs, func(context.Context, control.JobArgs,
+				control.Report) (control.Jobs, error) {
+				poll++
+				return control.Jobs{Jobs: jobs[min(poll, len(jobs))-1]}, nil
+			})
+			server.Serve(socket, "")
+			var out bytes.Buffer
+			s := &session{ctx: t.Context(), where: &Where{DataDir: dir}, json: asJSON, out: &out, progress: io.Discard}
+			err = watchJobs(s, time.Millisecond)
+			server.Close()
+			if len(jobs) == 1 {
+				if (out.Len() == 0) != asJSON || err != nil {
+					t.Errorf("JSON %t, without jobs: %v, %q", asJSON, err, &out)
+				}
+				continue
+			}
+			if !errors.Is(err, errWatchedFailed) {
+				t.Errorf("JSON %t: %v", asJSON, err)
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if len(lines) != len(want) {
+				t.Fatalf("JSON %t: %q", asJSON, lines)
+			}
+			for i, line := range lines {
+				id, state, _ := strings.Cut(want[i], " ")
+				var j control.Job
+				if asJSON && (json.Unmarshal([]byte(line), &j) != nil || j.ID != id || j.State != state) ||
+					!asJSON && !strings.HasPrefix(line, id+"  ") || !strings.Contains(line, state) {
+					t.Errorf("JSON %t: line %d is %q, want job %s", asJSON, i, line, want[i])
+				}
+			}
+		}
+	}
+}
