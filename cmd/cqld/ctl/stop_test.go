@@ -107,7 +107,9 @@ func TestStopReturnsWhenTheProcessHasEnded(t *testing.T) {
 		},
 		"address": func(p *draining) *control.Client { return control.DialAddress(p.address, "secret") },
 	} {
+		// In parallel, because each has a process of its own and waits for it most of the time.
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := startDraining(t)
 			stopped, drained := make(chan error, 1), false
 			go func() {
@@ -122,6 +124,7 @@ func TestStopReturnsWhenTheProcessHasEnded(t *testing.T) {
 			}
 		})
 		t.Run(name+" in vain", func(t *testing.T) {
+			t.Parallel()
 			p := startDraining(t)
 			// Long enough for the requests of a busy machine.
 			err := Stop(t.Context(), dial(p), 5*time.Second)
