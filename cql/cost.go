@@ -21,29 +21,13 @@ const (
 func ParseBytes(text string) (parsed, kept int) {
 	// The end of the text is a token too.
 	tokens, operators, wide := 1, 0, false
-	// Whether a word is open, whether it began with a letter, and whether it contains one that no blob or UUID has.
-	inside, named, letters := false, false, false
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
-		case c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
-			// A run of letters and digits counts once.
-			if !inside {
-				tokens++
-				named = c > '9' && c != '_'
-				letters = named
-			}
-			// A keyword may follow a number without a space. Blobs and UUIDs count once for each of their words.
-			if low := c | 0x20; low > 'f' && low <= 'z' && low != 'x' && !letters {
-				letters = true
-				tokens++
-			}
-			// Only a name continues with an underscore. Elsewhere it is a token, which ends the one before.
-			if c == '_' && !named {
-				tokens += 2
-			}
-			inside = true
-			continue
+		case wordByte(c):
+			n, end := word(text, i)
+			tokens += n
+			i = end - 1
 		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
 		case c == '\'' || c == '"':
 			tokens++
@@ -76,7 +60,6 @@ func ParseBytes(text string) (parsed, kept int) {
 		default:
 			tokens++
 		}
-		inside = false
 	}
 	// Parse refuses a text with more tokens before it builds anything.
 	tokens = min(tokens, tokensMax)
@@ -87,4 +70,85 @@ func ParseBytes(text string) (parsed, kept int) {
 		parsed += wideByte * len(text)
 	}
 	return parsed, kept
+}
+
+// wordByte reports whether c is a letter, a digit or an underscore of ASCII.
+func wordByte(c byte) bool {
+	return c >= '0' && c <= '9' || letter(c) || c == '_'
+}
+
+// letter reports whether c is a letter of ASCII.
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// hexByte reports whether c is a hexadecimal digit.
+func hexByte(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+// word returns where the word ends that begins at text[at], and a bound of its tokens. The word is a sequence of
+// letters, digits and underscores, or a UUID.
+//
+//	a1_b     1   a name continues with everything that follows
+//	0xab12   1   a blob
+//	1d1e1d   4   a number followed by another one, a duration or a name: one token for each change to letters
+//	1_2      3   an underscore is a token outside of names
+func word(text string, at int) (tokens, end int) {
+	previous := byte(' ')
+	if at > 0 {
+		previous = text[at-1]
+	}
+	if startsToken(previous) && isUUID(text[at:]) {
+		return 1, at + uuidLength
+	}
+	// After a minus sign a name may be a duration of ISO 8601, and after a micro sign the rest of a duration's unit.
+	if letter(text[at]) && previous != '-' && previous < 0x80 {
+		for end = at; end < len(text) && wordByte(text[end]); end++ {
+			continue
+		}
+		return 1, end
+	}
+	end = at
+	if text[at] == '0' && at+1 < len(text) && text[at+1]|0x20 == 'x' {
+		for end += 2; end < len(text) && hexByte(text[end]); end++ {
+			continue
+		}
+		tokens++
+		previous = '0'
+	}
+	for ; end < len(text) && wordByte(text[end]); end++ {
+		switch c := text[end]; {
+		case c == '_':
+			tokens++
+		case previous == '_' || end == at:
+			tokens++
+		case letter(c) && !letter(previous):
+			tokens++
+		}
+		previous = text[end]
+	}
+	return tokens, end
+}
+
+// startsToken reports whether a token always begins after c. After a sign or a point it may continue a number.
+func startsToken(c byte) bool {
+	switch c {
+	case ' ', '\n', '\t', '\r', ',', ';', '(', '[', '{', '=', '<', '>':
+		return true
+	}
+	return false
+}
+
+// uuidLength is the number of characters of a UUID.
+const uuidLength = 36
+
+// isUUID reports whether a text begins with a UUID, which is one token.
+func isUUID(text string) bool {
+	if len(text) < uuidLength {
+		return false
+	}
+	for i := range uuidLength {
+		hyphen := i == 8 || i == 13 || i == 18 || i == 23
+		if hyphen != (text[i] == '-') || !hyphen && !hexByte(text[i]) {
+			return false
+		}
+	}
+	return true
 }

@@ -90,6 +90,83 @@ func TestParseBytesCountsTheTokensOfTheLexer(t *testing.T) {
 	}
 }
 
+// TestParseBytesCountsShortWords compares the tokens that ParseBytes counts with the tokens of the lexer, for every
+// text of a few characters that is repeated: characters that end a number, begin a duration or a name, or are tokens.
+func TestParseBytesCountsShortWords(t *testing.T) {
+	const repeated = 8
+	p := newParser()
+	texts := []string{"12345678-1234-1234-1234-123456789abc",
+		"-12345678-1234-1234-1234-1d1e1d1e1d1e", "-P1D1d1e1d",
+		"P0001-01-01T00:00:12345678-1d1e-1d1e-1d1e-1d1e1d1e1d1e", "1\u00b5s1_1_1", "1\u00b5s1d1e1d",
+		"1d0x1g", "\u00e91_a",
+		"1e+12345678-1234-1234-1234-123456789abc", "1.12345678-1234-1234-1234-123456789abc"}
+	last := []string{""}
+	for range 3 {
+		var longer []string
+		for _, text := range last {
+			for _, c := range []string{"0", "1", "d", "e", "g", "x", "X", "P", "T", "_", "-", ".", "+", "'", "$", "/",
+				"\u00b5s"} {
+				longer = append(longer, text+c)
+			}
+		}
+		texts, last = append(texts, longer...), longer
+	}
+	// Longer words, of the characters that follow each other without a space.
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		var b strings.Builder
+		for range 4 + r.IntN(8) {
+			b.WriteByte("001ddegxPDT_-."[r.IntN(14)])
+		}
+		texts = append(texts, b.String())
+	}
+	for _, part := range texts {
+		text := strings.Repeat(part, repeated)
+		p.read(text)
+		p.tokens.Fill()
+		tokens := p.tokens.Size()
+		parsed, kept := ParseBytes(text)
+		if wide := len(text) * wideByte; !ascii(text) {
+			parsed -= wide
+		}
+		if parsed-kept < tokens*tokenParsed {
+			t.Errorf("%q: %d tokens, but memory for %d", text, tokens, (parsed-kept)/tokenParsed)
+		}
+	}
+}
+
+// TestParseBytesBoundsShortWords is TestParseBytesBound for texts that are drawn from few characters, and of which most
+// are no statements: their tokens take memory before the parser refuses them. A float takes more in the lexer, which
+// frees it at once.
+func TestParseBytesBoundsShortWords(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	texts := []string{"1a", "1x", "1d1e1d", "0x0g", "1_", "1d1"}
+	for range 60 {
+		var b strings.Builder
+		for range 1 + r.IntN(6) {
+			b.WriteByte("01aexdP_-(,"[r.IntN(11)])
+		}
+		texts = append(texts, b.String())
+	}
+	for _, part := range texts {
+		for _, frame := range []string{"", "SELECT ", "SELECT a FROM t WHERE a = "} {
+			text := frame + strings.Repeat(part, 1000)
+			_, _ = Parse(text) // the parser caches what it predicts
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _ = Parse(text)
+			runtime.ReadMemStats(&after)
+			// Of a message.
+			const noise = 64 << 10
+			parsed, _ := ParseBytes(text)
+			// A text with an error is parsed twice; the first tree is garbage then.
+			if n := int(after.TotalAlloc - before.TotalAlloc); n > 2*parsed+noise {
+				t.Errorf("%q: allocated %d bytes, ParseBytes says %d", part, n, parsed)
+			}
+		}
+	}
+}
+
 // TestParseBytesCountsWideBytes: a byte that is not ASCII makes a copy of the text, wherever it is.
 func TestParseBytesCountsWideBytes(t *testing.T) {
 	for _, text := range []string{"SELECT 'é'", "SELECT $$é$$", "SELECT 1 -- é\n", "SELECT 1 /* é */", "é"} {
