@@ -63,7 +63,7 @@ func (b *builder) fail(msg string) {
 // token that it allows, if there is just one.
 func (b *builder) failAt(token antlr.Token, expected int) {
 	if b.err == nil {
-		b.err = b.parser.failureError(b.text, &failure{offending: token, decision: token.GetTokenIndex(),
+		b.err = b.parser.failureError(&failure{offending: token, decision: token.GetTokenIndex(),
 			expected: expected})
 	}
 }

@@ -3,6 +3,7 @@ package cql
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/antlr4-go/antlr/v4"
 
@@ -54,7 +55,7 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 		}
 	}
 	p.lookBack(f)
-	return p.failureError(text, f)
+	return p.failureError(f)
 }
 
 // lookBack adapts the failure to Cassandra's parser if that decides earlier: it looks ahead from the previous token,
@@ -114,7 +115,7 @@ func isWord(token antlr.Token) bool {
 }
 
 // failureError returns the error for a failure in which all tokens are valid. It does not redact secrets.
-func (p *parser) failureError(text string, f *failure) *SyntaxError {
+func (p *parser) failureError(f *failure) *SyntaxError {
 	err := &SyntaxError{Line: f.offending.GetLine(), Column: f.offending.GetColumn()}
 	atEnd := f.offending.GetTokenType() == antlr.TokenEOF
 	// Cassandra reports the end of the text as line 0, column -1.
@@ -131,7 +132,7 @@ func (p *parser) failureError(text string, f *failure) *SyntaxError {
 	}
 	// At the end of the text there is nothing to show.
 	if !atEnd {
-		msg = p.appendSnippet(msg, text, f)
+		msg = p.appendSnippet(msg, f)
 	}
 	err.Msg = string(msg)
 	return err
@@ -224,8 +225,17 @@ func endOf(text string) (line, column int) {
 	return strings.Count(text, "\n") + 1, len([]rune(last))
 }
 
-// tokenText returns a token as messages show it: strings and names without their quotes.
+// tokenText returns a token as messages show it: strings and names without their quotes. A token with more than
+// snippetCharsMax characters is shown as dots, because the first part of a secret could not be redacted.
 func tokenText(token antlr.Token) string {
+	if token.GetStop()-token.GetStart() >= snippetCharsMax {
+		return "..."
+	}
+	return contentOf(token)
+}
+
+// contentOf returns a token without its quotes.
+func contentOf(token antlr.Token) string {
 	switch token.GetTokenType() {
 	case grammar.CqlLexerSTRING_LITERAL:
 		return stringText(token.GetText())
@@ -250,56 +260,75 @@ func tokenName(kind int) string {
 	return names.SymbolicNames[kind]
 }
 
-// snippetTokens is the number of tokens before the error in its message. A run of white space counts as one.
-const snippetTokens = 10
+const (
+	// snippetTokens is the number of tokens before the error in its message. A run of white space counts as one.
+	snippetTokens = 10
+	// snippetCharsMax bounds the characters of each part of a snippet. Cassandra's messages have no bound.
+	snippetCharsMax = 4096
+)
 
 // appendSnippet appends the text around the failure: ten tokens before the token at which the parser began to look
-// ahead, that token in brackets, and the text up to the token that does not match.
-func (p *parser) appendSnippet(dst []byte, text string, f *failure) []byte {
+// ahead, that token in brackets, and the text up to the token that does not match. Parts that are too long are left
+// out: they are cut at tokens only, so that redactMessage finds secrets.
+func (p *parser) appendSnippet(dst []byte, f *failure) []byte {
 	// Positions of tokens count characters, not bytes.
-	chars := []rune(text)
+	chars := p.lexer.GetInputStream()
 	mark := p.tokens.Get(f.decision)
-	from := snippetStart(p.tokens, f.decision)
+	from, at := snippetStart(p.tokens, f.decision), mark.GetStart()
 	// Cassandra takes the length of a literal without its quotes, so the snippet lacks its last characters.
-	to := min(f.offending.GetStart()+len([]rune(tokenText(f.offending))), len(chars))
-	markEnd := min(mark.GetStart()+len([]rune(tokenText(mark))), len(chars))
+	to := min(f.offending.GetStart()+utf8.RuneCountInString(contentOf(f.offending)), chars.Size())
+	markEnd := min(at+utf8.RuneCountInString(contentOf(mark)), chars.Size())
 	dst = append(dst, " ("...)
 	dst = appendIf(dst, from > 0, "...")
-	dst = appendLine(dst, chars[from:mark.GetStart()])
+	dst = appendLine(dst, chars.GetText(from, at-1))
 	dst = append(dst, '[')
-	dst = appendLine(dst, chars[mark.GetStart():markEnd])
-	dst = append(dst, ']')
-	if markEnd < to {
-		dst = appendLine(dst, chars[markEnd:to])
+	if markEnd-at > snippetCharsMax {
+		dst = append(dst, "..."...)
+	} else {
+		dst = appendLine(dst, chars.GetText(at, markEnd-1))
 	}
-	dst = appendIf(dst, to < len(chars), "...")
+	dst = append(dst, ']')
+	if to-markEnd > snippetCharsMax {
+		to = markEnd
+	}
+	if markEnd < to {
+		dst = appendLine(dst, chars.GetText(markEnd, to-1))
+	}
+	dst = appendIf(dst, to < chars.Size(), "...")
 	return append(dst, ')')
 }
 
-// snippetStart returns the first character of the tenth token before index.
+// snippetStart returns the first character of the tenth token before index, or of a later token if there are more than
+// snippetCharsMax characters from there.
 func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
-	start := tokens.Get(index).GetStart()
+	mark := tokens.Get(index).GetStart()
+	start := mark
 	for left := snippetTokens; left > 0 && index > 0; left-- {
 		previous := tokens.Get(index - 1)
+		next := previous.GetStart()
 		if previous.GetStop()+1 < start { // white space between tokens
-			start = previous.GetStop() + 1
-			continue
+			next = previous.GetStop() + 1
+		} else {
+			// The lexer skips comments as well, so they count as white space.
+			index--
 		}
-		// The lexer skips comments as well, so they count as white space.
-		index, start = index-1, previous.GetStart()
+		if mark-next > snippetCharsMax {
+			return start
+		}
+		start = next
 	}
-	if index == 0 && start == tokens.Get(0).GetStart() {
+	if index == 0 && start == tokens.Get(0).GetStart() && mark-start <= snippetCharsMax {
 		return 0
 	}
 	return start
 }
 
-// appendLine appends the characters without line breaks.
-func appendLine(dst []byte, chars []rune) []byte {
-	for _, c := range chars {
+// appendLine appends a text without line breaks.
+func appendLine(dst []byte, text string) []byte {
+	for i := 0; i < len(text); i++ {
 		// Cassandra shows the snippet in one line.
-		if c != '\n' && c != '\r' {
-			dst = append(dst, string(c)...)
+		if c := text[i]; c != '\n' && c != '\r' {
+			dst = append(dst, c)
 		}
 	}
 	return dst

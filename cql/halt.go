@@ -39,6 +39,22 @@ func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _
 	o.token, _ = symbol.(antlr.Token)
 }
 
+// ReportError passes the token of an error to the listener, without a text: the one of the default strategy is not
+// used, and takes time by the square of the tokens.
+func (h *haltStrategy) ReportError(p antlr.Parser, e antlr.RecognitionException) {
+	if failed, ok := e.(*antlr.NoViableAltException); ok {
+		// Its token is not exported, so the default strategy must report it.
+		h.ReportNoViableAlternative(withoutTokens{p}, failed)
+		return
+	}
+	p.NotifyErrorListeners("", e.GetOffendingToken(), e)
+}
+
+// withoutTokens is a parser whose tokens the default strategy cannot read for its text.
+type withoutTokens struct{ antlr.Parser }
+
+func (withoutTokens) GetTokenStream() antlr.TokenStream { return nil }
+
 // RecoverInline is called if the only matching token is another one.
 func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
 	// Before the expectation is known: stop sets expected to its zero value otherwise.

@@ -52,7 +52,7 @@ func RedactError(text string, err error) string {
 	var syntax *SyntaxError
 	// A message about a broken text may quote any part of it, so nothing of it is kept.
 	if suspicious(text) && errors.As(err, &syntax) {
-		return "Syntax Exception. Obscured for security reasons."
+		return obscured
 	}
 	return redactMessage(text, err.Error())
 }
@@ -71,6 +71,9 @@ func redactMessage(text, message string) string {
 	// A message is about a text with an error, so a secret may stand where no literal belongs.
 	misplaced, _ := unquoted(text, all, mentions(text))
 	spans := append(secrets(text, all), misplaced...)
+	if len(spans)*len(message) > redactionMax {
+		return obscured
+	}
 	// a secret may contain another one
 	slices.SortFunc(spans, func(a, b span) int { return b.to - b.from - (a.to - a.from) })
 	for _, s := range spans {
@@ -83,20 +86,55 @@ func redactMessage(text, message string) string {
 				message = replaceWord(message, secret)
 			}
 		}
-		// Longest part first, so that a shorter one does not leave a rest of it.
-		for cut := range min(len(raw), cutBytesMax) {
-			part := raw[:len(raw)-cut]
-			if s.from > 0 && (len(part) >= secretBytesMin || strings.ContainsRune("'$\"", rune(text[s.from-1]))) &&
-				cut < max(4, len(raw)-secretBytesMin) {
-				message = strings.ReplaceAll(message, text[s.from-1:s.from]+part, text[s.from-1:s.from]+redacted)
-			}
-		}
+		message = replaceCut(message, text, s)
 	}
 	return message
 }
 
+// replaceCut replaces the secret text[s.from:s.to] in a message where its last bytes are missing and the character
+// before it is the same.
+func replaceCut(message, text string, s span) string {
+	size := s.to - s.from
+	least := max(min(size-4, secretBytesMin)+1, size-cutBytesMax+1, 1)
+	if s.from == 0 || size == 0 {
+		return message
+	}
+	// Short secrets are parts of other words, except within quotes.
+	if !strings.ContainsRune("'$\"", rune(text[s.from-1])) {
+		least = max(least, secretBytesMin)
+	}
+	if least > size {
+		return message
+	}
+	whole := text[s.from-1 : s.to]
+	var b strings.Builder
+	for {
+		at := strings.Index(message, whole[:1+least])
+		if at < 0 {
+			break
+		}
+		// The longest part that the message has, so that no rest of it stays.
+		n := 1 + least
+		for n < len(whole) && at+n < len(message) && message[at+n] == whole[n] {
+			n++
+		}
+		b.WriteString(message[:at+1])
+		b.WriteString(redacted)
+		message = message[at+n:]
+	}
+	b.WriteString(message)
+	return b.String()
+}
+
 // secretBytesMin is the length from which secrets are replaced wherever they occur in a message.
 const secretBytesMin = 4
+
+// obscured replaces a message that may contain secrets. Cassandra uses the same text.
+const obscured = "Syntax Exception. Obscured for security reasons."
+
+// redactionMax bounds the work of redactMessage, which looks for each secret of a text in the whole message. A message
+// that needs more is obscured.
+const redactionMax = 32 << 20
 
 // cutBytesMax bounds the bytes at the end of a literal that a snippet may lack. It lacks as many characters as the
 // literal has bytes beyond one for each, and the closing quotes.

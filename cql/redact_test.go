@@ -2,6 +2,7 @@ package cql
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -140,4 +141,41 @@ func FuzzRedact(f *testing.F) {
 // literalHolds reports whether a text may end inside a literal or comment, so that what follows is not a password.
 func literalHolds(before, _ string) bool {
 	return strings.ContainsAny(before, "'\"$/-")
+}
+
+// TestRedactionOfLongTextsIsBounded parses texts with an error that have long secrets, or many: the memory of the
+// message is in proportion to the text.
+func TestRedactionOfLongTextsIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<18)
+	for name, text := range map[string]string{
+		"comment":      "user -- " + long,
+		"literal":      "CREATE ROLE a WITH PASSWORT = '" + long + "'",
+		"dollars":      "CREATE ROLE a WITH PASSWORT = $$" + long + "$$",
+		"two literals": "CREATE ROLE a '" + long + "' '" + long + "'",
+		"name":         "user " + long,
+		"first name":   long,
+		"many":         "CREATE ROLE a WITH OPTIONS = {" + strings.Repeat("'aaaaaaaa':'bbbbbbbb',", 20_000) + " !",
+		"lookahead":    "SELECT a FROM users WHERE (" + strings.Repeat("a,", 30_000) + "a) !",
+		"columns":      "SELECT user " + strings.Repeat(",0,Px,1", 10_000),
+	} {
+		_, _ = Parse(text) // the parser caches what it predicts
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Parse(text)
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		parsed, _ := ParseBytes(text)
+		if used := int(after.TotalAlloc - before.TotalAlloc); used > 2*parsed+8*len(text) {
+			t.Errorf("%s: %d bytes for a text of %d, with %d reserved", name, used, len(text), parsed)
+		}
+		if n := len(err.Error()); n > 5*snippetCharsMax {
+			t.Errorf("%s: the message has %d bytes", name, n)
+		}
+		if strings.Contains(err.Error(), "xxxxx") || strings.Contains(err.Error(), "bbbbb") {
+			t.Errorf("%s: %.200s", name, err.Error())
+		}
+	}
 }
