@@ -1,6 +1,7 @@
 package javanumber
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -36,12 +37,16 @@ func asciiDigits(text string) string {
 	}, text)
 }
 
-// ParseDouble parses a number as Java's parseDouble does: spaces around it and the suffixes f and d are ignored, and
-// NaN and Infinity are numbers only in this spelling. Hexadecimal numbers are not supported.
+// ParseDouble parses a number as Java's parseDouble does: control characters and spaces around it and the suffixes f
+// and d are ignored, and NaN and Infinity are numbers only in this spelling, with at most one sign. A number that is
+// too large is infinite. A hexadecimal number needs an exponent after p.
 func ParseDouble(text string) (float64, error) {
-	number := strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
-	switch strings.TrimLeft(number, "+-") {
+	number := Trim(text)
+	switch strings.TrimPrefix(strings.TrimPrefix(number, "+"), "-") {
 	case "NaN":
+		if strings.HasPrefix(number, "+-") {
+			return 0, strconv.ErrSyntax
+		}
 		return math.NaN(), nil
 	case "Infinity":
 		return strconv.ParseFloat(number, 64)
@@ -49,13 +54,22 @@ func ParseDouble(text string) (float64, error) {
 	if n := len(number); n > 1 && strings.ContainsRune("fFdD", rune(number[n-1])) {
 		number = number[:n-1]
 	}
+	allowed := "0123456789.eE+-"
+	if strings.ContainsAny(number, "xX") {
+		allowed += "abcdfABCDFxXpP"
+	}
 	// ParseFloat accepts more than Java: underscores in hexadecimal numbers, and inf and nan in any case.
-	if strings.ContainsFunc(number, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) }) {
+	if strings.ContainsFunc(number, func(r rune) bool { return !strings.ContainsRune(allowed, r) }) {
 		return 0, strconv.ErrSyntax
 	}
 	f, err := strconv.ParseFloat(number, 64)
-	if err != nil && f != 0 && f*2 == f { // too large a number is infinite, without an error
+	if errors.Is(err, strconv.ErrRange) {
 		err = nil
 	}
 	return f, err
+}
+
+// Trim removes what Java's String.trim does: control characters and spaces at both ends.
+func Trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
 }

@@ -51,9 +51,9 @@ internal/model/generate:
 # Functions that users define.
 udf/value: internal/wire types
 udf/lua: udf/value
-udf/java: types udf/value
+udf/java: internal/javanumber types udf/value
 udf/wasm: internal/memory internal/wire types udf/value
-udf: internal/memory schema types udf/java udf/lua udf/value udf/wasm
+udf: internal/guard internal/memory schema types udf/java udf/lua udf/value udf/wasm
 
 # Text of statements and filters.
 grammar:
@@ -162,7 +162,7 @@ query/system: auth internal/histogram internal/wire query/mask ring row schema t
 query/execution: auth coordinator cql internal/env internal/uuid internal/wire query/guardrail query/invalid query/mask query/term request ring row schema types
 query/read: auth coordinator cql internal/env internal/wire query/execution query/fragments query/function query/guardrail query/invalid query/mask query/restriction query/rowview query/selection query/term request ring row scan schema search types types/similarity
 query/write: coordinator cql internal/histogram internal/uuid internal/wire paxos query/constraint query/execution query/function query/guardrail query/invalid query/mask query/restriction query/rowview query/term request ring row schema types types/similarity
-query: audit auth coordinator cql internal/env internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/plancache query/read query/roles query/term query/write request ring schema search types udf udf/value
+query: audit auth coordinator cql internal/env internal/guard internal/histogram internal/uuid internal/wire query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions query/plancache query/read query/roles query/term query/write request ring schema search types udf udf/value
 
 # Protocol servers.
 server/frame: internal/wire ring types

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"cqld/internal/javanumber"
 	"cqld/udf/value"
 )
 
@@ -156,8 +157,10 @@ func cast(e *expr, t *jtype, line int) *expr {
 	// The kind of the value is known only by its type, so narrow gets the target alone.
 	to := t.kind
 	out := &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(in(fr), to) }}
-	if e.constant != nil && to == kindInt {
-		out.constant = e.constant
+	if e.constant != nil && to <= kindInt {
+		// The language has constants of these types, too, and they fit into narrower ones by their value.
+		n, _ := narrow(*e.constant, to).(int64)
+		out.constant = &n
 	}
 	return out
 }
@@ -209,4 +212,48 @@ func truncate(x float64, to kind) int64 {
 		return high
 	}
 	return int64(x)
+}
+
+// parse compiles Integer.parseInt and similar methods. The message is the one of NumberFormatException, with the text
+// shortened if it is long. A sign is accepted, also +.
+func (m *call) parse(t *jtype) *expr {
+	in := m.arg(0, primitive(kindString))
+	// The size also bounds the value: parseByte refuses 128.
+	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
+	return &expr{t: t, eval: func(fr *frame) value.Value {
+		s, ok := in(fr).(string)
+		// Long texts are refused before they are parsed.
+		if ok && !value.MayParse(fr.m, s) {
+			value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
+		}
+		if t.kind == kindDouble {
+			return parsedDouble(s, ok)
+		}
+		n, err := strconv.ParseInt(s, 10, bits)
+		switch {
+		// The argument is null, which parses as an empty text above.
+		case !ok:
+			value.Failf("java.lang.NumberFormatException: Cannot parse null string")
+		case err != nil:
+			value.Failf("java.lang.NumberFormatException: For input string: \"%s\"", s)
+		}
+		return n
+	}}
+}
+
+// parsedDouble implements Double.parseDouble. ok is false for null. Unlike Integer.parseInt, it ignores white space
+// around the number, and its messages do not show it.
+func parsedDouble(s string, ok bool) float64 {
+	if !ok {
+		value.Failf("java.lang.NullPointerException: Cannot invoke \"String.trim()\" because \"in\" is null")
+	}
+	x, err := javanumber.ParseDouble(s)
+	switch s = javanumber.Trim(s); {
+	case err == nil:
+		return x
+	case s == "":
+		value.Failf("java.lang.NumberFormatException: empty String")
+	}
+	value.Failf("java.lang.NumberFormatException: For input string: \"%s\"", s)
+	return 0
 }

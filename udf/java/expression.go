@@ -30,8 +30,8 @@ type expr struct {
 	t *jtype
 	// Computes the value. It panics with *value.Fault for an exception.
 	eval func(fr *frame) value.Value
-	// The value of a constant expression of type int or char. It decides about implicit narrowing. Nil for long, float
-	// and other types, whose constants do not narrow.
+	// The value of a constant expression of type byte, short, int or char. It decides about implicit narrowing. Nil for
+	// long, float and other types, whose constants do not narrow.
 	constant *int64
 	// Set if the expression is only a variable: what ++ and -- change, and what messages name.
 	variable *variable
@@ -45,9 +45,12 @@ type expr struct {
 }
 
 // constantInt returns a constant of type int. Constants are folded only as far as narrowing needs it.
-func constantInt(n int64) *expr {
+func constantInt(n int64) *expr { return constantOfKind(kindInt, n) }
+
+// constantOfKind returns a constant of an integer type that is not wider than int.
+func constantOfKind(k kind, n int64) *expr {
 	// n is int64 in every value of an integer type, see expr.
-	return &expr{t: primitive(kindInt), constant: &n, eval: func(*frame) value.Value { return n }}
+	return &expr{t: primitive(k), constant: &n, eval: func(*frame) value.Value { return n }}
 }
 
 // variableExpr returns the value of a variable at the time of its evaluation. The slot is fixed when the body is
@@ -103,16 +106,18 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		b.t.kind == kindChar && a.constant != nil && a.t.kind == kindInt && uint64(*a.constant) <= math.MaxUint16:
 		return primitive(kindChar)
 	case (a.t.numeric() || a.t.kind == kindChar) && (b.t.numeric() || b.t.kind == kindChar):
+		// Of the constants, only those of type int take the type of the other operand.
+		constantA, constantB := a.constant != nil && a.t.kind == kindInt, b.constant != nil && b.t.kind == kindInt
 		// A char and another number: the char counts as an int.
 		a, b = promotedChar(a), promotedChar(b)
 		if a.t.kind == b.t.kind {
 			return a.t.unboxed()
 		}
 		// b ? 1 : aByte is a byte, because the constant fits.
-		if a.constant != nil && fits(*a.constant, b.t.kind) {
+		if constantA && fits(*a.constant, b.t.kind) {
 			return b.t.unboxed()
 		}
-		if b.constant != nil && fits(*b.constant, a.t.kind) {
+		if constantB && fits(*b.constant, a.t.kind) {
 			return a.t.unboxed()
 		}
 		// A byte and a short: the only pair of numbers whose result is narrower than int.

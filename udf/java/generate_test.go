@@ -149,9 +149,13 @@ func (g *generator) literal(t string) string {
 	case "float":
 		return pick(r, "0f", "1.5f", "-0.1f", "1e10f", "16777216f")
 	case "double":
-		return pick(r, "0.0", "1.5", "-0.1", "1e10", "Math.PI", "1e308", "2d", "Double.NaN", "Double.MIN_VALUE")
+		return pick(r, "0.0", "1.5", "-0.1", "1e10", "Math.PI", "1e308", "2d", "Double.NaN", "Double.MIN_VALUE",
+			`Double.parseDouble("`+pick(r, "1e400", " -1.5f ", "0x1.8p1", "--NaN", "-NaN", "+Infinity", "1dd", "0x1d", "",
+				"nan", "1_0", ".5", "1e")+`")`)
 	case "byte", "short":
-		return fmt.Sprintf("(%s) %s", t, g.literal("int"))
+		return pick(r, fmt.Sprintf("(%s) %s", t, g.literal("int")), boxes[t]+".MAX_VALUE", boxes[t]+".MIN_VALUE",
+			"Byte.MAX_VALUE", "Short.MIN_VALUE", "1 << 3", "1 << 15", "-1 >>> 28", "0xff & 7", "~5 | 2", "5 ^ 300",
+			"(short) 5", "(byte) 300")
 	}
 	return pick(r, "0", "1", "-1", "2", "7", "31", "2147483647", "-2147483648", "'a'", "'\\u00e9'", "0xff", "1_000",
 		"Integer.MAX_VALUE", "33")
@@ -329,7 +333,8 @@ func (g *generator) condition() string {
 			g.expr("boolean"))
 	case 3:
 		return fmt.Sprintf("%s.%s(%s)", g.object("String"),
-			pick(r, "equals", "startsWith", "endsWith", "contains", "equalsIgnoreCase"), g.expr("String"))
+			pick(r, "equals", "startsWith", "endsWith", "contains", "equalsIgnoreCase"),
+			pick(r, g.expr("String"), g.expr("String"), g.expr("String"), "(String) null", `"\u0130"`))
 	case 4:
 		return g.object("String") + pick(r, ".isEmpty()", ".charAt(0) == 'a'", ".charAt(0) >= 98")
 	case 5:

@@ -2,7 +2,9 @@ package java
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
@@ -103,11 +105,38 @@ func (m *call) argument(i int) func(fr *frame) string {
 	}
 }
 
+// equalFold compares as String.equalsIgnoreCase does: characters are equal if their forms in upper case are, or the
+// forms of these in lower case. Unlike in strings.EqualFold, the dotless ı equals i.
+func equalFold(s, t string) bool {
+	for s != "" && t != "" {
+		a, n := utf8.DecodeRuneInString(s)
+		b, m := utf8.DecodeRuneInString(t)
+		s, t = s[n:], t[m:]
+		if a == b {
+			continue
+		}
+		a, b = unicode.ToUpper(a), unicode.ToUpper(b)
+		if a != b && unicode.ToLower(a) != unicode.ToLower(b) {
+			return false
+		}
+	}
+	return s == t
+}
+
 // withString compiles the methods of String with one argument that is a string. on returns the string of the object.
 func (m *call) withString(on func(fr *frame) string) *expr {
+	if m.name == "equalsIgnoreCase" {
+		// The only one that accepts null.
+		arg := m.arg(0, primitive(kindString))
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			s := on(fr)
+			t, ok := arg(fr).(string)
+			fr.m.Work(int64(len(s)))
+			return ok && equalFold(s, t)
+		}}
+	}
 	tests := map[string]func(s, t string) bool{"contains": strings.Contains, "startsWith": strings.HasPrefix,
-		"endsWith":         strings.HasSuffix,
-		"equalsIgnoreCase": strings.EqualFold}
+		"endsWith": strings.HasSuffix}
 	if test := tests[m.name]; test != nil {
 		arg := m.argument(0)
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {

@@ -187,18 +187,29 @@ func bitwise(op string, a, b *expr, line int) *expr {
 		undefined(op, a, b, line)
 	}
 	// Sign extension keeps the result of two ints in the range of int, so nothing is wrapped.
-	return &expr{t: promoted(a.t, b.t), eval: func(fr *frame) value.Value {
+	e := &expr{t: promoted(a.t, b.t), eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		p, _ := x(fr).(int64)
 		q, _ := y(fr).(int64)
-		switch op {
-		case "&":
-			return p & q
-		case "|":
-			return p | q
-		}
-		return p ^ q
+		return intBits(op, p, q)
 	}}
+	// byte b = 0xFF & 7 needs no cast.
+	if a.constant != nil && b.constant != nil {
+		n := intBits(op, *a.constant, *b.constant)
+		e.constant = &n
+	}
+	return e
+}
+
+// intBits computes &, | or ^.
+func intBits(op string, p, q int64) int64 {
+	switch op {
+	case "&":
+		return p & q
+	case "|":
+		return p | q
+	}
+	return p ^ q
 }
 
 // shift compiles shifts. The type is the promoted type of the left operand alone, and the distance is taken modulo its
@@ -211,32 +222,43 @@ func shift(op string, a, b *expr, line int) *expr {
 	x, y := unbox(a), unbox(b)
 	// 1 << aLong is an int.
 	t := promoted(a.t, a.t)
-	return &expr{t: t, eval: func(fr *frame) value.Value {
+	e := &expr{t: t, eval: func(fr *frame) value.Value {
 		fr.m.Step()
 		n, _ := x(fr).(int64)
 		by, _ := y(fr).(int64)
-		if t.kind == kindInt {
-			// A shift by 33 is a shift by 1.
-			by &= 31
-			switch op {
-			case "<<":
-				// Bits beyond 32 are dropped.
-				return int64(int32(n) << by)
-			case ">>":
-				return int64(int32(n) >> by)
-			}
-			// >>> shifts zeros in, so it works on the unsigned form.
-			return int64(int32(uint32(n) >> by))
-		}
-		by &= 63
+		return shifted(op, t.kind, n, by)
+	}}
+	// byte b = 1 << 3 needs no cast.
+	if a.constant != nil && b.constant != nil {
+		n := shifted(op, t.kind, *a.constant, *b.constant)
+		e.constant = &n
+	}
+	return e
+}
+
+// shifted computes a shift of an int or long.
+func shifted(op string, k kind, n, by int64) int64 {
+	if k == kindInt {
+		// A shift by 33 is a shift by 1.
+		by &= 31
 		switch op {
 		case "<<":
-			return n << by
+			// Bits beyond 32 are dropped.
+			return int64(int32(n) << by)
 		case ">>":
-			return n >> by
+			return int64(int32(n) >> by)
 		}
-		return int64(uint64(n) >> by)
-	}}
+		// >>> shifts zeros in, so it works on the unsigned form.
+		return int64(int32(uint32(n) >> by))
+	}
+	by &= 63
+	switch op {
+	case "<<":
+		return n << by
+	case ">>":
+		return n >> by
+	}
+	return int64(uint64(n) >> by)
 }
 
 // equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they

@@ -175,10 +175,13 @@ type call struct {
 // is reports whether the call has this name and number of arguments. Names are compared exactly.
 func (m *call) is(name string, n int) bool { return m.name == name && len(m.args) == n }
 
-// arg returns an argument as a value of a type. The conversion is the one of an assignment; an argument that has none
-// is an error of the compilation. It must be called in the order of the arguments: it appends to before.
+// arg returns an argument as a value of a type. The conversion is the one of an assignment without the narrowing of
+// constants; an argument that has none is an error of the compilation. It must be called in the order of the arguments:
+// it appends to before.
 func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
-	return m.evaluated(convert(m.args[i], t, m.line).eval)
+	e := *m.args[i]
+	e.constant = nil
+	return m.evaluated(convert(&e, t, m.line).eval)
 }
 
 // evaluated returns an argument, which methods of objects evaluate before they look at the object. The result reads the

@@ -3,7 +3,6 @@ package java
 import (
 	"math"
 	"math/big"
-	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/apd/v3"
@@ -123,9 +122,9 @@ func boxed(class string) kind {
 // constantOf returns a constant of a class, or nil if it is not known. The maps are built when a body is compiled, not
 // in a call.
 func constantOf(class, name string) *expr {
-	ints := map[string]int64{"Integer.MAX_VALUE": math.MaxInt32, "Integer.MIN_VALUE": math.MinInt32,
-		"Short.MAX_VALUE": math.MaxInt16,
-		"Short.MIN_VALUE": math.MinInt16, "Byte.MAX_VALUE": math.MaxInt8, "Byte.MIN_VALUE": math.MinInt8}
+	ints := map[string]int64{"Integer.MAX_VALUE": math.MaxInt32, "Integer.MIN_VALUE": math.MinInt32}
+	shorts := map[string]int64{"Short.MAX_VALUE": math.MaxInt16, "Short.MIN_VALUE": math.MinInt16}
+	bytes := map[string]int64{"Byte.MAX_VALUE": math.MaxInt8, "Byte.MIN_VALUE": math.MinInt8}
 	longs := map[string]int64{"Long.MAX_VALUE": math.MaxInt64, "Long.MIN_VALUE": math.MinInt64}
 	doubles := map[string]float64{"Math.PI": math.Pi, "Math.E": math.E, "Double.MAX_VALUE": math.MaxFloat64,
 		"Double.MIN_VALUE": math.SmallestNonzeroFloat64,
@@ -141,7 +140,13 @@ func constantOf(class, name string) *expr {
 		return &expr{t: &jtype{kind: k, boxed: boxed}, eval: func(*frame) value.Value { return v }}
 	}
 	if n, ok := ints[full]; ok {
-		return constantInt(n)
+		return constantOfKind(kindInt, n)
+	}
+	if n, ok := shorts[full]; ok {
+		return constantOfKind(kindShort, n)
+	}
+	if n, ok := bytes[full]; ok {
+		return constantOfKind(kindByte, n)
 	}
 	if n, ok := longs[full]; ok {
 		return fixed(kindLong, false, n)
@@ -328,39 +333,6 @@ func (m *call) ofBoxClass(k kind) *expr {
 		return m.extreme()
 	}
 	return nil
-}
-
-// parse compiles Integer.parseInt and similar methods. The message is the one of NumberFormatException, with the text
-// shortened if it is long. A sign is accepted, also +.
-func (m *call) parse(t *jtype) *expr {
-	in := m.arg(0, primitive(kindString))
-	// The size also bounds the value: parseByte refuses 128.
-	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
-	return &expr{t: t, eval: func(fr *frame) value.Value {
-		s, ok := in(fr).(string)
-		// Long texts are refused before they are parsed.
-		if ok && !value.MayParse(fr.m, s) {
-			value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
-		}
-		if t.kind == kindDouble {
-			// Double.parseDouble ignores white space around the number; Integer.parseInt does not.
-			x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-			// Go accepts hexadecimal numbers, underscores and Inf, which Java does not accept in this form.
-			if !ok || err != nil || strings.ContainsAny(s, "xX_iInN") {
-				value.Failf("java.lang.NumberFormatException: For input string: \"%s\"", s)
-			}
-			return x
-		}
-		n, err := strconv.ParseInt(s, 10, bits)
-		switch {
-		// The argument is null, which parses as an empty text above.
-		case !ok:
-			value.Failf("java.lang.NumberFormatException: Cannot parse null string")
-		case err != nil:
-			value.Failf("java.lang.NumberFormatException: For input string: \"%s\"", s)
-		}
-		return n
-	}}
 }
 
 // decimalValueOf compiles BigDecimal.valueOf(long) and (double). BigDecimal.valueOf(2.50) is 2.5.
