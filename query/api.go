@@ -8,6 +8,7 @@ import (
 	"cqld/audit"
 	"cqld/cql"
 	"cqld/internal/env"
+	"cqld/internal/guard"
 	"cqld/internal/wire"
 	"cqld/query/definition"
 	"cqld/query/execution"
@@ -172,6 +173,8 @@ type Options struct {
 	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
 	// FunctionMemory bounds what all calls and compilations of functions use together; zero means no bound.
 	FunctionMemory int64
+	// Guard logs and counts panics of such functions; nil means that they only end the statement.
+	Guard *guard.Guard
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.

@@ -58,8 +58,9 @@ func New(o Options) *Processor {
 			Guardrails: o.Guardrails,
 			BoundsData: o.Guardrails != nil && o.Guardrails.BoundsData(), IsSuperuser: o.IsSuperuser},
 		functions: function.New(),
-		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory}),
-		prepared:  plancache.New[planID, plan](o.Limits.PreparedBytesMax),
+		runtime: udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory,
+			Guard: o.Guard}),
+		prepared: plancache.New[planID, plan](o.Limits.PreparedBytesMax),
 		// By count of texts, each with a plan of the usual size.
 		texts: plancache.New[planText, plan](textsMax * plancache.PlanBytes * 2),
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"cqld/internal/guard"
 	"cqld/internal/memory"
 	"cqld/schema"
 	"cqld/types"
@@ -22,6 +23,8 @@ type Options struct {
 	Now func() time.Time
 	// Memory bounds what calls, compilations, compiled functions and idle instances use together; zero means no bound.
 	Memory int64
+	// Guard logs and counts panics of compilers and interpreters. They end the call with or without it.
+	Guard *guard.Guard
 }
 
 // Runtime executes functions. It is safe for concurrent use. A node has one.
@@ -141,7 +144,7 @@ func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Dur
 	defer func() {
 		// A fault of the interpreter must not end more than the query.
 		if e := recover(); e != nil {
-			result, err = nil, &Failure{f, failed(f, fmt.Sprintf("internal error: %v", e))}
+			result, err = nil, &Failure{f, failed(f, r.panicked(e))}
 		}
 	}()
 	// Compilation is not counted: it belongs to no single call.
@@ -163,6 +166,15 @@ func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Dur
 		return nil, &Failure{f, message(f, err)}
 	}
 	return result, nil
+}
+
+// panicked reports a recovered panic to the guard, and returns the reason for the client, which does not contain the
+// panic's value.
+func (r *Runtime) panicked(value any) string {
+	if r.o.Guard == nil {
+		return "internal error"
+	}
+	return r.o.Guard.Caught("user-defined function", value).Error()
 }
 
 // elapsed returns a clock of one call. It starts now.
@@ -226,7 +238,7 @@ func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (
 	defer func() {
 		// A defect of a compiler must not end more than the request.
 		if e := recover(); e != nil {
-			p, err = nil, &Refused{fmt.Sprintf("Function %s cannot be compiled: internal error: %v", f.Name, e)}
+			p, err = nil, &Refused{fmt.Sprintf("Function %s cannot be compiled: %s", f.Name, r.panicked(e))}
 		}
 	}()
 	var failed error
