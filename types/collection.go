@@ -124,8 +124,31 @@ func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
 	return nil, (t.kind == Tuple || t.kind == UDT) && i < len(t.elems)
 }
 
-// FieldIndex returns the index of the UDT field with this name, or -1.
-func (t *Type) FieldIndex(name string) int { return slices.Index(t.fields, name) }
+// FieldIndex returns the index of the UDT field with this name, or -1. Its time does not depend on the number of fields.
+func (t *Type) FieldIndex(name string) int {
+	if t.fieldAt == nil {
+		return slices.Index(t.fields, name)
+	}
+	if i, ok := t.fieldAt[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// fieldsScanned is the number of fields up to which FieldIndex compares with each of them.
+const fieldsScanned = 16
+
+// newFieldIndex returns the positions of field names, of the first of equal ones, or nil for few fields.
+func newFieldIndex(fields []string) map[string]int {
+	if len(fields) <= fieldsScanned {
+		return nil
+	}
+	at := make(map[string]int, len(fields))
+	for i, name := range slices.Backward(fields) {
+		at[name] = i
+	}
+	return at
+}
 
 // Lookup finds key in a map and returns its value, or in a set and returns the element. Keys are compared as values of
 // their type, not as bytes. It reads all entries: values from clients need not be sorted.

@@ -2,8 +2,11 @@ package types
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -106,6 +109,45 @@ func TestFieldsAndElementsAreFound(t *testing.T) {
 	v, _ = list.AppendParts(nil, [][]byte{[]byte("x")})
 	if _, ok := list.At(v, 1); ok {
 		t.Error("there is no second element")
+	}
+}
+
+// TestFieldsOfLargeTypesAreFound decodes JSON with all fields of a type, whose time is in proportion to their number: the
+// largest type would take seconds otherwise.
+func TestFieldsOfLargeTypesAreFound(t *testing.T) {
+	const n = 9999
+	names, elems := make([]string, n), make([]*Type, n)
+	text := []byte("{")
+	for i := range names {
+		// The common part makes each comparison of names long.
+		names[i], elems[i] = strings.Repeat("f", 40)+strconv.Itoa(i), Native(Int)
+		text = fmt.Appendf(text, "%q:%d,", names[i], i)
+	}
+	text[len(text)-1] = '}'
+	typ := NewUDT("ks", "u", names, elems, false)
+	for _, u := range []*Type{typ, typ.Freeze()} {
+		for i, name := range names {
+			if at := u.FieldIndex(name); at != i {
+				t.Fatalf("%s has the index %d", name, at)
+			}
+		}
+		if u.FieldIndex("g") != -1 {
+			t.Error("there is no such field")
+		}
+	}
+	if twice := NewUDT("ks", "u", append([]string{names[7]}, names[:20]...), elems[:21], true); twice.FieldIndex(
+		names[7]) != 0 {
+		t.Error("the first of two equal names counts")
+	}
+	v, err := typ.FromJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := typ.At(v, n-1); int(be32(b)) != n-1 {
+		t.Errorf("the last field is %x", b)
+	}
+	if typ.fieldAt == nil {
+		t.Error("the fields of a large type have no index")
 	}
 }
 

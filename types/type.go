@@ -54,6 +54,8 @@ type Type struct {
 	name     string  // UDT
 	// Of a UDT, in order; as many as elems.
 	fields []string
+	// The positions of the fields; nil if there are few.
+	fieldAt map[string]int
 	// Of a vector.
 	dims int
 	// With or without its package, as it was written.
@@ -230,6 +232,9 @@ func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) 
 	// Computed once, because a type is frozen at each of its uses.
 	if !frozen {
 		t.whenFrozen = NewUDT(keyspace, name, fields, elems, true)
+		t.fieldAt = t.whenFrozen.fieldAt
+	} else {
+		t.fieldAt = newFieldIndex(fields)
 	}
 	return t
 }
