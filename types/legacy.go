@@ -3,6 +3,7 @@ package types
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -223,12 +224,9 @@ func compositeFromText(t *Type, fields []string) (b []byte, err error) {
 			len(t.legacy.components), len(fields))}
 	}
 	for i, f := range fields {
-		v, err := t.legacy.components[i].t.FromText(unescapeField(f))
-		if err != nil {
+		if b, err = t.legacy.components[i].fromText(t, b, f); err != nil {
 			return nil, err
 		}
-		// Each component ends with the byte 0: the value is not a bound of a slice.
-		b = appendComponent(b, v)
 	}
 	return b, nil
 }
@@ -247,19 +245,30 @@ func dynamicFromText(t *Type, fields []string) (b []byte, err error) {
 		}
 		if ok {
 			b = wire.AppendUint16(b, aliasFlag|uint16(name[0]))
-		} else if of, ok = componentOf(name); ok {
+		} else if of, ok = componentOf(name); ok && len(name) < aliasFlag {
 			b = append(wire.AppendUint16(b, uint16(len(name))), name...)
 		} else {
 			return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to find abstract-type class '%s'",
 				marshalPackage+name)}
 		}
-		v, err := of.t.FromText(unescapeField(value))
-		if err != nil {
+		if b, err = of.fromText(t, b, value); err != nil {
 			return nil, err
 		}
-		b = appendComponent(b, v)
 	}
 	return b, nil
+}
+
+// fromText appends the component of t that a field of its text stands for. The length has two bytes.
+func (c component) fromText(t *Type, b []byte, field string) ([]byte, error) {
+	v, err := c.t.FromText(unescapeField(field))
+	if err != nil {
+		return nil, err
+	}
+	if len(v) > math.MaxUint16 {
+		return nil, invalid(t, "Length %d > max length %d", len(v), math.MaxUint16)
+	}
+	// Each component ends with the byte 0: the value is not a bound of a slice.
+	return appendComponent(b, v), nil
 }
 
 // unescapeField returns a field of a composite's text without its backslashes. Only colons and at signs are escaped.

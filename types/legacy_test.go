@@ -3,6 +3,7 @@ package types
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"cqld/internal/wire"
@@ -119,4 +120,35 @@ func FuzzLegacyOrdered(f *testing.F) {
 		_, _ = typ.SkipOrdered(b, true)
 		_ = typ.AppendOrdered(nil, b, false)
 	})
+}
+
+// TestLongComponentsAreRefused checks components whose length does not fit into two bytes, with Cassandra's message.
+func TestLongComponentsAreRefused(t *testing.T) {
+	for class, field := range map[string]string{"CompositeType(Int32Type,UTF8Type)": "1:",
+		"DynamicCompositeType(a=>UTF8Type)": "a@", "DynamicCompositeType": "UTF8Type@"} {
+		typ := parsedClass(t, class)
+		for size, message := range map[int]string{65535: "", 65536: "Length 65536 > max length 65535",
+			70000: "Length 70000 > max length 65535"} {
+			text := field + strings.Repeat("x", size)
+			b, err := typ.FromText(text)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if got != message {
+				t.Errorf("%s with %d bytes: %q", class, size, got)
+			}
+			json, err := typ.FromJSON([]byte(`"` + text + `"`))
+			if (err == nil) != (message == "") || !bytes.Equal(json, b) {
+				t.Errorf("%s with %d bytes in JSON: %v", class, size, err)
+			}
+			if err != nil {
+				continue
+			}
+			key := typ.AppendOrdered(nil, b, false)
+			if back, _, err := typ.ConsumeOrdered(nil, key, false); err != nil || !bytes.Equal(back, b) {
+				t.Errorf("%s with %d bytes: the ordered form is decoded as %d bytes, %v", class, size, len(back), err)
+			}
+		}
+	}
 }
