@@ -135,29 +135,6 @@ func compareVarint(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// compareDecimal compares by value: 1.0 and 1.00 are equal. It does not align scales, whose difference may be billions
-// of digits.
-func compareDecimal(a, b []byte) int {
-	// Most decimals fit, so that nothing is allocated.
-	var bufA, bufB [40]byte
-	signA, eA, digitsA, okA := decimalDigits(bufA[:], a)
-	signB, eB, digitsB, okB := decimalDigits(bufB[:], b)
-	if !okA || !okB {
-		return compareMalformed(a, b, okA, okB)
-	}
-	// Zero has no exponent.
-	if signA != signB || signA == 0 {
-		return cmp.Compare(signA, signB)
-	}
-	// Digits begin with a digit that is not zero, so a larger exponent is a larger magnitude.
-	c := cmp.Compare(eA, eB)
-	if c == 0 {
-		c = bytes.Compare(digitsA, digitsB)
-	}
-	// The digits are magnitudes: of two negative numbers, the one with the larger magnitude is smaller.
-	return signA * c
-}
-
 // compareCollection compares element by element, then by length: a collection is after each of its beginnings.
 func compareCollection(t *Type, a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)

@@ -8,7 +8,7 @@ import (
 
 // AppendLiteral appends a value as Cassandra prints it: a CQL literal that FromLiteral, or a collection literal, parses
 // back. Null, and the empty value of types other than texts, are "null". Bytes that are not a value of the type are
-// printed as a blob. DESCRIBE and messages use it.
+// printed as a blob, and so are numbers that are too long. DESCRIBE and messages use it.
 //
 //	text 'it''s'          list ['a', 'b']       map {'k': 1}
 //	tuple (1, null)       UDT {f: 1}            blob 0x00ff
@@ -19,7 +19,7 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 		return append(dst, "null"...)
 	case len(wire) == 0 && t.kind.EmptyIsNull():
 		return append(dst, "null"...)
-	case t.Validate(wire) != nil:
+	case t.Validate(wire) != nil || t.TooLongForText(wire):
 		return appendBlobText(dst, wire)
 	}
 	// Only these are quoted. Numbers, UUIDs, blobs and durations are tokens of their own.
@@ -52,7 +52,7 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 	// Custom types, too: their literals have no quotes.
 	case t.kind >= List:
 		return t.AppendLiteral(dst, wire)
-	case t.Validate(wire) != nil:
+	case t.Validate(wire) != nil || t.TooLongForText(wire):
 		return appendBlobText(dst, wire)
 	}
 	return appendScalarText(t, dst, wire)

@@ -3,7 +3,8 @@ package types
 import "unicode/utf8"
 
 // AppendJSON appends a value in the form of SELECT JSON and to_json. Null, and floats that JSON does not have, become
-// null; the empty value of types such as numbers becomes "". An invalid value becomes a string with the blob.
+// null; the empty value of types such as numbers becomes "". An invalid value, or a number that is too long, becomes a
+// string with the blob.
 //
 //	numbers, boolean          as they are
 //	text and other scalars    a string
@@ -17,7 +18,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 		return append(dst, "null"...)
 	case len(wire) == 0 && (t.kind.EmptyIsNull() || t.IsEmpty()):
 		return append(dst, `""`...)
-	case t.Validate(wire) != nil:
+	case t.Validate(wire) != nil || t.TooLongForText(wire):
 		return append(appendBlobText(append(dst, '"'), wire), '"')
 	}
 	// Numbers and booleans are written without quotes.

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
-	"strconv"
 
 	"github.com/cockroachdb/apd/v3"
 )
@@ -137,19 +136,31 @@ func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	case t.kind == Float && len(wire) == 4:
 		return float64(math.Float32frombits(be32(wire))), true
 	case t.kind == Decimal && len(wire) >= 4:
-		// Through text, which rounds once.
-		f, _ = strconv.ParseFloat(string(appendDecimalText(nil, wire)), 64)
-		return f, true
+		return decimalFloat(wire, 64), true
 	}
 	if v, ok := t.Int64(wire); ok {
 		return float64(v), true
 	}
 	// A varint beyond 64 bits.
 	if x, ok := t.Big(wire); ok {
-		f, _ = new(big.Float).SetInt(x).Float64()
-		return f, true
+		return roundedFloat(new(big.Float).SetInt(x), 64), true
 	}
 	return 0, false
+}
+
+// Float32 is Float64 for the nearest float32. It rounds once: a float64 of a bigint or decimal is rounded already.
+func (t *Type) Float32(wire []byte) (f float32, ok bool) {
+	if t.kind == Decimal && len(wire) >= 4 {
+		return float32(decimalFloat(wire, 32)), true
+	}
+	if v, ok := t.Int64(wire); ok {
+		return float32(v), true
+	}
+	if x, ok := t.Big(wire); ok {
+		return float32(roundedFloat(new(big.Float).SetInt(x), 32)), true
+	}
+	d, ok := t.Float64(wire)
+	return float32(d), ok
 }
 
 // AppendFloat64 appends f as a float or double. It writes Java's NaN, so that equal values have equal bytes.

@@ -3,7 +3,6 @@ package types
 import (
 	"bytes"
 	"math"
-	"math/big"
 	"strconv"
 )
 
@@ -252,8 +251,7 @@ func appendDecimalDigits(dst []byte, negative bool, digits []byte, scale int32) 
 		}
 		return appendMinimalInt64(dst, v)
 	}
-	// digits contains only digits, so this does not fail.
-	x, _ := new(big.Int).SetString(string(digits), 10)
+	x := bigFromDigits(string(digits))
 	if negative {
 		x.Neg(x)
 	}
