@@ -2,10 +2,7 @@ package function
 
 import (
 	"encoding/hex"
-	"math"
 	"strings"
-
-	"github.com/cockroachdb/apd/v3"
 
 	"cqld/query/invalid"
 	"cqld/ring"
@@ -97,90 +94,6 @@ func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v 
 
 // castSame returns the value: ascii is a subset of text.
 func castSame(_, _ *types.Type, v []byte) ([]byte, error) { return v, nil }
-
-// castText returns the text of a value as Cassandra writes it, except for a timestamp, which has a T and no space.
-func castText(from, _ *types.Type, v []byte) ([]byte, error) {
-	if from.Kind() == types.Timestamp {
-		return types.AppendTimestampText(nil, millisOf(from, v), 'T'), nil
-	}
-	return from.AppendText(nil, v), nil
-}
-
-// castNumber converts as Java does: integers and floats are truncated. For example CAST(300 AS tinyint) is 44, and
-// CAST(-1.9 AS int) is -1.
-func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
-	// By the target first: floats, decimals and varints need no truncation to a width.
-	switch to.Kind() {
-	case types.Float, types.Double:
-		x, _ := from.Float64(v)
-		return to.AppendFloat64(nil, x), nil
-	case types.Decimal:
-		d, ok := from.Decimal(v)
-		if !ok {
-			return nil, invalid.Errorf("Infinite or NaN")
-		}
-		return types.AppendDecimal(nil, d), nil
-	case types.Varint:
-		return castVarint(from, v)
-	}
-	// Integers of another width are truncated to the low bits by AppendInt64, as Java's casts are.
-	switch from.Kind() {
-	case types.Float, types.Double:
-		x, _ := from.Float64(v)
-		return to.AppendInt64(nil, truncate(to, x)), nil
-	case types.Decimal, types.Varint:
-		// The integral part first, and then its low bits.
-		whole, err := castVarint(from, v)
-		if err != nil {
-			return nil, err
-		}
-		return to.AppendInt64(nil, lowBits(whole)), nil
-	}
-	x, _ := from.Int64(v)
-	return to.AppendInt64(nil, x), nil
-}
-
-// lowBits returns the lowest 64 bits of a varint. It corresponds to BigInteger.longValue.
-func lowBits(v []byte) int64 {
-	var x uint64
-	if len(v) > 0 && v[0] >= 0x80 {
-		x = math.MaxUint64
-	}
-	for _, b := range v {
-		x = x<<8 | uint64(b)
-	}
-	return int64(x)
-}
-
-// castVarint converts a number to a varint, truncating toward zero. A float is converted by way of a bigint, as in
-// Cassandra, and so is bounded.
-func castVarint(from *types.Type, v []byte) ([]byte, error) {
-	// Exact for all integers, including varint.
-	if from.Kind().IsInteger() {
-		x, _ := from.Big(v)
-		return types.AppendVarint(nil, x), nil
-	}
-	if from.Kind() != types.Decimal {
-		x, _ := from.Float64(v)
-		return types.Native(types.Varint).AppendInt64(nil, truncate(native(types.Bigint), x)), nil
-	}
-	d, ok := from.Decimal(v)
-	// A huge exponent would need as many digits in a varint.
-	if !ok || tooLarge(d) {
-		return nil, invalid.Errorf("the number is out of range")
-	}
-	whole, c := new(apd.Decimal), decimalContext()
-	// Toward zero.
-	c.Rounding = apd.RoundDown
-	if _, err := c.Quantize(whole, d, 0); err != nil {
-		return nil, invalid.Errorf("the number is out of range")
-	}
-	x := whole.Coeff.MathBigInt()
-	if whole.Negative {
-		x.Neg(x)
-	}
-	return types.AppendVarint(nil, x), nil
-}
 
 // marshalException is the name of the exception, which Cassandra's errors of from_json begin with. Clients of Cassandra
 // compare the text of the error.

@@ -29,9 +29,16 @@ func TestOperatorsBoundTheirResults(t *testing.T) {
 		}
 	}
 	// The product of two powers of two is as long as both together.
-	x := new(big.Int).Lsh(big.NewInt(1), 8*resultBytesMax/2+8)
+	x := new(big.Int).Lsh(big.NewInt(1), 8*productBytesMax/2+8)
 	if _, err := computeBig(opMultiply, x, x); err == nil {
 		t.Error("a product of more bytes than the bound is no error")
+	}
+	// So that a statement with thousands of operators ends.
+	x.Lsh(x, 8*productBytesMax)
+	for _, op := range []string{opDivide, opModulo} {
+		if _, err := computeBig(op, x, big.NewInt(3)); err == nil {
+			t.Errorf("%s of more bytes than the bound is no error", op)
+		}
 	}
 }
 

@@ -27,6 +27,10 @@ const (
 // thousands of operators. No larger value can be stored.
 const resultBytesMax = 16 << 20
 
+// productBytesMax bounds products and quotients of integers of any size, whose time is not linear: 5 ms for a product of
+// this size, which a statement may have thousands of.
+const productBytesMax = 128 << 10
+
 // addOperators adds arithmetic on every pair of numeric types, the concatenation of texts, and durations added to
 // times. Each pair is a signature, since the list of signatures is part of errors. There are 9 numeric types, so each
 // operator has 81 signatures.
@@ -207,13 +211,16 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	case opSubtract:
 		v.Sub(x, y)
 	case opMultiply:
-		if n := (x.BitLen() + y.BitLen()) / 8; n > resultBytesMax {
-			return nil, fmt.Errorf("the result has %d bytes, more than %d", n, resultBytesMax)
+		if n := (x.BitLen() + y.BitLen()) / 8; n > productBytesMax {
+			return nil, fmt.Errorf("the result has %d bytes, more than %d", n, productBytesMax)
 		}
 		v.Mul(x, y)
 	case opDivide, opModulo:
 		if y.Sign() == 0 {
 			return nil, errors.New("BigInteger divide by zero") // Java's words
+		}
+		if n := max(x.BitLen(), y.BitLen()) / 8; n > productBytesMax {
+			return nil, fmt.Errorf("an operand has %d bytes, more than %d", n, productBytesMax)
 		}
 		if op == opDivide {
 			v.Quo(x, y)
@@ -445,7 +452,7 @@ func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	case "log":
 		x = math.Log(x)
 	case "log10":
-		x = math.Log10(x)
+		x = log10(x)
 	}
 	// float and double; a float is rounded from the result in double.
 	if !t.Kind().IsInteger() {
@@ -540,48 +547,4 @@ func roundHalfUp(x float64) float64 {
 		f++
 	}
 	return f
-}
-
-// mathDecimal computes exp, log or log10 with 32 significant digits. A varint result is truncated. The logarithm of
-// zero or of a negative number is an error.
-func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
-	d, ok := t.Decimal(v)
-	if !ok || tooLarge(d) {
-		return nil, invalid.Errorf("%s of a number out of range", name)
-	}
-	c := &apd.Context{Precision: 32, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
-		Traps:    apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow),
-		Rounding: apd.RoundHalfEven}
-	r := new(apd.Decimal)
-	var err error
-	switch name {
-	case "exp":
-		_, err = c.Exp(r, d)
-	case "log":
-		_, err = c.Ln(r, d)
-	case "log10":
-		_, err = c.Log10(r, d)
-	}
-	if err != nil {
-		return nil, invalid.Errorf("%s: %v", name, err)
-	}
-	// The logarithm of 0 is -Infinity without an error, which no decimal represents.
-	if r.Form != apd.Finite {
-		return nil, invalid.Errorf("%s of a number out of range", name)
-	}
-	if t.Kind() == types.Decimal {
-		return types.AppendDecimal(nil, r), nil
-	}
-	x := new(apd.Decimal)
-	// A varint result is the integral part.
-	whole := decimalContext()
-	whole.Rounding = apd.RoundDown
-	if _, err := whole.Quantize(x, r, 0); err != nil {
-		return nil, invalid.Errorf("%s: %v", name, err)
-	}
-	n := x.Coeff.MathBigInt()
-	if x.Negative {
-		n.Neg(n)
-	}
-	return types.AppendVarint(nil, n), nil
 }
