@@ -124,7 +124,8 @@ func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
 	return nil, (t.kind == Tuple || t.kind == UDT) && i < len(t.elems)
 }
 
-// FieldIndex returns the index of the UDT field with this name, or -1. Its time does not depend on the number of fields.
+// FieldIndex returns the index of the UDT field with this name, or -1. Its time does not depend on the number of
+// fields.
 func (t *Type) FieldIndex(name string) int {
 	if t.fieldAt == nil {
 		return slices.Index(t.fields, name)

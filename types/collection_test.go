@@ -112,8 +112,8 @@ func TestFieldsAndElementsAreFound(t *testing.T) {
 	}
 }
 
-// TestFieldsOfLargeTypesAreFound decodes JSON with all fields of a type, whose time is in proportion to their number: the
-// largest type would take seconds otherwise.
+// TestFieldsOfLargeTypesAreFound decodes JSON with all fields of a type, whose time is in proportion to their number:
+// the largest type would take seconds otherwise.
 func TestFieldsOfLargeTypesAreFound(t *testing.T) {
 	const n = 9999
 	names, elems := make([]string, n), make([]*Type, n)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 
 	"cqld/internal/wire"
+	"cqld/types/number"
 )
 
 // Compare compares two wire forms in the type's ascending clustering order. The result is negative, zero or positive.
@@ -36,9 +37,12 @@ func (t *Type) Compare(a, b []byte) int {
 	}
 	switch t.kind {
 	case Varint:
-		return compareVarint(a, b)
+		return number.CompareVarint(a, b)
 	case Decimal:
-		return compareDecimal(a, b)
+		if len(a) < number.ScaleBytes || len(b) < number.ScaleBytes {
+			return compareMalformed(a, b, len(a) >= number.ScaleBytes, len(b) >= number.ScaleBytes)
+		}
+		return number.CompareDecimal(a, b)
 	case List, Set, Map:
 		return compareCollection(t, a, b)
 	case Tuple, UDT:
@@ -111,28 +115,6 @@ func compareHalves(order func([]byte) (hi, lo uint64), a, b []byte) int {
 		return c
 	}
 	return cmp.Compare(loA, loB)
-}
-
-// compareVarint compares two's complement numbers of any length. Superfluous leading bytes do not count.
-//
-//	00 80   128: the leading 00 is needed, because 80 alone is -128
-//	00 7F   127, the same as 7F
-func compareVarint(a, b []byte) int {
-	a, b = minimalInt(a), minimalInt(b)
-	negative := a[0] >= 0x80
-	// The sign is 0 or -1: a negative number has the smaller one, so that the result is reversed for bytes.
-	if c := cmp.Compare(int8(a[0]>>7), int8(b[0]>>7)); c != 0 {
-		return -c
-	}
-	// A longer minimal form is further from zero.
-	if c := cmp.Compare(len(a), len(b)); c != 0 {
-		if negative {
-			return -c
-		}
-		return c
-	}
-	// Same sign and length: two's complement has the order of unsigned bytes then.
-	return bytes.Compare(a, b)
 }
 
 // compareCollection compares element by element, then by length: a collection is after each of its beginnings.

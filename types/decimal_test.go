@@ -9,10 +9,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cqld/types/number"
 )
 
+// powerOfTen returns 10^n.
+func powerOfTen(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
+
 // decimalWire returns x × 10^-scale.
-func decimalWire(x *big.Int, scale int32) []byte { return appendBig(appendBE32(nil, uint32(scale)), x) }
+func decimalWire(x *big.Int, scale int32) []byte {
+	return number.Append(appendBE32(nil, uint32(scale)), x)
+}
 
 // TestLongDecimalsCompareLikeShortOnes compares the order of long decimals with the order of their digits, for numbers
 // that are equal, or nearly equal, with different scales.
@@ -22,7 +29,8 @@ func TestLongDecimalsCompareLikeShortOnes(t *testing.T) {
 	for range 12 {
 		x := new(big.Int).SetBytes(randomBytes(r, 1, 300))
 		y := new(big.Int).Mul(x, powerOfTen(r.Int64N(40)))
-		numbers = append(numbers, x, new(big.Int).Neg(x), y, new(big.Int).Add(y, big.NewInt(1)), powerOfTen(r.Int64N(400)))
+		numbers = append(numbers, x, new(big.Int).Neg(x), y, new(big.Int).Add(y, big.NewInt(1)),
+			powerOfTen(r.Int64N(400)))
 	}
 	scales := []int32{0, 1, -1, 2, 39, -39, 400, math.MaxInt32, math.MinInt32}
 	typ := Native(Decimal)
@@ -35,8 +43,8 @@ func TestLongDecimalsCompareLikeShortOnes(t *testing.T) {
 			b = decimalWire(y, scale+digits)
 		}
 		want := bytes.Compare(typ.AppendOrdered(nil, a, false), typ.AppendOrdered(nil, b, false))
-		if got := compareLongDecimal(a, b); got != want {
-			t.Fatalf("compareLongDecimal(%x, %x) = %d, not %d", a, b, got, want)
+		if got := number.CompareDecimal(a, b); got != want {
+			t.Fatalf("CompareDecimal(%x, %x) = %d, not %d", a, b, got, want)
 		}
 		if got := typ.Compare(a, b); got != want {
 			t.Fatalf("Compare(%x, %x) = %d, not %d", a, b, got, want)
@@ -110,16 +118,5 @@ func TestLongNumbersAreBounded(t *testing.T) {
 	set.Normalize(parts)
 	if took := time.Since(start); took > 60*time.Second {
 		t.Errorf("took %v", took)
-	}
-}
-
-// TestDigitsAreConverted compares with big.Int.
-func TestDigitsAreConverted(t *testing.T) {
-	for _, n := range []int{1, 1999, 2000, 2001, 4001, 16384} {
-		digits := strings.Repeat("9070", n/4+1)[:n]
-		want, _ := new(big.Int).SetString(digits, 10)
-		if got := bigFromDigits(digits); got.Cmp(want) != 0 {
-			t.Errorf("%d digits are converted wrongly", n)
-		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"strconv"
+
+	"cqld/types/number"
 )
 
 // AppendLiteral appends a value as Cassandra prints it: a CQL literal that FromLiteral, or a collection literal, parses
@@ -19,7 +21,7 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 		return append(dst, "null"...)
 	case len(wire) == 0 && t.kind.EmptyIsNull():
 		return append(dst, "null"...)
-	case t.Validate(wire) != nil || t.TooLongForText(wire):
+	case t.Validate(wire) != nil || TooLongForText(t, wire):
 		return appendBlobText(dst, wire)
 	}
 	// Only these are quoted. Numbers, UUIDs, blobs and durations are tokens of their own.
@@ -52,7 +54,7 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 	// Custom types, too: their literals have no quotes.
 	case t.kind >= List:
 		return t.AppendLiteral(dst, wire)
-	case t.Validate(wire) != nil || t.TooLongForText(wire):
+	case t.Validate(wire) != nil || TooLongForText(t, wire):
 		return appendBlobText(dst, wire)
 	}
 	return appendScalarText(t, dst, wire)
@@ -72,13 +74,13 @@ func appendScalarText(t *Type, dst, wire []byte) []byte {
 		return append(dst, wire...)
 	// The length of the value is the size of its kind, so one conversion serves all of them.
 	case Bigint, Counter, Int, Smallint, Tinyint:
-		return strconv.AppendInt(dst, signExtend(wire), 10)
+		return strconv.AppendInt(dst, number.Int64(wire), 10)
 	case Boolean:
 		return strconv.AppendBool(dst, wire[0] != 0)
 	case Date:
 		return AppendDateText(dst, be32(wire))
 	case Decimal:
-		return appendDecimalText(dst, wire)
+		return number.AppendDecimalText(dst, wire)
 	case Double:
 		return appendFloatText(dst, float64FromBits(be64(wire)), 64)
 	case Duration:
@@ -97,9 +99,9 @@ func appendScalarText(t *Type, dst, wire []byte) []byte {
 	case Varint:
 		// The usual case needs no big.Int.
 		if len(wire) <= 8 {
-			return strconv.AppendInt(dst, signExtend(wire), 10)
+			return strconv.AppendInt(dst, number.Int64(wire), 10)
 		}
-		return decodeBig(wire).Append(dst, 10)
+		return number.Big(wire).Append(dst, 10)
 	}
 	return appendBlobText(dst, wire)
 }
@@ -181,4 +183,14 @@ func appendFieldLiterals(t *Type, dst, b []byte) []byte {
 		dst = p.Type().AppendLiteral(dst, p.Bytes())
 	}
 	return append(dst, '}')
+}
+
+// NumberTextMax is the number of bytes of the longest varint or decimal that has a text: about 157,800 digits. Values
+// of columns may be longer.
+const NumberTextMax = 64 << 10
+
+// TooLongForText reports whether wire, a value of t, is a number whose conversion to decimal digits would take too much
+// time. It has the form of a blob in text and JSON.
+func TooLongForText(t *Type, wire []byte) bool {
+	return len(wire) > NumberTextMax && (t.kind == Varint || t.kind == Decimal)
 }

@@ -18,7 +18,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 		return append(dst, "null"...)
 	case len(wire) == 0 && (t.kind.EmptyIsNull() || t.IsEmpty()):
 		return append(dst, `""`...)
-	case t.Validate(wire) != nil || t.TooLongForText(wire):
+	case t.Validate(wire) != nil || TooLongForText(t, wire):
 		return append(appendBlobText(append(dst, '"'), wire), '"')
 	}
 	// Numbers and booleans are written without quotes.

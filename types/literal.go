@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"cqld/types/number"
 )
 
 // LiteralKind is the kind of a CQL constant. The zero LiteralKind is invalid. null is no constant here: it needs no
@@ -216,7 +218,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		if !ok {
 			return nil, valueError(Varint, "unable to make int from '%s'", text)
 		}
-		return appendBig(nil, x), nil
+		return number.Append(nil, x), nil
 	case Float, Double:
 		return floatFromText(t, text)
 	case Decimal:

@@ -3,9 +3,10 @@ package types
 import (
 	"math"
 	"math/big"
-	"math/bits"
 
 	"github.com/cockroachdb/apd/v3"
+
+	"cqld/types/number"
 )
 
 // IsInteger reports whether the kind's values are integers. A counter counts as bigint. Times and dates do not.
@@ -75,7 +76,7 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	}
 	if t.kind == Varint {
 		// Superfluous bytes must not make it too long.
-		wire = minimalInt(wire)
+		wire = number.Minimal(wire)
 	} else if len(wire) != fixedSize(t.kind) {
 		return 0, false
 	}
@@ -83,7 +84,7 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	if len(wire) > 8 {
 		return 0, false
 	}
-	return signExtend(wire), true
+	return number.Int64(wire), true
 }
 
 // AppendInt64 appends v as a value of an integer type. Values that do not fit are truncated, as in the arithmetic of
@@ -92,7 +93,7 @@ func (t *Type) AppendInt64(dst []byte, v int64) []byte {
 	// The conversions keep the lower bytes.
 	switch t.kind {
 	case Varint:
-		return appendMinimalInt64(dst, v)
+		return number.AppendInt64(dst, v)
 	case Tinyint:
 		return append(dst, byte(v))
 	case Smallint:
@@ -118,11 +119,11 @@ func (t *Type) Big(wire []byte) (x *big.Int, ok bool) {
 	if t.kind != Varint || len(wire) == 0 {
 		return nil, false
 	}
-	return decodeBig(wire), true
+	return number.Big(wire), true
 }
 
 // AppendVarint appends x as a varint: in the fewest bytes.
-func AppendVarint(dst []byte, x *big.Int) []byte { return appendBig(dst, x) }
+func AppendVarint(dst []byte, x *big.Int) []byte { return number.Append(dst, x) }
 
 // Float64 decodes any number to the nearest float64. ok is false for null, empty, other types and malformed bytes.
 // Numbers beyond its range become infinities.
@@ -136,14 +137,14 @@ func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	case t.kind == Float && len(wire) == 4:
 		return float64(math.Float32frombits(be32(wire))), true
 	case t.kind == Decimal && len(wire) >= 4:
-		return decimalFloat(wire, 64), true
+		return number.DecimalFloat(wire, 64), true
 	}
 	if v, ok := t.Int64(wire); ok {
 		return float64(v), true
 	}
 	// A varint beyond 64 bits.
 	if x, ok := t.Big(wire); ok {
-		return roundedFloat(new(big.Float).SetInt(x), 64), true
+		return number.Rounded(new(big.Float).SetInt(x), 64), true
 	}
 	return 0, false
 }
@@ -151,13 +152,13 @@ func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 // Float32 is Float64 for the nearest float32. It rounds once: a float64 of a bigint or decimal is rounded already.
 func (t *Type) Float32(wire []byte) (f float32, ok bool) {
 	if t.kind == Decimal && len(wire) >= 4 {
-		return float32(decimalFloat(wire, 32)), true
+		return float32(number.DecimalFloat(wire, 32)), true
 	}
 	if v, ok := t.Int64(wire); ok {
 		return float32(v), true
 	}
 	if x, ok := t.Big(wire); ok {
-		return float32(roundedFloat(new(big.Float).SetInt(x), 32)), true
+		return float32(number.Rounded(new(big.Float).SetInt(x), 32)), true
 	}
 	d, ok := t.Float64(wire)
 	return float32(d), ok
@@ -181,7 +182,7 @@ func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 		if len(wire) < 4 || be32(wire) == 1<<31 {
 			return nil, false
 		}
-		return apdDecimal(decodeBig(wire[4:]), -int32(be32(wire))), true
+		return apdDecimal(number.Big(wire[4:]), -int32(be32(wire))), true
 	case Double, Float:
 		f, ok := t.Float64(wire)
 		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
@@ -218,55 +219,5 @@ func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
 	if d.Negative {
 		x.Neg(x)
 	}
-	return appendBig(appendBE32(dst, uint32(-d.Exponent)), x)
-}
-
-// appendMinimalInt64 appends v as the wire form of a varint: two's complement in the fewest bytes that keep the sign,
-// but at least one.
-func appendMinimalInt64(dst []byte, v int64) []byte {
-	// v^v>>63 has the bits of v that differ from its sign. One more bit is for the sign.
-	n := bits.Len64(uint64(v^v>>63))/8 + 1
-	// The lower n bytes, the most significant first.
-	for i := n - 1; i >= 0; i-- {
-		dst = append(dst, byte(v>>(8*i)))
-	}
-	return dst
-}
-
-// appendBig appends x as the wire form of a varint. Numbers of 64 bits take the fast way.
-func appendBig(dst []byte, x *big.Int) []byte {
-	if x.IsInt64() {
-		return appendMinimalInt64(dst, x.Int64())
-	}
-	if x.Sign() > 0 {
-		b := x.Bytes()
-		// The first bit is the sign, so a set bit needs a byte before it.
-		if b[0] >= 0x80 {
-			dst = append(dst, 0)
-		}
-		return append(dst, b...)
-	}
-	// -x-1 has the inverted bits of x.
-	b := new(big.Int).Not(x).Bytes()
-	if b[0] >= 0x80 {
-		dst = append(dst, 0xFF)
-	}
-	start := len(dst)
-	dst = append(dst, b...)
-	invert(dst[start:])
-	return dst
-}
-
-// decodeBig decodes the wire form of a varint, minimal or not. No bytes mean 0. b is not changed.
-func decodeBig(b []byte) *big.Int {
-	x := new(big.Int)
-	if len(b) == 0 || b[0] < 0x80 {
-		return x.SetBytes(b)
-	}
-	inverted := make([]byte, len(b))
-	for i := range b {
-		inverted[i] = ^b[i]
-	}
-	// The inverse of appendBig: Not of the inverted bits.
-	return x.Not(x.SetBytes(inverted))
+	return number.Append(appendBE32(dst, uint32(-d.Exponent)), x)
 }

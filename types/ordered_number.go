@@ -3,7 +3,8 @@ package types
 import (
 	"bytes"
 	"math"
-	"strconv"
+
+	"cqld/types/number"
 )
 
 // varintLong is the length from which the length has bytes of its own.
@@ -19,7 +20,7 @@ const varintLong = 0x7F
 
 // appendOrderedVarint appends the body of a varint.
 func appendOrderedVarint(dst, wire []byte) []byte {
-	b := minimalInt(wire)
+	b := number.Minimal(wire)
 	n := len(b)
 	switch negative := b[0]&0x80 != 0; {
 	case n < varintLong && negative:
@@ -62,15 +63,6 @@ func (r *orderedReader) varintSize() int {
 	return n
 }
 
-// minimalInt returns b without the leading bytes that only repeat the sign. b is not empty. The result is part of b.
-func minimalInt(b []byte) []byte {
-	// A leading byte is superfluous if the next one has the same sign bit and it consists of sign bits only.
-	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xFF && b[1] >= 0x80) {
-		b = b[1:]
-	}
-	return b
-}
-
 // The body of a decimal 0.d₁d₂… × 10^e without leading or trailing zero digits is a sign byte, e in five bytes, the
 // digits in pairs, and an end. Pair dd is byte dd+1, so the end (00) sorts before every pair. For a negative number, e,
 // pairs and end are inverted. Zero is the sign byte alone.
@@ -93,55 +85,14 @@ const (
 	digitsMax = 1 << 18
 )
 
-// decimalDigits returns a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end. The digits use
-// buf if they fit. ok is false for fewer than 4 bytes. The value is sign × 0.digits × 10^e.
-func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool) {
-	if len(wire) < 4 {
-		return 0, 0, nil, false
-	}
-	scale, unscaled := int64(int32(be32(wire))), wire[4:]
-	// Most numbers fit into 64 bits.
-	if len(unscaled) <= 8 {
-		v := int64(0)
-		if len(unscaled) > 0 {
-			v = int64(int8(unscaled[0]))
-			for _, b := range unscaled[1:] {
-				v = v<<8 | int64(b)
-			}
-		}
-		sign = 1
-		u := uint64(v)
-		// -u is right for the least int64, too.
-		if v < 0 {
-			sign, u = -1, -u
-		}
-		digits = strconv.AppendUint(buf[:0], u, 10)
-	} else {
-		x := decodeBig(unscaled)
-		sign = x.Sign()
-		digits = x.Append(buf[:0], 10)
-		// Append writes a minus sign.
-		if sign < 0 {
-			digits = digits[1:]
-		}
-	}
-	// Before trailing zeros are cut off: they are part of the number's length.
-	e = int64(len(digits)) - scale
-	digits = bytes.TrimRight(digits, "0")
-	// Only zero consists of zeros. Its scale is dropped: 0.00 equals 0.
-	if len(digits) == 0 {
-		return 0, 0, nil, true
-	}
-	return sign, e, digits, true
-}
-
 // appendOrderedDecimal appends the body of a decimal, or returns false for bytes that are none.
 func appendOrderedDecimal(dst, wire []byte) ([]byte, bool) {
 	var buf [40]byte
-	sign, e, digits, ok := decimalDigits(buf[:], wire)
-	switch {
-	case !ok:
+	if len(wire) < number.ScaleBytes {
 		return dst, false
+	}
+	sign, e, digits := number.Digits(buf[:], wire)
+	switch {
 	case sign == 0:
 		return append(dst, decimalZero), true
 	case sign > 0:
@@ -214,7 +165,7 @@ func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 		r.fail()
 		return dst
 	}
-	return appendDecimalDigits(dst, sign == decimalNegative, digits, scale)
+	return number.AppendDigits(dst, sign == decimalNegative, digits, scale)
 }
 
 // canonicalScale restores the trailing zeros of a whole number, so that its scale is 0, unless there are too many. It
@@ -236,24 +187,4 @@ func canonicalScale(digits []byte, scale int64) ([]byte, int32, bool) {
 		digits = append(digits, '0')
 	}
 	return digits, int32(scale + zeros), true
-}
-
-// appendDecimalDigits appends the wire form of a decimal. Up to 18 digits fit into an int64.
-func appendDecimalDigits(dst []byte, negative bool, digits []byte, scale int32) []byte {
-	dst = appendBE32(dst, uint32(scale))
-	if len(digits) <= 18 {
-		v := int64(0)
-		for _, d := range digits {
-			v = v*10 + int64(d-'0')
-		}
-		if negative {
-			v = -v
-		}
-		return appendMinimalInt64(dst, v)
-	}
-	x := bigFromDigits(string(digits))
-	if negative {
-		x.Neg(x)
-	}
-	return appendBig(dst, x)
 }

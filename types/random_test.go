@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"cqld/internal/wire"
+	"cqld/types/number"
 )
 
 // orderedTypes returns one type of every kind that has an order, and some with parts.
@@ -95,9 +96,9 @@ func randomWire(r *rand.Rand, t *Type) []byte {
 
 func randomVarint(r *rand.Rand) []byte {
 	if r.IntN(4) == 0 {
-		return minimalInt(randomBytes(r, 1, 200))
+		return number.Minimal(randomBytes(r, 1, 200))
 	}
-	return appendMinimalInt64(nil, r.Int64N(2001)-1000)
+	return number.AppendInt64(nil, r.Int64N(2001)-1000)
 }
 
 // edgeBytes are the bytes with a special meaning in encodings.

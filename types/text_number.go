@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"cqld/types/number"
 )
 
 // floatFromText parses a float or double. Words for the special values are accepted without case.
@@ -110,7 +112,7 @@ func decimalFromText(text string) ([]byte, error) {
 	}
 	// splitDecimal has checked the digits. -0 becomes 0, because decimals have no negative zero.
 	x, _ := new(big.Int).SetString(digits, 10)
-	return appendBig(appendBE32(nil, uint32(scale)), x), nil
+	return number.Append(appendBE32(nil, uint32(scale)), x), nil
 }
 
 // appendFloatText appends f as Java prints it: at least one digit on either side of the point, and an exponent below
@@ -162,72 +164,6 @@ func twoDigits(buf []byte, f float64, bits int) []byte {
 	one := strconv.FormatFloat(f, 'e', -1, bits)
 	i := strings.IndexByte(one, 'e')
 	return append(append(append(buf[:0], one[:i]...), ".0"...), one[i:]...)
-}
-
-// appendDecimalText appends a decimal like Java's BigDecimal.toString: without an exponent if the scale is not negative
-// and the number is not below 10^-6, otherwise with one. wire has at least 4 bytes. The text is about as long as the
-// digits, whatever the scale.
-//
-//	digits 150, scale 2    1.50
-//	digits 0, scale 3      0.000
-//	digits 1, scale -3     1E+3
-//	digits 5, scale 7      5E-7
-func appendDecimalText(dst, wire []byte) []byte {
-	scale := int64(int32(be32(wire)))
-	unscaled := wire[4:]
-	var buf [40]byte
-	var digits []byte
-	// No bytes after the scale are zero.
-	if len(unscaled) <= 8 && len(unscaled) > 0 {
-		digits = strconv.AppendInt(buf[:0], signExtend(unscaled), 10)
-	} else {
-		digits = decodeBig(unscaled).Append(buf[:0], 10)
-	}
-	if digits[0] == '-' {
-		dst, digits = append(dst, '-'), digits[1:]
-	}
-	n := int64(len(digits))
-	// The exponent of the first digit.
-	adjusted := n - 1 - scale
-	// The condition of BigDecimal.toString for the plain form.
-	if scale >= 0 && adjusted >= -6 {
-		// Digits before the point.
-		switch whole := n - scale; {
-		case scale == 0:
-			return append(dst, digits...)
-		case whole > 0:
-			dst = append(append(dst, digits[:whole]...), '.')
-			return append(dst, digits[whole:]...)
-		default:
-			dst = append(dst, "0."...)
-			for range -whole {
-				dst = append(dst, '0')
-			}
-			return append(dst, digits...)
-		}
-	}
-	dst = append(dst, digits[0])
-	if n > 1 {
-		dst = append(append(dst, '.'), digits[1:]...)
-	}
-	// Java writes no exponent of zero.
-	if adjusted == 0 {
-		return dst
-	}
-	dst = append(dst, 'E')
-	if adjusted > 0 {
-		dst = append(dst, '+')
-	}
-	return strconv.AppendInt(dst, adjusted, 10)
-}
-
-// signExtend decodes one to eight bytes of two's complement, big-endian.
-func signExtend(b []byte) int64 {
-	v := int64(int8(b[0]))
-	for _, c := range b[1:] {
-		v = v<<8 | int64(c)
-	}
-	return v
 }
 
 // float64FromBits returns the double with these bits.

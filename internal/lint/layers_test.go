@@ -38,7 +38,8 @@ internal/mutant:
 # The data model, and who may do what: pure values.
 auth:
 ring: internal/invariant
-types: internal/keyword internal/wire
+types/number:
+types: internal/keyword internal/wire types/number
 types/analysis:
 types/similarity:
 internal/uuid: internal/env types

@@ -13,7 +13,7 @@ func castText(from, _ *types.Type, v []byte) ([]byte, error) {
 	if from.Kind() == types.Timestamp {
 		return types.AppendTimestampText(nil, millisOf(from, v), 'T'), nil
 	}
-	if from.TooLongForText(v) {
+	if types.TooLongForText(from, v) {
 		return nil, invalid.Errorf("Cannot convert a %s of %d bytes to text: the maximum is %d bytes", from, len(v),
 			types.NumberTextMax)
 	}

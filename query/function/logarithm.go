@@ -26,8 +26,8 @@ const (
 	mathDigitsMax = 128
 )
 
-// mathDecimal computes exp, log or log10. A varint result is truncated. The logarithm of zero or of a negative number is
-// an error.
+// mathDecimal computes exp, log or log10. A varint result is truncated. The logarithm of zero or of a negative number
+// is an error.
 func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	d, ok := t.Decimal(v)
 	if !ok || tooLarge(d) {

@@ -27,8 +27,8 @@ const (
 // thousands of operators. No larger value can be stored.
 const resultBytesMax = 16 << 20
 
-// productBytesMax bounds products and quotients of integers of any size, whose time is not linear: 5 ms for a product of
-// this size, which a statement may have thousands of.
+// productBytesMax bounds products and quotients of integers of any size, whose time is not linear: 5 ms for a product
+// of this size, which a statement may have thousands of.
 const productBytesMax = 128 << 10
 
 // addOperators adds arithmetic on every pair of numeric types, the concatenation of texts, and durations added to

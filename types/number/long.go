@@ -1,8 +1,9 @@
-package types
+package number
 
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"math"
 	"math/big"
 	"strconv"
@@ -15,33 +16,20 @@ import (
 //	equal scales            compared like varints
 //	different magnitudes    the bits and the scales decide
 //	otherwise               the scales differ by about as many digits as the numbers, so one is multiplied
-//
-// NumberTextMax is the number of bytes of the longest varint or decimal that has a text: about 157,800 digits. Values of
-// columns may be longer.
-const NumberTextMax = 64 << 10
 
-// TooLongForText reports whether wire is a number whose conversion to decimal digits would take too much time. It has
-// the form of a blob in text and JSON.
-func (t *Type) TooLongForText(wire []byte) bool {
-	return len(wire) > NumberTextMax && (t.kind == Varint || t.kind == Decimal)
-}
+// long is the number of bytes from which a number counts as long.
+const long = 128
 
-// decimalLong is the number of bytes from which they do.
-const decimalLong = 128
-
-// compareDecimal compares by value: 1.0 and 1.00 are equal. It does not align scales, whose difference may be billions
-// of digits, unless the numbers have about the same magnitude.
-func compareDecimal(a, b []byte) int {
-	if len(a) > decimalLong || len(b) > decimalLong {
-		return compareLongDecimal(a, b)
+// CompareDecimal compares decimals by value: 1.0 and 1.00 are equal. It does not align scales, whose difference may be
+// billions of digits, unless the numbers have about the same magnitude.
+func CompareDecimal(a, b []byte) int {
+	if len(a) > long || len(b) > long {
+		return compareLong(a, b)
 	}
 	// Most decimals fit, so that nothing is allocated.
 	var bufA, bufB [40]byte
-	signA, eA, digitsA, okA := decimalDigits(bufA[:], a)
-	signB, eB, digitsB, okB := decimalDigits(bufB[:], b)
-	if !okA || !okB {
-		return compareMalformed(a, b, okA, okB)
-	}
+	signA, eA, digitsA := Digits(bufA[:], a)
+	signB, eB, digitsB := Digits(bufB[:], b)
 	// Zero has no exponent.
 	if signA != signB || signA == 0 {
 		return cmp.Compare(signA, signB)
@@ -55,23 +43,20 @@ func compareDecimal(a, b []byte) int {
 	return signA * c
 }
 
-// compareLongDecimal is compareDecimal for numbers of any length.
-func compareLongDecimal(a, b []byte) int {
-	if len(a) < 4 || len(b) < 4 {
-		return compareMalformed(a, b, len(a) >= 4, len(b) >= 4)
-	}
-	scaleA, scaleB := decimalScale(a), decimalScale(b)
+// compareLong is CompareDecimal for numbers of any length.
+func compareLong(a, b []byte) int {
+	scaleA, scaleB := scaleOf(a), scaleOf(b)
 	// Numbers without digits are zero.
-	if scaleA == scaleB && len(a) > 4 && len(b) > 4 {
-		return compareVarint(a[4:], b[4:])
+	if scaleA == scaleB && len(a) > ScaleBytes && len(b) > ScaleBytes {
+		return CompareVarint(a[ScaleBytes:], b[ScaleBytes:])
 	}
-	x, y := decodeBig(a[4:]), decodeBig(b[4:])
+	x, y := Big(a[ScaleBytes:]), Big(b[ScaleBytes:])
 	sign := x.Sign()
 	if sign != y.Sign() || sign == 0 {
 		return cmp.Compare(sign, y.Sign())
 	}
-	lowA, highA := decimalMagnitude(x, scaleA)
-	lowB, highB := decimalMagnitude(y, scaleB)
+	lowA, highA := magnitude(x, scaleA)
+	lowB, highB := magnitude(y, scaleB)
 	switch {
 	case lowA > highB:
 		return sign
@@ -87,55 +72,55 @@ func compareLongDecimal(a, b []byte) int {
 	return x.Cmp(y)
 }
 
-// bigFromDigits converts decimal digits, of which there is at least one. big.Int.SetString takes time by the square of
+// fromDigits converts decimal digits, of which there is at least one. big.Int.SetString takes time by the square of
 // their number.
-func bigFromDigits(digits string) *big.Int {
+func fromDigits(digits string) *big.Int {
 	const short = 2000
 	if len(digits) <= short {
 		x, _ := new(big.Int).SetString(digits, 10)
 		return x
 	}
 	low := len(digits) / 2
-	x := bigFromDigits(digits[:len(digits)-low])
+	x := fromDigits(digits[:len(digits)-low])
 	x.Mul(x, powerOfTen(int64(low)))
-	return x.Add(x, bigFromDigits(digits[len(digits)-low:]))
+	return x.Add(x, fromDigits(digits[len(digits)-low:]))
 }
 
-// decimalScale returns the scale of a decimal of at least 4 bytes.
-func decimalScale(wire []byte) int64 { return int64(int32(be32(wire))) }
+// scaleOf returns the scale of a decimal.
+func scaleOf(wire []byte) int64 { return int64(int32(binary.BigEndian.Uint32(wire))) }
 
 // powerOfTen returns 10^n.
 func powerOfTen(n int64) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(n), nil) }
 
-// decimalMagnitude returns bounds of e in |x| × 10^-scale = 0.d₁d₂… × 10^e, where x is not zero. They differ by at most
-// two for numbers of 16 MiB.
-func decimalMagnitude(x *big.Int, scale int64) (low, high int64) {
+// magnitude returns bounds of e in |x| × 10^-scale = 0.d₁d₂… × 10^e, where x is not zero. They differ by one or two for
+// numbers of up to 16 MiB.
+func magnitude(x *big.Int, scale int64) (low, high int64) {
 	// x has n bits: 2^(n-1) ≤ |x| < 2^n.
 	n := float64(x.BitLen())
 	return int64(math.Floor((n-1)*math.Log10(2)-1e-6)) + 1 - scale, int64(math.Floor(n*math.Log10(2)+1e-6)) + 1 - scale
 }
 
-// decimalFloat returns the float64 nearest to a decimal of at least 4 bytes, or the float32 if bits is 32. Numbers
+// DecimalFloat returns the float64 nearest to a decimal, or the float32 if bits is 32. Numbers
 // beyond the range become infinities.
-func decimalFloat(wire []byte, bits int) float64 {
-	if len(wire) <= decimalLong {
+func DecimalFloat(wire []byte, bits int) float64 {
+	if len(wire) <= long {
 		// Through text, which rounds once.
-		f, _ := strconv.ParseFloat(string(appendDecimalText(nil, wire)), bits)
+		f, _ := strconv.ParseFloat(string(AppendDecimalText(nil, wire)), bits)
 		return f
 	}
-	x, scale := decodeBig(wire[4:]), decimalScale(wire)
+	x, scale := Big(wire[ScaleBytes:]), scaleOf(wire)
 	if x.Sign() == 0 {
 		return 0
 	}
 	// Beyond these bounds the power of ten has an exponent that a big.Float cannot have.
 	const exponentMax = 400
-	switch low, high := decimalMagnitude(x, scale); {
+	switch low, high := magnitude(x, scale); {
 	case low > exponentMax:
 		return math.Inf(x.Sign())
 	case high < -exponentMax:
 		return math.Copysign(0, float64(x.Sign()))
 	}
-	return roundedFloat(scaledFloat(x, scale), bits)
+	return Rounded(scaledFloat(x, scale), bits)
 }
 
 // The precision of long decimals on the way to a float, in bits. The computation has more than the result, so that a
@@ -166,8 +151,8 @@ func scaledFloat(x *big.Int, scale int64) *big.Float {
 	return f.SetPrec(floatPrecision)
 }
 
-// roundedFloat returns the float64 or float32 nearest to f.
-func roundedFloat(f *big.Float, bits int) float64 {
+// Rounded returns the float64 or float32 nearest to f.
+func Rounded(f *big.Float, bits int) float64 {
 	if bits == 32 {
 		v, _ := f.Float32()
 		return float64(v)
