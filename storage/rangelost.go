@@ -40,9 +40,16 @@ func (e *Engine) Lost() []lost.Range {
 	return slices.Clone(e.lost.List())
 }
 
-// Quarantine removes the corrupt files that were found so far from the data, with all else that lies
-// between their first and last key, which are whole partitions then. It returns what was lost: from
-// then on these ranges are not read. The range is noted before the file goes.
+// Quarantine removes what cannot be read of the corrupt files that were found so far from the data, with all else that
+// lies between the first and the last such key, in whole partitions. Other files have older versions of these keys:
+// rows that a purge removed would return with them. It returns what was lost: from then on these ranges are not read.
+// The range is noted before the data is removed.
+//
+//	file       │ table 1 ......... │ table 2 ..... │ table 3 ........ │
+//	unreadable          └──┘
+//	lost               └────┘  whole tokens; the rest of the file stays in use
+//
+// A file is lost from its first to its last key only if it does not show which keys it has.
 func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	if err := e.db.Err(); err != nil {
 		return nil, err
@@ -53,7 +60,7 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	var errs []error
 	// Each file by itself: one that cannot be removed must not keep the others in use.
 	for _, info := range e.db.Corruptions() {
-		some, err := e.losses.quarantineFile(&info)
+		some, err := e.losses.quarantineUnreadable(&info)
 		if err != nil {
 			errs = append(errs, &failure.CorruptError{Path: info.Path, Err: err})
 			continue
@@ -62,6 +69,17 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 		e.db.Removed(info)
 	}
 	return all, errors.Join(errs...)
+}
+
+// quarantineUnreadable removes what cannot be read of a file, or the whole file if that is unknown or fails.
+func (q *quarantine) quarantineUnreadable(info *database.CorruptionInfo) ([]lost.Range, error) {
+	if narrow, ok := q.db.Unreadable(*info); ok {
+		// The removal reads the rest of the file, and fails if another part is corrupt in a way that was not seen.
+		if ranges, err := q.quarantineFile(&narrow); err == nil {
+			return ranges, nil
+		}
+	}
+	return q.quarantineFile(info)
 }
 
 func (q *quarantine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range, error) {

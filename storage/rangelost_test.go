@@ -90,3 +90,63 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 	}
 	check("lifted", false)
 }
+
+// TestQuarantineKeepsOtherTables corrupts one block of a file that reaches from table 1 to table 3 and has nothing of
+// table 2. Table 2 is in another file, and most of table 1 and all of table 3 can be read.
+func TestQuarantineKeepsOtherTables(t *testing.T) {
+	const first, between, last = testTable, testTable + 1, testTable + 2
+	mem := vfs.NewMem()
+	options := Options{FS: mem, Inline: true, blockBytes: 1 << 10, Table: func(id schema.StorageID) tableinfo.Info {
+		return tableinfo.Info{Exists: id >= first && id <= last, GC: tableinfo.GCDisabled}
+	}}
+	e := openTest(t, options)
+	put := func(table schema.StorageID) {
+		for i := range 300 {
+			m := putRow(fmt.Sprint("key", i), i, 1, fmt.Sprint("value", i))
+			m.Table = table
+			mustApply(t, e, m)
+		}
+	}
+	put(between)
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	put(first)
+	put(last)
+	if err := errors.Join(e.Flush(), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	flipBit(t, mem, flips/6) // in the first table
+	e = openTest(t, options)
+	defer e.Close()
+	read := func(table schema.StorageID, tokens ring.Range) ([]byte, error) {
+		return e.Read(nil, &row.ReadCommand{Table: table, Range: row.KeyRange{Tokens: tokens},
+			Slices: []row.Slice{row.AllRows()}})
+	}
+	if _, err := read(first, ring.FullRange()); !errors.Is(err, failure.ErrCorrupt) {
+		t.Fatalf("read of a corrupt file: %v", err)
+	}
+	lost, err := e.Quarantine()
+	if err != nil || len(lost) != 1 || lost[0].Table != first {
+		t.Fatalf("lost %v, %v", lost, err)
+	}
+	for _, table := range []schema.StorageID{between, last} {
+		page, err := read(table, ring.FullRange())
+		if err != nil || len(rows(t, page)) != 300 {
+			t.Errorf("table %d has %d rows of 300, error %v", table, len(rows(t, page)), err)
+		}
+	}
+	left := 0
+	for _, tokens := range []ring.Range{{Start: ring.MinToken, End: lost[0].Tokens.Start},
+		{Start: lost[0].Tokens.End, End: ring.MinToken}} {
+		page, err := read(first, tokens)
+		if err != nil {
+			t.Errorf("tokens %v: %v", tokens, err)
+			continue
+		}
+		left += len(rows(t, page))
+	}
+	if left < 200 || left == 300 {
+		t.Errorf("%d rows of 300 are left outside %v, which was one block", left, lost[0].Tokens)
+	}
+}

@@ -54,9 +54,9 @@ func (r *Repairs) work(a control.RepairArgs, result chan<- repair.Summary) jobWo
 		if err != nil {
 			return err
 		}
-		// Each removed file is logged: its data is missing until the repair has restored it.
+		// Each lost range is logged: its data is missing until the repair has restored it.
 		for _, l := range lost {
-			r.losses.log.Warn("corrupt file removed", "table", r.catalog.schema().NameOf(l.Table), "tokens",
+			r.losses.log.Warn("corrupt data removed", "table", r.catalog.schema().NameOf(l.Table), "tokens",
 				l.Tokens.String(),
 				"file", l.Path)
 		}
