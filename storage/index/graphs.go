@@ -41,6 +41,8 @@ type graph struct {
 	pending map[string]change
 	// The number of the last change, so that drain applies changes in order and sees whether one was replaced.
 	changes int // in all
+	// removed is the number of the last removal that drain began to apply.
+	removed int
 }
 
 // change is an entry that was added, or removed if vector is nil.
@@ -125,16 +127,29 @@ func (g *graphs) drop(index schema.StorageID) {
 	delete(g.of, index)
 }
 
-// find returns the graph of an index if it is ready, and the entries that are pending for it.
-func (g *graphs) find(index schema.StorageID) (nearest *vector.Index, pending map[string]change) {
+// find returns the graph of an index if it is ready, the entries that are pending for it, and the number of the last
+// change, for removedSince. Each row with a vector has an entry in one of them: the commit that replaces a vector is
+// recorded before the latch of its partition is released, and the old entry is removed under the latch.
+func (g *graphs) find(index schema.StorageID) (nearest *vector.Index, pending map[string]change, changes int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x := g.of[index]
 	if x == nil || !x.ready {
-		return nil, nil
+		return nil, nil, 0
 	}
 	// A copy of a bounded map: the search reads it without the lock.
-	return x.nearest, maps.Clone(x.pending)
+	return x.nearest, maps.Clone(x.pending), x.changes
+}
+
+// removedSince reports whether an entry that was removed after find returned changes has left the graph since. A search
+// of the graph may then have missed the row: its old entry was gone when the search came to it, and the new one was
+// added where the search had been.
+func (g *graphs) removedSince(index schema.StorageID, changes int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.of[index]
+	// A graph that was dropped is not changed.
+	return x != nil && x.removed > changes
 }
 
 // begin returns the graph of an index, a new one if it has none. A new graph is not ready, and records changes from now
@@ -167,7 +182,10 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 	entries = entries[:min(n, len(entries))]
 	list := make([]change, len(entries))
 	for i, entry := range entries {
-		list[i] = x.pending[entry]
+		// Before the graph changes, for searches that are under way.
+		if list[i] = x.pending[entry]; list[i].vector == nil {
+			x.removed = list[i].number
+		}
 	}
 	// The graph is changed without the lock. An entry stays pending until it is in the graph, so a search finds it in
 	// one of the two.
@@ -337,12 +355,24 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 // inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones after the
 // position of the query, and all that are pending. Of entries with equal scores, it passes on all: their places decide.
 func (s *search) inGraph(best *bestScored) (ok bool) {
-	nearest, pending := s.x.graphs.find(s.q.Index)
-	if nearest == nil {
-		s.x.graphs.scans.Add(1)
-		return false
+	for range graphAttempts {
+		nearest, pending, changes := s.x.graphs.find(s.q.Index)
+		if nearest == nil {
+			break
+		}
+		s.x.graphs.searches.Add(1)
+		s.searchGraph(best, nearest, pending)
+		if !s.x.graphs.removedSince(s.q.Index, changes) {
+			return true
+		}
+		best.list, best.dropped = best.list[:0], false
 	}
-	s.x.graphs.searches.Add(1)
+	s.x.graphs.scans.Add(1)
+	return false
+}
+
+// searchGraph is inGraph for a graph and what is pending for it.
+func (s *search) searchGraph(best *bestScored, nearest *vector.Index, pending map[string]change) {
 	for entry, c := range pending {
 		// Removed entries are pending too, so that accept below leaves them out.
 		if c.vector != nil {
@@ -366,13 +396,13 @@ func (s *search) inGraph(best *bestScored) (ok bool) {
 	for offered := 0; ; {
 		r, ok := found.Next()
 		if !ok {
-			return true
+			return
 		}
 		// The graph returns vectors by descending score, so no better one follows. The margin of worst covers the
 		// rounding of scores.
 		if offered > best.most && r.Score < best.worst() {
 			best.dropped = true
-			return true
+			return
 		}
 		if raw = encode(raw[:0], r.Vector); s.offer(best, []byte(r.Key), raw) {
 			offered++

@@ -55,6 +55,9 @@ const (
 	// GraphBytes bounds the memory of one graph, unless Values.SetGraphBytes does: a million vectors of 128 dimensions.
 	// Beyond, searches look at all entries.
 	GraphBytes = 1 << 30
+	// graphAttempts is how often a search of a graph begins again because entries left the graph meanwhile. It looks at
+	// all entries then: a removal that comes and is applied within a search, of a millisecond, is rare.
+	graphAttempts = 3
 	// graphBeam is the least number of vectors that a search of a graph considers.
 	graphBeam = 128
 )

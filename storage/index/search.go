@@ -121,16 +121,18 @@ type search struct {
 	opened  []*storage.Entries
 	bounds  bounds
 	// Of ByScore:
-	near   []float32
-	code   []byte // the score of the entry that is looked at
-	at     []byte // memory of a position
-	slice  [1]row.Slice
-	end    []byte // of slice
-	raw    []byte // memory of a page
-	kept   []byte // memory of candidates, of which none is used twice
-	reader row.PageReader
-	cmd    row.ReadCommand // of a row
-	source Source
+	near    []float32
+	ranked  []scored // entries that were not looked at yet, in the order of their positions
+	horizon []byte   // the last position of which the step knows the entries; nil means all
+	code    []byte   // the score of the entry that is looked at
+	at      []byte   // memory of a position
+	slice   [1]row.Slice
+	end     []byte // of slice
+	raw     []byte // memory of a page
+	kept    []byte // memory of candidates, of which none is used twice
+	reader  row.PageReader
+	cmd     row.ReadCommand // of a row
+	source  Source
 	// derived means that the present entry stands for a row of the table, and need not be stored.
 	derived bool
 }
@@ -213,6 +215,9 @@ func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 		return err
 	case !has:
 		s.suspect(entry)
+		if s.q.Order == ByScore && page != nil {
+			s.moved(page)
+		}
 	case matches:
 		s.add(page)
 	}

@@ -214,16 +214,48 @@ func (s *search) nearest(open func(bounds) (*storage.Entries, error),
 		}
 	}
 	slices.SortFunc(best.list, func(a, b scored) int { return a.compare(b.position, b.entry) })
-	next := best.list
+	s.ranked = best.list
+	if best.dropped {
+		s.horizon = best.list[len(best.list)-1].position
+	}
 	return f(func() ([]byte, bool, error) {
-		if len(next) == 0 {
+		if len(s.ranked) == 0 {
 			s.page.More = s.page.More || best.dropped
 			return nil, false, nil
 		}
-		first := next[0]
-		next, s.code = next[1:], first.position[:codeSize]
+		first := s.ranked[0]
+		s.ranked, s.code = s.ranked[1:], first.position[:codeSize]
 		return first.entry, true, nil
 	})
+}
+
+// moved adds a row whose vector is another one than the entry's that led to it. The entries were found before the row
+// was read: a commit between may have replaced the vector, and the new entry is not among them. page is the row, whose
+// vectors are in s.scratch.found. A position after the present one is looked at in its turn, and one that a former step
+// passed, or that the next step finds, is left out.
+func (s *search) moved(page []byte) {
+	for i := range s.scratch.found.Len() {
+		entry := s.def.appendEntry(nil, s.scratch.found.Term(i), &s.source)
+		n, ok := splitTerm(entry[indexSize:])
+		if !ok {
+			continue
+		}
+		at := append(s.def.Vectors.appendScore(nil, s.near, s.scratch.found.Value(i)), entry[indexSize+n:]...)
+		before, is := slices.BinarySearchFunc(s.page.Candidates, at,
+			func(c Candidate, at []byte) int { return bytes.Compare(c.At, at) })
+		after, waits := slices.BinarySearchFunc(s.ranked, entry,
+			func(a scored, entry []byte) int { return a.compare(at, entry) })
+		switch {
+		case is || waits:
+		case bytes.Compare(at, s.q.From) <= 0 || s.horizon != nil && bytes.Compare(at, s.horizon) > 0:
+		case bytes.Compare(at, s.page.Last) >= 0:
+			s.ranked = slices.Insert(s.ranked, after, scored{at, entry})
+		default:
+			c := Candidate{At: Position(s.keep(at)), Page: s.keep(page)}
+			s.page.Candidates = slices.Insert(s.page.Candidates, before, c)
+			s.bytes += len(at) + len(page)
+		}
+	}
 }
 
 // allVectors offers all entries.

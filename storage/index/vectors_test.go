@@ -120,7 +120,7 @@ func (m *vectorRun) step() {
 			m.t.Fatal(err)
 		}
 	default:
-		if nearest, _ := m.values.graphs.find(vectorIndex); nearest != nil {
+		if nearest, _, _ := m.values.graphs.find(vectorIndex); nearest != nil {
 			m.graphs++
 		}
 		m.search()
@@ -297,7 +297,7 @@ func (m *vectorRun) inGraphOnly() (stored int) {
 		}
 		more = found.More
 	}
-	nearest, pending := m.values.graphs.find(vectorIndex)
+	nearest, pending, _ := m.values.graphs.find(vectorIndex)
 	if nearest == nil || len(pending) > 0 {
 		m.t.Fatalf("the graph is not ready, %d changes are pending", len(pending))
 	}
@@ -357,4 +357,104 @@ func TestRemovedVectorsLeaveTheGraph(t *testing.T) {
 	if n := m.inGraphOnly(); n != 50 {
 		t.Errorf("%d entries of 50 rows, after 10 were deleted", n)
 	}
+}
+
+// TestChangedVectorIsFound replaces the vector of a row between the search for entries and the reads of rows. The row
+// is found with one of its vectors, at the position of that vector, whichever of them is better.
+func TestChangedVectorIsFound(t *testing.T) {
+	for _, inGraph := range []bool{false, true} {
+		for _, to := range []float32{0.5, 3.5, 9} {
+			t.Run(fmt.Sprint("graph=", inGraph, ",to=", to), func(t *testing.T) {
+				m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem(),
+					def: vectorDefinition(similarity.Euclidean)}
+				m.open()
+				defer func() { _ = m.engine.Close() }()
+				for i := range 6 {
+					m.apply(putRow(string(rune('a'+i)), 0, 1, string(encodeVector(float32(1+i), 0, 0))))
+				}
+				if inGraph {
+					m.inGraphOnly()
+				}
+				changed := false
+				q := &Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore,
+					Near: encodeVector(0, 0, 0), Limit: 10, Now: 100}
+				q.Holds = func(ring.Token) bool {
+					if !changed {
+						changed = true
+						m.apply(putRow("c", 0, 2, string(encodeVector(to, 0, 0))))
+					}
+					return true
+				}
+				page, err := m.values.Search(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got [][]byte
+				for _, c := range page.Candidates {
+					got = append(got, PlaceOf(ByScore, c.At))
+				}
+				if want := m.expected(q); !slices.EqualFunc(got, want, bytes.Equal) {
+					t.Errorf("%x, expected %x", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestVectorThatLeavesTheGraphIsFound replaces the vector of a row while a graph is searched, and lets the graph apply
+// the change: the old entry is gone when the search would return it, and the new one comes too late for it.
+func TestVectorThatLeavesTheGraphIsFound(t *testing.T) {
+	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem(),
+		def: vectorDefinition(similarity.Euclidean)}
+	m.open()
+	defer func() { _ = m.engine.Close() }()
+	// As many that the graph is not searched as a list.
+	for i := range 3_000 {
+		m.apply(putRow("k", i, 1, string(encodeVector(float32(10+i%60), float32(i/60), 0))))
+	}
+	m.apply(putRow("first", 0, 1, string(encodeVector(1, 0, 0))))
+	m.inGraphOnly()
+	calls, last := 0, 0
+	q := &Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore,
+		Near: encodeVector(0, 0, 0), Limit: 1, Now: 100}
+	search := func() string {
+		page, err := m.values.Search(q)
+		if err != nil || len(page.Candidates) == 0 {
+			t.Fatalf("%d candidates, error %v", len(page.Candidates), err)
+		}
+		return string(PlaceOf(ByScore, page.Candidates[0].At))
+	}
+	q.Holds = func(ring.Token) bool {
+		calls++
+		return true
+	}
+	first := search()
+	// The last call of the graph: one more belongs to the row that was read.
+	calls, last = 0, calls-1
+	q.Holds = func(ring.Token) bool {
+		if calls++; calls != last {
+			return true
+		}
+		was := m.def.appendEntry(nil, m.term(encodeVector(1, 0, 0)), &Source{Key: row.NewPartitionKey([]byte("first")),
+			Kind: row.KindRow, Row: &row.Row{Clustering: clusteringOf(0)}})
+		m.apply(putRow("first", 0, 2, string(encodeVector(2, 0, 0))))
+		if err := m.values.removeStale(testTable, was); err != nil {
+			t.Error(err)
+		}
+		if _, err := m.values.Refresh([]schema.StorageID{testTable}, 100); err != nil {
+			t.Error(err)
+		}
+		return true
+	}
+	if search() != first {
+		t.Error("the nearest row is not found while its vector changes")
+	}
+}
+
+// term returns the term of a vector.
+func (m *vectorRun) term(v []byte) []byte {
+	x := row.Row{Cells: []row.Cell{{Column: 3, Value: v}}}
+	var found Found
+	m.def.Terms.Append(&found, &Source{Kind: row.KindRow, Row: &x}, anyTime)
+	return found.Term(0)
 }
