@@ -28,10 +28,10 @@ type sweptPartition struct {
 	// Seconds: tombstones with an earlier local deletion time may be removed.
 	gcBefore int64
 	header   row.Row
-	// The range tombstones as they are stored, in order, and normalized. deletions is nil until a row needs it, see
-	// deletionAt.
-	raw       []row.RangeTombstone
-	deletions []row.RangeTombstone
+	// The range tombstones as they are stored, in order, and normalized once a row needs them, see deletionAt.
+	raw        []row.RangeTombstone
+	deletions  []row.RangeTombstone
+	normalized bool
 	// Only keys are kept: purgeRows reads the values again under the latch.
 	pending [][]byte // keys of rows to be purged
 	bytes   int      // of these rows
@@ -217,7 +217,7 @@ func (s *Purger) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	invariant.Check(len(p.pending) == 0, "purge: rows of the previous partition are left")
 	// No header is the same as an empty one: it deletes nothing.
 	p.header.Reset()
-	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
+	p.raw, p.deletions, p.normalized, p.removed = p.raw[:0], nil, false, false
 	p.watched, p.resumed, p.run.rows = false, false, 0
 	// Under the write latch, no commit to the partition is halfway: each either has been applied, or will be noted.
 	stripe := latch.StripeOf(key.Token)
@@ -327,8 +327,10 @@ func (s *Purger) endRun() error {
 // call: all of them precede the rows, so raw is complete by then. Deletions that may be purged count too, because they
 // shadow rows until they are removed.
 func (p *sweptPartition) deletionAt(clustering []byte) row.Deletion {
-	if len(p.raw) > 0 && p.deletions == nil {
+	// A nil result is no reason to normalize again: the partition's deletion may supersede all range tombstones.
+	if !p.normalized {
 		p.deletions = row.NormalizeRangeTombstones(slices.Clone(p.raw), p.header.Deletion)
+		p.normalized = true
 	}
 	return p.header.Deletion.Max(row.DeletionAt(p.deletions, clustering))
 }
