@@ -2,6 +2,7 @@ package azuretables
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"cqld/azuretables/odata"
@@ -64,6 +65,23 @@ func TestHostLabelsNameAccounts(t *testing.T) {
 		if err := call.locate(); err != nil || call.misnamed != nil || call.account.name != c.account ||
 			call.path.Resource != c.resource || call.path.Table != "T" || call.secondary != c.secondary {
 			t.Errorf("%s%s: account %q, %+v, %v, %v", c.host, c.path, call.account.name, call.path, call.misnamed, err)
+		}
+	}
+}
+
+// TestAbsoluteTargetsPrecedeHost checks that the host of an absolute request target is used, and not the header.
+func TestAbsoluteTargetsPrecedeHost(t *testing.T) {
+	b := newBench(t, nil)
+	for _, c := range []struct{ target, signed string }{
+		{"http://races.tables.example/Tables?$top=1", "/Tables"},
+		{"http://races.tables.example/?restype=service&comp=properties", "/?comp=properties"},
+		{"http://races.tables.example?restype=service&comp=properties", "/?comp=properties"},
+		{"http://127.0.0.1:10002/races/Tables", "/races/Tables"},
+	} {
+		resp, body := b.raw([]byte("GET "+c.target+" HTTP/1.1\r\nHost: other.example\r\nx-ms-date: "+b.date()+
+			"\r\nAuthorization: "+b.sign("races", "GET", c.signed, "")+"\r\n\r\n"), "GET")
+		if resp.StatusCode != 200 || strings.Contains(body, "other.example") {
+			t.Errorf("%s: %d %s", c.target, resp.StatusCode, body)
 		}
 	}
 }

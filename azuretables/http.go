@@ -353,17 +353,20 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	r.method = unsafeString(h.Method())
 	// A copy, because entities that are written refer to it.
 	target := string(h.RequestURI()) // entities refer to parts of it
+	r.host = unsafeString(h.Host())
 	// "://" inside a path or query is not the absolute form.
 	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' {
 		target = target[i+3:] // absolute form, as sent to a proxy
-		if j := strings.IndexByte(target, '/'); j >= 0 {
-			target = target[j:]
-		} else {
-			target = "/"
+		j := strings.IndexAny(target, "/?")
+		if j < 0 {
+			j = len(target)
+		}
+		// Its host precedes the header (RFC 9112 §3.2.2), and an empty path is the root.
+		if r.host, target = target[:j], target[j:]; target == "" || target[0] == '?' {
+			target = "/" + target
 		}
 	}
 	r.path, r.query, _ = strings.Cut(target, "?")
-	r.host = unsafeString(h.Host())
 	r.conn = conn
 	r.tls = conn.encrypted()
 	// A test may have another kind of connection; its requests have no address.
