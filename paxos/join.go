@@ -27,7 +27,7 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 		// The command itself, so that PageOf recognizes it and returns the page unchanged.
 		return first, true
 	}
-	cmd = &row.ReadCommand{Table: first.Table, Key: first.Key}
+	cmd = &row.ReadCommand{Table: first.Table, Key: first.Key, Now: first.Now}
 	n := 0
 	for _, c := range commands {
 		n += len(c.Slices)
@@ -35,8 +35,9 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	all := make([]row.Slice, 0, n)
 	for _, c := range commands {
 		cmd.StaticCounts = cmd.StaticCounts || c.StaticCounts
-		// Cells that expire between the members' times are treated as expired for all.
-		cmd.Now = max(cmd.Now, c.Now)
+		// The earliest: a replica removes what is purged at the time of the read, and each member ignores what has
+		// expired at its own time. Clients set times (now_in_seconds), so they may be far apart.
+		cmd.Now = min(cmd.Now, c.Now)
 		// Each member has reserved memory for its own page, and all together for the page of the round.
 		cmd.Limits.Bytes += c.Limits.Bytes
 		all = append(all, c.Slices...)
