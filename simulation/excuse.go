@@ -39,10 +39,13 @@ func (e *excuses) truncated(table schema.StorageID) {
 func (e *excuses) has(p tokenOf) bool { return e != nil && (e.places[p] || e.tables[p.table]) }
 
 // left excuses all places if the process of a node that has left the ring has hints: every range is repaired after a
-// change of the ring, so nothing depends on them.
+// change of the ring, so nothing depends on them. nil means that the node has no process.
 func (e *excuses) left(l *process) {
+	if l == nil || l.coord == nil {
+		return
+	}
 	for id := range l.node.cluster.machines {
-		e.all = e.all || l != nil && l.coord != nil && l.parts.Hints.Pending(ring.NodeID(id+1)) > 0
+		e.all = e.all || l.parts.Hints.Pending(ring.NodeID(id+1)) > 0
 	}
 }
 

@@ -84,6 +84,8 @@ type appendGraph struct {
 	order  map[string][]int64 // of the appends to each list
 	// edges has, for each transaction, its successors with all reasons why they come later.
 	edges []map[int]edgeKind
+	// next has the keys of each map of edges in ascending order, so that a history always gives the same anomaly.
+	next [][]int
 }
 
 // orders finds the longest read of each list; all others must be prefixes of it.
@@ -212,6 +214,10 @@ func (g *appendGraph) edge(from, to int, kind edgeKind) {
 // cycles finds transactions that precede themselves, with the smallest set of edge kinds. G0, G1c, G-single and G2 are
 // Adya's names for cycles of writes, of writes and reads, with one anti-dependency, and with several.
 func (g *appendGraph) cycles() []string {
+	g.next = make([][]int, len(g.edges))
+	for i, successors := range g.edges {
+		g.next[i] = slices.Sorted(maps.Keys(successors))
+	}
 	// In this order, the first cycle that is found gets the most specific name.
 	for _, c := range []struct {
 		name  string
@@ -231,8 +237,8 @@ func (g *appendGraph) cycles() []string {
 				continue
 			}
 			// The cycle begins with the edge of this kind, and returns by the others.
-			for k, kind := range g.edges[i] {
-				if kind&c.once == 0 {
+			for _, k := range g.next[i] {
+				if g.edges[i][k]&c.once == 0 {
 					continue
 				}
 				if path := g.path(k, i, c.kinds); path != nil {
@@ -249,9 +255,9 @@ func (g *appendGraph) path(from, to int, kinds edgeKind) []int {
 	came := map[int]int{}
 	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
 		// Breadth-first, so the path has the fewest transactions.
-		for next, kind := range g.edges[queue[0]] {
+		for _, next := range g.next[queue[0]] {
 			// from is in came only when a cycle returns to it, so from may equal to.
-			if _, been := came[next]; been || kind&kinds == 0 {
+			if _, been := came[next]; been || g.edges[queue[0]][next]&kinds == 0 {
 				continue
 			}
 			came[next] = queue[0]

@@ -1,6 +1,7 @@
 package elle
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,5 +70,24 @@ func TestAppendCheckerFindsAnomalies(t *testing.T) {
 		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestAppendCheckerRepeatsItsReport checks a history with several cycles again and again: a seed must fail with the
+// same report each time.
+func TestAppendCheckerRepeatsItsReport(t *testing.T) {
+	var txns []*Transaction
+	for range 6 {
+		txns = append(txns, during(lists{"x": {}, "y": {}}, lists{"x": {int64(len(txns) + 1)}}),
+			during(lists{"x": {}, "y": {}}, lists{"y": {int64(len(txns) + 2)}}))
+	}
+	first := Check(txns)
+	for range 50 {
+		if again := Check(txns); !slices.Equal(again, first) {
+			t.Fatalf("the same history is reported as %v and as %v", first, again)
+		}
+	}
+	if len(first) == 0 {
+		t.Error("no anomaly is found")
 	}
 }

@@ -36,9 +36,12 @@ func (c *Cluster) definitions(id schema.StorageID) []index.Definition {
 // define makes the definitions of the indexes of table t. They are not in the catalog, as CREATE INDEX would make them,
 // but given to storage and the searcher directly.
 func (c *Cluster) define() {
-	for id, name := range map[schema.StorageID]string{indexOfV: "v", indexOfS: "s"} {
+	for _, x := range []struct {
+		id   schema.StorageID
+		name string
+	}{{indexOfV, "v"}, {indexOfS, "s"}} {
 		// Both columns can be indexed.
-		d, _ := index.ColumnDefinition(id, c.Table, c.Table.Column(name).ID, index.Cell)
+		d, _ := index.ColumnDefinition(x.id, c.Table, c.Table.Column(x.name).ID, index.Cell)
 		c.indexes = append(c.indexes, d)
 	}
 	near := index.Vectors{Dimensions: 1, Similarity: similarity.Euclidean}
