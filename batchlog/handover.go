@@ -31,7 +31,7 @@ func (l *Log) HandOver(done func(error)) {
 }
 
 // Transfer asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when
-// the newest of the mutations was made. It calls done once, with nil when the batch is on their disks, and after all
+// the oldest of the mutations was made. It calls done once, with nil when the batch is on their disks, and after all
 // requests that it sent have ended. The caller calls BeginSending before it checks that the mutations are not void, and
 // EndSending after done.
 func (l *Log) Transfer(created int64, mutations []*row.Mutation, done func(error)) {

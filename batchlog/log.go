@@ -423,8 +423,8 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	l.replayed.Add(1)
 	// At ANY, so that the write does not fail for lack of replicas. Settled decides whether the batch is removed.
 	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.Any, Type: coordinator.WriteBatch,
-		Timeout: max(batch.delay/2, time.Second),
-		Since:   h.began, Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
+		Timeout: max(batch.delay/2, time.Second), Created: batch.created,
+		Since: h.began, Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
 	c.Write(req, func(error) {})
 }
 

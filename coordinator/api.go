@@ -99,6 +99,9 @@ type WriteRequest struct {
 	// it read them. A truncation that was prepared since makes the hints of the write void. Zero means that the write
 	// begins now.
 	Since time.Duration
+	// Created is for such mutations, too: when the oldest of them was first written (ns since 1970). Their hints expire
+	// gc_grace_seconds after it. Zero means that the hints count from the time at which they are made.
+	Created int64
 	// Settled, if not nil, is called once, when no answer to the request is outstanding.
 	Settled func(Settlement)
 	// Sender, if not nil, sends the only mutation to each replica instead of Replica.Apply. Package paxos uses it for

@@ -11,9 +11,10 @@ import (
 // Hints stores the mutations that replicas missed and delivers them later. Package hints implements it.
 type Hints interface {
 	// Add stores mutations for node. began is the monotonic time at which the write began: a truncation of the table
-	// that this node prepares or applies later makes the hint void. If stored is not nil, it is called once: with nil
-	// when the hint is on disk, with an error when it is lost. Add keeps the mutations only during the call.
-	Add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, stored func(error))
+	// that this node prepares or applies later makes the hint void. created is WriteRequest.Created. If stored is not
+	// nil, it is called once: with nil when the hint is on disk, with an error when it is lost. Add keeps the mutations
+	// only during the call.
+	Add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, created int64, stored func(error))
 	// SatisfyAny reports whether a stored hint satisfies ANY. It does not when this node leaves the ring.
 	SatisfyAny() bool
 }

@@ -52,6 +52,7 @@ type writeOp struct {
 	trace      Trace
 	began      time.Duration // monotonic
 	since      time.Duration // monotonic: of Hints.Add
+	created    int64         // ns since 1970: of Hints.Add
 	generation uint64        // of Coordinator.sent
 	size       int64
 	sender     Sender // sends the mutation in place of Replica.Apply; may be nil
@@ -80,7 +81,7 @@ func newWriteOp(c *Coordinator) *writeOp {
 func (op *writeOp) start(req *WriteRequest, size int64, done func(error)) {
 	// From here on, a truncation waits for the write. recycle leaves the fence, or abandoned after a panic.
 	op.generation = op.c.sent.Enter()
-	op.kind, op.trace, op.since, op.size = req.Type, req.Trace, req.Since, size
+	op.kind, op.trace, op.since, op.created, op.size = req.Type, req.Trace, req.Since, req.Created, size
 	op.sender, op.settled, op.done, op.only = req.Sender, req.Settled, done, nil
 	op.performing, op.panicked = 0, false
 	m := &op.machine

@@ -121,7 +121,7 @@ func (op *writeOp) hint(t *write.Target, plan int32) {
 		}
 	}
 	// op.since, not the present time: a truncation since then makes the hint void.
-	op.c.hints.Add(t.Node, t.Mutations, op.since, stored)
+	op.c.hints.Add(t.Node, t.Mutations, op.since, op.created, stored)
 }
 
 // note traces the answer of t.

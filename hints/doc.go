@@ -10,7 +10,8 @@
 //  1. A hint counts as stored only after its record is synced to disk.
 //  2. A record is removed only after its mutations are acknowledged or void. Delivering a hint twice has the same
 //     effect as delivering it once, because mutations carry their timestamps.
-//  3. A hint is never delivered after gc_grace_seconds of its table: it could resurrect deleted data.
+//  3. A hint is never delivered after gc_grace_seconds of its table: it could resurrect deleted data. They count from
+//     the write, also for hints that are made when a hint or a logged batch is written again.
 //  4. A hint of a write that began before a truncation of its table is never delivered after the truncation. Marks
 //     decide this, not clocks: see coordinator.Coordinator.HintMark.
 //

@@ -116,11 +116,8 @@ func (h *Hints) lostOne(m *row.Mutation) {
 // lostRecord reports all mutations of a record.
 func (h *Hints) lostRecord(value []byte) {
 	for c := wire.NewCursor(value); c.Len() > 0 && c.Err() == nil; {
-		var m row.Mutation
-		// The expiry and the mark.
-		c.Skip(16)
-		if row.ConsumeMutation(&c, &m); c.Err() == nil {
-			h.lostOne(&m)
+		if e := consumeEntry(&c); c.Err() == nil {
+			h.lostOne(e.mutation)
 		}
 	}
 }
@@ -150,7 +147,7 @@ var errEnough = errors.New("enough")
 
 // readRecords reads the oldest records of a node, about Limits.BufferBytes, without void mutations.
 func (h *Hints) readRecords(d *delivery) error {
-	now := h.clock.Now().Unix()
+	now := h.clock.Now()
 	start := wire.AppendUint64([]byte(prefix), uint64(d.node))
 	err := h.store.ScanLocal(start, func(key, value []byte) error {
 		// At least one record, however large it is.
@@ -174,29 +171,23 @@ func (h *Hints) readRecords(d *delivery) error {
 }
 
 // readHint reads one mutation of a record.
-func (h *Hints) readHint(d *delivery, c *wire.Cursor, now int64) {
+func (h *Hints) readHint(d *delivery, c *wire.Cursor, now time.Time) {
 	catalog := h.view.Schema()
-	expiry, mark := c.Int64(), c.Int64()
-	m := new(row.Mutation)
-	row.ConsumeMutation(c, m)
+	e := consumeEntry(c)
+	m := e.mutation
+	table := catalog.TableByStorage(m.Table)
 	switch {
 	case c.Err() != nil: // damaged; the cursor is at its end
 		d.damaged++
 	// Expired mutations are reported as lost: the replica may still lack them.
-	case expiry <= now:
+	case e.expired(table, now):
 		d.void++
 		d.expired = append(d.expired, m)
-	case catalog.Dropped(m.Table) || h.c.Void(m.Table, mark):
+	case catalog.Dropped(m.Table) || h.c.Void(m.Table, e.mark):
 		d.void++
 	default:
-		// The hint was made when its validity began. If the table's options have changed since, the result is only an
-		// estimate.
-		created := now
-		if table := catalog.TableByStorage(m.Table); table != nil {
-			created = min(now, expiry-int64(h.keeps(table)/time.Second))
-		}
-		d.mutations, d.marks = append(d.mutations, m), append(d.marks, mark)
-		d.created = append(d.created, created)
+		d.mutations, d.marks = append(d.mutations, m), append(d.marks, e.mark)
+		d.created = append(d.created, h.madeAt(&e, table, now))
 	}
 }
 
@@ -246,16 +237,23 @@ func (h *Hints) sift(d *delivery) {
 // reroute writes a delivery to the present replicas, because its node is no longer a replica of all of it, or because
 // other nodes are becoming replicas.
 func (h *Hints) reroute(d *delivery) {
+	parts, generation := h.byAge(d), d.rerouting
+	answered := gather(len(parts), func(err error) {
+		h.deliver(&event{kind: eventRerouted, delivery: d, err: err})
+	})
 	// Settled may be called after the delivery has ended.
-	generation := d.rerouting
-	h.c.Write(&coordinator.WriteRequest{
-		Mutations:   d.mutations,
-		Consistency: ring.One,
-		Type:        coordinator.WriteSimple,
-		Timeout:     deliveryTimeout,
-		Since:       d.since,
-		Settled:     func(coordinator.Settlement) { h.c.EndSending(generation) },
-	}, func(err error) { h.deliver(&event{kind: eventRerouted, delivery: d, err: err}) })
+	settled := gather(len(parts), func(error) { h.c.EndSending(generation) })
+	for _, p := range parts {
+		h.c.Write(&coordinator.WriteRequest{
+			Mutations:   p.mutations,
+			Consistency: ring.One,
+			Type:        coordinator.WriteSimple,
+			Timeout:     deliveryTimeout,
+			Since:       d.since,
+			Created:     p.created,
+			Settled:     func(coordinator.Settlement) { settled(nil) },
+		}, answered)
+	}
 }
 
 // remove removes the records of a delivery. The removal needs no sync: a hint may be delivered twice.

@@ -148,7 +148,7 @@ type delivery struct {
 	sizes     []int64 // of the records, by key
 	mutations []*row.Mutation
 	marks     []int64         // of mutations
-	created   []int64         // when the hints of mutations were made (s since 1970)
+	created   []int64         // when the mutations were first written (ns since 1970)
 	size      int64           // of the records on disk
 	void      int             // number of mutations that are no longer sent
 	expired   []*row.Mutation // void mutations that a replica may still lack

@@ -2,7 +2,6 @@ package hints
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"cqld/ring"
@@ -34,19 +33,21 @@ func (h *Hints) leaves() bool { return !h.stays() }
 func (h *Hints) SatisfyAny() bool { return !h.leaves() }
 
 // Batches stores mutations on two other nodes as a logged batch, which they apply. Package batchlog implements it.
-// created (ns since 1970) is when the newest of the mutations was made: it determines when the batch expires. done is
+// created (ns since 1970) is when the oldest of the mutations was made: it determines when the batch expires. done is
 // called once: with nil when the batch is on their disks.
 type Batches interface {
 	Transfer(created int64, mutations []*row.Mutation, done func(error))
 }
 
-// transfer makes a logged batch of a delivery.
+// transfer makes logged batches of a delivery.
 func (h *Hints) transfer(d *delivery) {
-	// The newest: the batch must not expire before any of its mutations would.
-	created := slices.Max(d.created) * int64(time.Second)
-	h.batches.Transfer(created, d.mutations, func(err error) {
+	parts := h.byAge(d)
+	answered := gather(len(parts), func(err error) {
 		h.deliver(&event{kind: eventRerouted, delivery: d, err: err})
 	})
+	for _, p := range parts {
+		h.batches.Transfer(p.created, p.mutations, answered)
+	}
 }
 
 // HandOver gives all stored hints to other nodes while this node leaves the ring. It calls done once: with nil after

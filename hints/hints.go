@@ -38,9 +38,7 @@ type Options struct {
 
 // Record keys in local storage. Node and sequence are 8 bytes, big-endian, so that the hints of a node are in order:
 //
-//	hint/ node sequence   → (expiry mark mutation)*
-//
-// expiry has 8 bytes (s), mark 8 bytes (Coordinator.HintMark), and mutation is encoded by row.AppendMutation.
+//	hint/ node sequence   → entries (appendEntry)
 const prefix = "hint/"
 
 func recordKey(node ring.NodeID, sequence uint64) []byte {
@@ -189,7 +187,9 @@ func (h *Hints) scan() (map[ring.NodeID]*queue, error) {
 }
 
 // Add implements coordinator.Hints.
-func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, stored func(error)) {
+func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, created int64,
+	stored func(error),
+) {
 	ev := &event{
 		kind:      eventHinted,
 		node:      node,
@@ -201,7 +201,7 @@ func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 	if h.loaded() {
 		buffer := h.encoded.Get().(*[]byte)
 		defer h.encoded.Put(buffer)
-		*buffer, ev.hint = h.encode((*buffer)[:0], mutations, began)
+		*buffer, ev.hint = h.encode((*buffer)[:0], mutations, began, created)
 	}
 	h.deliver(ev)
 }
@@ -213,25 +213,28 @@ func (h *Hints) loaded() bool {
 	return h.mu.machine.loaded
 }
 
-// encode appends the hint of mutations to dst. hint is nil if the table of a mutation allows none.
-func (h *Hints) encode(dst []byte, mutations []*row.Mutation, began time.Duration) (_, hint []byte) {
+// encode appends the hint of mutations to dst. hint is nil if the table of a mutation allows none. created is of
+// WriteRequest.
+func (h *Hints) encode(dst []byte, mutations []*row.Mutation, began time.Duration, created int64) (_, hint []byte) {
 	catalog, now := h.view.Schema(), h.clock.Now()
+	// Another node's clock, which made a batch, may be ahead.
+	if created == 0 || created > now.UnixNano() {
+		created = now.UnixNano()
+	}
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
-		// Tombstones of such a table are purged at once, so that a late delivery could resurrect data.
-		if table == nil || table.Options.GCGraceSeconds <= 0 {
+		if table == nil {
 			return dst, nil
 		}
-		dst = wire.AppendInt64(dst, now.Add(h.keeps(table)).Unix())
-		dst = wire.AppendInt64(dst, h.c.HintMark(m.Table, began))
-		dst = row.AppendMutation(dst, m)
+		// Tombstones of a table without gc_grace_seconds are purged at once, so that a late delivery could resurrect
+		// data.
+		expiry := h.validUntil(table, now, created)
+		if !expiry.After(now) {
+			return dst, nil
+		}
+		dst = appendEntry(dst, &entry{expiry.Unix(), h.c.HintMark(m.Table, began), created, m})
 	}
 	return dst, dst
-}
-
-// keeps returns for how long a hint of a table is valid.
-func (h *Hints) keeps(table *schema.Table) time.Duration {
-	return min(h.limits.Window, time.Duration(table.Options.GCGraceSeconds)*time.Second)
 }
 
 // NodeUp begins at once to replay the hints of a node that came up.

@@ -1,0 +1,39 @@
+package hints
+
+import (
+	"bytes"
+	"testing"
+
+	"cqld/internal/wire"
+	"cqld/row"
+)
+
+// TestRecordsOfAnEarlierVersionAreRead reads a record whose entries are of both versions, as after an update of cqld
+// that found a record.
+func TestRecordsOfAnEarlierVersionAreRead(t *testing.T) {
+	m := new(row.Mutation)
+	m.Reset(7, row.NewPartitionKey([]byte("k")))
+	x := row.NewRow()
+	x.Clustering, x.Liveness.Timestamp = []byte("c"), 5
+	m.AddRow(x)
+	earlier := func(dst []byte) []byte {
+		return row.AppendMutation(wire.AppendInt64(wire.AppendInt64(dst, 1_800_000_000), 42), m)
+	}
+	present := func(dst []byte) []byte {
+		return appendEntry(dst, &entry{1_900_000_000, 43, 1_800_000_000_000_000_000, m})
+	}
+	c := wire.NewCursor(present(earlier(earlier(present(nil)))))
+	for i, want := range []entry{
+		{1_900_000_000, 43, 1_800_000_000_000_000_000, m}, {1_800_000_000, 42, 0, m}, {1_800_000_000, 42, 0, m},
+		{1_900_000_000, 43, 1_800_000_000_000_000_000, m},
+	} {
+		got := consumeEntry(&c)
+		same := got.mutation != nil && bytes.Equal(row.AppendMutation(nil, got.mutation), row.AppendMutation(nil, m))
+		if !same || got.expiry != want.expiry || got.mark != want.mark || got.created != want.created {
+			t.Fatalf("entry %d is %+v, want %+v", i, got, want)
+		}
+	}
+	if err := c.Finish(); err != nil {
+		t.Error(err)
+	}
+}
