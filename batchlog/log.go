@@ -402,19 +402,20 @@ func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 // of the batch is alive, it waits: hints alone do not secure the batch.
 func (l *Log) replay(h *held, batch *loggedBatch) {
 	c := l.c
-	catalog, now := l.view.Schema(), l.clock.Now()
+	catalog := l.view.Schema()
 	if slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool {
 		return catalog.TableByStorage(m.Table) == nil && !catalog.Dropped(m.Table)
 	}) {
 		l.written(h, false) // the table is not known here yet, but its coordinator knew it
 		return
 	}
-	batch.mutations = slices.DeleteFunc(batch.mutations, func(m *row.Mutation) bool {
-		table := catalog.TableByStorage(m.Table)
-		// As with hints: older mutations could resurrect deleted data.
-		// created is by the coordinator's clock; the comparison with this clock only shifts the limit.
-		return table == nil || batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
-	})
+	batch.mutations = slices.DeleteFunc(batch.mutations,
+		func(m *row.Mutation) bool { return catalog.TableByStorage(m.Table) == nil })
+	if l.expired(batch) {
+		l.onError(errExpired)
+		l.written(h, true)
+		return
+	}
 	if slices.ContainsFunc(batch.mutations,
 		func(m *row.Mutation) bool { return !l.someAlive(m) }) {
 		l.written(h, false)

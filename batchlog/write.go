@@ -1,6 +1,8 @@
 package batchlog
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"cqld/coordinator"
@@ -92,4 +94,19 @@ func decodeBatch(id coordinator.RequestID, b []byte) (*loggedBatch, error) {
 		batch.mutations = append(batch.mutations, m)
 	}
 	return batch, c.Finish()
+}
+
+// errExpired reports that a batch is dropped: its coordinator may have written a part of it before it failed.
+var errExpired = errors.New("batchlog: a logged batch is older than gc_grace_seconds of one of its tables and is not " +
+	"replayed; repair its tables")
+
+// expired reports whether gc_grace_seconds of one of the batch's tables, which are known, has passed: the mutation
+// could resurrect deleted data. No mutation is applied then, as in Cassandra: the others would be half of a batch.
+func (l *Log) expired(b *loggedBatch) bool {
+	catalog, now := l.view.Schema(), l.clock.Now().UnixNano()
+	return slices.ContainsFunc(b.mutations, func(m *row.Mutation) bool {
+		table := catalog.TableByStorage(m.Table)
+		// created is by the coordinator's clock; the comparison with this clock only shifts the limit.
+		return table != nil && b.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now
+	})
 }
