@@ -64,6 +64,8 @@ func ctlCases(address string) []ctlCase {
 		{args: "listpendinghints", want: `does not have hints`},
 		{args: "clientstats", want: `Total connected clients: \d+`},
 		{args: "gettimeout read", want: `^Current timeout for type read: 5000 ms\n$`},
+		{args: "gettimeout counterwrite", want: `^Current timeout for type counterwrite: 5000 ms\n$`},
+		{args: "gettimeout cascontention", want: `^Current timeout for type cascontention: 1000 ms\n$`},
 		{args: "snapshot -t first ctl", want: `^Requested creating snapshot\(s\) for \[ctl\] with snapshot name \[first\]\nSnapshot directory: /\S+/snapshots/first\n$`, once: true},
 		{args: "snapshot -t all", want: `\[all keyspaces\]`, once: true},
 		{args: "listsnapshots", want: `(?s)^Snapshot Details:\nSnapshot name +Keyspace names +True size +Size on disk +Creation time\nall +\S*ctl\S* .*\nfirst +ctl +.*\nTotal TrueDiskSpaceUsed: ` + someSize},

@@ -323,7 +323,8 @@ func TestOperationsShowFigures(t *testing.T) {
 		t.Errorf("clients %+v", clients)
 	}
 	if x := operate(r, 0, control.TimeoutsOf, control.None{}).Timeouts; x["read"] != r.nodes[0].opts.Timeouts.Read ||
-		x["truncate"] != r.nodes[0].opts.Timeouts.Truncate {
+		x["truncate"] != r.nodes[0].opts.Timeouts.Truncate || x["counterwrite"] != r.nodes[0].opts.Timeouts.Counter ||
+		x["cascontention"] != r.nodes[0].opts.Timeouts.CAS || x["cascontention"] == 0 {
 		t.Errorf("timeouts %v", x)
 	}
 }

@@ -44,9 +44,9 @@ func (s *Settings) SetHandoff(_ context.Context, a control.Switch, _ control.Rep
 // Timeouts shows the timeouts of requests. They are the ones of the configuration, which do not change while the node
 // runs.
 func (s *Settings) Timeouts(context.Context, control.None, control.Report) (control.Timeouts, error) {
-	return control.Timeouts{Timeouts: map[string]time.Duration{"read": s.options.Timeouts.Read,
-		"range": s.options.Timeouts.Range,
-		"write": s.options.Timeouts.Write, "truncate": s.options.Timeouts.Truncate}}, nil
+	t := &s.options.Timeouts
+	return control.Timeouts{Timeouts: map[string]time.Duration{"read": t.Read, "range": t.Range, "write": t.Write,
+		"counterwrite": t.Counter, "cascontention": t.CAS, "truncate": t.Truncate}}, nil
 }
 
 // LoggingLevel shows the level of the log. A logger of another program has no level that can be changed.

@@ -295,7 +295,7 @@ func (c *enableHandoffCommand) Run(s *session) error {
 // timeoutCommand accepts the kinds of requests that both nodetool and cqld distinguish. kong refuses other words before
 // the node is asked.
 type timeoutCommand struct {
-	Kind string `arg:"" enum:"read,range,write,truncate" help:"read, range, write or truncate."`
+	Kind string `arg:"" enum:"read,range,write,counterwrite,cascontention,truncate" help:"${enum}."`
 }
 
 // Run prints the timeouts of requests to replicas.
