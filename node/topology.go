@@ -26,7 +26,7 @@ func (n *Node) serveWhenJoined() error {
 	// A member with its data serves clients after it has seen its peers.
 	if !n.fetching() {
 		awaitPeers(n.cluster, n.stopping, n.log)
-		return n.openServer()
+		return unlessLeft(n.openServer())
 	}
 	n.log.Info("streaming lost data before serving clients")
 	n.running.Go(func() {
@@ -45,11 +45,20 @@ func (n *Node) serveWhenJoined() error {
 		}
 		// A join that completes while the node stops opens nothing: Close waits for this goroutine, but has closed
 		// the servers before.
-		if err := n.openServer(); err != nil && !errors.Is(err, clients.ErrStopping) {
+		if err := unlessLeft(n.openServer()); err != nil && !errors.Is(err, clients.ErrStopping) {
 			n.fail(err)
 		}
 	})
 	return nil
+}
+
+// unlessLeft returns the error of openServer, or nil if the node has left the ring meanwhile: then it has not failed,
+// and Retired ends its process.
+func unlessLeft(err error) error {
+	if errors.Is(err, clients.ErrLeft) {
+		return nil
+	}
+	return err
 }
 
 // fetching reports whether this node is a member that has not received its data yet. The state is the one that this
