@@ -38,7 +38,7 @@ func TestSimTruncate(t *testing.T) {
 // TestSimNeedsTruncationsInStreams shows that the simulation finds rows that a stream restores after a truncation.
 func TestSimNeedsTruncationsInStreams(t *testing.T) {
 	mutant.Need(t, "truncate/streams-keep-rows")
-	mustFail(t, 250, 50, func(o *Options) {
+	mustFail(t, 170, 60, func(o *Options) {
 		truncateOptions(o)
 		o.SlowStreams = true
 	}, "was resurrected")
