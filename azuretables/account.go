@@ -53,8 +53,17 @@ func (c *call) setProperties() error {
 	}
 	// A copy: c.properties returns the cached value, which other requests read at the same time.
 	p := *c.properties()
+	kept := p.cors
 	if err := p.parse(c.req.body); err != nil {
 		return err
+	}
+	// A document without rules keeps those of before, which may be older than the limit.
+	if len(kept) == 0 || len(p.cors) == 0 || &kept[0] != &p.cors[0] {
+		for i := range p.cors {
+			if !p.cors[i].fewHeaders() {
+				return errXML()
+			}
+		}
 	}
 	// The stored form is the complete document, so a later read does not depend on earlier versions of it.
 	if err := c.server.o.Service.SetProperty(&c.request, c.account.name, "", serviceProperty,

@@ -26,7 +26,11 @@ func (p *changeParser) parse(method string, path *odata.Path, h *header, body []
 	switch method {
 	case "POST":
 		// Insert addresses the table; its keys are in the body.
-		if path.Resource != odata.EntitySet {
+		switch path.Resource {
+		case odata.EntitySet:
+		case odata.Partition, odata.IncompleteEntity:
+			return odata.ErrKeyCount(p.account, table)
+		default:
 			return odata.Of(odata.MethodNotAllowed)
 		}
 		op.Kind = entity.Insert

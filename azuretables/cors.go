@@ -34,8 +34,7 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 			return nil, false
 		}
 		// At most 64 origins, as in the service.
-		if len(r.origins) == 0 || len(r.origins) > 64 || len(r.methods) == 0 || !fewHeaders(r.allowed) ||
-			!fewHeaders(r.exposed) {
+		if len(r.origins) == 0 || len(r.origins) > 64 || len(r.methods) == 0 {
 			return nil, false
 		}
 		for i, m := range r.methods {
@@ -60,6 +59,10 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 	// The number of rules is checked last: the document itself is limited to xmlBytesMax.
 	return rules, len(rules) <= corsRules && size <= corsBytes
 }
+
+// fewHeaders reports whether the lists of headers are within the service's limits. It applies to rules that are set:
+// rules that an earlier version has stored stay valid.
+func (r *corsRule) fewHeaders() bool { return fewHeaders(r.allowed) && fewHeaders(r.exposed) }
 
 // fewHeaders reports whether a list of headers is within the service's limits: 64 names and 2 prefixes.
 func fewHeaders(list []string) bool {

@@ -51,12 +51,15 @@ func (c *propertiesCache) of(raw []byte) *serviceProperties {
 		return p.serviceProperties
 	}
 	// The defaults of an account that has set nothing.
-	p := &serviceProperties{logging: logging{version: "1.0"}, hour: metrics{version: "1.0"},
+	defaults := serviceProperties{logging: logging{version: "1.0"}, hour: metrics{version: "1.0"},
 		minutes: metrics{version: "1.0"}}
+	p := new(serviceProperties)
+	*p = defaults
 	if len(raw) > 0 {
-		// A document that cannot be read yields no rules, and no versions either.
+		// A document that cannot be read yields no rules. Its versions are the defaults', so that what is set next on
+		// top of it can be read.
 		if err := p.parse(raw); err != nil {
-			p = &serviceProperties{}
+			*p = defaults
 		}
 	}
 	// A copy, because raw belongs to the service. Requests that parse it at the same time store equal values.

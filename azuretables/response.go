@@ -120,7 +120,7 @@ func (r *response) unauthenticated(e *odata.Error, accept, id string, now time.T
 	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
 	r.add("x-ms-error-code", string(e.Code))
 	// The format is JSON only if the client mentions it; Azure's front end knows no levels of metadata.
-	if strings.Contains(accept, "json") {
+	if strings.Contains(strings.ToLower(accept), "json") {
 		r.contentType = "application/json"
 		r.body = e.AppendJSON(r.body, id, now)
 		return
