@@ -132,6 +132,15 @@ func allFree(members []member) error {
 	taken := map[string]bool{}
 	for _, m := range members {
 		for _, port := range []uint16{m.port, m.storage, m.tables} {
+			listener := net.JoinHostPort(m.address, strconv.Itoa(int(port)))
+			if port != 0 && taken[listener] {
+				return fmt.Errorf("two listeners of the ring would use %s", listener)
+			}
+			taken[listener] = true
+		}
+	}
+	for _, m := range members {
+		for _, port := range []uint16{m.port, m.storage, m.tables} {
 			if port == 0 {
 				continue
 			}
@@ -139,11 +148,6 @@ func allFree(members []member) error {
 			if err := free(m.address, port); err != nil {
 				return fmt.Errorf("%s:%d is in use (%w)", m.address, port, err)
 			}
-			listener := net.JoinHostPort(m.address, strconv.Itoa(int(port)))
-			if taken[listener] {
-				return fmt.Errorf("two listeners of the ring would use %s", listener)
-			}
-			taken[listener] = true
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func TestStopReturnsWhenTheProcessHasEnded(t *testing.T) {
 			}
 			await.Until(t, "the control port is closed", func() bool { return p.wrote("closed") })
 			// A second request finds no control port.
-			if err := Stop(t.Context(), dial(p), time.Second); err == nil ||
+			if err := Stop(t.Context(), dial(p), 30*time.Second); err == nil ||
 				!strings.Contains(err.Error(), "no node responds at") {
 				t.Errorf("Stop of a process that drains: %v", err)
 			}
