@@ -70,7 +70,7 @@ type Commands struct {
 }
 
 // New returns the operations of a node whose parts exist and do not run yet. Nothing is registered at the control port
-// yet, and nothing of the node is changed.
+// yet, and nothing of the node is changed, except that the remains of interrupted snapshots are removed.
 func New(o Options) (*Commands, error) {
 	i := o.Instance
 	catalog, of := Catalog{i.Cluster}, members{i.Cluster}
@@ -93,6 +93,10 @@ func New(o Options) (*Commands, error) {
 	c.Tables = &Tables{catalog: catalog, engine: o.Tables, estimates: o.Estimates}
 	c.Snapshots = &Snapshots{dir: o.Config.DataDir, name: o.Config.ClusterName, disk: o.Config.FS, catalog: catalog,
 		engine: i.Engine, stamp: o.Stamp, log: o.Log}
+	// The node can serve without the space that they take.
+	if err := c.Snapshots.removeInterrupted(); err != nil {
+		o.Log.Error("cannot remove an interrupted snapshot", "err", err)
+	}
 	c.Roles = &Roles{access: o.Access, cluster: i.Cluster, log: o.Log}
 	c.Accounts = &Accounts{options: o.Config, access: o.Access, cluster: i.Cluster}
 	c.Audit = &Audit{log: o.Audit, settings: o.Config.AuditSettings, logger: o.Log}

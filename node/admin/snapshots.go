@@ -38,7 +38,7 @@ type Snapshots struct {
 	log     *slog.Logger
 	mu      struct {
 		sync.Mutex
-		// making has the names of snapshots that are made now. Their directories belong to their makers.
+		// making contains the names of snapshots in progress. Only the goroutine that makes one uses its directory.
 		making map[string]bool
 	}
 }
@@ -127,7 +127,7 @@ func (v *Snapshots) reserve(tag string) error {
 	return nil
 }
 
-// release gives the name back, whose snapshot exists now or has failed.
+// release ends the reservation of a name, after its snapshot was made or has failed.
 func (v *Snapshots) release(tag string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -201,8 +201,26 @@ func (v *Snapshots) make(ctx context.Context, m *snapshot.Manifest, checksums bo
 	if err := v.disk.Rename(temp, v.path(m.Name)); err != nil {
 		return err
 	}
-	// A power failure must not undo the rename.
-	return snapshot.SyncDir(v.disk, v.path(""))
+	// A power failure must not undo the rename. A snapshot that may disappear has failed.
+	if err := snapshot.SyncDir(v.disk, v.path("")); err != nil {
+		return errors.Join(err, removeAll(v.disk, v.path(m.Name)))
+	}
+	return nil
+}
+
+// removeInterrupted removes what a crash has left of snapshots that were being made or removed: their links keep files
+// that compactions have removed, and no command shows them. No snapshot may be in progress.
+func (v *Snapshots) removeInterrupted() error {
+	names, err := v.disk.List(v.path(""))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, snapshotTemp) {
+			err = errors.Join(err, removeAll(v.disk, v.path(name)))
+		}
+	}
+	return err
 }
 
 // removeAll removes a directory if it exists.
@@ -326,8 +344,8 @@ func (v *Snapshots) tags() (tags []string, err error) {
 		return nil, nil
 	}
 	for _, name := range found {
-		// A name that begins with a dot is a snapshot that was not completed.
-		if !strings.HasPrefix(name, ".") {
+		// A name that begins with a dot is a snapshot that was not completed, and a file is none.
+		if info, err := v.disk.Stat(v.path(name)); err == nil && info.IsDir() && !strings.HasPrefix(name, ".") {
 			tags = append(tags, name)
 		}
 	}
@@ -396,6 +414,10 @@ func (v *Snapshots) removeLocked(tag string) error {
 		return err
 	}
 	if err := v.disk.Rename(v.path(tag), gone); err != nil {
+		return err
+	}
+	// Files are removed only when a power failure cannot undo the rename: the snapshot would be listed without them.
+	if err := snapshot.SyncDir(v.disk, v.path("")); err != nil {
 		return err
 	}
 	return v.disk.RemoveAll(gone)

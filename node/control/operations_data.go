@@ -256,7 +256,7 @@ type Snapshot struct {
 	Reason string `json:"reason,omitempty"`
 	// Expires is when the node removes the snapshot; nil means never.
 	Expires *time.Time `json:"expires,omitempty"`
-	// Problem says why the snapshot cannot be restored: its manifest is missing or damaged.
+	// Problem says why the snapshot cannot be verified: its manifest is missing or damaged.
 	Problem string `json:"problem,omitempty"`
 	// Lacks names the data that the node had lost when it made the snapshot. Only the answer to the snapshot command
 	// sets it.

@@ -1,5 +1,5 @@
-// Package snapshot describes the snapshots of a node: a manifest says of which cluster, node, schema and files a
-// snapshot is, so that its files can be verified, and a node can recognize restored data that does not fit.
+// Package snapshot describes the snapshots of a node: a manifest records the cluster, node, schema and files of a
+// snapshot, so that its files can be verified, and a node can recognize restored data that does not fit.
 //
 //	DATA/snapshots/NAME/manifest.json        the manifest
 //	DATA/snapshots/NAME/data/manifest.json   the same file, which a restoration copies with the data

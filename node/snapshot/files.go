@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -124,8 +125,9 @@ func Verify(ctx context.Context, disk vfs.FS, dir string, m *Manifest) (problems
 	return problems, unchecked, err
 }
 
-// compare returns the differences between the files of a directory and a list of files. A manifest in the directory is
-// none of the files.
+// compare returns the differences between the files of a directory and a list of files. It ignores a manifest in the
+// directory, and names that the storage engine ignores as well: hidden files, and the directory that some file systems
+// have at their top.
 func compare(ctx context.Context, disk vfs.FS, data string, files []File) (problems []string, err error) {
 	listed := map[string]bool{FileName: true}
 	for _, f := range files {
@@ -145,7 +147,7 @@ func compare(ctx context.Context, disk vfs.FS, data string, files []File) (probl
 	slices.Sort(names)
 	// The storage engine would read a file that the snapshot did not have.
 	for _, name := range names {
-		if !listed[name] {
+		if !listed[name] && name != "lost+found" && !strings.HasPrefix(name, ".") {
 			problems = append(problems, name+": the manifest does not list this file")
 		}
 	}

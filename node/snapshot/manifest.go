@@ -161,9 +161,8 @@ func Decode(b []byte) (*Manifest, error) {
 		return nil, errors.New("the checksum of the manifest is wrong: it was damaged or changed")
 	}
 	m := new(Manifest)
-	d := json.NewDecoder(bytes.NewReader(compact.Bytes()))
-	d.DisallowUnknownFields()
-	if err := d.Decode(m); err != nil {
+	// A later version may add fields that this one can ignore without a new format.
+	if err := json.Unmarshal(compact.Bytes(), m); err != nil {
 		return nil, fmt.Errorf("not a manifest: %w", err)
 	}
 	return m, m.validate()

@@ -36,6 +36,10 @@ func CheckFiles(disk vfs.FS, data string) error {
 	sizes := make([]File, len(m.Files))
 	for i, f := range m.Files {
 		sizes[i] = File{Name: f.Name, Size: f.Size}
+		// The engine finds damage in other files, but takes a damaged end of its log for a crash.
+		if strings.HasSuffix(f.Name, ".log") {
+			sizes[i].CRC32C = f.CRC32C
+		}
 	}
 	problems, err := compare(context.Background(), disk, data, sizes)
 	if err != nil {
@@ -43,7 +47,7 @@ func CheckFiles(disk vfs.FS, data string) error {
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("the data in %s is not a complete copy of snapshot %s: %s: remove %[1]s and copy the "+
-			"directory %s of the snapshot again", data, m.Name, shorten(problems, "; "), DataDir)
+			"directory %[4]s of the snapshot again", data, m.Name, shorten(problems, "; "), DataDir)
 	}
 	if err := disk.Rename(disk.PathJoin(data, FileName), disk.PathJoin(data, checkedName)); err != nil {
 		return err
@@ -51,7 +55,7 @@ func CheckFiles(disk vfs.FS, data string) error {
 	return SyncDir(disk, data)
 }
 
-// shorten joins texts, and counts those after the first few.
+// shorten joins problems, and counts the omitted ones.
 func shorten(texts []string, separator string) string {
 	if more := len(texts) - problemsShown; more > 0 {
 		return strings.Join(texts[:problemsShown], separator) + fmt.Sprintf(" and %d more", more)
@@ -96,8 +100,9 @@ func (m *Manifest) FitsNode(data, node string) error {
 }
 
 // Fits refuses data that the metadata of this node does not describe: of another cluster, with tables that do not
-// exist or have another identity, or without tables that exist. Otherwise rows would disappear without a word: the
-// rows of a table are found by its number, and a table that the snapshot does not have would be empty.
+// exist or have another identity, or without tables that exist. Otherwise rows would disappear without an error: the
+// rows of a table are found by its number, and a table that the snapshot does not contain would be empty. Tables that
+// were dropped after the snapshot fit: no client can read them, and the node drops their rows again when it serves.
 func (m *Manifest) Fits(data, cluster string, catalog *schema.Schema) error {
 	if m.Cluster.ID != cluster {
 		return fmt.Errorf("the data in %s was restored from snapshot %s of another cluster (%q): put the data of this "+
@@ -110,8 +115,11 @@ func (m *Manifest) Fits(data, cluster string, catalog *schema.Schema) error {
 		name := t.Keyspace + "." + t.Name
 		now := catalog.Table(t.Keyspace, t.Name)
 		switch {
+		// A system table that does not exist is one of a later version, whose rows nothing reads.
+		case now == nil && (catalog.Dropped(t.StorageID) || schema.IsSystem(t.Keyspace)):
+		// The metadata does not know the number yet, so it is older than the snapshot.
 		case now == nil && catalog.TableByStorage(t.StorageID) == nil:
-			problems = append(problems, "table "+name+" of the snapshot does not exist: it was dropped")
+			problems = append(problems, "the metadata does not know table "+name)
 		// A table cannot be renamed, so its number decides.
 		case now == nil || now.StorageID != t.StorageID || now.ID.String() != t.ID:
 			problems = append(problems, "table "+name+" was dropped and created again after the snapshot: its rows "+
@@ -123,14 +131,14 @@ func (m *Manifest) Fits(data, cluster string, catalog *schema.Schema) error {
 		t := catalog.TableByStorage(id)
 		// A complete snapshot lacks a system table only if its cqld did not have the table yet.
 		if later := m.Complete && schema.IsSystem(t.Keyspace); !t.Virtual && !restored[id] && !later {
-			problems = append(problems, "the snapshot has nothing of table "+t.Keyspace+"."+t.Name)
+			problems = append(problems, "the snapshot does not contain table "+t.Keyspace+"."+t.Name)
 		}
 	}
 	if len(problems) == 0 {
 		return nil
 	}
 	return fmt.Errorf("the data in %s was restored from snapshot %s, which does not fit the schema of the cluster: "+
-		"%s. "+
-		"Put the previous data of this node back; docs/OPERATING_JOBS.md says how to restore tables",
+		"%s. Put the previous data of this node back. Before this snapshot can be restored, the tables that it does "+
+		"not contain must be dropped",
 		data, m.Name, shorten(problems, "; "))
 }

@@ -248,7 +248,7 @@ func TestOlderSnapshotLacksSystemTables(t *testing.T) {
 		t.Error(err)
 	}
 	older.Complete = false
-	if err := older.Fits("data", "c", catalog); err == nil || !strings.Contains(err.Error(), "has nothing of table") {
+	if err := older.Fits("data", "c", catalog); err == nil || !strings.Contains(err.Error(), "does not contain table") {
 		t.Errorf("a snapshot of some keyspaces: %v", err)
 	}
 	older.Complete = true

@@ -120,6 +120,9 @@ func (c *snapshotCommand) Run(s *session) error {
 			p := &printer{w: w}
 			p.line("Requested creating snapshot(s) for [%s] with snapshot name [%s]\nSnapshot directory: %s", what,
 				made.Tag, made.Directory)
+			if len(c.Keyspaces) > 0 {
+				p.line("A node cannot be restored from a snapshot of some keyspaces.")
+			}
 			// An incomplete snapshot is no error: it contains what could be read.
 			for _, lacks := range made.Lacks {
 				p.line("The snapshot is incomplete: %s", lacks)
@@ -151,7 +154,7 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 	var problems []string
 	for _, s := range all.Snapshots {
 		if s.Problem != "" {
-			problems = append(problems, fmt.Sprintf("%s cannot be restored: %s", s.Tag, s.Problem))
+			problems = append(problems, fmt.Sprintf("%s cannot be verified: %s", s.Tag, s.Problem))
 		}
 		total += s.TrueSize
 		t.row(s.Tag, strings.Join(s.Keyspaces, ","), size(s.TrueSize), size(s.Size),
