@@ -73,8 +73,10 @@ func redactSpans(text string, spans []span) string {
 func secrets(text string, all []lexeme) []span {
 	// Other statements contain secrets only in values of sensitive columns, and in comments.
 	if !isRole(all) {
+		// The search takes time in proportion to the text, so it is not repeated for each comment.
+		sensitive := containsFold(text, "password")
 		return append(columnSecrets(text, all), comments(text, all, func(c string) bool {
-			return containsFold(text, "password") || strings.ContainsAny(c, "'\"$") &&
+			return sensitive || strings.ContainsAny(c, "'\"$") &&
 				(containsFold(c, "role") || containsFold(c, "user"))
 		})...)
 	}
