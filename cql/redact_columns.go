@@ -2,16 +2,22 @@ package cql
 
 import "cqld/grammar"
 
+// scanStepsMax bounds the tokens that the searches of a columnScan visit. A search begins at each sensitive name and
+// may run to the end of the text, so that without a bound the time is quadratic in the number of tokens. A statement
+// whose names all have their own values needs two or three steps for a token.
+const scanStepsMax = 4 * tokensMax
+
 // columnSecrets returns the constants that a statement about rows or tables writes to sensitive columns and fields, or
 // compares them with. It follows tokens instead of the syntax tree, so that no form of a term is forgotten: a constant
-// up to the end of the assignment, relation or list position is a secret.
+// up to the end of the assignment, relation or list position is a secret. If this takes more than scanStepsMax steps,
+// every constant is one.
 func columnSecrets(text string, all []lexeme) []span {
 	// No name in the text can be sensitive.
 	if !Sensitive(text) {
 		return nil
 	}
-	c := columnScan{text: text, all: all}
-	for i := 0; i < len(all); i++ {
+	c := columnScan{text: text, all: all, marked: make([]bool, len(all))}
+	for i := 0; i < len(all) && c.steps <= scanStepsMax; i++ {
 		switch {
 		// The values of INSERT are matched with its columns by position.
 		case all[i].kind == grammar.CqlLexerK_INSERT:
@@ -20,15 +26,35 @@ func columnSecrets(text string, all []lexeme) []span {
 			c.valueOf(i)
 		}
 	}
-	return c.spans
+	return c.spans()
 }
 
 // columnScan collects the secrets of a statement.
 type columnScan struct {
 	text string
 	all  []lexeme
-	// The secrets so far, in no particular order; redactSpans sorts them.
-	spans []span
+	// By token: whether it is a constant that is a secret. Searches overlap, and mark a constant more than once.
+	marked []bool
+	// The tokens that valueOf, listOperator and constants have visited.
+	steps int
+}
+
+// step counts a step, and reports whether the search may visit a token.
+func (c *columnScan) step() bool {
+	c.steps++
+	return c.steps <= scanStepsMax
+}
+
+// spans returns the contents of the secrets, in the order of the text.
+func (c *columnScan) spans() (spans []span) {
+	// A search that stopped early did not reach all of its constants, so none of them may be shown.
+	all := c.steps > scanStepsMax
+	for i, t := range c.all {
+		if c.marked[i] || all && isConstant(t.kind) {
+			spans = append(spans, content(c.text, t))
+		}
+	}
+	return spans
 }
 
 // kind returns the kind of the i-th token, or 0.
@@ -60,7 +86,7 @@ func (c *columnScan) insert(i int) int {
 		// The whole document is one literal: it is a secret if it mentions a sensitive name anywhere.
 		if c.all[i].kind == grammar.CqlLexerK_JSON {
 			if i++; i < len(c.all) && isString(c.all[i].kind) && Sensitive(c.text[c.all[i].from:c.all[i].to]) {
-				c.spans = append(c.spans, content(c.text, c.all[i]))
+				c.marked[i] = true
 			}
 			return i
 		}
@@ -87,7 +113,7 @@ func (c *columnScan) insert(i int) int {
 			at++
 		// Also within a collection or a call.
 		case at < len(secret) && secret[at] && isConstant(t.kind):
-			c.spans = append(c.spans, content(c.text, t))
+			c.marked[i] = true
 		case c.sensitive(i): // a key or a field within a value
 			c.valueOf(i)
 		}
@@ -110,7 +136,8 @@ func nesting(kind int) int {
 // index, and may be part of a list of columns or an argument, which are compared as a whole.
 func (c *columnScan) valueOf(i int) {
 	i++
-	for depth := 0; i < len(c.all); i++ {
+	// An unfinished search marks nothing more: constants stops at once, because all searches share the steps.
+	for depth := 0; i < len(c.all) && c.step(); i++ {
 		kind := c.kind(i)
 		// The value begins after it. A negative depth means that the name stood in parentheses that have closed.
 		if depth <= 0 && isOperator(kind) || depth == 0 && kind == grammar.CqlLexerCOLON {
@@ -128,7 +155,7 @@ func (c *columnScan) valueOf(i int) {
 		// What may stand between the name and its operator: an index, a field, NOT, or a type.
 		switch {
 		case depth > 0 && isConstant(kind): // an element of a set, or a key
-			c.spans = append(c.spans, content(c.text, c.all[i]))
+			c.marked[i] = true
 		case closed, depth > 0, kind == grammar.CqlLexerDOT, kind == grammar.CqlLexerK_NOT,
 			c.kind(i-1) == grammar.CqlLexerDOT:
 		case kind == grammar.CqlLexerK_DEFAULT:
@@ -152,7 +179,8 @@ func isType(kind, before int) bool {
 // listOperator returns the position of the operator after the list in which the i-th token stands, as in (a, password)
 // = (…), or 0.
 func (c *columnScan) listOperator(i int) int {
-	for depth := 0; i < len(c.all); i++ {
+	// A list of names is searched for each sensitive one, so the search of a long list stops at the bound.
+	for depth := 0; i < len(c.all) && c.step(); i++ {
 		// Up to the bracket that closes the list.
 		if depth += nesting(c.all[i].kind); depth >= 0 {
 			continue
@@ -172,7 +200,8 @@ func (c *columnScan) listOperator(i int) int {
 // constants adds the constants from i to the end of the assignment or relation. between means that the first AND
 // belongs to it.
 func (c *columnScan) constants(i int, between bool) {
-	for depth := 0; i < len(c.all); i++ {
+	// An operator without an end of its value, which is no statement, makes each search run to the end of the text.
+	for depth := 0; i < len(c.all) && c.step(); i++ {
 		t := c.all[i]
 		// The bracket around the relation closes.
 		if depth += nesting(t.kind); depth < 0 {
@@ -180,7 +209,7 @@ func (c *columnScan) constants(i int, between bool) {
 		}
 		switch {
 		case isConstant(t.kind):
-			c.spans = append(c.spans, content(c.text, t))
+			c.marked[i] = true
 		// A comma within a collection or a call ends nothing.
 		case depth > 0:
 		case t.kind == grammar.CqlLexerK_AND && between:

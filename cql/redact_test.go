@@ -88,6 +88,17 @@ func TestRedactError(t *testing.T) {
 	}
 }
 
+// TestConstantsOfManySensitiveNamesAreSecrets checks a list of names without an operator after it, which is searched
+// for each name: beyond the bound of steps every constant is a secret.
+func TestConstantsOfManySensitiveNamesAreSecrets(t *testing.T) {
+	for names, shown := range map[int]bool{1: true, 100: true, 2000: false} {
+		text := "SELECT " + strings.Repeat("password,", names) + "a FROM t WHERE id = 'Zq9vValue' AND n = 5"
+		if got := Redact(text); strings.Contains(got, "Zq9v") != shown || strings.Contains(got, "5") != shown {
+			t.Errorf("%d names: %s", names, got[len(got)-50:])
+		}
+	}
+}
+
 // TestErrorsAfterTheGrammarAreRedacted checks texts that the grammar accepts and the builder refuses with a message
 // that quotes them.
 func TestErrorsAfterTheGrammarAreRedacted(t *testing.T) {
@@ -158,6 +169,7 @@ func TestRedactionOfLongTextsIsBounded(t *testing.T) {
 		"many":         "CREATE ROLE a WITH OPTIONS = {" + strings.Repeat("'aaaaaaaa':'bbbbbbbb',", 20_000) + " !",
 		"lookahead":    "SELECT a FROM users WHERE (" + strings.Repeat("a,", 30_000) + "a) !",
 		"columns":      "SELECT user " + strings.Repeat(",0,Px,1", 10_000),
+		"assignments":  "SELECT " + strings.Repeat("password=", 6000) + strings.Repeat("1 ", 14_000),
 		"comments":     "SELECT user " + strings.Repeat("/**/", 1<<18) + strings.Repeat(" ", 1<<21) + "!",
 	} {
 		_, _ = Parse(text) // the parser caches what it predicts
