@@ -74,14 +74,17 @@ func ParseBytes(text string) (parsed, kept int) {
 
 // wordByte reports whether c is a letter, a digit or an underscore of ASCII.
 func wordByte(c byte) bool {
-	return c >= '0' && c <= '9' || letter(c) || c == '_'
+	return digit(c) || letter(c) || c == '_'
 }
+
+// digit reports whether c is a digit of ASCII.
+func digit(c byte) bool { return c >= '0' && c <= '9' }
 
 // letter reports whether c is a letter of ASCII.
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // hexByte reports whether c is a hexadecimal digit.
-func hexByte(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
+func hexByte(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
 // word returns where the word ends that begins at text[at], and a bound of its tokens. The word is a sequence of
 // letters, digits and underscores, or a UUID.
@@ -89,6 +92,7 @@ func hexByte(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x
 //	a1_b     1   a name continues with everything that follows
 //	0xab12   1   a blob
 //	1d1e1d   4   a number followed by another one, a duration or a name: one token for each change to letters
+//	1.e5_1   5   the word begins at e, counts as two, and may be an exponent
 //	1_2      3   an underscore is a token outside of names
 func word(text string, at int) (tokens, end int) {
 	previous := byte(' ')
@@ -98,8 +102,10 @@ func word(text string, at int) (tokens, end int) {
 	if startsToken(previous) && isUUID(text[at:]) {
 		return 1, at + uuidLength
 	}
+	// After a point an exponent may continue a number, as in 1.e5_1, and ends before the underscore.
+	exponent := previous == '.' && text[at]|0x20 == 'e' && at+1 < len(text) && digit(text[at+1])
 	// After a minus sign a name may be a duration of ISO 8601, and after a micro sign the rest of a duration's unit.
-	if letter(text[at]) && previous != '-' && previous < 0x80 {
+	if letter(text[at]) && previous != '-' && previous < 0x80 && !exponent {
 		for end = at; end < len(text) && wordByte(text[end]); end++ {
 			continue
 		}

@@ -99,7 +99,8 @@ func TestParseBytesCountsShortWords(t *testing.T) {
 		"-12345678-1234-1234-1234-1d1e1d1e1d1e", "-P1D1d1e1d",
 		"P0001-01-01T00:00:12345678-1d1e-1d1e-1d1e-1d1e1d1e1d1e", "1\u00b5s1_1_1", "1\u00b5s1d1e1d",
 		"1d0x1g", "\u00e91_a",
-		"1e+12345678-1234-1234-1234-123456789abc", "1.12345678-1234-1234-1234-123456789abc"}
+		"1e+12345678-1234-1234-1234-123456789abc", "1.12345678-1234-1234-1234-123456789abc",
+		"1.e5_1_1_1", "1.E5_1_1_1", "1.e-5_1_1_1", "1.e+5_1_1_1", "1.e5d_1_1", "a.e5_1_1_1"}
 	last := []string{""}
 	for range 3 {
 		var longer []string
@@ -111,10 +112,14 @@ func TestParseBytesCountsShortWords(t *testing.T) {
 		}
 		texts, last = append(texts, longer...), longer
 	}
-	// Longer words, of the characters that follow each other without a space.
+	// Longer words, of the characters that follow each other without a space. Some begin with an exponent after a
+	// point, which three characters cannot contain.
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 5000 {
+	for i := range 10_000 {
 		var b strings.Builder
+		if i%4 == 0 {
+			b.WriteString("1.e0")
+		}
 		for range 4 + r.IntN(8) {
 			b.WriteByte("001ddegxPDT_-."[r.IntN(14)])
 		}
