@@ -317,7 +317,8 @@ func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
 		}
 		start = next
 	}
-	if index == 0 && start == tokens.Get(0).GetStart() && mark-start <= snippetCharsMax {
+	// White space and comments before the first token have no token: they are shown with it, or not at all.
+	if index == 0 && start == tokens.Get(0).GetStart() && mark <= snippetCharsMax {
 		return 0
 	}
 	return start

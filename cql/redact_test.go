@@ -160,17 +160,19 @@ func literalHolds(before, _ string) bool {
 func TestRedactionOfLongTextsIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<18)
 	for name, text := range map[string]string{
-		"comment":      "user -- " + long,
-		"literal":      "CREATE ROLE a WITH PASSWORT = '" + long + "'",
-		"dollars":      "CREATE ROLE a WITH PASSWORT = $$" + long + "$$",
-		"two literals": "CREATE ROLE a '" + long + "' '" + long + "'",
-		"name":         "user " + long,
-		"first name":   long,
-		"many":         "CREATE ROLE a WITH OPTIONS = {" + strings.Repeat("'aaaaaaaa':'bbbbbbbb',", 20_000) + " !",
-		"lookahead":    "SELECT a FROM users WHERE (" + strings.Repeat("a,", 30_000) + "a) !",
-		"columns":      "SELECT user " + strings.Repeat(",0,Px,1", 10_000),
-		"assignments":  "SELECT " + strings.Repeat("password=", 6000) + strings.Repeat("1 ", 14_000),
-		"comments":     "SELECT user " + strings.Repeat("/**/", 1<<18) + strings.Repeat(" ", 1<<21) + "!",
+		"comment":         "user -- " + long,
+		"literal":         "CREATE ROLE a WITH PASSWORT = '" + long + "'",
+		"dollars":         "CREATE ROLE a WITH PASSWORT = $$" + long + "$$",
+		"two literals":    "CREATE ROLE a '" + long + "' '" + long + "'",
+		"name":            "user " + long,
+		"first name":      long,
+		"many":            "CREATE ROLE a WITH OPTIONS = {" + strings.Repeat("'aaaaaaaa':'bbbbbbbb',", 20_000) + " !",
+		"lookahead":       "SELECT a FROM users WHERE (" + strings.Repeat("a,", 30_000) + "a) !",
+		"columns":         "SELECT user " + strings.Repeat(",0,Px,1", 10_000),
+		"assignments":     "SELECT " + strings.Repeat("password=", 6000) + strings.Repeat("1 ", 14_000),
+		"comments":        "SELECT user " + strings.Repeat("/**/", 1<<18) + strings.Repeat(" ", 1<<21) + "!",
+		"leading comment": "/* " + long + " */ SELECT * FRM t",
+		"misspelled":      "/* " + long + " */ SELEC * FROM t",
 	} {
 		_, _ = Parse(text) // the parser caches what it predicts
 		var before, after runtime.MemStats
