@@ -187,7 +187,7 @@ func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 	case grammar.CqlLexerUNTERMINATED_LINE:
 		expecting = "set null"
 	case grammar.CqlLexerUNEXPECTED_CHARACTER:
-		return unexpectedCharacter(text, token)
+		return unexpectedCharacter(token)
 	default:
 		return nil
 	}
@@ -201,7 +201,7 @@ func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 
 // unexpectedCharacter returns the error for a character that begins no token. A dollar begins a string whose second
 // dollar is missing.
-func unexpectedCharacter(text string, token antlr.Token) *SyntaxError {
+func unexpectedCharacter(token antlr.Token) *SyntaxError {
 	err := &SyntaxError{Line: token.GetLine(), Column: token.GetColumn()}
 	if token.GetText() != "$" {
 		msg := appendPosition(nil, err.Line, err.Column)
@@ -210,9 +210,10 @@ func unexpectedCharacter(text string, token antlr.Token) *SyntaxError {
 	}
 	// The message concerns the character after the dollar, which should be the second one.
 	err.Column++
-	next := "<EOF>"
-	if chars := []rune(text); token.GetStop()+1 < len(chars) {
-		next = string(chars[token.GetStop()+1])
+	// The stream counts characters as the token does, and has no text after its end.
+	next := token.GetInputStream().GetText(token.GetStop()+1, token.GetStop()+1)
+	if next == "" {
+		next = "<EOF>"
 	}
 	msg := appendPosition(nil, err.Line, err.Column)
 	err.Msg = string(append(msg, "mismatched character '"+next+"' expecting '$'"...))

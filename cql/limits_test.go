@@ -53,6 +53,32 @@ func TestHostileTextsAreRefusedQuickly(t *testing.T) {
 	}
 }
 
+// TestErrorOfADollarDoesNotCopyTheText checks the message for a character that begins no token: it shows one more
+// character of a long text.
+func TestErrorOfADollarDoesNotCopyTheText(t *testing.T) {
+	text := "SELECT $" + strings.Repeat("x", 1<<20)
+	_, err := Parse(text) // the lexer caches its transitions
+	if err == nil || err.Error() != "line 1:8 mismatched character 'x' expecting '$'" {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _ = Parse(text)
+	runtime.ReadMemStats(&after)
+	if used := int(after.TotalAlloc - before.TotalAlloc); used > len(text) {
+		t.Errorf("%d bytes for a text of %d", used, len(text))
+	}
+	for text, want := range map[string]string{
+		"SELECT $":         "line 1:8 mismatched character '<EOF>' expecting '$'",
+		"SELECT $é":        "line 1:8 mismatched character 'é' expecting '$'",
+		"SELECT 'é' $\xff": "line 1:12 mismatched character '\ufffd' expecting '$'",
+	} {
+		if _, err := Parse(text); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // TestNestingWithinTheBoundIsRead checks that statements with the maximum nesting are parsed.
 func TestNestingWithinTheBoundIsRead(t *testing.T) {
 	repeat := strings.Repeat
