@@ -47,15 +47,25 @@ func (b *builder) parameterType(token antlr.Token, ctx grammar.IDataTypeContext)
 	case grammar.CqlLexerK_TUPLE:
 		return TypeExpr{Kind: TypeTuple, Args: args}
 	case grammar.CqlLexerK_VECTOR:
-		// Cassandra parses a Java int, and its exception is part of the message.
-		dimensions, err := strconv.ParseInt(ctx.INTEGER().GetText(), 10, 32)
-		if err != nil {
-			b.fail("Failed parsing statement: [" + b.text + "] reason: NumberFormatException For input string: \"" +
-				ctx.INTEGER().GetText() + "\"")
-		}
-		return TypeExpr{Kind: TypeVector, Args: args, Dimensions: int(dimensions)}
+		return b.vector(args, ctx.INTEGER().GetSymbol())
 	}
 	panic("cql: a token of dataType has no builder")
+}
+
+// vector builds vector<type, dimensions>. The grammar does not bound the number.
+func (b *builder) vector(args []TypeExpr, number antlr.Token) TypeExpr {
+	// Cassandra parses a Java int, and its exception is part of the message.
+	dimensions, err := strconv.ParseInt(number.GetText(), 10, 32)
+	if err != nil {
+		statement := b.text
+		// Shown as a whole or not at all: redactMessage would not find the secrets that a cut divides.
+		if len(statement) > snippetCharsMax {
+			statement = "..."
+		}
+		b.fail("Failed parsing statement: [" + statement + "] reason: NumberFormatException For input string: \"" +
+			tokenText(number) + "\"")
+	}
+	return TypeExpr{Kind: TypeVector, Args: args, Dimensions: int(dimensions)}
 }
 
 // frozen builds frozen<t>. Custom types may be frozen.

@@ -173,6 +173,8 @@ func TestRedactionOfLongTextsIsBounded(t *testing.T) {
 		"comments":        "SELECT user " + strings.Repeat("/**/", 1<<18) + strings.Repeat(" ", 1<<21) + "!",
 		"leading comment": "/* " + long + " */ SELECT * FRM t",
 		"misspelled":      "/* " + long + " */ SELEC * FROM t",
+		"statement":       "UPDATE t SET v = (vector<float, 99999999999>)[1], s = '" + long + "' WHERE k = 1",
+		"dimensions":      "UPDATE t SET v = (vector<float, 1" + strings.Repeat("0", 1<<16) + ">)[1] WHERE k = 1",
 	} {
 		_, _ = Parse(text) // the parser caches what it predicts
 		var before, after runtime.MemStats
