@@ -107,7 +107,11 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 // redactedError removes the secrets of text from err. The message contains a part of the text, or all of it, which may
 // be a password, and it is logged.
 func redactedError(text string, err *SyntaxError) *SyntaxError {
-	err.Msg = redactMessage(text, err.Msg)
+	shown, ok := redactMessage(text, err.Msg)
+	// The position in the error remains: it shows nothing of the text.
+	if err.Msg = shown; !ok {
+		err.Msg = obscuredSyntax
+	}
 	return err
 }
 

@@ -47,14 +47,20 @@ func RedactStatement(text string) string {
 	return redactSpans(text, secrets(text, tokensOf(text)))
 }
 
-// RedactError returns err's message for logs, without the secrets of the text to which it responds.
+// RedactError returns err's message for logs, without the secrets of the text to which it responds. Nothing of the
+// message remains if the secrets cannot be found in it, or not in bounded time.
 func RedactError(text string, err error) string {
 	var syntax *SyntaxError
 	// A message about a broken text may quote any part of it, so nothing of it is kept.
 	if suspicious(text) && errors.As(err, &syntax) {
+		return obscuredSyntax
+	}
+	message, ok := redactMessage(text, err.Error())
+	if !ok {
+		// The class of the error is not known here, so the text does not claim one.
 		return obscured
 	}
-	return redactMessage(text, err.Error())
+	return message
 }
 
 // Sensitive reports whether the values of a column or field of that name are secrets: they are not shown in logs,
@@ -62,17 +68,18 @@ func RedactError(text string, err error) string {
 func Sensitive(name string) bool { return containsFold(name, "password") }
 
 // redactMessage replaces the secrets of text in a message about it: short ones only as whole words, because they may be
-// parts of others. The snippet of a syntax error may lack the last characters of a literal.
-func redactMessage(text, message string) string {
+// parts of others. The snippet of a syntax error may lack the last characters of a literal. It returns false if that
+// needs more than redactionMax; the message must not be shown then.
+func redactMessage(text, message string) (shown string, ok bool) {
 	if !suspicious(text) {
-		return message
+		return message, true
 	}
 	all := tokensOf(text)
 	// A message is about a text with an error, so a secret may stand where no literal belongs.
 	misplaced, _ := unquoted(text, all, mentions(text))
 	spans := append(secrets(text, all), misplaced...)
 	if len(spans)*len(message) > redactionMax {
-		return obscured
+		return "", false
 	}
 	// a secret may contain another one
 	slices.SortFunc(spans, func(a, b span) int { return b.to - b.from - (a.to - a.from) })
@@ -88,7 +95,7 @@ func redactMessage(text, message string) string {
 		}
 		message = replaceCut(message, text, s)
 	}
-	return message
+	return message, true
 }
 
 // replaceCut replaces the secret text[s.from:s.to] in a message where its last bytes are missing and the character
@@ -129,11 +136,15 @@ func replaceCut(message, text string, s span) string {
 // secretBytesMin is the length from which secrets are replaced wherever they occur in a message.
 const secretBytesMin = 4
 
-// obscured replaces a message that may contain secrets. Cassandra uses the same text.
-const obscured = "Syntax Exception. Obscured for security reasons."
+const (
+	// obscured replaces a message that may contain secrets.
+	obscured = "Obscured for security reasons."
+	// obscuredSyntax replaces the message of a syntax error. Cassandra uses the same text.
+	obscuredSyntax = "Syntax Exception. " + obscured
+)
 
 // redactionMax bounds the work of redactMessage, which looks for each secret of a text in the whole message. A message
-// that needs more is obscured.
+// that needs more is obscured. The secrets are found before that, in memory in proportion to the text.
 const redactionMax = 32 << 20
 
 // cutBytesMax bounds the bytes at the end of a literal that a snippet may lack. It lacks as many characters as the

@@ -88,6 +88,20 @@ func TestRedactError(t *testing.T) {
 	}
 }
 
+// TestObscuredErrorsKeepTheirClass checks errors about a text with so many secrets that they are not searched for in
+// the message: only a syntax error is shown as one.
+func TestObscuredErrorsKeepTheirClass(t *testing.T) {
+	text := "SELECT * FROM t WHERE password IN (" + strings.Repeat("'Zq9vSecret',", 100) + "'')"
+	message := strings.Repeat("Invalid value Zq9vSecret ", 1<<16)
+	if got := RedactError(text, errors.New(message)); got != "Obscured for security reasons." {
+		t.Errorf("%.100s", got)
+	}
+	if got := RedactError(text, &SyntaxError{Msg: message}); got !=
+		"Syntax Exception. Obscured for security reasons." {
+		t.Errorf("%.100s", got)
+	}
+}
+
 // TestConstantsOfManySensitiveNamesAreSecrets checks a list of names without an operator after it, which is searched
 // for each name: beyond the bound of steps every constant is a secret.
 func TestConstantsOfManySensitiveNamesAreSecrets(t *testing.T) {
