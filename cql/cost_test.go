@@ -140,9 +140,9 @@ func TestParseBytesCountsShortWords(t *testing.T) {
 	}
 }
 
-// TestParseBytesBoundsShortWords is TestParseBytesBound for texts that are drawn from few characters, and of which most
-// are no statements: their tokens take memory before the parser refuses them. A float takes more in the lexer, which
-// frees it at once.
+// TestParseBytesBoundsShortWords is TestParseBytesBound for texts that are drawn from few characters. Most of
+// them are not statements: their tokens take memory before the parser refuses them. A float takes more in the lexer,
+// which frees it at once.
 func TestParseBytesBoundsShortWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	texts := []string{"1a", "1x", "1d1e1d", "0x0g", "1_", "1d1"}
@@ -161,7 +161,7 @@ func TestParseBytesBoundsShortWords(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, _ = Parse(text)
 			runtime.ReadMemStats(&after)
-			// Of a message.
+			// noise is the size of a message.
 			const noise = 64 << 10
 			parsed, _ := ParseBytes(text)
 			// A text with an error is parsed twice; the first tree is garbage then.

@@ -39,8 +39,8 @@ func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _
 	o.token, _ = symbol.(antlr.Token)
 }
 
-// ReportError passes the token of an error to the listener, without a text: the one of the default strategy is not
-// used, and takes time by the square of the tokens.
+// ReportError passes the token of an error to the listener, without a text. The default strategy builds a text that is
+// not used, in time quadratic in the number of tokens.
 func (h *haltStrategy) ReportError(p antlr.Parser, e antlr.RecognitionException) {
 	if failed, ok := e.(*antlr.NoViableAltException); ok {
 		// Its token is not exported, so the default strategy must report it.
