@@ -19,7 +19,8 @@ import (
 // A graph is filled by Values.Refresh: from the stored entries first, and then from pending. If more is pending than
 // fits, or rows were ingested, the graph is not ready until the stored entries were compared with it again.
 type graphs struct {
-	// mu is not held while a graph is searched or filled: vector.Index has its own lock, and either may take long.
+	// mu is not held while a graph is searched or filled: vector.Index has its own lock, and either may take long. It is
+	// taken after graph.applying.
 	mu sync.Mutex
 	// By index. An index without a graph has not been filled since the start, or is not built.
 	of map[schema.StorageID]*graph
@@ -29,13 +30,15 @@ type graphs struct {
 	searches, scans, scores atomic.Uint64 // GraphStats
 }
 
-// graph is the graph of one index. Its fields except nearest are guarded by graphs.mu.
+// graph is the graph of one index. Its fields except nearest and applying are guarded by graphs.mu.
 type graph struct {
-	nearest *vector.Index // by entry
-	ready   bool
-	full    bool   // it has too many bytes and is no longer filled
-	after   []byte // the last entry with which it was compared, unless it is ready
-	epoch   int    // grows when the comparison begins again
+	// drain holds applying while entries leave nearest, and the last attempt of a search shares it.
+	applying sync.RWMutex
+	nearest  *vector.Index // by entry
+	ready    bool
+	full     bool   // it has too many bytes and is no longer filled
+	after    []byte // the last entry with which it was compared, unless it is ready
+	epoch    int    // grows when the comparison begins again
 	// Changes by entry that are committed and not yet applied to nearest. A later change of an entry replaces the
 	// earlier.
 	pending map[string]change
@@ -127,29 +130,36 @@ func (g *graphs) drop(index schema.StorageID) {
 	delete(g.of, index)
 }
 
-// find returns the graph of an index if it is ready, the entries that are pending for it, and the number of the last
-// change, for removedSince. Each row with a vector has an entry in one of them: the commit that replaces a vector is
-// recorded before the latch of its partition is released, and the old entry is removed under the latch.
-func (g *graphs) find(index schema.StorageID) (nearest *vector.Index, pending map[string]change, changes int) {
+// view is a graph that is ready, at one moment.
+type view struct {
+	graph   *graph // nil if the index has none that is ready
+	nearest *vector.Index
+	pending map[string]change // a copy
+	changes int               // the number of the last change, for removedSince
+}
+
+// find returns the graph of an index if it is ready. Each row with a vector has an entry in nearest or in pending: the
+// commit that replaces a vector is recorded before the latch of its partition is released, and the old entry is removed
+// under the latch.
+func (g *graphs) find(index schema.StorageID) view {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x := g.of[index]
 	if x == nil || !x.ready {
-		return nil, nil, 0
+		return view{}
 	}
 	// A copy of a bounded map: the search reads it without the lock.
-	return x.nearest, maps.Clone(x.pending), x.changes
+	return view{x, x.nearest, maps.Clone(x.pending), x.changes}
 }
 
-// removedSince reports whether an entry that was removed after find returned changes has left the graph since. A search
-// of the graph may then have missed the row: its old entry was gone when the search came to it, and the new one was
-// added where the search had been.
-func (g *graphs) removedSince(index schema.StorageID, changes int) bool {
+// removedSince reports whether an entry that was removed after find returned v has left the graph since. A search of
+// the graph may then have missed the row: its old entry was gone when the search came to it, and the new one was added
+// where the search had been.
+func (g *graphs) removedSince(v *view) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	x := g.of[index]
-	// A graph that was dropped is not changed.
-	return x != nil && x.removed > changes
+	// Of the graph that was searched: drain may change it until it ends, even if the graph was dropped meanwhile.
+	return v.graph.removed > v.changes
 }
 
 // begin returns the graph of an index, a new one if it has none. A new graph is not ready, and records changes from now
@@ -175,8 +185,7 @@ func (g *graphs) begin(d *Definition) *graph {
 // no other goroutine applies changes at the same time.
 func (g *graphs) drain(x *graph, n int) (applied int) {
 	g.mu.Lock()
-	entries := slices.SortedFunc(maps.Keys(x.pending), func(a,
-		b string) int {
+	entries := slices.SortedFunc(maps.Keys(x.pending), func(a, b string) int {
 		return x.pending[a].number - x.pending[b].number
 	})
 	entries = entries[:min(n, len(entries))]
@@ -191,12 +200,11 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 	// one of the two.
 	g.mu.Unlock()
 	for i, entry := range entries {
-		if list[i].vector == nil {
-			x.nearest.Delete(entry)
-		} else {
+		if list[i].vector != nil {
 			x.set(entry, list[i].vector)
 		}
 	}
+	x.remove(entries, list)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, entry := range entries {
@@ -206,6 +214,18 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 		}
 	}
 	return len(entries)
+}
+
+// remove removes the entries of a batch whose change has no vector. It waits for searches that share the graph, and
+// they for the whole batch: additions, which take longer, are applied without the lock.
+func (x *graph) remove(entries []string, list []change) {
+	x.applying.Lock()
+	defer x.applying.Unlock()
+	for i, entry := range entries {
+		if list[i].vector == nil {
+			x.nearest.Delete(entry)
+		}
+	}
 }
 
 // set adds a vector. One that cannot be compared has no entry, so the error is impossible.
@@ -355,25 +375,48 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 // inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones after the
 // position of the query, and all that are pending. Of entries with equal scores, it passes on all: their places decide.
 func (s *search) inGraph(best *bestScored) (ok bool) {
+	g := &s.x.graphs
 	for range graphAttempts {
-		nearest, pending, changes := s.x.graphs.find(s.q.Index)
-		if nearest == nil {
+		v := g.find(s.q.Index)
+		if v.graph == nil {
 			break
 		}
-		s.x.graphs.searches.Add(1)
-		s.searchGraph(best, nearest, pending)
-		if !s.x.graphs.removedSince(s.q.Index, changes) {
+		s.searchGraph(best, &v)
+		if !g.removedSince(&v) {
 			return true
 		}
 		best.list, best.dropped = best.list[:0], false
 	}
-	s.x.graphs.scans.Add(1)
+	// Entries that leave the graph all the time must not make each search look at all entries.
+	if s.inSharedGraph(best) {
+		return true
+	}
+	g.scans.Add(1)
 	return false
 }
 
+// inSharedGraph is inGraph while no entry leaves the graph.
+func (s *search) inSharedGraph(best *bestScored) (ok bool) {
+	g := &s.x.graphs
+	x := g.find(s.q.Index).graph
+	if x == nil {
+		return false
+	}
+	x.applying.RLock()
+	defer x.applying.RUnlock()
+	// Another graph, of an index that was dropped and created again meanwhile, is not locked.
+	v := g.find(s.q.Index)
+	if v.graph != x {
+		return false
+	}
+	s.searchGraph(best, &v)
+	return true
+}
+
 // searchGraph is inGraph for a graph and what is pending for it.
-func (s *search) searchGraph(best *bestScored, nearest *vector.Index, pending map[string]change) {
-	for entry, c := range pending {
+func (s *search) searchGraph(best *bestScored, v *view) {
+	s.x.graphs.searches.Add(1)
+	for entry, c := range v.pending {
 		// Removed entries are pending too, so that accept below leaves them out.
 		if c.vector != nil {
 			s.offer(best, []byte(entry), c.vector)
@@ -381,13 +424,13 @@ func (s *search) searchGraph(best *bestScored, nearest *vector.Index, pending ma
 	}
 	accept := func(entry string) bool {
 		// Offered above with its present vector, or removed.
-		if _, changed := pending[entry]; changed {
+		if _, changed := v.pending[entry]; changed {
 			return false
 		}
 		e, ok := parseEntry([]byte(entry))
 		return ok && s.bounds.contains(e.place) && (s.q.Holds == nil || s.q.Holds(e.key.Token))
 	}
-	found := nearest.Search(s.near, max(best.most, graphBeam), accept)
+	found := v.nearest.Search(s.near, max(best.most, graphBeam), accept)
 	defer func() {
 		s.x.graphs.scores.Add(uint64(found.Scores()))
 		found.Close()

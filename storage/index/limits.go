@@ -55,9 +55,9 @@ const (
 	// GraphBytes bounds the memory of one graph, unless Values.SetGraphBytes does: a million vectors of 128 dimensions.
 	// Beyond, searches look at all entries.
 	GraphBytes = 1 << 30
-	// graphAttempts is how often a search of a graph begins again because entries left the graph meanwhile. It looks at
-	// all entries then: a removal that comes and is applied within a search, of a millisecond, is rare.
-	graphAttempts = 3
+	// graphAttempts is how often a search of a graph is tried while entries may leave the graph. Each attempt takes a
+	// millisecond, and is discarded if one has left. The attempt after them makes removals wait.
+	graphAttempts = 2
 	// graphBeam is the least number of vectors that a search of a graph considers.
 	graphBeam = 128
 )

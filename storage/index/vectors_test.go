@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -120,7 +121,7 @@ func (m *vectorRun) step() {
 			m.t.Fatal(err)
 		}
 	default:
-		if nearest, _, _ := m.values.graphs.find(vectorIndex); nearest != nil {
+		if m.values.graphs.find(vectorIndex).graph != nil {
 			m.graphs++
 		}
 		m.search()
@@ -297,9 +298,9 @@ func (m *vectorRun) inGraphOnly() (stored int) {
 		}
 		more = found.More
 	}
-	nearest, pending, _ := m.values.graphs.find(vectorIndex)
-	if nearest == nil || len(pending) > 0 {
-		m.t.Fatalf("the graph is not ready, %d changes are pending", len(pending))
+	v := m.values.graphs.find(vectorIndex)
+	if v.graph == nil || len(v.pending) > 0 {
+		m.t.Fatalf("the graph is not ready, %d changes are pending", len(v.pending))
 	}
 	entries, err := m.values.host.Entries(testTable, appendIndex(nil, vectorIndex), appendIndex(nil, vectorIndex+1))
 	if err != nil {
@@ -308,12 +309,12 @@ func (m *vectorRun) inGraphOnly() (stored int) {
 	defer entries.Close()
 	for valid := entries.First(); valid; valid = entries.Next() {
 		stored++
-		if !nearest.Has(string(entries.Key())) {
+		if !v.nearest.Has(string(entries.Key())) {
 			m.t.Errorf("the graph lacks the entry %x", entries.Key())
 		}
 	}
-	if nearest.Len() != stored {
-		m.t.Errorf("the graph has %d vectors of %d entries", nearest.Len(), stored)
+	if v.nearest.Len() != stored {
+		m.t.Errorf("the graph has %d vectors of %d entries", v.nearest.Len(), stored)
 	}
 	return stored
 }
@@ -448,6 +449,99 @@ func TestVectorThatLeavesTheGraphIsFound(t *testing.T) {
 	}
 	if search() != first {
 		t.Error("the nearest row is not found while its vector changes")
+	}
+}
+
+// TestUpdatesDoNotMakeSearchesScan replaces the vector of the nearest row during each attempt of each search, and lets
+// the graph apply the change at once. No search looks at all entries, and all of them find the row.
+func TestUpdatesDoNotMakeSearchesScan(t *testing.T) {
+	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem(),
+		def: vectorDefinition(similarity.Euclidean)}
+	m.open()
+	defer func() { _ = m.engine.Close() }()
+	// As many that the graph is not searched as a list.
+	for i := range 3_000 {
+		m.apply(putRow("k", i, 1, string(encodeVector(float32(10+i%60), float32(i/60), 0))))
+	}
+	nearest := func(version int) []byte { return encodeVector(float32(version%5), 1, 0) }
+	m.apply(putRow("first", 0, 1, string(nearest(1))))
+	m.inGraphOnly()
+	started, ended := make(chan int), make(chan error)
+	defer close(started)
+	go func() {
+		for version := range started {
+			was := m.def.appendEntry(nil, m.term(nearest(version-1)), &Source{
+				Key: row.NewPartitionKey([]byte("first")), Kind: row.KindRow,
+				Row: &row.Row{Clustering: clusteringOf(0)}})
+			m.apply(putRow("first", 0, int64(version), string(nearest(version))))
+			err := m.values.removeStale(testTable, was)
+			if _, e := m.values.Refresh([]schema.StorageID{testTable}, 100); err == nil {
+				err = e
+			}
+			ended <- err
+		}
+	}()
+	version, calls, running := 1, 0, false
+	wait := func(d time.Duration) {
+		select {
+		case err := <-ended:
+			if running = false; err != nil {
+				t.Error(err)
+			}
+		case <-time.After(d): // the update waits for the search, or is slow
+		}
+	}
+	q := &Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore,
+		Near: encodeVector(0, 0, 0), Limit: 1, Now: 100}
+	q.Holds = func(ring.Token) bool {
+		if calls++; calls%60 == 1 {
+			if !running {
+				version, running = version+1, true
+				started <- version
+			}
+			wait(20 * time.Millisecond)
+		}
+		return true
+	}
+	before := m.values.GraphStats()
+	const searches = 10
+	for range searches {
+		page, err := m.values.Search(q)
+		if err != nil || len(page.Candidates) != 1 {
+			t.Fatalf("%d candidates, error %v", len(page.Candidates), err)
+		}
+		if key := page.Candidates[0].At; !bytes.Contains(key, []byte("first")) {
+			t.Errorf("the nearest row is %x", key)
+		}
+		for running {
+			wait(time.Second)
+		}
+	}
+	after := m.values.GraphStats()
+	if n := after.Scans - before.Scans; n > 0 {
+		t.Errorf("%d of %d searches looked at all entries", n, searches)
+	}
+	if n := after.Searches - before.Searches; n <= searches {
+		t.Errorf("%d attempts of %d searches: no update has disturbed one", n, searches)
+	}
+}
+
+// TestDroppedGraphShowsRemovals drops a graph while its pending changes are applied: a search of it must see that an
+// entry has left.
+func TestDroppedGraphShowsRemovals(t *testing.T) {
+	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem(),
+		def: vectorDefinition(similarity.Euclidean)}
+	m.open()
+	defer func() { _ = m.engine.Close() }()
+	m.apply(putRow("a", 0, 1, string(encodeVector(1, 0, 0))))
+	m.inGraphOnly()
+	g := &m.values.graphs
+	v := g.find(vectorIndex)
+	g.forget(vectorIndex, m.def.appendEntry(nil, m.term(encodeVector(1, 0, 0)), &Source{
+		Key: row.NewPartitionKey([]byte("a")), Kind: row.KindRow, Row: &row.Row{Clustering: clusteringOf(0)}}))
+	g.drop(vectorIndex)
+	if g.drain(v.graph, 10) != 1 || !g.removedSince(&v) {
+		t.Error("an entry has left a graph that was dropped, and its searches do not see that")
 	}
 }
 
