@@ -50,8 +50,8 @@ func grace(table *schema.Table) time.Duration {
 }
 
 // validUntil returns when a hint expires that is made at now, of a mutation of a table that was first written at
-// created (ns since 1970). A hint that replaces another one is kept for as long as a new one, but gc_grace_seconds
-// counts from the write: a deletion of it that is older may have been purged.
+// created (ns since 1970). The window counts from now, also for a hint that replaces another one. gc_grace_seconds
+// counts from the write: a later deletion of what it wrote may have been purged after that time.
 func (h *Hints) validUntil(table *schema.Table, now time.Time, created int64) time.Time {
 	end := now.Add(h.limits.Window)
 	if purged := time.Unix(0, created).Add(grace(table)); purged.Before(end) {

@@ -16,8 +16,8 @@ import (
 //
 //	sweep of all entries ──▶ clean, marked ── change ──▶ not marked, in the batch of the change
 //
-// A value that expires is no change: its entry is removed with the value (Purge), because the clock by which it has
-// expired may step back.
+// Expiry does not unmark a table: the entry of an expired value is removed with the value (Purge), because the clock by
+// which it has expired may step back.
 type sweeps struct {
 	mu     sync.Mutex
 	tables map[schema.StorageID]*tableSweep

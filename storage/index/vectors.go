@@ -229,10 +229,8 @@ func (s *search) nearest(open func(bounds) (*storage.Entries, error),
 	})
 }
 
-// moved adds a row whose vector is another one than the entry's that led to it. The entries were found before the row
-// was read: a commit between may have replaced the vector, and the new entry is not among them. page is the row, whose
-// vectors are in s.scratch.found. A position after the present one is looked at in its turn, and one that a former step
-// passed, or that the next step finds, is left out.
+// moved handles a row whose vector has changed since its entry was read. Later positions are queued. Positions before
+// this step or beyond its horizon are skipped. page is the row, whose vectors are in s.scratch.found.
 func (s *search) moved(page []byte) {
 	for i := range s.scratch.found.Len() {
 		entry := s.def.appendEntry(nil, s.scratch.found.Term(i), &s.source)
