@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -49,7 +50,9 @@ func (e *Engine) Lost() []lost.Range {
 //	unreadable          └──┘
 //	lost               └────┘  whole tokens; the rest of the file stays in use
 //
-// A file is lost from its first to its last key only if it does not show which keys it has.
+// A file is lost from its first to its last key only if it does not show which keys it has. Tables between the keys on
+// both sides of what cannot be read are lost as a whole: those between its first and its last key if the file has one
+// block, and those between two tables if the corrupt block has the border of both.
 func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	if err := e.db.Err(); err != nil {
 		return nil, err
@@ -71,15 +74,60 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	return all, errors.Join(errs...)
 }
 
-// quarantineUnreadable removes what cannot be read of a file, or the whole file if that is unknown or fails.
+// The reasons for which the corrupt part of a file, or the file, is not removed.
+var (
+	// Local keys have no replica from which a repair could copy them.
+	errOwnData = errors.New("it contains the node's own data; replace the node")
+	errBorder  = errors.New("the keys next to the corrupt part cannot be read")
+)
+
+// besideError means that a file cannot be read at the border of what is removed of another one.
+type besideError struct {
+	file database.CorruptionInfo
+	err  error
+}
+
+// Error implements error.
+func (e *besideError) Error() string {
+	return fmt.Sprintf("another file, %s, cannot be read at the border of the corrupt part: %v", e.file.Path, e.err)
+}
+
+// widen extends what is removed by what cannot be read of another file, and reports whether that is more.
+func (q *quarantine) widen(info, beside *database.CorruptionInfo) bool {
+	other, ok := q.db.Unreadable(*beside)
+	if !ok {
+		return false
+	}
+	before, after := bytes.Compare(other.Start, info.Start) < 0, bytes.Compare(other.End, info.End) > 0
+	if before {
+		info.Start = other.Start
+	}
+	if after {
+		info.End = other.End
+	}
+	return before || after
+}
+
+// quarantineUnreadable removes what cannot be read of a file, or the whole file if that is unknown or the rest cannot be
+// read either.
 func (q *quarantine) quarantineUnreadable(info *database.CorruptionInfo) ([]lost.Range, error) {
 	if narrow, ok := q.db.Unreadable(*info); ok {
-		// The removal reads the rest of the file, and fails if another part is corrupt in a way that was not seen.
-		if ranges, err := q.quarantineFile(&narrow); err == nil {
-			return ranges, nil
+		ranges, err := q.quarantineFile(&narrow)
+		for beside := new(besideError); errors.As(err, &beside) && q.widen(&narrow, &beside.file); {
+			ranges, err = q.quarantineFile(&narrow)
+		}
+		// The removal reads the rest of the file, and fails if another part is corrupt in a way that was not seen. No
+		// other error is a reason to lose more.
+		if !errors.Is(err, failure.ErrCorrupt) && !errors.Is(err, errBorder) {
+			return ranges, err
 		}
 	}
-	return q.quarantineFile(info)
+	ranges, err := q.quarantineFile(info)
+	if errors.Is(err, errBorder) {
+		// Only local keys are left of a whole file.
+		err = errOwnData
+	}
+	return ranges, err
 }
 
 func (q *quarantine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range, error) {
@@ -90,28 +138,12 @@ func (q *quarantine) quarantineFile(info *database.CorruptionInfo) ([]lost.Range
 	// A file may contain keys of the node, entries of maintainers and rows, in this order.
 	entries := entriesIn(info)
 	ranges := q.lostIn(info)
-	// Local keys have no replica from which a repair could copy them.
 	if len(ranges) == 0 && !bytes.Equal(entries, info.Start) {
-		return nil, errors.New("it contains the node's own data; replace the node")
+		return nil, errOwnData
 	}
-	if entries == nil {
-		return ranges, q.removeFile(info, nil, ranges)
-	}
-	return ranges, loseEntries(q.derived.list, entries, info.End,
-		func() error { return q.removeFile(info, entries, ranges) })
-}
-
-// removeFile notes which ranges are lost and removes the file. entries is where the entries of maintainers begin in the
-// file, nil if it has none.
-func (q *quarantine) removeFile(info *database.CorruptionInfo, entries []byte, ranges []lost.Range) error {
 	// End is inclusive, and Excise wants an exclusive bound.
 	lower, upper := entries, append(bytes.Clone(info.End), 0)
 	if len(ranges) > 0 {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if err := q.putLostLocked(append(q.lost.List(), ranges...)); err != nil {
-			return err
-		}
 		// Whole tokens are excised: part of a partition would look complete.
 		first, last := ranges[0], ranges[len(ranges)-1]
 		if entries == nil {
@@ -119,7 +151,51 @@ func (q *quarantine) removeFile(info *database.CorruptionInfo, entries []byte, r
 		}
 		_, upper, _ = rowkey.Bounds(nil, nil, last.Table, last.Tokens)
 	}
-	return q.excise(lower, upper, ranges)
+	if err := q.checkBorders(info, lower, upper); err != nil {
+		return nil, err
+	}
+	if entries == nil {
+		return ranges, q.removeFile(lower, upper, ranges)
+	}
+	return ranges, loseEntries(q.derived.list, entries, info.End,
+		func() error { return q.removeFile(lower, upper, ranges) })
+}
+
+// checkBorders returns an error unless the removal of [lower, upper) keeps the rest of all files: errBorder if the rest
+// of the corrupt file cannot be read, and a besideError if it is another file.
+func (q *quarantine) checkBorders(info *database.CorruptionInfo, lower, upper []byte) error {
+	at, err := q.db.CheckBorders(lower, upper)
+	if err == nil {
+		return nil
+	}
+	if q.opts.FS.PathBase(at.Path) == q.opts.FS.PathBase(info.Path) {
+		return fmt.Errorf("%w: %w", errBorder, err)
+	}
+	if errors.Is(failure.Of(err), failure.ErrCorrupt) {
+		// The next repair removes the corrupt part of that file as well.
+		q.db.Corrupted(at)
+	}
+	return &besideError{at, err}
+}
+
+// removeFile notes which ranges are lost and removes the keys of [lower, upper).
+func (q *quarantine) removeFile(lower, upper []byte, ranges []lost.Range) error {
+	if len(ranges) == 0 {
+		_, err := q.excise(lower, upper, ranges)
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.lost.List()
+	if err := q.putLostLocked(slices.Concat(before, ranges)); err != nil {
+		return err
+	}
+	excised, err := q.excise(lower, upper, ranges)
+	if err != nil && !excised {
+		// What is still there must not be reported as lost, nor refused to readers.
+		err = errors.Join(err, q.putLostLocked(before))
+	}
+	return err
 }
 
 // entriesIn returns where the entries of maintainers begin in a file, nil if it has none.
@@ -159,19 +235,21 @@ func (q *quarantine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
 }
 
 // excise removes keys without reading them, as far as whole files are concerned, and notifies maintainers of
-// the ranges that were lost.
-func (q *quarantine) excise(lower, upper []byte, ranges []lost.Range) error {
-	return q.removals.removeLatched(func(b *pebble.Batch) error {
+// the ranges that were lost. excised means that the keys were removed, also if what followed failed.
+func (q *quarantine) excise(lower, upper []byte, ranges []lost.Range) (excised bool, err error) {
+	err = q.removals.removeLatched(func(b *pebble.Batch) error {
 		// Commits wait for the change of the MANIFEST: their rows must not go, nor lose the entries that are removed
 		// next.
 		if err := q.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
 			return err
 		}
+		excised = true
 		for _, x := range ranges {
 			q.derived.remove(b, x.Table, x.Tokens)
 		}
 		return nil
 	})
+	return excised, err
 }
 
 // Lift makes a range, which may wrap, readable again, where it was lost at the time since (ns) or before:

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -148,5 +149,66 @@ func TestQuarantineKeepsOtherTables(t *testing.T) {
 	}
 	if left < 200 || left == 300 {
 		t.Errorf("%d rows of 300 are left outside %v, which was one block", left, lost[0].Tokens)
+	}
+}
+
+// TestQuarantineNeverDropsLocalKeys corrupts each part of a file that begins with local keys of the node and has rows
+// of a system table after them; tables of users are in other files. Quarantine keeps all local keys, or it fails: if
+// the block with the border is corrupt, the removal could not read where they end.
+func TestQuarantineNeverDropsLocalKeys(t *testing.T) {
+	const keys, table = 60, schema.FirstStorageID - 1
+	info := func(id schema.StorageID) tableinfo.Info {
+		return tableinfo.Info{Exists: id == table, GC: tableinfo.GCDisabled}
+	}
+	options := Options{Dir: "db", Clock: newTestClock(), Inline: true, blockBytes: 512, Table: info}
+	rng := rand.New(rand.NewPCG(1, 2))
+	value := func() string { return fmt.Sprintf("%x", [2]uint64{rng.Uint64(), rng.Uint64()}) }
+	base := vfs.NewCrashableMem()
+	options.FS = base
+	e := openTest(t, options)
+	for i := range keys {
+		if err := e.SetLocal(fmt.Appendf(nil, "test.%03d", i), []byte(value()), true); err != nil {
+			t.Fatal(err)
+		}
+		m := putRow(fmt.Sprint("key", i), i, 1, value())
+		m.Table = table
+		mustApply(t, e, m)
+	}
+	if err := errors.Join(e.Flush(), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	refused, removed := 0, 0
+	for flip := range flips {
+		options.FS = base.CrashClone(vfs.CrashCloneCfg{})
+		flipBit(t, options.FS.(*vfs.MemFS), flip)
+		e, err := Open(options)
+		if err != nil {
+			continue // the node does not start
+		}
+		local := func() (found int, err error) {
+			err = e.ScanLocal([]byte("test."), func(_, _ []byte) error { found++; return nil })
+			return found, err
+		}
+		_, _ = local()
+		_, _ = e.Read(nil, &row.ReadCommand{Table: table, Range: row.KeyRange{Tokens: ring.FullRange()},
+			Slices: []row.Slice{row.AllRows()}})
+		corrupt := len(e.Corruptions()) > 0
+		_, err = e.Quarantine()
+		switch {
+		case err != nil:
+			refused++
+			if len(e.Lost()) > 0 {
+				t.Errorf("flip %d: %v are lost, and nothing was removed: %v", flip, e.Lost(), err)
+			}
+		case corrupt:
+			removed++
+		}
+		if found, err := local(); err == nil && found != keys {
+			t.Errorf("flip %d: %d local keys of %d", flip, found, keys)
+		}
+		_ = e.Close()
+	}
+	if refused == 0 || removed == 0 {
+		t.Errorf("%d files were refused, and a part of %d was removed", refused, removed)
 	}
 }

@@ -3,6 +3,7 @@ package database
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
@@ -11,17 +12,7 @@ import (
 // and End. Keys outside them were read with their checksums. Several corrupt blocks have one interval. ok is false if
 // the file does not show which keys cannot be read: its index is corrupt, or a part that this reading does not need.
 func (db *DB) Unreadable(info CorruptionInfo) (narrow CorruptionInfo, ok bool) {
-	f, err := db.opts.FS.Open(info.Path)
-	if err != nil {
-		return info, false
-	}
-	readable, err := sstable.NewSimpleReadable(f)
-	if err != nil {
-		_ = f.Close() // read only
-		return info, false
-	}
-	// Without the block cache: what matters is on disk. NewReader closes the file if it fails.
-	r, err := sstable.NewReader(context.Background(), readable, db.Format.MakeReaderOptions())
+	r, err := db.openFile(info.Path)
 	if err != nil {
 		return info, false
 	}
@@ -49,6 +40,20 @@ func (db *DB) Unreadable(info CorruptionInfo) (narrow CorruptionInfo, ok bool) {
 	}
 	// A sound file that reads differently the second time proves nothing.
 	return narrow, failed && bytes.Compare(narrow.Start, narrow.End) <= 0
+}
+
+// openFile opens an sstable without the block cache: what matters is on disk.
+func (db *DB) openFile(path string) (*sstable.Reader, error) {
+	f, err := db.opts.FS.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	// NewReader closes the file if it fails.
+	return sstable.NewReader(context.Background(), readable, db.Format.MakeReaderOptions())
 }
 
 // readableKey reads the keys in the bounds of info from the first on, or from the last on backwards, until one cannot
