@@ -26,7 +26,7 @@ func (n *Node) serveWhenJoined() error {
 	// A member with its data serves clients after it has seen its peers.
 	if !n.fetching() {
 		awaitPeers(n.cluster, n.stopping, n.log)
-		return unlessLeft(n.openServer())
+		return n.unlessLeft(n.openServer())
 	}
 	n.log.Info("streaming lost data before serving clients")
 	n.running.Go(func() {
@@ -45,7 +45,7 @@ func (n *Node) serveWhenJoined() error {
 		}
 		// A join that completes while the node stops opens nothing: Close waits for this goroutine, but has closed
 		// the servers before.
-		if err := unlessLeft(n.openServer()); err != nil && !errors.Is(err, clients.ErrStopping) {
+		if err := n.unlessLeft(n.openServer()); err != nil && !errors.Is(err, clients.ErrStopping) {
 			n.fail(err)
 		}
 	})
@@ -53,9 +53,10 @@ func (n *Node) serveWhenJoined() error {
 }
 
 // unlessLeft returns the error of openServer, or nil if the node has left the ring meanwhile: then it has not failed,
-// and Retired ends its process.
-func unlessLeft(err error) error {
-	if errors.Is(err, clients.ErrLeft) {
+// and Retired ends its process. The error may have any reason: a node that is no longer a member can, for example, not
+// propose the first superuser.
+func (n *Node) unlessLeft(err error) error {
+	if n.servers.Left() {
 		return nil
 	}
 	return err
@@ -68,6 +69,3 @@ func (n *Node) fetching() bool {
 	m := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	return m != nil && m.State == ring.Joining
 }
-
-// Joined reports whether this node serves clients, or would if its servers were started.
-func (n *Node) Joined() bool { return !n.fetching() }

@@ -118,11 +118,8 @@ func (c *startCommand) Run(ctx context.Context) error {
 	}
 	reports := statusReports{out: status, line: func() string { return n.Status().Line() }}
 	n.OnStatus(reports.write) // which also writes the first one
-	// A joining node reports readiness later, when await is notified.
-	if n.Joined() {
-		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.TablesListener())
-	}
 	failed := await(ctx, n, opts.Logger, func() {
+		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.TablesListener())
 		// Neither `cqld local`, which reads a status, nor a collector of JSON logs expects prose.
 		if c.StatusFD == 0 && c.LogFormat == "text" {
 			greetNode(os.Stdout, &opts)
