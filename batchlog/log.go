@@ -412,7 +412,7 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	batch.mutations = slices.DeleteFunc(batch.mutations,
 		func(m *row.Mutation) bool { return catalog.TableByStorage(m.Table) == nil })
 	if l.expired(batch) {
-		l.onError(errExpired)
+		l.onError(l.errExpired(batch))
 		l.written(h, true)
 		return
 	}

@@ -1,8 +1,9 @@
 package batchlog
 
 import (
-	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cqld/coordinator"
@@ -96,9 +97,18 @@ func decodeBatch(id coordinator.RequestID, b []byte) (*loggedBatch, error) {
 	return batch, c.Finish()
 }
 
-// errExpired reports that a batch is dropped: its coordinator may have written a part of it before it failed.
-var errExpired = errors.New("batchlog: a logged batch is older than gc_grace_seconds of one of its tables and is not " +
-	"replayed; repair its tables")
+// errExpired reports that a batch is dropped, with its tables: its coordinator may have written a part of it before it
+// failed.
+func (l *Log) errExpired(b *loggedBatch) error {
+	catalog := l.view.Schema()
+	var tables []string
+	for _, m := range b.mutations {
+		tables = append(tables, catalog.NameOf(m.Table))
+	}
+	slices.Sort(tables)
+	return fmt.Errorf("batchlog: a logged batch is older than gc_grace_seconds of one of its tables and is not "+
+		"replayed; repair %s", strings.Join(slices.Compact(tables), ", "))
+}
 
 // expired reports whether gc_grace_seconds of one of the batch's tables, which are known, has passed: the mutation
 // could resurrect deleted data. No mutation is applied then, as in Cassandra: the others would be half of a batch.

@@ -1,12 +1,47 @@
 package batchlog
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"cqld/coordinator"
 	"cqld/row"
+	"cqld/schema"
+	"cqld/simulation/testcluster"
 )
+
+// catalogView is a view that has a schema only.
+type catalogView struct {
+	coordinator.View
+	schema *schema.Schema
+}
+
+// Schema implements coordinator.View.
+func (v catalogView) Schema() *schema.Schema { return v.schema }
+
+// TestExpiredBatchNamesItsTables checks that the error of an expired batch names the tables to repair, each once.
+func TestExpiredBatchNamesItsTables(t *testing.T) {
+	s := schema.Initial()
+	for _, change := range testcluster.KeyOnly() {
+		var err error
+		if s, err = schema.Apply(s, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := s.StorageIDs()[0]
+	b := new(loggedBatch)
+	for _, key := range []string{"a", "b"} {
+		m := new(row.Mutation)
+		m.Reset(table, row.NewPartitionKey([]byte(key)))
+		b.mutations = append(b.mutations, m)
+	}
+	l := &Log{view: catalogView{schema: s}}
+	err := l.errExpired(b)
+	if name := s.NameOf(table); strings.Count(err.Error(), name) != 1 || !strings.HasSuffix(err.Error(), "repair "+name) {
+		t.Errorf("%q does not name %s once", err, name)
+	}
+}
 
 // FuzzBatch decodes arbitrary bytes as a stored batch: they are refused, or can be encoded again.
 func FuzzBatch(f *testing.F) {
