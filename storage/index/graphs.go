@@ -36,7 +36,8 @@ type graph struct {
 	applying sync.RWMutex
 	nearest  *vector.Index // by entry
 	ready    bool
-	full     bool   // it has too many bytes and is no longer filled
+	full     bool   // it has too many bytes and is not filled
+	excess   int    // of a full one: when as many entries more were removed than added, it is filled again
 	after    []byte // the last entry with which it was compared, unless it is ready
 	epoch    int    // grows when the comparison begins again
 	// Changes by entry that are committed and not yet applied to nearest. A later change of an entry replaces the
@@ -76,10 +77,14 @@ func (g *graphs) forget(index schema.StorageID, entry []byte) {
 	g.change(index, string(entry), nil)
 }
 
-// g.mu is held. An index without a graph, or with a full one, needs no changes.
+// g.mu is held. An index without a graph needs no changes, and of a full one they are counted.
 func (g *graphs) change(index schema.StorageID, entry string, vector []byte) {
 	x := g.of[index]
-	if x == nil || x.full {
+	if x == nil {
+		return
+	}
+	if x.full {
+		x.count(vector != nil)
 		return
 	}
 	// Searches compare all pending vectors, so there must be few. Comparing the stored entries again finds the changes
@@ -89,6 +94,18 @@ func (g *graphs) change(index schema.StorageID, entry string, vector []byte) {
 	}
 	x.changes++
 	x.pending[entry] = change{vector, x.changes}
+}
+
+// count counts a change of a full graph, and lets the graph be filled again when enough entries were removed.
+func (x *graph) count(added bool) {
+	if added {
+		x.excess++
+		return
+	}
+	if x.excess--; x.excess <= 0 {
+		x.full = false
+		x.again()
+	}
 }
 
 // again makes the graph unready until all entries were compared with it again.
@@ -169,16 +186,20 @@ func (g *graphs) begin(d *Definition) *graph {
 	defer g.mu.Unlock()
 	x := g.of[d.ID]
 	if x == nil {
-		// The seed is the index, so that a graph that is filled in the same order has the same shape after a restart.
-		x = &graph{nearest: vector.New(vector.Options{Dimensions: d.Vectors.Dimensions, Function: d.Vectors.Similarity,
-			Seed: uint64(d.ID)}),
-			pending: map[string]change{}}
+		x = &graph{nearest: emptyGraph(d), pending: map[string]change{}}
 		if g.of == nil {
 			g.of = map[schema.StorageID]*graph{}
 		}
 		g.of[d.ID] = x
 	}
 	return x
+}
+
+// emptyGraph returns a graph without vectors. The seed is the index, so that a graph that is filled in the same order
+// has the same shape after a restart.
+func emptyGraph(d *Definition) *vector.Index {
+	return vector.New(vector.Options{Dimensions: d.Vectors.Dimensions, Function: d.Vectors.Similarity,
+		Seed: uint64(d.ID)})
 }
 
 // drain applies up to n pending changes, the oldest first, and returns how many there were. Only Refresh calls it, so
@@ -256,7 +277,7 @@ func (g *graphs) exceeded() bool {
 // GraphStats describes the graphs of vectors of this node.
 type GraphStats struct {
 	// Ready counts the graphs that searches use, Filling those that do not have all vectors yet, and Full those that
-	// are not kept because they would be too large.
+	// are not kept because they would be too large, until enough entries are removed.
 	Ready, Filling, Full int
 	// Vectors and Bytes are sums over all graphs. Pending vectors are not in a graph yet.
 	Vectors, Bytes, Pending int64
@@ -313,8 +334,9 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 	// A graph that was dropped meanwhile is not accounted. A full one gives its memory back by an empty index in its
 	// place.
 	if !g.full && x.graphs.of[d.ID] == g && (g.nearest.Bytes() > x.bytes || x.graphs.exceeded()) {
-		g.full, g.ready, g.pending, g.nearest = true, false, nil,
-			vector.New(vector.Options{Dimensions: d.Vectors.Dimensions})
+		// Half of the vectors that it has, so that filling it in vain costs two insertions for each removal.
+		g.excess = (g.nearest.Len() + 1) / 2
+		g.full, g.ready, g.pending, g.nearest = true, false, nil, emptyGraph(d)
 	}
 	done, after, epoch := g.ready || g.full, g.after, g.epoch
 	more = len(g.pending) > 0
