@@ -38,7 +38,8 @@ func TestExpiredBatchNamesItsTables(t *testing.T) {
 	}
 	l := &Log{view: catalogView{schema: s}}
 	err := l.errExpired(b)
-	if name := s.NameOf(table); strings.Count(err.Error(), name) != 1 || !strings.HasSuffix(err.Error(), "repair "+name) {
+	name := s.NameOf(table)
+	if strings.Count(err.Error(), name) != 1 || !strings.HasSuffix(err.Error(), "repair "+name) {
 		t.Errorf("%q does not name %s once", err, name)
 	}
 }

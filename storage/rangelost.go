@@ -108,8 +108,8 @@ func (q *quarantine) widen(info, beside *database.CorruptionInfo) bool {
 	return before || after
 }
 
-// quarantineUnreadable removes what cannot be read of a file, or the whole file if that is unknown or the rest cannot be
-// read either.
+// quarantineUnreadable removes what cannot be read of a file, or the whole file if that is unknown or the rest cannot
+// be read either.
 func (q *quarantine) quarantineUnreadable(info *database.CorruptionInfo) ([]lost.Range, error) {
 	if narrow, ok := q.db.Unreadable(*info); ok {
 		ranges, err := q.quarantineFile(&narrow)

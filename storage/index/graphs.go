@@ -19,8 +19,8 @@ import (
 // A graph is filled by Values.Refresh: from the stored entries first, and then from pending. If more is pending than
 // fits, or rows were ingested, the graph is not ready until the stored entries were compared with it again.
 type graphs struct {
-	// mu is not held while a graph is searched or filled: vector.Index has its own lock, and either may take long. It is
-	// taken after graph.applying.
+	// mu is not held while a graph is searched or filled: vector.Index has its own lock, and either may take long. It
+	// is taken after graph.applying.
 	mu sync.Mutex
 	// By index. An index without a graph has not been filled since the start, or is not built.
 	of map[schema.StorageID]*graph
