@@ -11,6 +11,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/model"
 	"cqld/internal/model/generate"
+	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -86,6 +87,49 @@ func TestDroppedColumnsLeaveNoRows(t *testing.T) {
 	}
 	if t.Logf("%d of %d queries return rows", answered, total); answered < total/2 {
 		t.Error("most queries return no rows")
+	}
+}
+
+// TestDroppedColumnsDoNotReadPartitions: a table with a dropped column reads some rows of each partition for DISTINCT
+// and PER PARTITION LIMIT, and not all of them. Partitions that begin with many rows of the dropped column only are
+// found as well.
+func TestDroppedColumnsDoNotReadPartitions(t *testing.T) {
+	const partitions, rows, hidden = 4, 700, 250
+	store := &pageCounter{}
+	p, s := newTestProcessor(t, store, "CREATE TABLE t (k int, c int, v int, x int, PRIMARY KEY (k, c))")
+	for k := range partitions {
+		for c := range rows {
+			column := "v"
+			// Rows of UPDATE exist only as long as they have a cell.
+			if k == 3 && c < hidden {
+				column = "x"
+			}
+			mustQuery(t, p, s, fmt.Sprintf("UPDATE t SET %s = 1 WHERE k = %d AND c = %d", column, k, c))
+		}
+	}
+	mustQuery(t, p, s, "ALTER TABLE t DROP x")
+	for _, x := range []struct {
+		text           string
+		size           int32
+		answered, read int
+	}{
+		{"SELECT DISTINCT k FROM t", 5000, partitions, 4*100 + hidden},
+		{"SELECT DISTINCT k FROM t", 2, partitions, 4*100 + hidden},
+		{"SELECT k, c FROM t PER PARTITION LIMIT 1", 5000, partitions, 4*100 + hidden},
+		{"SELECT k, c FROM t PER PARTITION LIMIT 120", 5000, 120 * partitions, 4*120 + 2*hidden},
+		{"SELECT k, c FROM t WHERE k IN (0, 1) PER PARTITION LIMIT 2", 5000, 4, 2 * 100},
+		{"SELECT k, c FROM t WHERE k = 0 PER PARTITION LIMIT 1 LIMIT 1", 5000, 1, 1},
+		{"SELECT k, c FROM t WHERE k = 3 PER PARTITION LIMIT 1 LIMIT 1", 5000, 1, hidden + 100},
+	} {
+		store.total = request.Cost{}
+		c := &pagingCase{p: p, s: s}
+		got, _, err := c.rows(generate.Statement{Text: x.text}, x.size)
+		if err != nil || len(got) != x.answered {
+			t.Errorf("%s: %d rows, %v", x.text, len(got), err)
+		}
+		if store.total.Rows > x.read {
+			t.Errorf("%s, pages of %d: %d rows are read, more than %d", x.text, x.size, store.total.Rows, x.read)
+		}
 	}
 }
 

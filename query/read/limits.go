@@ -33,6 +33,10 @@ const (
 	pageInternal = 5000
 	batchMax     = 10000
 
+	// partitionRows is the least number of rows that is requested at a time where partitions have a limit and the table
+	// has dropped columns. It is what each partition may cost, whatever its limit.
+	partitionRows = 100
+
 	// pageBytesMax bounds results that clients do not page, and rows that are sorted: a message may have 256 MiB. A
 	// result and its reply are a part of what a request may hold.
 	pageBytesMax = 64 << 20

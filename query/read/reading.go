@@ -47,7 +47,7 @@ type state struct {
 	begun  bool // the scan has taken the cursor
 	masks  *mask.Table
 	index  restriction.Choice // by which rows are found
-	grow   bool               // each command requests twice as many rows as the previous one
+	growTo uint32             // each command requests twice as many rows, up to this number; 0: always as many
 	fixed  int                // columns of the view that the partition's header has
 	// The page so far, and the number of rows in it. buf is nil after result has given it to the caller.
 	buf   *Buffer
@@ -451,16 +451,22 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 		run.plan.order == nil:
 		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an
 		// index may match.
-		limits.Rows, run.grow = rows, true
+		limits.Rows, run.growTo = rows, batchMax
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil &&
 		(counted || run.perPartition == 0):
 		// Every row that a replica returns is a row of the result, so replicas can apply both limits.
 		limits.PerPartition = run.perPartition
 		limits.Rows = rows
+	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
+		// Few rows have only cells of dropped columns, and the rows of a partition beyond its limit are read in vain.
+		run.growTo = min(max(run.perPartition, partitionRows), batchMax)
+		limits.Rows = min(rows, run.growTo)
 	case run.plan.distinct && counted:
 		// One row per partition shows that it exists. Continue after it means the next partition.
 		limits.PerPartition = 1
 		limits.Rows = pageInternal
+	case run.plan.distinct:
+		limits.Rows = partitionRows
 	default:
 		limits.Rows = pageInternal
 		if pageSize > 0 {

@@ -78,11 +78,11 @@ func (run *reading) remaining(configured time.Duration) time.Duration {
 func (run *reading) Begin(*request.Read) bool { return true }
 
 // Continue implements request.Source. Doubling bounds the number of commands by the logarithm of the rows that are
-// read, up to batchMax rows each.
+// read, up to growTo rows each.
 func (run *reading) Continue(r *request.Read) bool {
-	if run.grow {
-		// Few rows satisfy the filters, or the index has old entries.
-		r.Command.Limits.Rows = min(2*r.Command.Limits.Rows, batchMax)
+	if run.growTo > 0 {
+		// Few rows satisfy the filters, or the index has old entries, or rows have only cells of dropped columns.
+		r.Command.Limits.Rows = min(2*r.Command.Limits.Rows, run.growTo)
 	}
 	return true
 }
