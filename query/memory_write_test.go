@@ -60,3 +60,33 @@ func TestJSONInConditionalChangesIsReserved(t *testing.T) {
 		checkRefused(t, n, 8<<20, err)
 	}
 }
+
+// TestOtherValuesAreNotReservedAsJSON: only what from_json and INSERT JSON decode is reserved as JSON. The blob has the
+// bytes of a text with many elements, and each statement of a batch has its own values of the common list.
+func TestOtherValuesAreNotReservedAsJSON(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{},
+		"CREATE TABLE t (k int, c int, d blob, f frozen<list<int>>, PRIMARY KEY (k, c))")
+	blob := wire.BytesValue([]byte(strings.Repeat(",", 100<<10)))
+	short := wire.BytesValue([]byte("[" + strings.Repeat("1,", 1000) + "1]"))
+	batch, shorts := "BEGIN BATCH ", []wire.Value{}
+	for c := range 10 {
+		batch += fmt.Sprintf("UPDATE t SET f = from_json(?) WHERE k = 1 AND c = %d IF d = null; ", c)
+		shorts = append(shorts, short)
+	}
+	object := wire.BytesValue([]byte(`{"k": 1, "c": 2}`))
+	for _, x := range []struct {
+		text   string
+		values []wire.Value
+	}{
+		{"UPDATE t SET d = ?, f = from_json(?) WHERE k = 1 AND c = 1 IF d = null", []wire.Value{blob, short}},
+		{batch + "APPLY BATCH", shorts},
+		{"BEGIN BATCH UPDATE t SET f = from_json(?) WHERE k = 1 AND c = 1 IF EXISTS; " +
+			"UPDATE t SET d = ? WHERE k = 1 AND c = 2 APPLY BATCH", []wire.Value{short, blob}},
+		{"BEGIN BATCH INSERT INTO t JSON ? IF NOT EXISTS; UPDATE t SET d = ? WHERE k = 1 AND c = 3 APPLY BATCH",
+			[]wire.Value{object, blob}},
+	} {
+		if _, err := bounded(t, p, s, x.text, &Params{Values: x.values}); err != nil {
+			t.Errorf("%s: %v", x.text, err)
+		}
+	}
+}

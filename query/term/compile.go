@@ -29,7 +29,7 @@ type Spec struct {
 
 // Compiler compiles the terms of one statement and determines the types of its bind markers. It belongs to one
 // statement and one goroutine. The schema is a snapshot: all names of a statement are resolved in it. Fields above the
-// blank line before calls are set by the user of the Compiler, except for Markers, Called and Decodes, which are
+// blank line before calls are set by the user of the Compiler, except for Markers, Called and Decoded, which are
 // results.
 type Compiler struct {
 	Schema    *schema.Schema
@@ -46,11 +46,14 @@ type Compiler struct {
 	// there are none.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	Called        []*function.Function // the user-defined functions that the statement calls
-	Decodes       bool                 // the statement has calls of functions that decode JSON
+	// Decoded are the markers in terms that are decoded as JSON, by index. A marker occurs once for each such term. The
+	// user of the Compiler may take and clear it between the statements of a batch.
+	Decoded []int
 
 	// The pointers to terms identify calls, as the syntax tree of a statement does not change.
 	calls    map[callKey]*function.Function // resolved to match arguments; nil where none matches
 	mismatch error                          // of the last match: a list literal, and another type than a list or vector
+	decoding int                            // the depth of DecodedTerm
 }
 
 // callKey is a call and the required type of its result; nil means any type. Types are compared by identity, so equal
@@ -71,6 +74,9 @@ func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column)
 		receiver.Name = m.Name
 	}
 	c.Markers[m.Index] = Marker{Spec: receiver, Column: column}
+	if c.decoding > 0 {
+		c.Decoded = append(c.Decoded, m.Index)
+	}
 }
 
 // Receiver returns the spec of a value in the statement's table. Without a table, as in CREATE FUNCTION, the keyspace
@@ -156,6 +162,14 @@ func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 		return nil, invalid.NotSupported("This term")
 	}
 	return c.call(t, name, args, receiver)
+}
+
+// DecodedTerm is Term for a value that is decoded as JSON when the statement is executed.
+func (c *Compiler) DecodedTerm(t cql.Term, receiver Spec) (Term, error) {
+	c.decoding++
+	out, err := c.Term(t, receiver)
+	c.decoding--
+	return out, err
 }
 
 // callOf returns a term as the function call that it is or represents. Casts are named after their target, see package
@@ -251,15 +265,17 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 		return nil, invalid.Errorf("Type error: cannot assign result of function %s (type %s) to %s (type %s)",
 			fn.Qualified(), fn.Returns, receiver.Name, receiver.Type)
 	}
-	terms := make([]Term, len(args))
+	terms, compile := make([]Term, len(args)), c.Term
+	if fn.Decodes {
+		compile = c.DecodedTerm
+	}
 	for i, a := range args {
 		// A marker in an argument is named after the parameter.
 		r := c.Receiver(functionArg(i, fn), fn.Args[i])
-		if terms[i], err = c.Term(a, r); err != nil {
+		if terms[i], err = compile(a, r); err != nil {
 			return nil, err
 		}
 	}
-	c.Decodes = c.Decodes || fn.Decodes
 	t := &callTerm{fn, terms}
 	if fn.Volatile {
 		return t, nil

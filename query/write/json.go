@@ -44,7 +44,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 	}
 	var err error
 	// The receiver is called [json], as in Cassandra's metadata.
-	if m.json.text, err = c.Term(stmt.Value, c.Receiver("[json]", types.Native(types.Text))); err != nil {
+	if m.json.text, err = c.DecodedTerm(stmt.Value, c.Receiver("[json]", types.Native(types.Text))); err != nil {
 		return nil, err
 	}
 	keys := keyTerms{}

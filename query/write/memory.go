@@ -46,33 +46,26 @@ func (w *writing) reserveRead(copies, n int) error {
 }
 
 // reserve reserves memory for the changes of a conditional change, before the proposer evaluates it: its values, and a
-// cell for each element that they can have. It may wait for memory, which update must not. The estimate is an upper
-// bound: a marker's bytes are counted whether or not they are a collection.
+// cell for each element that they can have. Functions cannot reserve memory meanwhile, so what they decode is reserved,
+// too. It may wait for memory, which update must not. The estimate is an upper bound: a marker's bytes are counted
+// whether or not they are a collection.
 func (x *cas) reserve() error {
 	n := 0
 	// The statements of BATCH in CQL share their values: they are counted once for each, which is more than enough.
 	for _, s := range x.statements {
-		size, parsed := 0, 0
+		size, m := 0, s.Modification
 		for i := range s.Values {
 			size += len(s.Values[i].Bytes)
-			if s.Modification.json != nil || s.Modification.decodes {
-				parsed += function.JSONBytes(s.Values[i].Bytes)
-			}
 		}
-		if s.Modification.json == nil {
-			// Functions see no memory while the proposer evaluates the change.
-			n += parsed
+		// Texts are decoded into values, which become cells.
+		for _, i := range m.decoded {
+			n += function.JSONBytes(s.Values[i].Bytes)
 		}
-		switch m := s.Modification; {
-		// The text is decoded into values, which become cells.
-		case m.json != nil:
-			n += parsed + mutationCopies*size
-		// A collection of the smallest elements becomes the most cells.
-		case slices.ContainsFunc(m.static, multiCell) || slices.ContainsFunc(m.regular, multiCell):
-			n += (elementBytes/elementMin + mutationCopies) * size
-		default:
-			n += mutationCopies * size
+		// A collection of the smallest elements becomes the most cells. The values of INSERT … JSON count as decoded.
+		if m.json == nil && (slices.ContainsFunc(m.static, multiCell) || slices.ContainsFunc(m.regular, multiCell)) {
+			n += elementBytes / elementMin * size
 		}
+		n += mutationCopies * size
 	}
 	if n <= changesFree {
 		return nil

@@ -27,8 +27,8 @@ type Modification struct {
 	// The same for static columns.
 	static []operation
 	json   *jsonValues // for INSERT … JSON
-	// decodes means that a value is the result of from_json.
-	decodes bool
+	// decoded are the markers in the text of INSERT … JSON and in arguments of from_json.
+	decoded []int
 	// A bigint, µs since 1970; nil means that the batch, the request or the clock determines it.
 	timestamp term.Term
 	// An int, seconds; nil means the table's default.
@@ -77,7 +77,8 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 	// A statement that may not be executed is still compiled completely: its errors come first, and the permissions of
 	// the client decide which error it gets.
 	m.Refused = c.refused
-	m.decodes = c.Decodes
+	// Further statements of a batch have the same compiler.
+	m.decoded, c.Decoded = c.Decoded, nil
 	// After compilation, because it needs the operations.
 	m.masking = c.masksOfIndexed(m)
 	return m, c.constraints(m)
