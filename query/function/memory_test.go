@@ -11,7 +11,7 @@ import (
 	"cqld/types"
 )
 
-// TestOperatorsBoundTheirResults adds two texts of 8 MiB, and one byte. It multiplies integers that are too long, too.
+// TestOperatorsBoundTheirResults adds two texts of 8 MiB, and one byte.
 func TestOperatorsBoundTheirResults(t *testing.T) {
 	l := New()
 	half := make([]byte, resultBytesMax/2)
@@ -28,16 +28,42 @@ func TestOperatorsBoundTheirResults(t *testing.T) {
 			t.Errorf("%s: error %v, want INVALID", f, err)
 		}
 	}
-	// The product of two powers of two is as long as both together.
-	x := new(big.Int).Lsh(big.NewInt(1), 8*productBytesMax/2+8)
-	if _, err := computeBig(opMultiply, x, x); err == nil {
-		t.Error("a product of more bytes than the bound is no error")
-	}
-	// So that a statement with thousands of operators ends.
-	x.Lsh(x, 8*productBytesMax)
-	for _, op := range []string{opDivide, opModulo} {
-		if _, err := computeBig(op, x, big.NewInt(3)); err == nil {
-			t.Errorf("%s of more bytes than the bound is no error", op)
+}
+
+// TestOperatorsBoundTheirTime: the product of the lengths of two integers decides whether an operator is refused, so
+// that a statement with thousands of operators ends. Short operands of long integers are accepted.
+func TestOperatorsBoundTheirTime(t *testing.T) {
+	bytesOf := func(n int) *big.Int { return new(big.Int).Lsh(big.NewInt(1), uint(8*n-1)) }
+	for _, x := range []struct {
+		n, m    int
+		refusal string // of a product
+		product bool   // the refusal is of a product only
+	}{
+		{operandBytesMax, operandBytesMax, "", false},
+		{operandBytesMax + 1, operandBytesMax, "the operands are too long", false},
+		{1, 200 << 10, "", false},
+		{resultBytesMax - 8, 8, "", false},
+		{resultBytesMax, 8, "the result has 16777224 bytes, more than 16777216", true},
+		{resultBytesMax, 1 << 10, "the operands are too long", false},
+	} {
+		for _, op := range []string{opMultiply, opDivide, opModulo} {
+			for _, swapped := range []bool{false, true} {
+				a, b := bytesOf(x.n), bytesOf(x.m)
+				if swapped {
+					a, b = b, a
+				}
+				want := x.refusal
+				if x.product && op != opMultiply {
+					want = ""
+				}
+				got := ""
+				if _, err := computeBig(op, a, b); err != nil {
+					got = err.Error()
+				}
+				if got != want {
+					t.Errorf("%s of %d and %d bytes: %q, want %q", op, x.n, x.m, got, want)
+				}
+			}
 		}
 	}
 }

@@ -27,9 +27,10 @@ const (
 // thousands of operators. No larger value can be stored.
 const resultBytesMax = 16 << 20
 
-// productBytesMax bounds products and quotients of integers of any size, whose time is not linear: 5 ms for a product
-// of this size, which a statement may have thousands of.
-const productBytesMax = 128 << 10
+// operandBytesMax bounds products and quotients of integers of any size, in bytes: the time is about the product of the
+// lengths, which is at most the square of operandBytesMax, so that one operand may be longer if the other one is
+// shorter. It is 5 ms for two operands of this length. A statement may compute thousands of them.
+const operandBytesMax = 64 << 10
 
 // addOperators adds arithmetic on every pair of numeric types, the concatenation of texts, and durations added to
 // times. Each pair is a signature, since the list of signatures is part of errors. There are 9 numeric types, so each
@@ -202,6 +203,19 @@ func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 	return to.AppendInt64(nil, v), nil
 }
 
+// checkOperands returns an error for a product or quotient that takes too long, or is too long.
+func checkOperands(op string, x, y *big.Int) error {
+	n, m := int64(x.BitLen()+7)/8, int64(y.BitLen()+7)/8
+	// A length is less than 2^31, so the product does not overflow.
+	if n*m > operandBytesMax*operandBytesMax {
+		return errors.New("the operands are too long")
+	}
+	if op == opMultiply && n+m > resultBytesMax {
+		return fmt.Errorf("the result has %d bytes, more than %d", n+m, resultBytesMax)
+	}
+	return nil
+}
+
 // computeBig computes with integers of any size. Quo and Rem truncate toward zero, like Java.
 func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	v := new(big.Int)
@@ -211,16 +225,16 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	case opSubtract:
 		v.Sub(x, y)
 	case opMultiply:
-		if n := (x.BitLen() + y.BitLen()) / 8; n > productBytesMax {
-			return nil, fmt.Errorf("the result has %d bytes, more than %d", n, productBytesMax)
+		if err := checkOperands(op, x, y); err != nil {
+			return nil, err
 		}
 		v.Mul(x, y)
 	case opDivide, opModulo:
 		if y.Sign() == 0 {
 			return nil, errors.New("BigInteger divide by zero") // Java's words
 		}
-		if n := max(x.BitLen(), y.BitLen()) / 8; n > productBytesMax {
-			return nil, fmt.Errorf("an operand has %d bytes, more than %d", n, productBytesMax)
+		if err := checkOperands(op, x, y); err != nil {
+			return nil, err
 		}
 		if op == opDivide {
 			v.Quo(x, y)
