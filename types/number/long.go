@@ -15,6 +15,7 @@ import (
 //
 //	equal scales            compared like varints
 //	different magnitudes    the bits and the scales decide
+//	different digits        the leading bits decide, in linear time
 //	otherwise               the scales differ by about as many digits as the numbers, so one is multiplied
 
 // long is the number of bytes from which a number counts as long.
@@ -65,11 +66,46 @@ func compareLong(a, b []byte) int {
 	}
 	// The magnitudes are nearly equal, so the product is about as long as the other number.
 	if scaleA < scaleB {
-		x.Mul(x, powerOfTen(scaleB-scaleA))
-	} else {
-		y.Mul(y, powerOfTen(scaleA-scaleB))
+		return sign * compareScaled(x, y, scaleB-scaleA)
 	}
-	return x.Cmp(y)
+	return -sign * compareScaled(y, x, scaleA-scaleB)
+}
+
+// leadingBits is the precision with which compareScaled begins.
+const leadingBits = 256
+
+// compareScaled compares |x| × 10^n with |y|. It changes x. Only numbers that are equal, or have the same leading bits,
+// are multiplied.
+func compareScaled(x, y *big.Int, n int64) int {
+	// 10^n has n factors of two.
+	equal := int64(x.TrailingZeroBits())+n == int64(y.TrailingZeroBits())
+	for precision := uint(leadingBits); precision < uint(y.BitLen()); precision *= 16 {
+		if c := compareLeading(x, y, n, precision); c != 0 {
+			return c
+		}
+		// No precision decides between equal numbers.
+		if equal {
+			break
+		}
+	}
+	return x.Mul(x, powerOfTen(n)).CmpAbs(y)
+}
+
+// compareLeading compares |x| × 10^n with |y| by their leading bits. It returns 0 if these do not decide.
+//
+// A rounding changes a value by at most 2^-precision of its size. The error of the power is doubled by each of at most
+// 32 squarings, so that the error of the product is less than 2^(36-precision), and the margin is larger.
+func compareLeading(x, y *big.Int, n int64, precision uint) int {
+	const marginBits = 64
+	product := new(big.Float).SetPrec(precision).SetInt(x)
+	product.Abs(product.Mul(product, floatPower(n, precision)))
+	other := new(big.Float).SetPrec(precision).SetInt(y)
+	other.Abs(other)
+	margin := new(big.Float).SetMantExp(other, marginBits-int(precision))
+	if difference := product.Sub(product, other); margin.Cmp(new(big.Float).Abs(difference)) < 0 {
+		return difference.Sign()
+	}
+	return 0
 }
 
 // fromDigits converts decimal digits, of which there is at least one. big.Int.SetString takes time by the square of
@@ -100,8 +136,8 @@ func magnitude(x *big.Int, scale int64) (low, high int64) {
 	return int64(math.Floor((n-1)*math.Log10(2)-1e-6)) + 1 - scale, int64(math.Floor(n*math.Log10(2)+1e-6)) + 1 - scale
 }
 
-// DecimalFloat returns the float64 nearest to a decimal, or the float32 if bits is 32. Numbers
-// beyond the range become infinities.
+// DecimalFloat returns the float64 nearest to a decimal, or the float32 if bits is 32. Numbers beyond the range become
+// infinities.
 func DecimalFloat(wire []byte, bits int) float64 {
 	if len(wire) <= long {
 		// Through text, which rounds once.
@@ -134,21 +170,26 @@ const (
 // scaledFloat returns x × 10^-scale.
 func scaledFloat(x *big.Int, scale int64) *big.Float {
 	f := new(big.Float).SetPrec(scalingPrecision).SetInt(x)
-	power, square := big.NewFloat(1).SetPrec(scalingPrecision), big.NewFloat(10).SetPrec(scalingPrecision)
-	// By repeated squaring.
-	for n := max(scale, -scale); n > 0; n >>= 1 {
-		if n&1 != 0 {
-			power.Mul(power, square)
-		}
-		// The last square may be beyond the range of exponents; it is not used.
-		square.Mul(square, square)
-	}
+	power := floatPower(max(scale, -scale), scalingPrecision)
 	if scale > 0 {
 		f.Quo(f, power)
 	} else {
 		f.Mul(f, power)
 	}
 	return f.SetPrec(floatPrecision)
+}
+
+// floatPower returns 10^n by repeated squaring. Each operation is rounded to precision bits.
+func floatPower(n int64, precision uint) *big.Float {
+	power, square := big.NewFloat(1).SetPrec(precision), big.NewFloat(10).SetPrec(precision)
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			power.Mul(power, square)
+		}
+		// The last square may be beyond the range of exponents; it is not used.
+		square.Mul(square, square)
+	}
+	return power
 }
 
 // Rounded returns the float64 or float32 nearest to f.
