@@ -58,3 +58,27 @@ func TestDroppedColumnsMayBeAddedAgain(t *testing.T) {
 		t.Error("no type replaces another one")
 	}
 }
+
+// TestLastDropDecidesOnCounters: a table without columns besides its key is a counter table if its last drop was of a
+// counter. Earlier versions added other columns to a table that had lost its counters.
+func TestLastDropDecidesOnCounters(t *testing.T) {
+	dropped := func(kind types.Kind, micros int64) DroppedColumn {
+		return DroppedColumn{Column: Column{Type: types.Native(kind)}, Micros: micros}
+	}
+	for _, test := range []struct {
+		dropped []DroppedColumn
+		counter bool
+	}{
+		{nil, false},
+		{[]DroppedColumn{dropped(types.Int, 1)}, false},
+		{[]DroppedColumn{dropped(types.Counter, 1)}, true},
+		{[]DroppedColumn{dropped(types.Counter, 1), dropped(types.Int, 2)}, false},
+		{[]DroppedColumn{dropped(types.Int, 3), dropped(types.Counter, 2)}, false}, // dropped before, too
+		{[]DroppedColumn{dropped(types.Counter, 2), dropped(types.Counter, 1), dropped(types.Int, 1)}, true},
+	} {
+		table := &Table{Dropped: test.dropped}
+		if got := table.IsCounter(); got != test.counter {
+			t.Errorf("%v: counter table %v, want %v", test.dropped, got, test.counter)
+		}
+	}
+}

@@ -185,27 +185,24 @@ func hasOrderedKey(t *Table) bool {
 func (c *Column) IsCounter() bool { return c.Type.Kind() == types.Counter }
 
 // IsCounter reports whether t is a counter table: one column is a counter, and therefore all are besides the key. A
-// table remains a counter table when all of its counters are dropped.
+// table remains a counter table when all of its counters are dropped. Tables of earlier versions may have lost counters
+// and then other columns, so the last drop decides.
 func (t *Table) IsCounter() bool {
 	if len(t.Regulars)+len(t.Statics) > 0 {
 		return hasCounters(t)
 	}
-	return slices.ContainsFunc(t.Dropped, func(d DroppedColumn) bool { return d.IsCounter() })
+	var last *DroppedColumn
+	for i := range t.Dropped {
+		if d := &t.Dropped[i]; last == nil || d.Micros >= last.Micros {
+			last = d
+		}
+	}
+	return last != nil && last.IsCounter()
 }
 
 // hasCounters reports whether t has a column that is a counter. Apply decides by it, and not by dropped columns: it
 // must accept what it has accepted before.
 func hasCounters(t *Table) bool {
 	// Regulars first: most tables of counters have no static ones.
-	for _, c := range t.Regulars {
-		if c.IsCounter() {
-			return true
-		}
-	}
-	for _, c := range t.Statics {
-		if c.IsCounter() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Regulars, (*Column).IsCounter) || slices.ContainsFunc(t.Statics, (*Column).IsCounter)
 }
