@@ -166,6 +166,23 @@ func TestRangesOfLongValuesAreReserved(t *testing.T) {
 	}
 }
 
+// TestRangesOnOneColumnReserveTheirSlicesOnly: the bounds of one column are as large as the values.
+func TestRangesOnOneColumnReserveTheirSlicesOnly(t *testing.T) {
+	const size = 1 << 20
+	s := testschema.New(t, "CREATE TABLE t (k int, c text, PRIMARY KEY (k, c))")
+	rs, _ := compileWhere(t, s, "SELECT * FROM t WHERE k = 1 AND c > ? AND c < ?")
+	m := &meter{}
+	sc := &term.Scope{Env: m, Values: []wire.Value{wire.BytesValue(bytes.Repeat([]byte("x"), size)),
+		wire.BytesValue(bytes.Repeat([]byte("y"), size))}}
+	in, err := rs.Slices(sc)
+	if err != nil || len(in) != 1 {
+		t.Errorf("%d slices, %v", len(in), err)
+	}
+	if m.reserved < 2*size || m.reserved > 3*size {
+		t.Errorf("%d bytes are reserved for values of %d", m.reserved, 2*size)
+	}
+}
+
 // TestExclusionsOfADeletionCostTheirSum: many NOT IN on one column cost their sum, and are evaluated once, not for each
 // value of a column before.
 func TestExclusionsOfADeletionCostTheirSum(t *testing.T) {

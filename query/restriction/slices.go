@@ -36,8 +36,11 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 	if len(prefixes) == 0 {
 		return nil, nil
 	}
-	if err := s.Grow(comparisonBytes(lower) + comparisonBytes(upper)); err != nil {
-		return nil, err
+	// The slices of one column are as large as the values, which the request has reserved.
+	if len(lower) > 1 || len(upper) > 1 {
+		if err := s.Grow(comparisonBytes(lower) + comparisonBytes(upper)); err != nil {
+			return nil, err
+		}
 	}
 	in := []row.Slice{row.AllRows()}
 	if lower != nil {
