@@ -258,7 +258,7 @@ func dynamicFromText(t *Type, fields []string) (b []byte, err error) {
 	return b, nil
 }
 
-// fromText appends the component of t that a field of its text stands for. The length has two bytes.
+// fromText parses a field and appends it as a component of t. The length has two bytes.
 func (c component) fromText(t *Type, b []byte, field string) ([]byte, error) {
 	v, err := c.t.FromText(unescapeField(field))
 	if err != nil {

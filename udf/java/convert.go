@@ -214,8 +214,8 @@ func truncate(x float64, to kind) int64 {
 	return int64(x)
 }
 
-// parse compiles Integer.parseInt and similar methods. The message is the one of NumberFormatException, with the text
-// shortened if it is long. A sign is accepted, also +.
+// parse compiles Integer.parseInt and similar methods. The message is NumberFormatException's, with the text shortened
+// if it is long. A sign is accepted, also +.
 func (m *call) parse(t *jtype) *expr {
 	in := m.arg(0, primitive(kindString))
 	// The size also bounds the value: parseByte refuses 128.
