@@ -229,7 +229,7 @@ func TestAccountsCannotBeProbed(t *testing.T) {
 			return show(resp, body)
 		}
 		for _, dotted := range []bool{false, true} {
-			if known, unknown := answer("races", dotted), answer("nobody", dotted); known != unknown {
+			if known, unknown := answer("races", dotted), answer("noaccount", dotted); known != unknown {
 				t.Errorf("%s\nof an account:\n%s\nwithout:\n%s", request, known, unknown)
 			}
 		}

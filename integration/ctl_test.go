@@ -66,7 +66,10 @@ func ctlCases(address string) []ctlCase {
 		{args: "gettimeout read", want: `^Current timeout for type read: 5000 ms\n$`},
 		{args: "gettimeout counterwrite", want: `^Current timeout for type counterwrite: 5000 ms\n$`},
 		{args: "gettimeout cascontention", want: `^Current timeout for type cascontention: 1000 ms\n$`},
-		{args: "snapshot -t first ctl", want: `^Requested creating snapshot\(s\) for \[ctl\] with snapshot name \[first\]\nSnapshot directory: /\S+/snapshots/first\nA node cannot be restored from a snapshot of some keyspaces.\n$`, once: true},
+		{args: "snapshot -t first ctl", once: true,
+			want: `^Requested creating snapshot\(s\) for \[ctl\] with snapshot name \[first\]\n` +
+				`Snapshot directory: /\S+/snapshots/first\n` +
+				`A node cannot be restored from a snapshot of some keyspaces.\n$`},
 		{args: "snapshot -t all", want: `\[all keyspaces\]`, once: true},
 		{args: "listsnapshots", want: `(?s)^Snapshot Details:\nSnapshot name +Keyspace names +True size +Size on disk +Creation time\nall +\S*ctl\S* .*\nfirst +ctl +.*\nTotal TrueDiskSpaceUsed: ` + someSize},
 		{args: "verifysnapshot -t all", want: `^\d+ files verified, 0 problems\n$`, once: true},

@@ -34,7 +34,7 @@ func (s mapStore) ScanLocal(prefix []byte, f func(key, value []byte) error) erro
 	return nil
 }
 
-// lostHint is a chunk of a table, of which a hint was lost.
+// lostHint is a lost hint for a chunk of a table.
 type lostHint struct {
 	table schema.StorageID
 	chunk int

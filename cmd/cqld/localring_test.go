@@ -61,7 +61,7 @@ func localRingWaits(t *testing.T) {
 }
 
 // TestLocalRingWhoseNodesFailFails ends all nodes of a ring: with status 0, as after `cqld local stop`, or with errors.
-// The errors are those of the nodes that failed and that the user has not started again.
+// The result names each node that failed, unless the user has started it again.
 func TestLocalRingWhoseNodesFailFails(t *testing.T) {
 	for _, c := range []struct {
 		name               string

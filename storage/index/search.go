@@ -129,7 +129,7 @@ type search struct {
 	slice   [1]row.Slice
 	end     []byte // of slice
 	raw     []byte // memory of a page
-	kept    []byte // memory of candidates, of which none is used twice
+	kept    []byte // memory of candidates; no part of it is used twice
 	reader  row.PageReader
 	cmd     row.ReadCommand // of a row
 	source  Source

@@ -403,7 +403,7 @@ func TestChangedVectorIsFound(t *testing.T) {
 }
 
 // TestVectorThatLeavesTheGraphIsFound replaces the vector of a row while a graph is searched, and lets the graph apply
-// the change: the old entry is gone when the search would return it, and the new one comes too late for it.
+// the change. The search has passed the position of the new entry when the old entry is removed.
 func TestVectorThatLeavesTheGraphIsFound(t *testing.T) {
 	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem(),
 		def: vectorDefinition(similarity.Euclidean)}

@@ -52,8 +52,8 @@ func Pick[T any](id int, a, b T) T {
 	return a
 }
 
-// Need switches the mutants with the given keys on, and all others off, until the test ends. Then the mutants are on
-// that were on before: those of the test around a subtest, or the one that the environment variable names.
+// Need switches the mutants with the given keys on, and all others off, until the test ends. Then it restores the
+// switches of before: a parent test may have called Need, or the environment variable may name a mutant.
 func Need(t testing.TB, keys ...string) {
 	t.Helper()
 	var wanted, before [last + 1]bool

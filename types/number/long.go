@@ -108,8 +108,7 @@ func compareLeading(x, y *big.Int, n int64, precision uint) int {
 	return 0
 }
 
-// fromDigits converts decimal digits, of which there is at least one. big.Int.SetString takes time by the square of
-// their number.
+// fromDigits converts one or more decimal digits. The time of big.Int.SetString grows with the square of their number.
 func fromDigits(digits string) *big.Int {
 	const short = 2000
 	if len(digits) <= short {

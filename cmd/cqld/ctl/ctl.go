@@ -84,7 +84,7 @@ type doCommands struct {
 	Snapshot                snapshotCommand           `cmd:"" group:"do" help:"Create a snapshot of the node's data."`
 	Listsnapshots           listSnapshotsCommand      `cmd:"" group:"do" help:"List snapshots."`
 	Clearsnapshot           clearSnapshotCommand      `cmd:"" group:"do" help:"Remove snapshots."`
-	Verifysnapshot          verifySnapshotCommand     `cmd:"" group:"do" help:"Compare a snapshot's files with its manifest."`
+	Verifysnapshot          verifySnapshotCommand     `cmd:"" group:"do" help:"Verify a snapshot's files."`
 	Statusbinary            statusBinaryCommand       `cmd:"" group:"do" help:"Show whether CQL clients can connect."`
 	Disablebinary           disableBinaryCommand      `cmd:"" group:"do" help:"Disconnect CQL clients and refuse new connections."`
 	Enablebinary            enableBinaryCommand       `cmd:"" group:"do" help:"Accept CQL clients again."`
