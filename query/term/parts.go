@@ -1,7 +1,6 @@
 package term
 
 import (
-	"bytes"
 	"slices"
 
 	"cqld/cql"
@@ -269,14 +268,4 @@ func SplitFields(b []byte, t *types.Type) [][]byte {
 		parts[i] = c.Bytes()
 	}
 	return parts
-}
-
-// EqualValue compares values; null equals only null. Equal values may have different bytes, such as decimals of
-// different scale.
-func EqualValue(t *types.Type, a, b []byte) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	// Equal bytes need no decoding.
-	return bytes.Equal(a, b) || t.Compare(a, b) == 0
 }
