@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"cqld/node/control"
@@ -113,6 +114,10 @@ type setBuildThroughputCommand struct {
 
 // Run changes the bound on the rate of builds until the node is restarted.
 func (c *setBuildThroughputCommand) Run(s *session) error {
+	// An overflow could send 0, which means no bound.
+	if c.Rate < 0 || c.Rate > math.MaxInt64/mebibyte {
+		return fmt.Errorf("the rate must be from 0 to %d MiB/s; 0 means no bound", int64(math.MaxInt64/mebibyte))
+	}
 	return ask(s, control.SetBuildThroughput, control.Throughput{BytesPerSecond: c.Rate * mebibyte},
 		quiet[control.Throughput])
 }
