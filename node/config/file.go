@@ -296,8 +296,17 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 			Key         string `yaml:"key"`
 			Role        string `yaml:"role"`
 			Consistency string `yaml:"consistency"`
+			// Unknown holds every other field. Without it, the decoder would ignore them.
+			Unknown map[string]yaml.Node `yaml:",inline"`
 		}
-		if err := e.Decode(&a); err != nil || a.Name == "" || a.Key == "" {
+		err := e.Decode(&a)
+		// A misspelt field comes before what is missing because of it.
+		if len(a.Unknown) > 0 {
+			name := slices.Min(slices.Collect(maps.Keys(a.Unknown)))
+			return fmt.Errorf("line %d: %s: unknown field; the fields of an account are name, key, role and "+
+				"consistency", a.Unknown[name].Line, name)
+		}
+		if err != nil || a.Name == "" || a.Key == "" {
 			return fmt.Errorf("line %d: expected {name, key}", e.Line)
 		}
 		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role,

@@ -109,6 +109,11 @@ tables_max_connections: 10
 	for file, want := range map[string]string{
 		"tables_accounts: races":               "expected a list of {name, key}",
 		"tables_accounts: [ { name: races } ]": "expected {name, key}",
+		"tables_accounts:\n- name: races\n  key: cmFjZXMgcmFjZXMgcmFjZXMh\n  rol: trainer": "" +
+			"line 4: rol: unknown field",
+		"tables_accounts: [ { nmae: races, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "nmae: unknown field",
+		"tables_accounts: [ { name: races, key: cmFjZXMgcmFjZXMgcmFjZXMh, Role: trainer, consistensy: one } ]": "" +
+			"Role: unknown field",
 		"tables_accounts: [ { name: Races, key: eHh4eA== } ]": "must consist of lower case letters " +
 			"and digits",
 		"tables_accounts: [ { name: races, key: eHh4eA== } ]":                  "must be base64 of at least 16 bytes",
