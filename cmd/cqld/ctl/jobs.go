@@ -157,11 +157,12 @@ const watchEvery = time.Second
 var errWatchedFailed = errors.New("a job failed; see cqld ctl jobs list")
 
 // watchJobs prints a line for each change of an unfinished job, until all have ended. A job that has ended before the
-// first poll is not watched. It returns errWatchedFailed if a watched job failed, and the error of ctx after an
-// interrupt. A job that begins and ends between two polls is not seen.
+// first poll is not watched. It returns errWatchedFailed if the last attempt of a watched job failed, and the error of
+// ctx after an interrupt. A job that begins and ends between two polls is not seen.
 func watchJobs(s *session, every time.Duration) error {
-	// printed holds the last line of each job, by ID. It grows with the jobs of one watch, which the node bounds.
-	printed, watched, failed := map[string]string{}, []string{}, false
+	// printed holds the last line of each job, and failed those whose last attempt failed, by ID. Both grow with the
+	// jobs of one watch, which the node bounds.
+	printed, watched, failed := map[string]string{}, []string{}, map[string]bool{}
 	for {
 		// Each poll is a request of its own, because jobs may begin at any time.
 		all, err := fetch(s, control.ListJobs, control.JobArgs{})
@@ -179,7 +180,12 @@ func watchJobs(s *session, every time.Duration) error {
 				watched = append(watched, j.ID)
 			}
 			line := jobLine(&j)
-			failed = failed || j.State == "failed"
+			// A failed job may be resumed while others run; then its next end counts.
+			if j.State == "failed" {
+				failed[j.ID] = true
+			} else {
+				delete(failed, j.ID)
+			}
 			// An unchanged line is not repeated.
 			if printed[j.ID] != line {
 				printed[j.ID] = line
@@ -199,7 +205,7 @@ func watchJobs(s *session, every time.Duration) error {
 		case open == 0 && len(watched) == 0:
 			_, err := fmt.Fprintln(s.out, "No job is running.")
 			return err
-		case open == 0 && failed:
+		case open == 0 && len(failed) > 0:
 			return errWatchedFailed
 		case open == 0:
 			return nil

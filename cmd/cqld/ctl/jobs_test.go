@@ -69,3 +69,42 @@ func TestWatchPrintsChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchFailsForTheLastAttempt resumes a failed job while another one runs: the watch ends as the last attempt does.
+// A failed job that the node no longer lists has still failed.
+func TestWatchFailsForTheLastAttempt(t *testing.T) {
+	running := control.Job{ID: "2", Kind: "cleanup", State: "running"}
+	attempt := func(state string) control.Job { return control.Job{ID: "1", Kind: "repair", State: state} }
+	for _, c := range []struct {
+		what   string
+		polls  [][]control.Job
+		failed bool
+	}{
+		{"resumed and done", [][]control.Job{{attempt("running"), running}, {attempt("failed"), running},
+			{attempt("running"), running}, {attempt("done"), {ID: "2", State: "done"}}}, false},
+		{"resumed and failed", [][]control.Job{{attempt("running"), running}, {attempt("failed"), running},
+			{attempt("queued"), running}, {attempt("failed"), {ID: "2", State: "done"}}}, true},
+		{"failed and forgotten", [][]control.Job{{attempt("running"), running}, {attempt("failed"), running},
+			{running}, {{ID: "2", State: "done"}}}, true},
+	} {
+		dir := t.TempDir()
+		socket, err := control.Listen(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := control.NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
+		poll := 0
+		control.Handle(server, control.ListJobs, func(context.Context, control.JobArgs,
+			control.Report) (control.Jobs, error) {
+			poll++
+			return control.Jobs{Jobs: c.polls[min(poll, len(c.polls))-1]}, nil
+		})
+		server.Serve(socket, "")
+		s := &session{ctx: t.Context(), where: &Where{DataDir: dir}, out: io.Discard, progress: io.Discard}
+		err = watchJobs(s, time.Millisecond)
+		server.Close()
+		if errors.Is(err, errWatchedFailed) != c.failed || err != nil && !c.failed {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
