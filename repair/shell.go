@@ -45,11 +45,26 @@ func (s *shell[V, E]) take(ev *V) bool {
 	return true
 }
 
-// performAll performs the queue until it is empty.
+// performAll performs the queue until it is empty. If an effect panics, this goroutine ends, and the next event
+// performs the effects that follow the one that panicked.
 func (s *shell[V, E]) performAll() {
+	empty := false
+	defer func() {
+		if !empty {
+			s.abandon()
+		}
+	}()
 	for e, more := s.next(); more; e, more = s.next() {
 		s.perform(&e)
 	}
+	empty = true
+}
+
+// abandon ends performing with effects in the queue. The panic that causes it continues to the guard of the caller.
+func (s *shell[V, E]) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.performing = false
 }
 
 // next removes the first effect of the queue. It returns false when the goroutine must stop to perform.

@@ -54,3 +54,33 @@ func TestShellPerformsOneAtATime(t *testing.T) {
 		})
 	}
 }
+
+// TestShellPerformsAfterPanic delivers events after an effect has panicked, as a guard lets a node do. The other
+// effects are performed in their order, and the one that panicked is not repeated.
+func TestShellPerformsAfterPanic(t *testing.T) {
+	for name, run := range map[string]func(func()){"by the caller": nil, "scheduled": func(f func()) { f() }} {
+		t.Run(name, func(t *testing.T) {
+			var performed []int
+			s := shell[int, int]{run: run, step: func(ev *int, out []int) []int { return append(out, *ev, *ev+1) }}
+			s.perform = func(n *int) {
+				performed = append(performed, *n)
+				if *n == 10 {
+					panic("an effect")
+				}
+			}
+			deliver := func(n int) (panicked bool) {
+				defer func() { panicked = recover() != nil }()
+				s.deliver(&n)
+				return false
+			}
+			for _, n := range []int{1, 10, 20, 30} {
+				if panicked := deliver(n); panicked != (n == 10) {
+					t.Errorf("event %d: panicked %t", n, panicked)
+				}
+			}
+			if want := []int{1, 2, 10, 11, 20, 21, 30, 31}; !slices.Equal(performed, want) {
+				t.Errorf("performed in the order %v, want %v", performed, want)
+			}
+		})
+	}
+}
