@@ -172,9 +172,9 @@ func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	}
 	// The ETag is a string with quotation marks, which JSON escapes.
 	if c.Level != NoMetadata {
-		dst = append(dst, `"odata.etag":"W/\"datetime'`...)
-		dst = appendDateTime(dst, e.Timestamp, "%3A")
-		dst = append(dst, `'\"",`...)
+		dst = append(dst, `"odata.etag":"W/\"`...)
+		dst = appendVersion(dst, e.Timestamp)
+		dst = append(dst, `\"",`...)
 	}
 	if c.Level == FullMetadata {
 		dst = append(dst, `"odata.editLink":"`...)

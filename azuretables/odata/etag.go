@@ -2,15 +2,28 @@ package odata
 
 import (
 	"math"
+	"strconv"
 	"strings"
 )
 
 // AppendETag appends the entity tag of a Timestamp: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'". The colons are
 // percent-encoded, as in the service. Its length is at most 60 bytes.
 func AppendETag(dst []byte, ticks int64) []byte {
-	dst = append(dst, `W/"datetime'`...)
+	dst = append(dst, `W/"`...)
+	dst = appendVersion(dst, ticks)
+	return append(dst, '"')
+}
+
+// appendVersion appends the text of an entity tag, without its quotation marks. Outside the years 1 to 9999, which CQL
+// can write, it is the number of ticks: AppendDateTime gives all of these the same text, which stands for none of them.
+func appendVersion(dst []byte, ticks int64) []byte {
+	if ticks < year1 || ticks > MaxDateTime {
+		dst = append(dst, "ticks'"...)
+		return append(strconv.AppendInt(dst, ticks, 10), '\'')
+	}
+	dst = append(dst, "datetime'"...)
 	dst = appendDateTime(dst, ticks, "%3A")
-	return append(dst, `'"`...)
+	return append(dst, '\'')
 }
 
 // NoTicks is a Timestamp that no entity has. An update that requires it never succeeds. It is the least int64, far
@@ -26,6 +39,7 @@ const NoTicks = math.MinInt64
 //
 //	If-Match: *                                                 any
 //	If-Match: W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'"    ticks
+//	If-Match: W/"ticks'2534023008000000000'"                    ticks, after the year 9999
 //	If-Match: W/"x"                                             NoTicks
 //	If-Match: "x"                                               InvalidInput
 func ParseETag(value string) (ticks int64, any bool, err error) {
@@ -49,12 +63,28 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 			}
 		}
 	}
+	if ticks, ok = parseTicks(tag); ok {
+		return ticks, false, nil
+	}
 	// Only weak tags may be unknown.
 	if weak && isOpaqueTag(tag) {
 		return NoTicks, false, nil
 	}
 	return 0, false, invalid("The etag value '" + value + "' specified in one of the request headers is not valid. " +
 		"Please make sure only one etag value is specified and is valid.")
+}
+
+// parseTicks parses the opaque tag of a Timestamp outside the years 1 to 9999.
+func parseTicks(tag string) (ticks int64, ok bool) {
+	text, ok := strings.CutPrefix(tag, `"ticks'`)
+	if ok {
+		text, ok = strings.CutSuffix(text, `'"`)
+	}
+	if !ok {
+		return 0, false
+	}
+	ticks, err := strconv.ParseInt(text, 10, 64)
+	return ticks, err == nil && (ticks < year1 || ticks > MaxDateTime)
 }
 
 // appendUnescapedColons unescapes %3A, and %2B of an offset; a time contains no other escapes. The result is in dst, as

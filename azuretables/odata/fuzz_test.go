@@ -162,6 +162,7 @@ func FuzzParseETag(f *testing.F) {
 	f.Add(`W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'"`)
 	f.Add("*")
 	f.Add(`W/"datetime'2021-05-26T15:48:07.04544485555%2b02:00'"`)
+	f.Add(`W/"ticks'2534023008000000000'"`)
 	f.Fuzz(func(t *testing.T, tag string) {
 		ticks, any, err := ParseETag(tag)
 		if err != nil || any {

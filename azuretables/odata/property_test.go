@@ -386,6 +386,28 @@ func TestTimesAreThoseOfTheCalendar(t *testing.T) {
 	}
 }
 
+// TestETagsOfDistantTimestampsAreExact reads ETags of Timestamps outside the years 1 to 9999 back, from the header and
+// from the body. A DateTime would be the nearest one in the range, which no conditional change could match.
+func TestETagsOfDistantTimestampsAreExact(t *testing.T) {
+	context := Context{Level: MinimalMetadata}
+	for _, ticks := range []int64{MaxDateTime, MaxDateTime + 1, MaxDateTime + 10, math.MaxInt64, year1, year1 - 1,
+		math.MinInt64 + 1} {
+		tag := string(AppendETag(nil, ticks))
+		if back, any, err := ParseETag(tag); err != nil || any || back != ticks {
+			t.Errorf("%s of %d came back as %d, %v", tag, ticks, back, err)
+		}
+		body := string(context.appendBody(nil, &Entity{PartitionKey: "p", RowKey: "r", Timestamp: ticks}))
+		if want := `"odata.etag":` + strconv.Quote(tag); !strings.HasPrefix(body, want) {
+			t.Errorf("%d: the body is %s, want %s", ticks, body, want)
+		}
+	}
+	for _, tag := range []string{`W/"ticks'5'"`, `W/"ticks''"`, `W/"ticks'9223372036854775808'"`, `W/"ticks'x'"`} {
+		if ticks, any, err := ParseETag(tag); err != nil || any || ticks != NoTicks {
+			t.Errorf("%s: %d, %v", tag, ticks, err)
+		}
+	}
+}
+
 func TestDoublesAreReadAsStrconvDoes(t *testing.T) {
 	r := seeded(t)
 	for range 10 * rounds {
