@@ -72,8 +72,13 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	// The role of the account lacks a permission. The error does not say which.
 	case errors.As(err, &denied):
 		return odata.Of(odata.AuthorizationPermissionMismatch), true
+	// It would never get the memory, and clients repeat what is answered with ServerBusy.
+	case errors.As(err, &tooLarge):
+		e = odata.Of(odata.InvalidInput)
+		e.Message = tooLarge.Error() + "."
+		return e, true
 	// The request did not get memory, and has changed nothing.
-	case errors.Is(err, memory.ErrExhausted), errors.As(err, &tooLarge):
+	case errors.Is(err, memory.ErrExhausted):
 		return odata.Of(odata.ServerBusy), true
 	// Too few replicas, too many requests, or a node that must not serve: another attempt may succeed.
 	case errors.As(err, &unavailable), errors.As(err, &voters), errors.As(err, &overloaded),

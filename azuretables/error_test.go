@@ -10,6 +10,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/internal/memory"
 )
 
 // TestLowerErrorsMapToServiceErrors checks that every error of the lower packages has a status, a code, and a delay if
@@ -24,6 +25,8 @@ func TestLowerErrorsMapToServiceErrors(t *testing.T) {
 		{&coordinator.Unavailable{}, 503, "ServerBusy", true},
 		{&coordinator.Overloaded{}, 503, "ServerBusy", true},
 		{&NotServing{Reason: "clock"}, 503, "ServerBusy", true},
+		{memory.ErrExhausted, 503, "ServerBusy", true},
+		{fmt.Errorf("more: %w", &memory.TooLarge{Bytes: 5, Max: 4}), 400, "InvalidInput", false},
 		{&coordinator.WriteTimeout{}, 500, "OperationTimedOut", false},
 		{&coordinator.ReadTimeout{}, 500, "OperationTimedOut", false},
 		{&coordinator.CASUnknown{}, 500, "OperationTimedOut", false},
