@@ -32,6 +32,7 @@ type connection struct {
 	writes deadline        // of Conn, used by Write
 
 	requested atomic.Bool // has sent a request
+	received  bool        // Read has returned bytes; used on the goroutine of the connection
 	// answer belongs to the current request: fasthttp writes the response body from its buffer after handle returned.
 	answer *pair
 
@@ -223,7 +224,9 @@ func (c *connection) Read(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	c.received = c.received || n > 0
+	return n, err
 }
 
 // handshake performs the TLS handshake within the time of a newcomer. It runs on the connection's goroutine. It is

@@ -369,17 +369,20 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	r.path, r.query, _ = strings.Cut(target, "?")
 	r.conn = conn
 	r.tls = conn.encrypted()
-	// A test may have another kind of connection; its requests have no address.
-	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
-		r.remote = a.AddrPort()
-	} else {
-		r.remote = netip.AddrPort{}
-	}
+	r.remote = clientOf(ctx)
 	// A request begins with an empty header; only known names are stored.
 	r.header = header{}
 	for name, value := range h.All() {
 		r.header.set(unsafeString(name), unsafeString(value))
 	}
+}
+
+// clientOf returns the address of the client. A test may have another kind of connection, which has no address.
+func clientOf(ctx *fasthttp.RequestCtx) netip.AddrPort {
+	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort()
+	}
+	return netip.AddrPort{}
 }
 
 // readBody copies the body into memory that the request owns. held, which may be nil, is the reservation of a large
@@ -528,4 +531,8 @@ func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
 	resp.body = e.AppendXML(nil, c.server.newID(), c.server.o.Clock.Now())
 	writeResponse(ctx, &resp)
 	ctx.Response.SetConnectionClose()
+	// A connection that sent nothing, or whose handshake failed, had no request.
+	if answered := c.server.o.Answered; answered != nil && ctx.Conn().(*connection).received {
+		answered(Answer{Status: status, Client: clientOf(ctx), Code: e.Code, Error: e.Message})
+	}
 }

@@ -264,11 +264,47 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 		"two lengths": {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: " +
 			"6\r\n\r\nabcdef", 400},
 	} {
-		b := newBench(t, nil)
+		answers := make(chan Answer, 10)
+		b := newBench(t, func(o *Options) { o.Answered = func(a Answer) { answers <- a } })
 		resp, body := b.raw([]byte(c.request), "GET")
 		if resp.StatusCode != c.status || !resp.Close {
 			t.Errorf("%s: %d, closed %v: %s", name, resp.StatusCode, resp.Close, body)
 		}
+		// The observer is called before the response is written.
+		if len(answers) != 1 {
+			t.Fatalf("%s: %d answers were observed, want 1", name, len(answers))
+		}
+		a := <-answers
+		if a.Status != c.status || a.Code == "" || a.Error == "" || a.Client.Addr().String() != "127.0.0.1" {
+			t.Errorf("%s: observed %+v", name, a)
+		}
+	}
+}
+
+// TestConnectionsWithoutInputAreNotObserved opens connections that send nothing, until they time out or are closed.
+func TestConnectionsWithoutInputAreNotObserved(t *testing.T) {
+	answers := make(chan Answer, 10)
+	b := newBench(t, func(o *Options) {
+		o.Limits.NewcomerTimeout = 10 * time.Millisecond
+		o.Answered = func(a Answer) { answers <- a }
+	})
+	for _, closes := range []bool{false, true} {
+		c, err := net.Dial("tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if closes {
+			c.Close()
+			continue
+		}
+		// The response to a request that did not come in time precedes the end.
+		if body, err := io.ReadAll(c); err != nil || !strings.Contains(string(body), " 408 ") {
+			t.Errorf("%q, %v", body, err)
+		}
+		c.Close()
+	}
+	if len(answers) > 0 {
+		t.Errorf("observed %+v", <-answers)
 	}
 }
 

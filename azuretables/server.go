@@ -47,11 +47,12 @@ type Options struct {
 	// AccountTarget and PartitionTarget are entities per second of each account and partition. Requests beyond them are
 	// refused with ServerBusy; 0 means no limit.
 	AccountTarget, PartitionTarget int
-	// Answered, unless nil, is called for every well-formed request; it must be fast.
+	// Answered, unless nil, is called for every response, including those to malformed HTTP; it must be fast.
 	Answered func(Answer)
 }
 
-// Answer describes the outcome of a request. Its strings are valid only during the call.
+// Answer describes the outcome of a request. Its strings are valid only during the call. For malformed HTTP,
+// only Status, Client, Code and Error are set.
 type Answer struct {
 	Resource     odata.Resource // zero if the URL names none
 	Method, Comp string         // the effective method, and the query's comp

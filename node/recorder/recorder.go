@@ -63,7 +63,10 @@ func (r *Recorder) Tables(a *azuretables.Answer) {
 	if !r.log.Wants(e.Type, e.Keyspace, e.User) {
 		return
 	}
-	e.Operation = a.Method + " " + a.URL()
+	// Without a method, the client has sent malformed HTTP.
+	if a.Method != "" {
+		e.Operation = a.Method + " " + a.URL()
+	}
 	if a.Code != "" {
 		e.Error = string(a.Code) + ": " + a.Error
 	}
