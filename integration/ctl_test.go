@@ -72,6 +72,8 @@ func ctlCases(address string) []ctlCase {
 				`A node cannot be restored from a snapshot of some keyspaces.\n$`},
 		{args: "snapshot -t all", want: `\[all keyspaces\]`, once: true},
 		{args: "listsnapshots", want: `(?s)^Snapshot Details:\nSnapshot name +Keyspace names +True size +Size on disk +Creation time\nall +\S*ctl\S* .*\nfirst +ctl +.*\nTotal TrueDiskSpaceUsed: ` + someSize},
+		{args: "verify --throughput 0 ctl", want: `^[1-9]\d* files verified \(\d\S* \S+\), 0 corrupt\n$`, once: true},
+		{args: "scrub", want: `^[1-9]\d* files verified \(\d\S* \S+\), 0 corrupt\n$`, once: true},
 		{args: "verifysnapshot -t all", want: `^\d+ files verified, 0 problems\n$`, once: true},
 		{args: "clearsnapshot -t all", want: `^Removed snapshot all\n$`, once: true},
 		{args: "statushandoff", want: `^Hinted handoff is running\n$`},

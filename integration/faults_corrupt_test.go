@@ -35,6 +35,14 @@ func TestCorruptFile(t *testing.T) {
 	if err := ring.WaitAgreed(ringStart); err != nil {
 		t.Fatal(err)
 	}
+	// No request has read the file.
+	out, err := ctl(t, s, "verify", "--throughput", "0")
+	if err == nil || !strings.Contains(out, "corrupt: ") || !strings.Contains(out, filepath.Base(file)) {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	if out := mustCtl(t, ring.Servers[0], "verify", "corrupt"); !strings.Contains(out, ", 0 corrupt\n") {
+		t.Errorf("another node:\n%s", out)
+	}
 	// At ONE, the node reads its own disk if possible.
 	right, errs := readCorruptible(t, s.Address, one)
 	t.Logf("from the node itself: %d rows right, %d errors", right, errs)
@@ -50,15 +58,18 @@ func TestCorruptFile(t *testing.T) {
 	if log := s.Log(); !strings.Contains(log, filepath.Base(file)) {
 		t.Errorf("the log does not name %s:\n%s", filepath.Base(file), log)
 	}
-	t.Log("repair: ", mustCtl(t, s, "repair"))
+	t.Log("scrub: ", mustCtl(t, s, "scrub"))
 	if out := mustCtl(t, s, "info"); !strings.Contains(out, "Corrupt files          : none\n") {
-		t.Errorf("after the repair:\n%s", out)
+		t.Errorf("after the scrub:\n%s", out)
+	}
+	if out := mustCtl(t, s, "verify"); !strings.Contains(out, ", 0 corrupt\n") {
+		t.Errorf("after the scrub:\n%s", out)
 	}
 	for _, other := range []int{0, 2, 3} {
 		ring.Servers[other].Stop()
 	}
 	if right, errs := readCorruptible(t, s.Address, one); right != corruptRows {
-		t.Errorf("alone, after the repair: %d rows right, %d errors", right, errs)
+		t.Errorf("alone, after the scrub: %d rows right, %d errors", right, errs)
 	}
 }
 

@@ -16,13 +16,17 @@ const (
 	Rebuild    Kind = "rebuild"
 	Cleanup    Kind = "cleanup"
 	Compaction Kind = "compaction"
+	// A verification reads the files of the node.
+	Verification Kind = "verification"
 	// Builds of secondary indexes and of materialized views are External.
 	IndexBuild Kind = "index_build"
 	ViewBuild  Kind = "view_build"
 )
 
 // Kinds returns the kinds of local jobs.
-func Kinds() []Kind { return []Kind{Repair, Rebuild, Cleanup, Compaction, IndexBuild, ViewBuild} }
+func Kinds() []Kind {
+	return []Kind{Repair, Rebuild, Cleanup, Compaction, Verification, IndexBuild, ViewBuild}
+}
 
 // Unit is what the progress of a job counts. Clients choose the format of a number by it.
 type Unit string

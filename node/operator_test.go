@@ -484,6 +484,19 @@ func TestOperationsChangeTheRing(t *testing.T) {
 		got.Different != 0 || got.Skipped != 0 || len(got.LeftOut) != 0 {
 		t.Errorf("repair %+v", got)
 	}
+	// A verification reads files only.
+	operate(r, 0, control.Flush, control.TablesArgs{})
+	for _, a := range []control.VerifyFilesArgs{{}, {TablesArgs: orders, BytesPerSecond: 1 << 40}} {
+		if got := operate(r, 0, control.VerifyFiles, a); len(got.Corrupt) != 0 || got.Files == 0 && a.Keyspace == "" {
+			t.Errorf("verification %+v: %+v", a, got)
+		}
+	}
+	r.check([]refusedOperation{
+		refuses(control.VerifyFiles, control.VerifyFilesArgs{BytesPerSecond: -1}, control.Invalid,
+			"must not be negative"),
+		refuses(control.VerifyFiles, control.VerifyFilesArgs{TablesArgs: control.TablesArgs{Keyspace: "nosuch"}},
+			control.Invalid, "does not exist"),
+	})
 	if got := operate(r, 0, control.Repair, control.RepairArgs{TablesArgs: orders, Corrupted: true}); got.Ranges != 0 {
 		t.Errorf("repair of corrupt files, of which there are none, %+v", got)
 	}

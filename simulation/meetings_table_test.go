@@ -177,6 +177,7 @@ func classified() map[string]map[string]string {
 			"compactionstats": "- reads",
 			"netstats":        "- reads", "clientstats": "- reads", "killquery": "- one request",
 			"flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
+			"verify":  "- reads",
 			"cleanup": opDecommission, "drain": opRestart, "stopdaemon": opRestart, "snapshot": opSnapshot,
 			"listsnapshots": "- reads", "clearsnapshot": opSnapshot, "verifysnapshot": "- reads",
 			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads",

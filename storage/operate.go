@@ -11,6 +11,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/backlog"
+	"cqld/storage/database"
 	"cqld/storage/failure"
 	"cqld/storage/rowkey"
 )
@@ -51,6 +52,11 @@ func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts in
 		start = end
 	}
 	return nil
+}
+
+// Verify reads files and compares their checksums. Corrupt files are in Corruptions afterwards.
+func (e *Engine) Verify(ctx context.Context, o database.Verification) (database.Verified, error) {
+	return e.db.Verify(ctx, o)
 }
 
 // TableSize is the approximate size of a table on disk, without memtables.

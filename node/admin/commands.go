@@ -110,6 +110,9 @@ func New(o Options) (*Commands, error) {
 	resumable(c.Jobs, jobs.Rebuild, c.Movement.rebuildWork)
 	resumable(c.Jobs, jobs.Cleanup, c.Movement.cleanupWork)
 	resumable(c.Jobs, jobs.Compaction, c.Data.compactionWork)
+	resumable(c.Jobs, jobs.Verification, func(a control.VerifyFilesArgs) jobWork {
+		return c.Data.verificationWork(a, nil)
+	})
 	return c, nil
 }
 

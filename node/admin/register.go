@@ -67,6 +67,7 @@ func (r *Repairs) register(s *control.Server) {
 func (d *Data) register(s *control.Server) {
 	control.Handle(s, control.Flush, d.Flush)
 	control.Handle(s, control.Compact, d.Compact)
+	control.Handle(s, control.VerifyFiles, d.Verify)
 }
 
 // register adds the operations on builds of indexes and views.

@@ -15,6 +15,7 @@ var (
 	Flush           = Operation[TablesArgs, None]{Name: "flush", Changes: true}
 	Compact         = Operation[TablesArgs, None]{Name: "compact", Changes: true}
 	Cleanup         = Operation[TablesArgs, None]{Name: "cleanup", Changes: true}
+	VerifyFiles     = Operation[VerifyFilesArgs, VerifiedFiles]{Name: "verify", Changes: true}
 	Drain           = Operation[None, None]{Name: "drain", Changes: true}
 	StopDaemon      = Operation[None, None]{Name: "stopdaemon", Changes: true}
 	TakeSnapshot    = Operation[SnapshotArgs, Snapshot]{Name: "snapshot", Changes: true}
@@ -39,6 +40,22 @@ var (
 type TablesArgs struct {
 	Keyspace string   `json:"keyspace,omitempty"`
 	Tables   []string `json:"tables,omitempty"`
+}
+
+// VerifyFilesArgs name the tables whose files are read. Without tables, all files are read, also those with entries of
+// indexes and with the node's own data.
+type VerifyFilesArgs struct {
+	TablesArgs
+	// BytesPerSecond bounds the rate at which files are read; 0 means no bound.
+	BytesPerSecond int64 `json:"bytes_per_second,omitempty"`
+}
+
+// VerifiedFiles is the result of a verification of the node's files. A resumed one counts the files of its last
+// attempt.
+type VerifiedFiles struct {
+	Files   int      `json:"files"`
+	Bytes   int64    `json:"bytes"`
+	Corrupt []string `json:"corrupt,omitempty"` // paths
 }
 
 // TableArgs name one table.

@@ -2,7 +2,6 @@ package database
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
@@ -17,9 +16,7 @@ func (db *DB) CheckBorders(lower, upper []byte) (info CorruptionInfo, err error)
 	}
 	for _, files := range levels {
 		for i := range files {
-			f := &files[i]
-			info = CorruptionInfo{Path: db.opts.FS.PathJoin(db.opts.Dir, fmt.Sprintf("%06d.sst", f.BackingSSTNum)),
-				Start: f.Smallest.UserKey, End: f.Largest.UserKey}
+			info = db.whole(&files[i])
 			if info.Err = db.checkBorders(&info, lower, upper); info.Err != nil {
 				return info, info.Err
 			}

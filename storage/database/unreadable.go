@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Unreadable reads a corrupt file and returns info with narrower bounds: the keys that cannot be read lie between Start
@@ -48,6 +49,11 @@ func (db *DB) openFile(path string) (*sstable.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	return db.newReader(f)
+}
+
+// newReader returns a reader of an sstable, which closes the file.
+func (db *DB) newReader(f vfs.File) (*sstable.Reader, error) {
 	readable, err := sstable.NewSimpleReadable(f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -45,6 +46,59 @@ type cleanupCommand struct{ tablesCommand }
 // Run deletes data in ranges that the node no longer owns.
 func (c *cleanupCommand) Run(s *session) error {
 	return ask(s, control.Cleanup, c.args(), quiet[control.None])
+}
+
+// verifyCommand starts a job and waits for it.
+type verifyCommand struct {
+	tablesCommand
+	Throughput int64 `default:"64" placeholder:"MIB" help:"Read at most this many MiB a second; 0 for no bound."`
+}
+
+// Run reads files. It fails if some are corrupt, so that scripts can test it.
+func (c *verifyCommand) Run(s *session) error {
+	v, err := c.verify(s)
+	if err != nil || len(v.Corrupt) == 0 {
+		return err
+	}
+	return errors.New("files are corrupt: run 'cqld ctl scrub', which restores what they contained from other nodes")
+}
+
+// verify reads files and prints the result.
+func (c *verifyCommand) verify(s *session) (v control.VerifiedFiles, err error) {
+	if c.Throughput < 0 || c.Throughput > math.MaxInt64>>20 {
+		return v, fmt.Errorf("--throughput %d is not a number of MiB a second", c.Throughput)
+	}
+	args := control.VerifyFilesArgs{TablesArgs: c.args(), BytesPerSecond: c.Throughput << 20}
+	if v, err = fetch(s, control.VerifyFiles, args); err != nil {
+		return v, err
+	}
+	return v, show(s, v, showVerifiedFiles)
+}
+
+// showVerifiedFiles prints the corrupt files and a summary.
+func showVerifiedFiles(w io.Writer, v control.VerifiedFiles) error {
+	p := &printer{w: w}
+	for _, path := range v.Corrupt {
+		p.line("corrupt: %s", path)
+	}
+	p.line("%d files verified (%s), %d corrupt", v.Files, size(v.Bytes), len(v.Corrupt))
+	return p.err
+}
+
+// scrubCommand is a verification and, if it found corrupt files, a repair of what they contained.
+type scrubCommand struct{ verifyCommand }
+
+// Run verifies files and repairs. The repair covers all tables: a corrupt file may have rows of tables that the
+// arguments do not name.
+func (c *scrubCommand) Run(s *session) error {
+	v, err := c.verify(s)
+	if err != nil || len(v.Corrupt) == 0 {
+		return err
+	}
+	return ask(s, control.Repair, control.RepairArgs{Corrupted: true}, func(w io.Writer,
+		r control.RepairResult) error {
+		return showRepair(w, r, false)
+	})
 }
 
 // drainCommand makes the node refuse clients until its process ends.

@@ -42,7 +42,7 @@ use cqld ctl compact
 	forcecompact upgradesstables garbagecollect relocatesstables recompress_sstables sstablerepairedset
 
 use cqld ctl repair, with --corrupted for files that cannot be read
-	scrub verify repair_admin
+	repair_admin
 
 repairs run by themselves; the options are auto_repair_..., and cqld ctl jobs shows them
 	autorepairstatus getautorepairconfig setautorepairconfig

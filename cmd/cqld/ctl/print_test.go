@@ -48,6 +48,7 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"netstats":                shown(showNet),
 		"clientstats":             shown(showClients),
 		"listsnapshots":           shown(showSnapshots),
+		"verify":                  shown(showVerifiedFiles),
 		"verifysnapshot":          shown(showVerified),
 		"getlogginglevels":        shown(showLogging),
 	}

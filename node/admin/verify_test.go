@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPaceBoundsTheRate reads pieces of different sizes, and compares the time with the one that the rate permits.
+func TestPaceBoundsTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 1 << 20
+		began := time.Now()
+		p := pace{bytesPerSecond: rate, began: began}
+		total := 0
+		for i := range 1000 {
+			if err := p.wait(t.Context(), 100+i*10); err != nil {
+				t.Fatal(err)
+			}
+			total += 100 + i*10
+		}
+		least := time.Duration(float64(total-10_090) / rate * float64(time.Second))
+		// The last piece is not waited for, nor what is left of less than a timer's time.
+		if took := time.Since(began); took < least-10*time.Millisecond || took > least+10*time.Millisecond {
+			t.Errorf("%d bytes took %v, want %v", total, took, least)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if err := errors.Join(p.wait(ctx, 1<<30), p.wait(ctx, 1)); !errors.Is(err, context.Canceled) {
+			t.Errorf("an interrupted wait: %v", err)
+		}
+		if took := time.Since(began); took > least+1100*time.Millisecond {
+			t.Errorf("an interrupted wait took until %v", took)
+		}
+		p = pace{}
+		if err := p.wait(t.Context(), 1<<40); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCheckpointsOfVerifications decodes what is stored with jobs, and other bytes.
+func TestCheckpointsOfVerifications(t *testing.T) {
+	for text, want := range map[string]uint64{"": 0, "\x00\x00\x00\x00\x00\x00\x01\x02": 258} {
+		if got, err := checkpointFile([]byte(text)); got != want || err != nil {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	if _, err := checkpointFile([]byte("shop.orders")); err == nil {
+		t.Error("a checkpoint of another kind of job is accepted")
+	}
+}

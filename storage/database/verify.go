@@ -1,0 +1,181 @@
+package database
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/schema"
+	"cqld/storage/failure"
+	"cqld/storage/rowkey"
+)
+
+// Verification selects the files that Verify reads.
+type Verification struct {
+	// Tables are those whose files are read, whatever else these files contain. Nil means all files, also those without
+	// rows of tables.
+	Tables []schema.StorageID
+	// After is the number of the last file that an interrupted verification has read, or 0.
+	After uint64
+	// Wait is called before each read of some bytes, and bounds the rate. Its error ends the verification.
+	Wait func(ctx context.Context, bytes int) error
+	// Progress is called after each file, or part of one, with the bytes that were read, their total, and the number
+	// from which an interrupted verification may continue (After).
+	Progress func(done, total int64, after uint64)
+}
+
+// Verified is the result of Verify.
+type Verified struct {
+	Files   int
+	Bytes   int64
+	Corrupt []string // paths, in the order of their numbers
+}
+
+// tableFile is a file of the storage engine, or the part of one that is in use.
+type tableFile struct {
+	CorruptionInfo
+	number uint64
+	size   int64
+	whole  bool
+}
+
+// Verify reads the files on disk, past the block cache, and compares the checksum of every block. Of a file of which
+// only a part is in use, because the rest was removed, it reads that part. Corrupt files are recorded as if a request
+// had found them. A file that a compaction removes meanwhile is not read: its rows were read by the compaction.
+//
+// Memtables, and the log of their rows, are not verified: the log was read when the database was opened.
+func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error) {
+	if err := db.Err(); err != nil {
+		return v, err
+	}
+	files, total, err := db.filesOf(o.Tables)
+	if err != nil {
+		return v, err
+	}
+	var done int64
+	read := o.After // all parts of the files up to this number were read
+	var errs []error
+	for i := range files {
+		f := &files[i]
+		done += f.size
+		if f.number <= o.After {
+			continue
+		}
+		err := db.verifyFile(ctx, f, o.Wait)
+		switch {
+		// First, because a read that was interrupted fails like any other.
+		case ctx.Err() != nil:
+			return v, ctx.Err()
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case errors.Is(failure.Of(err), failure.ErrCorrupt):
+			f.Err = err
+			db.Corrupted(f.CorruptionInfo)
+			v.Corrupt = append(v.Corrupt, f.Path)
+		case err != nil:
+			// A disk that cannot read one file may read the others.
+			errs = append(errs, fmt.Errorf("storage: read %s: %w", f.Path, err))
+		}
+		v.Files++
+		v.Bytes += f.size
+		// A file may be in use in several parts.
+		if i == len(files)-1 || files[i+1].number != f.number {
+			read = f.number
+		}
+		o.Progress(done, total, read)
+	}
+	v.Corrupt = slices.Compact(v.Corrupt)
+	return v, errors.Join(errs...)
+}
+
+// filesOf returns the files with rows of the tables, or all files, in the order of their numbers, and their size.
+func (db *DB) filesOf(tables []schema.StorageID) (files []tableFile, total int64, err error) {
+	levels, err := db.SSTables()
+	if err != nil {
+		return nil, 0, failure.Of(err)
+	}
+	for _, level := range levels {
+		for i := range level {
+			f := &level[i]
+			if tables != nil && !slices.ContainsFunc(tables, func(id schema.StorageID) bool {
+				return id >= rowkey.TableOf(f.Smallest.UserKey) && id <= rowkey.TableOf(f.Largest.UserKey)
+			}) {
+				continue
+			}
+			files = append(files, tableFile{
+				CorruptionInfo: db.whole(f),
+				number:         uint64(f.BackingSSTNum),
+				size:           int64(f.Size),
+				whole:          !f.Virtual,
+			})
+			total += int64(f.Size)
+		}
+	}
+	slices.SortFunc(files, func(a, b tableFile) int { return cmp.Compare(a.number, b.number) })
+	return files, total, nil
+}
+
+// whole describes a file, or the part of it that is in use, as if none of its keys could be read.
+func (db *DB) whole(f *pebble.SSTableInfo) CorruptionInfo {
+	return CorruptionInfo{
+		Path:  db.opts.FS.PathJoin(db.opts.Dir, fmt.Sprintf("%06d.sst", f.BackingSSTNum)),
+		Start: f.Smallest.UserKey,
+		End:   f.Largest.UserKey,
+	}
+}
+
+// verifyFile reads what is in use of a file.
+func (db *DB) verifyFile(ctx context.Context, f *tableFile, wait func(context.Context, int) error) error {
+	r, err := db.openPaced(ctx, f.Path, wait)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // read only
+	if f.whole {
+		return r.ValidateBlockChecksums()
+	}
+	// The blocks of what was removed may be the corrupt ones.
+	iter, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		return err
+	}
+	for kv := iter.SeekGE(f.Start, 0); kv != nil && bytes.Compare(kv.K.UserKey, f.End) <= 0; kv = iter.Next() {
+		if _, _, err := kv.Value(nil); err != nil {
+			return errors.Join(err, iter.Close())
+		}
+	}
+	return errors.Join(iter.Error(), iter.Close())
+}
+
+// openPaced opens an sstable whose reads wait.
+func (db *DB) openPaced(ctx context.Context, path string, wait func(context.Context, int) error) (*sstable.Reader,
+	error) {
+	f, err := db.opts.FS.Open(path, vfs.SequentialReadsOption)
+	if err != nil {
+		return nil, err
+	}
+	return db.newReader(&pacedFile{File: f, ctx: ctx, wait: wait})
+}
+
+// pacedFile is a file whose reads wait.
+type pacedFile struct {
+	vfs.File
+	ctx  context.Context
+	wait func(context.Context, int) error
+}
+
+// ReadAt waits, and reads.
+func (f *pacedFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.wait(f.ctx, len(p)); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, off)
+}

@@ -1,0 +1,200 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/schema"
+	"cqld/storage/database"
+	"cqld/storage/failure"
+	"cqld/storage/tableinfo"
+)
+
+// everything verifies at once and expects the progress to reach its total.
+func everything(t *testing.T, e *Engine, tables ...schema.StorageID) database.Verified {
+	t.Helper()
+	var last, all int64
+	v, err := e.Verify(t.Context(), database.Verification{
+		Tables: tables,
+		Wait:   func(context.Context, int) error { return nil },
+		Progress: func(done, total int64, _ uint64) {
+			if done < last || done > total {
+				t.Errorf("progress %d of %d after %d", done, total, last)
+			}
+			last, all = done, total
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != all {
+		t.Errorf("progress ended at %d of %d", last, all)
+	}
+	return v
+}
+
+// TestVerifyFindsEveryBit changes each of many bits of a file in turn. The node must notice when it opens the file, or
+// Verify must find it, unless the bit is one that no reader uses. After the quarantine, a verification finds nothing.
+func TestVerifyFindsEveryBit(t *testing.T) {
+	found := 0
+	for flip := range flips {
+		mem := vfs.NewMem()
+		options := Options{FS: mem, blockBytes: 1 << 10, Table: func(schema.StorageID) tableinfo.Info {
+			return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled}
+		}}
+		e := openTest(t, options)
+		for i := range 300 {
+			mustApply(t, e, putRow(fmt.Sprint("key", i), i, 1, strings.Repeat("value", 20)))
+		}
+		if err := errors.Join(e.Flush(), e.Close()); err != nil {
+			t.Fatal(err)
+		}
+		name := flipBit(t, mem, flip)
+		e = openTest(t, options)
+		v := everything(t, e)
+		if len(v.Corrupt) == 0 {
+			if _, err := e.Read(nil, readKey("key17")); err != nil {
+				t.Errorf("bit %d: not found, but: %v", flip, err)
+			}
+			e.Close()
+			continue
+		}
+		found++
+		if len(v.Corrupt) != 1 || !strings.HasSuffix(v.Corrupt[0], name) || len(e.Corruptions()) != 1 {
+			t.Errorf("bit %d of %s: found %v, known %v", flip, name, v.Corrupt, e.Corruptions())
+		}
+		if _, err := e.Quarantine(); err != nil {
+			t.Fatalf("bit %d: %v", flip, err)
+		}
+		if again := everything(t, e); len(again.Corrupt) > 0 || len(e.Corruptions()) > 0 {
+			t.Errorf("bit %d: after the quarantine, found %v", flip, again.Corrupt)
+		}
+		e.Close()
+	}
+	if found < flips*3/4 {
+		t.Errorf("only %d of %d changed bits were found", found, flips)
+	}
+}
+
+// TestVerifyReadsTheFilesOfItsTables has one file for each of three tables, the second of which is corrupt.
+func TestVerifyReadsTheFilesOfItsTables(t *testing.T) {
+	mem := vfs.NewMem()
+	options := Options{FS: mem, blockBytes: 1 << 10, Table: func(schema.StorageID) tableinfo.Info {
+		return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled}
+	}}
+	e := openTest(t, options)
+	var ids []schema.StorageID
+	for i := range 3 {
+		id := testTable + schema.StorageID(i)
+		ids = append(ids, id)
+		for k := range 300 {
+			m := putRow(fmt.Sprint("key", k), k, 1, strings.Repeat("value", 20))
+			m.Table = id
+			mustApply(t, e, m)
+		}
+		// In the lowest level, files of different tables are not merged.
+		if err := errors.Join(e.Flush(), e.CompactTable(t.Context(), id, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names, err := mem.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	var large []string
+	for _, name := range names {
+		info, err := mem.Stat(mem.PathJoin("db", name))
+		// The files with the node's own data are small.
+		if err == nil && strings.HasSuffix(name, ".sst") && info.Size() > 4<<10 {
+			large = append(large, name)
+		}
+	}
+	if len(large) != len(ids) {
+		t.Fatalf("%d files %v for %d tables", len(large), large, len(ids))
+	}
+	for _, name := range large[1:] {
+		flipAt(t, mem, mem.PathJoin("db", name), flips/3)
+	}
+	e = openTest(t, options)
+	defer e.Close()
+	for tables, want := range map[*[]schema.StorageID]int{{ids[0]}: 0, {ids[1]}: 1, {ids[0], ids[2]}: 1, nil: 2} {
+		var list []schema.StorageID
+		if tables != nil {
+			list = *tables
+		}
+		v := everything(t, e, list...)
+		if len(v.Corrupt) != want || len(list) > 0 && v.Files != len(list) {
+			t.Errorf("tables %v: %+v, want %d corrupt files", list, v, want)
+		}
+	}
+}
+
+// TestVerifyStopsAndContinues ends a verification in a read, and continues after the last file that was read.
+func TestVerifyStopsAndContinues(t *testing.T) {
+	e := openTest(t, Options{FS: vfs.NewMem()})
+	defer e.Close()
+	const files = 4
+	for i := range files {
+		mustApply(t, e, putRow(fmt.Sprint("key", i), i, 1, "value"))
+		if err := e.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var read []uint64
+	o := database.Verification{
+		Wait: func(ctx context.Context, _ int) error {
+			if len(read) == 2 {
+				cancel()
+			}
+			return ctx.Err()
+		},
+		Progress: func(_, _ int64, file uint64) { read = append(read, file) },
+	}
+	if _, err := e.Verify(ctx, o); !errors.Is(err, context.Canceled) || len(e.Corruptions()) > 0 {
+		t.Fatalf("%v, corrupt %v", err, e.Corruptions())
+	}
+	if len(read) != 2 {
+		t.Fatalf("read %v before the end", read)
+	}
+	o.After, o.Wait = read[1], func(context.Context, int) error { return nil }
+	if _, err := e.Verify(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if len(read) < files || !slices.IsSorted(read) || len(slices.Compact(slices.Clone(read))) != len(read) {
+		t.Errorf("read %v", read)
+	}
+}
+
+// TestVerifyReportsDisksThatCannotRead fails the reads of one file. That is no corruption: the rows may be there.
+func TestVerifyReportsDisksThatCannotRead(t *testing.T) {
+	e := openTest(t, Options{FS: vfs.NewMem()})
+	defer e.Close()
+	mustApply(t, e, putRow("key", 1, 1, "value"))
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := e.Verify(t.Context(), database.Verification{
+		Wait:     func(context.Context, int) error { return errDisk },
+		Progress: func(int64, int64, uint64) {},
+	})
+	if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), ".sst") || errors.Is(err, failure.ErrCorrupt) {
+		t.Errorf("%v", err)
+	}
+	if len(e.Corruptions()) > 0 || len(e.Lost()) > 0 {
+		t.Errorf("corrupt %v, lost %v", e.Corruptions(), e.Lost())
+	}
+	if got := rows(t, mustRead(t, e, readKey("key"))); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
