@@ -153,3 +153,47 @@ func TestAnalyzedIndexesAnswerAsCassandra(t *testing.T) {
 		t.Error("no condition was answered by an index")
 	}
 }
+
+// TestAnalyzersOfUnusedIndexesDoNotApply compares conditions on a column with indexes of several classes. The class
+// that Cassandra searches decides whether values are compared by terms, and the rows do not depend on the index by
+// which they are found here. integration/testdata/cql/index_analyzer_classes.txt has more of these answers of Cassandra
+// 5.0.9.
+func TestAnalyzersOfUnusedIndexesDoNotApply(t *testing.T) {
+	const sasi = "USING 'org.apache.cassandra.index.sasi.SASIIndex'"
+	const foldedSASI = sasi + " WITH OPTIONS = {'analyzer_class': " +
+		"'org.apache.cassandra.index.sasi.analyzer.NonTokenizingAnalyzer', 'case_sensitive': 'false'}"
+	const folded = "USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}"
+	const onKey = "p = 1 AND c = 1 AND v = 'a'"
+	const both = "v = 'a' AND w > 0 ALLOW FILTERING"
+	for _, x := range []struct {
+		indexes []string
+		where   string
+		want    int32
+	}{
+		{[]string{"CUSTOM INDEX ON t (v) " + folded}, "v = 'a'", 2},
+		{[]string{"CUSTOM INDEX ON t (v) " + folded, "INDEX ON t (v)"}, "v = 'a'", 1},
+		{[]string{"INDEX ON t (v)", "CUSTOM INDEX ON t (v) " + folded}, both, 1},
+		{[]string{"CUSTOM INDEX ON t (v) " + folded, "INDEX ON t (w)"}, "v = 'a' AND w = 1 ALLOW FILTERING", 1},
+		{[]string{"CUSTOM INDEX ON t (v) " + folded, "INDEX ON t (w)"}, both, 2},
+		{[]string{"CUSTOM INDEX ON t (v) " + folded, "CUSTOM INDEX ON t (w) " + sasi}, both, 1},
+		{[]string{"CUSTOM INDEX ON t (v) " + folded, "CUSTOM INDEX ON t (v) " + sasi}, "v = 'a'", 1},
+		{[]string{"CUSTOM INDEX ON t (v) " + foldedSASI, "INDEX ON t (v)"}, "v = 'a'", 2},
+		{[]string{"INDEX ON t (v)", "CUSTOM INDEX ON t (v) " + foldedSASI}, both, 2},
+		{[]string{"CUSTOM INDEX ON t (v) " + foldedSASI, "CUSTOM INDEX ON t (v) USING 'sai'"}, "v = 'a'", 2},
+		{[]string{"CUSTOM INDEX ON t (v) " + folded, "INDEX ON t (c)"}, "c = 1 AND v = 'a' ALLOW FILTERING", 0},
+		{[]string{"CUSTOM INDEX ON t (v) " + folded, "INDEX ON t (c)"}, onKey, 1},
+		{[]string{"CUSTOM INDEX ON t (l) " + folded, "INDEX ON t (l)"}, "l CONTAINS 'a'", 1},
+	} {
+		store := &searchStore{r: rand.New(rand.NewPCG(1, 2))}
+		p, s := newTestProcessor(t, store,
+			"CREATE TABLE t (p int, c int, v text, w int, l list<text>, PRIMARY KEY (p, c))")
+		for _, ix := range x.indexes {
+			mustQuery(t, p, s, "CREATE "+ix)
+		}
+		mustQuery(t, p, s, "INSERT INTO t (p, c, v, w, l) VALUES (1, 1, 'A', 1, ['A'])")
+		mustQuery(t, p, s, "INSERT INTO t (p, c, v, w, l) VALUES (1, 2, 'a', 1, ['a'])")
+		if got := mustQuery(t, p, s, "SELECT c FROM t WHERE "+x.where); got.RowCount != x.want {
+			t.Errorf("%q, %s: %d rows, want %d", x.indexes, x.where, got.RowCount, x.want)
+		}
+	}
+}

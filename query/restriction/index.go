@@ -84,10 +84,14 @@ func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 // Cassandra, = on a column with an analyzer matches by terms, but only if the statement uses the index; the same WHERE
 // with another plan compares values. It changes compiled restrictions, so it must run before the Set is used.
 func (rs rules) analyze() {
+	if !rs.usesIndex {
+		return
+	}
+	used := rs.classUsed()
 	for i := range rs.indexed {
 		switch p := &rs.indexed[i]; {
-		// Not with an analyzer, or not a comparison of one column.
-		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
+		// Not with an analyzer, not used, or not a comparison of one column.
+		case p.analyzer == nil || p.index.Class != used || len(p.of.columns) > 1:
 		// The filter then compares analyzed values, as the index does.
 		case p.element >= 0:
 			p.of.elements[p.element].analyzer = p.analyzer
@@ -95,6 +99,30 @@ func (rs rules) analyze() {
 			p.of.analyzer = p.analyzer
 		}
 	}
+}
+
+// classUsed returns the class of the indexes by which Cassandra finds the rows, if several classes find restrictions:
+// SASI, else legacy, else storage-attached ones. Cassandra compares estimates of rows. The estimate of SASI is the
+// least integer, and the estimate of storage-attached indexes the greatest.
+func (rs *Set) classUsed() (used schema.IndexClass) {
+	for _, p := range rs.indexed {
+		switch class := p.index.Class; {
+		// No index finds it, or Cassandra does not search one for it: the rows are in a slice of a partition.
+		case p.of.multi && p.of.kind == kindSlice, !slices.Contains(rs.expected, p.of):
+		case used == 0, class == schema.SASI, class == schema.LegacyIndex && used == schema.SAI:
+			used = class
+		}
+	}
+	return used
+}
+
+// misses reports whether the index lacks terms of rows that match: they are compared by the analyzer of another index.
+func (p *indexedPart) misses() bool {
+	analyzer := p.of.analyzer
+	if p.element >= 0 {
+		analyzer = p.of.elements[p.element].analyzer
+	}
+	return analyzer != nil && p.analyzer != analyzer
 }
 
 // findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column. Which restrictions an index
@@ -246,10 +274,10 @@ func (rs rules) chooseIndexes() {
 		return
 	}
 	var parts []indexedPart
-	// The parts that Cassandra would use. A range of several columns is no interval of the terms of one of them.
+	// The parts that Cassandra could use. A range of several columns is no interval of the terms of one of them.
 	if rs.usesIndex {
 		parts = slices.DeleteFunc(slices.Clone(rs.indexed),
-			func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+			func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice || p.misses() })
 	}
 	for _, r := range rs.filters {
 		parts = rs.supportingList(r, parts)
