@@ -25,6 +25,10 @@ func TestConditionalBatchesReadLists(t *testing.T) {
 			"UPDATE t SET v = 5 WHERE p = 1 AND c = 1 IF v = 1", "[1, 2] | [7]\n[4, 5] | [7]\n"},
 		{"UPDATE t SET sl = sl - [7] WHERE p = 1",
 			"UPDATE t SET v = 5 WHERE p = 1 AND c = 1 IF v = 1", "[1, 2] | [8]\n[4, 5] | [8]\n"},
+		{"UPDATE t SET sl = sl - [7] WHERE p = 1",
+			"UPDATE t SET s = 2 WHERE p = 1 IF s = 1", "[1, 2] | [8]\n[4, 5] | [8]\n"},
+		{"DELETE sl[1] FROM t WHERE p = 1",
+			"UPDATE t SET s = 2 WHERE p = 1 IF EXISTS", "[1, 2] | [7]\n[4, 5] | [7]\n"},
 	} {
 		p, s := newTestProcessor(t, &modelStore{})
 		for _, text := range []string{

@@ -337,6 +337,11 @@ func (x *cas) command() *row.ReadCommand {
 	return cmd
 }
 
+// namesRows reports whether rows other than the static one have conditions or are read.
+func (x *cas) namesRows() bool {
+	return len(x.rows) > 0 || slices.ContainsFunc(x.reads, func(clustering []byte) bool { return clustering != nil })
+}
+
 // read creates views of the page's rows. The views are copies, so that they stay valid when the page is released. Cells
 // that do not count (unseen) are removed before a row's existence is judged.
 func (x *cas) read(page []byte) error {
@@ -372,7 +377,8 @@ func (x *cas) read(page []byte) error {
 		}
 	}
 	// Limits of a page cut it off. Deciding on a part of the rows could apply a change whose conditions do not hold.
-	if r.More() && len(x.rows)+len(x.reads) > 0 {
+	// Without rows, command limits the page to the first one.
+	if r.More() && x.namesRows() {
 		return invalid.Errorf("The rows that the conditions are on are too large to be read at once")
 	}
 	return r.Err()
