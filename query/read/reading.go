@@ -104,7 +104,8 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	if err != nil {
 		return Rows{}, err
 	}
-	if plan.order != nil && paged {
+	// As in Cassandra, a statement without rows has no pages, unless it has a result for them.
+	if plan.order != nil && paged && (!empty || plan.aggregates()) {
 		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
 			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
