@@ -3,6 +3,7 @@ package ctl
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -131,9 +132,12 @@ type topPartitionsCommand struct {
 
 // Run samples requests and prints the partitions with the most.
 func (c *topPartitionsCommand) Run(s *session) error {
+	// Bounded, because a product that overflows could be a time that the node accepts. It refuses both bounds.
+	const longest = math.MaxInt64 / int64(time.Millisecond)
+	duration := time.Duration(min(max(c.Duration, 0), longest)) * time.Millisecond
 	return ask(s, control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace,
 		Table: c.Table},
-		Duration: time.Duration(c.Duration) * time.Millisecond, Count: c.Count}, showTop)
+		Duration: duration, Count: c.Count}, showTop)
 }
 
 // showTop prints the partitions with the most reads, and with the most writes. "+/-" bounds the error of a count.
