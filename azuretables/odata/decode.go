@@ -170,20 +170,27 @@ func (d *decoder) unlessBad() error {
 	return nil
 }
 
-// annotation reads the value of an annotation. Annotations other than odata.type are ignored. The type of an entity
-// itself (odata.type) is skipped by member. The name of an annotation has a namespace and thus a point (OData 3.0,
-// "JSON Format", Annotations); without one it is the name of a property, which must not contain "@".
+// annotation reads the value of an annotation. Annotations other than odata.type are ignored, but finish refuses the
+// annotation of a property without a value. The type of an entity itself (odata.type) is skipped by member. The name of
+// an annotation has a namespace and thus a point (OData 3.0, "JSON Format", Annotations); without one it is the name of
+// a property, which must not contain "@".
 func (d *decoder) annotation(name, what []byte) error {
 	if bytes.IndexByte(what, '.') < 0 {
 		return newError(PropertyNameInvalid)
 	}
-	if len(name) == 0 || string(what) != "odata.type" {
+	// It annotates the entity.
+	if len(name) == 0 {
 		d.skip(0)
 		return d.unlessBad()
 	}
+	// For every annotation: {"user@example.com":1}, which is meant as a property, must not be ignored.
 	r, err := d.named(name)
 	if err != nil {
 		return err
+	}
+	if string(what) != "odata.type" {
+		d.skip(0)
+		return d.unlessBad()
 	}
 	t := typeOf(d.text())
 	// An unknown type, or a second annotation of the same name.
