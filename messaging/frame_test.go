@@ -195,7 +195,7 @@ func FuzzFrames(f *testing.F) {
 func FuzzHandshake(f *testing.F) {
 	n := NewStreamTransport(Options{Cluster: "c", Limits: DefaultLimits()})
 	n.SetSelf(7)
-	f.Add(appendHandshake(nil, ProtocolVersion, n.identity(nil)))
+	f.Add(appendHandshake(nil, ProtocolVersion, appendIdentity(nil, n.identities.Load().present, n.self())))
 	f.Add(appendHandshake(nil, ProtocolVersion+1, nil))
 	f.Add([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	f.Add([]byte("cqld\x00\x06\xff\xff"))

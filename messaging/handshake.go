@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"cqld/internal/wire"
@@ -32,10 +33,12 @@ const ProtocolVersion = 7
 //	body of a hello            := cluster(16) node(8)
 //	body of an answer, accept  := 0 cluster(16) node(8)
 //	body of an answer, refusal := 1 message
+//	body of an answer, notice  := 2 message
 //
 // length counts the bytes of the body. checksum is the CRC-32C of all bytes before it. cluster is a hash of the name of
-// the cluster: a node of another cluster does not learn the name. node is the id of the sender, or 0 when it has none
-// yet.
+// the cluster, and of its last recovery: a node of another cluster does not learn the name. node is the id of the
+// sender, or 0 when it has none yet; such a node names the cluster as if it was never recovered, and so does the answer
+// to it. The notice refuses a node of the cluster before a recovery (Lineage).
 const (
 	handshakeMagic  = "cqld"
 	handshakeHeader = len(handshakeMagic) + 2 + 2
@@ -46,16 +49,20 @@ const (
 const (
 	handshakeAccepted = iota
 	handshakeRefused
+	handshakeSuperseded
 )
-
-// clusterID is a hash of the name of a cluster.
-type clusterID [16]byte
 
 var (
 	errNotHandshake     = errors.New("messaging: the peer does not speak the internode protocol")
 	errHandshakeDamaged = errors.New("messaging: the checksum of a handshake is wrong")
 	errAnotherNode      = errors.New("messaging: another node answers at the address")
+	// errSuperseded refuses a node of the cluster before a recovery.
+	errSuperseded = errors.New("the node belongs to the cluster before a recovery")
 )
+
+// otherCluster describes a peer of another cluster.
+const otherCluster = "belongs to another cluster: cluster_name differs, or the cluster was recovered without one of " +
+	"the two"
 
 // appendHandshake appends a hello or an answer.
 func appendHandshake(dst []byte, version uint16, body []byte) []byte {
@@ -98,12 +105,12 @@ func readHandshake(r io.Reader) (version uint16, body []byte, err error) {
 	return version, rest[:n], nil
 }
 
-// identity appends the cluster and the id of this node.
-func (t *StreamTransport) identity(dst []byte) []byte {
-	return wire.AppendUint64(append(dst, t.cluster[:]...), uint64(t.self()))
+// appendIdentity appends a cluster and the id of a node.
+func appendIdentity(dst []byte, cluster clusterID, node ring.NodeID) []byte {
+	return wire.AppendUint64(append(dst, cluster[:]...), uint64(node))
 }
 
-// consumeIdentity decodes the encoding of identity.
+// consumeIdentity decodes the encoding of appendIdentity.
 func consumeIdentity(body []byte) (cluster clusterID, node ring.NodeID, err error) {
 	c := wire.NewCursor(body)
 	cluster = clusterID(c.UUID())
@@ -118,9 +125,13 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 	if err != nil {
 		return 0, err
 	}
-	from, refusal := t.checkHello(version, body, inbound)
-	answer := t.identity([]byte{handshakeAccepted})
-	if refusal != nil {
+	cluster, from, refusal := t.checkHello(version, body, inbound)
+	// The sender's cluster is the one of this node, unless the sender has no id and knows only the name.
+	answer := appendIdentity([]byte{handshakeAccepted}, cluster, t.self())
+	switch {
+	case errors.Is(refusal, errSuperseded):
+		answer = append([]byte{handshakeSuperseded}, t.identities.Load().notice...)
+	case refusal != nil:
 		answer = append([]byte{handshakeRefused}, refusal.Error()...)
 	}
 	// Also a refusal is answered, so that the log of the peer names the reason.
@@ -135,20 +146,27 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 
 // checkHello checks a hello, and binds its connection. The refusals do not tell the cluster's name. A peer that is not
 // bound is accepted here; what it may use is decided for each message.
-func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inboundConn) (ring.NodeID, error) {
+func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inboundConn) (cluster clusterID,
+	from ring.NodeID, err error) {
 	if version != ProtocolVersion {
-		return 0, fmt.Errorf("internode protocol version %d is not %d", version, ProtocolVersion)
+		return cluster, 0, fmt.Errorf("internode protocol version %d is not %d", version, ProtocolVersion)
 	}
-	cluster, from, err := consumeIdentity(body)
+	cluster, from, err = consumeIdentity(body)
+	own := t.identities.Load()
 	switch {
 	case err != nil:
-		return 0, errors.New("the handshake is malformed")
-	case cluster != t.cluster:
-		return 0, errors.New("the node belongs to another cluster: cluster_name differs")
-	case !t.conns.state(inbound, from):
-		return 0, errors.New("the node id in the handshake is this node's own")
+		return cluster, 0, errors.New("the handshake is malformed")
+	// A new node learns the recoveries with its admission.
+	case cluster == own.present, cluster == own.unrecovered && from == 0:
+	case own.precedes(cluster):
+		return cluster, 0, errSuperseded
+	default:
+		return cluster, 0, errors.New("the node " + otherCluster)
 	}
-	return from, nil
+	if !t.conns.state(inbound, from) {
+		return cluster, 0, errors.New("the node id in the handshake is this node's own")
+	}
+	return cluster, from, nil
 }
 
 // open connects to addr, where node id is expected unless it is zero.
@@ -207,7 +225,8 @@ func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ri
 // introduce sends a hello and checks the answer. A node that answers at another node's address must not get that node's
 // messages. A node that does not know its id yet is about to learn it.
 func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
-	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, t.identity(nil))); err != nil {
+	own := t.identities.Load().present
+	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, appendIdentity(nil, own, t.self()))); err != nil {
 		return err
 	}
 	version, body, err := readHandshake(conn)
@@ -219,6 +238,13 @@ func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
 			ProtocolVersion)
 	case len(body) == 0:
 		return errNotHandshake
+	case body[0] == handshakeSuperseded:
+		// Quoted, because it is the text of another process; without the quotes, because it is a sentence.
+		notice := strings.Trim(fmt.Sprintf("%.500q", body[1:]), `"`)
+		if t.opts.Superseded != nil {
+			t.opts.Superseded(notice)
+		}
+		return errors.New("messaging: the peer refused the connection: " + notice)
 	case body[0] == handshakeRefused:
 		return fmt.Errorf("messaging: the peer refused the connection: %.200q", body[1:])
 	}
@@ -226,8 +252,8 @@ func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
 	switch {
 	case err != nil || body[0] != handshakeAccepted:
 		return errNotHandshake
-	case cluster != t.cluster:
-		return errors.New("messaging: the peer belongs to another cluster: cluster_name differs")
+	case cluster != own:
+		return errors.New("messaging: the peer " + otherCluster)
 	case want != 0 && node != 0 && node != want:
 		return errAnotherNode
 	}

@@ -256,7 +256,7 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 	other := NewStreamTransport(Options{Cluster: "other"})
 	self := NewStreamTransport(Options{Cluster: "secret"})
 	self.SetSelf(2)
-	hello := appendHandshake(nil, ProtocolVersion, self.identity(nil))
+	hello := appendHandshake(nil, ProtocolVersion, appendIdentity(nil, self.identities.Load().present, self.self()))
 	damaged := append([]byte{}, hello...)
 	damaged[12]++
 	for _, x := range []struct {
@@ -264,7 +264,8 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		hello        []byte
 	}{
 		{"version", "version 9 is not", appendHandshake(nil, 9, []byte("another body"))},
-		{"cluster", "cluster_name differs", appendHandshake(nil, ProtocolVersion, other.identity(nil))},
+		{"cluster", "cluster_name differs", appendHandshake(nil, ProtocolVersion,
+			appendIdentity(nil, other.identities.Load().present, other.self()))},
 		{"node", "is this node's own", hello},
 		{"short body", "malformed", appendHandshake(nil, ProtocolVersion, []byte("short"))},
 		{"long body", "malformed", appendHandshake(nil, ProtocolVersion, make([]byte, handshakeBytes))},
@@ -285,7 +286,7 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		if x.reason == "" && len(answer) > 0 || !strings.Contains(string(answer), x.reason) {
 			t.Errorf("%s: answer %q", x.name, answer)
 		}
-		if hash := string(b.cluster[:]); strings.Contains(string(answer), "secret") ||
+		if hash := string(b.identities.Load().present[:]); strings.Contains(string(answer), "secret") ||
 			strings.Contains(string(answer), hash) ||
 			strings.Contains(string(answer), hex.EncodeToString([]byte(hash))) {
 			t.Errorf("%s: the answer %q exposes the cluster name", x.name, answer)

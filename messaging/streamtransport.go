@@ -2,7 +2,6 @@ package messaging
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +34,9 @@ type Options struct {
 	Observe func(int64)
 	// Connected is called when the connection to a peer opens or ends. It must not block.
 	Connected func(peer ring.NodeID, up bool)
+	// Superseded is called with the notice of a peer whose cluster continues the cluster of this node after a recovery
+	// in which this node did not take part. It must not block. nil means that the notice is logged only.
+	Superseded func(notice string)
 	// Guard ends requests and replies whose handling panics. nil means that a panic continues.
 	Guard *guard.Guard
 }
@@ -52,13 +54,14 @@ type StreamTransport struct {
 	memory   *intake.Intake // of large frames that are received
 	queued   atomic.Int64   // bytes that wait to be written to all peers
 	clock    monotonicClock
-	cluster  clusterID
-	conns    *inboundConns
-	gate     *gate
-	refused  *refusals
-	failed   *refusals      // connections that this node opened
-	work     sync.WaitGroup // every goroutine of the transport
-	setting  sync.Mutex     // one SetPeers at a time
+	// The cluster of this node; SetLineage replaces it.
+	identities atomic.Pointer[identities]
+	conns      *inboundConns
+	gate       *gate
+	refused    *refusals
+	failed     *refusals      // connections that this node opened
+	work       sync.WaitGroup // every goroutine of the transport
+	setting    sync.Mutex     // one SetPeers at a time
 
 	mu struct {
 		sync.RWMutex
@@ -83,9 +86,8 @@ func NewStreamTransport(opts Options) *StreamTransport {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	t.mu.peers = map[ring.NodeID]*peer{}
-	// The prefix keeps the hash apart from other hashes of the name.
-	name := sha256.Sum256([]byte("cqld cluster " + opts.Cluster))
-	t.cluster, t.conns = clusterID(name[:]), newInboundConns(opts.Limits, t.clock)
+	t.SetLineage(Lineage{})
+	t.conns = newInboundConns(opts.Limits, t.clock)
 	t.gate = newGate(opts.Limits)
 	t.refused = newRefusals(t.log, "internode message refused")
 	t.failed = newRefusals(t.log, "internode connection failed")
