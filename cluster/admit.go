@@ -20,6 +20,8 @@ type joinReply struct {
 	From  ring.NodeID `json:",omitempty"` // the member that replies
 	Epoch uint64      // epoch of the metadata that Peers are from
 	Peers map[ring.NodeID]netip.AddrPort
+	// Recoveries are the recoveries of the cluster; only an admitted node gets them.
+	Recoveries []metadata.Recovery `json:",omitempty"`
 	// Why is the reason why the node is not admitted. Busy means that the same member should be asked again.
 	Why  string `json:",omitempty"`
 	Busy bool   `json:",omitempty"`
@@ -261,6 +263,7 @@ func (a *admissions) welcome(host ring.HostID, respond messaging.Respond) {
 		respond(nil, errors.New("the node was admitted, but is no longer a member"))
 		return
 	}
-	b, err := json.Marshal(joinReply{Node: n.ID, From: a.view.self(), Epoch: m.Epoch, Peers: m.Peers()})
+	b, err := json.Marshal(joinReply{Node: n.ID, From: a.view.self(), Epoch: m.Epoch, Peers: m.Peers(),
+		Recoveries: m.Recoveries})
 	respond(b, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/cluster/identity"
 	"cqld/cluster/liveness"
 	"cqld/cluster/metadata"
 	"cqld/cluster/raftlog"
@@ -21,6 +22,8 @@ import (
 // Network is the transport as Cluster uses it: the cluster sets its peers.
 type Network interface {
 	messaging.Transport
+	// SetLineage is called before SetSelf: nodes with different lineages refuse each other.
+	SetLineage(messaging.Lineage)
 	SetSelf(ring.NodeID)
 	SetPeers(map[ring.NodeID]netip.AddrPort)
 	// AskAddr sends a request to the node that listens at addr, member or not. reply may be called on any goroutine.
@@ -67,7 +70,7 @@ type Options struct {
 type Cluster struct {
 	opts     Options
 	log      *raftlog.Log
-	identity identity
+	identity identity.Identity
 
 	loop          *loop
 	view          *view
@@ -94,7 +97,7 @@ func Open(opts Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{opts: opts, log: log}
-	if c.identity, err = loadIdentity(log, opts.Rand); err != nil {
+	if c.identity, err = identity.Load(log, opts.Rand); err != nil {
 		log.Close()
 		return nil, err
 	}
@@ -157,7 +160,8 @@ func (c *Cluster) assemble(incarnation uint64) {
 
 // participate makes this node known as member id to the network and to its own view.
 func (c *Cluster) participate(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort) {
-	// First: nothing may be sent under the id zero.
+	// First: nothing may be sent under the identity of another cluster, or under the id zero.
+	c.opts.Network.SetLineage(lineage(c.identity.Recoveries))
 	c.opts.Network.SetSelf(id)
 	c.view.detector.SetSelf(id)
 	c.addresses.admission = peers

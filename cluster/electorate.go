@@ -48,7 +48,7 @@ func (e *electorate) reconfigure() {
 		e.reconfigured != 0 && e.loop.ticks-e.reconfigured < retryTicks {
 		return // before the last change is applied, Raft would log another one as an empty entry
 	}
-	members := e.view.metadata().Topology.Nodes()
+	members := e.members()
 	var changes []*pb.ConfChangeSingle
 	left := e.isFormer(uint64(d.self)) // the next leader decides about the other nodes
 	if left {
@@ -73,6 +73,17 @@ func (e *electorate) reconfigure() {
 	if err := d.node.ProposeConfChange(&pb.ConfChangeV2{Changes: changes}); err != nil {
 		e.opts.Logger.Debug("membership change not proposed", "err", err)
 	}
+}
+
+// members returns the members that Raft should know: all but those that were declared lost.
+func (e *electorate) members() []*ring.Node {
+	m := e.view.metadata()
+	nodes := m.Topology.Nodes()
+	// The usual case, at every call of reconfigure.
+	if len(m.Recoveries) == 0 {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *ring.Node) bool { return m.IsLost(n.ID) })
 }
 
 // checkChanges checks that no node is named twice: the order of changes in one step has no meaning.

@@ -199,7 +199,7 @@ func (j *joining) ask() {
 		return
 	}
 	// No seed answered, and this node is the first one in the list.
-	if err := j.c.become(1, nil, true); err != nil {
+	if err := j.c.become(1, nil, nil, true); err != nil {
 		j.end(err)
 		return
 	}
@@ -257,7 +257,7 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 		j.ask()
 	default:
 		// From now on this node is known by its id, even after a crash.
-		if err := j.c.become(r.Node, r.Peers, false); err != nil {
+		if err := j.c.become(r.Node, r.Peers, r.Recoveries, false); err != nil {
 			j.end(err)
 			return
 		}
@@ -295,11 +295,13 @@ func (j *joining) onMetadata() {
 	c.proposals.start(&metadata.Command{Update: &metadata.Update{Node: c.opts.Self}}, func(err error) { j.done(err) })
 }
 
-// become makes this node member id.
-func (c *Cluster) become(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, founder bool) error {
+// become makes this node member id of the cluster with the given recoveries.
+func (c *Cluster) become(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, recoveries []metadata.Recovery,
+	founder bool) error {
 	c.identity.Node, c.identity.Peers, c.identity.Founder = id, peers, founder
+	c.identity.Recoveries = recoveries
 	// Before anybody hears from this node under its id: after a crash it must not join as another member.
-	if err := c.identity.save(c.log); err != nil {
+	if err := c.identity.Save(c.log); err != nil {
 		return err
 	}
 	c.participate(id, peers)

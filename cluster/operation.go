@@ -178,6 +178,7 @@ func (p *Operations) advance() {
 		return
 	}
 	m := p.view.metadata()
+	p.removeLost(m)
 	for _, o := range m.Topology.Operations() {
 		cmd := &metadata.Command{End: &metadata.End{Operation: o.ID}}
 		var dead []ring.NodeID
@@ -236,7 +237,8 @@ func (p *Operations) unaware(m *metadata.Metadata, o *ring.Operation) (live, dea
 		// Live nodes come first: they are about to know, and then only the dead ones matter.
 		return live, nil
 	}
-	behind := func(id ring.NodeID) bool { return p.progress.of(id) < o.Switched }
+	// A node that was declared lost reads nothing from the members.
+	behind := func(id ring.NodeID) bool { return p.progress.of(id) < o.Switched && !m.IsLost(id) }
 	return nil, m.StaleQuorum(behind)
 }
 

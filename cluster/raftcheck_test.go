@@ -17,6 +17,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"cqld/cluster/identity"
 	"cqld/cluster/metadata"
 	"cqld/cluster/raftcheck"
 	"cqld/cluster/raftlog"
@@ -32,6 +33,7 @@ var raftMessages = flag.Int("raft-messages", 60_000, "how many messages TestRand
 type silentNetwork struct{ Network }
 
 func (silentNetwork) Handle(messaging.Service)                 {}
+func (silentNetwork) SetLineage(messaging.Lineage)             {}
 func (silentNetwork) SetSelf(ring.NodeID)                      {}
 func (silentNetwork) SetPeers(map[ring.NodeID]netip.AddrPort)  {}
 func (silentNetwork) Send(ring.NodeID, messaging.Verb, []byte) {}
@@ -90,7 +92,7 @@ func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 	if err := l.Save(ready); err != nil {
 		t.Fatal(err)
 	}
-	id, err := json.Marshal(identity{Host: ring.HostID{1}, Disk: [16]byte{1}, Node: 1})
+	id, err := json.Marshal(identity.Identity{Host: ring.HostID{1}, Disk: [16]byte{1}, Node: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

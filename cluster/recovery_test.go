@@ -252,7 +252,7 @@ func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	if knows {
 		m := seed.Metadata()
 		c.identity.Node, c.identity.Peers = m.NodeByHost(c.identity.Host).ID, m.Peers()
-		if err := c.identity.save(c.log); err != nil {
+		if err := c.identity.Save(c.log); err != nil {
 			t.Fatal(err)
 		}
 	}

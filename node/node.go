@@ -327,7 +327,8 @@ func (n *Node) openTransport() error {
 				warning.warn()
 			}
 		},
-		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
+		Connected:  func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
+		Superseded: func(notice string) { n.cluster.Superseded(notice) },
 	})
 	return nil
 }

@@ -39,7 +39,10 @@ func (o Options) replication() ring.Replication {
 	}
 	var factors []ring.DatacenterFactor
 	for i, f := range o.Datacenters {
-		factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1), Factor: f})
+		// A data center without replicas has nodes only.
+		if f > 0 {
+			factors = append(factors, ring.DatacenterFactor{Datacenter: datacenterName(i + 1), Factor: f})
+		}
 	}
 	return ring.NewNetworkTopology(factors...)
 }

@@ -22,7 +22,8 @@ type Transport struct {
 	// that is not open can send.
 	open bool
 	// self is 0 until the node is admitted.
-	self ring.NodeID
+	self    ring.NodeID
+	lineage messaging.Lineage
 	// peers contains the addresses of the members as this process knows them. They may be out of date: a message then
 	// reaches another node, or none.
 	peers map[ring.NodeID]netip.AddrPort
@@ -47,6 +48,24 @@ func newTransport(net *Network, l *process) *Transport {
 // is detected, unless its network is cut.
 const connectEvery = 100 * time.Millisecond
 
+// SetLineage implements cluster.Network.
+func (t *Transport) SetLineage(l messaging.Lineage) { t.lineage = l }
+
+// accepts reports whether the handshake of two processes succeeds: both belong to the same recovery of the cluster, or
+// one is not a member yet. A process whose cluster continues without it since a recovery gets the notice. l may be nil.
+func (t *Transport) accepts(l *process) bool {
+	if l == nil || t.self*l.transport.self == 0 || slices.Equal(t.lineage.Recoveries, l.transport.lineage.Recoveries) {
+		return true
+	}
+	for _, side := range [][2]*Transport{{t, l.transport}, {l.transport, t}} {
+		old, before, now := side[0], side[0].lineage.Recoveries, side[1].lineage
+		if n := len(before); n < len(now.Recoveries) && slices.Equal(before, now.Recoveries[:n]) {
+			old.process.soon(func() { old.process.cluster.Superseded(now.Notice) })
+		}
+	}
+	return false
+}
+
 // SetSelf implements cluster.Network.
 func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
 
@@ -56,10 +75,12 @@ func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	t.bindings.Set(peers, clock{t.process}.Monotonic())
 }
 
-// sender returns a process as the receiver of its message sees it: with the address of its machine.
+// sender returns a process as the receiver of its message sees it: with the address of its machine. A process of
+// another recovery, to which production would refuse the connection, is no member.
 func (t *Transport) sender(id ring.NodeID, machine *Node) messaging.Sender {
 	addr := machine.addr.Addr()
-	return messaging.Sender{Node: id, Addr: addr, Member: t.bindings.Bound(id, addr, clock{t.process}.Monotonic())}
+	return messaging.Sender{Node: id, Addr: addr, Member: t.accepts(machine.process) &&
+		t.bindings.Bound(id, addr, clock{t.process}.Monotonic())}
 }
 
 // Handle implements messaging.Transport.
@@ -82,7 +103,7 @@ func (t *Transport) connect() {
 		}
 		// Processes are compared, not addresses: a peer that restarted between two checks has lost the stream's state.
 		was, is := t.streams[id], to.process
-		if is != nil && !is.transport.open {
+		if is != nil && (!is.transport.open || !t.accepts(is)) {
 			is = nil
 		}
 		if was != nil && was != is {

@@ -123,7 +123,7 @@ func applyExcuse(m *Metadata, c *Excuse, index uint64) error {
 
 // MayExcuse reports whether an operation need not wait for a dead node that gains ranges. The removal of a dead node,
 // and an operation that the operator forces, complete with the live nodes. Other operations can be aborted, and wait
-// for nodes that gain ranges of users.
+// for nodes that gain ranges of users, unless these were declared lost.
 func (m *Metadata) MayExcuse(o *ring.Operation, id ring.NodeID) bool {
-	return o.Kind == ring.Remove || o.Force || len(m.GainedBy(o, id)) == 0
+	return o.Kind == ring.Remove || o.Force || m.IsLost(id) || len(m.GainedBy(o, id)) == 0
 }

@@ -39,6 +39,9 @@ type Metadata struct {
 	// Incomplete are the last operations that ended although nodes lack data of ranges that they gained, oldest first.
 	Incomplete []Incomplete
 
+	// Recoveries are the last recoveries of the metadata, oldest first. At most recoveriesMax are kept.
+	Recoveries []Recovery
+
 	// nextNode is the id of the next member. Ids are never used twice, because plans and Paxos state name them.
 	nextNode ring.NodeID
 	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
@@ -124,6 +127,8 @@ type metadataJSON struct {
 	Incomplete []Incomplete `json:",omitempty"`
 	// Added with roles:
 	Roles []byte `json:",omitempty"` // auth.Encode; empty means none
+	// Added with recoveries:
+	Recoveries []Recovery `json:",omitempty"`
 }
 
 // nodeJSON is the encoded form of ring.Node, which has fields that are derived from others.
@@ -152,7 +157,7 @@ func (m *Metadata) Encode() ([]byte, error) {
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(),
 		Operations:     m.Topology.Operations(),
 		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
-		Incomplete: m.Incomplete}
+		Incomplete: m.Incomplete, Recoveries: m.Recoveries}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
 			n.Tokens, n.DiskID})
@@ -204,7 +209,7 @@ func Decode(b []byte) (*Metadata, error) {
 	}
 	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: t, Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
-		Incomplete: j.Incomplete, nextNode: j.NextNode, recent: j.Recent}, nil
+		Incomplete: j.Incomplete, Recoveries: j.Recoveries, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost returns the member with a host ID, or nil.
@@ -217,11 +222,14 @@ func (m *Metadata) NodeByHost(h ring.HostID) *ring.Node {
 	return nil
 }
 
-// Peers returns the addresses of all members except those being replaced, whose address their successor may have.
+// Peers returns the addresses of all members except those being replaced, whose address their successor may have, and
+// those that were declared lost.
 func (m *Metadata) Peers() map[ring.NodeID]netip.AddrPort {
 	out := map[ring.NodeID]netip.AddrPort{}
 	for _, n := range m.Topology.Nodes() {
-		out[n.ID] = n.Internode
+		if !m.IsLost(n.ID) {
+			out[n.ID] = n.Internode
+		}
 	}
 	// delete ignores zero, which all kinds but Replace have.
 	for _, o := range m.Topology.Operations() {
@@ -231,7 +239,12 @@ func (m *Metadata) Peers() map[ring.NodeID]netip.AddrPort {
 }
 
 // RemovalReason returns the reason why a host is no longer a member.
+//
+// A member that was declared lost counts as removed from the recovery on, although its ranges still move.
 func (m *Metadata) RemovalReason(h ring.HostID) (reason string, ok bool) {
+	if reason, ok := m.lostReason(h); ok {
+		return reason, true
+	}
 	for _, r := range m.Removed {
 		if r.Host == h {
 			return r.Reason, true

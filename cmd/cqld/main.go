@@ -16,16 +16,18 @@ import (
 	"cqld/cmd/cqld/bench"
 	"cqld/cmd/cqld/certs"
 	"cqld/cmd/cqld/ctl"
+	"cqld/cmd/cqld/recover"
 )
 
 // commands are cqld's subcommands. The help lists them in this order.
 type commands struct {
-	Local   localCommands  `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
-	Start   startCommand   `cmd:"" help:"Run one node. Without flags, it is a single-node cluster on 127.0.0.1:9042."`
-	Ctl     ctl.Commands   `cmd:"" help:"Inspect and manage a running node; replaces nodetool."`
-	Certs   certs.Commands `cmd:"" help:"Create and renew certificates for TLS."`
-	Bench   bench.Commands `cmd:"" help:"Measure the throughput of running nodes."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Local   localCommands    `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
+	Start   startCommand     `cmd:"" help:"Run one node. Without flags, it is a single-node cluster on 127.0.0.1:9042."`
+	Ctl     ctl.Commands     `cmd:"" help:"Inspect and manage a running node; replaces nodetool."`
+	Recover recover.Commands `cmd:"" help:"Recover a cluster that has lost a majority of its voters for good."`
+	Certs   certs.Commands   `cmd:"" help:"Create and renew certificates for TLS."`
+	Bench   bench.Commands   `cmd:"" help:"Measure the throughput of running nodes."`
+	Version versionCommand   `cmd:"" help:"Print the version."`
 }
 
 // usageExit is the exit status after a usage error; other failures exit with 1.

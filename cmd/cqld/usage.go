@@ -19,6 +19,7 @@ const overview = `cqld is a wide-column database for clients of Cassandra (CQL) 
   cqld start           Run one node
   cqld ctl COMMAND     Inspect and manage a running node; replaces nodetool
   cqld certs COMMAND   Make certificates for TLS
+  cqld recover COMMAND Recover a cluster that has lost a majority of its voters
   cqld version         Print the version
 
 Show the flags of a command with cqld COMMAND --help, all commands with cqld --help.

@@ -105,7 +105,9 @@ cluster/liveness: internal/env internal/invariant internal/wire ring schema
 cluster/raftlog: internal/invariant storage/compaction storage/logguard
 cluster/raftcheck: cluster/metadata ring
 cluster/voters: internal/invariant ring
-cluster: auth cluster/liveness cluster/metadata cluster/raftcheck cluster/raftlog cluster/voters internal/env internal/invariant internal/uuid internal/wire messaging ring schema
+cluster/identity: cluster/metadata cluster/raftlog internal/env internal/uuid ring
+cluster/recovery: cluster/identity cluster/metadata cluster/raftlog cluster/voters ring schema
+cluster: auth cluster/identity cluster/liveness cluster/metadata cluster/raftcheck cluster/raftlog cluster/voters internal/env internal/invariant internal/uuid internal/wire messaging ring schema
 
 # Protocols between replicas.
 coordinator/fence:
@@ -205,7 +207,8 @@ cmd/cqld/running:
 cmd/cqld/ctl: audit cmd/cqld/running node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
+cmd/cqld/recover: cluster/metadata cluster/recovery internal/uuid node/datadir ring
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/recover cmd/cqld/running internal/loglimit internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
 simulation/kernel: internal/env

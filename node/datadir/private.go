@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -83,4 +84,22 @@ func MakePrivate(dir string, log *slog.Logger) error {
 	log.Warn("removed other users' access to the data directory", "directory", dir, "mode before",
 		info.Mode().Perm().String())
 	return nil
+}
+
+// WriteDurable writes a file that only this user can read. A crash leaves the file as it was before, or the new one.
+func WriteDurable(name string, content []byte) error {
+	// The temporary file is in the same directory, because a file is renamed within a file system only.
+	temporary := name + ".tmp"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, name); err != nil {
+		return err
+	}
+	return syncDir(vfs.Default, filepath.Dir(name))
 }

@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"time"
+
+	"cqld/cluster/metadata"
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// A recovery (package cluster/recovery) begins a new cluster with the metadata of the surviving nodes. The members that
+// it declared lost remain in the topology until their ranges have moved, and are members in no other respect: they are
+// no peers, they do not vote, and no operation waits for them. The leader removes them one after the other.
+
+// lineage returns how a node identifies its cluster to other nodes.
+func lineage(recoveries []metadata.Recovery) messaging.Lineage {
+	l := messaging.Lineage{Notice: metadata.Notice(recoveries)}
+	for _, r := range recoveries {
+		l.Recoveries = append(l.Recoveries, r.ID)
+	}
+	return l
+}
+
+// Superseded makes this node stop: its cluster continues without it after a recovery. Network calls it with the notice
+// of a member of that cluster. It is safe for concurrent use.
+func (c *Cluster) Superseded(notice string) {
+	c.loop.post(func() {
+		// Before this node is a member, an answer is about another node that had its address.
+		if c.Self() == 0 {
+			return
+		}
+		refused := &metadata.Refused{Reason: notice}
+		if c.joining != nil {
+			c.joining.end(refused)
+			return
+		}
+		// Its voters may still be a majority of the cluster before: what that decides is not part of the cluster.
+		c.opts.Fatal(refused)
+	})
+}
+
+// removeLost begins the removal of the next member that was declared lost, unless the ring changes already. The leader
+// calls it.
+func (p *Operations) removeLost(m *metadata.Metadata) {
+	if !p.loop.due(removeLostEvery) || len(m.Topology.Operations()) > 0 {
+		return
+	}
+	lost := m.Lost()
+	if len(lost) == 0 {
+		return
+	}
+	p.opts.Logger.Info("removing a node that was declared lost", "node", m.Topology.NameOf(lost[0]), "remaining",
+		len(lost))
+	// Forced: a range without another replica is lost already. Repeated at the next check if it is refused.
+	p.proposals.start(&metadata.Command{Begin: &metadata.Begin{Kind: ring.Remove, Node: lost[0], Force: true}},
+		func(err error) {
+			if err != nil {
+				p.opts.Logger.Warn("removal of a lost node did not begin", "err", err)
+			}
+		})
+}
+
+// removeLostEvery is the number of ticks between two checks for lost members.
+const removeLostEvery = uint64(time.Second / tickEvery)

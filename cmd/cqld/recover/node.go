@@ -1,0 +1,134 @@
+package recover
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"cqld/cluster/recovery"
+	"cqld/node/datadir"
+)
+
+// copyName is the name of the copy of a recovery's file in the data directory of a node that takes part in it. With it,
+// an interrupted recovery can be continued although the file is gone.
+const copyName = "recovery.json"
+
+// node is a stopped node of this machine.
+type node struct {
+	dir    string
+	disk   *recovery.Disk
+	state  *recovery.State
+	report *recovery.Report
+}
+
+// openAll opens the data directories of stopped nodes. The caller closes them.
+func openAll(dirs []string) (all []*node, err error) {
+	for _, dir := range dirs {
+		n, err := open(dir)
+		if err != nil {
+			closeAll(all)
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// open opens the data directory of one node.
+func open(dir string) (*node, error) {
+	// Opening would create a log.
+	if !datadir.IsDataDir(dir) {
+		return nil, errors.New("not the data directory of a node")
+	}
+	disk, err := recovery.Open(filepath.Join(dir, datadir.Metadata), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w (the node must be stopped)", err)
+	}
+	n := &node{dir: dir, disk: disk}
+	if n.state, err = disk.Read(); err == nil {
+		n.report, err = recovery.Inspect(n.state)
+	}
+	if err != nil {
+		_ = disk.Close() // nothing was written
+		return nil, err
+	}
+	return n, nil
+}
+
+// closeAll closes data directories. What was written is durable already.
+func closeAll(all []*node) {
+	for _, n := range all {
+		_ = n.disk.Close()
+	}
+}
+
+// reportsOf returns the reports of nodes.
+func reportsOf(all []*node) (out []*recovery.Report) {
+	for _, n := range all {
+		out = append(out, n.report)
+	}
+	return out
+}
+
+// adopt makes the node a member of a recovered cluster. The copy of the file is durable first.
+func (n *node) adopt(out io.Writer, f *recovery.File) error {
+	b, err := f.Encode()
+	if err != nil {
+		return err
+	}
+	if !f.Adopted(&n.state.Identity) {
+		// Checked before the copy is written: a node that refuses keeps the copy of its own recovery.
+		if _, err := f.Adopt(n.state); err != nil {
+			return fmt.Errorf("%s: %w", n.dir, err)
+		}
+		if err := datadir.WriteDurable(filepath.Join(n.dir, copyName), b); err != nil {
+			return err
+		}
+	}
+	changed, err := n.disk.Update(f)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", n.dir, err)
+	case changed:
+		fmt.Fprintf(out, "%s: node %s takes part in recovery %s\n", n.dir, n.report.Address, f.ID())
+	default:
+		fmt.Fprintf(out, "%s: node %s already takes part in recovery %s\n", n.dir, n.report.Address, f.ID())
+	}
+	return nil
+}
+
+// copied returns the copy of the file of the last recovery in which the node took part, or was about to; nil means
+// none.
+func (n *node) copied() (*recovery.File, error) {
+	name := filepath.Join(n.dir, copyName)
+	b, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := recovery.DecodeFile(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
+// readReports reads the reports of nodes on other machines.
+func readReports(names []string) (out []*recovery.Report, err error) {
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		r, err := recovery.DecodeReport(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

@@ -1,0 +1,153 @@
+package recover
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/cockroachdb/datadriven"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"cqld/cluster/identity"
+	"cqld/cluster/metadata"
+	"cqld/cluster/raftlog"
+	"cqld/node/datadir"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// TestCommands runs the commands on data directories. In testdata, "node number=N last=L term=T" makes the directory
+// nodeN of a member whose log ends at entry L and that has voted in term T; "run" executes a command line, whose input
+// is the word after "<"; "rm" removes a file.
+func TestCommands(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		dir := t.TempDir()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "node":
+				var number, last, term uint64
+				d.ScanArgs(t, "number", &number)
+				d.ScanArgs(t, "last", &last)
+				d.ScanArgs(t, "term", &term)
+				makeNode(t, filepath.Join(dir, fmt.Sprintf("node%d", number)), int(number), last, term)
+				return ""
+			case "rm":
+				if err := vfs.Default.Remove(filepath.Join(dir, strings.TrimSpace(d.Input))); err != nil {
+					return err.Error()
+				}
+				return ""
+			case "run":
+				return runIn(t, dir, d.Input)
+			}
+			d.Fatalf(t, "unknown command %s", d.Cmd)
+			return ""
+		})
+	})
+}
+
+// runIn executes a command line with DIR replaced by dir, and returns what it prints, with the parts that differ from
+// run to run replaced.
+func runIn(t *testing.T, dir, line string) string {
+	t.Helper()
+	line, in, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(line), "DIR", dir), "<")
+	var cli Commands
+	cli.Start.in = strings.NewReader(in)
+	var out bytes.Buffer
+	parser, err := kong.New(&cli, kong.BindTo(&out, (*io.Writer)(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := parser.Parse(strings.Fields(line))
+	if err == nil {
+		err = k.Run()
+	}
+	if err != nil {
+		fmt.Fprintf(&out, "\nerror: %v\n", err)
+	}
+	text := strings.ReplaceAll(out.String(), dir, "DIR")
+	text = regexp.MustCompile(`recovery [0-9a-f-]{36} of [0-9T:-]+Z`).ReplaceAllString(text, "recovery ID of TIME")
+	text = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`).ReplaceAllString(text, "ID")
+	return text
+}
+
+// makeNode makes the data directory of a member of a ring of six nodes in two data centers. Members 1 to 5 vote. The
+// entries 8 to 10 of the log create keyspaces; the node knows of commits up to entry 8.
+func makeNode(t *testing.T, dir string, number int, last, term uint64) {
+	t.Helper()
+	raftDir := filepath.Join(dir, datadir.Metadata)
+	if err := datadir.MakeDurable(vfs.Default, raftDir); err != nil {
+		t.Fatal(err)
+	}
+	l, err := raftlog.Open(raftDir, vfs.Default, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	m := ringOfSix(t)
+	data, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := (&identity.Identity{Host: ring.HostID{byte(number)}, Disk: [16]byte{byte(number)},
+		Node: ring.NodeID(number)}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SaveIdentity(id); err != nil {
+		t.Fatal(err)
+	}
+	rd := &raft.Ready{HardState: &pb.HardState{Term: &term, Commit: proto.Uint64(8)},
+		Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{Index: proto.Uint64(7), Term: proto.Uint64(1),
+			ConfState: &pb.ConfState{Voters: []uint64{1, 2, 3, 4, 5}, Learners: []uint64{6}}}}}
+	for i := uint64(8); i <= last; i++ {
+		c := &metadata.Command{ID: metadata.CommandID{byte(i)}, Schema: &metadata.SchemaChange{
+			Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: fmt.Sprintf("ks%d", i), DurableWrites: true,
+				Replication: ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc1", Factor: 3},
+					ring.DatacenterFactor{Datacenter: "dc2", Factor: 3})})}}
+		b, err := c.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rd.Entries = append(rd.Entries, &pb.Entry{Index: proto.Uint64(i), Term: proto.Uint64(1), Data: b})
+	}
+	if err := l.Save(rd); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ringOfSix returns the metadata after entry 7.
+func ringOfSix(t *testing.T) *metadata.Metadata {
+	t.Helper()
+	m, err := metadata.Apply(metadata.Empty(), &metadata.Command{ID: metadata.CommandID{1},
+		Found: &metadata.Found{Cluster: "c", Secret: []byte("secret")}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(6) {
+		dc := "dc1"
+		if i >= 3 {
+			dc = "dc2"
+		}
+		spec := metadata.NodeSpec{Host: ring.HostID{byte(i + 1)}, Disk: [16]byte{byte(i + 1)}, Datacenter: dc,
+			Rack:      "r1",
+			Internode: netip.MustParseAddrPort(fmt.Sprintf("127.0.0.%d:7000", i+1)),
+			Native:    netip.MustParseAddrPort(fmt.Sprintf("127.0.0.%d:9042", i+1)), NumTokens: 1}
+		m, err = metadata.Apply(m, &metadata.Command{ID: metadata.CommandID{byte(i + 2)},
+			Admit: &metadata.Admit{Node: spec, Tokens: []ring.Token{ring.Token(i * 1000)},
+				Epoch: m.Topology.Epoch()}}, i+2)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
