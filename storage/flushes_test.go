@@ -1,12 +1,48 @@
 package storage
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/ring"
+	"cqld/storage/faultfs"
 )
+
+// TestFlushUntilEndsWithItsContext flushes on a disk that takes no files of rows: Pebble retries, and the caller
+// continues when its context ends. The flush ends when the disk takes files again.
+func TestFlushUntilEndsWithItsContext(t *testing.T) {
+	disk := faultfs.Wrap(vfs.NewMem())
+	e := openTest(t, Options{FS: disk, BallastBytes: -1, Logger: slog.New(slog.DiscardHandler)})
+	if err := apply(e, putRow("k", 1, 1, "x")); err != nil {
+		t.Fatal(err)
+	}
+	disk.Fail(func(op faultfs.Op, file string) error {
+		if op == faultfs.OpCreate && strings.HasSuffix(file, ".sst") {
+			return errDisk
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	within(t, 20*time.Second, "the flush", func() {
+		if err := e.FlushUntil(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the flush ends with %v", err)
+		}
+	})
+	disk.Fail(nil)
+	if err := e.FlushUntil(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestInlineIngestionsMeetNoFlush checks that in an engine with Options.Inline, what an ingestion does does not depend
 // on the progress of Pebble's flushes: a value that was written without a sync between two ingestions survives a power

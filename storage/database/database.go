@@ -8,6 +8,7 @@ package database
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -198,7 +199,10 @@ func (db *DB) Close() error {
 }
 
 // Flush writes the memtables to disk, and waits for it.
-func (db *DB) Flush() error {
+func (db *DB) Flush() error { return db.FlushUntil(context.Background()) }
+
+// FlushUntil is Flush that waits until ctx ends at the latest. The flush continues after that.
+func (db *DB) FlushUntil(ctx context.Context) error {
 	if err := db.Err(); err != nil {
 		return err
 	}
@@ -209,6 +213,8 @@ func (db *DB) Flush() error {
 	select {
 	case <-flushed:
 	case <-db.broken: // a flush may be retried forever
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	return db.Err()
 }
