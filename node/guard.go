@@ -7,6 +7,7 @@ import (
 	"cqld/node/assembly"
 	"cqld/node/sysviews"
 	"cqld/query"
+	"cqld/schema"
 )
 
 // workGroup is a group of goroutines that their owner waits for. Add and Wait are the embedded group's. The zero value
@@ -41,6 +42,12 @@ func (n *Node) requests() assembly.RequestEngine {
 		e = f(e)
 	}
 	return e
+}
+
+// tableDropped is called before the data of a dropped table are removed.
+func (n *Node) tableDropped(_ *schema.Schema, id schema.StorageID) error {
+	n.measured.ForgetTable(id)
+	return nil
 }
 
 // virtualTables returns the source of the virtual tables of this node. The processor is replaced only when the servers

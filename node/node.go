@@ -375,7 +375,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Requests: func(*storage.Engine) assembly.RequestEngine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged,
-		TableDropped: func(id schema.StorageID) { n.measured.ForgetTable(id) },
+		TableDropped: n.tableDropped,
 		Retired:      n.servers.Leave, AutoRepair: n.opts.Background.AutoRepair,
 		GraphBytes:    &n.opts.Memory.VectorGraphBytes,
 		AllGraphBytes: n.opts.Memory.Division.Part[memory.Graphs],

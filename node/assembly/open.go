@@ -43,9 +43,10 @@ type Opening struct {
 	// nil.
 	Changed      func(old, now *metadata.Metadata)
 	AliveChanged func(id ring.NodeID, up bool)
-	// TableDropped is called before the data of a dropped table are removed, Retired when this node is no longer a
-	// member. Either may be nil.
-	TableDropped func(schema.StorageID)
+	// TableDropped is called before the data of a dropped table are removed, which an error postpones. before is the
+	// last schema with the table, or nil if this process has not seen one. Retired is called when this node is no
+	// longer a member. Either may be nil.
+	TableDropped func(before *schema.Schema, id schema.StorageID) error
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
@@ -228,6 +229,7 @@ func (i *Instance) Stop() {
 // owner is notified.
 func (i *Instance) changed(old, now *metadata.Metadata) {
 	if i.Reactions != nil { // nil while the first snapshot of the log is loaded
+		i.Reactions.noteDrops(old.Schema, now.Schema)
 		i.Reactions.onMetadata()
 	}
 	if i.opening.Changed != nil {

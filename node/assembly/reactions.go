@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +42,9 @@ type Reactions struct {
 		member           bool // this node has been a member
 		// retired is set once Retired was called, or would have been.
 		retired bool
+		// described has the last schema with each table that was dropped and not reconciled yet. It includes tables
+		// that were created and dropped between two passes, and in a replay.
+		described map[schema.StorageID]*schema.Schema
 	}
 	// Only the running reconcile, of which there is at most one, uses these.
 	catalog  *schema.Schema // last reconciled; nil before the first
@@ -63,7 +67,9 @@ type reactionOptions struct {
 const reactionRetry = 5 * time.Second
 
 func newReactions(o reactionOptions) *Reactions {
-	return &Reactions{o: o}
+	r := &Reactions{o: o}
+	r.mu.described = map[schema.StorageID]*schema.Schema{}
+	return r
 }
 
 // confirm is called when the metadata are confirmed for the first time. A second call has no effect.
@@ -171,18 +177,51 @@ func (r *Reactions) dropTables(m *metadata.Metadata) error {
 		return err
 	}
 	for _, id := range dropped {
-		if f := r.o.opening.TableDropped; f != nil {
-			f(id)
-		}
-		if err = r.o.store.DropTable(id); err != nil {
+		if err = r.dropTable(id); err != nil {
 			r.o.log.Error("the data of a dropped table stays on disk for now", "table", id, "err", err)
 			return err
 		}
 	}
 	r.catalog = m.Schema
+	r.forgetDrops(m.Schema)
 	// New indexes may be in the catalog. Their builds start after the old data is gone.
 	r.o.parts.Builder.Start()
 	return nil
+}
+
+// dropTable removes the data of a dropped table. The owner of the node is notified first, and may postpone it.
+func (r *Reactions) dropTable(id schema.StorageID) error {
+	r.mu.Lock()
+	before := r.mu.described[id]
+	r.mu.Unlock()
+	if f := r.o.opening.TableDropped; f != nil {
+		if err := f(before, id); err != nil {
+			return err
+		}
+	}
+	return r.o.store.DropTable(id)
+}
+
+// noteDrops keeps the schema of tables that a change has dropped. It is called for each change, in their order.
+func (r *Reactions) noteDrops(old, now *schema.Schema) {
+	if old == now {
+		return
+	}
+	// If it is not complete, the change skipped others, and nothing describes the tables between.
+	ids, _ := now.DroppedSince(old)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		r.mu.described[id] = old
+	}
+}
+
+// forgetDrops forgets the tables that are dropped in a schema, which is reconciled.
+func (r *Reactions) forgetDrops(now *schema.Schema) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// A table that was dropped since is in now.
+	maps.DeleteFunc(r.mu.described, func(id schema.StorageID, _ *schema.Schema) bool { return now.Dropped(id) })
 }
 
 // dropped returns the tables whose data must be dropped. After the first successful reconciliation, storage refuses

@@ -1,20 +1,24 @@
 package assembly
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"cqld/cluster/metadata"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
 )
 
-// listedStore is storage with tables, some of which may be of dropped ones. It counts its listings.
+// listedStore is storage with tables, some of which may be dropped. It counts its listings, and records the drops.
 type listedStore struct {
-	stored []schema.StorageID
-	listed int
+	stored  []schema.StorageID
+	listed  int
+	dropped []schema.StorageID
 }
 
 func (s *listedStore) Tables() ([]schema.StorageID, error) {
@@ -22,7 +26,10 @@ func (s *listedStore) Tables() ([]schema.StorageID, error) {
 	return s.stored, nil
 }
 
-func (s *listedStore) DropTable(schema.StorageID) error { return nil }
+func (s *listedStore) DropTable(id schema.StorageID) error {
+	s.dropped = append(s.dropped, id)
+	return nil
+}
 
 func changed(t *testing.T, s *schema.Schema, c schema.Change) *schema.Schema {
 	t.Helper()
@@ -88,5 +95,57 @@ func TestDroppedTablesAreFound(t *testing.T) {
 	}
 	if store.listed != wantListed {
 		t.Errorf("storage was listed %d times, want %d", store.listed, wantListed)
+	}
+}
+
+// TestDroppedTablesAreDescribed drops two tables, one of which no pass has seen. The owner of the node gets the schema
+// that still had each, and can postpone the removal of the data. What was reconciled is forgotten.
+func TestDroppedTablesAreDescribed(t *testing.T) {
+	var history []*schema.Schema
+	now := changed(t, schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks",
+		Replication: ring.Replication{Class: ring.Simple, Factor: 1}, DurableWrites: true})
+	refused, described := errors.New("refused"), map[schema.StorageID]*schema.Schema{}
+	refuse := true
+	store := &listedStore{}
+	r := newReactions(reactionOptions{store: store, log: slog.New(slog.DiscardHandler), opening: &Opening{
+		TableDropped: func(before *schema.Schema, id schema.StorageID) error {
+			if refuse {
+				return refused
+			}
+			described[id] = before
+			return nil
+		}}})
+	follow := func(c schema.Change) {
+		next := changed(t, now, c)
+		r.noteDrops(now, next)
+		now, history = next, append(history, next)
+	}
+	for i, name := range []string{"a", "b"} {
+		follow(&schema.CreateTable{Keyspace: "ks", Table: name, ID: schema.UUID{byte(i + 1)},
+			Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)}}})
+	}
+	a, b := now.Table("ks", "a").StorageID, now.Table("ks", "b").StorageID
+	store.stored = []schema.StorageID{a, b}
+	follow(&schema.DropTable{Keyspace: "ks", Table: "a"})
+	follow(&schema.DropTable{Keyspace: "ks", Table: "b"})
+	if err := r.dropTables(&metadata.Metadata{Schema: now}); !errors.Is(err, refused) || store.dropped != nil {
+		t.Fatalf("%v, dropped %v", err, store.dropped)
+	}
+	refuse = false
+	for _, id := range []schema.StorageID{a, b} {
+		if err := r.dropTable(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(store.dropped, []schema.StorageID{a, b}) || described[a] != history[1] ||
+		described[b] != history[2] {
+		t.Errorf("dropped %v, described by %v", store.dropped, described)
+	}
+	if r.forgetDrops(history[2]); len(r.mu.described) != 1 || r.mu.described[b] == nil {
+		t.Errorf("after the pass of the first drop: %v", r.mu.described)
+	}
+	if r.forgetDrops(now); len(r.mu.described) != 0 {
+		t.Errorf("after both: %v", r.mu.described)
 	}
 }
