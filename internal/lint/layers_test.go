@@ -71,7 +71,7 @@ tlsconfig/authority: tlsconfig
 
 # Storage and messages.
 storage/rowkey: internal/invariant ring row schema
-storage/block: internal/invariant internal/wire row storage/rowkey
+storage/block: internal/invariant internal/wire row schema storage/rowkey
 storage/blockfilter: ring row schema storage/rowkey
 storage/backlog: internal/invariant
 storage/bounds: internal/invariant ring row schema storage/rowkey
@@ -91,9 +91,10 @@ storage/space: internal/env
 storage/database: internal/env internal/invariant schema storage/blockfilter storage/compaction storage/failure storage/format storage/logguard storage/merging storage/rowkey
 storage/headers: internal/invariant schema
 storage/lost: internal/invariant ring schema storage/failure
+storage/export: internal/invariant ring row schema storage/block storage/database storage/failure storage/format storage/rowkey
 storage/reading: internal/env internal/invariant ring row schema storage/backlog storage/blockfilter storage/bounds storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step storage/tableinfo
 storage/purge: internal/env internal/invariant internal/wire ring row schema storage/backlog storage/bounds storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
-storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey storage/space storage/step storage/tableinfo
+storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block storage/bounds storage/database storage/dropped storage/estimate storage/export storage/failure storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
 storage/index: internal/env internal/invariant ring row schema storage storage/failure storage/index/vector storage/reading types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/invariant internal/wire ring
@@ -183,7 +184,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/datadir: ring storage
-node/snapshot: schema
+node/snapshot: row schema
 node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
 node/assembly: batchlog cluster cluster/metadata coordinator counters hints internal/env internal/memory listing messaging paxos paxos/acceptor paxos/contention rebalance repair replica ring schema search storage storage/index storage/tableinfo view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
@@ -191,7 +192,7 @@ node/access: auth cluster coordinator internal/env login login/certificate node/
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
-node/admin: audit auth cluster cluster/metadata coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats query/definition query/system rebalance repair ring schema search storage storage/database storage/format storage/index storage/lost types
+node/admin: audit auth cluster cluster/metadata coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats query/definition query/system rebalance repair ring schema search storage storage/block storage/database storage/export storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query request server server/frame tlsconfig
 node/recorder: audit azuretables azuretables/odata login node/control node/operation

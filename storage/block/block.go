@@ -14,6 +14,7 @@ import (
 	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/row"
+	"cqld/schema"
 	"cqld/storage/rowkey"
 )
 
@@ -63,6 +64,40 @@ func Edit(block []byte, edit func(key row.PartitionKey, r *row.Row) error) ([]by
 		}
 		// An edit changes no key, so the order stays.
 		x.Add(b.Key, value)
+	}
+	if err := b.Err(); err != nil {
+		return nil, fmt.Errorf("block: %w", err)
+	}
+	return x.Bytes, nil
+}
+
+// Rewrite returns a copy of a block with the keys of another table, in which edit has changed the rows and the headers.
+// Those that are empty then are omitted. edit may modify the row, and must not retain it.
+func Rewrite(block []byte, table schema.StorageID, edit func(*row.Row)) ([]byte, error) {
+	b, x := NewReader(block), Writer{}
+	r := row.NewRow()
+	var key, encoded []byte
+	for b.Next() {
+		_, _, suffix, err := rowkey.Parse(b.Key)
+		if err != nil {
+			return nil, err
+		}
+		value := b.Value
+		// A range tombstone has no columns.
+		if kind := row.EntryKind(suffix[0]); kind == row.KindRow || kind == row.KindHeader {
+			r.Reset()
+			if err := row.DecodeRow(r, value); err != nil {
+				return nil, err
+			}
+			if edit(r); r.Empty() {
+				continue
+			}
+			encoded = row.AppendRow(encoded[:0], r)
+			value = encoded
+		}
+		// The number of the table is the same prefix of all keys, so the order stays.
+		key = append(rowkey.AppendTable(key[:0], table), b.Key[rowkey.TableSize:]...)
+		x.Add(key, value)
 	}
 	if err := b.Err(); err != nil {
 		return nil, fmt.Errorf("block: %w", err)
