@@ -7,7 +7,6 @@ import (
 	"cqld/node/assembly"
 	"cqld/node/sysviews"
 	"cqld/query"
-	"cqld/schema"
 )
 
 // workGroup is a group of goroutines that their owner waits for. Add and Wait are the embedded group's. The zero value
@@ -35,19 +34,17 @@ func (w *workGroup) Critical(fail func(error), f func()) {
 	})
 }
 
-// requests returns storage as this node's replica uses it. It measures the requests of each table.
+// requests returns storage as this node's replica uses it. It measures the requests of each table, and makes snapshots
+// before rows are truncated.
 func (n *Node) requests() assembly.RequestEngine {
 	var e assembly.RequestEngine = n.measured
+	if n.opts.Snapshots.Auto {
+		e = &snapshotEngine{n.measured, n}
+	}
 	if f := n.faults.engine; f != nil {
 		e = f(e)
 	}
 	return e
-}
-
-// tableDropped is called before the data of a dropped table are removed.
-func (n *Node) tableDropped(_ *schema.Schema, id schema.StorageID) error {
-	n.measured.ForgetTable(id)
-	return nil
 }
 
 // virtualTables returns the source of the virtual tables of this node. The processor is replaced only when the servers

@@ -296,6 +296,7 @@ func (n *Node) listen() error {
 		return err
 	}
 	n.commands.Replayed()
+	n.running.Go(func() { n.commands.Snapshots.Watch(n.stopping) })
 	if err := n.openControl(); err != nil {
 		return err
 	}
@@ -375,7 +376,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Requests: func(*storage.Engine) assembly.RequestEngine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged,
-		TableDropped: n.tableDropped,
+		TableDropped: func(before *schema.Schema, id schema.StorageID) error { return tableDropped(n, before, id) },
 		Retired:      n.servers.Leave, AutoRepair: n.opts.Background.AutoRepair,
 		GraphBytes:    &n.opts.Memory.VectorGraphBytes,
 		AllGraphBytes: n.opts.Memory.Division.Part[memory.Graphs],

@@ -99,6 +99,8 @@ func meetingTests() [][3]string {
 		{"integration", "TestFullDisk", "full disk × kill"},
 		{"integration", "TestSnapshotIsRestored", "snapshot × restart"},
 		{"node", "TestRestoredDataMustFitTheMetadata", "snapshot × restart, schema change"},
+		{"node", "TestRemovalsMakeSnapshots", "snapshot × TRUNCATE, schema change"},
+		{"node", "TestRemovalsWaitForSnapshots", "snapshot × TRUNCATE, schema change"},
 		{"integration", "TestRacingDefinitionsGiveOneTable", "schema change × schema change"},
 		{"integration", "TestCountersAndBatchesWhileNodesAreKilled", "counter, batch log × kill"},
 		{"integration", "TestClocksApart", "clock jump × conditional change"},

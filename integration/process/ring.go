@@ -164,12 +164,16 @@ func placeIn(many bool, ring, node int) place {
 func (p place) cqlAddress() string { return net.JoinHostPort(p.host, strconv.Itoa(p.cql)) }
 
 // options returns the options of a node that have no flag. On a machine with all of 127.0.0.0/8 the default port is
-// used, and there is nothing to add.
+// used. Tests truncate and drop tables all the time, so that snapshots of them are made only if more has the option.
 func (p place) options(more []string) []string {
-	if p.tables == tablesPort {
-		return more
+	var own []string
+	if p.tables != tablesPort {
+		own = append(own, "tables_port: "+strconv.Itoa(p.tables))
 	}
-	return append([]string{"tables_port: " + strconv.Itoa(p.tables)}, more...)
+	if !slices.ContainsFunc(more, func(line string) bool { return strings.HasPrefix(line, "auto_snapshot:") }) {
+		own = append(own, "auto_snapshot: false")
+	}
+	return append(own, more...)
 }
 
 // tablesPort is the default port for Azure Tables.

@@ -92,7 +92,8 @@ func New(o Options) (*Commands, error) {
 			open: map[schema.StorageID]*build{}}}
 	c.Tables = &Tables{catalog: catalog, engine: o.Tables, estimates: o.Estimates}
 	c.Snapshots = &Snapshots{dir: o.Config.DataDir, name: o.Config.ClusterName, disk: o.Config.FS, catalog: catalog,
-		engine: i.Engine, stamp: o.Stamp, log: o.Log}
+		engine: i.Engine, stamp: o.Stamp, clock: o.Jobs.Clock, auto: o.Config.Snapshots, lifetime: o.Jobs.Lifetime,
+		log: o.Log}
 	// The node can serve without the space that they take.
 	if err := c.Snapshots.removeInterrupted(); err != nil {
 		o.Log.Error("cannot remove an interrupted snapshot", "err", err)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/env"
+	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/node/datadir"
 	"cqld/node/snapshot"
@@ -35,8 +37,12 @@ type Snapshots struct {
 	catalog Catalog
 	engine  *storage.Engine
 	stamp   func() int64 // the hybrid clock
-	log     *slog.Logger
-	mu      struct {
+	clock   env.Clock
+	auto    config.Snapshots
+	// lifetime ends with the node.
+	lifetime context.Context
+	log      *slog.Logger
+	mu       struct {
 		sync.Mutex
 		// making contains the names of snapshots in progress. Only the goroutine that makes one uses its directory.
 		making map[string]bool
@@ -55,8 +61,9 @@ func (v *Snapshots) path(name string) string {
 	return filepath.Join(v.dir, snapshotsDir, name)
 }
 
-// tagPattern matches valid tags. A tag is the name of a directory. It must not begin with a dot or contain a slash.
-func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
+// tagPattern matches valid tags. A tag is the name of a directory. It must not begin with a dot or contain a slash, and
+// with snapshotTemp it has at most the 255 bytes of a file name.
+func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,245}$`) }
 
 // validTag returns an error for a name that cannot be the name of a snapshot.
 func validTag(tag string) error {
@@ -106,25 +113,26 @@ func (v *Snapshots) Take(ctx context.Context, a control.SnapshotArgs, _ control.
 // take makes the snapshot that a manifest describes. It is on disk when take returns. Other snapshots may be made
 // meanwhile: with checksums, all files are read, which takes long.
 func (v *Snapshots) take(ctx context.Context, m *snapshot.Manifest, checksums bool) error {
-	if err := v.reserve(m.Name); err != nil {
-		return err
+	if !v.reserve(m.Name) {
+		return &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", m.Name)}
 	}
 	defer v.release(m.Name)
 	return v.make(ctx, m, checksums)
 }
 
-// reserve claims the name of a snapshot that does not exist: two snapshots of one name would write into one directory.
-func (v *Snapshots) reserve(tag string) error {
+// reserve claims the name of a snapshot, and reports false if it exists: two snapshots of one name would write into one
+// directory.
+func (v *Snapshots) reserve(tag string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, err := v.disk.Stat(v.path(tag)); err == nil || v.mu.making[tag] {
-		return &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s already exists", tag)}
+		return false
 	}
 	if v.mu.making == nil {
 		v.mu.making = map[string]bool{}
 	}
 	v.mu.making[tag] = true
-	return nil
+	return true
 }
 
 // release ends the reservation of a name, after its snapshot was made or has failed.

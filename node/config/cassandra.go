@@ -256,14 +256,10 @@ func disabledGroup(v *yaml.Node, file options) bool {
 
 // unsupported returns a note about options that cqld accepts because they are in every file of Cassandra, although they
 // promise something. The options are in inertNames, so they are known; this function says what they do not do here. It
-// is empty if the value asks for nothing that is missing. The values of these options are defaults of Cassandra's file,
-// so refusing them would refuse every file.
-func unsupported(name string, v *yaml.Node) string {
-	switch {
-	// Cassandra takes a snapshot before both.
-	case name == "auto_snapshot" && !off(v, nil):
-		return "TRUNCATE and DROP make no snapshots (auto_snapshot); use `cqld ctl snapshot` before"
-	case name == "tombstone_failure_threshold":
+// is empty for other options. The values of these options are defaults of Cassandra's file, so refusing them would
+// refuse every file.
+func unsupported(name string) string {
+	if name == "tombstone_failure_threshold" {
 		return "reads of many tombstones do not fail (tombstone_failure_threshold)"
 	}
 	return ""

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"reflect"
@@ -66,6 +67,8 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"storage_port: 70000", "not a port"},
 		{"stream_throughput_outbound: 24MiB", `"24MiB" is not a rate`},
 		{"auto_repair_enabled: yes", `"yes" is neither true nor false`},
+		{"auto_snapshot: maybe", `"maybe" is neither true nor false`},
+		{"auto_snapshot_ttl: 30", `"30" is not a duration`},
 		{"listen_address: 300.1.1.1", `"300.1.1.1" is neither an IP address nor a host name`},
 		{"seeds: [127.0.0.1, a:b]", `seed "a:b" is neither an address`},
 		{"authenticator: LdapAuthenticator", `"LdapAuthenticator" is not supported; use AllowAllAuthenticator or PasswordAuthenticator`},
@@ -76,6 +79,26 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		if err := o.parse("c.yaml", []byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q", c.file, err, c.want)
 		}
+	}
+}
+
+// TestSnapshotOptions reads the options of automatic snapshots, which are on by default for a day.
+func TestSnapshotOptions(t *testing.T) {
+	for file, want := range map[string]Snapshots{
+		"":                                {Auto: true, TTL: 24 * time.Hour},
+		"auto_snapshot: false":            {TTL: 24 * time.Hour},
+		"auto_snapshot_ttl: 30d":          {Auto: true, TTL: 30 * 24 * time.Hour},
+		"auto_snapshot_ttl: 0s # forever": {Auto: true},
+	} {
+		o := Default()
+		if err := errors.Join(o.parse("c.yaml", []byte(file)), o.Validate()); err != nil || o.Snapshots != want {
+			t.Errorf("%q: %+v, %v", file, o.Snapshots, err)
+		}
+	}
+	o := Default()
+	o.Snapshots.TTL = time.Second
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "auto_snapshot_ttl: must be at least 1m") {
+		t.Error(err)
 	}
 }
 

@@ -60,6 +60,7 @@ type Options struct {
 	Memory     Memory
 	Timeouts   Timeouts
 	Background Background
+	Snapshots  Snapshots
 
 	TraceBytesMax int64 // disk space of traces on a node: trace_storage_limit
 
@@ -139,6 +140,7 @@ func Default() Options {
 			AutoRepairInterval:   24 * time.Hour,
 			RepairThroughput:     16 << 20,
 		},
+		Snapshots:     Snapshots{Auto: true, TTL: 24 * time.Hour},
 		TraceBytesMax: 256 << 20,
 		Guardrails:    guardrail.Defaults(),
 		Indexes: definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1,
@@ -219,6 +221,10 @@ func (o *Options) Validate() error {
 	// Each run compares all ranges, so a shorter interval would repair without a pause.
 	if o.Background.AutoRepairInterval < time.Minute {
 		bad("auto_repair_min_repair_interval", "must be at least 1m")
+	}
+	// Cassandra has the same least value.
+	if ttl := o.Snapshots.TTL; ttl != 0 && ttl < time.Minute {
+		bad("auto_snapshot_ttl", "must be at least 1m, or 0s: the snapshots are never removed")
 	}
 	// Zero is not set yet; DivideMemory chooses a size within the bounds.
 	if o.Requests.MaxFrameBytes != 0 && (o.Requests.MaxFrameBytes < 64<<10 || o.Requests.MaxFrameBytes > 256<<20) {

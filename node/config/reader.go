@@ -69,7 +69,7 @@ func (r *reader) set(name string, v *yaml.Node, where string) error {
 	if !r.inert[name] {
 		return errors.New(r.unknown(name))
 	}
-	if note := unsupported(name, v); note != "" {
+	if note := unsupported(name); note != "" {
 		r.notes = append(r.notes, note)
 		return nil
 	}

@@ -100,6 +100,12 @@ type Background struct {
 	RepairThroughput   int64         // that replicas scan for this node's repairs: auto_repair_throughput
 }
 
+// Snapshots configures the snapshots that a node makes by itself.
+type Snapshots struct {
+	Auto bool          // before TRUNCATE and DROP remove data: auto_snapshot
+	TTL  time.Duration // after which the node removes these; 0 means never: auto_snapshot_ttl
+}
+
 // Functions configures user-defined functions. With Enabled false, existing functions cannot be called either, as in
 // Cassandra.
 type Functions struct {

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/env"
+	"cqld/node/snapshot"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+const (
+	// flushWait bounds how long an automatic snapshot waits for a flush, which saves space only.
+	flushWait = 10 * time.Second
+	// snapshotsEvery is how often expired snapshots are looked for.
+	snapshotsEvery = 30 * time.Second
+)
+
+// BeforeTruncate makes a snapshot of a table whose rows TRUNCATE removes next, unless auto_snapshot or the table's
+// allow_auto_snapshot is off. After an error, the rows must not be removed.
+//
+// The snapshot has no checksums: its files belong to several tables, and reading them could take longer than the
+// statement (docs/adr/0046-snapshots-before-removals.md).
+func (v *Snapshots) BeforeTruncate(id schema.StorageID) error {
+	return v.beforeRemoval(v.catalog.schema(), id, snapshot.Truncated)
+}
+
+// BeforeDrop is BeforeTruncate for the data of a dropped table. before is the last schema with the table. If it is nil,
+// no snapshot is made: nothing could read the rows without their columns.
+func (v *Snapshots) BeforeDrop(before *schema.Schema, id schema.StorageID) error {
+	if before == nil {
+		return nil
+	}
+	return v.beforeRemoval(before, id, snapshot.Dropped)
+}
+
+// beforeRemoval makes a snapshot of a table of catalog, if it has data and the disk has space.
+func (v *Snapshots) beforeRemoval(catalog *schema.Schema, id schema.StorageID, reason snapshot.Reason) error {
+	t := catalog.TableByStorage(id)
+	if !v.auto.Auto || t == nil || t.Virtual || t.View != nil || schema.IsSystem(t.Keyspace) ||
+		!t.Options.AllowAutoSnapshot {
+		return nil
+	}
+	// A table that cannot be read has data: its files are linked, not read.
+	if empty, err := v.engine.EmptyRange(id, ring.FullRange()); err == nil && empty {
+		return nil
+	}
+	log := v.log.With("table", t.Keyspace+"."+t.Name, "reason", string(reason))
+	// The removal may be what gives the disk space again.
+	if v.engine.Metrics().DiskFull {
+		log.Warn("no snapshot before the removal of a table: the disk is nearly full")
+		return nil
+	}
+	m := v.manifest(catalog, []*schema.Table{t})
+	m.Reason, m.Created = reason, v.clock.Now().UTC()
+	if v.auto.TTL > 0 {
+		expires := m.Created.Add(v.auto.TTL)
+		m.Expires = &expires
+	}
+	v.reserveAutomatic(m, t.Name)
+	defer v.release(m.Name)
+	err := v.makeFlushed(m)
+	if vfs.IsNoSpaceError(err) {
+		log.Warn("no snapshot before the removal of a table: the disk is full", "err", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the data of %s.%s are not removed, because the snapshot before failed (auto_snapshot): %w",
+			t.Keyspace, t.Name, err)
+	}
+	log.Info("snapshot made before the removal of a table", "snapshot", m.Name)
+	return nil
+}
+
+// reserveAutomatic names a snapshot as Cassandra does, and claims the name. Tables of two keyspaces may have one name,
+// and be removed in the same millisecond.
+func (v *Snapshots) reserveAutomatic(m *snapshot.Manifest, table string) {
+	for millis := m.Created.UnixMilli(); ; millis++ {
+		m.Name = fmt.Sprintf("%s-%d-%s", m.Reason, millis, table)
+		if v.reserve(m.Name) {
+			return
+		}
+	}
+}
+
+// makeFlushed makes a snapshot of flushed rows: files of rows are linked, but the log, with the rows of all tables that
+// are in memory only, is copied.
+func (v *Snapshots) makeFlushed(m *snapshot.Manifest) error {
+	ctx, cancel := context.WithTimeout(v.lifetime, flushWait)
+	defer cancel()
+	// After a timeout, the copy of the log has the rows.
+	if err := v.engine.FlushUntil(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return v.make(v.lifetime, m, false)
+}
+
+// Watch removes expired snapshots until stop is closed. While the disk is nearly full, it removes all that the node has
+// made by itself: they must not be what makes it refuse writes.
+func (v *Snapshots) Watch(stop <-chan struct{}) {
+	report := func(err error) {
+		if err != nil {
+			v.log.Error("snapshots could not be removed", "err", err)
+		}
+	}
+	for more := true; more; more = env.Pause(v.clock, snapshotsEvery, nil, stop) {
+		report(v.removeExpired(v.clock.Now(), v.engine.Metrics().DiskFull))
+	}
+}
+
+// removeExpired removes the snapshots that the node has made by itself and whose time is over, or all of them.
+func (v *Snapshots) removeExpired(now time.Time, all bool) (err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	tags, err := v.tags()
+	for _, tag := range tags {
+		// The name decides only which manifests are read.
+		if !strings.HasPrefix(tag, string(snapshot.Truncated)+"-") &&
+			!strings.HasPrefix(tag, string(snapshot.Dropped)+"-") {
+			continue
+		}
+		m, failed := snapshot.Read(v.disk, v.path(tag))
+		// listsnapshots reports one whose manifest cannot be read; an operator removes it.
+		if failed != nil || m.Reason == snapshot.Manual || !all && (m.Expires == nil || now.Before(*m.Expires)) {
+			continue
+		}
+		if failed := v.removeLocked(tag); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		v.log.Info("snapshot removed", "snapshot", tag, "disk_full", all)
+	}
+	return err
+}

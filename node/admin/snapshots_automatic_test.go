@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/node/snapshot"
+)
+
+// sealed makes a snapshot without rows.
+func sealed(t *testing.T, v *Snapshots, m *snapshot.Manifest) {
+	t.Helper()
+	if err := v.disk.MkdirAll(v.disk.PathJoin(v.path(m.Name), snapshot.DataDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := snapshot.Seal(t.Context(), v.disk, v.path(m.Name), m, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExpiredSnapshotsAreRemoved removes snapshots whose time is over. Those that an operator has made stay, whatever
+// their names are, and so do those whose manifests cannot be read. On a full disk, all automatic ones go.
+func TestExpiredSnapshotsAreRemoved(t *testing.T) {
+	v := &Snapshots{dir: "data", disk: vfs.NewMem(), log: slog.New(slog.DiscardHandler)}
+	now := time.Date(2026, 11, 30, 1, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) *time.Time { end := now.Add(d); return &end }
+	for _, m := range []*snapshot.Manifest{
+		{Name: "truncated-1-t", Reason: snapshot.Truncated, Expires: at(-time.Second)},
+		{Name: "truncated-2-t", Reason: snapshot.Truncated, Expires: at(0)},
+		{Name: "truncated-3-t", Reason: snapshot.Truncated, Expires: at(time.Second)},
+		{Name: "dropped-4-t", Reason: snapshot.Dropped, Expires: at(-time.Hour)},
+		{Name: "dropped-5-t", Reason: snapshot.Dropped},
+		{Name: "dropped-by-me", Reason: snapshot.Manual},
+		{Name: "taken", Reason: snapshot.Manual},
+	} {
+		sealed(t, v, m)
+	}
+	if err := v.disk.MkdirAll(v.path("truncated-6-t"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	remain := func(want ...string) {
+		t.Helper()
+		if got, err := v.tags(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("snapshots %q, %v, want %q", got, err, want)
+		}
+	}
+	if err := v.removeExpired(now, false); err != nil {
+		t.Fatal(err)
+	}
+	remain("dropped-5-t", "dropped-by-me", "taken", "truncated-3-t", "truncated-6-t")
+	if err := v.removeExpired(now, true); err != nil {
+		t.Fatal(err)
+	}
+	remain("dropped-by-me", "taken", "truncated-6-t")
+}
+
+// TestAutomaticNamesAreUnique names the snapshots of two tables with one name that are removed in one millisecond.
+func TestAutomaticNamesAreUnique(t *testing.T) {
+	v := &Snapshots{dir: "data", disk: vfs.NewMem(), log: slog.New(slog.DiscardHandler)}
+	created := time.UnixMilli(1764464400000)
+	var names []string
+	for range 2 {
+		m := &snapshot.Manifest{Reason: snapshot.Dropped, Created: created}
+		v.reserveAutomatic(m, "t")
+		if err := validTag(m.Name); err != nil {
+			t.Error(err)
+		}
+		names = append(names, m.Name)
+	}
+	if want := []string{"dropped-1764464400000-t", "dropped-1764464400001-t"}; !slices.Equal(names, want) {
+		t.Errorf("names %q, want %q", names, want)
+	}
+}
