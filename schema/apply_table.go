@@ -434,7 +434,7 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		// later drop with an older timestamp.
 		d := DroppedColumn{Column: *col, Micros: max(c.DropMicros, col.DroppedMicros)}
 		// The recorded type must not change with the user-defined type.
-		d.Type = expandUserTypes(d.Type)
+		d.Type = ExpandUserTypes(d.Type)
 		if at, again := dropped[name]; again {
 			t.Dropped[at] = d
 			continue

@@ -6,32 +6,32 @@ import "cqld/types"
 // Cassandra, a column with the same name may be added again if its type reads the values of the dropped one. User types
 // are recorded as tuples of their fields, because they may be changed or dropped afterwards.
 
-// expandUserTypes replaces user types in t by tuples, except in vectors, as Cassandra does. The wire form of both is
+// ExpandUserTypes replaces user types in t by tuples, except in vectors, as Cassandra does. The wire form of both is
 // the same.
-func expandUserTypes(t *types.Type) *types.Type {
+func ExpandUserTypes(t *types.Type) *types.Type {
 	switch t.Kind() {
 	case types.Vector:
 		return t
 	case types.UDT:
 		fields := make([]*types.Type, len(t.Elems()))
 		for i, f := range t.Elems() {
-			fields[i] = expandUserTypes(f)
+			fields[i] = ExpandUserTypes(f)
 		}
 		return types.NewTuple(fields...)
 	}
 	// Collections and tuples stay what they are; only the types in them are expanded.
-	return withParts(t, expandUserTypes)
+	return withParts(t, ExpandUserTypes)
 }
 
 // readable reports whether a column of type t may be added in place of a dropped one. A dropped column of a user type
 // can be added again with that type, which Cassandra refuses. dropped may be an unexpanded type from an older
 // definition.
 func readable(t, dropped *types.Type) bool {
-	dropped = expandUserTypes(dropped)
+	dropped = ExpandUserTypes(dropped)
 	switch {
 	case t.Kind() == types.UDT && t.MultiCell():
 		return false
-	case expandUserTypes(t).Equal(dropped):
+	case ExpandUserTypes(t).Equal(dropped):
 		return true
 	// Cells with paths and cells without cannot be read as each other.
 	case t.MultiCell() || dropped.MultiCell() || dropped.Kind().IsCollection():

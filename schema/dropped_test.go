@@ -37,11 +37,11 @@ func TestDroppedColumnsMayBeAddedAgain(t *testing.T) {
 	replaced := 0
 	for range 20_000 {
 		a, b := randomType(rng, 2, false), randomType(rng, 2, false)
-		recorded := expandUserTypes(a)
+		recorded := ExpandUserTypes(a)
 		if !readable(a, recorded) || !readable(recorded, recorded) || !readable(a, a) {
 			t.Fatalf("%v cannot be added again after %v", a, recorded)
 		}
-		if !recorded.Equal(expandUserTypes(recorded)) || recorded.MultiCell() != a.MultiCell() {
+		if !recorded.Equal(ExpandUserTypes(recorded)) || recorded.MultiCell() != a.MultiCell() {
 			t.Fatalf("%v is recorded as %v", a, recorded)
 		}
 		if !readable(b, recorded) {

@@ -58,7 +58,7 @@ type Column struct {
 	Attributes    *Attributes // nil if the column has none
 }
 
-// DroppedColumn records a dropped column, so that its cells remain hidden. Its type is expanded (expandUserTypes).
+// DroppedColumn records a dropped column, so that its cells remain hidden. Its type is expanded (ExpandUserTypes).
 type DroppedColumn struct {
 	Column
 	// The time of the drop in µs since 1970.

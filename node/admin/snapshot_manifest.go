@@ -87,7 +87,8 @@ func (d describer) keyspace(name string) snapshot.Keyspace {
 
 // table returns a table with its indexes and views.
 func (d describer) table(t *schema.Table) snapshot.Table {
-	out := snapshot.Table{Keyspace: t.Keyspace, Name: t.Name, ID: t.ID.String(), StorageID: t.StorageID}
+	out := snapshot.Table{Keyspace: t.Keyspace, Name: t.Name, ID: t.ID.String(), StorageID: t.StorageID,
+		Columns: snapshot.ColumnsOf(t)}
 	if schema.IsSystem(t.Keyspace) {
 		return out
 	}

@@ -91,8 +91,11 @@ type Table struct {
 	ID       string `json:"id"`
 	// StorageID is the number of the table in the files. It finds the rows of the table.
 	StorageID schema.StorageID `json:"storage_id"`
-	// Create is empty for a system table, and for a dropped table whose definition the node no longer has.
-	Create  string    `json:"create,omitempty"`
+	// Create is empty for a system table.
+	Create string `json:"create,omitempty"`
+	// Columns are the stored columns in key order. Rows have their numbers, which a table that is created with the same
+	// statement need not have.
+	Columns []Column  `json:"columns,omitempty"`
 	Indexes []Element `json:"indexes,omitempty"`
 	Views   []Element `json:"views,omitempty"`
 }

@@ -48,6 +48,8 @@ func example() *Manifest {
 		Node:     Node{ID: "host", Address: "127.0.0.1:7000", Tokens: []string{"-1", "5"}},
 		Complete: true, Keyspaces: []Keyspace{{"k", []string{"CREATE KEYSPACE k …"}}},
 		Tables: []Table{{Keyspace: "k", Name: "t", ID: "id", StorageID: 1024, Create: "CREATE TABLE k.t <…> & more",
+			Columns: []Column{{Name: "k", ID: 1, Kind: "partition_key", Type: "int"},
+				{Name: "v", ID: 4, Kind: "regular", Position: -1, Type: "set<int>", MultiCell: true, Dropped: 7}},
 			Indexes: []Element{{"i", "CREATE INDEX i …"}}, Views: []Element{{"v", "CREATE MATERIALIZED VIEW v …"}}}}}
 }
 
