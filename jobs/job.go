@@ -18,6 +18,7 @@ const (
 	Compaction Kind = "compaction"
 	// A verification reads the files of the node.
 	Verification Kind = "verification"
+	Import       Kind = "import" // of rows of a snapshot
 	// Builds of secondary indexes and of materialized views are External.
 	IndexBuild Kind = "index_build"
 	ViewBuild  Kind = "view_build"
@@ -25,7 +26,7 @@ const (
 
 // Kinds returns the kinds of local jobs.
 func Kinds() []Kind {
-	return []Kind{Repair, Rebuild, Cleanup, Compaction, Verification, IndexBuild, ViewBuild}
+	return []Kind{Repair, Rebuild, Cleanup, Compaction, Verification, Import, IndexBuild, ViewBuild}
 }
 
 // Unit is what the progress of a job counts. Clients choose the format of a number by it.

@@ -58,6 +58,7 @@ type Commands struct {
 
 	Tables    *Tables
 	Snapshots *Snapshots
+	Imports   *Imports
 
 	Roles    *Roles
 	Accounts *Accounts
@@ -98,6 +99,9 @@ func New(o Options) (*Commands, error) {
 	if err := c.Snapshots.removeInterrupted(); err != nil {
 		o.Log.Error("cannot remove an interrupted snapshot", "err", err)
 	}
+	c.Imports = &Imports{snapshots: c.Snapshots, jobs: c.Jobs, truncations: i.Local.Truncations(),
+		changed: i.Local.Changed, repaired: i.Repaired, clock: o.Jobs.Clock,
+		rate: o.Config.Background.StreamThroughput}
 	c.Roles = &Roles{access: o.Access, cluster: i.Cluster, log: o.Log}
 	c.Accounts = &Accounts{options: o.Config, access: o.Access, cluster: i.Cluster}
 	c.Audit = &Audit{log: o.Audit, settings: o.Config.AuditSettings, logger: o.Log}
@@ -114,6 +118,7 @@ func New(o Options) (*Commands, error) {
 	resumable(c.Jobs, jobs.Verification, func(a control.VerifyFilesArgs) jobWork {
 		return c.Data.verificationWork(a, nil)
 	})
+	resumable(c.Jobs, jobs.Import, c.Imports.work)
 	return c, nil
 }
 

@@ -16,6 +16,7 @@ func (c *Commands) Register(s *control.Server) {
 	c.Indexes.register(s)
 	c.Tables.register(s)
 	c.Snapshots.register(s)
+	c.Imports.register(s)
 	c.Roles.register(s)
 	c.Accounts.register(s)
 	c.Audit.register(s)
@@ -91,6 +92,11 @@ func (v *Snapshots) register(s *control.Server) {
 	control.Handle(s, control.ListSnapshots, v.List)
 	control.Handle(s, control.ClearSnapshot, v.Clear)
 	control.Handle(s, control.VerifySnapshot, v.Verify)
+}
+
+// register adds the import of rows of a snapshot, which is a job.
+func (i *Imports) register(s *control.Server) {
+	control.Handle(s, control.Import, i.Import)
 }
 
 // register adds the operations on roles and CIDR groups. HandleLocal accepts the socket of the data directory only: who

@@ -22,6 +22,7 @@ var (
 	ListSnapshots   = Operation[None, Snapshots]{Name: "listsnapshots"}
 	ClearSnapshot   = Operation[ClearArgs, Snapshots]{Name: "clearsnapshot", Changes: true}
 	VerifySnapshot  = Operation[VerifyArgs, Verified]{Name: "verifysnapshot"}
+	Import          = Operation[ImportArgs, None]{Name: "import", Changes: true}
 	BinaryOf        = Operation[None, Switch]{Name: "statusbinary"}
 	ReadyOf         = Operation[None, Switch]{Name: "ready"}
 	SetBinary       = Operation[Switch, Switch]{Name: "setbinary", Changes: true}
@@ -288,6 +289,13 @@ type Snapshots struct {
 // VerifyArgs name the snapshot whose files are compared with its manifest.
 type VerifyArgs struct {
 	Tag string `json:"tag"`
+}
+
+// ImportArgs name a snapshot, and the table that gets the rows that the snapshot has of the table with this name.
+type ImportArgs struct {
+	Tag      string `json:"tag"`
+	Keyspace string `json:"keyspace"`
+	Table    string `json:"table"`
 }
 
 // Verified is the result of the comparison of a snapshot with its manifest.

@@ -87,6 +87,7 @@ type doCommands struct {
 	Listsnapshots           listSnapshotsCommand      `cmd:"" group:"do" help:"List snapshots."`
 	Clearsnapshot           clearSnapshotCommand      `cmd:"" group:"do" help:"Remove snapshots."`
 	Verifysnapshot          verifySnapshotCommand     `cmd:"" group:"do" help:"Verify a snapshot's files."`
+	Import                  importCommand             `cmd:"" group:"do" help:"Add the rows of a snapshot to a table."`
 	Statusbinary            statusBinaryCommand       `cmd:"" group:"do" help:"Show whether CQL clients can connect."`
 	Disablebinary           disableBinaryCommand      `cmd:"" group:"do" help:"Disconnect CQL clients and refuse new connections."`
 	Enablebinary            enableBinaryCommand       `cmd:"" group:"do" help:"Accept CQL clients again."`

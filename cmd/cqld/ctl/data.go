@@ -222,6 +222,19 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 	return p.err
 }
 
+// importCommand starts a job and waits for it. It works on one node, as the snapshot does.
+type importCommand struct {
+	Keyspace string `arg:"" help:"Keyspace of the table."`
+	Table    string `arg:"" help:"Table that gets the rows."`
+	Tag      string `short:"t" required:"" help:"The snapshot to read."`
+}
+
+// Run adds the rows of a snapshot to a table.
+func (c *importCommand) Run(s *session) error {
+	return ask(s, control.Import, control.ImportArgs{Tag: c.Tag, Keyspace: c.Keyspace, Table: c.Table},
+		quiet[control.None])
+}
+
 // verifySnapshotCommand reads a whole snapshot, on the node that has it.
 type verifySnapshotCommand struct {
 	Tag string `short:"t" required:"" help:"The snapshot to verify."`

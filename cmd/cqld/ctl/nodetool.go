@@ -50,8 +50,8 @@ repairs run by themselves; the options are auto_repair_..., and cqld ctl jobs sh
 use cqld ctl snapshot: there are no incremental backups
 	disablebackup enablebackup statusbackup
 
-use cqld ctl snapshot; docs/OPERATING_JOBS.md says how to restore one
-	refresh import getsnapshotthrottle setsnapshotthrottle
+use cqld ctl snapshot and import; docs/OPERATING_JOBS.md says how to restore one
+	refresh getsnapshotthrottle setsnapshotthrottle
 
 use the audit log: cqld ctl enableauditlog
 	enablefullquerylog disablefullquerylog getfullquerylog resetfullquerylog
