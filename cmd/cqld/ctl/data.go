@@ -205,18 +205,21 @@ func showSnapshots(w io.Writer, all control.Snapshots) error {
 	var total int64
 	// Snapshots share files with the node and with each other, so the sizes do not add up to space on disk.
 	t := newTable("Snapshot name", "Keyspace names", "True size", "Size on disk", "Creation time")
-	var problems []string
+	const form = "2006-01-02T15:04:05.000Z"
+	var notes []string
 	for _, s := range all.Snapshots {
 		if s.Problem != "" {
-			problems = append(problems, fmt.Sprintf("%s cannot be verified: %s", s.Tag, s.Problem))
+			notes = append(notes, fmt.Sprintf("%s cannot be verified: %s", s.Tag, s.Problem))
+		}
+		if s.Expires != nil {
+			notes = append(notes, fmt.Sprintf("%s is removed at %s", s.Tag, s.Expires.UTC().Format(form)))
 		}
 		total += s.TrueSize
-		t.row(s.Tag, strings.Join(s.Keyspaces, ","), size(s.TrueSize), size(s.Size),
-			s.Created.UTC().Format("2006-01-02T15:04:05.000Z"))
+		t.row(s.Tag, strings.Join(s.Keyspaces, ","), size(s.TrueSize), size(s.Size), s.Created.UTC().Format(form))
 	}
 	p.table(t)
 	p.line("\nTotal TrueDiskSpaceUsed: %s", size(total))
-	for _, text := range problems {
+	for _, text := range notes {
 		p.line("%s", text)
 	}
 	return p.err
