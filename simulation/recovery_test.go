@@ -167,10 +167,11 @@ func (v *recoverer) execute(n *Node, cut bool, operations int) bool {
 	var after *vfs.MemFS
 	disk := faultfs.Wrap(n.disk)
 	disk.Fail(func(op faultfs.Op, name string) error {
-		// The order of operations on other files is not determined, because Pebble has goroutines.
-		if strings.HasSuffix(name, ".log") && op != faultfs.OpRead {
+		// The order of other operations is not determined, because Pebble has goroutines, nor is the set of files, so
+		// that torn writes would be drawn differently in each run.
+		if strings.HasSuffix(name, ".log") && (op == faultfs.OpWrite || op == faultfs.OpSync) {
 			if operations--; cut && operations == 0 {
-				after = n.afterCrash(true)
+				after = n.disk.CrashClone(vfs.CrashCloneCfg{})
 			}
 		}
 		return nil
