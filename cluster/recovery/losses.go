@@ -13,7 +13,7 @@ import (
 type Loss struct {
 	Keyspace    string
 	Replication ring.Replication
-	// Without is the number of ranges of which no replica survives, of Ranges. Their data are lost.
+	// Without counts the ranges, among Ranges, that have no surviving replica. Their data are lost.
 	Without, Ranges int
 	Levels          []LevelLoss
 }

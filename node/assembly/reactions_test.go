@@ -98,7 +98,7 @@ func TestDroppedTablesAreFound(t *testing.T) {
 	}
 }
 
-// TestDroppedTablesAreDescribed drops two tables, one of which no pass has seen. The owner of the node gets the schema
+// TestDroppedTablesAreDescribed drops two tables; no pass has seen one of them. The owner of the node gets the schema
 // that still had each, and can postpone the removal of the data. What was reconciled is forgotten.
 func TestDroppedTablesAreDescribed(t *testing.T) {
 	var history []*schema.Schema

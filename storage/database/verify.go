@@ -47,9 +47,9 @@ type tableFile struct {
 	whole  bool
 }
 
-// Verify reads the files on disk, past the block cache, and compares the checksum of every block. Of a file of which
-// only a part is in use, because the rest was removed, it reads that part. Corrupt files are recorded as if a request
-// had found them. A file that a compaction removes meanwhile is not read: its rows were read by the compaction.
+// Verify reads the files on disk, past the block cache, and compares the checksum of every block. If only a part of a
+// file is in use, because the rest was removed, it reads that part. Corrupt files are recorded as if a request had
+// found them. A file that a compaction removes meanwhile is not read: its rows were read by the compaction.
 //
 // Memtables, and the log of their rows, are not verified: the log was read when the database was opened.
 func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error) {
