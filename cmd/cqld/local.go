@@ -261,6 +261,8 @@ func (m member) yaml(seed member, share int64) string {
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, nodeDataDir))
 	fmt.Fprintf(&b, "memory_limit: %dMiB\n", share>>20)
+	// A snapshot costs a flush, and programs that are tested on a local ring truncate and drop tables all the time.
+	b.WriteString("auto_snapshot: false\n")
 	return b.String()
 }
 

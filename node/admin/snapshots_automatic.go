@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,9 @@ const (
 	flushWait = 10 * time.Second
 	// snapshotsEvery is how often expired snapshots are looked for.
 	snapshotsEvery = 30 * time.Second
+	// automaticMax is how many automatic snapshots a node keeps. A program that truncates tables all the time would
+	// otherwise fill its directory, and each look would read all of their manifests.
+	automaticMax = 256
 )
 
 // BeforeTruncate makes a snapshot of a table whose rows TRUNCATE removes next, unless auto_snapshot or the table's
@@ -101,8 +106,8 @@ func (v *Snapshots) makeFlushed(m *snapshot.Manifest) error {
 	return v.make(v.lifetime, m, false)
 }
 
-// Watch removes expired snapshots until stop is closed. While the disk is nearly full, it removes all that the node has
-// made by itself: they must not be what makes it refuse writes.
+// Watch removes expired snapshots, and the oldest beyond automaticMax, until stop is closed. While the disk is nearly
+// full, it removes all that the node has made by itself: they must not be what makes it refuse writes.
 func (v *Snapshots) Watch(stop <-chan struct{}) {
 	report := func(err error) {
 		if err != nil {
@@ -114,11 +119,20 @@ func (v *Snapshots) Watch(stop <-chan struct{}) {
 	}
 }
 
-// removeExpired removes the snapshots that the node has made by itself and whose time is over, or all of them.
+// removeExpired removes the snapshots that the node has made by itself and whose time is over, the oldest of the others
+// beyond automaticMax, or all of them.
 func (v *Snapshots) removeExpired(now time.Time, all bool) (err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	tags, err := v.tags()
+	var kept []*snapshot.Manifest
+	remove := func(tag string, why string) {
+		if failed := v.removeLocked(tag); failed != nil {
+			err = errors.Join(err, failed)
+			return
+		}
+		v.log.Info("snapshot removed", "snapshot", tag, "reason", why)
+	}
 	for _, tag := range tags {
 		// The name decides only which manifests are read.
 		if !strings.HasPrefix(tag, string(snapshot.Truncated)+"-") &&
@@ -127,14 +141,22 @@ func (v *Snapshots) removeExpired(now time.Time, all bool) (err error) {
 		}
 		m, failed := snapshot.Read(v.disk, v.path(tag))
 		// listsnapshots reports one whose manifest cannot be read; an operator removes it.
-		if failed != nil || m.Reason == snapshot.Manual || !all && (m.Expires == nil || now.Before(*m.Expires)) {
-			continue
+		switch {
+		case failed != nil || m.Reason == snapshot.Manual:
+		case all:
+			remove(tag, "the disk is nearly full")
+		case m.Expires != nil && !now.Before(*m.Expires):
+			remove(tag, "expired")
+		default:
+			kept = append(kept, m)
 		}
-		if failed := v.removeLocked(tag); failed != nil {
-			err = errors.Join(err, failed)
-			continue
-		}
-		v.log.Info("snapshot removed", "snapshot", tag, "disk_full", all)
+	}
+	// The newest first. The names of snapshots of one moment differ, so the order is always the same.
+	slices.SortFunc(kept, func(a, b *snapshot.Manifest) int {
+		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.Name, a.Name))
+	})
+	for _, m := range kept[min(len(kept), automaticMax):] {
+		remove(m.Name, fmt.Sprintf("there are %d later ones", automaticMax))
 	}
 	return err
 }

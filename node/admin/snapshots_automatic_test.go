@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -56,6 +57,35 @@ func TestExpiredSnapshotsAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	remain("dropped-by-me", "taken", "truncated-6-t")
+}
+
+// TestAutomaticSnapshotsAreBounded makes more automatic snapshots than a node keeps, in another order than that of
+// their names. The oldest are removed, and those that an operator has made do not count.
+func TestAutomaticSnapshotsAreBounded(t *testing.T) {
+	v := &Snapshots{dir: "data", disk: vfs.NewMem(), log: slog.New(slog.DiscardHandler)}
+	now := time.Date(2026, 11, 30, 1, 0, 0, 0, time.UTC)
+	expires := now.Add(time.Hour)
+	var want []string
+	for i := range automaticMax + 3 {
+		m := &snapshot.Manifest{Name: fmt.Sprintf("truncated-%d-t", 1000-i), Reason: snapshot.Truncated,
+			Created: now.Add(time.Duration(i) * time.Second), Expires: &expires}
+		if i%2 == 0 {
+			m.Name, m.Reason, m.Expires = fmt.Sprintf("dropped-%d-t", i), snapshot.Dropped, nil
+		}
+		sealed(t, v, m)
+		if i >= 3 {
+			want = append(want, m.Name)
+		}
+	}
+	sealed(t, v, &snapshot.Manifest{Name: "taken", Reason: snapshot.Manual, Created: now.Add(-time.Hour)})
+	want = append(want, "taken")
+	slices.Sort(want)
+	if err := v.removeExpired(now, false); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := v.tags(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%d snapshots %q, %v, want %d", len(got), got, err, len(want))
+	}
 }
 
 // TestAutomaticNamesAreUnique names the snapshots of two tables with one name that are removed in one millisecond.

@@ -39,12 +39,16 @@ func developmentSettings() map[string]setting {
 
 // ApplyDevelopment completes the options of the development mode, after all of them are set: unless rpc_address is set,
 // clients of all addresses are served, as a container needs it. Clients of the machine reach the node at 127.0.0.1,
-// which the node advertises. It does nothing unless the mode is set, and may be called more than once. Options that are
-// set explicitly keep their values. It is separate from Validate, because flags and the environment may set the mode or
-// an address after the file.
+// which the node advertises. Unless auto_snapshot is set, it is off. It does nothing unless the mode is set, and may be
+// called more than once. Options that are set explicitly keep their values. It is separate from Validate, because flags
+// and the environment may set the mode or an address after the file.
 func (o *Options) ApplyDevelopment() {
 	if !o.DevelopmentMode {
 		return
+	}
+	// Data that do not matter are not worth a flush at each TRUNCATE.
+	if !o.Snapshots.autoSet {
+		o.Snapshots.Auto = false
 	}
 	// The default address serves this machine only; a container's clients come from outside it.
 	if local := netip.AddrFrom4([4]byte{127, 0, 0, 1}); o.Listen.RPCAddress == local && !o.Listen.rpcSet {

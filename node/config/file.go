@@ -114,8 +114,12 @@ func backgroundSettings() map[string]setting {
 			return &o.Background.AutoRepairInterval
 		}),
 		"auto_repair_throughput": rate(func(o *Options) *int64 { return &o.Background.RepairThroughput }),
-		"auto_snapshot":          truth(func(o *Options) *bool { return &o.Snapshots.Auto }),
-		"auto_snapshot_ttl":      duration(func(o *Options) *time.Duration { return &o.Snapshots.TTL }),
+		"auto_snapshot": func(o *Options, v *yaml.Node) (err error) {
+			o.Snapshots.Auto, err = truthOf(v)
+			o.Snapshots.autoSet = true
+			return err
+		},
+		"auto_snapshot_ttl": duration(func(o *Options) *time.Duration { return &o.Snapshots.TTL }),
 	}
 }
 

@@ -82,16 +82,21 @@ func TestBadFilesNameTheLine(t *testing.T) {
 	}
 }
 
-// TestSnapshotOptions reads the options of automatic snapshots, which are on by default for a day.
+// TestSnapshotOptions reads the options of automatic snapshots, which are on by default for a day, and off in
+// development mode.
 func TestSnapshotOptions(t *testing.T) {
 	for file, want := range map[string]Snapshots{
-		"":                                {Auto: true, TTL: 24 * time.Hour},
-		"auto_snapshot: false":            {TTL: 24 * time.Hour},
+		"":                     {Auto: true, TTL: 24 * time.Hour},
+		"auto_snapshot: false": {TTL: 24 * time.Hour, autoSet: true},
+		"development: true":    {TTL: 24 * time.Hour},
+		"development: true\nauto_snapshot: true": {Auto: true, TTL: 24 * time.Hour,
+			autoSet: true},
 		"auto_snapshot_ttl: 30d":          {Auto: true, TTL: 30 * 24 * time.Hour},
 		"auto_snapshot_ttl: 0s # forever": {Auto: true},
 	} {
 		o := Default()
-		if err := errors.Join(o.parse("c.yaml", []byte(file)), o.Validate()); err != nil || o.Snapshots != want {
+		err := o.parse("c.yaml", []byte(file))
+		if o.ApplyDevelopment(); errors.Join(err, o.Validate()) != nil || o.Snapshots != want {
 			t.Errorf("%q: %+v, %v", file, o.Snapshots, err)
 		}
 	}
@@ -214,7 +219,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		if err := set(&got, doc.Content[0]); err != nil {
 			t.Errorf("%s: the documented default is refused: %v", name, err)
 		}
-		got.Logger, want.Logger, got.Listen.rpcSet = nil, nil, false
+		got.Logger, want.Logger, got.Listen.rpcSet, got.Snapshots.autoSet = nil, nil, false, false
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %s is not the default", name, value)
 		}

@@ -102,8 +102,9 @@ type Background struct {
 
 // Snapshots configures the snapshots that a node makes by itself.
 type Snapshots struct {
-	Auto bool          // before TRUNCATE and DROP remove data: auto_snapshot
-	TTL  time.Duration // after which the node removes these; 0 means never: auto_snapshot_ttl
+	Auto    bool          // before TRUNCATE and DROP remove data: auto_snapshot
+	autoSet bool          // auto_snapshot was set
+	TTL     time.Duration // after which the node removes these; 0 means never: auto_snapshot_ttl
 }
 
 // Functions configures user-defined functions. With Enabled false, existing functions cannot be called either, as in
