@@ -79,8 +79,8 @@ type doCommands struct {
 	Compact                 compactCommand            `cmd:"" group:"do" help:"Compact data into the lowest level."`
 	RebuildIndex            rebuildIndexCommand       `cmd:"" name:"rebuild_index" group:"do" help:"Build secondary indexes of a table once more."`
 	Killquery               killQueryCommand          `cmd:"" group:"do" help:"End a request of a CQL client."`
-	Verify                  verifyCommand             `cmd:"" group:"do" help:"Read the files of the node and compare their checksums."`
-	Scrub                   scrubCommand              `cmd:"" group:"do" help:"Verify, and repair what corrupt files contained."`
+	Verify                  verifyCommand             `cmd:"" group:"do" help:"Verify the checksums of files."`
+	Scrub                   scrubCommand              `cmd:"" group:"do" help:"Verify, and repair corrupt data."`
 	Drain                   drainCommand              `cmd:"" group:"do" help:"Disconnect clients and flush, before the node is stopped."`
 	Stopdaemon              stopCommand               `cmd:"" group:"do" help:"Stop the node's process; it drains first."`
 	Snapshot                snapshotCommand           `cmd:"" group:"do" help:"Create a snapshot of the node's data."`

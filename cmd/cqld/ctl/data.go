@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 
@@ -65,10 +64,11 @@ func (c *verifyCommand) Run(s *session) error {
 
 // verify reads files and prints the result.
 func (c *verifyCommand) verify(s *session) (v control.VerifiedFiles, err error) {
-	if c.Throughput < 0 || c.Throughput > math.MaxInt64>>20 {
-		return v, fmt.Errorf("--throughput %d is not a number of MiB a second", c.Throughput)
+	rate, err := bytesPerSecond(c.Throughput)
+	if err != nil {
+		return v, err
 	}
-	args := control.VerifyFilesArgs{TablesArgs: c.args(), BytesPerSecond: c.Throughput << 20}
+	args := control.VerifyFilesArgs{TablesArgs: c.args(), BytesPerSecond: rate}
 	if v, err = fetch(s, control.VerifyFiles, args); err != nil {
 		return v, err
 	}

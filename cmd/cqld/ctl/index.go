@@ -114,12 +114,20 @@ type setBuildThroughputCommand struct {
 
 // Run changes the bound on the rate of builds until the node is restarted.
 func (c *setBuildThroughputCommand) Run(s *session) error {
-	// An overflow could send 0, which means no bound.
-	if c.Rate < 0 || c.Rate > math.MaxInt64/mebibyte {
-		return fmt.Errorf("the rate must be from 0 to %d MiB/s; 0 means no bound", int64(math.MaxInt64/mebibyte))
+	rate, err := bytesPerSecond(c.Rate)
+	if err != nil {
+		return err
 	}
-	return ask(s, control.SetBuildThroughput, control.Throughput{BytesPerSecond: c.Rate * mebibyte},
-		quiet[control.Throughput])
+	return ask(s, control.SetBuildThroughput, control.Throughput{BytesPerSecond: rate}, quiet[control.Throughput])
+}
+
+// bytesPerSecond converts a rate in MiB per second. It refuses one whose bytes overflow: they could be 0, which means
+// no bound.
+func bytesPerSecond(rate int64) (int64, error) {
+	if rate < 0 || rate > math.MaxInt64/mebibyte {
+		return 0, fmt.Errorf("the rate must be from 0 to %d MiB/s; 0 means no bound", int64(math.MaxInt64/mebibyte))
+	}
+	return rate * mebibyte, nil
 }
 
 // printBuilds prints builds of indexes like the compactions of nodetool. It prints nothing without builds, so that the

@@ -41,7 +41,7 @@ compaction cannot be configured: Pebble adapts it to the load; see cqld ctl comp
 use cqld ctl compact
 	forcecompact upgradesstables garbagecollect relocatesstables recompress_sstables sstablerepairedset
 
-use cqld ctl repair, with --corrupted for files that cannot be read
+repairs are jobs: use cqld ctl jobs
 	repair_admin
 
 repairs run by themselves; the options are auto_repair_..., and cqld ctl jobs shows them
