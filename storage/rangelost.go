@@ -33,7 +33,8 @@ type quarantine struct {
 //	'q' number 8 → table 4, start 8, end 8, since 8, path
 const ownLost = 'q'
 
-// Corruptions returns the corrupt files found since the engine was opened.
+// Corruptions returns the corrupt files found since the engine was opened. A file that is in use in several parts may
+// occur several times.
 func (e *Engine) Corruptions() []database.CorruptionInfo { return e.db.Corruptions() }
 
 // Lost returns the ranges that were lost and are not repaired yet.

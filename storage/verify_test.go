@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/database"
 	"cqld/storage/failure"
+	"cqld/storage/rowkey"
 	"cqld/storage/tableinfo"
 )
 
@@ -173,6 +177,66 @@ func TestVerifyStopsAndContinues(t *testing.T) {
 	}
 	if len(read) < files || !slices.IsSorted(read) || len(slices.Compact(slices.Clone(read))) != len(read) {
 		t.Errorf("read %v", read)
+	}
+}
+
+// TestVerifyFindsAllPartsOfAFile corrupts both parts of a file whose middle was removed. One quarantine covers both.
+func TestVerifyFindsAllPartsOfAFile(t *testing.T) {
+	mem := vfs.NewMem()
+	options := Options{FS: mem, blockBytes: 1 << 10, Table: func(schema.StorageID) tableinfo.Info {
+		return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled}
+	}}
+	e := openTest(t, options)
+	for i := range 300 {
+		mustApply(t, e, putRow(fmt.Sprint("key", i), i, 1, strings.Repeat("value", 20)))
+	}
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	lower, upper, _ := rowkey.Bounds(nil, nil, testTable, ring.Range{Start: -1 << 61, End: 1 << 61})
+	if err := errors.Join(e.db.Excise(t.Context(), pebble.KeyRange{Start: lower, End: upper}), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	name := flipBit(t, mem, flips/5)
+	flipAt(t, mem, mem.PathJoin("db", name), flips*3/4)
+	e = openTest(t, options)
+	defer e.Close()
+	if v := everything(t, e); len(v.Corrupt) != 1 || len(e.Corruptions()) != 2 {
+		t.Fatalf("found %v, known %v", v.Corrupt, e.Corruptions())
+	}
+	if lost, err := e.Quarantine(); err != nil || len(lost) != 2 {
+		t.Fatalf("lost %v, %v", lost, err)
+	}
+	if again := everything(t, e); len(again.Corrupt) > 0 || len(e.Corruptions()) > 0 {
+		t.Errorf("after the quarantine, found %v", again.Corrupt)
+	}
+}
+
+// TestVerifyReportsMissingFiles removes a file that is in use.
+func TestVerifyReportsMissingFiles(t *testing.T) {
+	mem := vfs.NewMem()
+	e := openTest(t, Options{FS: mem})
+	defer e.Close()
+	mustApply(t, e, putRow("key", 1, 1, "value"))
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	names, err := mem.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".sst") })
+	for _, name := range names {
+		if err := mem.Remove(mem.PathJoin("db", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = e.Verify(t.Context(), database.Verification{
+		Wait:     func(context.Context, int) error { return nil },
+		Progress: func(int64, int64, uint64) {},
+	})
+	if len(names) == 0 || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), names[0]) {
+		t.Errorf("without %v: %v", names, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,9 @@ func (st *Status) Info(context.Context, control.None, control.Report) (control.I
 	}
 	// The paths of corrupt files, which a repair removes.
 	for _, c := range st.instance.Engine.Corruptions() {
-		i.Corrupt = append(i.Corrupt, c.Path)
+		if !slices.Contains(i.Corrupt, c.Path) {
+			i.Corrupt = append(i.Corrupt, c.Path)
+		}
 	}
 	// A file system of a test may have no usage.
 	if u, err := st.config.FS.GetDiskUsage(st.config.DataDir); err == nil {

@@ -104,10 +104,10 @@ func (db *DB) listener() *pebble.EventListener {
 	return l
 }
 
-// Corrupted records a corrupt file, once, and notifies the node.
+// Corrupted records a corrupt file, or the part of it that is in use, once, and notifies the node.
 func (db *DB) Corrupted(info CorruptionInfo) {
 	db.corrupt.Lock()
-	known := slices.ContainsFunc(db.corrupt.found, func(c CorruptionInfo) bool { return c.Path == info.Path }) ||
+	known := slices.ContainsFunc(db.corrupt.found, info.overlaps) ||
 		slices.ContainsFunc(db.corrupt.removed, info.same) // work that began before may still report it
 	if !known && len(db.corrupt.found) < corruptionsMax {
 		db.corrupt.found = append(db.corrupt.found, info)
@@ -126,7 +126,15 @@ func (c CorruptionInfo) same(o CorruptionInfo) bool {
 	return c.Path == o.Path && bytes.Equal(c.Start, o.Start) && bytes.Equal(c.End, o.End)
 }
 
-// Corruptions returns the corrupt files found since the engine was opened.
+// overlaps reports whether both are of one file and may have a key in common. A file may be in use in several parts,
+// which have none.
+func (c CorruptionInfo) overlaps(o CorruptionInfo) bool {
+	unknown := len(c.End) == 0 || len(o.End) == 0 // Pebble could not read the bounds
+	return c.Path == o.Path && (unknown || bytes.Compare(c.Start, o.End) <= 0 && bytes.Compare(o.Start, c.End) <= 0)
+}
+
+// Corruptions returns the corrupt files found since the engine was opened. A file that is in use in several parts may
+// occur several times.
 func (db *DB) Corruptions() []CorruptionInfo {
 	db.corrupt.Lock()
 	defer db.corrupt.Unlock()
@@ -138,7 +146,7 @@ func (db *DB) Removed(info CorruptionInfo) {
 	db.corrupt.Lock()
 	defer db.corrupt.Unlock()
 	// Kept in removed as well, so that a late report does not start the repair of the range again.
-	db.corrupt.found = slices.DeleteFunc(db.corrupt.found, func(c CorruptionInfo) bool { return c.Path == info.Path })
+	db.corrupt.found = slices.DeleteFunc(db.corrupt.found, info.overlaps)
 	db.corrupt.removed = append(db.corrupt.removed, info)
 	invariant.Check(len(db.corrupt.found) <= corruptionsMax, "database: more corruptions are kept than the bound")
 }

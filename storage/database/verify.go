@@ -49,7 +49,7 @@ type tableFile struct {
 
 // Verify reads the files on disk, past the block cache, and compares the checksum of every block. If only a part of a
 // file is in use, because the rest was removed, it reads that part. Corrupt files are recorded as if a request had
-// found them. A file that a compaction removes meanwhile is not read: its rows were read by the compaction.
+// found them. A file that a compaction removes meanwhile is not read: the compaction has read its rows.
 //
 // Memtables, and the log of their rows, are not verified: the log was read when the database was opened.
 func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error) {
@@ -74,7 +74,7 @@ func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error
 		// First, because a read that was interrupted fails like any other.
 		case ctx.Err() != nil:
 			return v, ctx.Err()
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist) && !db.uses(f.number):
 			continue
 		case errors.Is(failure.Of(err), failure.ErrCorrupt):
 			f.Err = err
@@ -94,6 +94,14 @@ func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error
 	}
 	v.Corrupt = slices.Compact(v.Corrupt)
 	return v, errors.Join(errs...)
+}
+
+// uses reports whether a file is part of the data. It is if that cannot be read.
+func (db *DB) uses(number uint64) bool {
+	levels, err := db.SSTables()
+	return err != nil || slices.ContainsFunc(levels, func(files []pebble.SSTableInfo) bool {
+		return slices.ContainsFunc(files, func(f pebble.SSTableInfo) bool { return uint64(f.BackingSSTNum) == number })
+	})
 }
 
 // filesOf returns the files with rows of the tables, or all files, in the order of their numbers, and their size.
