@@ -85,7 +85,7 @@ func New(o Options) (*Commands, error) {
 	// The remaining groups are in the order of Commands.
 	c.Ring = &Ring{options: o.Config, cluster: i.Cluster, members: of, peers: c.Peers}
 	c.Movement = &Movement{catalog: catalog, jobs: c.Jobs, drops: i.Drops, movements: i.Movements}
-	c.Data = &Data{catalog: catalog, engine: i.Engine, jobs: c.Jobs}
+	c.Data = &Data{catalog: catalog, engine: i.Engine, jobs: c.Jobs, clock: o.Jobs.Clock}
 	c.Repairs = &Repairs{catalog: catalog, members: of, jobs: c.Jobs, repairer: i.Repairer,
 		losses: losses{catalog: catalog, engine: i.Engine, streams: i.Streams, log: o.Log}}
 	c.Indexes = &Indexes{catalog: catalog, jobs: c.Jobs, peers: c.Peers, builder: i.Builder,

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"cqld/internal/env"
 	"cqld/jobs"
 	"cqld/node/control"
 	"cqld/schema"
@@ -17,6 +18,7 @@ type Data struct {
 	catalog Catalog
 	engine  *storage.Engine
 	jobs    *Jobs
+	clock   env.Clock
 }
 
 // Flush flushes the memtables. The tables are named, so that an operator learns of a table that does not exist. All

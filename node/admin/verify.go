@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"cqld/internal/env"
 	"cqld/jobs"
 	"cqld/node/control"
 	"cqld/schema"
@@ -60,7 +61,7 @@ func (d *Data) verificationWork(a control.VerifyFilesArgs, result chan<- databas
 		if err != nil {
 			return err
 		}
-		p := pace{bytesPerSecond: a.BytesPerSecond, began: time.Now()}
+		p := pace{clock: d.clock, bytesPerSecond: a.BytesPerSecond, began: d.clock.Monotonic()}
 		v, err := d.engine.Verify(ctx, database.Verification{
 			Tables: ids,
 			After:  after,
@@ -90,8 +91,9 @@ func checkpointFile(b []byte) (uint64, error) {
 
 // pace bounds the rate of reads that are made one after the other.
 type pace struct {
-	bytesPerSecond int64 // 0 means no bound
-	began          time.Time
+	clock          env.Clock
+	bytesPerSecond int64         // 0 means no bound
+	began          time.Duration // by clock
 	bytes          int64
 }
 
@@ -100,19 +102,12 @@ func (p *pace) wait(ctx context.Context, bytes int) error {
 	if err := ctx.Err(); err != nil || p.bytesPerSecond == 0 {
 		return err
 	}
-	due := p.began.Add(time.Duration(float64(p.bytes) / float64(p.bytesPerSecond) * float64(time.Second)))
+	due := p.began + time.Duration(float64(p.bytes)/float64(p.bytesPerSecond)*float64(time.Second))
 	p.bytes += int64(bytes)
-	left := time.Until(due)
+	left := due - p.clock.Monotonic()
 	// Shorter waits are not worth a timer; the next read waits for both.
-	if left < 10*time.Millisecond {
-		return nil
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if left >= 10*time.Millisecond && !env.Pause(p.clock, left, nil, ctx.Done()) {
 		return ctx.Err()
 	}
+	return nil
 }

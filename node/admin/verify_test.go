@@ -6,14 +6,23 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"cqld/internal/env"
 )
+
+// bubbleClock is the clock of a bubble of package synctest.
+type bubbleClock struct{}
+
+func (bubbleClock) Now() time.Time                            { return time.Now() }
+func (bubbleClock) Monotonic() time.Duration                  { return time.Since(time.Unix(0, 0)) }
+func (bubbleClock) After(d time.Duration, f func()) env.Timer { return time.AfterFunc(d, f) }
 
 // TestPaceBoundsTheRate reads pieces of different sizes, and compares the time with the one that the rate permits.
 func TestPaceBoundsTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 1 << 20
 		began := time.Now()
-		p := pace{bytesPerSecond: rate, began: began}
+		p := pace{clock: bubbleClock{}, bytesPerSecond: rate, began: bubbleClock{}.Monotonic()}
 		total := 0
 		for i := range 1000 {
 			if err := p.wait(t.Context(), 100+i*10); err != nil {
