@@ -4,14 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/database"
 	"cqld/storage/failure"
+	"cqld/storage/rowkey"
 	"cqld/storage/tableinfo"
 )
 
@@ -210,5 +216,60 @@ func TestQuarantineNeverDropsLocalKeys(t *testing.T) {
 	}
 	if refused == 0 || removed == 0 {
 		t.Errorf("%d files were refused, and a part of %d was removed", refused, removed)
+	}
+}
+
+// replacingFS calls replace once, before a file with rows is opened.
+type replacingFS struct {
+	vfs.FS
+	replace func()
+}
+
+func (fs *replacingFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if replace := fs.replace; replace != nil && strings.HasSuffix(name, ".sst") {
+		fs.replace = nil
+		replace()
+	}
+	return fs.FS.Open(name, opts...)
+}
+
+// TestQuarantineBesideACompaction compacts all files while a quarantine is about to read one of them, whose rows are on
+// both sides of the border. The removal must not fail because the file has gone.
+func TestQuarantineBesideACompaction(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := &replacingFS{FS: mem}
+	e := openTest(t, Options{FS: disk, Inline: true})
+	defer e.Close()
+	// Two files, because a compaction of one would only move it to another level.
+	for version := range int64(2) {
+		for i := range 100 {
+			mustApply(t, e, putRow(fmt.Sprint("key", i), i, 1+version, "value"))
+		}
+		if err := e.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lower, upper, _ := rowkey.Bounds(nil, nil, testTable, ring.Range{Start: -1 << 60, End: 1 << 60})
+	e.db.Corrupted(database.CorruptionInfo{Path: "file", Start: lower, End: upper, Err: errDisk})
+	replaced := false
+	disk.replace = func() {
+		before, err := e.db.SSTables()
+		if err != nil {
+			t.Error(err)
+		}
+		all := rowkey.AppendTable(nil, testTable+1)
+		if err := e.db.Compact(t.Context(), rowkey.AppendTable(nil, testTable), all, false); err != nil {
+			t.Error(err)
+		}
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !replaced; {
+			replaced = !slices.ContainsFunc(slices.Concat(before...), func(f pebble.SSTableInfo) bool {
+				_, err := mem.Stat(mem.PathJoin("db", fmt.Sprintf("%06d.sst", f.BackingSSTNum)))
+				return err == nil && rowkey.TableOf(f.Smallest.UserKey) == testTable
+			})
+		}
+	}
+	got, err := e.Quarantine()
+	if err != nil || len(got) != 1 || !replaced {
+		t.Errorf("lost %v, replaced %t, %v", got, replaced, err)
 	}
 }

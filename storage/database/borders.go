@@ -2,6 +2,8 @@ package database
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
@@ -9,20 +11,33 @@ import (
 // CheckBorders returns an error and the file with it unless the keys next to the borders of [lower, upper) can be read
 // in all files that have keys on both sides of one. Excise needs that: Pebble takes a seek that fails for the end of
 // the file, and drops that side of the file without an error.
-func (db *DB) CheckBorders(lower, upper []byte) (info CorruptionInfo, err error) {
+func (db *DB) CheckBorders(lower, upper []byte) (CorruptionInfo, error) {
+	for {
+		info, replaced, err := db.checkFiles(lower, upper)
+		if !replaced {
+			return info, err
+		}
+		// Again, because the new files have not been read. Each repetition needs another compaction.
+	}
+}
+
+// checkFiles is CheckBorders for the files that are in use when it is called. It stops and returns true if a compaction
+// has replaced one before it was read.
+func (db *DB) checkFiles(lower, upper []byte) (info CorruptionInfo, replaced bool, err error) {
 	levels, err := db.SSTables()
 	if err != nil {
-		return info, err
+		return info, false, err
 	}
 	for _, files := range levels {
 		for i := range files {
 			info = db.whole(&files[i])
 			if info.Err = db.checkBorders(&info, lower, upper); info.Err != nil {
-				return info, info.Err
+				replaced = errors.Is(info.Err, fs.ErrNotExist) && !db.uses(uint64(files[i].BackingSSTNum))
+				return info, replaced, info.Err
 			}
 		}
 	}
-	return CorruptionInfo{}, nil
+	return CorruptionInfo{}, false, nil
 }
 
 // checkBorders is CheckBorders for one file.
