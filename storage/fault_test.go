@@ -186,20 +186,25 @@ func flipBits(t *testing.T, mem *vfs.MemFS, flip, n int) (flipped []string) {
 
 func flipAt(t *testing.T, mem *vfs.MemFS, path string, flip int) {
 	t.Helper()
+	info, err := mem.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipBitAt(t, mem, path, info.Size()*int64(flip)/flips, flip%8)
+}
+
+// flipBitAt changes one bit of a byte.
+func flipBitAt(t *testing.T, mem *vfs.MemFS, path string, at int64, bit int) {
+	t.Helper()
 	f, err := mem.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := info.Size() * int64(flip) / flips
 	b := make([]byte, 1)
 	if _, err := f.ReadAt(b, at); err != nil {
 		t.Fatal(err)
 	}
-	b[0] ^= 1 << (flip % 8)
+	b[0] ^= 1 << bit
 	if _, err := f.WriteAt(b, at); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/ring"
@@ -86,7 +87,7 @@ func TestVerifyFindsEveryBit(t *testing.T) {
 	}
 }
 
-// TestVerifyReadsTheFilesOfItsTables has one file for each of three tables, the second of which is corrupt.
+// TestVerifyReadsTheFilesOfItsTables has one file for each of three tables. The second and the third are corrupt.
 func TestVerifyReadsTheFilesOfItsTables(t *testing.T) {
 	mem := vfs.NewMem()
 	options := Options{FS: mem, blockBytes: 1 << 10, Table: func(schema.StorageID) tableinfo.Info {
@@ -193,7 +194,7 @@ func TestVerifyFindsAllPartsOfAFile(t *testing.T) {
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	lower, upper, _ := rowkey.Bounds(nil, nil, testTable, ring.Range{Start: -1 << 61, End: 1 << 61})
+	lower, upper, _ := rowkey.Bounds(nil, nil, testTable, ring.Range{Start: -1 << 60, End: 1 << 60})
 	if err := errors.Join(e.db.Excise(t.Context(), pebble.KeyRange{Start: lower, End: upper}), e.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +211,78 @@ func TestVerifyFindsAllPartsOfAFile(t *testing.T) {
 	if again := everything(t, e); len(again.Corrupt) > 0 || len(e.Corruptions()) > 0 {
 		t.Errorf("after the quarantine, found %v", again.Corrupt)
 	}
+}
+
+// TestVerifyFindsRangeDeletionsOfAPart corrupts the range deletions of a file whose middle was removed. The blocks with
+// rows are sound.
+func TestVerifyFindsRangeDeletionsOfAPart(t *testing.T) {
+	mem := vfs.NewMem()
+	e := openTest(t, Options{FS: mem})
+	batch := e.db.NewBatch()
+	lower, upper, _ := rowkey.Bounds(nil, nil, testTable, ring.Range{Start: 1 << 61, End: 1 << 62})
+	if err := errors.Join(batch.DeleteRange(lower, upper, nil), e.db.Apply(batch, pebble.Sync)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		mustApply(t, e, putRow(fmt.Sprint("key", i), i, 1, "value"))
+	}
+	lower, upper, _ = rowkey.Bounds(nil, nil, testTable, ring.Range{Start: -1 << 60, End: 1 << 60})
+	if err := errors.Join(e.Flush(), e.db.Excise(t.Context(), pebble.KeyRange{Start: lower, End: upper})); err != nil {
+		t.Fatal(err)
+	}
+	if v := everything(t, e); len(v.Corrupt) > 0 {
+		t.Fatalf("before the change, found %v", v.Corrupt)
+	}
+	at := int64(-1)
+	levels, err := e.db.SSTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range slices.Concat(levels...) {
+		if !f.Virtual {
+			continue
+		}
+		path := mem.PathJoin("db", fmt.Sprintf("%06d.sst", f.BackingSSTNum))
+		if at = rangeDeletionsAt(t, e, mem, path); at >= 0 {
+			flipBitAt(t, mem, path, at, 0)
+			break
+		}
+	}
+	if at < 0 {
+		t.Fatal("no part of a file has range deletions")
+	}
+	if v := everything(t, e); len(v.Corrupt) != 1 {
+		t.Errorf("found %v", v.Corrupt)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rangeDeletionsAt returns the offset of a file's range deletions, or -1.
+func rangeDeletionsAt(t *testing.T, e *Engine, mem *vfs.MemFS, path string) int64 {
+	t.Helper()
+	f, err := mem.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sstable.NewReader(t.Context(), readable, e.db.Format.MakeReaderOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	l, err := r.Layout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.RangeDel.Length == 0 {
+		return -1
+	}
+	return int64(l.RangeDel.Offset)
 }
 
 // TestVerifyReportsMissingFiles removes a file that is in use.

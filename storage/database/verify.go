@@ -20,12 +20,12 @@ import (
 
 // Verification selects the files that Verify reads.
 type Verification struct {
-	// Tables are those whose files are read, whatever else these files contain. Nil means all files, also those without
-	// rows of tables.
+	// Tables selects the files with rows of these tables; the files may contain other data as well. Nil means all
+	// files, including those without rows of tables.
 	Tables []schema.StorageID
-	// After is the number of the last file that an interrupted verification has read, or 0.
+	// After is the number of the last file that an interrupted verification read, or 0.
 	After uint64
-	// Wait is called before each read of some bytes, and bounds the rate. Its error ends the verification.
+	// Wait is called before each read, with its number of bytes, and bounds the rate. Its error fails the read.
 	Wait func(ctx context.Context, bytes int) error
 	// Progress is called after each file, or part of one, with the bytes that were read, their total, and the number
 	// from which an interrupted verification may continue (After).
@@ -140,7 +140,7 @@ func (db *DB) whole(f *pebble.SSTableInfo) CorruptionInfo {
 	}
 }
 
-// verifyFile reads what is in use of a file.
+// verifyFile reads a file, or the part of it that is in use.
 func (db *DB) verifyFile(ctx context.Context, f *tableFile, wait func(context.Context, int) error) error {
 	r, err := db.openPaced(ctx, f.Path, wait)
 	if err != nil {
@@ -150,7 +150,14 @@ func (db *DB) verifyFile(ctx context.Context, f *tableFile, wait func(context.Co
 	if f.whole {
 		return r.ValidateBlockChecksums()
 	}
-	// The blocks of what was removed may be the corrupt ones.
+	// Blocks of the rest need not be sound. A range deletion may cover any key of the part.
+	deletions, err := r.NewRawRangeDelIter(ctx, sstable.NoFragmentTransforms, sstable.NoReadEnv)
+	if err != nil {
+		return err
+	}
+	if deletions != nil {
+		deletions.Close()
+	}
 	iter, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 	if err != nil {
 		return err
