@@ -32,12 +32,13 @@ func (d *Data) Verify(ctx context.Context, a control.VerifyFilesArgs, report con
 		return out, err
 	}
 	v := <-result
-	return control.VerifiedFiles{Files: v.Files, Bytes: v.Bytes, Corrupt: v.Corrupt}, nil
+	return control.VerifiedFiles{Files: v.Files, Bytes: v.Bytes, Corrupt: v.Corrupt,
+		Unrepaired: len(d.engine.Corruptions()) > 0 || len(d.engine.Lost()) > 0}, nil
 }
 
 // verificationWork returns the work of a verification. Its checkpoint is the number of the last file that was read:
 // files are read in the order of their numbers, and a file that is written meanwhile has a higher one. result, which
-// may be nil, receives the figures of an attempt that ended.
+// may be nil, receives the figures of a successful attempt.
 func (d *Data) verificationWork(a control.VerifyFilesArgs, result chan<- database.Verified) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		var ids []schema.StorageID
@@ -89,7 +90,7 @@ func checkpointFile(b []byte) (uint64, error) {
 	return 0, fmt.Errorf("node: a checkpoint of a verification has %d bytes", len(b))
 }
 
-// pace bounds the rate of reads that are made one after the other.
+// pace bounds the rate of consecutive reads.
 type pace struct {
 	clock          env.Clock
 	bytesPerSecond int64         // 0 means no bound
@@ -97,7 +98,7 @@ type pace struct {
 	bytes          int64
 }
 
-// wait returns when the bytes that were read before have taken as long as they may, or the context has ended.
+// wait is called before each read. It returns when the reads before it are within the rate, or ctx has ended.
 func (p *pace) wait(ctx context.Context, bytes int) error {
 	if err := ctx.Err(); err != nil || p.bytesPerSecond == 0 {
 		return err

@@ -31,7 +31,7 @@ func TestPaceBoundsTheRate(t *testing.T) {
 			total += 100 + i*10
 		}
 		least := time.Duration(float64(total-10_090) / rate * float64(time.Second))
-		// The last piece is not waited for, nor what is left of less than a timer's time.
+		// The wait for the last piece would precede the next one, and less than 10 ms may be left.
 		if took := time.Since(began); took < least-10*time.Millisecond || took > least+10*time.Millisecond {
 			t.Errorf("%d bytes took %v, want %v", total, took, least)
 		}

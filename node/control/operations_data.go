@@ -57,6 +57,9 @@ type VerifiedFiles struct {
 	Files   int      `json:"files"`
 	Bytes   int64    `json:"bytes"`
 	Corrupt []string `json:"corrupt,omitempty"` // paths
+	// Unrepaired reports whether the node knows corrupt files, or ranges that were lost in one and are not repaired.
+	// They need not be of this verification.
+	Unrepaired bool `json:"unrepaired,omitempty"`
 }
 
 // TableArgs name one table.

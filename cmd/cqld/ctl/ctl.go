@@ -185,6 +185,7 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 	if err != nil {
 		return none, err
 	}
+	s.job = ""
 	bar := newBar(s.progress)
 	if s.json { // a program reads the output
 		bar.jobEvery = barEvery
@@ -192,7 +193,7 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 	result, err := control.Call(s.ctx, client, op, args, func(p control.Progress) {
 		// A node may end after it has reported success, as after a decommission (orCommitted).
 		s.committed = s.committed || p.Committed
-		// The first job that is reported performs the operation.
+		// The first job that is reported performs the operation. A command may execute several.
 		if s.job == "" {
 			s.job = p.Job
 		}

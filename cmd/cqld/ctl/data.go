@@ -82,17 +82,21 @@ func showVerifiedFiles(w io.Writer, v control.VerifiedFiles) error {
 		p.line("corrupt: %s", path)
 	}
 	p.line("%d files verified (%s), %d corrupt", v.Files, size(v.Bytes), len(v.Corrupt))
+	if v.Unrepaired && len(v.Corrupt) == 0 {
+		p.line("corruption that was found earlier is not repaired yet")
+	}
 	return p.err
 }
 
-// scrubCommand is a verification and, if it found corrupt files, a repair of what they contained.
+// scrubCommand is a verification and, if the node knows corrupt data, a repair of it.
 type scrubCommand struct{ verifyCommand }
 
 // Run verifies files and repairs. The repair covers all tables: a corrupt file may have rows of tables that the
 // arguments do not name.
 func (c *scrubCommand) Run(s *session) error {
 	v, err := c.verify(s)
-	if err != nil || len(v.Corrupt) == 0 {
+	// The repair of an earlier scrub may have failed, and a request may have found a file that was not read now.
+	if err != nil || len(v.Corrupt) == 0 && !v.Unrepaired {
 		return err
 	}
 	return ask(s, control.Repair, control.RepairArgs{Corrupted: true}, func(w io.Writer,
