@@ -183,7 +183,7 @@ func (d *decoder) annotation(name, what []byte) error {
 		d.skip(0)
 		return d.unlessBad()
 	}
-	// For every annotation: {"user@example.com":1}, which is meant as a property, must not be ignored.
+	// Every annotation adds its property, so that finish refuses {"user@example.com":1}, which is meant as a property.
 	r, err := d.named(name)
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	if err != nil {
 		return Rows{}, err
 	}
-	// As in Cassandra, a statement without rows has no pages, unless it has a result for them.
+	// As in Cassandra, pages are not refused if WHERE selects no row. Aggregates have a result even then.
 	if plan.order != nil && paged && (!empty || plan.aggregates()) {
 		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
 			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")

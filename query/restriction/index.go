@@ -116,7 +116,7 @@ func (rs *Set) classUsed() (used schema.IndexClass) {
 	return used
 }
 
-// misses reports whether the index lacks terms of rows that match: they are compared by the analyzer of another index.
+// misses reports whether the index may lack rows that match, because WHERE compares by the analyzer of another index.
 func (p *indexedPart) misses() bool {
 	analyzer := p.of.analyzer
 	if p.element >= 0 {

@@ -132,7 +132,7 @@ type topPartitionsCommand struct {
 
 // Run samples requests and prints the partitions with the most.
 func (c *topPartitionsCommand) Run(s *session) error {
-	// Bounded, because a product that overflows could be a time that the node accepts. It refuses both bounds.
+	// Bounded, because a product that overflows could be a time that the node accepts. The node refuses both bounds.
 	const longest = math.MaxInt64 / int64(time.Millisecond)
 	duration := time.Duration(min(max(c.Duration, 0), longest)) * time.Millisecond
 	return ask(s, control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace,
