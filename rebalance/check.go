@@ -20,6 +20,8 @@ import (
 //  11. A movement that has not ended waits for a session, a pause or the log: otherwise the operation would never end.
 //      It reports when no range is left.
 //  12. A session under way waits for one stream, or for one step of hashes.
+//  13. A session waits for its slot, or for one event: otherwise it would never end. SessionsMax have slots, and none
+//      waits while there is a free one.
 
 // checkedGaps returns gaps, after it has checked invariant 6.
 func checkedGaps(held, gaps []ring.Range) []ring.Range {
@@ -71,5 +73,17 @@ func (m *moveMachine) check() {
 		for _, task := range v.running {
 			invariant.Check(task.number != 0, "rebalance: a session waits for no event") // 12
 		}
+	}
+}
+
+// check checks invariants 3 and 13 after a step.
+func (m *streamMachine) check() {
+	invariant.Check(len(m.sessions) == len(m.waiting)+m.active, "rebalance: a session neither waits nor runs")
+	invariant.Check(m.active <= m.limits.SessionsMax, "rebalance: more sessions run than allowed")
+	invariant.Check(len(m.waiting) == 0 || m.closed || m.active == m.limits.SessionsMax,
+		"rebalance: a session waits although a slot is free")
+	for _, q := range m.sessions {
+		invariant.Check((q.state == SessionWaiting) == (q.awaited == 0), "rebalance: no event would continue a session")
+		invariant.Check(q.bytes >= q.stored, "rebalance: more bytes are durable than were received") // 3
 	}
 }

@@ -10,10 +10,12 @@ import (
 // TestInvariantsFire breaks the invariants of range movements, each as a bug in a caller would.
 func TestInvariantsFire(t *testing.T) {
 	r := func(start, end ring.Token) ring.Range { return ring.Range{Start: start, End: end} }
-	streams := func() *Streams {
-		s := &Streams{}
-		s.mu.sessions = map[string]*session{}
-		return s
+	streaming := func(active int, sessions ...*session) *streamMachine {
+		m := &streamMachine{limits: &Limits{SessionsMax: 1}, active: active, sessions: map[string]*session{}}
+		for _, q := range sessions {
+			m.sessions[q.ID] = q
+		}
+		return m
 	}
 	moving := func(v *movement) *moveMachine { return &moveMachine{movements: map[uint64]*movement{1: v}} }
 	for name, breaks := range map[string]func(){
@@ -38,18 +40,27 @@ func TestInvariantsFire(t *testing.T) {
 			moving(v).check()
 		},
 		"session with the id of another": func() {
-			s := streams()
-			s.mu.sessions["s"] = &session{}
-			s.leave(&session{Session: Session{ID: "s"}, streams: s})
+			streaming(1, &session{Session: Session{ID: "s"}}).end(&session{Session: Session{ID: "s"}}, nil, nil)
 		},
 		"more ends than sessions": func() {
-			s := streams()
-			q := &session{Session: Session{ID: "s"}, streams: s}
-			s.mu.sessions["s"] = q
-			s.leave(q)
+			q := &session{Session: Session{ID: "s"}}
+			streaming(0, q).end(q, nil, nil)
 		},
-		"durable before it was received": func() { (&session{streams: streams(), bytes: 1, stored: 2}).returnBytes() },
-		"block that was not held":        func() { streams().release() },
+		"durable before it was received": func() {
+			streaming(1, &session{state: SessionFetching, awaited: 1, bytes: 1, stored: 2}).check()
+		},
+		"session without an event": func() { streaming(1, &session{state: SessionWriting}).check() },
+		"session without a slot":   func() { streaming(0, &session{state: SessionFetching, awaited: 1}).check() },
+		"more sessions than slots": func() {
+			streaming(2, &session{state: SessionFetching, awaited: 1}, &session{Session: Session{ID: "s"},
+				state: SessionFetching, awaited: 2}).check()
+		},
+		"free slot": func() {
+			m := streaming(0, &session{state: SessionWaiting})
+			m.waiting = []*session{{}}
+			m.check()
+		},
+		"block that was not held": func() { (&Streams{}).release() },
 		"session of a rebuild is lost": func() {
 			(&rebuildMachine{all: 2, queued: make([]Session, 1)}).check()
 		},

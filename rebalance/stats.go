@@ -10,7 +10,7 @@ type StreamStats struct {
 func (s *Streams) Stats() StreamStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return StreamStats{Sessions: len(s.mu.sessions), SentBytes: s.mu.sent}
+	return StreamStats{Sessions: len(s.mu.machine.sessions), SentBytes: s.mu.sent}
 }
 
 // DropStats contains the statistics of Drops since the start of the process.

@@ -10,14 +10,12 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
-	"cqld/internal/invariant"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
-	"cqld/storage/failure"
 )
 
 // Session identifies a range of a table that is streamed to this node from another one.
@@ -81,16 +79,14 @@ type StreamOptions struct {
 // The source keeps no state between two blocks. A lost block is requested again; a crash of the source changes nothing,
 // and after a crash of this node the session continues where its last sstable ended. Blocks may be stored twice:
 // entries are merge operands.
+//
+// Streams is the shell of a streamMachine: it serializes the events of the sessions, checks the invariants and performs
+// the effects. The source's half has no sessions.
 type Streams struct {
 	o  StreamOptions
 	mu struct {
 		sync.Mutex
-		closed bool
-		// sessions has all that have not ended, by ID; the ones in waiting are among them, and active counts the
-		// others.
-		sessions map[string]*session
-		waiting  []*session
-		active   int
+		machine streamMachine
 		// free is the time (monotonic) at which the outbound budget allows the next block; held counts the blocks that
 		// wait for it.
 		free time.Duration
@@ -105,7 +101,8 @@ type Streams struct {
 func NewStreams(o StreamOptions) *Streams {
 	o.Limits = o.Limits.withDefaults()
 	s := &Streams{o: o}
-	s.mu.sessions, s.mu.out = map[string]*session{}, map[Sending]*sending{}
+	s.mu.machine = streamMachine{view: o.View, limits: &s.o.Limits, sessions: map[string]*session{}}
+	s.mu.out = map[Sending]*sending{}
 	o.Local.Truncations().Load(o.Engine, o.Clock, o.Limits.TruncationWait)
 	// reads in o.Run
 	o.Transport.Handle(messaging.Service{Verb: messaging.VerbStream, Name: "stream", Handler: s.serve})
@@ -138,32 +135,6 @@ func (e *SessionError) Error() string {
 // Unwrap returns the cause.
 func (e *SessionError) Unwrap() error { return e.Err }
 
-// session is the state of a Session. Streams.mu guards it, except file and positions, which belong to the one event
-// under way.
-type session struct {
-	Session
-	streams  *Streams
-	progress func(bytes int64)
-	done     func(error)
-
-	state SessionState
-	ended bool
-	timer env.Timer
-	bytes int64 // of entries received, durable or not
-	total int64 // estimate of the source
-	// since is when the source answered last, or when the session began (monotonic). Retries end RetryFor after it.
-	since time.Duration
-	fails int
-	err   error // of the last attempt
-	begun bool  // the source has replied since Start
-	// after is the position of the next block, and kept the position to which a failure returns.
-	after  []byte
-	kept   []byte // the durable value of after
-	stored int64  // the durable value of bytes
-	file   *storage.Ingestion
-	count  uint64 // of the table's truncations when the last block was requested
-}
-
 // SessionState is the present activity of a session.
 type SessionState string
 
@@ -184,49 +155,11 @@ func (s *Streams) Start(p Session, progress func(bytes int64), done func(error))
 	if progress == nil {
 		progress = func(int64) {}
 	}
-	q := &session{Session: p, streams: s, progress: progress, done: done, state: SessionWaiting}
-	s.mu.Lock()
-	// Two sessions of one ID would store their positions in one record.
-	if s.mu.closed || s.mu.sessions[p.ID] != nil {
-		s.mu.Unlock()
-		done(s.failure(p, errors.New("the session is already under way, or the node is stopping")))
-		return
-	}
-	// Registered before it runs, so that Cancel finds a session that still waits.
-	s.mu.sessions[p.ID] = q
-	s.mu.waiting = append(s.mu.waiting, q)
-	s.mu.Unlock()
-	s.next()
-}
-
-// next starts waiting sessions up to SessionsMax.
-func (s *Streams) next() {
-	for {
-		s.mu.Lock()
-		if s.mu.active >= s.o.Limits.SessionsMax || len(s.mu.waiting) == 0 {
-			s.mu.Unlock()
-			return
-		}
-		q := s.mu.waiting[0]
-		s.mu.waiting = slices.Delete(s.mu.waiting, 0, 1)
-		s.mu.active++
-		q.since = s.o.Clock.Monotonic()
-		s.mu.Unlock()
-		// Without mu, because load reads the disk.
-		s.o.Run(q.load)
-	}
+	s.deliver(&streamEvent{kind: streamStarted, session: &session{Session: p, progress: progress, done: done}})
 }
 
 // Cancel ends a session. Its durable data stay, and Start continues there.
-func (s *Streams) Cancel(session string) {
-	s.mu.Lock()
-	q := s.mu.sessions[session]
-	s.mu.Unlock()
-	// Without mu: end acquires it.
-	if q != nil {
-		q.end(ErrCancelled)
-	}
-}
+func (s *Streams) Cancel(session string) { s.deliver(&streamEvent{kind: streamCancelled, id: session}) }
 
 // Forget removes the record of a session: Start repeats it from the beginning.
 func (s *Streams) Forget(session string) error {
@@ -248,25 +181,13 @@ func (s *Streams) forgetAll(prefix string) error {
 }
 
 // Close ends all sessions.
-func (s *Streams) Close() {
-	s.mu.Lock()
-	s.mu.closed = true
-	var all []*session
-	for _, q := range s.mu.sessions {
-		all = append(all, q)
-	}
-	s.mu.Unlock()
-	slices.SortFunc(all, func(a, b *session) int { return strings.Compare(a.ID, b.ID) })
-	for _, q := range all {
-		q.end(ErrCancelled)
-	}
-}
+func (s *Streams) Close() { s.deliver(&streamEvent{kind: streamStopped}) }
 
 // Receiving reports whether rows of a table are being streamed to this node.
 func (s *Streams) Receiving(table schema.StorageID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range s.mu.sessions {
+	for _, q := range s.mu.machine.sessions {
 		if q.Table == table {
 			return true
 		}
@@ -288,7 +209,7 @@ type SessionStatus struct {
 func (s *Streams) Sessions() (sessions []SessionStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, q := range s.mu.sessions {
+	for _, q := range s.mu.machine.sessions {
 		sessions = append(sessions, SessionStatus{q.Session, q.state, q.bytes, q.total, q.err})
 	}
 	slices.SortFunc(sessions, func(a, b SessionStatus) int { return strings.Compare(a.ID, b.ID) })
@@ -307,277 +228,183 @@ func (q *session) appendIdentity(dst []byte) []byte {
 	return wire.AppendInt64(wire.AppendInt64(dst, int64(q.Range.Start)), int64(q.Range.End))
 }
 
+// deliver takes an event, and performs its effects in the caller's goroutine. Effects may deliver further events, which
+// nest.
+func (s *Streams) deliver(ev *streamEvent) {
+	out := s.step(ev)
+	for i := range out {
+		s.perform(&out[i])
+	}
+}
+
+// step is the critical section of an event.
+func (s *Streams) step(ev *streamEvent) []streamEffect {
+	ev.now = s.o.Clock.Monotonic()
+	// Asked here, because truncations have a lock of their own.
+	if q := ev.session; q != nil {
+		ev.required, ev.count = s.o.Local.Truncations().Required(q.Table)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.mu.machine.step(ev, nil)
+	s.mu.machine.check()
+	return out
+}
+
+// perform performs an effect without the lock.
+func (s *Streams) perform(e *streamEffect) {
+	q, number := e.session, e.number
+	//exhaustive:enforce
+	switch e.kind {
+	case streamLoad:
+		s.o.Run(func() {
+			position, err := s.load(q)
+			s.deliver(&streamEvent{kind: streamLoaded, session: q, number: number, position: position, err: err})
+		})
+	case streamRequestBlock:
+		s.request(e)
+	case streamWrite:
+		ev := &streamEvent{kind: streamWritten, session: q, number: number, reply: e.reply}
+		ev.added, ev.committed, ev.err = s.write(q, e)
+		s.deliver(ev)
+	case streamAbort:
+		if file := s.takeFile(q); file != nil {
+			file.Abort()
+		}
+	case streamPause:
+		s.pause(e)
+	case streamProgress:
+		q.progress(e.bytes)
+	case streamFinish:
+		s.stopTimer(q)
+		q.done(e.err)
+	}
+}
+
 // load reads the position that an earlier process stored.
-func (q *session) load() {
-	record, err := q.streams.o.Engine.GetLocal(streamKey(q.ID))
+func (s *Streams) load(q *session) (p streamPosition, err error) {
+	record, err := s.o.Engine.GetLocal(streamKey(q.ID))
 	if err != nil {
-		q.end(err)
-		return
+		return p, err
 	}
 	// A record of another epoch, source or range has another identity: the session starts from the beginning.
-	if rest, same := strings.CutPrefix(string(record), string(q.appendIdentity(nil))); same {
-		c := wire.NewCursor([]byte(rest))
-		ended := c.Uint8() == 1
-		bytes := int64(c.Uvarint())
-		// A record that cannot be decoded is ignored, and the range is streamed from its beginning.
-		if after := c.Rest(); c.Err() == nil {
-			q.streams.mu.Lock()
-			q.bytes, q.stored = bytes, bytes
-			q.streams.mu.Unlock()
-			q.after, q.kept = after, after
-			if ended {
-				q.end(nil)
-				return
-			}
-		}
+	rest, same := strings.CutPrefix(string(record), string(q.appendIdentity(nil)))
+	if !same {
+		return p, nil
 	}
-	q.fetch()
+	c := wire.NewCursor([]byte(rest))
+	p.ended = c.Uint8() == 1
+	p.bytes = int64(c.Uvarint())
+	// A record that cannot be decoded is ignored, and the range is streamed from its beginning.
+	if p.after = c.Rest(); c.Err() != nil {
+		return streamPosition{}, nil
+	}
+	return p, nil
 }
 
-// store records, after an sstable was ingested, that the range up to q.after is stored. It needs no sync: after a
-// crash, lost positions only repeat work.
-func (q *session) store(ended bool) error {
-	var flag byte
-	if ended {
-		flag = 1
-	}
-	q.kept, q.stored = q.after, q.bytes // only events of the session change bytes
-	record := wire.AppendUvarint(append(q.appendIdentity(nil), flag), uint64(q.bytes))
-	return q.streams.o.Engine.SetLocal(streamKey(q.ID), append(record, q.after...), false)
-}
-
-// enter sets the state. It reports false when the session has ended.
-func (q *session) enter(state SessionState) bool {
-	q.streams.mu.Lock()
-	defer q.streams.mu.Unlock()
-	if !q.ended {
-		q.state = state
-	}
-	return !q.ended
-}
-
-// fetch requests the next block.
-func (q *session) fetch() {
-	if !q.enter(SessionFetching) {
-		q.abort()
-		return
-	}
-	o := &q.streams.o
-	// What was received before the truncation must not be stored after it.
-	if q.begun && o.Local.Truncations().Count(q.Table) != q.count {
-		q.restart()
-	}
-	named, count := o.Local.Truncations().Required(q.Table)
-	// Read together with the list: a truncation that begins later changes the count.
-	q.count = count
+// request requests a block of the source.
+func (s *Streams) request(e *streamEffect) {
+	o, q, number := &s.o, e.session, e.number
 	request := appendStreamRequest(nil, &streamRequest{
-		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes,
-		truncations: named,
-		keyspaces:   q.Keyspaces, after: q.after,
+		first: e.first, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes,
+		truncations: e.required,
+		keyspaces:   q.Keyspaces, after: e.position,
 	})
 	o.Transport.Request(q.Source, messaging.VerbStream, request, o.Limits.Timeout, func(payload []byte, err error) {
-		if err != nil {
-			// the end of a session writes to disk, and this may be the goroutine of a peer's stream
-			o.Run(func() { q.failed(err) })
-			return
-		}
+		ev := &streamEvent{kind: streamAnswered, session: q, number: number, err: err}
 		payload = slices.Clone(payload)
-		o.Run(func() { q.receive(payload) })
+		// The effects use the disk, and this may be the goroutine of a peer's stream.
+		o.Run(func() {
+			if ev.err == nil {
+				var reply streamReply
+				reply, ev.err = decodeStreamReply(payload)
+				ev.reply = &reply
+			}
+			s.deliver(ev)
+		})
 	})
 }
 
-// receive is the event of the source's reply.
-func (q *session) receive(payload []byte) {
-	if !q.enter(SessionWriting) {
-		q.abort()
-		return
+// write adds a block to the file, and ingests the file when it is large enough or the block is the last. It returns the
+// bytes that the block added, and whether they and the position are stored.
+func (s *Streams) write(q *session, e *streamEffect) (added int64, committed bool, err error) {
+	o, reply := &s.o, e.reply
+	file := s.takeFile(q)
+	if file == nil {
+		file = o.Engine.NewIngestion(q.Table, q.Range)
 	}
-	reply, err := decodeStreamReply(payload)
-	if err != nil {
-		q.failed(err)
-		return
-	}
-	// The block may have been read before the truncation. It is discarded, and all before it that was not ingested.
-	if o := &q.streams.o; o.Local.Truncations().Count(q.Table) != q.count {
-		q.restart()
-		q.fetch()
-		return
-	}
-	err = q.write(&reply)
-	// The truncation began between the check above and the commit of the file.
-	if errors.Is(err, errStreamTruncated) {
-		q.restart()
-		q.fetch()
-		return
-	}
-	if unknown := (*failure.UnknownTable)(nil); errors.As(err, &unknown) {
-		q.abort()
-		q.end(nil) // the table was dropped
-		return
-	}
-	if err != nil {
-		q.failed(err)
-		return
-	}
-	q.streams.mu.Lock()
-	// Progress: the next failure is retried for the whole time again.
-	q.begun, q.fails, q.err, q.since = true, 0, nil, q.streams.o.Clock.Monotonic()
-	q.total = max(q.total, reply.total)
-	bytes := q.bytes
-	q.streams.mu.Unlock()
-	q.progress(bytes)
-	if reply.next == nil {
-		q.end(nil)
-		return
-	}
-	q.fetch()
-}
-
-// write adds a block to the file, and ingests the file when it is large enough or the block is the last.
-func (q *session) write(reply *streamReply) error {
-	o := &q.streams.o
-	if q.file == nil {
-		q.file = o.Engine.NewIngestion(q.Table, q.Range)
-	}
-	before, block := q.file.Size(), reply.block
+	block := reply.block
 	// This node votes already. A decision from another replica would claim that its rows have the change.
 	if q.Restore && q.Table == schema.PaxosTable {
-		var err error
-		if block, err = o.Local.UndecidedStates(block); err != nil {
-			return err
-		}
+		block, err = o.Local.UndecidedStates(block)
 	}
-	if err := q.file.Add(block); err != nil {
-		return err
+	before := file.Size()
+	if err == nil {
+		err = file.Add(block)
 	}
-	q.streams.mu.Lock()
-	q.bytes += q.file.Size() - before
-	q.streams.mu.Unlock()
-	// In memory only; store makes it durable with the file.
-	q.after = reply.next
-	if reply.next != nil && q.file.Size() < o.Limits.FileBytes {
-		return nil
+	added = file.Size() - before
+	if err != nil || reply.next != nil && file.Size() < o.Limits.FileBytes {
+		s.putFile(q, file)
+		return added, false, err
 	}
-	file := q.file
-	q.file = nil
 	// A truncation of the table waits until Commit returns, and removes the rows of the file, too.
-	valid, err := o.Local.Truncations().Commit(q.Table, q.count, file.Commit)
+	valid, err := o.Local.Truncations().Commit(q.Table, e.count, file.Commit)
 	if !valid {
-		file.Abort()
-		return errStreamTruncated
+		s.putFile(q, file)
+		return 0, false, errStreamTruncated
 	}
 	// Also after an error, because the file may have been ingested.
 	o.Changed(q.Table)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.store(q, streamPosition{ended: reply.next == nil, bytes: e.bytes + added, after: reply.next})
 	}
-	return q.store(reply.next == nil)
+	return added, err == nil, err
 }
 
-// restart returns to the beginning of the range, because the table was truncated on this node.
-func (q *session) restart() {
-	q.kept, q.stored = nil, 0
-	q.abort()
-	q.begun = false
+// store records, after an sstable was ingested, that the range up to a position is stored. It needs no sync: after a
+// crash, lost positions only repeat work.
+func (s *Streams) store(q *session, p streamPosition) error {
+	var flag byte
+	if p.ended {
+		flag = 1
+	}
+	record := wire.AppendUvarint(append(q.appendIdentity(nil), flag), uint64(p.bytes))
+	return s.o.Engine.SetLocal(streamKey(q.ID), append(record, p.after...), false)
 }
 
-// abort discards the incomplete file and returns to the durable position.
-func (q *session) abort() {
-	if q.file != nil {
-		q.file.Abort()
-		q.file = nil
-	}
-	q.returnBytes()
-	q.after = q.kept
-}
-
-// returnBytes sets the bytes received to the durable ones.
-func (q *session) returnBytes() {
-	q.streams.mu.Lock()
-	defer q.streams.mu.Unlock()
-	invariant.Check(q.bytes >= q.stored, "rebalance: more bytes are durable than were received")
-	q.bytes = q.stored
-}
-
-// failed retries after a pause, or ends the session when a retry cannot succeed. A source that left the ring does not
-// return: the session ends at once, and its range is streamed from another node.
-func (q *session) failed(err error) {
-	s := q.streams
-	// The movement chooses another source for the range.
-	left := s.o.View.Topology().Node(q.Source) == nil
-	lost := errors.Is(err, messaging.ErrTimeout) || errors.Is(err, messaging.ErrUnreachable) ||
-		errors.Is(err, messaging.ErrOverloaded) || errors.Is(err, errStreamNotYet) || errors.Is(err, errStreamChecksum)
-	var remote *messaging.RemoteError
-	lost = lost || errors.As(err, &remote) && remote.Code == messaging.CodeOverloaded
-	lost = lost && !left
-	// An operator may free space; other failures of this node do not pass.
-	full := errors.Is(err, failure.ErrDiskFull)
-	// After a lost block, the file is kept and the same block is requested again.
-	if !lost {
-		q.abort()
-	}
-	s.mu.Lock()
-	q.err = err
-	// A session that has made progress lately may fail for the whole of RetryFor again.
-	waited := s.o.Clock.Monotonic() - q.since
-	if !lost && !full || waited > s.o.Limits.RetryFor {
-		s.mu.Unlock()
-		q.abort()
-		q.end(err)
-		return
-	}
-	// It was cancelled while this event ran: end has left the file to this event.
-	if q.ended {
-		s.mu.Unlock()
-		q.abort()
-		return
-	}
-	q.state = SessionRetrying
-	// The shift is bounded, so that it cannot overflow.
-	pause := min(s.o.Limits.RetryMin<<min(q.fails, 16), s.o.Limits.RetryMax)
-	q.fails++
-	// Set with mu, because leave stops the timer.
-	q.timer = s.o.Clock.After(pause, func() { s.o.Run(q.fetch) })
-	s.mu.Unlock()
-}
-
-// end ends the session, once. The event under way discards the file of a cancelled session; otherwise the next start of
-// the node does.
-func (q *session) end(err error) {
-	s := q.streams
-	idle, first := s.leave(q)
-	if !first {
-		return
-	}
-	// Otherwise the event under way finds that the session has ended, and discards the file.
-	if idle {
-		q.abort()
-	}
-	if err != nil {
-		err = s.failure(q.Session, err)
-	}
-	q.done(err)
-	s.next()
-}
-
-// leave removes a session, once. idle means that no event of it is under way.
-func (s *Streams) leave(q *session) (idle, first bool) {
+// takeFile takes the incomplete file of a session, which then belongs to the caller. nil means that there is none.
+func (s *Streams) takeFile(q *session) (file *storage.Ingestion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.ended {
-		return false, false
+	file, q.file = q.file, nil
+	return file
+}
+
+// putFile returns a file that takeFile has taken. The event of the write discards it if the session has ended.
+func (s *Streams) putFile(q *session, file *storage.Ingestion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.file = file
+}
+
+// pause makes streamResumed after a time.
+func (s *Streams) pause(e *streamEffect) {
+	q, number := e.session, e.number
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Otherwise the session has ended since the step.
+	if q.awaited == number {
+		q.timer = s.o.Clock.After(e.after, func() {
+			s.o.Run(func() { s.deliver(&streamEvent{kind: streamResumed, session: q, number: number}) })
+		})
 	}
-	invariant.Check(s.mu.sessions[q.ID] == q, "rebalance: a session has the id of another")
-	// A waiting session has not been counted as active.
-	if waiting := slices.Index(s.mu.waiting, q); waiting >= 0 {
-		s.mu.waiting = slices.Delete(s.mu.waiting, waiting, waiting+1)
-	} else {
-		invariant.Check(s.mu.active > 0, "rebalance: more sessions have ended than begun")
-		s.mu.active--
+}
+
+// stopTimer stops the pause of a session that has ended. If it has fired already, the machine ignores its event.
+func (s *Streams) stopTimer(q *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.timer != nil {
+		q.timer.Stop()
 	}
-	idle = q.state == SessionRetrying && q.timer.Stop()
-	// Events that are under way see this in enter.
-	q.ended, q.state = true, SessionEnded
-	delete(s.mu.sessions, q.ID)
-	return idle, true
 }

@@ -29,7 +29,7 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 	}
 	s.mu.Lock()
 	// Counted before the disk is read: blocks that wait for the budget are in memory.
-	if s.mu.closed || s.mu.held >= s.o.Limits.HeldMax {
+	if s.mu.machine.closed || s.mu.held >= s.o.Limits.HeldMax {
 		s.mu.Unlock()
 		respond(nil, replica.ToRemote(&coordinator.Overloaded{What: "too many streams leave this node"}))
 		return
