@@ -49,7 +49,7 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 		states[same] = append(states[same], name)
 	}
 	// States were streamed in the first phase. From the switch on, the node votes itself.
-	if v.compare || v.m.noPaxosStreams {
+	if v.compare {
 		return all
 	}
 	for _, keyspaces := range states {

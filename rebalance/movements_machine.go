@@ -16,8 +16,6 @@ type moveMachine struct {
 	view      coordinator.View
 	leafBytes int64
 	deadAfter time.Duration
-	// noPaxosStreams, set by tests of this package, streams ranges without their Paxos state.
-	noPaxosStreams bool
 
 	movements map[uint64]*movement
 	numbers   uint64 // of effects

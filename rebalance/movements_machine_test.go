@@ -7,6 +7,7 @@ import (
 
 	"cqld/repair"
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // deadView is the metadata of a test node, and the nodes that it considers dead.
@@ -17,8 +18,8 @@ type deadView struct {
 
 func (v *deadView) Alive(id ring.NodeID) bool { return !v.dead[id] }
 
-// moveSteps executes steps of the machine of node 1, which joins node 2 and gains two ranges of one table, and writes
-// their effects as text.
+// moveSteps executes steps of the machine of node 1, which joins node 2 and gains two ranges of one table and of the
+// Paxos states, and writes their effects as text.
 type moveSteps struct {
 	m    moveMachine
 	v    *deadView
@@ -30,8 +31,7 @@ func newMoveSteps(t testing.TB, o ring.Operation) *moveSteps {
 	catalog, _ := testCatalog(t)
 	s := &moveSteps{v: &deadView{view: view{self: 1, schema: catalog, topology: moveTopology(o)},
 		dead: map[ring.NodeID]bool{}}}
-	s.m = moveMachine{view: s.v, leafBytes: 100, deadAfter: 2 * movementRetry, noPaxosStreams: true,
-		movements: map[uint64]*movement{}}
+	s.m = moveMachine{view: s.v, leafBytes: 100, deadAfter: 2 * movementRetry, movements: map[uint64]*movement{}}
 	return s
 }
 
@@ -62,6 +62,9 @@ func describeMove(e *moveEffect) string {
 		what := "a" // the range of negative tokens
 		if e.session.Range.Start > 0 {
 			what = "b"
+		}
+		if e.session.Table == schema.PaxosTable {
+			what = "states of " + what
 		}
 		if strings.Contains(e.session.ID, "/again/") {
 			what = "part of " + what
@@ -159,19 +162,20 @@ func streamCases() []moveCase {
 			return last
 		}
 	}
+	const all = "stream a, stream b, stream states of a, stream states of b"
 	return []moveCase{
-		{"a join", "note, stream a, stream b", func(t *testing.T) string {
+		{"a join", "note, " + all, func(t *testing.T) string {
 			return newMoveSteps(t, streamingOperation()).reconcile()
 		}},
 		{"the same topology", "", func(t *testing.T) string { return started(t, streamingOperation()).reconcile() }},
 		{"one range is received", "", answers(nil)},
-		{"all ranges are received", "note, report 0", answers(nil, nil)},
-		{"reported", "", answers(nil, nil, nil)},
-		{"not reported", "pause", answers(nil, nil, errDisk)},
-		{"reported again", "note, report 0", answers(nil, nil, errDisk, nil)},
+		{"all ranges are received", "note, report 0", answers(nil, nil, nil, nil)},
+		{"reported", "", answers(nil, nil, nil, nil, nil)},
+		{"not reported", "pause", answers(nil, nil, nil, nil, errDisk)},
+		{"reported again", "note, report 0", answers(nil, nil, nil, nil, errDisk, nil)},
 		{"one range fails", "note, pause", answers(errDisk)},
 		{"two ranges fail during one pause", "note", answers(errDisk, errDisk)},
-		{"after the pause", "stream a, stream b", answers(errDisk, errDisk, nil)},
+		{"after the pause", "stream a, stream states of b", answers(errDisk, nil, nil, errDisk, nil)},
 		{"a session ends twice", "", func(t *testing.T) string {
 			s := started(t, streamingOperation())
 			e := s.open[0]
@@ -183,7 +187,7 @@ func streamCases() []moveCase {
 			s.v.dead[2] = true
 			return s.reconcile()
 		}},
-		{"the source comes up", "stream a, stream b", func(t *testing.T) string {
+		{"the source comes up", all, func(t *testing.T) string {
 			s := newMoveSteps(t, streamingOperation())
 			s.v.dead[2] = true
 			s.reconcile()
@@ -256,7 +260,7 @@ func moveEndCases() []moveCase {
 	}
 	stop := func(s *moveSteps) string { return s.step(moveEvent{kind: moveStopped}) }
 	return []moveCase{
-		{"the operation ends", "forget 2", func(t *testing.T) string { return started(t, streamingOperation()).end() }},
+		{"the operation ends", "forget 4", func(t *testing.T) string { return started(t, streamingOperation()).end() }},
 		{"a session ends after the operation", "", late(streamingOperation, (*moveSteps).end)},
 		{"hashes after the operation", "", late(switchingOperation, (*moveSteps).end)},
 		{"a session ends after the stop", "", late(streamingOperation, stop)},
@@ -266,7 +270,7 @@ func moveEndCases() []moveCase {
 			stop(s)
 			return s.reconcile()
 		}},
-		{"the next phase", "forget 2, note, hash 2/1, hash 2/1", func(t *testing.T) string {
+		{"the next phase", "forget 4, note, hash 2/1, hash 2/1", func(t *testing.T) string {
 			s := started(t, streamingOperation())
 			s.v.topology = moveTopology(switchingOperation())
 			return s.reconcile()

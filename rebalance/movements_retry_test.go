@@ -57,11 +57,11 @@ func TestFailedSessionsDoNotRepeatOthers(t *testing.T) {
 		Run: here, Changed: ignoreChanges})
 	moves := NewMovements(MovementOptions{View: v, Log: w, Streams: streams, Local: local, Clock: w, Run: here})
 	machine := &moves.mu.machine
-	machine.noPaxosStreams = true
 	m := machine.newMovement(o)
 	machine.movements[o.ID] = m
 	for _, f := range m.gained(v.topology) {
-		if sessions, ok := m.plan(f); f.keyspaces[0] == "k" && ok && len(sessions) == 2 {
+		sessions, ok := m.plan(f)
+		if f.keyspaces[0] == "k" && f.tables[0] != schema.PaxosTable && ok && len(sessions) == 2 {
 			m.queued = append(m.queued, f)
 		}
 	}
