@@ -120,7 +120,6 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.derived = &maintenance{core: shared}
 	// Everything that Pebble calls while it opens must exist before it: the merger reports hot rows, and a full disk
 	// deletes the ballast.
-	e.latches.Off = o.noLatch
 	e.hot, e.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
 	e.disk = space.New(space.Options{
 		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger, Free: o.FreeSpace, BallastBytes: o.BallastBytes,
@@ -147,7 +146,6 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 		DB: e.db, Latches: &e.latches, Bounds: &e.bounds, Disk: e.disk, Clock: o.Clock, Logger: o.Logger,
 		Table: o.Table, Maintainers: e.derived, Dead: e.dead, PositionKey: sweptKey(), Stop: e.stop, Inline: o.Inline,
 		PurgeRangeMin: o.purgeRangeMin, RunMin: o.runMin, SuspectBytes: o.suspectBytes,
-		IgnoreDirty: o.ignoreDirty, ForgetResumed: o.forgetResumed,
 	})
 	err = errors.Join(e.loadHeaderFlags(), e.loadBounds(), e.derived.open(e), e.losses.loadLost(), e.purger.Load())
 	if err != nil {

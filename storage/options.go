@@ -84,14 +84,10 @@ type Options struct {
 	// the purger runs only in calls of Sweep, and an ingestion waits for Pebble's flushes.
 	Inline bool
 
-	// noLatch removes a safeguard, in a test that must then detect the lost writes.
-	noLatch bool
 	// These replace constants, in tests that need few rows. runMin replaces sweepBatch in endRun.
 	purgeRangeMin, runMin, blockBytes, suspectBytes, ceilingSlack, skipAfter int
 	// NoSweep leaves sweeps to calls of Sweep, in tests whose models must know when data is purged.
 	NoSweep bool
-	// ignoreDirty and forgetResumed remove safeguards of the purger, in tests that must then detect the lost rows.
-	ignoreDirty, forgetResumed bool
 }
 
 // withDefaults returns o with all fields set, or an error.

@@ -71,8 +71,6 @@ type Options struct {
 
 	// These replace constants, in tests that need few rows. Zero means the constant.
 	PurgeRangeMin, RunMin, SuspectBytes int
-	// IgnoreDirty and ForgetResumed remove safeguards, in tests that must then detect the lost rows.
-	IgnoreDirty, ForgetResumed bool
 }
 
 // Counts count events since the engine was opened.

@@ -313,7 +313,7 @@ func (s *Purger) endRun() error {
 	defer s.opts.Latches.Unlock(stripe)
 	// A commit may have added a live row between the first and the last key, which the range deletion would remove. The
 	// single rows of the run have been removed already; only the shorter form is lost.
-	if s.watched.dirty.Load() && !s.opts.IgnoreDirty {
+	if s.watched.dirty.Load() {
 		return nil
 	}
 	invariant.Check(bytes.Compare(p.run.first, p.run.last) < 0 && bytes.HasPrefix(p.run.last, p.prefix),
@@ -465,7 +465,7 @@ func (s *Purger) endHeader() error {
 	p := &s.part
 	defer s.watched.active.Store(false)
 	// Without a header there are no range tombstones either: its flag leads to them.
-	if p.header.Empty() || p.resumed && !s.opts.ForgetResumed {
+	if p.header.Empty() || p.resumed {
 		return nil
 	}
 	stripe := latch.StripeOf(p.token)
@@ -483,8 +483,7 @@ func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	p := &s.part
 	// A tombstone goes after the rows that it shadows: a crash in between would bring them back.
 	invariant.Check(len(p.pending) == 0 && p.run.rows == 0, "purge: tombstones before the rows that they shadow")
-	invariant.Check(!s.watched.dirty.Load() || s.opts.Latches.Off,
-		"purge: tombstones of a partition that was written to")
+	invariant.Check(!s.watched.dirty.Load(), "purge: tombstones of a partition that was written to")
 	// Only for its effect: a partition without rows has not normalized its tombstones yet.
 	p.deletionAt(nil)
 	kept := slices.DeleteFunc(slices.Clone(p.deletions), func(t row.RangeTombstone) bool {
