@@ -126,7 +126,7 @@ func (e slowEngine) Truncate(id schema.StorageID) error {
 }
 
 // slowIndexes is index.Values on a disk whose completions may come late. Slow refers to the completions
-// (diskFaults.slow), not to these methods.
+// (damage.Faults.slow), not to these methods.
 type slowIndexes struct {
 	*index.Values
 	process *process

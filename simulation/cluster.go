@@ -10,11 +10,12 @@ import (
 	"cqld/node/assembly"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
 )
 
 // Cluster is one simulated cluster with the observations of a run. One goroutine uses it, except for what Pebble's
-// goroutines read through atomic fields (diskFaults). It belongs to one run and is never reused.
+// goroutines read through atomic fields (damage.Faults). It belongs to one run and is never reused.
 type Cluster struct {
 	// options is with points applied (withPoints), and does not change during the run.
 	options  Options
@@ -67,7 +68,7 @@ func NewCluster(o Options) *Cluster {
 	c.net.far = o.Far
 	// Storage reports a fatal error from inside a call, possibly in one of its own goroutines. The process may not end
 	// inside that call, so the nemesis looks after each event whether one was reported.
-	k.AfterEvent, k.Steady, k.Text, c.meetings = c.nemesis.stopFatal, steady, o.Trace, newMeetings(k)
+	k.AfterEvent, k.Steady, k.Text, c.meetings = c.nemesis.stopFatal, damage.Steady, o.Trace, newMeetings(k)
 	k.Overrun = func(label string) {
 		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself",
 			kernel.EventsMost, label)
@@ -324,7 +325,7 @@ func (c *Cluster) heal() {
 	// they are.
 	c.net.early, c.net.lossy, c.net.late, c.net.far = nil, nil, nil, c.options.Far
 	for _, n := range c.nodes {
-		n.faults.heal()
+		n.faults.Heal()
 		// The correction is itself a jump, in either direction, up to the size of the preceding faults.
 		n.wall = wallClock{}
 		// A process with a failed disk would stop by itself, but up to half a second later (stopFatal).

@@ -62,7 +62,7 @@ type load struct {
 func (w *load) start() {
 	w.c.net.cpu, w.c.net.stall = w.o.CPU, w.o.Stall
 	for _, n := range w.c.nodes {
-		n.faults.slow = loadDisk
+		n.faults.Slow = loadDisk
 	}
 	victim := w.c.nodes[len(w.c.nodes)-1]
 	switch w.o.Gone {

@@ -138,7 +138,7 @@ func (c *Cluster) watch() {
 			joining = true
 		}
 		paused = paused || n.process != nil && n.process.paused
-		full = full || n.faults.full.Load()
+		full = full || n.faults.Full.Load()
 		// A machine that is being decommissioned counts from the command on, before the ring has the operation.
 		leaving = leaving || n.leaving
 		off := n.wall.at(c.kernel.Now())

@@ -33,8 +33,8 @@ func (f storageFaults) strikes() map[faultKind]func(*kernel.Stream) {
 func (f storageFaults) slowDisk(r *kernel.Stream) {
 	n := f.c.any(r)
 	// The upper bound is below operationTimeout: one late write alone does not make a request time out.
-	n.faults.slow = r.Between(time.Millisecond, 600*time.Millisecond)
-	f.c.later(r.Between(100*time.Millisecond, 3*time.Second), "quick disk", func() { n.faults.slow = 0 })
+	n.faults.Slow = r.Between(time.Millisecond, 600*time.Millisecond)
+	f.c.later(r.Between(100*time.Millisecond, 3*time.Second), "quick disk", func() { n.faults.Slow = 0 })
 }
 
 // fsyncError makes the log's fsync fail: the node must stop, and must not acknowledge unsynced writes. After a failed
@@ -44,48 +44,48 @@ func (f storageFaults) fsyncError(r *kernel.Stream) {
 	n := f.c.any(r)
 	// The process ends when its next sync fails; its successor starts after the fault, or retries until then
 	// (Node.start).
-	n.faults.syncs.Store(true)
-	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.syncs.Store(false) })
+	n.faults.Syncs.Store(true)
+	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.Syncs.Store(false) })
 }
 
 // writeError makes writes to the log fail.
 func (f storageFaults) writeError(r *kernel.Stream) {
 	n := f.c.any(r)
-	n.faults.writes.Store(true)
-	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.writes.Store(false) })
+	n.faults.Writes.Store(true)
+	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.Writes.Store(false) })
 }
 
 // raftFsyncError makes the fsync of the Raft log fail: the node must stop, and must not have sent messages based on
 // unsynced entries.
-func (f storageFaults) raftFsyncError(r *kernel.Stream) { f.raftFault(r, raftSyncs) }
+func (f storageFaults) raftFsyncError(r *kernel.Stream) { f.raftFault(r, damage.RaftSyncs) }
 
 // raftWriteError makes writes to the Raft log fail.
-func (f storageFaults) raftWriteError(r *kernel.Stream) { f.raftFault(r, raftWrites) }
+func (f storageFaults) raftWriteError(r *kernel.Stream) { f.raftFault(r, damage.RaftWrites) }
 
 // raftFull makes the disk of the Raft log full: the node stops, and starts again when there is space.
-func (f storageFaults) raftFull(r *kernel.Stream) { f.raftFault(r, raftNoSpace) }
+func (f storageFaults) raftFull(r *kernel.Stream) { f.raftFault(r, damage.RaftNoSpace) }
 
 // raftFault lets the disk of a Raft log fail in one way. A later fault of the same disk replaces an earlier one.
 func (f storageFaults) raftFault(r *kernel.Stream, what int32) {
 	n := f.c.any(r)
-	n.faults.raft.Store(what)
-	f.c.later(r.Between(20*time.Millisecond, 2*time.Second), "good disk", func() { n.faults.raft.Store(0) })
+	n.faults.Raft.Store(what)
+	f.c.later(r.Between(20*time.Millisecond, 2*time.Second), "good disk", func() { n.faults.Raft.Store(0) })
 }
 
 // readError makes reads of tables fail, and flushes so that there are tables to read.
 func (f storageFaults) readError(r *kernel.Stream) {
 	n := f.c.any(r)
 	n.flush()
-	n.faults.reads.Store(true)
-	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.reads.Store(false) })
+	n.faults.Reads.Store(true)
+	f.c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.Reads.Store(false) })
 }
 
 // diskFull makes a disk full: storage must refuse writes, and recover without a restart. Only the reported space
 // changes; writes that were accepted before succeed.
 func (f storageFaults) diskFull(r *kernel.Stream) {
 	n := f.c.any(r)
-	n.faults.full.Store(true)
-	f.c.later(r.Between(200*time.Millisecond, 4*time.Second), "space", func() { n.faults.full.Store(false) })
+	n.faults.Full.Store(true)
+	f.c.later(r.Between(200*time.Millisecond, 4*time.Second), "space", func() { n.faults.Full.Store(false) })
 }
 
 // flush flushes memtables, on all nodes or on one, and sometimes compacts. It is not a fault but moves data from
@@ -111,7 +111,7 @@ func (f storageFaults) bitFlip(r *kernel.Stream) {
 	c := f.c
 	n := c.any(r)
 	// A node that has not joined has no data that must be detected as corrupt.
-	if !c.mayLose(n) || !n.process.serves() || n.faults.any() {
+	if !c.mayLose(n) || !n.process.serves() || n.faults.Any() {
 		return
 	}
 	n.flush()

@@ -3,6 +3,7 @@ package simulation
 import (
 	"time"
 
+	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
 )
 
@@ -54,13 +55,13 @@ func (f processFaults) powerTorn(r *kernel.Stream) {
 	n := c.any(r)
 	// With a failed sync, the process has unsynced writes that it waits for when the power fails.
 	if r.Chance(700) {
-		n.faults.syncs.Store(true)
+		n.faults.Syncs.Store(true)
 	} else {
-		n.faults.raft.Store(raftSyncs)
+		n.faults.Raft.Store(damage.RaftSyncs)
 	}
 	c.later(r.Between(5*time.Millisecond, 200*time.Millisecond), "power", func() {
-		n.faults.syncs.Store(false)
-		n.faults.raft.Store(0)
+		n.faults.Syncs.Store(false)
+		n.faults.Raft.Store(0)
 		n.crash(true)
 		c.later(r.Between(20*time.Millisecond, 2*time.Second), "restart", n.start)
 	})

@@ -33,7 +33,7 @@ type Node struct {
 	// applied is the epoch of the latest metadata that a process with this disk has applied. It must never be later
 	// than the metadata by which a new process with this disk serves (process.listen).
 	applied uint64
-	faults  diskFaults
+	faults  damage.Faults
 	// wall is an error of the machine: it outlives processes, and ends when the cluster is healed.
 	wall wallClock
 	// process is nil while no process runs.
@@ -104,7 +104,7 @@ func (n *Node) start() {
 	if err := l.open(); err != nil {
 		n.process = nil
 		// Without a failing disk there is no excuse for a process that does not start.
-		if !n.faults.any() && !n.damaged {
+		if !n.faults.Any() && !n.damaged {
 			c.fail("node %d does not start: %v", n.id, err)
 			return
 		}
@@ -198,7 +198,7 @@ func (n *Node) stop() {
 		return
 	}
 	// An orderly stop needs a process that reacts and a disk that works. Otherwise an operator would send SIGKILL.
-	if l.paused || l.fatal.Load() != nil || n.faults.any() || n.damaged {
+	if l.paused || l.fatal.Load() != nil || n.faults.Any() || n.damaged {
 		n.crash(false)
 		return
 	}
@@ -277,7 +277,7 @@ func (n *Node) wipe() {
 // flush flushes a running node's memtables.
 func (n *Node) flush() {
 	// A flush on a failing disk would end the process at a moment that depends on Pebble's goroutines.
-	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.Any() {
 		return
 	}
 	if err := n.process.engine.Flush(); err != nil {
@@ -288,7 +288,7 @@ func (n *Node) flush() {
 // compact compacts the workloads' tables of a running node. The engine of the simulation compacts only on request.
 // Compaction is synchronous here: it ends before the next event, so its timing does not depend on goroutines.
 func (n *Node) compact() {
-	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.Any() || n.damaged {
 		return
 	}
 	// All workloads are asked, whether or not they run: a table that does not exist is skipped.

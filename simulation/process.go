@@ -22,6 +22,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/search"
+	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
 	"cqld/storage"
 	"cqld/storage/faultfs"
@@ -157,9 +158,9 @@ func (l *process) serves() bool {
 // (Node.start).
 func (l *process) open() error {
 	n := l.node
-	if n.faults.raft.Load() != 0 {
+	if n.faults.Raft.Load() != 0 {
 		// Pebble v2.1.7 panics if it cannot create its log in Open while it still collects statistics of tables
-		return errDisk
+		return damage.ErrDisk
 	}
 	if err := n.disk.MkdirAll(raftDir, 0o755); err != nil {
 		return err
@@ -170,8 +171,8 @@ func (l *process) open() error {
 	if n.cluster.options.Unsafe.LyingDisks {
 		l.disk = faultfs.Wrap(faultfs.Unsynced{FS: n.disk})
 	}
-	l.disk.Fail(n.faults.decide)
-	l.raftDisk.Fail(n.faults.decideRaft)
+	l.disk.Fail(n.faults.Decide)
+	l.raftDisk.Fail(n.faults.DecideRaft)
 	l.transport = newTransport(n.cluster.net, l)
 	var err error
 	// Open may have created some parts before it failed; close closes these.
@@ -207,7 +208,7 @@ func (l *process) opening() assembly.Opening {
 			// An inline engine has no goroutines of its own: their progress would not depend on the seed.
 			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
 			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
-			FilterRows: c.options.FilterRows, OnFatal: l.fail, FreeSpace: l.node.faults.space,
+			FilterRows: c.options.FilterRows, OnFatal: l.fail, FreeSpace: l.node.faults.Space,
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
@@ -356,7 +357,7 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 	return int64(size.Intn(1 << (6 + size.Intn(12)))), nil
 }
 
-// Apply implements replica.Engine. done is called when the mutations are on the disk, or later by faults.slow.
+// Apply implements replica.Engine. done is called when the mutations are on the disk, or later by faults.Slow.
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
 	n := e.process.node
 	e.process.touch(mutations)
@@ -366,11 +367,11 @@ func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(err
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
 		// The fault is examined at completion: a disk that became slow meanwhile delays this write, too.
-		if n.faults.slow == 0 {
+		if n.faults.Slow == 0 {
 			e.process.at(inCommitter, func() { done(err) })
 			return
 		}
-		clock{e.process}.After(n.faults.slow, func() { done(err) })
+		clock{e.process}.After(n.faults.Slow, func() { done(err) })
 	})
 }
 

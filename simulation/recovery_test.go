@@ -88,7 +88,7 @@ func (v *recoverer) lose() {
 func (v *recoverer) stop() {
 	for _, n := range v.survivors {
 		n.crash(v.r.Chance(500))
-		n.faults.heal()
+		n.faults.Heal()
 		n.dead = true
 	}
 	v.prepare()

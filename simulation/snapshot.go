@@ -40,7 +40,7 @@ const snapshotsMost = 6
 func (v *verifier) snapshotNode(r *kernel.Stream) {
 	c := v.c
 	n := c.any(r)
-	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.any() || n.damaged ||
+	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.Any() || n.damaged ||
 		len(v.snapshots) == snapshotsMost {
 		return
 	}

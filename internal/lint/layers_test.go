@@ -260,7 +260,7 @@ cmd/cqld/recover: cluster/metadata cluster/recovery internal/uuid node/datadir r
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/recover cmd/cqld/running internal/loglimit
 	internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
-simulation/damage:
+simulation/damage: storage/faultfs
 simulation/kernel: internal/env
 simulation/history: azuretables/entity azuretables/odata ring row
 simulation: azuretables/entity azuretables/odata cluster cluster/metadata coordinator hints internal/env internal/model

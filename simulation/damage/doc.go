@@ -4,7 +4,8 @@
 //	MemFS (synced and unsynced data) ── Whole, Tear ──▶ MemFS after the end of a process or of the power
 //	                                 ── FlipBits ────▶ the same MemFS with wrong bits in its tables
 //
-// It does not damage files that a process has open: the caller ends the process first.
+// It does not damage files that a process has open: the caller ends the process first. Faults are what a disk in use
+// does: it fails, is full or is slow, and its data stay.
 package damage
 
 // Rand returns random numbers.
