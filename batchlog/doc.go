@@ -13,7 +13,8 @@
 //  2. A holder removes a batch only when the coordinator, or its own replay, has secured it.
 //  3. A node that leaves the ring hands over every batch that it stores, and accepts none from then on.
 //  4. A batch is applied with the timestamps that it had, and never after gc_grace_seconds of a table: then none of its
-//     mutations is applied. Hints of a replay expire as if they had been made with the batch.
+//     mutations is applied, and their partitions are reported with OnLost. Hints of a replay expire as if they had been
+//     made with the batch.
 //  5. A mutation that was acknowledged before a truncation of its table began is never applied after the truncation. A
 //     holder marks each batch when it stores it (coordinator.Coordinator.StoredMark); clocks decide nothing.
 package batchlog

@@ -15,7 +15,8 @@ import (
 
 // TestBatchIsReplayedAsAWholeOrNotAtAll writes a logged batch to two tables, whose coordinator fails when holders have
 // the batch. gc_grace_seconds of one table passes before a holder replays it. A replay of the other part would leave
-// half of the batch on the replicas.
+// half of the batch on the replicas. A holder that drops the batch reports its partitions for repair, because the
+// coordinator may have written a part of it.
 func TestBatchIsReplayedAsAWholeOrNotAtAll(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -40,6 +41,19 @@ func TestBatchIsReplayedAsAWholeOrNotAtAll(t *testing.T) {
 				m.AddRow(x)
 				mutations = append(mutations, m)
 			}
+			type partition struct {
+				table schema.StorageID
+				token ring.Token
+			}
+			lost := map[partition]bool{}
+			for _, n := range cluster.Nodes {
+				n.Batches.OnLost(func(table schema.StorageID, token ring.Token) {
+					if n.Batches.Held() == 0 {
+						t.Errorf("node %d reports a partition after it has removed the batch", n.ID)
+					}
+					lost[partition{table, token}] = true
+				})
+			}
 			cluster.Node(1).Batches.Write(&coordinator.WriteRequest{Mutations: mutations, Consistency: ring.Quorum,
 				Type: coordinator.WriteBatch, Timeout: 20 * time.Second}, func(error) {})
 			// Two holders store the batch, and the coordinator fails before it writes.
@@ -63,6 +77,11 @@ func TestBatchIsReplayedAsAWholeOrNotAtAll(t *testing.T) {
 			}
 			if got != c.want {
 				t.Errorf("node 4 has the rows of %d tables, want %d", got, c.want)
+			}
+			for _, m := range mutations {
+				if lost[partition{m.Table, m.Key.Token}] != (c.want == 0) {
+					t.Errorf("partitions to be repaired: %v", lost)
+				}
 			}
 			for _, n := range cluster.Nodes {
 				if n.Batches.Held() != 0 {

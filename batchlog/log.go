@@ -13,6 +13,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/schema"
 )
 
 // The local keys of batches kept for their coordinators:
@@ -81,6 +82,8 @@ type Log struct {
 	limits  Limits
 	onError func(error)
 	guard   *guard.Guard // may be nil
+	// onLost receives the partition of each mutation of a batch that is dropped; nil means no receiver.
+	onLost atomic.Pointer[func(schema.StorageID, ring.Token)]
 	// stored and replayed are for Stats.
 	stored   atomic.Uint64
 	replayed atomic.Uint64
@@ -120,6 +123,10 @@ func New(o Options) *Log {
 	}
 	return l
 }
+
+// OnLost sets f, which is called with the partition of every mutation of a batch that is dropped: its coordinator may
+// have written it to some replicas, and only repair brings it to the others. f must not block.
+func (l *Log) OnLost(f func(table schema.StorageID, t ring.Token)) { l.onLost.Store(&f) }
 
 // Stats are counts since the start.
 type Stats struct{ Stored, Replayed uint64 }
@@ -412,7 +419,8 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	batch.mutations = slices.DeleteFunc(batch.mutations,
 		func(m *row.Mutation) bool { return catalog.TableByStorage(m.Table) == nil })
 	if l.expired(batch) {
-		l.onError(l.errExpired(batch))
+		// Before the record is deleted: after a crash in between, the batch is dropped once more.
+		l.lose(batch)
 		l.written(h, true)
 		return
 	}

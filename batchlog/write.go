@@ -110,6 +110,16 @@ func (l *Log) errExpired(b *loggedBatch) error {
 		"replayed; repair %s", strings.Join(slices.Compact(tables), ", "))
 }
 
+// lose reports an expired batch, and the partition of each of its mutations.
+func (l *Log) lose(b *loggedBatch) {
+	if f := l.onLost.Load(); f != nil {
+		for _, m := range b.mutations {
+			(*f)(m.Table, m.Key.Token)
+		}
+	}
+	l.onError(l.errExpired(b))
+}
+
 // expired reports whether gc_grace_seconds of one of the batch's tables, which are known, has passed: the mutation
 // could resurrect deleted data. No mutation is applied then, as in Cassandra: the others would be half of a batch.
 func (l *Log) expired(b *loggedBatch) bool {

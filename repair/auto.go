@@ -123,8 +123,8 @@ func (a *Auto) delay() time.Duration {
 	return a.o.Delay + time.Duration(a.o.Rand.Uint64()%uint64(a.o.Delay+1))
 }
 
-// Dirty records that a hint for a partition was lost. Its range is repaired as soon as all replicas are alive. Dirty is
-// cheap if the range is dirty already, and does not block.
+// Dirty records that a hint for a partition was lost, or a logged batch with it was dropped. Its range is repaired as
+// soon as all replicas are alive. Dirty is cheap if the range is dirty already, and does not block.
 func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	// The usual case when many hints are lost needs no event.
 	if chunk := chunkOf(t); !a.marked(table, chunk) {

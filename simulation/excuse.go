@@ -15,9 +15,9 @@ type tokenOf struct {
 }
 
 // excuses contains the partitions that hints alone need not make equal on all replicas: those for which a hint was lost
-// and reported, and those that a process wrote to shortly before it ended, because its hints may be lost with it. The
-// zero value excuses nothing. It grows during the run and is used at its end, only for a comparison after hints alone:
-// reads and repairs have no excuse.
+// or a logged batch was dropped, and those that a process wrote to shortly before it ended, because its hints may be
+// lost with it. The zero value excuses nothing. It grows during the run and is used at its end, only for a comparison
+// after hints alone: reads and repairs have no excuse.
 type excuses struct {
 	// A place is a token of a table, not a key, because the callback for lost hints reports tokens.
 	places map[tokenOf]bool
@@ -91,7 +91,7 @@ func (l *process) touch(mutations []*row.Mutation) {
 	}
 }
 
-// hintLost is assembly.Options.HintLost. A lost hint is also what marks a partition for automatic repair.
+// hintLost is assembly.Options.HintLost. Lost hints and dropped batches also mark a partition for automatic repair.
 func (l *process) hintLost(table schema.StorageID, token ring.Token) {
 	l.node.cluster.verify.excused.add(tokenOf{table, token})
 }

@@ -147,7 +147,7 @@ hints: coordinator internal/env internal/invariant internal/wire ring row schema
 counters/shard: internal/invariant internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/invariant internal/wire messaging replica ring
 	row scan schema
-batchlog: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row
+batchlog: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row schema
 watermark: coordinator coordinator/quorum internal/env internal/guard internal/invariant internal/wire ring schema
 listing: coordinator internal/env internal/guard internal/invariant internal/wire messaging replica ring row scan schema
 	storage watermark

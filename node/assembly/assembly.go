@@ -83,8 +83,8 @@ type Options struct {
 	AutoRepair repair.AutoOptions // without Repairer and Store
 	Note       func(string)       // reports range movements to the operator; nil discards
 	Log        *slog.Logger       // records dropped ranges; nil discards
-	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be
-	// nil, and must not block.
+	// HintLost is called for each partition whose hint was lost, or whose logged batch was dropped, after the partition
+	// is marked for repair. It may be nil, and must not block.
 	HintLost func(table schema.StorageID, token ring.Token)
 	// Confirmed reports whether this node's metadata have been confirmed since it started. Before that, neither hints
 	// nor logged batches are replayed.
@@ -201,17 +201,20 @@ func Assemble(o Options) *Parts {
 		Store:    o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
-	// Lost hints mark partitions for repair, so the repairer exists before the hints report any.
+	// Lost hints and dropped batches mark partitions for repair. Nothing is replayed before the metadata are confirmed,
+	// so the repairer exists before any is reported.
 	a := o.AutoRepair
 	a.Repairer, a.Store = p.Repairer, o.Store
 	p.AutoRepair = repair.NewAuto(a)
-	p.Hints.OnLost(p.hintLost(o.HintLost))
+	lost := p.partitionLost(o.HintLost)
+	p.Hints.OnLost(lost)
+	p.Batches.OnLost(lost)
 	return p
 }
 
-// hintLost returns the handler of lost hints. It calls then last, which may be nil. The mark precedes the call, so that
-// then can rely on it.
-func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.StorageID, ring.Token) {
+// partitionLost returns the handler of lost hints and dropped batches. It calls then last, which may be nil. The mark
+// precedes the call, so that then can rely on it.
+func (p *Parts) partitionLost(then func(schema.StorageID, ring.Token)) func(schema.StorageID, ring.Token) {
 	if then == nil {
 		return p.AutoRepair.Dirty
 	}
