@@ -108,7 +108,7 @@ func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
 			Run: here, Changed: ignoreChanges,
 			Limits: Limits{BlockBytes: 1000, FileBytes: 4000}})
 		n.hashes = repair.NewService(repair.ServiceOptions{View: n.view, Local: n.local, Engine: n.engine,
-			Transport: n, Clock: w, Run: here, StepBytes: leafBytes})
+			Transport: n, Run: here, StepBytes: leafBytes})
 		w.nodes[id] = n
 	}
 	joins := w.nodes[1]

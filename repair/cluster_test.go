@@ -146,8 +146,7 @@ func (w *world) start(id ring.NodeID, topology *ring.Topology, step int64, limit
 	n.local = local
 	run := func(f func()) { f() }
 	n.peers = repair.NewService(repair.ServiceOptions{View: n, Local: local, Engine: n.engine, Transport: n,
-		Clock: w.clock,
-		Run:   run, History: n.repaired, StepBytes: step})
+		Run: run, History: n.repaired, StepBytes: step})
 	return n
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/env"
 	"cqld/internal/invariant"
 	"cqld/messaging"
 	"cqld/replica"
@@ -20,7 +19,8 @@ import (
 type Engine interface {
 	Hash(cmd *reading.HashCommand, leaf func(int, reading.LeafHash)) (next []byte, scanned int64, err error)
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
-	Lift(table schema.StorageID, tokens ring.Range, since int64) error
+	Lift(table schema.StorageID, tokens ring.Range, loss uint64) error
+	LastLoss() uint64
 	Drain() error
 }
 
@@ -30,7 +30,6 @@ type ServiceOptions struct {
 	Local     *replica.Local
 	Engine    Engine
 	Transport messaging.Transport
-	Clock     env.Clock
 	// Run runs work that waits for the disk: in a goroutine of its own, or at once in simulation.
 	Run     func(func())
 	History *History
@@ -44,10 +43,10 @@ type Service struct {
 	o  ServiceOptions
 	mu struct {
 		sync.Mutex
-		// began is the time of the first step of each session on this node (ns, this node's clock); order lists the
-		// sessions, oldest first.
-		began map[uint64]int64
-		order []uint64
+		// losses has, for each session, the number of the last loss before its first step on this node; order lists
+		// the sessions, oldest first.
+		losses map[uint64]uint64
+		order  []uint64
 	}
 }
 
@@ -57,7 +56,7 @@ var _ Peers = (*Service)(nil)
 func NewService(o ServiceOptions) *Service {
 	o.StepBytes = cmp.Or(o.StepBytes, stepBytesDefault)
 	s := &Service{o: o}
-	s.mu.began = map[uint64]int64{}
+	s.mu.losses = map[uint64]uint64{}
 	messaging.Register(o.Transport,
 		messaging.Service{Verb: messaging.VerbMerkle, Name: "merkle", Blocking: true, Handler: s.serveHash},
 		messaging.Service{Verb: messaging.VerbRepaired, Name: "repaired", Blocking: true, Handler: s.serveNotice},
@@ -139,11 +138,11 @@ func (s *Service) hash(req *HashRequest, run func(func()), done func(HashStep, e
 			Message: errTopologyUnknown.Error()})
 		return
 	}
-	// Comparisons of package rebalance have no session: no notice follows them.
-	if req.Session != 0 {
-		s.begin(req.Session)
-	}
 	run(func() {
+		// Comparisons of package rebalance have no session: no notice follows them.
+		if req.Session != 0 {
+			s.begin(req.Session)
+		}
 		step, err := s.step(req)
 		if err != nil {
 			err = replica.FromStorage(err)
@@ -183,35 +182,47 @@ func (s *Service) step(req *HashRequest) (step HashStep, err error) {
 	return step, err
 }
 
-// begin records the time of a session's first step.
+// begin records which losses precede a session's first step, before that step reads the disk. It may wait for the disk
+// itself.
 func (s *Service) begin(session uint64) {
+	if _, known := s.lossBefore(session); known {
+		return
+	}
+	// Without mu. Of steps that begin at the same time, the first one records its number: none of them has read yet.
+	loss := s.o.Engine.LastLoss()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.mu.began[session]; known {
+	if _, known := s.mu.losses[session]; known {
 		return
 	}
 	// The oldest session is forgotten: its notice will lift no quarantine.
 	if len(s.mu.order) >= sessionsMax {
-		delete(s.mu.began, s.mu.order[0])
+		delete(s.mu.losses, s.mu.order[0])
 		s.mu.order = s.mu.order[1:]
 	}
-	// This node's clock, because storage compares the time with its own times of losses.
-	s.mu.began[session] = s.o.Clock.Now().UnixNano()
+	s.mu.losses[session] = loss
 	s.mu.order = append(s.mu.order, session)
-	invariant.Check(len(s.mu.order) == len(s.mu.began) && len(s.mu.order) <= sessionsMax,
+	invariant.Check(len(s.mu.order) == len(s.mu.losses) && len(s.mu.order) <= sessionsMax,
 		"repair: a session is recorded but not bounded")
+}
+
+// lossBefore returns the number of the last loss before the first step of a session. known is false if this node has
+// executed no step of it, or has forgotten it.
+func (s *Service) lossBefore(session uint64) (loss uint64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	loss, known = s.mu.losses[session]
+	return loss, known
 }
 
 // repaired records that a range is repaired: storage may purge its older tombstones, and serves rows again that a
 // corrupt file had lost before the session began.
 func (s *Service) repaired(n *Notice) error {
-	s.mu.Lock()
-	began, known := s.mu.began[n.Session]
-	s.mu.Unlock()
+	loss, known := s.lossBefore(n.Session)
 	var err error
 	// Files that were lost after the first step of the session may have had rows that the session counted as present.
 	if known {
-		err = s.o.Engine.Lift(n.Table, n.Tokens, began)
+		err = s.o.Engine.Lift(n.Table, n.Tokens, loss)
 	}
 	if err == nil {
 		err = s.o.History.Add(n.Table, n.Tokens, n.Until)

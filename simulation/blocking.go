@@ -170,9 +170,15 @@ func (e slowEngine) Hash(cmd *reading.HashCommand, leaf func(int, reading.LeafHa
 }
 
 // Lift implements repair.Engine.
-func (e slowEngine) Lift(table schema.StorageID, tokens ring.Range, since int64) error {
+func (e slowEngine) Lift(table schema.StorageID, tokens ring.Range, loss uint64) error {
 	e.process.block("a note that a range is readable again")
-	return e.Engine.Lift(table, tokens, since)
+	return e.Engine.Lift(table, tokens, loss)
+}
+
+// LastLoss implements repair.Engine. It waits while a lost file is removed.
+func (e slowEngine) LastLoss() uint64 {
+	e.process.block("a wait for the removal of a lost file")
+	return e.Engine.LastLoss()
 }
 
 // Drain implements rebalance.StreamEngine.

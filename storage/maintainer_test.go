@@ -354,7 +354,7 @@ func (m *maintainedMeta) lose() {
 	lost, err := m.engine.Quarantine()
 	m.check("quarantine", err)
 	for _, x := range lost {
-		m.check("lift", m.engine.Lift(x.Table, ring.FullRange(), x.Since))
+		m.check("lift", m.engine.Lift(x.Table, ring.FullRange(), x.Number))
 	}
 }
 

@@ -26,6 +26,7 @@ type quarantine struct {
 	commits  *committer
 	removals *remover
 	mu       sync.Mutex // serializes changes of core.lost; reads use it without a lock
+	number   uint64     // of the last loss; mu guards it
 }
 
 // Each lost range is one of the engine's own keys, with a unique number:
@@ -187,6 +188,11 @@ func (q *quarantine) removeFile(lower, upper []byte, ranges []lost.Range) error 
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// LastLoss returns the number only after the removal, because both hold mu.
+	q.number++
+	for i := range ranges {
+		ranges[i].Number = q.number
+	}
 	before := q.lost.List()
 	if err := q.putLostLocked(slices.Concat(before, ranges)); err != nil {
 		return err
@@ -253,9 +259,18 @@ func (q *quarantine) excise(lower, upper []byte, ranges []lost.Range) (excised b
 	return excised, err
 }
 
-// Lift makes a range, which may wrap, readable again, where it was lost at the time since (ns) or before:
-// a repair that began later has brought it back.
-func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error {
+// LastLoss returns the number of the last loss (lost.Range.Number), whose data has been removed. It may wait for the
+// disk.
+func (e *Engine) LastLoss() uint64 {
+	e.losses.mu.Lock()
+	defer e.losses.mu.Unlock()
+	return e.losses.number
+}
+
+// Lift makes a range, which may wrap, readable again, where it was lost by the loss with this number or before: a
+// repair that began after LastLoss returned the number has brought it back. Numbers and not times decide, because the
+// clock may be set back.
+func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, number uint64) error {
 	if len(e.lost.List()) == 0 {
 		return nil
 	}
@@ -264,7 +279,7 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error
 	var left []lost.Range
 	for _, x := range e.Lost() {
 		// Lost after the repair began: the repair may have read it before.
-		if x.Table != id || x.Since > since {
+		if x.Table != id || x.Number > number {
 			left = append(left, x)
 			continue
 		}
@@ -274,7 +289,7 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, since int64) error
 			rest = lost.Without(rest, r)
 		}
 		for _, r := range rest {
-			left = append(left, lost.Range{Table: x.Table, Tokens: r, Since: x.Since, Path: x.Path})
+			left = append(left, lost.Range{Table: x.Table, Tokens: r, Number: x.Number, Since: x.Since, Path: x.Path})
 		}
 	}
 	return e.losses.putLostLocked(left)

@@ -51,13 +51,14 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 	if err != nil || len(lost) != 1 || lost[0].Table != testTable || len(e.db.Corruptions()) != 0 {
 		t.Fatalf("lost %v, %v", lost, err)
 	}
-	if err := e.Close(); err != nil {
+	if err := errors.Join(e.Lift(testTable, ring.FullRange(), lost[0].Number-1), e.Close()); err != nil {
 		t.Fatal(err)
 	}
 	e = openTest(t, options)
 	defer e.Close()
+	lost[0].Number = 0 // of an earlier process
 	if got := e.Lost(); len(got) != 1 || got[0] != lost[0] {
-		t.Fatalf("after a restart, lost is %v, not %v", got, lost)
+		t.Fatalf("after an earlier repair and a restart, lost is %v, not %v", got, lost)
 	}
 	check := func(when string, corrupt bool) {
 		t.Helper()
@@ -82,20 +83,68 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 		t.Fatalf("%d rows, %v", len(got), err)
 	}
 	check("written", true)
-	if err := e.Lift(testTable, ring.FullRange(), lost[0].Since-1); err != nil {
-		t.Fatal(err)
-	}
-	check("an earlier repair", true)
-	if err := e.Lift(testTable, ring.Range{Start: 5, End: 4}, lost[0].Since); err != nil {
+	if err := e.Lift(testTable, ring.Range{Start: 5, End: 4}, e.LastLoss()); err != nil {
 		t.Fatal(err)
 	}
 	if got := e.Lost(); len(got) != 1 || got[0].Tokens != (ring.Range{Start: 4, End: 5}) {
 		t.Fatalf("all but one token was lifted: %v", got)
 	}
-	if err := e.Lift(testTable, ring.FullRange(), lost[0].Since); err != nil {
+	if err := e.Lift(testTable, ring.FullRange(), e.LastLoss()); err != nil {
 		t.Fatal(err)
 	}
 	check("lifted", false)
+}
+
+// wallClock is a clock whose wall time can be set.
+type wallClock struct {
+	*testClock
+	ahead time.Duration
+}
+
+// Now implements env.Clock.
+func (c *wallClock) Now() time.Time { return c.testClock.Now().Add(c.ahead) }
+
+// TestLiftKeepsLaterLosses loses files before and after a repair begins, while the wall clock stands still and is set
+// back. The repair brings back only what was lost before it.
+func TestLiftKeepsLaterLosses(t *testing.T) {
+	clock := &wallClock{newTestClock(), time.Hour}
+	exists := func(id schema.StorageID) tableinfo.Info {
+		return tableinfo.Info{Exists: id >= testTable && id <= testTable+1, GC: tableinfo.GCDisabled}
+	}
+	e := openTest(t, Options{Inline: true, Clock: clock, Table: exists})
+	defer e.Close()
+	lose := func(path string, id schema.StorageID) {
+		t.Helper()
+		e.db.Corrupted(database.CorruptionInfo{Path: path, Start: rowkey.AppendTable(nil, id),
+			End: rowkey.AppendPartition(nil, id, row.NewPartitionKey([]byte("key"))), Err: errDisk})
+		if lost, err := e.Quarantine(); err != nil || len(lost) != 1 {
+			t.Fatalf("lost %v, %v", lost, err)
+		}
+	}
+	paths := func() (all []string) {
+		for _, x := range e.Lost() {
+			all = append(all, x.Path)
+		}
+		return all
+	}
+	lose("1", testTable)
+	lose("2", testTable+1)
+	begun := e.LastLoss()
+	lose("3", testTable) // at the time of the others
+	clock.ahead = 0
+	lose("4", testTable)
+	if err := e.Lift(testTable, ring.FullRange(), begun); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := paths(), []string{"2", "3", "4"}; !slices.Equal(got, want) {
+		t.Errorf("after the repair, files %v are lost, want %v", got, want)
+	}
+	if err := e.Lift(testTable, ring.FullRange(), e.LastLoss()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := paths(), []string{"2"}; !slices.Equal(got, want) {
+		t.Errorf("after the next repair, files %v are lost, want %v", got, want)
+	}
 }
 
 // TestQuarantineKeepsOtherTables corrupts one block of a file that reaches from table 1 to table 3 and has nothing of

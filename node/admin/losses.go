@@ -44,8 +44,8 @@ func (f losses) fetch(ctx context.Context, j *jobs.Job) error {
 				return err
 			}
 		}
-		// Since names the loss: one that is found while this one is restored stays.
-		if err := f.engine.Lift(l.Table, l.Tokens, l.Since); err != nil {
+		// By the number of the loss: one that is found while this one is restored stays.
+		if err := f.engine.Lift(l.Table, l.Tokens, l.Number); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func (f losses) liftForeign(t *schema.Table, l *lost.Range) error {
 		if piece.Replicas.Contains(f.catalog.cluster.Self()) {
 			continue
 		}
-		if err := f.engine.Lift(l.Table, piece.Range, l.Since); err != nil {
+		if err := f.engine.Lift(l.Table, piece.Range, l.Number); err != nil {
 			return err
 		}
 	}

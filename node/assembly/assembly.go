@@ -159,7 +159,7 @@ func Assemble(o Options) *Parts {
 		Changed: p.Local.Changed,
 	})
 	p.Repairs = repair.NewService(repair.ServiceOptions{
-		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,
+		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Run: o.Run,
 		History:   o.Repaired,
 		StepBytes: o.StepBytes,
 	})

@@ -263,7 +263,7 @@ func TestIndexInQuarantine(t *testing.T) {
 		t.Fatalf("state %d, %d entries", e.index.state(testTable), len(entriesOf(t, e)))
 	}
 	mustApply(t, e, ms[:200]...)
-	if err := e.Lift(testTable, ring.FullRange(), lost[0].Since); err != nil {
+	if err := e.Lift(testTable, ring.FullRange(), e.LastLoss()); err != nil {
 		t.Fatal(err)
 	}
 	if page, err := list(); err != nil || len(page.Keys) != 200 {

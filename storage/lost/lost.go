@@ -24,8 +24,10 @@ import (
 type Range struct {
 	Table  schema.StorageID
 	Tokens ring.Range // does not wrap
-	Since  int64      // ns, by this node's clock
-	Path   string     // the file
+	// Number counts the losses of this process. It is zero for a loss that an earlier process found.
+	Number uint64
+	Since  int64  // ns since 1970, by this node's clock; no decision depends on it
+	Path   string // the file
 }
 
 // Ranges contains the lost ranges of an engine. Reads use it without a lock. The zero value has no ranges.
