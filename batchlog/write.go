@@ -46,12 +46,14 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 		return
 	}
 	op.size = coordinator.WriteSize(req.Mutations...)
+	created := l.clock.Now().UnixNano()
+	// Last, because only events release it after a panic.
 	if err := c.Reserve(op.size); err != nil {
 		done(err)
 		return
 	}
 	// Holders wait twice the timeout of the request: by then this node has secured the batch, or failed.
-	op.begin(appendBatch(nil, l.clock.Now().UnixNano(), 2*op.req.Timeout, op.req.Mutations))
+	op.begin(appendBatch(nil, created, 2*op.req.Timeout, op.req.Mutations))
 }
 
 // secured reports whether a batch no longer needs holders: every replica will receive its mutations without them.

@@ -17,6 +17,7 @@ import (
 	"cqld/batchlog"
 	"cqld/coordinator"
 	"cqld/counters"
+	"cqld/internal/await"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/internal/wire"
@@ -37,9 +38,11 @@ import (
 type panics struct {
 	mu    sync.Mutex
 	armed bool
-	seen  map[string]bool // places that have panicked, as chains of functions of package coordinator
-	place string          // of the last panic
-	at    time.Time
+	// caller means every place in the goroutine of panicOutcome, before operations begin, too.
+	caller bool
+	seen   map[string]bool // places that have panicked, as chains of functions of package coordinator
+	place  string          // of the last panic
+	at     time.Time
 }
 
 // visit panics if it is armed and called from a place that has not panicked yet.
@@ -50,6 +53,9 @@ func (p *panics) visit() {
 		return
 	}
 	place := placeOf()
+	if p.caller {
+		place = callerPlace()
+	}
 	if place == "" || p.seen[place] {
 		return
 	}
@@ -81,6 +87,26 @@ func placeOf() string {
 		return ""
 	}
 	return strings.Join(place, " < ")
+}
+
+// callerPlace returns the place in a package of operations that has called this in the goroutine of panicOutcome; empty
+// means that none has.
+func callerPlace() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	var place []string
+	for {
+		f, more := frames.Next()
+		if name, ok := ofOperation(f.Function); ok {
+			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
+		}
+		switch {
+		case strings.HasSuffix(f.Function, ".panicOutcome"):
+			return strings.Join(place, " < ")
+		case !more:
+			return ""
+		}
+	}
 }
 
 // ofOperation returns a function's name without its package if the package has operations.
@@ -337,6 +363,39 @@ func TestPanicInEventEndsItsOperation(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestPanicInCallerKeepsNoSlot panics at every place in the goroutine of the request at which the view or the clock is
+// called, also before the operation has begun. Nothing stays counted as in flight.
+func TestPanicInCallerKeepsNoSlot(t *testing.T) {
+	for name, request := range panicRequests() {
+		if !purelyStepped(name) {
+			continue
+		}
+		p := &panics{seen: map[string]bool{}, caller: true}
+		n, g := newPanicRing(t, p)
+		for place := "first"; place != ""; {
+			p.mu.Lock()
+			p.armed, p.place = true, ""
+			p.mu.Unlock()
+			if err := panicOutcome(n, g, request); errors.Is(err, errNoOutcome) {
+				t.Fatalf("%s: the request does not end", name)
+			}
+			p.mu.Lock()
+			place, p.armed = p.place, false
+			p.mu.Unlock()
+			// Parts of the request that did not panic may still be under way.
+			if !await.Reached(2*panicTimeout, func() bool {
+				load := n.coord.Load()
+				return load.Writes == 0 && load.Reads == 0
+			}) {
+				t.Fatalf("%s: after a panic at %s, still in flight: %+v", name, place, n.coord.Load())
+			}
+		}
+		if len(p.seen) == 0 {
+			t.Errorf("%s: nothing panicked", name)
+		}
+	}
 }
 
 // purelyStepped reports whether the operations of a kind of request never leave a mutex, so that the error of a panic

@@ -157,12 +157,13 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 		return
 	}
 	o.left, op.size = len(o.parts), WriteSize(req.Mutations...)
-	// Released when the write begins, which reserves memory itself.
+	o.self, o.deadline = c.view.Self(), c.clock.Monotonic()+req.Timeout
+	// Last, because only events release it after a panic. It is released when the write begins, which reserves memory
+	// itself.
 	if err := c.Reserve(op.size); err != nil {
 		done(err)
 		return
 	}
-	o.self, o.deadline = c.view.Self(), c.clock.Monotonic()+req.Timeout
 	op.deliver(&orderEvent{kind: orderBegun})
 }
 

@@ -75,6 +75,11 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 	op := &rangeOp{c: c, req: req, done: done, deadline: c.clock.Monotonic() + req.Timeout}
 	op.cancel = req.Cancel.Child(c.clock, op.deadline)
 	op.ranging = ranging{c: c, req: req, table: table, cancel: op.cancel, width: 1, out: row.NewPageWriter(nil)}
+	// Last, because only events release it after a panic.
+	if err := c.ReserveRead(); err != nil {
+		done(nil, err)
+		return
+	}
 	if req.Cancel != nil {
 		op.hook.F = op.canceled
 		req.Cancel.Watch(&op.hook)

@@ -29,12 +29,12 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		done(nil, env.ErrCanceled)
 		return
 	}
-	if err := c.ReserveRead(); err != nil {
-		done(nil, err)
-		return
-	}
 	if !req.Command.SinglePartition() {
 		c.readRange(req, table, done)
+		return
+	}
+	if err := c.ReserveRead(); err != nil {
+		done(nil, err)
 		return
 	}
 	// From here on, the operation releases the reservation when it answers.

@@ -43,11 +43,6 @@ var _ watermark.Sequence[[]byte, *PageRequest] = (*keySequence)(nil)
 
 // listOrdered starts an orderedOp.
 func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error)) {
-	// A listing counts as one read, however many pages it needs. The operation releases it.
-	if err := l.c.ReserveRead(); err != nil {
-		done(nil, err)
-		return
-	}
 	op := &orderedOp{l: l, req: req, done: done}
 	op.keys = keySequence{
 		m:   &op.Machine,
@@ -78,6 +73,11 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 		Guard:   l.guard,
 		Where:   "coordinator partitions",
 	})
+	// A listing counts as one read, however many pages it needs. The operation releases it, also after a panic.
+	if err := l.c.ReserveRead(); err != nil {
+		done(nil, err)
+		return
+	}
 	op.Start()
 }
 

@@ -96,11 +96,6 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		done(nil, env.ErrCanceled)
 		return
 	}
-	// The last step that can refuse: from here on Finish is called once.
-	if err := s.c.ReserveRead(); err != nil {
-		done(nil, err)
-		return
-	}
 	op := &searchOp{s: s, req: owned(req), done: done}
 	op.rows = rowSequence{
 		m:      &op.Machine,
@@ -138,6 +133,11 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		Guard:   s.guard,
 		Where:   "coordinator search",
 	})
+	// The last step that can refuse: from here on Finish is called once, also after a panic.
+	if err := s.c.ReserveRead(); err != nil {
+		done(nil, err)
+		return
+	}
 	op.Start()
 }
 
