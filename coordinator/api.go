@@ -144,4 +144,7 @@ type ReadRequest struct {
 	// Memory bounds the bytes that the read uses if the answers of the replicas differ: for their pages, for the
 	// merge and for repairs. A read that needs more fails with NeedsMemory. Zero means no bound.
 	Memory int
+	// Grow reserves memory for the searches of a read of a view (package view), which fails with NeedsMemory without
+	// enough. It begins with what Memory has reserved. nil means no bound. Other reads do not call it.
+	Grow Grow
 }

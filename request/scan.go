@@ -7,6 +7,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/histogram"
+	"cqld/internal/invariant"
 	"cqld/paxos"
 	"cqld/row"
 	"cqld/scan"
@@ -75,6 +76,9 @@ type Scan struct {
 	Local func(cmd *row.ReadCommand) (page []byte, err error)
 	// Held means that Local has reserved memory for its pages, which the Scan returns.
 	Held bool
+	// Grows means that a command reserves further memory of the request while it runs (coordinator.ReadRequest.Grow),
+	// as reads of views do. One Read at a time may then be in progress.
+	Grows bool
 	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
 	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may
 	// have at most WidthBytes, as estimated by the mean size of the previous ones.
@@ -307,8 +311,31 @@ func (s *Scan) reserve(r *Read, req *coordinator.ReadRequest) error {
 	cmd.Limits.Bytes = r.limit()
 	if memory != nil {
 		req.Memory = r.size.held()
+		if s.Grows {
+			req.Grow = s.growth(r)
+		}
 	}
 	return s.hold(r, int64(r.size.held()))
+}
+
+// growth returns the Grow of the next command of r. It uses first what is reserved for the page, and adds the rest to
+// that, so that it is returned when the page has come.
+//
+// The account of the request has no lock: the goroutine of the request does not use it until the command has ended.
+func (s *Scan) growth(r *Read) coordinator.Grow {
+	invariant.Check(s.Width <= 1 && s.WidthMax <= 1, "request: commands that grow run at the same time")
+	spare := r.size.held()
+	return func(n int) bool {
+		if more := n - spare; more > 0 {
+			if !s.Request.Memory.TryGrow(int64(more)) {
+				return false
+			}
+			r.held += int64(more)
+			spare = n
+		}
+		spare -= n
+		return true
+	}
 }
 
 // first returns the least size of the first page.

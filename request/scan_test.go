@@ -16,6 +16,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/await"
 	"cqld/internal/env"
+	"cqld/internal/memory"
 	"cqld/internal/model"
 	"cqld/row"
 	"cqld/scan"
@@ -437,5 +438,66 @@ func TestAScanStoppedEarlyCancelsWhatItReadAhead(t *testing.T) {
 	}
 	if stopped < 20 {
 		t.Errorf("only %d scans had read ahead", stopped)
+	}
+}
+
+// growing is a coordinator whose reads reserve memory while they run, as reads of views do. The first one gets none.
+type growing struct {
+	*scanned
+	t       *testing.T
+	account *memory.Account
+	reads   int
+}
+
+// growingNeeds is what the first read of growing asks for.
+const growingNeeds = 3 << 20
+
+func (g *growing) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
+	if g.reads++; g.reads == 1 {
+		done(nil, &coordinator.NeedsMemory{Bytes: growingNeeds})
+		return
+	}
+	const more = 1 << 20
+	reserved := int64(req.Memory)
+	if g.account.Bytes() != reserved || g.reads == 2 && reserved != growingNeeds {
+		g.t.Errorf("read %d begins with %d bytes and has %d", g.reads, reserved, g.account.Bytes())
+	}
+	if !req.Grow(100) || !req.Grow(req.Memory-100) || g.account.Bytes() != reserved {
+		g.t.Errorf("read %d has %d bytes, and does not use the %d that are reserved", g.reads, g.account.Bytes(),
+			reserved)
+	}
+	if !req.Grow(more) || g.account.Bytes() != reserved+more {
+		g.t.Errorf("read %d has %d bytes, want %d", g.reads, g.account.Bytes(), reserved+more)
+	}
+	if req.Grow(8 << 20) {
+		g.t.Errorf("read %d has more memory than a request may use", g.reads)
+	}
+	g.scanned.Read(req, done)
+}
+
+// TestReadsThatGrowReturnTheirMemory scans with reads that reserve memory while they run. A read that gets too little
+// is repeated when there is enough, and what it has reserved is returned with its page.
+func TestReadsThatGrowReturnTheirMemory(t *testing.T) {
+	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 12 << 20, Reserve: 6 << 20}})
+	for seed := range uint64(50) {
+		c := newScanCase(t, seed)
+		c.size = 1 << 30
+		var account memory.Account
+		pool.Open(&account, memory.Origin{}, nil)
+		g := &growing{scanned: c.s, t: t, account: &account}
+		r := &Request{Context: t.Context(), Memory: &account}
+		x := &Scan{Executor: New(Options{Coordinator: g, Clock: &manualClock{}}), Request: r, Source: c, Consumer: c,
+			Cancel: env.NewCancel(t.Context()), Row: new(row.Row), Grows: true, PageBytes: 1 << 20}
+		if err := x.Run(); err != nil || !slices.Equal(c.got, c.want) {
+			t.Fatalf("seed %d: %v, %d rows, want %d", seed, err, len(c.got), len(c.want))
+		}
+		if n := account.Bytes(); n != 0 {
+			t.Errorf("seed %d: %d bytes are still reserved", seed, n)
+		}
+		account.Close()
+		c.s.late.Wait()
+	}
+	if n := pool.Used(); n != 0 {
+		t.Errorf("%d bytes are in use after the end", n)
 	}
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -436,5 +437,60 @@ func TestNewerColumnsAreOmitted(t *testing.T) {
 	}
 	if rows < 100 {
 		t.Errorf("the views had %d rows only", rows)
+	}
+}
+
+// reserving is a searcher whose searches reserve memory.
+type reserving struct{ *base }
+
+// Search implements Searcher.
+func (s reserving) Search(req *search.Request, done func(*search.Result, error)) {
+	if req.Grow == nil || !req.Grow(60) || !req.Grow(40) {
+		done(nil, &coordinator.NeedsMemory{Bytes: 200})
+		return
+	}
+	s.base.Search(req, done)
+}
+
+// TestSearchesReserveMemory reads a view with much and with little memory. A search uses again what an earlier search
+// of the read has reserved.
+func TestSearchesReserveMemory(t *testing.T) {
+	w := newWorld(t, 1)
+	for range 60 {
+		w.base.Apply(w.mutation())
+	}
+	r := New(Options{Coordinator: w.base, View: testView{w.s}, Clock: testClock{}, Searcher: reserving{w.base}})
+	for _, most := range []int{100, 99} {
+		held := 0
+		var failure error
+		r.Read(&coordinator.ReadRequest{Command: &row.ReadCommand{Table: w.view.StorageID,
+			Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}, Now: testNow},
+			Consistency: ring.One, Timeout: time.Second,
+			Grow: func(n int) bool {
+				if held+n > most {
+					return false
+				}
+				held += n
+				return true
+			}}, func(_ []byte, err error) { failure = err })
+		var needs *coordinator.NeedsMemory
+		if enough := most == 100; errors.As(failure, &needs) == enough || enough && (failure != nil || held != 100) {
+			t.Errorf("with %d bytes: %v, %d are reserved", most, failure, held)
+		}
+	}
+	held := 0
+	s := &searchSource{op: &readOp{req: &coordinator.ReadRequest{Grow: func(n int) bool {
+		held += n
+		return held <= 700
+	}}}}
+	first, second := s.grow(), s.grow()
+	if !first(300) || !first(200) || held != 500 {
+		t.Errorf("the first search has reserved %d bytes of 500", held)
+	}
+	if !second(400) || held != 500 || !second(300) || held != 700 || second(1) {
+		t.Errorf("the second search has reserved %d bytes, want 700 for both", held)
+	}
+	if (&searchSource{op: &readOp{req: new(coordinator.ReadRequest)}}).grow() != nil {
+		t.Error("a read without a bound bounds its searches")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"cqld/coordinator"
 	"cqld/internal/invariant"
 	"cqld/ring"
 	"cqld/row"
@@ -14,8 +15,9 @@ import (
 // searchSource finds the rows by the index of the view, in the order of the view. Its cost is about the number of rows
 // in the page.
 type searchSource struct {
-	op  *readOp
-	req search.Request // the next one, without its timeout and limit
+	op      *readOp
+	req     search.Request // the next one, without its timeout and limit
+	granted int            // bytes that the searches of the read have reserved
 }
 
 // newSearchSource returns a source that begins at the first term of the command.
@@ -34,7 +36,7 @@ func (s *searchSource) send(left time.Duration, _ bool) bool {
 		return false
 	}
 	req := s.req
-	req.Timeout, req.Limit = left, s.op.kept.limit
+	req.Timeout, req.Limit, req.Grow = left, s.op.kept.limit, s.grow()
 	if !s.op.filter.Active() && s.op.kept.perPartition == 0 {
 		// Each row that is found is in the page, so no more are needed than are missing.
 		req.Limit = s.op.kept.limit - len(s.op.kept.rows)
@@ -44,6 +46,26 @@ func (s *searchSource) send(left time.Duration, _ bool) bool {
 		s.op.answered(answer{result: result, err: err})
 	})
 	return true
+}
+
+// grow returns the Grow of the next search; nil means no bound. The search uses again what the searches before it have
+// reserved, because their candidates and results are not needed any longer.
+func (s *searchSource) grow() coordinator.Grow {
+	reserve := s.op.req.Grow
+	if reserve == nil {
+		return nil
+	}
+	used := 0
+	return func(n int) bool {
+		if more := used + n - s.granted; more > 0 {
+			if !reserve(more) {
+				return false
+			}
+			s.granted += more
+		}
+		used += n
+		return true
+	}
 }
 
 // take implements source. If the index is not built, a scan of the base table replaces the search.

@@ -37,6 +37,8 @@ func (run *reading) read(r *request.Request) error {
 		// An index replaces the reads of the scan. Its pages have reserved memory.
 		s.Local, s.Held = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }, true
 	}
+	// A view is searched in its base table.
+	s.Grows = run.plan.table.View != nil
 	s.FirstBytes, s.PageBytes = run.plan.firstBytes(), run.reader.o.PageBytes
 	run.view.Reset(run.plan.table, run.cursor.Command.Now)
 	// Run returns when the source is empty, a verdict stops it, or a read fails. It calls the methods below in this
