@@ -139,6 +139,8 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders, Duration: 10*time.Minute + 1},
 			control.Invalid,
 			"at most 10m0s"),
+		refuses(control.TopPartitions, control.TopArgs{TableArgs: orders, Duration: time.Millisecond, Count: -1},
+			control.Invalid, "must not be negative"),
 
 		refuses(control.Flush, noTables, control.Invalid, "table shop.customers does not exist"),
 		refuses(control.Compact, noTables, control.Invalid, "table shop.customers does not exist"),

@@ -74,6 +74,9 @@ func (s *Tables) TopPartitions(ctx context.Context, a control.TopArgs, report co
 		return out, &control.Error{Code: control.Invalid,
 			Message: fmt.Sprintf("the time must be more than 0 and at most %s", sampleMax)}
 	}
+	if a.Count < 0 {
+		return out, &control.Error{Code: control.Invalid, Message: "the number of partitions must not be negative"}
+	}
 	sample := s.engine.StartSample(t.StorageID)
 	if sample == nil {
 		return out, &control.Error{Code: control.Refused,
