@@ -2,7 +2,6 @@ package assembly
 
 import (
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -42,13 +41,20 @@ type Reactions struct {
 		member           bool // this node has been a member
 		// retired is set once Retired was called, or would have been.
 		retired bool
-		// described has the last schema with each table that was dropped and not reconciled yet. It includes tables
-		// that were created and dropped between two passes, and in a replay.
-		described map[schema.StorageID]*schema.Schema
+		// described has the last schema with each of the tables that were dropped and not reconciled yet, in the order
+		// of the drops, and at most the newest describedMax. It includes tables that were created and dropped between
+		// two passes, and in a replay.
+		described []description
 	}
 	// Only the running reconcile, of which there is at most one, uses these.
 	catalog  *schema.Schema // last reconciled; nil before the first
 	topology *ring.Topology // last compared with the repaired ranges; nil: the comparison failed
+}
+
+// description is the last schema with a table that was dropped.
+type description struct {
+	table  schema.StorageID
+	schema *schema.Schema
 }
 
 // reactionOptions are set once. run starts goroutines that the owner waits for.
@@ -66,11 +72,11 @@ type reactionOptions struct {
 // operator has to repair first.
 const reactionRetry = 5 * time.Second
 
-func newReactions(o reactionOptions) *Reactions {
-	r := &Reactions{o: o}
-	r.mu.described = map[schema.StorageID]*schema.Schema{}
-	return r
-}
+// describedMax bounds the schemas that dropped tables keep in memory, in a replay or while reactions fail. A node keeps
+// no more automatic snapshots, so an earlier one would be removed at once.
+const describedMax = 256
+
+func newReactions(o reactionOptions) *Reactions { return &Reactions{o: o} }
 
 // confirm is called when the metadata are confirmed for the first time. A second call has no effect.
 func (r *Reactions) confirm() { r.enable(func() { r.mu.confirmed = true }) }
@@ -191,15 +197,28 @@ func (r *Reactions) dropTables(m *metadata.Metadata) error {
 
 // dropTable removes the data of a dropped table. The owner of the node is notified first, and may postpone it.
 func (r *Reactions) dropTable(id schema.StorageID) error {
-	r.mu.Lock()
-	before := r.mu.described[id]
-	r.mu.Unlock()
 	if f := r.o.opening.TableDropped; f != nil {
-		if err := f(before, id); err != nil {
+		if err := f(r.describing(id), id); err != nil {
 			return err
 		}
 	}
 	return r.o.store.DropTable(id)
+}
+
+// describing returns the last schema with a dropped table, or an earlier one, or nil if none is known.
+func (r *Reactions) describing(id schema.StorageID) *schema.Schema {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.mu.described {
+		if d.table == id {
+			return d.schema
+		}
+	}
+	// A pass may read metadata before noteDrops has seen them.
+	if r.catalog != nil && r.catalog.TableByStorage(id) != nil {
+		return r.catalog
+	}
+	return nil
 }
 
 // noteDrops keeps the schema of tables that a change has dropped. It is called for each change, in their order.
@@ -207,12 +226,17 @@ func (r *Reactions) noteDrops(old, now *schema.Schema) {
 	if old == now {
 		return
 	}
-	// If it is not complete, the change skipped others, and nothing describes the tables between.
+	// The list is incomplete if a snapshot of the log has replaced several changes. No schema of this node describes a
+	// table that was created and dropped among them.
 	ids, _ := now.DroppedSince(old)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range ids {
-		r.mu.described[id] = old
+		r.mu.described = append(r.mu.described, description{id, old})
+	}
+	// A copy, so that the array does not keep the schemas that are forgotten.
+	if beyond := len(r.mu.described) - describedMax; beyond > 0 {
+		r.mu.described = slices.Clone(r.mu.described[beyond:])
 	}
 }
 
@@ -220,8 +244,8 @@ func (r *Reactions) noteDrops(old, now *schema.Schema) {
 func (r *Reactions) forgetDrops(now *schema.Schema) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A table that was dropped since is in now.
-	maps.DeleteFunc(r.mu.described, func(id schema.StorageID, _ *schema.Schema) bool { return now.Dropped(id) })
+	// A table that was dropped later still exists in now.
+	r.mu.described = slices.DeleteFunc(r.mu.described, func(d description) bool { return now.Dropped(d.table) })
 }
 
 // dropped returns the tables whose data must be dropped. After the first successful reconciliation, storage refuses

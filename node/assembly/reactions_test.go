@@ -142,10 +142,49 @@ func TestDroppedTablesAreDescribed(t *testing.T) {
 		described[b] != history[2] {
 		t.Errorf("dropped %v, described by %v", store.dropped, described)
 	}
-	if r.forgetDrops(history[2]); len(r.mu.described) != 1 || r.mu.described[b] == nil {
+	if r.forgetDrops(history[2]); !slices.Equal(r.mu.described, []description{{b, history[2]}}) {
 		t.Errorf("after the pass of the first drop: %v", r.mu.described)
 	}
 	if r.forgetDrops(now); len(r.mu.described) != 0 {
 		t.Errorf("after both: %v", r.mu.described)
+	}
+}
+
+// TestDescriptionsOfDroppedTablesAreBounded drops more tables than are described while nothing is reconciled. The
+// schema that was reconciled last describes the others, also one whose drop is not noted yet.
+func TestDescriptionsOfDroppedTablesAreBounded(t *testing.T) {
+	before := changed(t, schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks",
+		Replication: ring.Replication{Class: ring.Simple, Factor: 1}, DurableWrites: true})
+	var ids []schema.StorageID
+	for i := range describedMax + 3 {
+		name := fmt.Sprint("t", i)
+		before = changed(t, before, &schema.CreateTable{Keyspace: "ks", Table: name, Options: schema.DefaultOptions(),
+			ID:      schema.UUID{byte(i), byte(i >> 8), 1},
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)}}})
+		ids = append(ids, before.Table("ks", name).StorageID)
+	}
+	r := newReactions(reactionOptions{})
+	now := before
+	for i := range describedMax + 2 {
+		next := changed(t, now, &schema.DropTable{Keyspace: "ks", Table: fmt.Sprint("t", i)})
+		r.noteDrops(now, next)
+		if i > 0 && r.describing(ids[i]) != now {
+			t.Fatalf("table %d is described by another schema", i)
+		}
+		now = next
+	}
+	if n := len(r.mu.described); n != describedMax {
+		t.Errorf("%d descriptions, want %d", n, describedMax)
+	}
+	for _, i := range []int{0, 1, describedMax + 2} {
+		if r.describing(ids[i]) != nil {
+			t.Errorf("table %d is described before the first pass", i)
+		}
+	}
+	r.catalog = before
+	for i, id := range ids {
+		if s := r.describing(id); s == nil || s.TableByStorage(id) == nil {
+			t.Errorf("table %d is not described", i)
+		}
 	}
 }
