@@ -55,3 +55,6 @@ func (e *Engine) Metrics() Metrics {
 	}
 	return m
 }
+
+// DiskFull reports whether writes are refused because the disk is nearly full.
+func (e *Engine) DiskFull() bool { return e.disk.Full() }

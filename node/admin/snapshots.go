@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -42,18 +43,25 @@ type Snapshots struct {
 	// lifetime ends with the node.
 	lifetime context.Context
 	log      *slog.Logger
-	mu       struct {
+	// files is held while snapshots are measured or removed, which reads and removes many files. Nothing that makes a
+	// snapshot waits for it: TRUNCATE does not.
+	files sync.Mutex
+	mu    struct {
 		sync.Mutex
 		// making contains the names of snapshots in progress. Only the goroutine that makes one uses its directory.
 		making map[string]bool
 	}
+	// changed is set when Watch has something new to look at.
+	changed atomic.Bool
 }
 
-// A snapshot is a directory DATA/snapshots/TAG, as package snapshot describes it. While a snapshot is made, its
-// directory has a name that begins with a dot, so an interrupted one does not count.
+// A snapshot is a directory DATA/snapshots/TAG, as package snapshot describes it. While a snapshot is made or removed,
+// its directory has a name that begins with a dot, so an interrupted one does not count. The two names differ, because
+// a snapshot may be made while an earlier one with its name is removed.
 const (
 	snapshotsDir = "snapshots"
 	snapshotTemp = ".making-"
+	snapshotGone = ".removed-"
 )
 
 // path returns the directory of a snapshot, or of a temporary one. The caller has validated the name.
@@ -62,7 +70,7 @@ func (v *Snapshots) path(name string) string {
 }
 
 // tagPattern matches valid tags. A tag is the name of a directory. It must not begin with a dot or contain a slash, and
-// with snapshotTemp it has at most the 255 bytes of a file name.
+// with snapshotTemp or snapshotGone it has at most the 255 bytes of a file name.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,245}$`) }
 
 // validTag returns an error for a name that cannot be the name of a snapshot.
@@ -224,7 +232,7 @@ func (v *Snapshots) removeInterrupted() error {
 		return nil
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, snapshotTemp) {
+		if strings.HasPrefix(name, snapshotTemp) || strings.HasPrefix(name, snapshotGone) {
 			err = errors.Join(err, removeAll(v.disk, v.path(name)))
 		}
 	}
@@ -324,12 +332,12 @@ func noSnapshot(tag string) error {
 
 // List lists the snapshots. The list is empty if no snapshot was made yet.
 func (v *Snapshots) List(context.Context, control.None, control.Report) (control.Snapshots, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.files.Lock()
+	defer v.files.Unlock()
 	return v.listLocked()
 }
 
-// listLocked lists the snapshots; the caller holds mu.
+// listLocked lists the snapshots; the caller holds files.
 func (v *Snapshots) listLocked() (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
 	tags, err := v.tags()
@@ -362,10 +370,10 @@ func (v *Snapshots) tags() (tags []string, err error) {
 }
 
 // Shown returns the tables of the snapshots for system_views. It has no sizes: the files of a snapshot contain
-// several tables. A snapshot that cannot be read is omitted; cqld ctl listsnapshots reports the error.
+// several tables. A snapshot that cannot be read, or is being removed, is omitted; cqld ctl listsnapshots reports the
+// error.
 func (v *Snapshots) Shown() []system.Snapshot {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	// Without files: a query must not wait until a snapshot is removed.
 	tags, err := v.tags()
 	// Errors are not reported here: the virtual table would be empty instead.
 	if err != nil {
@@ -390,8 +398,8 @@ func (v *Snapshots) Clear(_ context.Context, a control.ClearArgs, _ control.Repo
 	if a.All == (a.Tag != "") {
 		return out, &control.Error{Code: control.Invalid, Message: "Specify snapshot name or --all"}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.files.Lock()
+	defer v.files.Unlock()
 	// The list is read first, so that the answer names what was removed.
 	all, err := v.listLocked()
 	if err != nil {
@@ -414,10 +422,10 @@ func (v *Snapshots) Clear(_ context.Context, a control.ClearArgs, _ control.Repo
 	return out, nil
 }
 
-// removeLocked removes a snapshot; the caller holds mu. The directory is renamed first: a snapshot that is removed in
-// part, by a crash, does not count.
+// removeLocked removes a snapshot; the caller holds files. The directory is renamed first: a snapshot that is removed
+// in part, by a crash, does not count.
 func (v *Snapshots) removeLocked(tag string) error {
-	gone := v.path(snapshotTemp + tag)
+	gone := v.path(snapshotGone + tag)
 	if err := removeAll(v.disk, gone); err != nil {
 		return err
 	}

@@ -20,8 +20,10 @@ import (
 const (
 	// flushWait bounds how long an automatic snapshot waits for a flush, which saves space only.
 	flushWait = 10 * time.Second
-	// snapshotsEvery is how often expired snapshots are looked for.
+	// snapshotsEvery is how often the node checks whether a snapshot has expired or the disk is nearly full.
 	snapshotsEvery = 30 * time.Second
+	// snapshotsLook is the longest time between two looks at the manifests, which an operator may copy or remove.
+	snapshotsLook = time.Hour
 	// automaticMax is how many automatic snapshots a node keeps. A program that truncates tables all the time would
 	// otherwise fill its directory, and each look would read all of their manifests.
 	automaticMax = 256
@@ -58,7 +60,7 @@ func (v *Snapshots) beforeRemoval(catalog *schema.Schema, id schema.StorageID, r
 	}
 	log := v.log.With("table", t.Keyspace+"."+t.Name, "reason", string(reason))
 	// The removal may be what gives the disk space again.
-	if v.engine.Metrics().DiskFull {
+	if v.engine.DiskFull() {
 		log.Warn("no snapshot before the removal of a table: the disk is nearly full")
 		return nil
 	}
@@ -76,9 +78,10 @@ func (v *Snapshots) beforeRemoval(catalog *schema.Schema, id schema.StorageID, r
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the data of %s.%s are not removed, because the snapshot before failed (auto_snapshot): %w",
+		return fmt.Errorf("the data of %s.%s stay, because auto_snapshot is on and their snapshot failed: %w",
 			t.Keyspace, t.Name, err)
 	}
+	v.changed.Store(true)
 	log.Info("snapshot made before the removal of a table", "snapshot", m.Name)
 	return nil
 }
@@ -94,8 +97,8 @@ func (v *Snapshots) reserveAutomatic(m *snapshot.Manifest, table string) {
 	}
 }
 
-// makeFlushed makes a snapshot of flushed rows: files of rows are linked, but the log, with the rows of all tables that
-// are in memory only, is copied.
+// makeFlushed flushes the memtables and makes a snapshot. The flush saves space: files of rows are linked, but the log,
+// with the rows of all tables that are not flushed, is copied.
 func (v *Snapshots) makeFlushed(m *snapshot.Manifest) error {
 	ctx, cancel := context.WithTimeout(v.lifetime, flushWait)
 	defer cancel()
@@ -109,21 +112,26 @@ func (v *Snapshots) makeFlushed(m *snapshot.Manifest) error {
 // Watch removes expired snapshots, and the oldest beyond automaticMax, until stop is closed. While the disk is nearly
 // full, it removes all that the node has made by itself: they must not be what makes it refuse writes.
 func (v *Snapshots) Watch(stop <-chan struct{}) {
-	report := func(err error) {
-		if err != nil {
-			v.log.Error("snapshots could not be removed", "err", err)
-		}
-	}
+	var next time.Time
 	for more := true; more; more = env.Pause(v.clock, snapshotsEvery, nil, stop) {
-		report(v.removeExpired(v.clock.Now(), v.engine.Metrics().DiskFull))
+		now, full := v.clock.Now(), v.engine.DiskFull()
+		// The manifests are read only when there may be something to remove.
+		if !v.changed.Swap(false) && !full && now.Before(next) {
+			continue
+		}
+		var err error
+		if next, err = v.removeExpired(now, full); err != nil {
+			v.log.Error("snapshots could not be removed", "err", err)
+			next = time.Time{} // try again after the pause
+		}
 	}
 }
 
 // removeExpired removes the snapshots that the node has made by itself and whose time is over, the oldest of the others
-// beyond automaticMax, or all of them.
-func (v *Snapshots) removeExpired(now time.Time, all bool) (err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// beyond automaticMax, or all of them. It returns when the manifests must be read again.
+func (v *Snapshots) removeExpired(now time.Time, all bool) (next time.Time, err error) {
+	v.files.Lock()
+	defer v.files.Unlock()
 	tags, err := v.tags()
 	var kept []*snapshot.Manifest
 	remove := func(tag string, why string) {
@@ -133,6 +141,7 @@ func (v *Snapshots) removeExpired(now time.Time, all bool) (err error) {
 		}
 		v.log.Info("snapshot removed", "snapshot", tag, "reason", why)
 	}
+	next = now.Add(snapshotsLook)
 	for _, tag := range tags {
 		// The name decides only which manifests are read.
 		if !strings.HasPrefix(tag, string(snapshot.Truncated)+"-") &&
@@ -149,6 +158,9 @@ func (v *Snapshots) removeExpired(now time.Time, all bool) (err error) {
 			remove(tag, "expired")
 		default:
 			kept = append(kept, m)
+			if m.Expires != nil && m.Expires.Before(next) {
+				next = *m.Expires
+			}
 		}
 	}
 	// The newest first. The names of snapshots of one moment differ, so the order is always the same.
@@ -158,5 +170,5 @@ func (v *Snapshots) removeExpired(now time.Time, all bool) (err error) {
 	for _, m := range kept[min(len(kept), automaticMax):] {
 		remove(m.Name, fmt.Sprintf("there are %d later ones", automaticMax))
 	}
-	return err
+	return next, err
 }

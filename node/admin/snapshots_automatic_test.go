@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,14 +50,65 @@ func TestExpiredSnapshotsAreRemoved(t *testing.T) {
 			t.Errorf("snapshots %q, %v, want %q", got, err, want)
 		}
 	}
-	if err := v.removeExpired(now, false); err != nil {
-		t.Fatal(err)
+	// The manifests must be read again when the next one expires.
+	if next, err := v.removeExpired(now, false); err != nil || !next.Equal(now.Add(time.Second)) {
+		t.Fatal(next, err)
 	}
 	remain("dropped-5-t", "dropped-by-me", "taken", "truncated-3-t", "truncated-6-t")
-	if err := v.removeExpired(now, true); err != nil {
-		t.Fatal(err)
+	later := now.Add(time.Minute)
+	if next, err := v.removeExpired(later, true); err != nil || !next.Equal(later.Add(snapshotsLook)) {
+		t.Fatal(next, err)
 	}
 	remain("dropped-by-me", "taken", "truncated-6-t")
+}
+
+// slowDisk is a file system on which the removal of directories waits.
+type slowDisk struct {
+	vfs.FS
+	once              sync.Once
+	removing, proceed chan struct{}
+}
+
+// RemoveAll implements vfs.FS.
+func (d *slowDisk) RemoveAll(name string) error {
+	d.once.Do(func() { close(d.removing) })
+	<-d.proceed
+	return d.FS.RemoveAll(name)
+}
+
+// TestRemovalsOfSnapshotsDelayNothing reserves the name of a snapshot, and reads the virtual table of snapshots, while
+// the disk is removing files. TRUNCATE does the first.
+func TestRemovalsOfSnapshotsDelayNothing(t *testing.T) {
+	disk := &slowDisk{FS: vfs.NewMem(), removing: make(chan struct{}), proceed: make(chan struct{})}
+	v := &Snapshots{dir: "data", disk: disk, log: slog.New(slog.DiscardHandler)}
+	expired := time.Date(2026, 11, 30, 1, 0, 0, 0, time.UTC)
+	sealed(t, v, &snapshot.Manifest{Name: "truncated-1-t", Reason: snapshot.Truncated, Expires: &expired})
+	removed := make(chan error, 1)
+	go func() {
+		_, err := v.removeExpired(expired, false)
+		removed <- err
+	}()
+	<-disk.removing
+	reserved := make(chan bool, 1)
+	go func() {
+		v.Shown()
+		reserved <- v.reserve("truncated-2-t")
+	}()
+	select {
+	case ok := <-reserved:
+		if !ok {
+			t.Error("the name is not free")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the reservation waits for the removal")
+	}
+	close(disk.proceed)
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	if tags, err := v.tags(); err != nil || len(tags) > 0 {
+		t.Errorf("snapshots %q, %v", tags, err)
+	}
 }
 
 // TestAutomaticSnapshotsAreBounded makes more automatic snapshots than a node keeps, in another order than that of
@@ -80,7 +132,7 @@ func TestAutomaticSnapshotsAreBounded(t *testing.T) {
 	sealed(t, v, &snapshot.Manifest{Name: "taken", Reason: snapshot.Manual, Created: now.Add(-time.Hour)})
 	want = append(want, "taken")
 	slices.Sort(want)
-	if err := v.removeExpired(now, false); err != nil {
+	if _, err := v.removeExpired(now, false); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := v.tags(); err != nil || !slices.Equal(got, want) {
