@@ -1,6 +1,8 @@
 package node
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"cqld/integration/cqlclient"
 	"cqld/node/config"
 	"cqld/node/control"
+	"cqld/node/snapshot"
 )
 
 // importRows imports rows of a snapshot at node i, and returns the error.
@@ -83,10 +86,10 @@ func TestImportsUndoRemovals(t *testing.T) {
 	if len(want) != 4 || len(found) != 1 {
 		t.Fatalf("%d rows, %d by the index", len(want), len(found))
 	}
-	restored := func(reason string) {
+	restored := func(reason string, n int) {
 		t.Helper()
 		for i := range r.nodes {
-			tag := r.automaticTag(i, 1, reason)
+			tag := r.automaticTag(i, n, reason)
 			if err := r.importRows(i, tag, "a", "t"); err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +107,7 @@ func TestImportsUndoRemovals(t *testing.T) {
 	if left := r.query(c, "SELECT k FROM a.t").Rows; len(left) > 0 {
 		t.Fatalf("%d rows after TRUNCATE", len(left))
 	}
-	restored("truncated")
+	restored("truncated", 1)
 	r.query(c, "DROP TABLE a.t")
 	for i := range r.nodes {
 		r.automaticTag(i, 1, "dropped")
@@ -112,11 +115,30 @@ func TestImportsUndoRemovals(t *testing.T) {
 	r.query(c, "CREATE TABLE a.t (k int, c int, p frozen<place>, m set<int>, more int, v text, s int static, "+
 		"PRIMARY KEY (k, c))")
 	r.query(c, "CREATE INDEX i ON a.t (v)")
-	restored("dropped")
+	restored("dropped", 1)
 	// A repeated import changes nothing, and a newer value wins.
 	r.queryAll(c, "UPDATE a.t SET v = 'newer' WHERE k = 1 AND c = 1")
 	want = r.query(c, "SELECT k, c, s, v, m, p FROM a.t").Rows
-	restored("dropped")
+	restored("dropped", 1)
+	// The statements in the manifest create what was dropped.
+	r.query(c, "ALTER TABLE a.t DROP more")
+	r.query(c, "DROP KEYSPACE a")
+	var tag string
+	for i := range r.nodes {
+		tag = r.automaticTag(i, 2, "dropped")
+	}
+	m, err := snapshot.Read(vfs.Default, filepath.Join(r.nodes[1].opts.DataDir, "snapshots", tag))
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := append(m.Keyspaces[0].Statements, m.Tables[0].Create)
+	for _, index := range m.Tables[0].Indexes {
+		statements = append(statements, index.Create)
+	}
+	for _, text := range strings.Split(strings.Join(statements, "\n"), ";\n") {
+		r.query(c, text)
+	}
+	restored("dropped", 2)
 }
 
 // TestImportsAreRefused imports rows that do not fit, with a message that says why.
@@ -156,5 +178,13 @@ func TestImportsAreRefused(t *testing.T) {
 	}
 	if got := r.query(c, "SELECT v FROM a.t WHERE k = 1").Rows; len(got) != 1 {
 		t.Errorf("rows %q", got)
+	}
+	// The directory may have another name than the manifest.
+	dir := filepath.Join(r.nodes[0].opts.DataDir, "snapshots")
+	if err := os.Rename(filepath.Join(dir, "taken"), filepath.Join(dir, "renamed")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.importRows(0, "renamed", "a", "t"); err != nil {
+		t.Error(err)
 	}
 }

@@ -50,6 +50,9 @@ type Snapshots struct {
 		sync.Mutex
 		// making contains the names of snapshots in progress. Only the goroutine that makes one uses its directory.
 		making map[string]bool
+		// retained contains the names of snapshots whose import began and is not complete. The node does not remove
+		// them by itself: an import may be what fills the disk.
+		retained map[string]bool
 	}
 	// changed is set when Watch has something new to look at.
 	changed atomic.Bool
@@ -432,6 +435,7 @@ func (v *Snapshots) removeLocked(tag string) error {
 	if err := v.disk.Rename(v.path(tag), gone); err != nil {
 		return err
 	}
+	v.unretain(tag)
 	// Files are removed only when a power failure cannot undo the rename: the snapshot would be listed without them.
 	if err := snapshot.SyncDir(v.disk, v.path("")); err != nil {
 		return err

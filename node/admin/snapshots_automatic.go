@@ -109,6 +109,31 @@ func (v *Snapshots) makeFlushed(m *snapshot.Manifest) error {
 	return v.make(v.lifetime, m, false)
 }
 
+// retain keeps an automatic snapshot until unretain, although it expires or the disk becomes nearly full.
+func (v *Snapshots) retain(tag string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.retained == nil {
+		v.mu.retained = map[string]bool{}
+	}
+	v.mu.retained[tag] = true
+}
+
+// unretain ends the effect of retain.
+func (v *Snapshots) unretain(tag string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.mu.retained, tag)
+	v.changed.Store(true)
+}
+
+// retains reports whether a snapshot is retained.
+func (v *Snapshots) retains(tag string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.mu.retained[tag]
+}
+
 // Watch removes expired snapshots, and the oldest beyond automaticMax, until stop is closed. While the disk is nearly
 // full, it removes all that the node has made by itself: they must not be what makes it refuse writes.
 func (v *Snapshots) Watch(stop <-chan struct{}) {
@@ -151,12 +176,14 @@ func (v *Snapshots) removeExpired(now time.Time, all bool) (next time.Time, err 
 		m, failed := snapshot.Read(v.disk, v.path(tag))
 		// listsnapshots reports one whose manifest cannot be read; an operator removes it.
 		switch {
-		case failed != nil || m.Reason == snapshot.Manual:
+		case failed != nil || m.Reason == snapshot.Manual || v.retains(tag):
 		case all:
 			remove(tag, "the disk is nearly full")
 		case m.Expires != nil && !now.Before(*m.Expires):
 			remove(tag, "expired")
 		default:
+			// A directory may have been renamed since.
+			m.Name = tag
 			kept = append(kept, m)
 			if m.Expires != nil && m.Expires.Before(next) {
 				next = *m.Expires

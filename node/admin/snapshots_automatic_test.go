@@ -55,9 +55,16 @@ func TestExpiredSnapshotsAreRemoved(t *testing.T) {
 		t.Fatal(next, err)
 	}
 	remain("dropped-5-t", "dropped-by-me", "taken", "truncated-3-t", "truncated-6-t")
+	// An import of this one is not complete.
+	v.retain("truncated-3-t")
 	later := now.Add(time.Minute)
 	if next, err := v.removeExpired(later, true); err != nil || !next.Equal(later.Add(snapshotsLook)) {
 		t.Fatal(next, err)
+	}
+	remain("dropped-by-me", "taken", "truncated-3-t", "truncated-6-t")
+	v.unretain("truncated-3-t")
+	if _, err := v.removeExpired(later, false); err != nil {
+		t.Fatal(err)
 	}
 	remain("dropped-by-me", "taken", "truncated-6-t")
 }

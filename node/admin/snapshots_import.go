@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"cqld/cluster/metadata"
 	"cqld/internal/env"
 	"cqld/jobs"
 	"cqld/node/control"
@@ -22,7 +23,7 @@ import (
 // Imports adds rows of snapshots of this node to tables: to one that was truncated, or that was dropped and created
 // again. A table that exists keeps its rows; the newer version of each cell wins.
 //
-//	snapshot ─ Append ─▶ block ─ Rewrite (number of the table, columns) ─▶ Ingestion ─ Commit ─▶ the table
+//	snapshot ─ Append ─▶ block ─ Rewrite (table, columns) ─▶ Ingestion ─ Commit ─▶ the table
 type Imports struct {
 	snapshots   *Snapshots
 	jobs        *Jobs
@@ -60,6 +61,7 @@ func (i *Imports) Import(ctx context.Context, a control.ImportArgs, report contr
 
 // importPlan is an import whose arguments were checked.
 type importPlan struct {
+	tag      string
 	manifest *snapshot.Manifest
 	source   *snapshot.Table
 	table    *schema.Table
@@ -73,6 +75,7 @@ func (i *Imports) plan(a control.ImportArgs) (p importPlan, err error) {
 	if err := validTag(a.Tag); err != nil {
 		return p, err
 	}
+	p.tag = a.Tag
 	p.manifest, err = snapshot.Read(i.snapshots.disk, i.snapshots.path(a.Tag))
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, noSnapshot(a.Tag)
@@ -126,6 +129,8 @@ func (i *Imports) work(a control.ImportArgs) jobWork {
 		if err != nil {
 			return err
 		}
+		// The rows may fill the disk, or take longer than the snapshot has left. It stays until they are all imported.
+		i.snapshots.retain(a.Tag)
 		j.Progress(0, 0, "verifying snapshot "+a.Tag)
 		if err := i.verify(ctx, &p); err != nil {
 			return err
@@ -142,12 +147,16 @@ func (i *Imports) work(a control.ImportArgs) jobWork {
 			return err
 		}
 		err = i.importRanges(ctx, c, &p, j)
+		if err = errors.Join(err, i.repaired.Retain(p.table.StorageID, nil)); err != nil {
+			return err
+		}
+		i.snapshots.unretain(a.Tag)
 		// An import of less than the table had is complete, and says what is missing.
-		if err == nil && len(p.manifest.Lacks) > 0 {
+		if len(p.manifest.Lacks) > 0 {
 			log.Warn("the imported snapshot is incomplete: this node had lost data", "tag", a.Tag, "lacks",
 				p.manifest.Lacks)
 		}
-		return errors.Join(err, i.repaired.Retain(p.table.StorageID, nil))
+		return nil
 	}
 }
 
@@ -167,11 +176,10 @@ func (i *Imports) importRanges(ctx context.Context, c *export.Checkpoint, p *imp
 
 // verify compares the files of the snapshot with its manifest.
 func (i *Imports) verify(ctx context.Context, p *importPlan) error {
-	tag := p.manifest.Name
-	problems, _, err := snapshot.Verify(ctx, i.snapshots.disk, i.snapshots.path(tag), p.manifest)
+	problems, _, err := snapshot.Verify(ctx, i.snapshots.disk, i.snapshots.path(p.tag), p.manifest)
 	if err == nil && len(problems) > 0 {
 		err = importRefused("snapshot %s does not agree with its manifest: %s; `cqld ctl verifysnapshot` shows all "+
-			"problems", tag, problems[0])
+			"problems", p.tag, problems[0])
 	}
 	return err
 }
@@ -195,9 +203,9 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 			file.Abort()
 		}
 	}()
-	var after []byte
+	var buffer, after []byte
 	for {
-		read, next, err := c.Append(nil, &export.Query{Table: p.source.StorageID, Tokens: r, After: after,
+		read, next, err := c.Append(buffer[:0], &export.Query{Table: p.source.StorageID, Tokens: r, After: after,
 			BytesMax: importBlockBytes})
 		if err != nil {
 			return err
@@ -222,7 +230,7 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 				return err
 			}
 		}
-		after = next
+		buffer, after = read, next
 		pause := time.Duration(int64(len(read)) * int64(time.Second) / i.rate)
 		if !env.Pause(i.clock, pause, nil, ctx.Done()) {
 			return ctx.Err()
@@ -230,20 +238,27 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 	}
 }
 
-// commit makes the rows of a file rows of the table, unless the table was truncated or the ring has changed since the
-// import began: a new replica may have streamed the range before.
-func (i *Imports) commit(p *importPlan, file *storage.Ingestion) error {
-	now := i.snapshots.catalog.cluster.Metadata()
+// unchanged returns an error if a new replica or the build of a new view may have read a range before its rows were
+// imported.
+func (p *importPlan) unchanged(now *metadata.Metadata) error {
 	if now.Topology != p.topology {
-		file.Abort()
 		return importRefused("the ring has changed during the import: resume it when `cqld ctl operations` shows " +
 			"nothing")
 	}
-	// Their builds may have read the range before.
 	if t := now.Schema.TableByStorage(p.table.StorageID); t != nil && len(t.Views()) > 0 {
-		file.Abort()
 		return importRefused("a materialized view of table %s.%s was created during the import: drop it, and repeat "+
 			"the import", p.table.Keyspace, p.table.Name)
+	}
+	return nil
+}
+
+// commit makes the rows of a file rows of the table, unless the table was truncated or what unchanged looks at has
+// changed since the import began.
+func (i *Imports) commit(p *importPlan, file *storage.Ingestion) error {
+	cluster := i.snapshots.catalog.cluster
+	if err := p.unchanged(cluster.Metadata()); err != nil {
+		file.Abort()
+		return err
 	}
 	valid, err := i.truncations.Commit(p.table.StorageID, p.count, file.Commit)
 	if !valid {
@@ -252,5 +267,9 @@ func (i *Imports) commit(p *importPlan, file *storage.Ingestion) error {
 	}
 	// Also after an error, because the file may have been ingested.
 	i.changed(p.table.StorageID)
-	return err
+	if err != nil {
+		return err
+	}
+	// A change while the file was committed: a reader that came first did not see its rows.
+	return p.unchanged(cluster.Metadata())
 }
