@@ -202,7 +202,8 @@ func (e *Engine) Close() error {
 // Flush writes the memtables to disk. It should not be called periodically, because it makes memtables small.
 func (e *Engine) Flush() error { return e.db.Flush() }
 
-// FlushUntil is Flush that waits until ctx ends at the latest. The flush continues after that.
+// FlushUntil is Flush that waits for the flush until ctx ends at the latest. The flush continues after that. While
+// Pebble stalls writes, it waits as they do, whatever ctx says.
 func (e *Engine) FlushUntil(ctx context.Context) error { return e.db.FlushUntil(ctx) }
 
 // Checkpoint creates a copy of the database in dir, which must not exist. Files are linked if the file system can.

@@ -132,14 +132,13 @@ func TestVerifyReadsTheFilesOfItsTables(t *testing.T) {
 	}
 	e = openTest(t, options)
 	defer e.Close()
-	for tables, want := range map[*[]schema.StorageID]int{{ids[0]}: 0, {ids[1]}: 1, {ids[0], ids[2]}: 1, nil: 2} {
-		var list []schema.StorageID
-		if tables != nil {
-			list = *tables
-		}
-		v := everything(t, e, list...)
-		if len(v.Corrupt) != want || len(list) > 0 && v.Files != len(list) {
-			t.Errorf("tables %v: %+v, want %d corrupt files", list, v, want)
+	for _, test := range []struct {
+		tables  []schema.StorageID
+		corrupt int
+	}{{ids[:1], 0}, {ids[1:2], 1}, {[]schema.StorageID{ids[0], ids[2]}, 1}, {nil, 2}} {
+		v := everything(t, e, test.tables...)
+		if len(v.Corrupt) != test.corrupt || len(test.tables) > 0 && v.Files != len(test.tables) {
+			t.Errorf("tables %v: %+v, want %d corrupt files", test.tables, v, test.corrupt)
 		}
 	}
 }

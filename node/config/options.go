@@ -224,7 +224,7 @@ func (o *Options) Validate() error {
 	}
 	// Cassandra has the same least value.
 	if ttl := o.Snapshots.TTL; ttl != 0 && ttl < time.Minute {
-		bad("auto_snapshot_ttl", "must be at least 1m, or 0s: the snapshots are never removed")
+		bad("auto_snapshot_ttl", "must be at least 1m, or 0s to keep the snapshots until they are cleared")
 	}
 	// Zero is not set yet; DivideMemory chooses a size within the bounds.
 	if o.Requests.MaxFrameBytes != 0 && (o.Requests.MaxFrameBytes < 64<<10 || o.Requests.MaxFrameBytes > 256<<20) {

@@ -52,11 +52,11 @@ func (c *Column) String() string {
 	return text
 }
 
-// ColumnMap says as which columns of another table the cells of a snapshot's table are stored, by their numbers.
-// Numbers that are missing are of columns that were dropped before the snapshot.
+// ColumnMap maps the ids of columns in the rows of a snapshot to columns of another table. Ids that are missing belong
+// to columns that were dropped before the snapshot.
 type ColumnMap map[schema.ColumnID]target
 
-// target is a column of the other table. Cells with a timestamp of at most after are from before the column of the
+// target is a column of the other table. Cells with timestamps up to after were written before the column of the
 // snapshot was dropped and added again.
 type target struct {
 	id    schema.ColumnID

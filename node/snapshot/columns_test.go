@@ -74,7 +74,7 @@ func TestColumnsAreMapped(t *testing.T) {
 	if !reflect.DeepEqual(r.Cells, want.Cells) {
 		t.Errorf("cells %+v, want %+v", r.Cells, want.Cells)
 	}
-	// What the row has besides cells of dropped columns is nothing.
+	// A row becomes empty if all of its cells are of dropped columns.
 	r = row.NewRow()
 	r.Cells = []row.Cell{{Column: dropped, Timestamp: 7, Value: []byte("x")}}
 	if m.Apply(r); !r.Empty() {

@@ -201,7 +201,8 @@ func (db *DB) Close() error {
 // Flush writes the memtables to disk, and waits for it.
 func (db *DB) Flush() error { return db.FlushUntil(context.Background()) }
 
-// FlushUntil is Flush that waits until ctx ends at the latest. The flush continues after that.
+// FlushUntil is Flush that waits for the flush until ctx ends at the latest. The flush continues after that. While
+// Pebble stalls writes, it waits as they do, whatever ctx says.
 func (db *DB) FlushUntil(ctx context.Context) error {
 	if err := db.Err(); err != nil {
 		return err
