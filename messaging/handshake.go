@@ -163,7 +163,7 @@ func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inbou
 	default:
 		return cluster, 0, errors.New("the node " + otherCluster)
 	}
-	if !t.conns.state(inbound, from) {
+	if !t.conns.state(inbound, from, cluster) {
 		return cluster, 0, errors.New("the node id in the handshake is this node's own")
 	}
 	return cluster, from, nil
@@ -225,8 +225,10 @@ func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ri
 // introduce sends a hello and checks the answer. A node that answers at another node's address must not get that node's
 // messages. A node that does not know its id yet is about to learn it.
 func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
+	// The id is read before the cluster, which is set first: with an id, a hello names the cluster that gave it.
+	self := t.self()
 	own := t.identities.Load().present
-	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, appendIdentity(nil, own, t.self()))); err != nil {
+	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, appendIdentity(nil, own, self))); err != nil {
 		return err
 	}
 	version, body, err := readHandshake(conn)

@@ -18,9 +18,10 @@ import (
 // errUnknownPeer ends the connection of a peer that is not bound to a member and has used up its bytes or its time.
 var errUnknownPeer = errors.New("messaging: the peer is not a known member")
 
-// inboundConns tracks the connections that other nodes opened. A connection is bound if its peer sent a node id in
-// the handshake and Bindings allows that peer to act as the node. Until then the peer is unknown: Limits.UnknownPeers,
-// Limits.UnknownPeerBytes and Limits.UnknownPeerTime bound the number, the bytes and the duration of such connections.
+// inboundConns tracks the connections that other nodes opened. A connection is bound if its peer sent the cluster of
+// this node and a node id in the handshake, and Bindings allows that peer to act as the node. Until then the peer is
+// unknown: Limits.UnknownPeers, Limits.UnknownPeerBytes and Limits.UnknownPeerTime bound the number, the bytes and the
+// duration of such connections.
 //
 //	accepted ──handshake, bound──▶ bound ──the metadata bind the node elsewhere──▶ closed
 //	    └──handshake, not bound──▶ unknown ──the metadata arrive──▶ bound
@@ -31,6 +32,7 @@ type inboundConns struct {
 	mu       sync.Mutex
 	bindings Bindings
 	self     ring.NodeID
+	cluster  clusterID // of this node
 	open     map[*inboundConn]struct{}
 	unbound  int // number of unbound connections in open
 	// Number of the connection that was accepted last.
@@ -61,9 +63,10 @@ type inboundConn struct {
 
 	secured atomic.Pointer[tls.Conn] // nil unless the connection is encrypted
 
-	// node is the id that the peer sent, if stated is set. set.mu guards both.
-	node   ring.NodeID
-	stated bool
+	// node and cluster are what the peer sent, if stated is set. set.mu guards them.
+	node    ring.NodeID
+	cluster clusterID
+	stated  bool
 }
 
 // Read implements net.Conn. It fails when an unknown peer has sent more than Limits.UnknownPeerBytes, or more than
@@ -185,16 +188,16 @@ func (s *inboundConns) remove(c *inboundConn) {
 	}
 }
 
-// state records the node id that the peer of a connection sent in its handshake, and binds the connection if the peer
-// may act as that node. It returns false for the id of this node.
-func (s *inboundConns) state(c *inboundConn, id ring.NodeID) bool {
+// state records the node id and the cluster that the peer of a connection sent in its handshake, and binds the
+// connection if the peer may act as that node. It returns false for the id of this node.
+func (s *inboundConns) state(c *inboundConn, id ring.NodeID, cluster clusterID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A node that reached itself, by a wrong address.
 	if id != 0 && id == s.self {
 		return false
 	}
-	c.node, c.stated = id, true
+	c.node, c.cluster, c.stated = id, cluster, true
 	s.bindLocked(c)
 	return true
 }
@@ -205,7 +208,9 @@ func (s *inboundConns) bindLocked(c *inboundConn) (ended bool) {
 	if _, open := s.open[c]; !open || !c.stated {
 		return false
 	}
-	was, is := c.bound.Load(), s.bindings.Bound(c.node, c.addr, s.clock.Monotonic())
+	was := c.bound.Load()
+	// The cluster of this node may have changed since the handshake, when this node was admitted.
+	is := c.cluster == s.cluster && s.bindings.Bound(c.node, c.addr, s.clock.Monotonic())
 	if is && !was {
 		s.unbound--
 		c.timer.Stop()
@@ -219,6 +224,14 @@ func (s *inboundConns) setSelf(id ring.NodeID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.self = id
+}
+
+// setCluster sets the cluster of this node.
+func (s *inboundConns) setCluster(id clusterID) {
+	s.mu.Lock()
+	s.cluster = id
+	s.mu.Unlock()
+	s.rebind()
 }
 
 // setMembers binds the connections according to the current members, and closes those that are no longer bound. It

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Lineage says which recoveries led to the cluster of a node. A recovery begins a new cluster under the same name: its
-// nodes and the nodes of the cluster before refuse each other, because the latter may act on metadata that the former
-// do not continue.
+// Lineage lists the recoveries that led to the cluster of a node. A recovery begins a new cluster under the same name.
+// Its nodes and the nodes of the previous cluster refuse each other, because the previous cluster may change metadata
+// that the new one does not have.
 type Lineage struct {
 	// Recoveries identify the recoveries, oldest first. None means that the cluster was never recovered.
 	Recoveries [][16]byte
@@ -53,5 +53,9 @@ func identitiesOf(name string, l Lineage) *identities {
 func (i *identities) precedes(id clusterID) bool { return slices.Contains(i.earlier, id) }
 
 // SetLineage sets the recoveries of this node's cluster. It is called before SetSelf: a node without an id belongs to
-// no cluster yet.
-func (t *StreamTransport) SetLineage(l Lineage) { t.identities.Store(identitiesOf(t.opts.Cluster, l)) }
+// no cluster yet. Connections that nodes of another recovery have opened are no longer bound.
+func (t *StreamTransport) SetLineage(l Lineage) {
+	i := identitiesOf(t.opts.Cluster, l)
+	t.identities.Store(i)
+	t.conns.setCluster(i.present)
+}

@@ -64,3 +64,24 @@ func TestNodesOfDifferentRecoveries(t *testing.T) {
 		})
 	}
 }
+
+// TestNewNodeDropsNodesBeforeRecovery connects a node of the cluster before a recovery to a node that has no id yet.
+// The new node is admitted to the recovered cluster, which lists the first node as a member. The connection must not be
+// bound.
+func TestNewNodeDropsNodesBeforeRecovery(t *testing.T) {
+	for _, recoveries := range [][][16]byte{nil, {{1}}} {
+		b := openNode(t, 0, "c", nil)
+		var connected atomic.Bool
+		a := openNode(t, 1, "c", func(a *StreamTransport) {
+			a.opts.Connected = func(_ ring.NodeID, up bool) { connected.Store(up) }
+		})
+		a.SetPeers(map[ring.NodeID]netip.AddrPort{2: b.Addr()})
+		waitFor(t, connected.Load)
+		b.SetLineage(Lineage{Recoveries: recoveries})
+		b.SetSelf(2)
+		know(b, a)
+		if err := ask(a, VerbHeartbeat, ""); (err == nil) != (recoveries == nil) {
+			t.Errorf("%d recoveries: %v", len(recoveries), err)
+		}
+	}
+}

@@ -86,8 +86,8 @@ func NewStreamTransport(opts Options) *StreamTransport {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	t.mu.peers = map[ring.NodeID]*peer{}
-	t.SetLineage(Lineage{})
 	t.conns = newInboundConns(opts.Limits, t.clock)
+	t.SetLineage(Lineage{})
 	t.gate = newGate(opts.Limits)
 	t.refused = newRefusals(t.log, "internode message refused")
 	t.failed = newRefusals(t.log, "internode connection failed")
