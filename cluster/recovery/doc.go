@@ -25,6 +25,6 @@
 // recoveries of the same survivors therefore never have both a majority. A recovery of fewer survivors has other
 // voters, so the operator must know that the others are lost.
 //
-// Nodes of the new cluster and of the cluster before refuse each other (messaging.Lineage). Epochs, terms and node ids
-// of the new cluster are beyond all that the lost voters can have used.
+// Nodes of the new and of the previous cluster refuse each other (messaging.Lineage). Epochs and node ids of the new
+// cluster are beyond all that the lost voters can have used, and its terms beyond those in which survivors voted.
 package recovery

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,7 +59,10 @@ func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 	}
 	p := &Plan{Before: before, base: own.last(), Survivors: survivors}
 	p.position = Position{own.Hard.GetTerm() + 1, own.last().Index + indexGap}
+	committed := own.commit()
 	for _, r := range others {
+		// The log of this survivor has all committed entries of the others.
+		committed = max(committed, r.Commit)
 		// A survivor must not vote again in a term in which it has voted.
 		p.position.Term = max(p.position.Term, r.Term+1)
 		p.position.Index = max(p.position.Index, r.Last.Index+indexGap)
@@ -71,8 +75,9 @@ func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 			p.Recovery.Lost = append(p.Recovery.Lost, metadata.LostMember{Node: n.ID, Host: n.Host})
 		}
 	}
-	voting := own.voters()
-	if err := needed(voting, survivors); err != nil && !force {
+	// Raft uses the voters that are committed to elect a leader, which then commits the rest.
+	voting := own.voters(own.last().Index)
+	if err := needed(slices.Concat(own.voters(committed), voting), survivors); err != nil && !force {
 		return nil, err
 	}
 	p.Voters = chooseVoters(survivors, voting)
@@ -80,7 +85,7 @@ func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 		return nil, err
 	}
 	for _, e := range own.Entries {
-		if e.GetIndex() > own.commit() && e.GetType() == pb.EntryNormal && len(e.GetData()) > 0 {
+		if e.GetIndex() > committed && e.GetType() == pb.EntryNormal && len(e.GetData()) > 0 {
 			// Decoded before, by member.
 			if c, err := metadata.DecodeCommand(e.GetData()); err == nil {
 				p.Uncertain = append(p.Uncertain, c)
@@ -103,7 +108,7 @@ func survivorsOf(m *metadata.Metadata, own *Report, others []*Report) (out []*ri
 			return nil, fmt.Errorf("recovery: a report of format %d, this build reads %d", r.Format, reportFormat)
 		case r.Cluster != own.Cluster:
 			return nil, fmt.Errorf("recovery: node %s belongs to another cluster", r.Host)
-		case !sameRecoveries(r.Recoveries, own.Recoveries):
+		case !slices.Equal(r.Recoveries, own.Recoveries):
 			return nil, fmt.Errorf("recovery: node %s (%s) and node %s (%s) took part in different recoveries: let "+
 				"the one that lacks a recovery take part in it first (cqld recover join)", r.Host, named(r.Recoveries),
 				own.Host, named(own.Recoveries))
@@ -118,7 +123,7 @@ func survivorsOf(m *metadata.Metadata, own *Report, others []*Report) (out []*ri
 			out = append(out, n)
 		}
 	}
-	slices.SortFunc(out, func(a, b *ring.Node) int { return int(int64(a.ID) - int64(b.ID)) })
+	slices.SortFunc(out, func(a, b *ring.Node) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
@@ -130,12 +135,14 @@ func named(ids []metadata.RecoveryID) string {
 	return "recovery " + ids[len(ids)-1].String()
 }
 
-// voters returns the voters as the log ends; while they change, both sets.
-func (s *State) voters() (sets [][]uint64) {
+// voters returns the voters after the entries up to an index; while they change, both sets.
+func (s *State) voters(upTo uint64) (sets [][]uint64) {
 	conf := s.Snapshot.GetMetadata().GetConfState()
 	voting, outgoing := conf.GetVoters(), conf.GetVotersOutgoing()
 	for _, e := range s.Entries {
-		voting, outgoing = changed(voting, outgoing, e)
+		if e.GetIndex() <= upTo {
+			voting, outgoing = changed(voting, outgoing, e)
+		}
 	}
 	sets = [][]uint64{voting}
 	if len(outgoing) > 0 {
@@ -254,6 +261,15 @@ func (f *File) Adopted(id *identity.Identity) bool {
 	return slices.ContainsFunc(id.Recoveries, func(r metadata.Recovery) bool { return r.ID == f.ID() })
 }
 
+// lastOf returns the id of the last recovery of a node, or zero. It identifies the earlier ones, too: a node keeps a
+// bounded number of them.
+func lastOf(all []metadata.Recovery) (id metadata.RecoveryID) {
+	if n := len(all); n > 0 {
+		id = all[n-1].ID
+	}
+	return id
+}
+
 // Adopt returns the state of a survivor as a member of the recovered cluster. It refuses a node that is no survivor, a
 // node with newer metadata, and a node of another recovery.
 func (f *File) Adopt(s *State) (*State, error) {
@@ -266,14 +282,13 @@ func (f *File) Adopt(s *State) (*State, error) {
 		return nil, fmt.Errorf("recovery: the file is damaged: %w", err)
 	}
 	earlier := f.Recoveries[:len(f.Recoveries)-1]
-	same := func(a, b metadata.Recovery) bool { return a.ID == b.ID }
 	switch {
 	case clusterOf(m) != f.Cluster:
 		return nil, fmt.Errorf("recovery: node %s belongs to another cluster than the file", s.Identity.Host)
 	case !slices.Contains(f.Survivors, s.Identity.Host):
 		return nil, fmt.Errorf("recovery: node %s was declared lost by %s: remove its data directory and let it join "+
 			"as a new node", s.Identity.Host, f.Recoveries[len(f.Recoveries)-1].String())
-	case !slices.EqualFunc(s.Identity.Recoveries, earlier, same):
+	case lastOf(s.Identity.Recoveries) != lastOf(earlier):
 		return nil, fmt.Errorf("recovery: node %s belongs to another recovery of this cluster, and can take part in "+
 			"one only", s.Identity.Host)
 	case s.last().Compare(f.Base) > 0:

@@ -163,6 +163,63 @@ func TestRecoveryOfADatacenter(t *testing.T) {
 	}
 }
 
+// TestCommitKnownToAnotherSurvivor plans a recovery with entries that only another survivor knows to be committed.
+func TestCommitKnownToAnotherSurvivor(t *testing.T) {
+	for _, c := range []struct {
+		commit uint64
+		want   int
+	}{{9, 1}, {10, 0}} {
+		plan, err := Prepare(stateOf(t, 4, 2, 10, 9), []*Report{reportOf(t, 5, 2, 10, c.commit)}, draw, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Uncertain) != c.want {
+			t.Errorf("commit %d: %d changes in doubt", c.commit, len(plan.Uncertain))
+		}
+	}
+}
+
+// TestVotersThatAreNotCommitted recovers two of four voters whose log ends with the removal of a third one: without its
+// commit, they cannot elect a leader.
+func TestVotersThatAreNotCommitted(t *testing.T) {
+	b, err := proto.Marshal(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{
+		{Type: pb.ConfChangeRemoveNode.Enum(), NodeId: proto.Uint64(1)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		commit uint64
+		needed bool
+	}{{9, true}, {10, false}} {
+		own := stateOf(t, 4, 2, 10, c.commit)
+		own.Snapshot.Metadata.ConfState.Voters = []uint64{1, 2, 4, 5}
+		last := own.Entries[len(own.Entries)-1]
+		last.Type, last.Data = pb.EntryConfChangeV2.Enum(), b
+		_, err := Prepare(own, []*Report{reportOf(t, 5, 2, 9, 9)}, draw, false)
+		if (err == nil) != c.needed {
+			t.Errorf("commit %d: %v", c.commit, err)
+		}
+	}
+}
+
+// TestManyRecoveries recovers a node more often than the metadata list.
+func TestManyRecoveries(t *testing.T) {
+	s := stateOf(t, 4, 2, 9, 9)
+	for i := range 40 {
+		plan, err := Prepare(s, nil, Draw{ID: metadata.RecoveryID{byte(i + 1)}}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := plan.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err = f.Adopt(s); err != nil {
+			t.Fatalf("recovery %d: %v", i+1, err)
+		}
+	}
+}
+
 // recoded returns a file as another machine reads it.
 func recoded(t *testing.T, f *File) *File {
 	t.Helper()
@@ -284,16 +341,16 @@ func TestVotersAfterEntries(t *testing.T) {
 	s := &State{Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{ConfState: &pb.ConfState{
 		Voters: []uint64{1, 2, 3}}}}}
 	s.Entries = []*pb.Entry{change(map[uint64]pb.ConfChangeType{4: pb.ConfChangeAddLearnerNode})}
-	if got := fmt.Sprint(s.voters()); got != "[[1 2 3]]" {
+	if got := fmt.Sprint(s.voters(0)); got != "[[1 2 3]]" {
 		t.Error(got)
 	}
 	s.Entries = append(s.Entries, change(map[uint64]pb.ConfChangeType{4: pb.ConfChangeAddNode,
 		1: pb.ConfChangeAddLearnerNode}))
-	if got := fmt.Sprint(s.voters()); got != "[[2 3 4] [1 2 3]]" {
+	if got := fmt.Sprint(s.voters(0)); got != "[[2 3 4] [1 2 3]]" {
 		t.Error(got)
 	}
 	s.Entries = append(s.Entries, change(nil))
-	if got := fmt.Sprint(s.voters()); got != "[[2 3 4]]" {
+	if got := fmt.Sprint(s.voters(0)); got != "[[2 3 4]]" {
 		t.Error(got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 
@@ -161,6 +160,3 @@ func Newest(reports []*Report) int {
 	}
 	return newest
 }
-
-// sameRecoveries reports whether two nodes took part in the same recoveries.
-func sameRecoveries(a, b []metadata.RecoveryID) bool { return slices.Equal(a, b) }
