@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cqld/azuretables"
+	"cqld/node/datadir"
 	"cqld/tlsconfig/authority"
 )
 
@@ -254,21 +255,11 @@ func shellQuoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// writePrivate replaces a file that only this user can read, unless it has this content. The content is synced before
-// the rename, so that a crash leaves the old file or the new one.
+// writePrivate replaces a file that only this user can read, unless it has this content.
 func writePrivate(path string, content []byte) error {
 	// An unchanged file keeps its time of modification.
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return nil
 	}
-	temporary := path + ".new"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
+	return datadir.WriteDurable(path, content)
 }

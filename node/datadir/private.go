@@ -88,17 +88,22 @@ func MakePrivate(dir string, log *slog.Logger) error {
 
 // WriteDurable writes a file that only this user can read. A crash leaves the file as it was before, or the new one.
 func WriteDurable(name string, content []byte) error {
-	// The temporary file is in the same directory, because a file is renamed within a file system only.
+	// In the same directory, because a file is renamed within a file system only.
 	temporary := name + ".tmp"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	// A file that a crash left, or that another user made, keeps its mode when it is written again.
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(temporary, name)
 	}
-	if err := os.Rename(temporary, name); err != nil {
+	if err != nil {
+		_ = os.Remove(temporary) // it may contain secrets; the first error is reported
 		return err
 	}
 	return syncDir(vfs.Default, filepath.Dir(name))

@@ -54,3 +54,38 @@ func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestDurableFilesAreReplaced replaces a file, beside a temporary file that a crash left readable for others. A failure
+// leaves no temporary file.
+func TestDurableFilesAreReplaced(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"first", "second"} {
+		if err := os.WriteFile(name+".tmp", []byte("left by a crash"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteDurable(name, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name)
+		if err != nil || string(got) != content {
+			t.Errorf("%q, %v", got, err)
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v", info.Mode())
+		}
+	}
+	dir := filepath.Join(filepath.Dir(name), "dir")
+	if err := os.MkdirAll(filepath.Join(dir, "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteDurable(dir, []byte("secret")); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if _, err := os.Stat(dir + ".tmp"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the temporary file remains: %v", err)
+	}
+}
