@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -22,24 +23,24 @@ import (
 type Commands struct {
 	Inspect inspectCommand `cmd:"" help:"Show what metadata stopped nodes have, and write reports."`
 	Start   startCommand   `cmd:"" help:"Make a new cluster of the surviving nodes, with the newest metadata."`
-	Join    joinCommand    `cmd:"" help:"Let a surviving node take part in a recovery that was started on another one."`
+	Join    joinCommand    `cmd:"" help:"Let a surviving node take part in a recovery."`
 }
 
 // nodes are the data directories of stopped nodes.
 type nodes struct {
-	DataDir []string `required:"" help:"Data directory of a stopped node; repeat it for several nodes on this machine." type:"path" placeholder:"DIR" sep:"none"`
+	DataDir []string `required:"" help:"Data directory of a node; repeatable." type:"path" placeholder:"DIR" sep:"none"`
 }
 
 // inspectCommand is `cqld recover inspect`.
 type inspectCommand struct {
 	nodes
-	Output string `help:"Write the report of the node to this file, for start on another machine." type:"path" placeholder:"FILE"`
+	Output string `help:"Write the report of the node to this file." type:"path" placeholder:"FILE"`
 }
 
 // Help describes the subcommand.
 func (*inspectCommand) Help() string {
-	return "Nodes must be stopped. The report contains no data and no secrets. With several data directories, the " +
-		"one with the newest metadata is named."
+	return "Nodes must be stopped. A report is for start on another machine, and contains no data and no secrets. " +
+		"With several data directories, the one with the newest metadata is named."
 }
 
 // Run prints the reports of the nodes, and writes the one of a single node.
@@ -66,26 +67,33 @@ func (c *inspectCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := datadir.WriteDurable(c.Output, append(b, '\n')); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "report written to %s\n", c.Output)
-	return datadir.WriteDurable(c.Output, append(b, '\n'))
+	return nil
 }
 
 // startCommand is `cqld recover start`.
 type startCommand struct {
 	nodes
-	Report []string `help:"Report of a survivor on another machine, from inspect; repeat it for each." type:"path" placeholder:"FILE" sep:"none"`
-	File   string   `help:"Where to write the recovered metadata, for join on the other machines. Contains secrets." type:"path" default:"cqld-recovery.json" placeholder:"FILE"`
-	Force  bool     `help:"Recover although a majority of the voters survives."`
-	Yes    bool     `help:"Do not ask for confirmation."`
+	Report []string `help:"Report of a survivor elsewhere; repeatable." type:"path" placeholder:"FILE" sep:"none"`
+
+	// The file is for join on the other machines.
+	File string `help:"Output for join; contains secrets." type:"path" default:"cqld-recovery.json" placeholder:"FILE"`
+
+	Force bool `help:"Recover although a majority of the voters survives."`
+	Yes   bool `help:"Do not ask for confirmation."`
 
 	in io.Reader // of the confirmation; nil means the standard input
 }
 
 // Help describes the subcommand.
 func (*startCommand) Help() string {
-	return "All members that are neither in --data-dir nor in --report are declared lost. They can never return with " +
-		"their data. Run it on the machine of the survivor with the newest metadata; it prints what may be lost and " +
-		"asks for confirmation. An interrupted command can be repeated."
+	return "Nodes must be stopped. All members that are neither in --data-dir nor in --report are declared lost, and " +
+		"can never return with their data. Run it on the machine of the survivor with the newest metadata; it prints " +
+		"what may be lost and asks for confirmation. It writes the recovered metadata to --file, for join on the " +
+		"other machines. An interrupted command can be repeated."
 }
 
 // Run starts a recovery, or continues one that was interrupted.
@@ -130,7 +138,10 @@ func (c *startCommand) prepare(all []*node, others []*recovery.Report) (*recover
 	reports := reportsOf(all)
 	own := recovery.Newest(reports)
 	others = slices.Concat(others, slices.Delete(slices.Clone(reports), own, own+1))
-	d := recovery.Draw{ID: metadata.RecoveryID(uuid.Random(secureRand{})), At: time.Now().Unix()}
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // never fails (crypto/rand)
+	id := metadata.RecoveryID(uuid.Random(mathrand.NewChaCha8(seed)))
+	d := recovery.Draw{ID: id, At: time.Now().Unix()}
 	return recovery.Prepare(all[own].state, others, d, c.Force)
 }
 
@@ -257,18 +268,4 @@ func confirm(out io.Writer, in io.Reader) error {
 		return errors.New("not confirmed: nothing was changed")
 	}
 	return nil
-}
-
-// secureRand is the randomness of the machine.
-type secureRand struct{}
-
-// Uint64 implements env.Rand.
-func (secureRand) Uint64() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	var n uint64
-	for _, x := range b {
-		n = n<<8 | uint64(x)
-	}
-	return n
 }

@@ -46,11 +46,8 @@ func showPlan(out io.Writer, p *recovery.Plan) error {
 		return err
 	}
 	showMetadata(out, p)
-	var lost []ring.NodeID
-	for _, n := range p.Lost {
-		lost = append(lost, n.ID)
-	}
-	return showLosses(out, recovery.Losses(p.Before, lost))
+	// Members that an earlier recovery declared lost are replicas until they are removed.
+	return showLosses(out, recovery.Losses(p.Before, p.After.Lost()))
 }
 
 // showNode prints a line of the table of nodes.
