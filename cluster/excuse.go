@@ -21,11 +21,12 @@ const (
 func (p *Operations) excusable(m *metadata.Metadata, o *ring.Operation) (out []ring.NodeID) {
 	for _, id := range o.Awaits() {
 		dead := p.dead.For(id, p.loop.ticks)
-		// The node of the operation is never excused. A node that was declared lost does not return.
+		// A node that was declared lost does not return.
 		if m.IsLost(id) && id != o.Node {
 			out = append(out, id)
 			continue
 		}
+		// The node of the operation is never excused.
 		if id == o.Node || dead < excuseSystemTicks || !m.MayExcuse(o, id) {
 			continue
 		}

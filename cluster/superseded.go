@@ -24,6 +24,7 @@ func lineage(recoveries []metadata.Recovery) messaging.Lineage {
 // Superseded makes this node stop: its cluster continues without it after a recovery. Network calls it with the notice
 // of a member of that cluster. It is safe for concurrent use.
 func (c *Cluster) Superseded(notice string) {
+	// If the queue is full, the next connection brings the notice again.
 	c.loop.post(func() {
 		// Before this node is a member, an answer is about another node that had its address.
 		if c.Self() == 0 {
@@ -34,7 +35,7 @@ func (c *Cluster) Superseded(notice string) {
 			c.joining.end(refused)
 			return
 		}
-		// Its voters may still be a majority of the cluster before: what that decides is not part of the cluster.
+		// The previous cluster may still have a majority. The recovered cluster does not have its decisions.
 		c.opts.Fatal(refused)
 	})
 }
@@ -49,15 +50,16 @@ func (p *Operations) removeLost(m *metadata.Metadata) {
 	if len(lost) == 0 {
 		return
 	}
-	p.opts.Logger.Info("removing a node that was declared lost", "node", m.Topology.NameOf(lost[0]), "remaining",
-		len(lost))
+	name := m.Topology.NameOf(lost[0])
 	// Forced: a range without another replica is lost already. Repeated at the next check if it is refused.
-	p.proposals.start(&metadata.Command{Begin: &metadata.Begin{Kind: ring.Remove, Node: lost[0], Force: true}},
-		func(err error) {
-			if err != nil {
-				p.opts.Logger.Warn("removal of a lost node did not begin", "err", err)
-			}
-		})
+	begin := &metadata.Begin{Kind: ring.Remove, Node: lost[0], Force: true}
+	p.proposals.start(&metadata.Command{Begin: begin}, func(err error) {
+		if err != nil {
+			p.opts.Logger.Warn("removal of a lost node did not begin", "node", name, "err", err)
+			return
+		}
+		p.opts.Logger.Info("removing a node that was declared lost", "node", name, "remaining", len(lost))
+	})
 }
 
 // removeLostEvery is the number of ticks between two checks for lost members.

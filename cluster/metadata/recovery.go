@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,12 +19,12 @@ func (id RecoveryID) String() string { return ring.HostID(id).String() }
 
 // Recovery records that the metadata were recovered without a majority of their voters (package cluster/recovery).
 //
-// The recovered cluster has another identity than the cluster before: nodes of the two refuse each other.
+// The recovered cluster has another identity than the previous cluster: nodes of the two refuse each other.
 type Recovery struct {
 	ID RecoveryID
 	// At is the time of the recovery (Unix, seconds), by the clock of the machine on which the operator started it.
 	At int64
-	// Epoch is the epoch of the recovered metadata. It is beyond all epochs of the cluster before.
+	// Epoch is the epoch of the recovered metadata. It is beyond all epochs of the previous cluster.
 	Epoch uint64
 	// Lost are the members that were declared lost, ascending. Those that are still members are removed one after the
 	// other by the leader.
@@ -55,7 +56,7 @@ func (m *Metadata) Recover(r Recovery) (*Metadata, error) {
 		}
 	}
 	if len(r.Lost) >= len(m.Topology.Nodes()) {
-		return nil, fmt.Errorf("metadata: a recovery without survivors")
+		return nil, errors.New("metadata: a recovery without survivors")
 	}
 	next := *m
 	next.Recoveries = append(slices.Clone(m.Recoveries), r)
@@ -121,7 +122,7 @@ func (r Recovery) String() string {
 	return fmt.Sprintf("recovery %s of %s", r.ID, time.Unix(r.At, 0).UTC().Format(time.RFC3339))
 }
 
-// Notice is the answer to nodes of the cluster before the last of the recoveries.
+// Notice returns the answer to nodes that did not take part in the last of the recoveries.
 func Notice(recoveries []Recovery) string {
 	if len(recoveries) == 0 {
 		return ""

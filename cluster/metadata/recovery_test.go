@@ -81,6 +81,28 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// TestAdmitAtAddressOfLostNode admits new nodes at the address of a member that was declared lost: it belongs to that
+// member, which can only be replaced.
+func TestAdmitAtAddressOfLostNode(t *testing.T) {
+	before := recoverable(t)
+	m, err := before.Recover(Recovery{Epoch: 1000, Lost: lostOf(before, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admit := &Admit{Node: NodeSpec{Host: ring.HostID{9}, Disk: [16]byte{9}, Datacenter: "dc1", Rack: "r1",
+		Internode: m.Topology.Node(1).Internode, Native: m.Topology.Node(1).Native}, Tokens: []ring.Token{77},
+		Epoch: m.Topology.Epoch()}
+	_, err = Apply(m, &Command{ID: CommandID{1}, Admit: admit}, 1001)
+	if err == nil || !strings.Contains(err.Error(), "belongs to node") {
+		t.Errorf("a new node: %v", err)
+	}
+	admit.Replaced, admit.Tokens = 1, nil
+	m, err = Apply(m, &Command{ID: CommandID{2}, Admit: admit}, 1001)
+	if err != nil || m.NodeByHost(ring.HostID{9}) == nil {
+		t.Errorf("a replacement: %v", err)
+	}
+}
+
 // TestRecoverEndsOperationsOfLostNodes aborts what a lost node was doing, and nothing else.
 func TestRecoverEndsOperationsOfLostNodes(t *testing.T) {
 	for _, c := range []struct {
