@@ -100,7 +100,7 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 	opts.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: open metadata log: %w", err)
+		return nil, fmt.Errorf("cluster: open metadata log: %w", guard.Named(err))
 	}
 	// Failures of the log have made Open fail until here. From now on they are reported to logger.stop.
 	guard.Opened()

@@ -84,7 +84,8 @@ storage/faultfs:
 storage/compaction: internal/env
 storage/format:
 storage/latch: internal/invariant ring
-storage/logguard:
+storage/logcheck:
+storage/logguard: storage/logcheck
 storage/dropped: schema
 storage/merging: internal/invariant row
 storage/pause: internal/invariant

@@ -98,7 +98,7 @@ func Open(o Options) (*DB, error) {
 		err = db.Err() // Fatalf returns to Open
 	}
 	if err != nil {
-		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, failure.Of(err))
+		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, failure.Of(db.guard.Named(err)))
 	}
 	db.DB = opened
 	// From here on, Fatalf blocks background work instead of returning to it.

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/storage/failure"
+	"cqld/storage/logguard"
 	"cqld/storage/merging"
 )
 
@@ -22,8 +23,9 @@ func OpenReadOnly(fs vfs.FS, dir string, log *slog.Logger) (*pebble.DB, error) {
 	db := &DB{opts: Options{Logger: log, OnFatal: func(error) {}}, broken: make(chan struct{})}
 	cache := pebble.NewCache(readOnlyCacheBytes)
 	defer cache.Unref() // Pebble has a reference of its own
+	guard := logguard.New(unlocked{fs}, func() bool { return false }, db.Fail)
 	o := &pebble.Options{
-		FS: unlocked{fs}, Cache: cache, Logger: pebbleLog{db}, ReadOnly: true,
+		FS: guard, Cache: cache, Logger: pebbleLog{db}, ReadOnly: true,
 		Merger:             merging.New(func([]byte) {}, failure.BadRow),
 		FormatMajorVersion: pebble.FormatValueSeparation,
 		MaxOpenFiles:       100, DisableAutomaticCompactions: true, DisableTableStats: true,
@@ -37,7 +39,7 @@ func OpenReadOnly(fs vfs.FS, dir string, log *slog.Logger) (*pebble.DB, error) {
 		err = db.Err() // Fatalf returns to Open
 	}
 	if err != nil {
-		return nil, fmt.Errorf("storage: open the copy in %s: %w", dir, failure.Of(err))
+		return nil, fmt.Errorf("storage: open the copy in %s: %w", dir, failure.Of(guard.Named(err)))
 	}
 	return opened, nil
 }

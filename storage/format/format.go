@@ -61,7 +61,8 @@ func Check(disk vfs.FS, dir string) error {
 		return &Malformed{path, content}
 	}
 	if version != Version {
-		return fmt.Errorf("storage: %s was written in format %d, this cqld reads format %d", dir, version, Version)
+		return fmt.Errorf("storage: %s was written in format %d, this cqld reads format %d: see %s", dir, version,
+			Version, FileName)
 	}
 	return nil
 }

@@ -10,6 +10,9 @@
 // From then on nothing is written to logs, and no log is begun on the disk: the one that failed stays the last, of
 // which a reader expects that its end is torn. What Pebble flushes meanwhile is whole without logs.
 //
+// While Pebble opens its directory, the package also verifies each log before Pebble reads it (package logcheck), so
+// that Open fails if a log was changed, and remembers the name of the file for errors of Pebble that lack it.
+//
 // It is for nothing but logs: Pebble reports other failures itself (Logger, EventListener).
 package logguard
 
@@ -30,6 +33,8 @@ type FS struct {
 	fail   func(error)
 	opened atomic.Bool
 	made   atomic.Bool // a log, whose directory was not synced yet
+	// reading is the name of the file that was opened last for reading, until Pebble has been opened.
+	reading atomic.Pointer[string]
 }
 
 // New makes an FS: failed reports whether the owner has stopped acknowledging, which fail makes it do. Both may be
