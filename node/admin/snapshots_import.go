@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"cqld/cluster/metadata"
 	"cqld/internal/env"
@@ -68,6 +67,7 @@ type importPlan struct {
 	columns  snapshot.ColumnMap
 	topology *ring.Topology
 	count    uint64 // of truncations of the table
+	pace     pace   // of reads
 }
 
 // plan checks that the rows of the snapshot fit the table, and that the ring does not change.
@@ -146,6 +146,7 @@ func (i *Imports) work(a control.ImportArgs) jobWork {
 		if err := i.repaired.Retain(p.table.StorageID, nil); err != nil {
 			return err
 		}
+		p.pace = pace{clock: i.clock, bytesPerSecond: i.rate, began: i.clock.Monotonic()}
 		err = i.importRanges(ctx, c, &p, j)
 		if err = errors.Join(err, i.repaired.Retain(p.table.StorageID, nil)); err != nil {
 			return err
@@ -195,7 +196,7 @@ func (i *Imports) ranges(p *importPlan) (out []ring.Range) {
 	return out
 }
 
-// importRange adds the rows of a range, not faster than rate.
+// importRange adds the rows of a range, at the pace of the plan.
 func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *importPlan, r ring.Range) error {
 	var file *storage.Ingestion
 	defer func() {
@@ -207,6 +208,9 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 	for {
 		read, next, err := c.Append(buffer[:0], &export.Query{Table: p.source.StorageID, Tokens: r, After: after,
 			BytesMax: importBlockBytes})
+		if err == nil {
+			err = p.pace.wait(ctx, len(read))
+		}
 		if err != nil {
 			return err
 		}
@@ -231,10 +235,6 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 			}
 		}
 		buffer, after = read, next
-		pause := time.Duration(int64(len(read)) * int64(time.Second) / i.rate)
-		if !env.Pause(i.clock, pause, nil, ctx.Done()) {
-			return ctx.Err()
-		}
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
-	"cqld/internal/env"
 	"cqld/jobs"
 	"cqld/node/control"
 	"cqld/schema"
@@ -31,9 +29,14 @@ func (d *Data) Verify(ctx context.Context, a control.VerifyFilesArgs, report con
 		d.verificationWork(a, result), report); err != nil {
 		return out, err
 	}
-	v := <-result
-	return control.VerifiedFiles{Files: v.Files, Bytes: v.Bytes, Corrupt: v.Corrupt,
-		Unrepaired: len(d.engine.Corruptions()) > 0 || len(d.engine.Lost()) > 0}, nil
+	select {
+	case v := <-result:
+		return control.VerifiedFiles{Files: v.Files, Bytes: v.Bytes, Corrupt: v.Corrupt,
+			Unrepaired: len(d.engine.Corruptions()) > 0 || len(d.engine.Lost()) > 0}, nil
+	default:
+		// The job was cancelled and resumed before this command has seen its end.
+		return out, &control.Error{Code: control.Failed, Message: "the verification was resumed by another command"}
+	}
 }
 
 // verificationWork returns the work of a verification. Its checkpoint is the number of the last file that was read:
@@ -88,27 +91,4 @@ func checkpointFile(b []byte) (uint64, error) {
 		return binary.BigEndian.Uint64(b), nil
 	}
 	return 0, fmt.Errorf("node: a checkpoint of a verification has %d bytes", len(b))
-}
-
-// pace bounds the rate of consecutive reads.
-type pace struct {
-	clock          env.Clock
-	bytesPerSecond int64         // 0 means no bound
-	began          time.Duration // by clock
-	bytes          int64
-}
-
-// wait is called before each read. It returns when the reads before it are within the rate, or ctx has ended.
-func (p *pace) wait(ctx context.Context, bytes int) error {
-	if err := ctx.Err(); err != nil || p.bytesPerSecond == 0 {
-		return err
-	}
-	due := p.began + time.Duration(float64(p.bytes)/float64(p.bytesPerSecond)*float64(time.Second))
-	p.bytes += int64(bytes)
-	left := due - p.clock.Monotonic()
-	// Shorter waits are not worth a timer; the next read waits for both.
-	if left >= 10*time.Millisecond && !env.Pause(p.clock, left, nil, ctx.Done()) {
-		return ctx.Err()
-	}
-	return nil
 }
