@@ -48,12 +48,7 @@ func TestLossOfADatacenter(t *testing.T) {
 			all[i].AddFlags("--seeds", seeds)
 		}
 	}
-	for i, s := range ring.Servers {
-		if err := s.Start(); err != nil {
-			t.Fatal(err)
-		}
-		await(t, fmt.Sprintf("node %d serves", i+1), func() bool { return answers(s) })
-	}
+	startInTurn(t, ring.Servers, answers)
 	if err := ring.WaitAgreed(lossStep); err != nil {
 		t.Fatal(err)
 	}
@@ -176,6 +171,17 @@ func change(t *testing.T, s *process.Server, statements ...string) {
 		if a, err := c.Query(statement, cqlclient.Options{}); err != nil || a.Err != nil {
 			t.Fatalf("%s: %+v, %v\n%s\n%s", statement, a, err, mustCtl(t, s, "members"), s.Log())
 		}
+	}
+}
+
+// startInTurn starts servers, each when the one before answers.
+func startInTurn(t *testing.T, servers []*process.Server, answers func(*process.Server) bool) {
+	t.Helper()
+	for i, s := range servers {
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, fmt.Sprintf("node %d serves", i+1), func() bool { return answers(s) })
 	}
 }
 

@@ -106,7 +106,7 @@ func TestRecoveryOfTheMetadata(t *testing.T) {
 
 	// A lost node with its old data is refused.
 	copyTree(t, kept, filepath.Join(lost[0].Dir, "data"))
-	refused(t, lost[0], "recovery ")
+	refused(t, lost[0], "continues without this node since recovery")
 	if answersPlainly(lost[0]) {
 		t.Error("a lost node serves its old data")
 	}
@@ -137,7 +137,7 @@ func TestRecoveryFromOneNode(t *testing.T) {
 	last.Stop()
 	data := filepath.Join(last.Dir, "data")
 	file := filepath.Join(last.Dir, "recovery.json")
-	// Repeating the command changes nothing, even if its file is gone.
+	// The command cannot be repeated with its file: all survivors have taken part.
 	t.Log(mustRunCommand(t, "", binary, "recover", "start", "--yes", "--data-dir", data, "--file", file))
 	if out, err := runCommand("", binary, "recover", "start", "--yes", "--data-dir", data, "--file", file); err == nil {
 		t.Errorf("a second recovery with the file of the first:\n%s", out)
@@ -176,12 +176,7 @@ func twoDatacenters(t *testing.T, binary, dir string) (ring *process.Ring, dc2 [
 			t.Fatal(err)
 		}
 	}
-	for i, s := range ring.Servers {
-		if err := s.Start(); err != nil {
-			t.Fatal(err)
-		}
-		await(t, fmt.Sprintf("node %d serves", i+1), func() bool { return answersPlainly(s) })
-	}
+	startInTurn(t, ring.Servers, answersPlainly)
 	if err := ring.WaitAgreed(lossStep); err != nil {
 		t.Fatal(err)
 	}
@@ -237,8 +232,14 @@ func writeAll(t *testing.T, s *process.Server, rows int) {
 
 func readAll(t *testing.T, s *process.Server, rows int) {
 	t.Helper()
-	if r := queryAt(t, s, "SELECT k, v FROM ks.t", localQuorum); len(r.Rows) != rows {
+	r := queryAt(t, s, "SELECT k, v FROM ks.t", localQuorum)
+	if len(r.Rows) != rows {
 		t.Errorf("%d rows of %d at LOCAL_QUORUM", len(r.Rows), rows)
+	}
+	for _, row := range r.Rows {
+		if k, v := integer(row[0]), integer(row[1]); v != 2*k {
+			t.Errorf("key %d has the value %d", k, v)
+		}
 	}
 }
 
@@ -259,7 +260,7 @@ func queryAt(t *testing.T, s *process.Server, statement string, level uint16) *c
 	defer c.Close()
 	r, err := c.Query(statement, cqlclient.Options{Consistency: level})
 	if err != nil || r.Err != nil {
-		t.Fatalf("%s: %+v, %v\n%s", statement, r, err, s.Log())
+		t.Fatalf("%s at %s: %+v, %v\n%s", statement, s.Address, r, err, s.Log())
 	}
 	return r
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"cqld/integration/cqlclient"
 	"cqld/integration/process"
 )
 
@@ -22,24 +21,19 @@ const allReplicas = 5
 // askKeys executes a statement, which must succeed, and returns the integers in the first column, ascending.
 func askKeys(t *testing.T, s *process.Server, level uint16, statement string) (out []int) {
 	t.Helper()
-	c, err := cqlclient.Dial(s.Address, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	r, err := c.Query(statement, cqlclient.Options{Consistency: level})
-	if err != nil || r.Err != nil {
-		t.Fatalf("%s at %s: %+v, %v\n%s", statement, s.Address, r, err, s.Log())
-	}
-	for _, row := range r.Rows {
-		n := 0
-		for _, b := range row[0] {
-			n = n<<8 | int(b)
-		}
-		out = append(out, n)
+	for _, row := range queryAt(t, s, statement, level).Rows {
+		out = append(out, integer(row[0]))
 	}
 	slices.Sort(out)
 	return out
+}
+
+// integer decodes a non-negative int.
+func integer(value []byte) (n int) {
+	for _, b := range value {
+		n = n<<8 | int(b)
+	}
+	return n
 }
 
 // numbers returns those from least to most-1.

@@ -38,10 +38,8 @@ type Transport struct {
 
 // newTransport returns the transport of a process, which does not listen yet.
 func newTransport(net *Network, l *process) *Transport {
-	return &Transport{
-		net: net, process: l, peers: map[ring.NodeID]netip.AddrPort{}, streams: map[ring.NodeID]*process{},
-		services: map[messaging.Verb]messaging.Service{},
-	}
+	return &Transport{net: net, process: l, peers: map[ring.NodeID]netip.AddrPort{},
+		streams: map[ring.NodeID]*process{}, services: map[messaging.Verb]messaging.Service{}}
 }
 
 // connectEvery is the interval at which streams are checked: it determines when the end, or a new start, of a process
@@ -54,7 +52,8 @@ func (t *Transport) SetLineage(l messaging.Lineage) { t.lineage = l }
 // accepts reports whether the handshake of two processes succeeds: both belong to the same recovery of the cluster, or
 // one is not a member yet. A process whose cluster continues without it since a recovery gets the notice. l may be nil.
 func (t *Transport) accepts(l *process) bool {
-	if l == nil || t.self*l.transport.self == 0 || slices.Equal(t.lineage.Recoveries, l.transport.lineage.Recoveries) {
+	if l == nil || t.self == 0 || l.transport.self == 0 ||
+		slices.Equal(t.lineage.Recoveries, l.transport.lineage.Recoveries) {
 		return true
 	}
 	for _, side := range [][2]*Transport{{t, l.transport}, {l.transport, t}} {
