@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"cqld/internal/model"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -267,7 +266,7 @@ type indexedModel struct {
 }
 
 func (m indexedModel) rows(p *filteredPartition, now int64) (want []filteredRow, err error) {
-	var t *model.Table = &p.model
+	t := &p.model
 	cmd := &row.ReadCommand{Table: m.w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()}, Now: now}
 	var r row.PageReader
 	var x row.Row
