@@ -28,13 +28,18 @@ var benchValue = []byte("0123456789abcdefghijklmnopqrstuvwxyz")
 
 // benchMutation makes m the insert of a row.
 func benchMutation(m *row.Mutation, r *row.Row, key row.PartitionKey, n int, timestamp int64) {
+	benchMutationOf(m, r, key, n, timestamp, benchValue)
+}
+
+// benchMutationOf is benchMutation with a value of all cells.
+func benchMutationOf(m *row.Mutation, r *row.Row, key row.PartitionKey, n int, timestamp int64, value []byte) {
 	m.Reset(testTable, key)
 	clustering := r.Clustering[:0]
 	r.Reset()
 	r.Clustering = append(append(clustering, 0x80), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 	r.Liveness.Timestamp = timestamp
 	for c := range 5 {
-		r.Cells = append(r.Cells, row.Cell{Column: schema.ColumnID(3 + c), Timestamp: timestamp, Value: benchValue})
+		r.Cells = append(r.Cells, row.Cell{Column: schema.ColumnID(3 + c), Timestamp: timestamp, Value: value})
 	}
 	m.AddRow(r)
 }

@@ -55,7 +55,15 @@ func crashed(t *testing.T, e *Engine) (copied, lastLog string) {
 // is there.
 func TestPreallocatedLogIsReadToItsEnd(t *testing.T) {
 	tier.Long(t)
-	o := Options{FS: vfs.Default, Dir: t.TempDir(), BallastBytes: -1, MemTableBytes: 256 << 10}
+	for name, disk := range map[string]vfs.FS{"clear": vfs.Default, "encrypted": encrypted(t, vfs.Default)} {
+		t.Run(name, func(t *testing.T) { preallocatedLogIsReadToItsEnd(t, disk) })
+	}
+}
+
+// preallocatedLogIsReadToItsEnd tears logs on a file system of the machine. The zeros ahead of an encrypted log decrypt
+// to random bytes.
+func preallocatedLogIsReadToItsEnd(t *testing.T, disk vfs.FS) {
+	o := Options{FS: disk, Dir: t.TempDir(), BallastBytes: -1, MemTableBytes: 256 << 10}
 	e := openTest(t, o)
 	defer e.Close()
 	value := strings.Repeat("v", 700)
@@ -69,7 +77,7 @@ func TestPreallocatedLogIsReadToItsEnd(t *testing.T) {
 			if torn > 0 {
 				tear(t, log, torn)
 			}
-			after := openTest(t, Options{FS: vfs.Default, Dir: dir, BallastBytes: -1})
+			after := openTest(t, Options{FS: disk, Dir: dir, BallastBytes: -1})
 			for r := range round + 1 {
 				if n := len(rows(t, mustRead(t, after, readKey(fmt.Sprint("k", r))))); n < each && torn == 0 {
 					t.Fatalf("round %d: %d of %d rows of round %d", round, n, each, r)

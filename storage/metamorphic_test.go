@@ -51,6 +51,7 @@ type meta struct {
 	log    []string
 	// rising means that timestamps mostly rise, as with clocks, so that deletions are often newer than all rows.
 	rising     bool
+	encrypts   bool  // whether files are encrypted
 	timestamps int64 // the least one of now
 }
 
@@ -75,6 +76,7 @@ func runMetamorphic(t *testing.T, seed uint64) {
 	}
 	m.opts.skipAfter = m.rng.IntN(4)
 	m.rising = m.rng.IntN(2) == 0
+	m.encrypts = seed%3 == 1 // not drawn: the draws of a seed remain the same
 	m.open()
 	defer func() { m.engine.Close() }()
 	for i := range *opsFlag {
@@ -91,6 +93,9 @@ func runMetamorphic(t *testing.T, seed uint64) {
 
 func (m *meta) open() {
 	m.opts.FS = m.disk
+	if m.encrypts {
+		m.opts.FS = encrypted(m.t, m.disk)
+	}
 	m.engine = openTest(m.t, m.opts)
 }
 

@@ -11,6 +11,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/schema"
 	"cqld/storage/database"
+	"cqld/storage/encryption"
 	"cqld/storage/tableinfo"
 )
 
@@ -99,7 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.FS = vfs.Default
 	}
 	// A file in memory frees nothing when it is deleted.
-	if o.BallastBytes == 0 && o.FS == vfs.Default {
+	if o.BallastBytes == 0 && encryption.Below(o.FS) == vfs.Default {
 		o.BallastBytes = ballastBytesDefault
 	}
 	if o.Logger == nil {

@@ -20,6 +20,12 @@ import (
 // flipsFlag is for long runs by hand.
 var flipsFlag = flag.Int("flips", 0, "bits that TestFlippedBitsOfAllFiles changes")
 
+// diskOf returns the file system of an engine whose files are in mem.
+type diskOf func(mem *vfs.MemFS) vfs.FS
+
+// inClear is a diskOf whose files are not encrypted.
+func inClear(mem *vfs.MemFS) vfs.FS { return mem }
+
 // rotOptions are the options of the engines whose files are changed.
 func rotOptions(mem vfs.FS) Options {
 	return Options{FS: mem, Dir: "db", Clock: newTestClock(), Inline: true, blockBytes: 1 << 10,
@@ -28,10 +34,10 @@ func rotOptions(mem vfs.FS) Options {
 
 // rotDisk returns the disk of an engine that was killed: with files of two levels, and rows and local keys that are in
 // the log only.
-func rotDisk(t *testing.T) *vfs.MemFS {
+func rotDisk(t *testing.T, disk diskOf) *vfs.MemFS {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
-	e := openTest(t, rotOptions(mem))
+	e := openTest(t, rotOptions(disk(mem)))
 	for round := range 4 {
 		for i := range 60 {
 			mustApply(t, e, putRow(fmt.Sprint("key", i%20), i, int64(1+round), fmt.Sprintf("value %d of %d", i, round)))
@@ -73,10 +79,19 @@ func rotContent(t *testing.T, e *Engine) (all []string, err error) {
 
 // TestFlippedBitsOfAllFiles changes one bit of one file of an engine that was killed. The engine does not open, or its
 // reads fail, with an error that names the file; or nothing has changed.
-func TestFlippedBitsOfAllFiles(t *testing.T) {
-	base := rotDisk(t)
+func TestFlippedBitsOfAllFiles(t *testing.T) { flippedBitsOfAllFiles(t, inClear, 0) }
+
+// TestFlippedBitsOfEncryptedFiles is TestFlippedBitsOfAllFiles with encrypted files. Half of the bits are in the fields
+// of headers.
+func TestFlippedBitsOfEncryptedFiles(t *testing.T) {
+	flippedBitsOfAllFiles(t, func(mem *vfs.MemFS) vfs.FS { return encrypted(t, mem) }, 96)
+}
+
+// flippedBitsOfAllFiles changes bits. Half of them are in the first headerBytes of files, if it is not 0.
+func flippedBitsOfAllFiles(t *testing.T, disk diskOf, headerBytes int64) {
+	base := rotDisk(t, disk)
 	clone := func() *vfs.MemFS { return base.CrashClone(vfs.CrashCloneCfg{}) }
-	e := openTest(t, rotOptions(clone()))
+	e := openTest(t, rotOptions(disk(clone())))
 	want, err := rotContent(t, e)
 	if err := errors.Join(err, e.Close()); err != nil {
 		t.Fatal(err)
@@ -109,12 +124,15 @@ func TestFlippedBitsOfAllFiles(t *testing.T) {
 			continue
 		}
 		at, bit := rng.Int64N(info.Size()), rng.IntN(8)
+		if headerBytes > 0 && rng.IntN(2) == 0 {
+			at %= headerBytes
+		}
 		flipBitAt(t, mem, mem.PathJoin("db", name), at, bit)
 		kind := path.Ext(name)
 		if kind == "" {
 			kind = strings.SplitN(name, "-", 2)[0]
 		}
-		got, err := rotOutcome(t, mem)
+		got, err := rotOutcome(t, disk(mem))
 		switch {
 		case err != nil && !strings.Contains(err.Error(), name):
 			t.Errorf("%s, byte %d of %d, bit %d: the error does not name it: %v", name, at, info.Size(), bit, err)
@@ -137,13 +155,13 @@ func TestFlippedBitsOfAllFiles(t *testing.T) {
 }
 
 // rotOutcome opens an engine and returns its content. A panic is an error.
-func rotOutcome(t *testing.T, mem *vfs.MemFS) (all []string, err error) {
+func rotOutcome(t *testing.T, disk vfs.FS) (all []string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	e, err := Open(rotOptions(mem))
+	e, err := Open(rotOptions(disk))
 	if err != nil {
 		return nil, err
 	}

@@ -47,10 +47,21 @@ func everything(t *testing.T, e *Engine, tables ...schema.StorageID) database.Ve
 // TestVerifyFindsEveryBit changes each of many bits of a file in turn. The node must notice when it opens the file, or
 // Verify must find it, unless the bit is one that no reader uses. After the quarantine, a verification finds nothing.
 func TestVerifyFindsEveryBit(t *testing.T) {
+	verifyFindsEveryBit(t, inClear, flips*3/4)
+}
+
+// TestVerifyFindsEveryEncryptedBit is TestVerifyFindsEveryBit with encrypted files. The first bit is one of the magic
+// of the header, and most of the page of the header is not read.
+func TestVerifyFindsEveryEncryptedBit(t *testing.T) {
+	verifyFindsEveryBit(t, func(mem *vfs.MemFS) vfs.FS { return encrypted(t, mem) }, flips/3)
+}
+
+// verifyFindsEveryBit changes bits of files of a file system that disk returns. At least foundMin must be found.
+func verifyFindsEveryBit(t *testing.T, disk diskOf, foundMin int) {
 	found := 0
 	for flip := range flips {
 		mem := vfs.NewMem()
-		options := Options{FS: mem, blockBytes: 1 << 10, Table: func(schema.StorageID) tableinfo.Info {
+		options := Options{FS: disk(mem), blockBytes: 1 << 10, Table: func(schema.StorageID) tableinfo.Info {
 			return tableinfo.Info{Exists: true, GC: tableinfo.GCDisabled}
 		}}
 		e := openTest(t, options)
@@ -82,7 +93,7 @@ func TestVerifyFindsEveryBit(t *testing.T) {
 		}
 		e.Close()
 	}
-	if found < flips*3/4 {
+	if found < foundMin {
 		t.Errorf("only %d of %d changed bits were found", found, flips)
 	}
 }

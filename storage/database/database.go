@@ -24,6 +24,7 @@ import (
 	"cqld/schema"
 	"cqld/storage/blockfilter"
 	"cqld/storage/compaction"
+	"cqld/storage/encryption"
 	"cqld/storage/failure"
 	"cqld/storage/format"
 	"cqld/storage/logguard"
@@ -156,8 +157,13 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 // operation. A log that fails stops the database, not the process.
 func (db *DB) watchedFS() vfs.FS {
 	fs := db.opts.FS
-	if fs == vfs.Default { // in memory, a file of zeros frees nothing
+	// In memory, bytes ahead of a log save nothing.
+	if fs == vfs.Default {
 		fs = logguard.Ahead(fs)
+	}
+	// Below the encryption: zeros that are encrypted and then overwritten would reveal the key stream.
+	if encrypted, ok := fs.(*encryption.FS); ok && encrypted.Unwrap() == vfs.Default {
+		fs = encrypted.Over(logguard.Ahead)
 	}
 	failed := func() bool { return db.failed.Load() != nil }
 	db.guard = logguard.New(vfs.OnDiskFull(fs, db.opts.DiskFull), failed, db.Fail)
