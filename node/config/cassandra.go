@@ -159,8 +159,6 @@ func promisedOptions() map[string]promised {
 			"a node has one address for other nodes; set listen_address"},
 		"corrupted_tombstone_strategy": {oneOf("disabled"),
 			"blocks of files have checksums, and there is no further check"},
-		"transparent_data_encryption_options": {disabledGroup,
-			"data at rest is not encrypted by cqld; use an encrypted file system"},
 		"accord": {disabledGroup,
 			"there are no Accord transactions; use conditional statements and batches"},
 		"jmx_server_options": {disabledGroup,

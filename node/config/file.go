@@ -74,6 +74,7 @@ func settings() map[string]setting {
 	maps.Copy(all, indexSettings())
 	maps.Copy(all, functionSettings())
 	maps.Copy(all, clientLimitSettings())
+	maps.Copy(all, atRestSettings())
 	return all
 }
 
@@ -168,6 +169,8 @@ func (o *Options) LoadFile(path string) error {
 		o.Encryption.Internode.secret(o.Encryption.Internode.Used()),
 		o.Encryption.Control.secret(o.Encryption.Control.Used()):
 		err = tlsconfig.CheckPrivate(path, "a private key or its password", info)
+	default:
+		err = o.AtRest.checkFile(path, info)
 	}
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)

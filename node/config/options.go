@@ -53,6 +53,7 @@ type Options struct {
 	// Listen and Encryption are validated together: which addresses are allowed depends on the encryption.
 	Listen     Listen
 	Encryption Ports
+	AtRest     AtRest // encryption of what the node stores
 	// DevelopmentMode serves clients of all addresses without logins and encryption: development.
 	DevelopmentMode bool
 
@@ -195,6 +196,7 @@ func (o *Options) Validate() error {
 			pagingSecretMin)
 	}
 	o.validateClientLimits(bad)
+	o.AtRest.validate(bad)
 	// A disabled audit log is validated as well, because an operator may enable it.
 	if s := o.AuditSettings(); s.Validate() != nil {
 		bad("audit_logging_options", "%v", s.Validate())
