@@ -19,6 +19,8 @@ const (
 	// A verification reads the files of the node.
 	Verification Kind = "verification"
 	Import       Kind = "import" // of rows of a snapshot
+	// KeyRotation rewrites files with the newest key of the encryption at rest.
+	KeyRotation Kind = "key_rotation"
 	// Builds of secondary indexes and of materialized views are External.
 	IndexBuild Kind = "index_build"
 	ViewBuild  Kind = "view_build"
@@ -26,7 +28,7 @@ const (
 
 // Kinds returns the kinds of local jobs.
 func Kinds() []Kind {
-	return []Kind{Repair, Rebuild, Cleanup, Compaction, Verification, Import, IndexBuild, ViewBuild}
+	return []Kind{Repair, Rebuild, Cleanup, Compaction, Verification, Import, KeyRotation, IndexBuild, ViewBuild}
 }
 
 // Unit is what the progress of a job counts. Clients choose the format of a number by it.

@@ -48,6 +48,7 @@ import (
 	"cqld/server"
 	"cqld/storage"
 	"cqld/storage/database"
+	"cqld/storage/encryption"
 	"cqld/storage/index"
 	"cqld/tlsconfig"
 )
@@ -134,6 +135,9 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 		if err := datadir.MakePrivate(opts.DataDir, opts.Logger); err != nil {
 			return nil, err
 		}
+	}
+	if err := openEncryption(ctx, &opts); err != nil {
+		return nil, err
 	}
 	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1),
 		stopRequested: make(chan struct{}), memory: newRequestMemory(&opts), room: newRoom(&opts)}
@@ -222,8 +226,8 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Log:   n.log})
 	var err error
 	n.access, err = access.New(access.Options{Settings: &n.opts.Access, Datacenter: n.opts.Datacenter,
-		DataDir: n.opts.DataDir, Local: n.opts.FS == vfs.Default, Cluster: n.cluster, Clock: n.clock, Log: n.log,
-		OnLogin: recorder.New(n.audit).Login})
+		DataDir: n.opts.DataDir, Local: encryption.Below(n.opts.FS) == vfs.Default, Cluster: n.cluster,
+		Clock: n.clock, Log: n.log, OnLogin: recorder.New(n.audit).Login})
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ type Commands struct {
 	Tables    *Tables
 	Snapshots *Snapshots
 	Imports   *Imports
+	// Encryption is of stored data.
+	Encryption *Encryption
 
 	Roles    *Roles
 	Accounts *Accounts
@@ -102,13 +104,18 @@ func New(o Options) (*Commands, error) {
 	c.Imports = &Imports{snapshots: c.Snapshots, jobs: c.Jobs, truncations: i.Local.Truncations(),
 		changed: i.Local.Changed, repaired: i.Repaired, clock: o.Jobs.Clock,
 		rate: o.Config.Background.StreamThroughput}
+	c.Encryption = newEncryption(o.Config.DataDir, o.Config.FS, i.Engine, c.Jobs)
+	if err := c.Encryption.removeInterrupted(); err != nil {
+		o.Log.Error("cannot remove an interrupted rewrite", "err", err)
+	}
 	c.Roles = &Roles{access: o.Access, cluster: i.Cluster, log: o.Log}
 	c.Accounts = &Accounts{options: o.Config, access: o.Access, cluster: i.Cluster}
 	c.Audit = &Audit{log: o.Audit, settings: o.Config.AuditSettings, logger: o.Log}
 	c.Clients = &Clients{servers: o.Servers, engine: i.Engine, refuse: o.Refuse, log: o.Log}
 	c.Settings = &Settings{options: o.Config, hints: i.Hints, certificates: o.Certificates, stop: o.Stop, log: o.Log}
 	c.Status = &Status{config: o.Config, instance: i, members: of, peers: c.Peers, servers: o.Servers,
-		certificates: o.Certificates, transport: o.Transport, memory: o.Memory, started: o.Started}
+		certificates: o.Certificates, transport: o.Transport, memory: o.Memory, encryption: c.Encryption,
+		started: o.Started}
 	c.Activity = &Activity{instance: i, members: of, servers: o.Servers, indexes: c.Indexes, status: c.Status}
 	// Jobs of these kinds can be resumed from their arguments, also by a later process.
 	resumable(c.Jobs, jobs.Repair, func(a control.RepairArgs) jobWork { return c.Repairs.work(a, nil) })
@@ -119,6 +126,7 @@ func New(o Options) (*Commands, error) {
 		return c.Data.verificationWork(a, nil)
 	})
 	resumable(c.Jobs, jobs.Import, c.Imports.work)
+	resumable(c.Jobs, jobs.KeyRotation, c.Encryption.rotationWork)
 	return c, nil
 }
 

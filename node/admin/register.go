@@ -17,6 +17,7 @@ func (c *Commands) Register(s *control.Server) {
 	c.Tables.register(s)
 	c.Snapshots.register(s)
 	c.Imports.register(s)
+	c.Encryption.register(s)
 	c.Roles.register(s)
 	c.Accounts.register(s)
 	c.Audit.register(s)
@@ -71,6 +72,9 @@ func (d *Data) register(s *control.Server) {
 	control.Handle(s, control.VerifyFiles, d.Verify)
 }
 
+// register adds the rotation of keys of the encryption at rest, which is a job.
+func (e *Encryption) register(s *control.Server) { control.Handle(s, control.RotateKeys, e.Rotate) }
+
 // register adds the operations on builds of indexes and views.
 func (x *Indexes) register(s *control.Server) {
 	control.Handle(s, control.RebuildIndex, x.Rebuild)
@@ -92,6 +96,7 @@ func (v *Snapshots) register(s *control.Server) {
 	control.Handle(s, control.ListSnapshots, v.List)
 	control.Handle(s, control.ClearSnapshot, v.Clear)
 	control.Handle(s, control.VerifySnapshot, v.Verify)
+	control.Handle(s, control.ShowSnapshot, v.Show)
 }
 
 // register adds the import of rows of a snapshot, which is a job.

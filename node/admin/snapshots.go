@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +27,7 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 	"cqld/storage/database"
+	"cqld/storage/encryption"
 	"cqld/storage/lost"
 )
 
@@ -266,7 +268,7 @@ func (v *Snapshots) read(tag string) (control.Snapshot, error) {
 		}
 	}
 	// The directory is shown as an absolute path, because operators copy it.
-	if abs, err := filepath.Abs(dir); err == nil && v.disk == vfs.Default {
+	if abs, err := filepath.Abs(dir); err == nil && encryption.Below(v.disk) == vfs.Default {
 		s.Directory = abs
 	}
 	return s, v.measure(dir, &s)
@@ -279,6 +281,10 @@ func (v *Snapshots) measure(dir string, s *control.Snapshot) error {
 		return err
 	}
 	for _, name := range names {
+		// A rotation of keys creates and renames hidden files.
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
 		path := v.disk.PathJoin(dir, name)
 		info, err := v.disk.Stat(path)
 		if err != nil {
@@ -308,24 +314,42 @@ func (v *Snapshots) measure(dir string, s *control.Snapshot) error {
 // continue meanwhile.
 func (v *Snapshots) Verify(ctx context.Context, a control.VerifyArgs, _ control.Report) (out control.Verified,
 	err error) {
-	if err := validTag(a.Tag); err != nil {
+	m, err := v.manifestOf(a.Tag)
+	if err != nil {
 		return out, err
 	}
-	dir := v.path(a.Tag)
+	out.Files = len(m.Files)
+	out.Problems, out.Unchecked, err = snapshot.Verify(ctx, v.disk, v.path(a.Tag), m)
+	return out, err
+}
+
+// Show returns the manifest of a snapshot, which other programs cannot read if the node encrypts its files.
+func (v *Snapshots) Show(_ context.Context, a control.VerifyArgs, _ control.Report) (json.RawMessage, error) {
+	m, err := v.manifestOf(a.Tag)
+	if err != nil {
+		return nil, err
+	}
+	return m.Encode()
+}
+
+// manifestOf reads the manifest of a snapshot that an operator has named.
+func (v *Snapshots) manifestOf(tag string) (*snapshot.Manifest, error) {
+	if err := validTag(tag); err != nil {
+		return nil, err
+	}
+	dir := v.path(tag)
 	m, err := snapshot.Read(v.disk, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := v.disk.Stat(dir); err != nil {
-			return out, noSnapshot(a.Tag)
+			return nil, noSnapshot(tag)
 		}
-		return out, &control.Error{Code: control.Refused,
-			Message: fmt.Sprintf("snapshot %s has no manifest: it cannot be verified", a.Tag)}
+		return nil, &control.Error{Code: control.Refused,
+			Message: fmt.Sprintf("snapshot %s has no manifest: it cannot be verified", tag)}
 	}
 	if err != nil {
-		return out, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s: %v", a.Tag, err)}
+		return nil, &control.Error{Code: control.Refused, Message: fmt.Sprintf("snapshot %s: %v", tag, err)}
 	}
-	out.Files = len(m.Files)
-	out.Problems, out.Unchecked, err = snapshot.Verify(ctx, v.disk, dir, m)
-	return out, err
+	return m, nil
 }
 
 // noSnapshot returns the error of a snapshot that an operator has named and that does not exist.

@@ -92,8 +92,8 @@ func (i *Imports) plan(a control.ImportArgs) (p importPlan, err error) {
 	p.topology, p.table = now.Topology, now.Schema.Table(a.Keyspace, a.Table)
 	switch {
 	case p.table == nil:
-		return p, importRefused("table %s does not exist: create it first, for example with the statement in %s", name,
-			i.snapshots.disk.PathJoin(i.snapshots.path(a.Tag), snapshot.FileName))
+		return p, importRefused("table %s does not exist: create it first, for example with the statement that "+
+			"`cqld ctl showsnapshot -t %s` shows", name, a.Tag)
 	case p.table.Virtual || p.table.View != nil || schema.IsSystem(a.Keyspace):
 		return p, importRefused("rows cannot be imported into %s: it is a view, or a table of the system", name)
 	case p.table.IsCounter():

@@ -27,7 +27,8 @@ type Status struct {
 	certificates *certificates.Set
 	transport    *messaging.StreamTransport
 	memory       func() control.Memory // the parts of the node's memory and what they use
-	started      time.Time             // when the node was started, for its uptime
+	encryption   *Encryption
+	started      time.Time // when the node was started, for its uptime
 }
 
 // Info shows the node with its load, memory, clients and disk. A node that is joining has no entry in the topology yet.
@@ -77,6 +78,10 @@ func (st *Status) Info(context.Context, control.None, control.Report) (control.I
 		if !slices.Contains(i.Corrupt, c.Path) {
 			i.Corrupt = append(i.Corrupt, c.Path)
 		}
+	}
+	// The figures of the node are worth more than an error about one file.
+	if keys, err := st.encryption.Uses(); err == nil {
+		i.Keys = keys
 	}
 	// A file system of a test may have no usage.
 	if u, err := st.config.FS.GetDiskUsage(st.config.DataDir); err == nil {

@@ -137,7 +137,8 @@ type Info struct {
 	DiskTotal     int64         `json:"disk_total"`
 	DiskFull      bool          `json:"disk_full"` // writes are refused
 	Corrupt       []string      `json:"corrupt_files"`
-	Hints         int           `json:"hints_pending"` // records stored for other nodes
+	Keys          []KeyUse      `json:"encryption_keys"` // nil: nothing is encrypted
+	Hints         int           `json:"hints_pending"`   // records stored for other nodes
 	ListOfTokens  []int64       `json:"token_list"`
 	Internode     Internode     `json:"internode"`
 	Voters        Voters        `json:"voters"`

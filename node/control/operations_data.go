@@ -1,6 +1,9 @@
 package control
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Operations on the data and the services of a node.
 var (
@@ -22,6 +25,7 @@ var (
 	ListSnapshots   = Operation[None, Snapshots]{Name: "listsnapshots"}
 	ClearSnapshot   = Operation[ClearArgs, Snapshots]{Name: "clearsnapshot", Changes: true}
 	VerifySnapshot  = Operation[VerifyArgs, Verified]{Name: "verifysnapshot"}
+	ShowSnapshot    = Operation[VerifyArgs, json.RawMessage]{Name: "showsnapshot"}
 	Import          = Operation[ImportArgs, None]{Name: "import", Changes: true}
 	BinaryOf        = Operation[None, Switch]{Name: "statusbinary"}
 	ReadyOf         = Operation[None, Switch]{Name: "ready"}
@@ -33,6 +37,7 @@ var (
 	SeedsOf         = Operation[None, Seeds]{Name: "getseeds"}
 	LoggingLevelOf  = Operation[None, Logging]{Name: "getlogginglevels"}
 	SetLoggingLevel = Operation[Logging, Logging]{Name: "setlogginglevel", Changes: true}
+	RotateKeys      = Operation[RotateArgs, Rotated]{Name: "rotatekeys", Changes: true}
 	ReloadSSL       = Operation[None, Certificates]{Name: "reloadssl", Changes: true}
 )
 
@@ -60,6 +65,25 @@ type VerifiedFiles struct {
 	// Unrepaired reports whether the node knows corrupt files, or ranges that were lost in one and are not repaired.
 	// They need not be of this verification.
 	Unrepaired bool `json:"unrepaired,omitempty"`
+}
+
+// KeyUse is how many files of a node one key of the encryption at rest encrypts, with snapshots.
+type KeyUse struct {
+	Key    string `json:"key"` // its id; "none": the files are in clear
+	Newest bool   `json:"newest"`
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"` // a file that snapshots link counts once for each
+}
+
+// RotateArgs configure a rotation of keys.
+type RotateArgs struct {
+	// BytesPerSecond bounds the rate at which files are rewritten; 0 means no bound.
+	BytesPerSecond int64 `json:"bytes_per_second,omitempty"`
+}
+
+// Rotated is the state of the files after a rotation of keys.
+type Rotated struct {
+	Keys []KeyUse `json:"keys"`
 }
 
 // TableArgs name one table.
@@ -289,7 +313,7 @@ type Snapshots struct {
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
-// VerifyArgs name the snapshot whose files are compared with its manifest.
+// VerifyArgs name the snapshot whose files are compared with its manifest, or whose manifest is shown.
 type VerifyArgs struct {
 	Tag string `json:"tag"`
 }

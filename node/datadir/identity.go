@@ -11,11 +11,11 @@ import (
 	"cqld/storage"
 )
 
-// The subdirectories of a data directory. Their names are part of the format of a data directory: scripts of operators
-// and IsDataDir use them.
+// The names in a data directory are part of its format: scripts of operators and IsDataDir use them.
 const (
-	Rows     = "data"
-	Metadata = "raft"
+	Rows     = "data"          // a directory
+	Metadata = "raft"          // a directory
+	Recovery = "recovery.json" // a copy of the file of the last recovery in which the node took part
 )
 
 // IsDataDir reports whether dir contains the metadata of a node, and therefore is a data directory. An error of the

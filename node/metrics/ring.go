@@ -66,6 +66,11 @@ func (c *Collector) ring(m sink) {
 		m.gauge("node_disk_free_bytes", "Free space of the data directory's file system.", int64(u.AvailBytes))
 		m.gauge("node_disk_size_bytes", "Size of the data directory's file system.", int64(u.TotalBytes))
 	}
+	encrypts := int64(0)
+	if c.o.Config.AtRest.Used() && !c.o.Config.AtRest.Decrypt {
+		encrypts = 1
+	}
+	m.gauge("node_encrypts_files", "Whether the node encrypts new files.", encrypts)
 	// The figures are missing on a node without streams or repairs.
 	if c.o.Instance.Streams != nil {
 		streams := c.o.Instance.Streams.Stats()

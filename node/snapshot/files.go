@@ -25,6 +25,10 @@ func Seal(ctx context.Context, disk vfs.FS, dir string, m *Manifest, checksums b
 	slices.Sort(names)
 	m.Files = make([]File, 0, len(names))
 	for _, name := range names {
+		// A rotation of keys creates and renames hidden files. The storage engine ignores them.
+		if strings.HasPrefix(name, ".") {
+			continue
+		}
 		f, err := sealFile(ctx, disk, disk.PathJoin(data, name), checksums)
 		if err != nil {
 			return err

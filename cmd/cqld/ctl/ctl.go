@@ -77,6 +77,7 @@ type nodeCommands struct {
 type doCommands struct {
 	Flush                   flushCommand              `cmd:"" group:"do" help:"Flush memtables to disk."`
 	Compact                 compactCommand            `cmd:"" group:"do" help:"Compact data into the lowest level."`
+	Rotatekeys              rotateKeysCommand         `cmd:"" group:"do" help:"Encrypt all files with the newest key."`
 	RebuildIndex            rebuildIndexCommand       `cmd:"" name:"rebuild_index" group:"do" help:"Build secondary indexes of a table once more."`
 	Killquery               killQueryCommand          `cmd:"" group:"do" help:"End a request of a CQL client."`
 	Verify                  verifyCommand             `cmd:"" group:"do" help:"Verify the checksums of files."`
@@ -87,6 +88,7 @@ type doCommands struct {
 	Listsnapshots           listSnapshotsCommand      `cmd:"" group:"do" help:"List snapshots."`
 	Clearsnapshot           clearSnapshotCommand      `cmd:"" group:"do" help:"Remove snapshots."`
 	Verifysnapshot          verifySnapshotCommand     `cmd:"" group:"do" help:"Verify a snapshot's files."`
+	Showsnapshot            showSnapshotCommand       `cmd:"" group:"do" help:"Show the manifest of a snapshot."`
 	Import                  importCommand             `cmd:"" group:"do" help:"Add the rows of a snapshot to a table."`
 	Statusbinary            statusBinaryCommand       `cmd:"" group:"do" help:"Show whether CQL clients can connect."`
 	Disablebinary           disableBinaryCommand      `cmd:"" group:"do" help:"Disconnect CQL clients and refuse new connections."`

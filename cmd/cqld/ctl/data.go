@@ -1,7 +1,9 @@
 package ctl
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -257,6 +259,26 @@ func (c *verifySnapshotCommand) Run(s *session) error {
 		return err
 	}
 	return fmt.Errorf("snapshot %s does not agree with its manifest: do not restore it", c.Tag)
+}
+
+// showSnapshotCommand reads the manifest of a snapshot, on the node that has it.
+type showSnapshotCommand struct {
+	Tag string `short:"t" required:"" help:"The snapshot."`
+}
+
+// Run prints the manifest, which is JSON.
+func (c *showSnapshotCommand) Run(s *session) error {
+	return ask(s, control.ShowSnapshot, control.VerifyArgs{Tag: c.Tag}, showManifest)
+}
+
+// showManifest prints a manifest as its file contains it.
+func showManifest(w io.Writer, m json.RawMessage) error {
+	var out bytes.Buffer
+	if err := json.Indent(&out, m, "", "  "); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, out.String())
+	return err
 }
 
 // showVerified prints a line for each file that differs, and a summary.

@@ -77,6 +77,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		state = "WRITES REFUSED until space is free"
 	}
 	field("Disk", "%s free of %s, %s", size(i.DiskFree), size(i.DiskTotal), state)
+	showEncryption(field, i.Keys)
 	field("Hints pending", "%d", i.Hints)
 	// Corrupt files are quarantined by name; a repair with --corrupted restores their ranges.
 	corrupt := "none"

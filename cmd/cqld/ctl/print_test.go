@@ -50,6 +50,8 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"listsnapshots":           shown(showSnapshots),
 		"verify":                  shown(showVerifiedFiles),
 		"verifysnapshot":          shown(showVerified),
+		"showsnapshot":            shown(showManifest),
+		"rotatekeys":              shown(showRotated),
 		"getlogginglevels":        shown(showLogging),
 	}
 	used := map[string]bool{}
