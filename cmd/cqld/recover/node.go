@@ -1,6 +1,7 @@
 package recover
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,25 +9,29 @@ import (
 	"path/filepath"
 
 	"cqld/cluster/recovery"
+	"cqld/node/config"
 	"cqld/node/datadir"
+	"cqld/node/storekeys"
+	"cqld/storage/encryption"
 )
-
-// copyName is the name of the copy of a recovery's file in the data directory of a node that takes part in it. With it,
-// an interrupted recovery can be continued although the file is gone.
-const copyName = "recovery.json"
 
 // node is a stopped node of this machine.
 type node struct {
 	dir    string
+	keys   *encryption.Keys // nil means that its files are in clear
 	disk   *recovery.Disk
 	state  *recovery.State
 	report *recovery.Report
 }
 
-// openAll opens the data directories of stopped nodes. The caller closes them.
-func openAll(dirs []string) (all []*node, err error) {
-	for _, dir := range dirs {
-		n, err := open(dir)
+// open opens the data directories. The caller closes them.
+func (c *nodes) open() (all []*node, err error) {
+	keys, err := storekeys.Load(context.Background(), &config.AtRest{KeyFile: c.KeyFile, Keys: c.Key})
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range c.DataDir {
+		n, err := open(dir, keys)
 		if err != nil {
 			closeAll(all)
 			return nil, fmt.Errorf("%s: %w", dir, err)
@@ -36,17 +41,22 @@ func openAll(dirs []string) (all []*node, err error) {
 	return all, nil
 }
 
-// open opens the data directory of one node.
-func open(dir string) (*node, error) {
+// open opens the data directory of one node. Without keys, its files must be in clear.
+func open(dir string, keys *encryption.Keys) (*node, error) {
 	// Opening would create a log.
 	if !datadir.IsDataDir(dir) {
 		return nil, errors.New("not the data directory of a node")
 	}
-	disk, err := recovery.Open(filepath.Join(dir, datadir.Metadata), nil)
+	log := filepath.Join(dir, datadir.Metadata)
+	fs, err := storekeys.Disk(nil, keys, log)
+	if err != nil {
+		return nil, err
+	}
+	disk, err := recovery.Open(log, fs)
 	if err != nil {
 		return nil, fmt.Errorf("%w (the node must be stopped)", err)
 	}
-	n := &node{dir: dir, disk: disk}
+	n := &node{dir: dir, keys: keys, disk: disk}
 	if n.state, err = disk.Read(); err == nil {
 		n.report, err = recovery.Inspect(n.state)
 	}
@@ -83,8 +93,8 @@ func (n *node) adopt(out io.Writer, f *recovery.File) error {
 		if _, err := f.Adopt(n.state); err != nil {
 			return fmt.Errorf("%s: %w", n.dir, err)
 		}
-		if err := datadir.WriteDurable(filepath.Join(n.dir, copyName), b); err != nil {
-			return err
+		if err := n.writeCopy(b); err != nil {
+			return fmt.Errorf("%s: write %s: %w", n.dir, datadir.Recovery, err)
 		}
 	}
 	changed, err := n.disk.Update(f)
@@ -99,11 +109,21 @@ func (n *node) adopt(out io.Writer, f *recovery.File) error {
 	return nil
 }
 
+// writeCopy writes the copy of a recovery's file in the data directory. With it, an interrupted recovery can be
+// continued although the file is gone. It contains secrets: it is encrypted, or only this user can read it.
+func (n *node) writeCopy(b []byte) error {
+	name := filepath.Join(n.dir, datadir.Recovery)
+	if n.keys == nil {
+		return datadir.WriteDurable(name, b)
+	}
+	return n.disk.WriteFile(name, b)
+}
+
 // copied returns the copy of the file of the last recovery in which the node took part, or was about to; nil means
 // none.
 func (n *node) copied() (*recovery.File, error) {
-	name := filepath.Join(n.dir, copyName)
-	b, err := os.ReadFile(name)
+	name := filepath.Join(n.dir, datadir.Recovery)
+	b, err := n.disk.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -29,6 +29,14 @@ type Commands struct {
 // nodes are the data directories of stopped nodes.
 type nodes struct {
 	DataDir []string `required:"" help:"Data directory of a node; repeatable." type:"path" placeholder:"DIR" sep:"none"`
+	storeKeys
+}
+
+// storeKeys are the keys of nodes that encrypt their data. A file takes precedence. The environment variables are the
+// ones of a node.
+type storeKeys struct {
+	KeyFile string `name:"encryption-key-file" env:"CQLD_ENCRYPTION_KEY_FILE" type:"path" help:"File with store keys."`
+	Key     string `name:"encryption-key" env:"CQLD_ENCRYPTION_KEY" hidden:""`
 }
 
 // inspectCommand is `cqld recover inspect`.
@@ -48,7 +56,7 @@ func (c *inspectCommand) Run(out io.Writer) error {
 	if c.Output != "" && len(c.DataDir) > 1 {
 		return errors.New("--output takes the report of one node: give one --data-dir")
 	}
-	all, err := openAll(c.DataDir)
+	all, err := c.open()
 	if err != nil {
 		return err
 	}
@@ -98,7 +106,7 @@ func (*startCommand) Help() string {
 
 // Run starts a recovery, or continues one that was interrupted.
 func (c *startCommand) Run(out io.Writer) error {
-	all, err := openAll(c.DataDir)
+	all, err := c.open()
 	if err != nil {
 		return err
 	}
@@ -238,7 +246,7 @@ func (c *joinCommand) Run(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.From, err)
 	}
-	all, err := openAll(c.DataDir)
+	all, err := c.open()
 	if err != nil {
 		return err
 	}

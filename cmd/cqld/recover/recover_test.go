@@ -2,6 +2,8 @@ package recover
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,11 +26,13 @@ import (
 	"cqld/node/datadir"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/encryption"
 )
 
 // TestCommands runs the commands on data directories. In testdata, "node number=N last=L term=T" makes the directory
-// nodeN of a member whose log ends at entry L and that has voted in term T; "run" executes a command line, whose input
-// is the word after "<"; "rm" removes a file.
+// nodeN of a member whose log ends at entry L and that has voted in term T; "encrypt number=N" encrypts its files with
+// the key in the file store.key; "run" executes a command line, whose input is the word after "<"; "rm" removes a file;
+// "clear" lists the files of a directory that are not encrypted.
 func TestCommands(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		dir := t.TempDir()
@@ -41,6 +45,13 @@ func TestCommands(t *testing.T) {
 				d.ScanArgs(t, "term", &term)
 				makeNode(t, filepath.Join(dir, fmt.Sprintf("node%d", number)), int(number), last, term)
 				return ""
+			case "encrypt":
+				var number uint64
+				d.ScanArgs(t, "number", &number)
+				encryptNode(t, dir, filepath.Join(dir, fmt.Sprintf("node%d", number)))
+				return ""
+			case "clear":
+				return filesInClear(t, filepath.Join(dir, strings.TrimSpace(d.Input)))
 			case "rm":
 				if err := vfs.Default.Remove(filepath.Join(dir, strings.TrimSpace(d.Input))); err != nil {
 					return err.Error()
@@ -53,6 +64,46 @@ func TestCommands(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// encryptNode encrypts the files of a node in clear with a key that it writes to a file.
+func encryptNode(t *testing.T, dir, node string) {
+	t.Helper()
+	const key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+	if err := datadir.WriteDurable(filepath.Join(dir, "store.key"), []byte(key)); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := encryption.ParseKeys(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := encryption.New(vfs.Default, keys, rand.Reader)
+	stale, err := disk.Stale(filepath.Join(node, datadir.Metadata))
+	if err != nil || len(stale) == 0 {
+		t.Fatal(stale, err)
+	}
+	for _, s := range stale {
+		if _, err := disk.Rewrite(t.Context(), s, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// filesInClear returns the files of a directory that have content and no header of an encrypted file.
+func filesInClear(t *testing.T, dir string) string {
+	t.Helper()
+	uses, err := encryption.Uses(vfs.Default, nil, dir)
+	if err != nil || len(uses) == 0 {
+		t.Fatal(uses, err)
+	}
+	var out strings.Builder
+	for _, u := range uses {
+		// Without keys, the ones of the files are listed as well.
+		if u.Key == (encryption.KeyID{}) {
+			fmt.Fprintf(&out, "%d files in clear\n", u.Files)
+		}
+	}
+	return cmp.Or(out.String(), "none\n")
 }
 
 // runIn executes a command line with DIR replaced by dir, and returns what it prints, with the parts that differ from
