@@ -27,6 +27,8 @@ func DrawnOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	// A stream of its own: the draws below do not change the draws of DefaultOptions for the same seed.
 	r := kernel.NewStream(seed, "drawn")
+	// By the number of the seed, so that the draws of a seed remain the same.
+	o.Encrypted = seed%3 == 1
 	// A quarter of the seeds keep the shape of DefaultOptions.
 	if r.Chance(250) {
 		o.drawConditional(seed)
@@ -212,6 +214,9 @@ func (o Options) drawnString() string {
 	}
 	if o.TornWrites {
 		b.WriteString(", torn writes")
+	}
+	if o.Encrypted {
+		b.WriteString(", encrypted")
 	}
 	if o.ConvergeBy != "" {
 		fmt.Fprintf(&b, ", converges by %s", o.ConvergeBy)

@@ -186,6 +186,7 @@ func classified() map[string]map[string]string {
 			"verify":  "- reads",
 			"cleanup": opDecommission, "drain": opRestart, "stopdaemon": opRestart, "snapshot": opSnapshot,
 			"listsnapshots": "- reads", "clearsnapshot": opSnapshot, "verifysnapshot": "- reads", "import": opSnapshot,
+			"showsnapshot": "- reads",
 			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads",
 			"sethandoff": opHints, "listpendinghints": "- reads",
 			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads",
@@ -199,8 +200,8 @@ func classified() map[string]map[string]string {
 			"removetablesaccount": opSchema, "settablesconsistency": opSchema,
 			"rebuild_index": opBuild, "viewbuildstatus": "- reads",
 			"getindexbuildthroughput": "- reads", "setindexbuildthroughput": "- how fast indexes are built",
-			"reloadssl": "- which certificates are used",
-			"jobs":      "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild,
+			"reloadssl": "- which certificates are used", "rotatekeys": "- which keys files have",
+			"jobs": "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild,
 			"resumejob": opRepair + ", " + opRebuild,
 		},
 		"verb": {

@@ -14,6 +14,7 @@ import (
 	"cqld/ring"
 	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
+	"cqld/simulation/sealed"
 )
 
 // Node is one machine: its disk and its clock outlive its processes. A machine has at most one process at a time. Its
@@ -119,6 +120,10 @@ func (l *process) sweep() {
 	if _, err := l.engine.Sweep(sweepBudget); err != nil {
 		l.node.cluster.kernel.Trace("sweep failed")
 	}
+	// As the job of an operator, while storage uses the files. A failing disk interrupts it.
+	if err := sealed.Rewrite(l.data, dataDir); err != nil && !l.node.faults.Any() && !l.node.damaged {
+		l.node.cluster.fail("node %d cannot rewrite its files: %v", l.node.id, err)
+	}
 	clock{l}.After(sweepEvery*time.Duration(l.pace()), l.sweep)
 }
 
@@ -162,6 +167,12 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	}
 	n.cluster.counted["logs torn"] += files
 	return torn
+}
+
+// encrypted returns a disk of the machine as its process sees it.
+func (n *Node) encrypted(disk vfs.FS) vfs.FS {
+	o := &n.cluster.options
+	return sealed.Disk(disk, o.Encrypted, n.incarnations, kernel.NewStream(o.Seed, fmt.Sprint("keys ", n.id)))
 }
 
 // ended records that the process has ended.

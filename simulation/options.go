@@ -9,6 +9,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
 	"cqld/storage"
 )
@@ -79,8 +80,7 @@ type Options struct {
 	Hurry int
 	// Meet counts operations that are in progress at the same time (meetings.go).
 	Meet bool
-	// TornWrites makes a power cut keep any subset of the unsynced 512-byte sectors.
-	TornWrites bool
+	damage.Disks
 	// Points contains names of points: rare code paths to be executed always.
 	Points []string
 	// Made is called with a new cluster, before any of its nodes starts; nil means no call.

@@ -169,7 +169,7 @@ func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement)
 	n := p.node
 	disk, applied := n.disk, n.applied
 	n.disk, n.applied = damage.Whole(disk), 0 // the log is cut on purpose
-	if _, err := raftlog.Cut(raftDir, n.disk, p.index); err != nil {
+	if _, err := raftlog.Cut(raftDir, n.encrypted(n.disk), p.index); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range c.present() {

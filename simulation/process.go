@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"cqld/azuretables/entity"
 	"cqld/cluster"
 	"cqld/cluster/metadata"
@@ -39,6 +41,7 @@ type process struct {
 	hlc      *env.HLC
 	disk     *faultfs.FS
 	raftDisk *faultfs.FS
+	data     vfs.FS // disk as storage sees it
 	instance *assembly.Instance
 	// The following fields are set by assembled, and nil before, except transport.
 	engine    *storage.Engine
@@ -171,6 +174,7 @@ func (l *process) open() error {
 	if n.cluster.options.Unsafe.LyingDisks {
 		l.disk = faultfs.Wrap(faultfs.Unsynced{FS: n.disk})
 	}
+	l.data = n.encrypted(l.disk)
 	l.disk.Fail(n.faults.Decide)
 	l.raftDisk.Fail(n.faults.DecideRaft)
 	l.transport = newTransport(n.cluster.net, l)
@@ -206,7 +210,7 @@ func (l *process) opening() assembly.Opening {
 	return assembly.Opening{
 		Storage: storage.Options{
 			// An inline engine has no goroutines of its own: their progress would not depend on the seed.
-			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
+			Dir: dataDir, FS: l.data, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
 			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
 			FilterRows: c.options.FilterRows, OnFatal: l.fail, FreeSpace: l.node.faults.Space,
 		},
@@ -255,7 +259,7 @@ func (l *process) listen() error {
 func (l *process) clusterOptions() cluster.Options {
 	n, c := l.node, l.node.cluster
 	return cluster.Options{
-		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
+		Name: "sim", Dir: raftDir, FS: l.node.encrypted(l.raftDisk), Network: l.transport, Clock: pacedClock{clock{l}},
 		// The incarnation of the process and, with an empty disk, its identity are drawn from this stream.
 		Rand:   kernel.NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor,

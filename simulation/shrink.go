@@ -110,6 +110,7 @@ func (o Options) Command() string {
 	add(o.Far != d.Far, "-far=%v", o.Far)
 	add(o.Levels != d.Levels, "-levels=%v", o.Levels)
 	add(o.TornWrites != d.TornWrites, "-torn=%v", o.TornWrites)
+	add(o.Encrypted != d.Encrypted, "-encrypted=%v", o.Encrypted)
 	add(o.ConvergeBy != d.ConvergeBy, "-converge=%s", cmp.Or(o.ConvergeBy, ByReads))
 	add(o.Clients != d.Clients, "-clients=%d", o.Clients)
 	add(o.Turns != d.Turns, "-turns=%d", o.Turns)

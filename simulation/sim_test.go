@@ -35,9 +35,10 @@ var (
 		"SimpleStrategy with 3")
 	levelsDrawn = flag.String("levels", "", "true: conditional changes commit at all levels; instead of what the "+
 		"seed draws")
-	tornWrites = flag.String("torn", "", "true: power cuts tear what is not synced; instead of what the seed draws")
-	convergeBy = flag.String("converge", "", "by reads, hints or repair, instead of what the seed draws")
-	faultTime  = flag.Duration("for", 0, "how long there are faults")
+	encryptedDisks = flag.String("encrypted", "", "true: disks are encrypted; instead of what the seed draws")
+	tornWrites     = flag.String("torn", "", "true: power cuts tear what is not synced; instead of what the seed draws")
+	convergeBy     = flag.String("converge", "", "by reads, hints or repair, instead of what the seed draws")
+	faultTime      = flag.Duration("for", 0, "how long there are faults")
 )
 
 // optionsOf returns the options of a seed, overridden by the flags.
@@ -72,6 +73,9 @@ func optionsOf(t *testing.T, seed uint64) Options {
 	}
 	if *tornWrites != "" {
 		o.TornWrites = *tornWrites == "true"
+	}
+	if *encryptedDisks != "" {
+		o.Encrypted = *encryptedDisks == "true"
 	}
 	o.ConvergeBy = cmp.Or(*convergeBy, o.ConvergeBy)
 	if *kindNames != "" {

@@ -104,8 +104,8 @@ func (v *verifier) checkSnapshot(s *snapshot) error {
 		return err
 	}
 	metadata := l.cluster.Metadata()
-	options := storage.Options{Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20,
-		MemTableBytes: 1 << 20}
+	options := storage.Options{Dir: s.dir, FS: s.node.encrypted(disk), Clock: clock{l}, Inline: true,
+		CacheBytes: 1 << 20, MemTableBytes: 1 << 20}
 	options.Table = func(id schema.StorageID) tableinfo.Info {
 		return assembly.TableInfo(metadata, true, id, l.instance.Repaired)
 	}

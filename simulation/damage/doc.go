@@ -15,3 +15,11 @@ type Rand interface {
 	// Chance returns true with a probability of p in a thousand.
 	Chance(p int) bool
 }
+
+// Disks is what the disks of all machines of a simulation do.
+type Disks struct {
+	// TornWrites makes a power cut keep any subset of the unsynced 512-byte sectors.
+	TornWrites bool
+	// Encrypted makes machines encrypt their files, with another key in each process (simulation/sealed).
+	Encrypted bool
+}
