@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"cqld/integration/cqlclient"
@@ -16,7 +18,64 @@ import (
 // TestSnapshotIsRestored restores a snapshot as described in docs/OPERATING_JOBS.md.
 func TestSnapshotIsRestored(t *testing.T) {
 	t.Parallel()
-	ring := startRing(t, process.Options{Nodes: 1})
+	snapshotIsRestored(t, startRing(t, process.Options{Nodes: 1}))
+}
+
+// TestEncryptedSnapshotIsRestored restores a snapshot of a node that encrypts its files, and replaces the key.
+func TestEncryptedSnapshotIsRestored(t *testing.T) {
+	t.Parallel()
+	key := storeKeyFile(t, storeKey(1))
+	ring := startRing(t, process.Options{Nodes: 1, YAML: []string{"encryption_key_file: " + key}})
+	s := ring.Servers[0]
+	snapshotIsRestored(t, ring)
+	if text := mustCtl(t, s, "showsnapshot", "-t", "all"); !strings.Contains(text, "CREATE TABLE kept.t ") {
+		t.Errorf("the manifest does not show the table:\n%s", text)
+	}
+	s.Stop()
+	// The manifest, and everything else in the data directory.
+	for _, text := range []string{"CREATE TABLE", "pebble_version"} {
+		if out, err := exec.Command("grep", "-rlF", text, filepath.Join(s.Dir, "data")).Output(); err == nil {
+			t.Errorf("files with %q in clear:\n%s", text, out)
+		}
+	}
+	if err := os.WriteFile(key, []byte(storeKey(2)+"\n"+storeKey(1)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Start(ringStart); err != nil {
+		t.Fatal(err)
+	}
+	out := mustCtl(t, s, "rotatekeys", "--throughput", "0")
+	if !strings.Contains(out, "All files have the newest key") {
+		t.Errorf("rotatekeys:\n%s", out)
+	}
+	s.Stop()
+	if err := os.WriteFile(key, []byte(storeKey(2)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Start(ringStart); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, s, "kept.t", 110)
+	mustCtl(t, s, "verifysnapshot", "-t", "all")
+	mustCtl(t, s, "verify", "--throughput", "0")
+}
+
+// storeKey returns a store key.
+func storeKey(n byte) string { return fmt.Sprintf("%02x%s", n, strings.Repeat("5a", 31)) }
+
+// storeKeyFile writes a file with store keys.
+func storeKeyFile(t *testing.T, keys string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "store.key")
+	if err := os.WriteFile(name, []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// snapshotIsRestored restores a snapshot of a ring of one node.
+func snapshotIsRestored(t *testing.T, ring *process.Ring) {
+	t.Helper()
 	s := ring.Servers[0]
 	for _, keyspace := range []string{"kept", "other"} {
 		if err := process.Ask(s.Address, "CREATE KEYSPACE "+keyspace+" WITH replication = {'class': "+

@@ -75,6 +75,7 @@ func ctlCases(address string) []ctlCase {
 		{args: "verify --throughput 0 ctl", want: `^[1-9]\d* files verified \(\d\S* \S+\), 0 corrupt\n$`, once: true},
 		{args: "scrub", want: `^[1-9]\d* files verified \(\d\S* \S+\), 0 corrupt\n$`, once: true},
 		{args: "verifysnapshot -t all", want: `^\d+ files verified, 0 problems\n$`, once: true},
+		{args: "showsnapshot -t all", want: `(?s)^\{.*"CREATE TABLE ctl\.t `},
 		{args: "import -t all plain t", want: `^$`, once: true},
 		{args: "clearsnapshot -t all", want: `^Removed snapshot all\n$`, once: true},
 		{args: "statushandoff", want: `^Hinted handoff is running\n$`},
@@ -111,7 +112,7 @@ func ctlCases(address string) []ctlCase {
 // ctlElsewhere returns the commands that other tests, or the end of this one, execute.
 func ctlElsewhere() []string {
 	return []string{"drain", "stopdaemon", "decommission", "removenode", "move", "rebuild", "abort", "killquery",
-		"help"}
+		"rotatekeys", "help"}
 }
 
 // TestControl executes every command of "cqld ctl" on a real ring and checks its table and its JSON.
@@ -204,7 +205,9 @@ func controlRefuses(t *testing.T, s *process.Server) {
 		"clearsnapshot":                            "Specify snapshot name or --all",
 		"clearsnapshot -t none":                    "snapshot none does not exist",
 		"verifysnapshot -t none":                   "snapshot none does not exist",
+		"showsnapshot -t none":                     "snapshot none does not exist",
 		"import -t none ctl t":                     "snapshot none does not exist",
+		"rotatekeys":                               "the node does not encrypt its files",
 		"import -t first ctl t":                    "it has materialized views",
 		"enableauditlog --included-categories NIX": `"NIX" is not one of`,
 		"enableauditlog --archive-command /bin/x":  "settings never execute commands",

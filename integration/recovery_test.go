@@ -113,11 +113,13 @@ func TestRecoveryOfTheMetadata(t *testing.T) {
 	readAll(t, early[1], rows)
 }
 
-// TestRecoveryFromOneNode recovers a ring of three nodes from a single one.
+// TestRecoveryFromOneNode recovers a ring of three nodes, which encrypt their data, from a single one.
 func TestRecoveryFromOneNode(t *testing.T) {
 	t.Parallel()
 	binary, dir := cqld(t)
-	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 3})
+	key := storeKeyFile(t, storeKey(1))
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 3,
+		YAML: []string{"encryption_key_file: " + key}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +139,14 @@ func TestRecoveryFromOneNode(t *testing.T) {
 	last.Stop()
 	data := filepath.Join(last.Dir, "data")
 	file := filepath.Join(last.Dir, "recovery.json")
+	start := []string{"recover", "start", "--yes", "--data-dir", data, "--file", file}
+	if out, err := runCommand("", binary, start...); err == nil || !strings.Contains(out, "no key is configured") {
+		t.Errorf("a recovery without the key: %v\n%s", err, out)
+	}
 	// The command cannot be repeated with its file: all survivors have taken part.
-	t.Log(mustRunCommand(t, "", binary, "recover", "start", "--yes", "--data-dir", data, "--file", file))
-	if out, err := runCommand("", binary, "recover", "start", "--yes", "--data-dir", data, "--file", file); err == nil {
+	start = append(start, "--encryption-key-file", key)
+	t.Log(mustRunCommand(t, "", binary, start...))
+	if out, err := runCommand("", binary, start...); err == nil {
 		t.Errorf("a second recovery with the file of the first:\n%s", out)
 	}
 	if err := last.Start(); err != nil {
