@@ -86,12 +86,13 @@ storage/format:
 storage/latch: internal/invariant ring
 storage/logcheck:
 storage/logguard: storage/logcheck
+storage/encryption:
 storage/dropped: schema
 storage/merging: internal/invariant row
 storage/pause: internal/invariant
 storage/space: internal/env
-storage/database: internal/env internal/invariant schema storage/blockfilter storage/compaction storage/failure
-	storage/format storage/logguard storage/merging storage/rowkey
+storage/database: internal/env internal/invariant schema storage/blockfilter storage/compaction storage/encryption
+	storage/failure storage/format storage/logguard storage/merging storage/rowkey
 storage/headers: internal/invariant schema
 storage/lost: internal/invariant ring schema storage/failure
 storage/export: internal/invariant ring row schema storage/block storage/database storage/failure storage/format
@@ -102,9 +103,9 @@ storage/reading: internal/env internal/invariant ring row schema storage/backlog
 storage/purge: internal/env internal/invariant internal/wire ring row schema storage/backlog storage/bounds
 	storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
 storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block
-	storage/bounds storage/database storage/dropped storage/estimate storage/export storage/failure storage/format
-	storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey storage/space
-	storage/step storage/tableinfo
+	storage/bounds storage/database storage/dropped storage/encryption storage/estimate storage/export storage/failure
+	storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey
+	storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
 storage/index: internal/env internal/invariant ring row schema storage storage/failure storage/index/vector
 	storage/reading types types/analysis types/similarity
@@ -226,6 +227,7 @@ node/assembly: batchlog cluster cluster/metadata coordinator counters hints inte
 	storage/tableinfo view
 node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging
 	messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
+node/storekeys: node/config storage/encryption tlsconfig
 node/access: auth cluster coordinator internal/env login login/certificate node/config node/control query/roles ring
 	schema server
 node/certificates: node/config tlsconfig
@@ -234,7 +236,7 @@ node/notify: cluster cluster/metadata node/clients query ring schema server serv
 node/admin: audit auth cluster cluster/metadata coordinator cql hints internal/env internal/guard internal/histogram
 	internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control
 	node/datadir node/snapshot node/tablestats query/definition query/system rebalance repair ring schema search storage
-	storage/block storage/database storage/export storage/format storage/index storage/lost types
+	storage/block storage/database storage/encryption storage/export storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin
 	node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query
@@ -245,8 +247,9 @@ node/sysviews: auth cql internal/env node/admin node/assembly node/clients node/
 node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints
 	internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly
 	node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify
-	node/operation node/recorder node/snapshot node/socket node/sysviews node/tablestats query query/invalid rebalance
-	repair request ring row schema search server server/frame storage storage/database storage/index tlsconfig view
+	node/operation node/recorder node/snapshot node/socket node/storekeys node/sysviews node/tablestats query
+	query/invalid rebalance repair request ring row schema search server server/frame storage storage/database
+	storage/encryption storage/index tlsconfig view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
@@ -257,17 +260,19 @@ cmd/cqld/running:
 cmd/cqld/ctl: audit cmd/cqld/running node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld/recover: cluster/metadata cluster/recovery internal/uuid node/datadir ring
+cmd/cqld/recover: cluster/metadata cluster/recovery internal/uuid node/config node/datadir node/storekeys ring
+	storage/encryption
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/recover cmd/cqld/running internal/loglimit
 	internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
+simulation/sealed: internal/invariant storage/encryption
 simulation/damage: storage/faultfs
 simulation/kernel: internal/env
 simulation/history: azuretables/entity azuretables/odata ring row
 simulation: azuretables/entity azuretables/odata cluster cluster/metadata coordinator hints internal/env internal/model
 	internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search
-	simulation/damage simulation/elle simulation/history simulation/kernel storage storage/faultfs storage/index
-	storage/reading storage/tableinfo types view
+	simulation/damage simulation/elle simulation/history simulation/kernel simulation/sealed storage storage/faultfs
+	storage/index storage/reading storage/tableinfo types view
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient

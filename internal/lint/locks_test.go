@@ -15,9 +15,11 @@ func heldOverSync() map[string]string {
 	return map[string]string{
 		"storage applyInline c.inline": "it serializes the commits of an engine without goroutines, which " +
 			"simulations use",
-		"storage ingest e.latches":  "it is the read side, which commits take as well",
-		"storage removeFile q.mu":   "it serializes Quarantine and Lift; reads use the list without it",
-		"storage Lift e.losses.mu":  "it serializes Quarantine and Lift; reads use the list without it",
+		"storage ingest e.latches": "it is the read side, which commits take as well",
+		"storage removeFile q.mu":  "it serializes Quarantine and Lift; reads use the list without it",
+		"storage Lift e.losses.mu": "it serializes Quarantine and Lift; reads use the list without it",
+		"storage/encryption Rewrite f.rewrites": "it serializes rewrites of files for a new key; no other operation " +
+			"takes it",
 		"storage excise rm.latches": "a corrupt file leaves the data: commits must wait, or lose rows",
 	}
 }
