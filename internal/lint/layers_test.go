@@ -166,7 +166,8 @@ simulation/scenario: batchlog coordinator counters hints internal/env internal/t
 	storage/index types types/similarity
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram internal/invariant internal/memory listing paxos ring row scan schema search
+request: auth coordinator internal/env internal/histogram internal/invariant internal/memory listing paxos ring row
+	scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
 query/fragments: row schema types
