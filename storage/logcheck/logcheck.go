@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// Corrupt describes a chunk of a log that was synced and cannot be read.
+// Corrupt describes a chunk of a log that was written and synced, and cannot be read.
 type Corrupt struct {
 	Offset int64 // of the chunk in the file
 }
 
 // Error implements error.
 func (c *Corrupt) Error() string {
-	return fmt.Sprintf("the record at byte %d was synced and cannot be read", c.Offset)
+	return fmt.Sprintf("the record at byte %d has changed since it was written", c.Offset)
 }
 
 // Log reads the write-ahead log with a number, and returns a Corrupt if there is evidence of one. Other errors are
