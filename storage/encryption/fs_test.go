@@ -151,10 +151,11 @@ func (m *model) fill(a, b vfs.File) {
 		if n, err := a.Write(part); n != len(part) || err != nil {
 			m.t.Fatal(n, err)
 		}
-		if !bytes.Equal(part, kept) {
+		// A file in clear is one of MemFS, which changes the argument in builds with invariants.
+		if _, encrypts := a.(*file); encrypts && !bytes.Equal(part, kept) {
 			m.t.Fatal("Write changed its argument")
 		}
-		if _, err := b.Write(part); err != nil {
+		if _, err := b.Write(bytes.Clone(kept)); err != nil {
 			m.t.Fatal(err)
 		}
 		end += int64(len(kept))
