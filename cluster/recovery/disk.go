@@ -1,8 +1,6 @@
 package recovery
 
 import (
-	"errors"
-	"io"
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -31,38 +29,8 @@ func Open(dir string, fs vfs.FS) (*Disk, error) {
 	return &Disk{l, fs}, nil
 }
 
-// ReadFile returns the content of a file on the file system of the log, which may decrypt it.
-func (d *Disk) ReadFile(name string) ([]byte, error) {
-	f, err := d.fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	b, err := io.ReadAll(f)
-	return b, errors.Join(err, f.Close())
-}
-
-// WriteFile writes a file on the file system of the log, which may encrypt it. A crash leaves the file as it was
-// before, or the new one.
-func (d *Disk) WriteFile(name string, content []byte) error {
-	// A file is renamed within a directory only.
-	temporary := name + ".tmp"
-	f, err := d.fs.Create(temporary, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := d.fs.Rename(temporary, name); err != nil {
-		return err
-	}
-	dir, err := d.fs.OpenDir(d.fs.PathDir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
+// FS returns the file system of the log, which may encrypt.
+func (d *Disk) FS() vfs.FS { return d.fs }
 
 // Read returns what the node has.
 func (d *Disk) Read() (*State, error) {

@@ -88,23 +88,46 @@ func MakePrivate(dir string, log *slog.Logger) error {
 
 // WriteDurable writes a file that only this user can read. A crash leaves the file as it was before, or the new one.
 func WriteDurable(name string, content []byte) error {
+	return WriteDurableOn(vfs.Default, name, content)
+}
+
+// WriteDurableOn is WriteDurable on a file system of this machine that may encrypt.
+func WriteDurableOn(disk vfs.FS, name string, content []byte) error {
 	// In the same directory, because a file is renamed within a file system only.
 	temporary := name + ".tmp"
-	// A file that a crash left, or that another user made, keeps its mode when it is written again.
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		return err
+	err := createPrivate(temporary)
+	if err == nil {
+		err = writeTo(disk, temporary, content)
 	}
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(temporary, name)
+	if err == nil {
+		err = disk.Rename(temporary, name)
 	}
 	if err != nil {
 		_ = os.Remove(temporary) // it may contain secrets; the first error is reported
 		return err
 	}
-	return syncDir(vfs.Default, filepath.Dir(name))
+	return syncDir(disk, filepath.Dir(name))
+}
+
+// createPrivate creates an empty file that only this user can read: a file system of Pebble has no modes.
+func createPrivate(name string) error {
+	// A file that a crash left, or that another user made, keeps its mode when it is written again.
+	if err := os.Remove(name); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// writeTo writes the content of an empty file, and syncs it.
+func writeTo(disk vfs.FS, name string, content []byte) error {
+	f, err := disk.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
 }

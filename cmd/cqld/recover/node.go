@@ -18,7 +18,6 @@ import (
 // node is a stopped node of this machine.
 type node struct {
 	dir    string
-	keys   *encryption.Keys // nil means that its files are in clear
 	disk   *recovery.Disk
 	state  *recovery.State
 	report *recovery.Report
@@ -56,7 +55,7 @@ func open(dir string, keys *encryption.Keys) (*node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (the node must be stopped)", err)
 	}
-	n := &node{dir: dir, keys: keys, disk: disk}
+	n := &node{dir: dir, disk: disk}
 	if n.state, err = disk.Read(); err == nil {
 		n.report, err = recovery.Inspect(n.state)
 	}
@@ -93,8 +92,8 @@ func (n *node) adopt(out io.Writer, f *recovery.File) error {
 		if _, err := f.Adopt(n.state); err != nil {
 			return fmt.Errorf("%s: %w", n.dir, err)
 		}
-		if err := n.writeCopy(b); err != nil {
-			return fmt.Errorf("%s: write %s: %w", n.dir, datadir.Recovery, err)
+		if err := datadir.WriteDurableOn(n.disk.FS(), n.copyName(), b); err != nil {
+			return fmt.Errorf("write %s: %w", n.copyName(), err)
 		}
 	}
 	changed, err := n.disk.Update(f)
@@ -109,32 +108,30 @@ func (n *node) adopt(out io.Writer, f *recovery.File) error {
 	return nil
 }
 
-// writeCopy writes the copy of a recovery's file in the data directory. With it, an interrupted recovery can be
-// continued although the file is gone. It contains secrets: it is encrypted, or only this user can read it.
-func (n *node) writeCopy(b []byte) error {
-	name := filepath.Join(n.dir, datadir.Recovery)
-	if n.keys == nil {
-		return datadir.WriteDurable(name, b)
-	}
-	return n.disk.WriteFile(name, b)
-}
+// copyName returns the name of the copy of a recovery's file in the data directory. With the copy, an interrupted
+// recovery can be continued although the file is gone. It contains secrets.
+func (n *node) copyName() string { return filepath.Join(n.dir, datadir.Recovery) }
 
 // copied returns the copy of the file of the last recovery in which the node took part, or was about to; nil means
 // none.
 func (n *node) copied() (*recovery.File, error) {
-	name := filepath.Join(n.dir, datadir.Recovery)
-	b, err := n.disk.ReadFile(name)
+	name := n.copyName()
+	f, err := n.disk.FS().Open(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	f, err := recovery.DecodeFile(b)
+	b, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	file, err := recovery.DecodeFile(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return f, nil
+	return file, nil
 }
 
 // readReports reads the reports of nodes on other machines.
