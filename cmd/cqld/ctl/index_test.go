@@ -2,34 +2,24 @@ package ctl
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"math"
 	"strings"
 	"testing"
 
-	"cqld/auth"
 	"cqld/node/control"
 )
 
 // TestBuildThroughputIsSentInBytes sets rates whose number of bytes does and does not fit 64 bits. A rate that does not
 // fit must not reach the node: 2^44 MiB would arrive as 0, which means no bound.
 func TestBuildThroughputIsSentInBytes(t *testing.T) {
-	dir := t.TempDir()
-	socket, err := control.Listen(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := control.NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
 	sent := make(chan int64, 1)
-	control.Handle(server, control.SetBuildThroughput, func(_ context.Context, a control.Throughput,
-		_ control.Report) (control.Throughput, error) {
-		sent <- a.BytesPerSecond
-		return a, nil
+	s := sessionOf(t, func(server *control.Server) {
+		control.Handle(server, control.SetBuildThroughput, func(_ context.Context, a control.Throughput,
+			_ control.Report) (control.Throughput, error) {
+			sent <- a.BytesPerSecond
+			return a, nil
+		})
 	})
-	server.Serve(socket, "")
-	defer server.Close()
-	s := &session{ctx: t.Context(), where: &Where{DataDir: dir}, out: io.Discard, progress: io.Discard}
 	for _, rate := range []int64{0, 1, 32, math.MaxInt64 >> 20} {
 		if err := (&setBuildThroughputCommand{Rate: rate}).Run(s); err != nil {
 			t.Fatalf("%d MiB/s: %v", rate, err)

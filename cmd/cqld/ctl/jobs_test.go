@@ -5,15 +5,24 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"cqld/auth"
 	"cqld/node/control"
 )
+
+// listing returns a node that answers listjobs with one list of jobs after the other. The last one is repeated.
+func listing(polls [][]control.Job) func(*control.Server) {
+	return func(server *control.Server) {
+		poll := 0
+		control.Handle(server, control.ListJobs, func(context.Context, control.JobArgs,
+			control.Report) (control.Jobs, error) {
+			poll++
+			return control.Jobs{Jobs: polls[min(poll, len(polls))-1]}, nil
+		})
+	}
+}
 
 // TestWatchPrintsChanges watches jobs that run, fail and end, as text and as JSON. Each change is one line, and with
 // --json each line is a job.
@@ -28,26 +37,12 @@ func TestWatchPrintsChanges(t *testing.T) {
 	want := []string{"1 running", "2 queued", "2 running", "1 failed", "2 done"}
 	for _, asJSON := range []bool{false, true} {
 		for _, jobs := range [][][]control.Job{polls, {{}}} {
-			dir := t.TempDir()
-			socket, err := control.Listen(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := control.NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
-			poll := 0
-			control.Handle(server, control.ListJobs, func(context.Context, control.JobArgs,
-				control.Report) (control.Jobs, error) {
-				poll++
-				return control.Jobs{Jobs: jobs[min(poll, len(jobs))-1]}, nil
-			})
-			server.Serve(socket, "")
-			var out bytes.Buffer
-			s := &session{ctx: t.Context(), where: &Where{DataDir: dir}, json: asJSON, out: &out, progress: io.Discard}
-			err = watchJobs(s, time.Millisecond)
-			server.Close()
+			s, out := sessionOf(t, listing(jobs)), new(bytes.Buffer)
+			s.json, s.out = asJSON, out
+			err := watchJobs(s, time.Millisecond)
 			if len(jobs) == 1 {
 				if (out.Len() == 0) != asJSON || err != nil {
-					t.Errorf("JSON %t, without jobs: %v, %q", asJSON, err, &out)
+					t.Errorf("JSON %t, without jobs: %v, %q", asJSON, err, out)
 				}
 				continue
 			}
@@ -87,22 +82,7 @@ func TestWatchFailsForTheLastAttempt(t *testing.T) {
 		{"failed and forgotten", [][]control.Job{{attempt("running"), running}, {attempt("failed"), running},
 			{running}, {{ID: "2", State: "done"}}}, true},
 	} {
-		dir := t.TempDir()
-		socket, err := control.Listen(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := control.NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
-		poll := 0
-		control.Handle(server, control.ListJobs, func(context.Context, control.JobArgs,
-			control.Report) (control.Jobs, error) {
-			poll++
-			return control.Jobs{Jobs: c.polls[min(poll, len(c.polls))-1]}, nil
-		})
-		server.Serve(socket, "")
-		s := &session{ctx: t.Context(), where: &Where{DataDir: dir}, out: io.Discard, progress: io.Discard}
-		err = watchJobs(s, time.Millisecond)
-		server.Close()
+		err := watchJobs(sessionOf(t, listing(c.polls)), time.Millisecond)
 		if errors.Is(err, errWatchedFailed) != c.failed || err != nil && !c.failed {
 			t.Errorf("%s: %v", c.what, err)
 		}

@@ -2,34 +2,24 @@ package ctl
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"math"
 	"testing"
 	"time"
 
-	"cqld/auth"
 	"cqld/node/control"
 )
 
 // TestSamplingTimeDoesNotOverflow samples for times whose nanoseconds do and do not fit 64 bits. 2^58+1 ms would arrive
 // as 1 ms. The node must receive a time that it refuses.
 func TestSamplingTimeDoesNotOverflow(t *testing.T) {
-	dir := t.TempDir()
-	socket, err := control.Listen(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := control.NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
 	sent := make(chan time.Duration, 1)
-	control.Handle(server, control.TopPartitions, func(_ context.Context, a control.TopArgs,
-		_ control.Report) (control.Top, error) {
-		sent <- a.Duration
-		return control.Top{TableArgs: a.TableArgs}, nil
+	s := sessionOf(t, func(server *control.Server) {
+		control.Handle(server, control.TopPartitions, func(_ context.Context, a control.TopArgs,
+			_ control.Report) (control.Top, error) {
+			sent <- a.Duration
+			return control.Top{TableArgs: a.TableArgs}, nil
+		})
 	})
-	server.Serve(socket, "")
-	defer server.Close()
-	s := &session{ctx: t.Context(), where: &Where{DataDir: dir}, out: io.Discard, progress: io.Discard}
 	const longest = math.MaxInt64 / 1_000_000
 	for ms, want := range map[int64]time.Duration{1: time.Millisecond, 600_000: 10 * time.Minute, 0: 0, -1: 0,
 		longest: longest * time.Millisecond, longest + 1: longest * time.Millisecond,
