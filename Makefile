@@ -95,7 +95,7 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 	tools/deadcode-check.sh
 
 .PHONY: test
-test: ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 40 min)
+test: ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (about 55 min on two cores)
 	$(MAKE) -j2 $(APART) downloaded static
 	$(MAKE) unit
 	$(MAKE) -j2 $(APART) race package-test cross CROSS="darwin/arm64 windows/amd64"
