@@ -59,7 +59,7 @@ run: build ## a ring of four nodes on this machine
 	bin/cqld local
 
 .PHONY: check
-check: ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests (< 5 min)
+check: ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests (about 15 min on two cores with nothing compiled)
 	@start=$$(date +%s); for stage in fmt-check tidy-check generate-check vet lint short; do \
 		echo "== $$stage"; began=$$(date +%s); $(MAKE) --no-print-directory $$stage || exit 1; \
 		echo "== $$stage took $$(($$(date +%s)-began)) s"; done; \
