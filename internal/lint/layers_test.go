@@ -66,6 +66,9 @@ azuretables/odata:
 jobs: internal/env
 audit: cql
 
+# Backups, as a store has them.
+backup: auth ring schema types
+
 # Certificates.
 tlsconfig: internal/env internal/guard
 tlsconfig/authority: tlsconfig
@@ -340,7 +343,7 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages in their subdirectories may import it as well.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "node/config", "cqldtest",
+		"github.com/cockroachdb/pebble": {"backup", "storage", "cluster", "node", "node/config", "cqldtest",
 			"simulation", "simulation/damage", "simulation/scenario"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},

@@ -1,0 +1,86 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+)
+
+// Verified is the result of Verify.
+type Verified struct {
+	Objects int   // that were compared, also missing ones
+	Bytes   int64 // by the manifest
+	// Problems has a line for each object that is missing, has another size or another content, in order.
+	Problems []string
+}
+
+// Verify reads objects of a backup and compares them with the manifest. pace is called with the bytes that were read,
+// and may wait; it is called concurrently. An error means that the comparison could not be completed.
+func (s *Store) Verify(ctx context.Context, all []Object, pace func(int) error) (out Verified, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	objects := make(chan Object)
+	var mu sync.Mutex
+	var failed error
+	var readers sync.WaitGroup
+	for range verifyAtOnce {
+		readers.Go(func() {
+			for o := range objects {
+				problem, err := s.verify(ctx, o, pace)
+				mu.Lock()
+				if err != nil && failed == nil {
+					failed = err
+					cancel()
+				}
+				if problem != "" {
+					out.Problems = append(out.Problems, problem)
+				}
+				out.Objects, out.Bytes = out.Objects+1, out.Bytes+o.Size
+				mu.Unlock()
+			}
+		})
+	}
+	// The first error ends the readers and this loop.
+	for _, o := range all {
+		select {
+		case objects <- o:
+		case <-ctx.Done():
+		}
+	}
+	close(objects)
+	readers.Wait()
+	if failed == nil {
+		failed = ctx.Err()
+	}
+	// The readers end in any order.
+	slices.Sort(out.Problems)
+	return out, failed
+}
+
+// verify returns what is wrong with an object, or an empty text.
+func (s *Store) verify(ctx context.Context, o Object, pace func(int) error) (problem string, err error) {
+	r, size, err := s.files.open(objectName(o.SHA256))
+	if missing(err) {
+		return fmt.Sprintf("object %s is missing", o.SHA256), nil
+	}
+	if err != nil {
+		return "", s.failed("read "+o.SHA256, err)
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if size != o.Size {
+		return fmt.Sprintf("object %s has %d bytes, the manifest says %d", o.SHA256, size, o.Size), nil
+	}
+	h := sha256.New()
+	if _, err := io.CopyBuffer(h, &paced{ctx, r, pace}, make([]byte, copyBytes)); err != nil {
+		return "", s.failed("read "+o.SHA256, err)
+	}
+	if hex.EncodeToString(h.Sum(nil)) != o.SHA256 {
+		return fmt.Sprintf("the content of object %s was changed", o.SHA256), nil
+	}
+	return "", nil
+}
