@@ -237,6 +237,8 @@ node/access: auth cluster coordinator internal/env login login/certificate node/
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
+node/backups: auth backup cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair ring row
+	schema storage storage/block storage/export storage/format
 node/admin: audit auth cluster cluster/metadata coordinator cql hints internal/env internal/guard internal/histogram
 	internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control
 	node/datadir node/snapshot node/tablestats query/definition query/system rebalance repair ring schema search storage

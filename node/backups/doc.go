@@ -1,0 +1,15 @@
+// Package backups makes backups of a cluster and restores them. Each node stores its own share of a backup, and each
+// node restores the rows of its own ranges; the node that was asked leads.
+//
+//	leader ─ Begin checkpoint ─▶ all nodes   a checkpoint of the storage engine, at about the same time
+//	       ─ Begin upload ─────▶ all nodes   new files ─▶ objects of the store; the list of files
+//	       ─ Complete ─────────▶ store       the manifest, which makes the backup valid
+//
+//	leader ─ schema.Change ────▶ metadata    the tables, with new identifiers; roles
+//	       ─ Begin restore ────▶ all nodes   rows of own ranges from the files of all replicas ─▶ Ingestion
+//
+// A node works on one task at a time, and ends it when its leader has not asked for a while. Every task can be begun
+// again: objects that are stored are not stored again, and rows that are ingested twice change nothing.
+//
+// It does not know URLs, objects and manifests (package backup), nor jobs (node/admin).
+package backups

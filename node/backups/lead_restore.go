@@ -1,0 +1,186 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"cqld/backup"
+	"cqld/schema"
+	"cqld/storage/format"
+)
+
+// Restoration says what is restored.
+type Restoration struct {
+	Location string
+	Name     string   // of the backup; empty means the newest one
+	Scope    []string // keyspaces and tables; empty means everything in the backup
+	// As is the new name of the only table in Scope, KEYSPACE.TABLE; empty means its own name.
+	As string
+	// Seed is the same for all attempts, and determines the identifiers of the tables. Task is of this attempt.
+	Seed, Task string
+}
+
+// Planned is what a restoration does.
+type Planned struct {
+	Manifest *backup.Manifest
+	Targets  []backup.Target
+	// Changes are the changes of the schema, and Roles is the number of changes of roles.
+	Changes []schema.Change
+	Roles   int
+	// Bytes is the size of the files that the nodes read.
+	Bytes int64
+	// Lacks names data that nodes had lost when they stored their files.
+	Lacks []string
+	then  backup.Contents
+}
+
+// Plan returns what a restoration would do. It changes nothing, in the cluster and in the store. It sets the name in r
+// to the name of the newest backup if it is empty.
+func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Planned, error) {
+	p := new(Planned)
+	var err error
+	if r.Name == "" {
+		if r.Name, err = newest(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if p.Manifest, err = s.Manifest(ctx, r.Name); err != nil {
+		return nil, err
+	}
+	if p.Manifest.StorageFormat != format.Version {
+		return nil, fmt.Errorf("backup %s has files of storage format %d, and this cqld reads format %d: restore it "+
+			"with cqld %s", r.Name, p.Manifest.StorageFormat, format.Version, p.Manifest.Build)
+	}
+	if p.then, err = s.Contents(ctx, p.Manifest); err != nil {
+		return nil, err
+	}
+	if p.Targets, err = targets(p.Manifest, p.then.Schema, r); err != nil {
+		return nil, err
+	}
+	// Metadata that are not the newest make a change fail later, which another attempt corrects.
+	now := n.o.Cluster.Metadata()
+	whole := len(r.Scope) == 0 && len(p.Manifest.Scope) == 0
+	if p.Changes, err = backup.Changes(p.then.Schema, now.Schema, p.Targets, r.Seed, whole); err != nil {
+		return nil, err
+	}
+	// Each change is tried on the schema, so that one that is refused leaves nothing behind.
+	next := now.Schema
+	for _, c := range p.Changes {
+		if next, err = schema.Apply(next, c); err != nil {
+			return nil, fmt.Errorf("the schema of the backup does not fit: %w", err)
+		}
+	}
+	if whole && p.then.Roles != nil {
+		p.Roles = len(backup.RoleChanges(p.then.Roles, now.Roles, r.Seed))
+	}
+	p.Bytes, _ = p.Manifest.Bytes()
+	for _, share := range p.Manifest.Shares {
+		for _, text := range share.Lacks {
+			p.Lacks = append(p.Lacks, fmt.Sprintf("node %s: %s", share.Host, text))
+		}
+	}
+	return p, nil
+}
+
+// newest returns the name of the newest backup that can be restored, by the time when it was made.
+func newest(ctx context.Context, s *backup.Store) (name string, err error) {
+	all, err := s.List(ctx)
+	for _, l := range all {
+		if l.Manifest != nil && l.Deleted.IsZero() {
+			name = l.Name
+		}
+	}
+	if err == nil && name == "" {
+		err = backup.ErrNoBackup
+	}
+	return name, err
+}
+
+// targets returns the tables that are restored, in the order of their numbers in the backup. A name in the scope that
+// the backup does not contain is an error: a restoration of less than an operator expects would be noticed too late.
+func targets(m *backup.Manifest, then *schema.Schema, r *Restoration) (out []backup.Target, err error) {
+	contained, err := backup.Tables(then, m.Scope)
+	if err != nil {
+		return nil, fmt.Errorf("backup %s: %w", m.Name, err)
+	}
+	in := map[string]bool{}
+	for _, t := range contained {
+		in[t.Keyspace+"."+t.Name] = true
+	}
+	wanted, err := backup.Tables(then, r.Scope)
+	if err != nil {
+		return nil, fmt.Errorf("backup %s: %w", m.Name, err)
+	}
+	for _, t := range wanted {
+		if in[t.Keyspace+"."+t.Name] {
+			out = append(out, backup.Target{Keyspace: t.Keyspace, Name: t.Name, Into: t.Keyspace, As: t.Name})
+		} else if len(r.Scope) > 0 {
+			return nil, fmt.Errorf("backup %s does not contain table %s.%s", m.Name, t.Keyspace, t.Name)
+		}
+	}
+	if r.As == "" {
+		return out, nil
+	}
+	into, as, ok := strings.Cut(r.As, ".")
+	if !ok || into == "" || as == "" || len(out) != 1 || len(r.Scope) != 1 || !strings.Contains(r.Scope[0], ".") {
+		return nil, errors.New("--as KEYSPACE.TABLE needs exactly one table with --table")
+	}
+	out[0].Into, out[0].As = into, as
+	return out, nil
+}
+
+// Restore restores tables, after the backup was verified. progress gets the current part and bytes.
+func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, total int64, phase string)) error {
+	s, err := backup.Open(n.o.Stores, r.Location)
+	if err != nil {
+		return err
+	}
+	p, err := n.Plan(ctx, s, r)
+	if err != nil {
+		return err
+	}
+	l, err := n.lead(ctx, r.Seed, r.Task)
+	if err != nil {
+		return err
+	}
+	defer l.end(ctx)
+	// Before anything is created: the rows of a damaged backup never become visible.
+	request := Request{Step: Verify, Location: r.Location, Backup: r.Name, Nonce: identity(p.Manifest)}
+	err = l.each(ctx, request, func(done, total int64) { progress(done, total, "verifying the backup") })
+	if err != nil {
+		return err
+	}
+	progress(0, 0, "creating tables")
+	if err := n.define(ctx, p, r.Seed); err != nil {
+		return err
+	}
+	request.Step = Restore
+	for _, t := range p.Targets {
+		request.Rows = append(request.Rows, Source{Keyspace: t.Keyspace, Name: t.Name, Into: backup.IDOf(r.Seed, t)})
+	}
+	if len(request.Rows) == 0 {
+		return nil
+	}
+	return l.each(ctx, request, func(done, total int64) { progress(done, total, "restoring rows") })
+}
+
+// define creates the tables, with everything that belongs to them, and the roles. Each change returns when all live
+// nodes have applied it. If one fails, the next attempt continues after the last one that was applied.
+func (n *Node) define(ctx context.Context, p *Planned, seed string) error {
+	for _, c := range p.Changes {
+		if err := n.o.Cluster.ProposeSchema(ctx, c); err != nil {
+			return err
+		}
+	}
+	if p.Roles == 0 {
+		return nil
+	}
+	for _, c := range backup.RoleChanges(p.then.Roles, n.o.Cluster.Metadata().Roles, seed) {
+		if err := n.o.Cluster.ProposeRoles(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
