@@ -21,6 +21,8 @@ const (
 	Import       Kind = "import" // of rows of a snapshot
 	// KeyRotation rewrites files with the newest key of the encryption at rest.
 	KeyRotation Kind = "key_rotation"
+	Backup      Kind = "backup"
+	Restore     Kind = "restore"
 	// Builds of secondary indexes and of materialized views are External.
 	IndexBuild Kind = "index_build"
 	ViewBuild  Kind = "view_build"
@@ -28,7 +30,8 @@ const (
 
 // Kinds returns the kinds of local jobs.
 func Kinds() []Kind {
-	return []Kind{Repair, Rebuild, Cleanup, Compaction, Verification, Import, KeyRotation, IndexBuild, ViewBuild}
+	return []Kind{Repair, Rebuild, Cleanup, Compaction, Verification, Import, KeyRotation, Backup, Restore, IndexBuild,
+		ViewBuild}
 }
 
 // Unit is what the progress of a job counts. Clients choose the format of a number by it.

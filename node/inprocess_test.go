@@ -136,44 +136,8 @@ type inProcess struct {
 func openNodes(t *testing.T, subnet byte, n int, change func(*config.Options)) *inProcess {
 	t.Helper()
 	r := &inProcess{t: t}
-	for i := range n {
-		f := &faulty{}
-		o := config.Default()
-		o.Listen.Address = netip.AddrFrom4([4]byte{127, 0, subnet, byte(i + 1)})
-		o.Listen.RPCAddress, o.FS, o.DataDir = o.Listen.Address, vfs.NewMem(), "data"
-		o.Join.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}),
-			o.Listen.StoragePort)}
-		o.Memory.CacheBytes, o.Background.AutoRepair, o.Join.NumTokens = 8<<20, false, 8
-		o.DataDir = t.TempDir() // for the control socket
-		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		wrappers := faults{
-			engine:   func(e assembly.RequestEngine) assembly.RequestEngine { return faultyEngine{e, f} },
-			proposer: func(p request.Proposer) request.Proposer { return faultyProposer{p, f} },
-			virtual:  func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} },
-		}
-		if change != nil {
-			change(&o)
-		}
-		if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		node, err := open(ctx, o, wrappers)
-		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			if r.killed[node] {
-				return
-			}
-			if err := node.Close(ctx); err != nil {
-				t.Errorf("close: %v", err)
-			}
-		})
-		r.nodes, r.faults = append(r.nodes, node), append(r.faults, f)
+	for range n {
+		r.openNode(subnet, change)
 	}
 	for _, node := range r.nodes {
 		if !await.Reached(time.Minute, func() bool { return node.Status().Up >= n }) {
@@ -181,6 +145,48 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*config.Options)) *
 		}
 	}
 	return r
+}
+
+// openNode opens the next node of a ring.
+func (r *inProcess) openNode(subnet byte, change func(*config.Options)) {
+	r.t.Helper()
+	t, f := r.t, &faulty{}
+	o := config.Default()
+	o.Listen.Address = netip.AddrFrom4([4]byte{127, 0, subnet, byte(len(r.nodes) + 1)})
+	o.Listen.RPCAddress, o.FS, o.DataDir = o.Listen.Address, vfs.NewMem(), "data"
+	o.Join.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}),
+		o.Listen.StoragePort)}
+	o.Memory.CacheBytes, o.Background.AutoRepair, o.Join.NumTokens = 8<<20, false, 8
+	o.DataDir = t.TempDir() // for the control socket
+	o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	wrappers := faults{
+		engine:   func(e assembly.RequestEngine) assembly.RequestEngine { return faultyEngine{e, f} },
+		proposer: func(p request.Proposer) request.Proposer { return faultyProposer{p, f} },
+		virtual:  func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} },
+	}
+	if change != nil {
+		change(&o)
+	}
+	if err := o.FS.MkdirAll(o.DataDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	node, err := open(ctx, o, wrappers)
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if r.killed[node] {
+			return
+		}
+		if err := node.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	r.nodes, r.faults = append(r.nodes, node), append(r.faults, f)
 }
 
 // kill ends a node's process and starts the next one with what was written to its crashable disk. change, which may be

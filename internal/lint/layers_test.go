@@ -239,10 +239,11 @@ node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
 node/backups: auth backup cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair ring row
 	schema storage storage/block storage/export storage/format
-node/admin: audit auth cluster cluster/metadata coordinator cql hints internal/env internal/guard internal/histogram
-	internal/wire jobs messaging node/access node/assembly node/certificates node/clients node/config node/control
-	node/datadir node/snapshot node/tablestats query/definition query/system rebalance repair ring schema search storage
-	storage/block storage/database storage/encryption storage/export storage/format storage/index storage/lost types
+node/admin: audit auth backup cluster cluster/metadata coordinator cql hints internal/env internal/guard
+	internal/histogram internal/wire jobs messaging node/access node/assembly node/backups node/certificates
+	node/clients node/config node/control node/datadir node/snapshot node/tablestats query/definition query/system
+	rebalance repair ring schema search storage storage/block storage/database storage/encryption storage/export
+	storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin
 	node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query

@@ -61,6 +61,7 @@ type Commands struct {
 	Imports   *Imports
 	// Encryption is of stored data.
 	Encryption *Encryption
+	Backups    *Backups
 
 	Roles    *Roles
 	Accounts *Accounts
@@ -108,6 +109,9 @@ func New(o Options) (*Commands, error) {
 	if err := c.Encryption.removeInterrupted(); err != nil {
 		o.Log.Error("cannot remove an interrupted rewrite", "err", err)
 	}
+	if err := c.openBackups(o); err != nil {
+		return nil, err
+	}
 	c.Roles = &Roles{access: o.Access, cluster: i.Cluster, log: o.Log}
 	c.Accounts = &Accounts{options: o.Config, access: o.Access, cluster: i.Cluster}
 	c.Audit = &Audit{log: o.Audit, settings: o.Config.AuditSettings, logger: o.Log}
@@ -127,6 +131,8 @@ func New(o Options) (*Commands, error) {
 	})
 	resumable(c.Jobs, jobs.Import, c.Imports.work)
 	resumable(c.Jobs, jobs.KeyRotation, c.Encryption.rotationWork)
+	resumable(c.Jobs, jobs.Backup, c.Backups.createWork)
+	resumable(c.Jobs, jobs.Restore, c.Backups.restoreWork)
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type Peers struct {
 	engine    *storage.Engine
 	values    *index.Values
 	transport *messaging.StreamTransport
+	// backups answers requests for this node's part of a backup or a restoration.
+	backups func(message []byte) ([]byte, error)
 }
 
 // facts are properties of a node that it reports to all other nodes on request. They are sent as JSON, because they are
@@ -44,13 +47,22 @@ type facts struct {
 // the result.
 const factsTimeout = time.Second
 
-// factsRequest is the only request of VerbControl. The first byte of a message identifies the request. A byte for the
-// request leaves room for further ones.
-const factsRequest = 1
+// The requests of VerbControl. The first byte of a message identifies the request.
+const (
+	factsRequest  = 1
+	backupRequest = 2
+)
+
+// backupTimeout bounds the wait for the answer to a request of a backup, which begins work and does not wait for it.
+const backupTimeout = 10 * time.Second
 
 // Serve answers requests from the control ports of other nodes. It is called once, before the transport is opened.
 func (p *Peers) Serve() {
 	serve := func(_ ring.NodeID, message []byte, respond messaging.Respond) {
+		if len(message) > 0 && message[0] == backupRequest {
+			respond(p.backups(message[1:]))
+			return
+		}
 		// A request of a newer version is answered with an error.
 		if len(message) != 1 || message[0] != factsRequest {
 			respond(nil, &messaging.RemoteError{Message: "unknown request"})
@@ -61,6 +73,12 @@ func (p *Peers) Serve() {
 	}
 	// Blocking: the handler reads files' sizes, so it runs on a worker and not in the goroutine of the connection.
 	p.transport.Handle(messaging.Service{Verb: messaging.VerbControl, Name: "control", Blocking: true, Handler: serve})
+}
+
+// askBackup sends a request of a backup to another node. reply is called once, also if the node cannot be reached.
+func (p *Peers) askBackup(node ring.NodeID, message []byte, reply func([]byte, error)) {
+	p.transport.Request(node, messaging.VerbControl, append([]byte{backupRequest}, message...), backupTimeout,
+		func(answer []byte, err error) { reply(bytes.Clone(answer), err) })
 }
 
 // own returns the facts of this node.

@@ -18,6 +18,7 @@ func (c *Commands) Register(s *control.Server) {
 	c.Snapshots.register(s)
 	c.Imports.register(s)
 	c.Encryption.register(s)
+	c.Backups.register(s)
 	c.Roles.register(s)
 	c.Accounts.register(s)
 	c.Audit.register(s)
@@ -102,6 +103,15 @@ func (v *Snapshots) register(s *control.Server) {
 // register adds the import of rows of a snapshot, which is a job.
 func (i *Imports) register(s *control.Server) {
 	control.Handle(s, control.Import, i.Import)
+}
+
+// register adds the operations on backups of the cluster. Making and restoring one are jobs.
+func (b *Backups) register(s *control.Server) {
+	control.Handle(s, control.CreateBackup, b.Create)
+	control.Handle(s, control.ListBackups, b.List)
+	control.Handle(s, control.VerifyBackup, b.Verify)
+	control.Handle(s, control.DeleteBackup, b.Delete)
+	control.Handle(s, control.RestoreBackup, b.Restore)
 }
 
 // register adds the operations on roles and CIDR groups. HandleLocal accepts the socket of the data directory only: who

@@ -45,6 +45,8 @@ type Options struct {
 	// directory of its own, and the control socket with its token.
 	DataDir string
 	FS      vfs.FS // nil: the file system of the machine
+	// BackupFS contains the locations of backups; nil: the file system of the machine.
+	BackupFS vfs.FS
 	// Clock replaces the machine's clock, and Network replaces TCP, for nodes inside a test process. nil means the
 	// machine's. ClockOffset does not affect a Clock that is set.
 	Clock   env.Clock

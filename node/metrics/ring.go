@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -128,8 +129,13 @@ func (c *Collector) jobs(m sink) {
 	}
 	// Series of a job disappear when it has ended.
 	labels := []string{"id", "kind", "unit"}
+	// Jobs of earlier processes count: the registry keeps them.
+	var backedUp time.Time
 	// All measures ring operations before it returns them.
 	for _, s := range c.o.Commands.Jobs.All() {
+		if s.Kind == jobs.Backup && s.State == jobs.Done && s.Ended.After(backedUp) {
+			backedUp = s.Ended
+		}
 		if s.State.Ended() {
 			continue
 		}
@@ -139,6 +145,11 @@ func (c *Collector) jobs(m sink) {
 			float64(s.Done), labels, values)
 		m.send(prometheus.GaugeValue, "job_extent", "The extent of a running or queued job, in its unit; 0 while it "+
 			"is unknown.", float64(s.Total), labels, values)
+	}
+	// Without a backup, there is no series: an alert on its absence is for the whole cluster.
+	if !backedUp.IsZero() {
+		m.send(prometheus.GaugeValue, "backup_completed_timestamp_seconds",
+			"When the last backup that this node has led was completed.", float64(backedUp.Unix()), nil, nil)
 	}
 	for key, count := range active {
 		m.send(prometheus.GaugeValue, "job_active", "Jobs that are queued or running.", float64(count),

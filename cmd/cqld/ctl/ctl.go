@@ -90,6 +90,8 @@ type doCommands struct {
 	Verifysnapshot          verifySnapshotCommand     `cmd:"" group:"do" help:"Verify a snapshot's files."`
 	Showsnapshot            showSnapshotCommand       `cmd:"" group:"do" help:"Show the manifest of a snapshot."`
 	Import                  importCommand             `cmd:"" group:"do" help:"Add the rows of a snapshot to a table."`
+	Backup                  backupCommand             `cmd:"" group:"do" help:"Make, list, verify and delete backups."`
+	Restore                 restoreCommand            `cmd:"" group:"do" help:"Restore tables from a backup of a cluster."`
 	Statusbinary            statusBinaryCommand       `cmd:"" group:"do" help:"Show whether CQL clients can connect."`
 	Disablebinary           disableBinaryCommand      `cmd:"" group:"do" help:"Disconnect CQL clients and refuse new connections."`
 	Enablebinary            enableBinaryCommand       `cmd:"" group:"do" help:"Accept CQL clients again."`

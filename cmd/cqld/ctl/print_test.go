@@ -52,6 +52,10 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"verifysnapshot":          shown(showVerified),
 		"showsnapshot":            shown(showManifest),
 		"rotatekeys":              shown(showRotated),
+		"backups":                 shown(showBackups),
+		"backup":                  shown(showBackup),
+		"restored":                shown(showRestored(false)),
+		"planned":                 shown(showRestored(true)),
 		"getlogginglevels":        shown(showLogging),
 	}
 	used := map[string]bool{}

@@ -1,0 +1,212 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/node/control"
+)
+
+// backupCommand groups the commands on backups. Every node of the ring must be able to use the location.
+type backupCommand struct {
+	Create createBackupCommand `cmd:"" help:"Store the cluster, or some keyspaces and tables."`
+	List   listBackupsCommand  `cmd:"" help:"List the backups at a location."`
+	Show   showBackupCommand   `cmd:"" help:"Show one backup."`
+	Verify verifyBackupCommand `cmd:"" help:"Read a backup and compare it with its manifest."`
+	Delete deleteBackupCommand `cmd:"" help:"Delete a backup, and remove what no other backup needs."`
+}
+
+// createBackupCommand starts a job on the node that it is sent to, which leads the backup, and waits for it.
+type createBackupCommand struct {
+	To     string   `required:"" placeholder:"URL" help:"Location, for example file:///mnt/backups."`
+	Name   string   `help:"Name of the backup; default: the current time."`
+	Tables []string `arg:"" optional:"" help:"Keyspaces and tables (KEYSPACE.TABLE); default: everything."`
+}
+
+// Run makes a backup.
+func (c *createBackupCommand) Run(s *session) error {
+	return ask(s, control.CreateBackup, control.BackupArgs{Location: c.To, Name: c.Name, Tables: c.Tables}, showBackup)
+}
+
+// listBackupsCommand lists the backups of a location, also of other clusters.
+type listBackupsCommand struct {
+	At string `required:"" placeholder:"URL" help:"Location."`
+}
+
+// Run lists the backups.
+func (c *listBackupsCommand) Run(s *session) error {
+	return ask(s, control.ListBackups, control.BackupArgs{Location: c.At}, showBackups)
+}
+
+// backupTime is the form of times in tables.
+const backupTime = "2006-01-02T15:04:05Z"
+
+// showBackups prints a line for each backup. Stored is what the backup added to the location.
+func showBackups(w io.Writer, all control.Backups) error {
+	p := &printer{w: w}
+	if len(all.Backups) == 0 {
+		p.line("There are no backups.")
+		return p.err
+	}
+	t := newTable("Name", "Created", "Cluster", "Content", "Nodes", "Size", "Stored", "State")
+	for _, b := range all.Backups {
+		state := "complete"
+		switch {
+		case b.Deleted != nil:
+			state = "deleted"
+		case b.Problem != "":
+			state = b.Problem
+		case len(b.Lacks) > 0:
+			state = "some nodes had lost data"
+		}
+		created, content := b.Created.UTC().Format(backupTime), backupContent(&b)
+		// Only the name of a backup that is not complete is known.
+		if b.Created.IsZero() {
+			created, content = "-", "-"
+		}
+		t.row(b.Name, created, b.Cluster, content, strconv.Itoa(b.Nodes),
+			size(b.Size), size(b.Stored), state)
+	}
+	p.table(t)
+	return p.err
+}
+
+// backupContent returns the keyspaces and tables of a backup, as they were given when it was made.
+func backupContent(b *control.Backup) string {
+	if len(b.Tables) == 0 {
+		return "everything"
+	}
+	return strings.Join(b.Tables, ",")
+}
+
+// showBackupCommand shows one backup.
+type showBackupCommand struct {
+	At   string `required:"" placeholder:"URL" help:"Location."`
+	Name string `arg:"" help:"Name of the backup."`
+}
+
+// Run shows the backup.
+func (c *showBackupCommand) Run(s *session) error {
+	return ask(s, control.ListBackups, control.BackupArgs{Location: c.At, Name: c.Name},
+		func(w io.Writer, all control.Backups) error {
+			// The node refuses a name that does not exist.
+			for _, b := range all.Backups {
+				if err := showBackup(w, b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+}
+
+// showBackup prints the properties of a backup. The moment is the time of the hybrid clock before which every
+// acknowledged write is in the backup.
+func showBackup(w io.Writer, b control.Backup) error {
+	p := &printer{w: w}
+	p.line("Name    : %s", b.Name)
+	if b.Problem != "" {
+		p.line("Problem : %s", b.Problem)
+	}
+	if b.Deleted != nil {
+		p.line("Deleted : %s", b.Deleted.UTC().Format(backupTime))
+	}
+	// Nothing else is known of a backup that is not complete.
+	if b.Created.IsZero() {
+		return p.err
+	}
+	p.line("Cluster : %s, %d nodes", b.Cluster, b.Nodes)
+	p.line("Content : %s", backupContent(&b))
+	p.line("Moment  : %s", time.UnixMicro(b.HybridTime).UTC().Format("2006-01-02T15:04:05.000Z"))
+	p.line("Made    : in %s, by cqld %s", b.Ended.Sub(b.Created).Round(time.Millisecond), b.Build)
+	p.line("Size    : %s in %d files; %s were new", size(b.Size), b.Files, size(b.Stored))
+	for _, text := range b.Lacks {
+		p.line("Lacks   : %s", text)
+	}
+	return p.err
+}
+
+// verifyBackupCommand reads the whole backup.
+type verifyBackupCommand struct {
+	At   string `required:"" placeholder:"URL" help:"Location."`
+	Name string `arg:"" help:"Name of the backup."`
+}
+
+// Run compares the backup with its manifest. It fails if they differ, so that scripts can test it.
+func (c *verifyBackupCommand) Run(s *session) error {
+	v, err := fetch(s, control.VerifyBackup, control.BackupArgs{Location: c.At, Name: c.Name})
+	if err != nil {
+		return err
+	}
+	if err := show(s, v, showVerified); err != nil || len(v.Problems) == 0 {
+		return err
+	}
+	return fmt.Errorf("backup %s does not agree with its manifest", c.Name)
+}
+
+// deleteBackupCommand deletes one backup. What it alone needs is removed later, by another call.
+type deleteBackupCommand struct {
+	At    string         `required:"" placeholder:"URL" help:"Location."`
+	Name  string         `arg:"" help:"Name of the backup."`
+	Grace *time.Duration `help:"How long deleted backups are kept; default: 24h. 0s removes them now."`
+}
+
+// Run deletes the backup.
+func (c *deleteBackupCommand) Run(s *session) error {
+	return ask(s, control.DeleteBackup, control.DeleteBackupArgs{Location: c.At, Name: c.Name, Grace: c.Grace},
+		func(w io.Writer, swept control.SweptBackups) error {
+			p := &printer{w: w}
+			p.line("Deleted backup %s", c.Name)
+			for _, name := range swept.Removed {
+				p.line("Removed backup %s", name)
+			}
+			p.line("Removed %d objects of %s; %d more are removed later", swept.Objects, size(swept.Bytes), swept.Kept)
+			return p.err
+		})
+}
+
+// restoreCommand starts a job on the node that it is sent to, which leads the restoration, and waits for it. Names of
+// tables are of the backup.
+type restoreCommand struct {
+	From   string   `required:"" placeholder:"URL" help:"Location of the backup."`
+	Backup string   `help:"Name of the backup; default: the newest one."`
+	Table  []string `placeholder:"NAME" help:"Keyspace or table (KEYSPACE.TABLE); default: everything."`
+	As     string   `placeholder:"KEYSPACE.TABLE" help:"Another name for the only table."`
+	DryRun bool     `help:"Show what would be restored, and change nothing."`
+}
+
+// Run restores tables.
+func (c *restoreCommand) Run(s *session) error {
+	args := control.RestoreArgs{Location: c.From, Name: c.Backup, Tables: c.Table, As: c.As, DryRun: c.DryRun}
+	return ask(s, control.RestoreBackup, args, showRestored(c.DryRun))
+}
+
+// showRestored returns a function that prints which tables were restored, or would be.
+func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
+	done, read := "Restored", "were read"
+	if dryRun {
+		done, read = "Would restore", "would be read"
+	}
+	return func(w io.Writer, r control.Restored) error {
+		p := &printer{w: w}
+		p.line("%s %d tables from backup %s of %s; %s %s", done, len(r.Tables), r.Name,
+			r.Created.UTC().Format(backupTime), size(r.Bytes), read)
+		for _, t := range r.Tables {
+			p.line("  %s", restoredName(t))
+		}
+		for _, text := range r.Lacks {
+			p.line("The backup lacks data that other replicas may have: %s", text)
+		}
+		return p.err
+	}
+}
+
+// restoredName returns the name of a restored table, with its new name if it has one.
+func restoredName(t control.RestoredTable) string {
+	if t.From == t.Into {
+		return t.From
+	}
+	return t.From + " as " + t.Into
+}

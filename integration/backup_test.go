@@ -1,0 +1,145 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/integration/cqlclient"
+	"cqld/integration/process"
+)
+
+// backupRows is the number of rows of the drill.
+const backupRows = 2000
+
+// TestLostRingIsRestoredToASmallerOne follows docs/BACKUP.md: a ring of four is backed up while clients write, its
+// disks are deleted, and one command brings all of it back on a ring of three, where each node has every row at ONE.
+func TestLostRingIsRestoredToASmallerOne(t *testing.T) {
+	location := "file://" + t.TempDir()
+	if t.Run("lost", func(t *testing.T) { backUpRing(t, location) }) {
+		t.Run("restored", func(t *testing.T) { restoreRing(t, location) })
+	}
+}
+
+// backUpRing makes two backups of a ring, and loses it.
+func backUpRing(t *testing.T, location string) {
+	ring := startRing(t, process.Options{Nodes: 4})
+	s := ring.Servers[0]
+	statements := []string{"CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', " +
+		"'replication_factor': 3}", "CREATE TYPE shop.place (x int, y int)",
+		"CREATE TABLE shop.orders (k int PRIMARY KEY, v text, p frozen<place>)",
+		"CREATE INDEX by_v ON shop.orders (v)",
+		"CREATE MATERIALIZED VIEW shop.orders_by_v AS SELECT k, v FROM shop.orders WHERE k IS NOT NULL AND " +
+			"v IS NOT NULL PRIMARY KEY (v, k)",
+		"CREATE TABLE shop.visits (k int PRIMARY KEY, n counter)"}
+	for k := range backupRows {
+		statements = append(statements, fmt.Sprintf("INSERT INTO shop.orders (k, v, p) VALUES (%d, 'v%d', {x: %d})", k,
+			k%100, k))
+	}
+	for k := range 100 {
+		statements = append(statements, fmt.Sprintf("UPDATE shop.visits SET n = n + %d WHERE k = %d", k, k))
+	}
+	statements = append(statements, "UPDATE shop.orders SET v = 'changed' WHERE k = 7 IF v = 'v7'")
+	if err := process.Ask(s.Address, statements...); err != nil {
+		t.Fatal(err)
+	}
+	mustCtl(t, s, "backup", "create", "--to", location, "--name", "first")
+	// Writes continue during the second backup.
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		for k := backupRows; err == nil; k++ {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+				err = process.Ask(s.Address, fmt.Sprintf("INSERT INTO shop.orders (k, v) VALUES (%d, 'later')", k))
+			}
+		}
+		stopped <- err
+	}()
+	mustCtl(t, ring.Servers[2], "backup", "create", "--to", location, "--name", "second")
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	list := mustCtl(t, s, "backup", "list", "--at", location)
+	if !strings.Contains(list, "first") || !strings.Contains(list, "second") {
+		t.Errorf("the list is\n%s", list)
+	}
+	mustCtl(t, s, "backup", "verify", "--at", location, "second")
+	ring.Stop()
+	for _, s := range ring.Servers {
+		if err := os.RemoveAll(s.Dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// restoreRing restores the second backup, and reads everything at each node.
+func restoreRing(t *testing.T, location string) {
+	ring := startRing(t, process.Options{Nodes: 3})
+	s := ring.Servers[1]
+	mustCtl(t, s, "backup", "delete", "--at", location, "first", "--grace", "0s")
+	if plan := mustCtl(t, s, "restore", "--from", location, "--dry-run"); !strings.Contains(plan, "shop.orders") {
+		t.Errorf("the plan is\n%s", plan)
+	}
+	mustCtl(t, s, "restore", "--from", location)
+	for _, s := range ring.Servers {
+		c, err := cqlclient.Dial(s.Address, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		one := func(text string) [][][]byte {
+			t.Helper()
+			a, err := c.Query(text, cqlclient.Options{Consistency: 1, PageSize: 50000})
+			if err != nil || a.Err != nil {
+				t.Fatalf("%s: %v, %v", text, err, a)
+			}
+			return a.Rows
+		}
+		seen := map[uint32]bool{}
+		for _, row := range one("SELECT k FROM shop.orders") {
+			seen[binary.BigEndian.Uint32(row[0])] = true
+		}
+		for k := range uint32(backupRows) {
+			if !seen[k] {
+				t.Fatalf("%s: row %d is missing", s.Address, k)
+			}
+		}
+		for k := range 100 {
+			row := one(fmt.Sprintf("SELECT n FROM shop.visits WHERE k = %d", k))
+			if len(row) != 1 || binary.BigEndian.Uint64(row[0][0]) != uint64(k) {
+				t.Errorf("%s: the counter %d is %x", s.Address, k, row)
+			}
+		}
+		if row := one("SELECT v FROM shop.orders WHERE k = 7"); len(row) != 1 || string(row[0][0]) != "changed" {
+			t.Errorf("%s: the conditional change is %q", s.Address, row)
+		}
+	}
+	c, err := cqlclient.Dial(s.Address, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	// Indexes and views are built in the background.
+	for _, text := range []string{"SELECT k FROM shop.orders WHERE v = 'v5'",
+		"SELECT k FROM shop.orders_by_v WHERE v = 'v5'"} {
+		var rows int
+		for end := time.Now().Add(time.Minute); rows != backupRows/100 && time.Now().Before(end); {
+			if a, err := c.Query(text, cqlclient.Options{PageSize: 5000}); err == nil && a.Err == nil {
+				rows = len(a.Rows)
+			}
+		}
+		if rows != backupRows/100 {
+			t.Errorf("%s: %d rows", text, rows)
+		}
+	}
+}

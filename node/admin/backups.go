@@ -1,0 +1,250 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/backup"
+	"cqld/jobs"
+	"cqld/node/backups"
+	"cqld/node/control"
+)
+
+// Backups makes, lists, verifies, deletes and restores backups of the cluster. The node that an operator asks leads;
+// all nodes take part.
+type Backups struct {
+	node   *backups.Node
+	stores vfs.FS // of the locations
+	jobs   *Jobs
+	now    func() time.Time
+}
+
+// openBackups opens the backups of the node, and lets other nodes ask it for its part of a backup.
+func (c *Commands) openBackups(o Options) error {
+	// Locations are outside of the data directory, and not on its file system.
+	i, stores := o.Instance, o.Config.BackupFS
+	if stores == nil {
+		stores = vfs.Default
+	}
+	node, err := backups.New(backups.Options{Dir: o.Config.DataDir, Disk: o.Config.FS, Stores: stores,
+		Cluster: i.Cluster, Engine: i.Engine, Truncations: i.Local.Truncations(), Repaired: i.Repaired,
+		Changed: i.Local.Changed,
+		Lacks:   func() []string { return lacking(i.Engine.Lost(), i.Engine.Corruptions(), c.Catalog.schema()) },
+		Stamp:   o.Stamp, Clock: o.Jobs.Clock, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
+		Rate: o.Config.Background.StreamThroughput, Ask: c.Peers.askBackup, Name: o.Config.ClusterName,
+		ID: func() string { return ClusterID(i.Cluster.Metadata()) }, Build: control.Build(), Log: o.Log})
+	c.Backups = &Backups{node: node, stores: stores, jobs: c.Jobs, now: o.Jobs.Clock.Now}
+	c.Peers.backups = node.Serve
+	return err
+}
+
+// createArgs are the stored arguments of a job that makes a backup. Records of jobs keep their form: a later process
+// reads them.
+type createArgs struct {
+	control.BackupArgs
+	Job string `json:"job"` // the same for all attempts
+}
+
+// Create makes a backup, as a job, and returns what is in the store then. An operator who disconnects leaves the job
+// running.
+func (b *Backups) Create(ctx context.Context, a control.BackupArgs, report control.Report) (out control.Backup,
+	err error) {
+	// Without a name, the time is the name.
+	if a.Name == "" {
+		a.Name = b.now().UTC().Format("20060102T150405Z")
+	}
+	args := createArgs{a, rand.Text()}
+	if err := b.node.Check(args.creation("")); err != nil {
+		return out, invalidBackup(err)
+	}
+	target := "everything"
+	if len(a.Tables) > 0 {
+		target = strings.Join(a.Tables, ", ")
+	}
+	target = fmt.Sprintf("%s, %s to %s", a.Name, target, a.Location)
+	if err := b.jobs.start(ctx, jobs.Backup, target, jobs.Bytes, args, b.createWork(args), report); err != nil {
+		return out, err
+	}
+	err = b.with(a.Location, func(s *backup.Store) error {
+		m, err := s.Manifest(ctx, a.Name)
+		if err == nil {
+			out = shownBackup(&backup.Listed{Name: a.Name, Manifest: m})
+		}
+		return err
+	})
+	return out, err
+}
+
+// creation returns the arguments for an attempt.
+func (a *createArgs) creation(task string) *backups.Creation {
+	return &backups.Creation{Location: a.Location, Name: a.Name, Scope: a.Tables, Job: a.Job, Task: task}
+}
+
+// createWork returns the work of a job that makes a backup. A new attempt stores only what is missing.
+func (b *Backups) createWork(a createArgs) jobWork {
+	return func(ctx context.Context, j *jobs.Job) error {
+		_, err := b.node.Create(ctx, a.creation(rand.Text()), j.Progress)
+		return err
+	}
+}
+
+// with calls f with the store at a location. Its errors have codes of the control protocol.
+func (b *Backups) with(location string, f func(*backup.Store) error) error {
+	s, err := backup.Open(b.stores, location)
+	if err != nil {
+		return invalidBackup(err)
+	}
+	if err := f(s); err != nil {
+		return refusedBackup(err)
+	}
+	return nil
+}
+
+// invalidBackup returns the error of arguments that are wrong.
+func invalidBackup(err error) error {
+	return &control.Error{Code: control.Invalid, Message: err.Error()}
+}
+
+// refusedBackup returns the error of an operation that is not possible, unless the client has disconnected. The texts
+// contain no credentials: locations have none.
+func refusedBackup(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &control.Error{Code: control.Refused, Message: err.Error()}
+}
+
+// List returns the backups at a location, or the one with a name.
+func (b *Backups) List(ctx context.Context, a control.BackupArgs, _ control.Report) (out control.Backups, err error) {
+	out.Backups = []control.Backup{}
+	err = b.with(a.Location, func(s *backup.Store) error {
+		all, err := s.List(ctx)
+		for i := range all {
+			if a.Name == "" || a.Name == all[i].Name {
+				out.Backups = append(out.Backups, shownBackup(&all[i]))
+			}
+		}
+		if err == nil && a.Name != "" && len(out.Backups) == 0 {
+			err = fmt.Errorf("%w: %s", backup.ErrNoBackup, a.Name)
+		}
+		return err
+	})
+	return out, err
+}
+
+// shownBackup returns a backup in the form of the control protocol. A backup without a manifest has its name and its
+// problem only.
+func shownBackup(l *backup.Listed) control.Backup {
+	out := control.Backup{Name: l.Name, Problem: l.Problem}
+	if !l.Deleted.IsZero() {
+		out.Deleted = &l.Deleted
+	}
+	m := l.Manifest
+	if m == nil {
+		return out
+	}
+	out.Created, out.Ended, out.Cluster, out.Build = m.Created, m.Ended, m.Cluster, m.Build
+	out.Tables, out.HybridTime, out.Nodes = m.Scope, m.HybridTime, len(m.Shares)
+	out.Size, out.Stored = m.Bytes()
+	for _, share := range m.Shares {
+		out.Files += len(share.Files)
+		for _, text := range share.Lacks {
+			out.Lacks = append(out.Lacks, fmt.Sprintf("node %s: %s", share.Host, text))
+		}
+	}
+	return out
+}
+
+// Verify reads all of a backup and compares it with its manifest.
+func (b *Backups) Verify(ctx context.Context, a control.BackupArgs, report control.Report) (out control.Verified,
+	err error) {
+	v, err := b.node.Verify(ctx, a.Location, a.Name, func(done, total int64) {
+		report(control.Progress{What: "verifying " + a.Name, Done: done, Total: total, Bytes: true})
+	})
+	if err != nil {
+		return out, refusedBackup(err)
+	}
+	return control.Verified{Files: v.Objects, Problems: v.Problems}, nil
+}
+
+// Delete deletes a backup, and removes the backups that were deleted longer ago than the grace. It is no job: marks and
+// files are removed one by one, and a repeated command continues.
+func (b *Backups) Delete(ctx context.Context, a control.DeleteBackupArgs, _ control.Report) (out control.SweptBackups,
+	err error) {
+	out.Removed = []string{}
+	err = b.with(a.Location, func(s *backup.Store) error {
+		now := b.now().UTC()
+		if err := s.Delete(ctx, a.Name, now); err != nil {
+			return err
+		}
+		grace := backup.Grace
+		if a.Grace != nil {
+			grace = *a.Grace
+		}
+		swept, err := s.Sweep(ctx, now, grace)
+		out.Removed = append(out.Removed, swept.Backups...)
+		out.Objects, out.Bytes, out.Kept = swept.Objects, swept.Bytes, swept.Kept
+		return err
+	})
+	return out, err
+}
+
+// restoreArgs are the stored arguments of a job that restores tables.
+type restoreArgs struct {
+	control.RestoreArgs
+	Seed string `json:"seed"` // the same for all attempts
+}
+
+// restoration returns the arguments for an attempt.
+func (a *restoreArgs) restoration(task string) *backups.Restoration {
+	return &backups.Restoration{Location: a.Location, Name: a.Name, Scope: a.Tables, As: a.As, Seed: a.Seed, Task: task}
+}
+
+// Restore restores tables of a backup, as a job, or says what that would do.
+func (b *Backups) Restore(ctx context.Context, a control.RestoreArgs, report control.Report) (out control.Restored,
+	err error) {
+	args := restoreArgs{a, rand.Text()}
+	r := args.restoration("")
+	var p *backups.Planned
+	err = b.with(a.Location, func(s *backup.Store) (err error) {
+		p, err = b.node.Plan(ctx, s, r)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	out = shownRestoration(p)
+	if a.DryRun {
+		return out, nil
+	}
+	// The newest backup may be another one when the job is resumed.
+	args.Name = r.Name
+	target := fmt.Sprintf("%d tables of %s at %s", len(p.Targets), r.Name, a.Location)
+	return out, b.jobs.start(ctx, jobs.Restore, target, jobs.Bytes, args, b.restoreWork(args), report)
+}
+
+// restoreWork returns the work of a job that restores tables. The identifiers of the tables follow from the seed in the
+// arguments, so that a new attempt finds its tables. A new attempt creates the tables that are missing, and
+// reads all rows again.
+func (b *Backups) restoreWork(a restoreArgs) jobWork {
+	return func(ctx context.Context, j *jobs.Job) error {
+		return b.node.Restore(ctx, a.restoration(rand.Text()), j.Progress)
+	}
+}
+
+// shownRestoration returns a plan in the form of the control protocol.
+func shownRestoration(p *backups.Planned) control.Restored {
+	out := control.Restored{Name: p.Manifest.Name, Created: p.Manifest.Created, Bytes: p.Bytes, Lacks: p.Lacks,
+		Changes: len(p.Changes), Roles: p.Roles, Tables: []control.RestoredTable{}}
+	for _, t := range p.Targets {
+		out.Tables = append(out.Tables, control.RestoredTable{From: t.Keyspace + "." + t.Name,
+			Into: t.Into + "." + t.As})
+	}
+	return out
+}

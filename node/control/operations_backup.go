@@ -1,0 +1,89 @@
+package control
+
+import "time"
+
+// The operations on backups of the cluster. All nodes must be able to use the location.
+var (
+	CreateBackup  = Operation[BackupArgs, Backup]{Name: "createbackup", Changes: true}
+	ListBackups   = Operation[BackupArgs, Backups]{Name: "listbackups"}
+	VerifyBackup  = Operation[BackupArgs, Verified]{Name: "verifybackup"}
+	DeleteBackup  = Operation[DeleteBackupArgs, SweptBackups]{Name: "deletebackup", Changes: true}
+	RestoreBackup = Operation[RestoreArgs, Restored]{Name: "restorebackup", Changes: true}
+)
+
+// BackupArgs name a backup.
+type BackupArgs struct {
+	Location string `json:"location"` // a URL without credentials
+	// Name may be empty: for CreateBackup it is the time then, for ListBackups it means all.
+	Name string `json:"name,omitempty"`
+	// Tables are keyspaces and tables (KEYSPACE.TABLE), for CreateBackup; empty means everything.
+	Tables []string `json:"tables,omitempty"`
+}
+
+// Backup describes a backup. Of one that cannot be restored, only the name and the problem are known, and perhaps when
+// it was deleted.
+type Backup struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	Ended   time.Time `json:"ended"`
+	// HybridTime is in microseconds: the backup contains each write that was acknowledged before.
+	HybridTime int64    `json:"hybrid_time"`
+	Cluster    string   `json:"cluster"`
+	Build      string   `json:"cqld"`
+	Tables     []string `json:"tables,omitempty"` // empty means everything
+	Nodes      int      `json:"nodes"`
+	Files      int      `json:"files"`
+	Size       int64    `json:"size"`   // bytes
+	Stored     int64    `json:"stored"` // bytes that no earlier backup had stored
+	Lacks      []string `json:"lacks,omitempty"`
+	// Deleted is when the backup was deleted, and Problem why it cannot be restored.
+	Deleted *time.Time `json:"deleted,omitempty"`
+	Problem string     `json:"problem,omitempty"`
+}
+
+// Backups are the backups at a location, the oldest first.
+type Backups struct {
+	Backups []Backup `json:"backups"`
+}
+
+// DeleteBackupArgs name a backup to be deleted. Grace is how long deleted backups are kept; nil means the default.
+type DeleteBackupArgs struct {
+	Location string         `json:"location"`
+	Name     string         `json:"name"`
+	Grace    *time.Duration `json:"grace_ns,omitempty"`
+}
+
+// SweptBackups is what was removed from a location. Objects are files that backups share.
+type SweptBackups struct {
+	Removed []string `json:"removed"` // backups
+	Objects int      `json:"objects"`
+	Bytes   int64    `json:"bytes"`
+	Kept    int      `json:"kept"` // objects that no backup needs, and that are removed later
+}
+
+// RestoreArgs select what is restored. A table that exists is never changed: a restoration that would need to is
+// refused.
+type RestoreArgs struct {
+	Location string   `json:"location"`
+	Name     string   `json:"name,omitempty"`   // empty means the newest backup
+	Tables   []string `json:"tables,omitempty"` // keyspaces and tables; empty means everything
+	As       string   `json:"as,omitempty"`     // the new name of the only table
+	DryRun   bool     `json:"dry_run,omitempty"`
+}
+
+// Restored is what a restoration does, or would do in a dry run. It is known before the rows are read.
+type Restored struct {
+	Name    string          `json:"name"` // of the backup
+	Created time.Time       `json:"created"`
+	Tables  []RestoredTable `json:"tables"`
+	Changes int             `json:"schema_changes"`
+	Roles   int             `json:"role_changes"`
+	Bytes   int64           `json:"bytes"` // of the files that are read
+	Lacks   []string        `json:"lacks,omitempty"`
+}
+
+// RestoredTable is a table of a backup, and the table that gets its rows.
+type RestoredTable struct {
+	From string `json:"from"`
+	Into string `json:"into"`
+}
