@@ -136,9 +136,6 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// EncodeManifest returns the manifest as the content of a file.
-func EncodeManifest(m *Manifest) ([]byte, error) { return encode(m) }
-
 // DecodeManifest reads a manifest, and refuses one whose names could lead out of the store or of the directory to which
 // its files are restored.
 func DecodeManifest(b []byte) (*Manifest, error) {

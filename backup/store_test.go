@@ -291,7 +291,7 @@ func TestHostileNamesAreRefused(t *testing.T) {
 	} {
 		m := valid()
 		change(m)
-		b, err := EncodeManifest(m)
+		b, err := encode(m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -411,7 +411,7 @@ func contentsOf(t *testing.T, s *Store) (out []string) {
 
 // FuzzDecodeManifest decodes any bytes. What is accepted is encoded and decoded to the same.
 func FuzzDecodeManifest(f *testing.F) {
-	b, err := EncodeManifest(&Manifest{Name: "b", Catalog: Object{strings.Repeat("0a", 32), 1},
+	b, err := encode(&Manifest{Name: "b", Catalog: Object{strings.Repeat("0a", 32), 1},
 		Members: []Member{{ID: 1, Tokens: []ring.Token{-4, 9}}}, Shares: []Share{{Node: 1}}})
 	if err != nil {
 		f.Fatal(err)
@@ -424,7 +424,7 @@ func FuzzDecodeManifest(f *testing.F) {
 			return
 		}
 		_, _ = m.Topology() // an error, and no panic
-		again, err := EncodeManifest(m)
+		again, err := encode(m)
 		if err != nil {
 			t.Fatal(err)
 		}

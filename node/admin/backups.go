@@ -111,8 +111,8 @@ func invalidBackup(err error) error {
 	return &control.Error{Code: control.Invalid, Message: err.Error()}
 }
 
-// refusedBackup returns the error of an operation that is not possible, unless the client has disconnected. The texts
-// contain no credentials: locations have none.
+// refusedBackup returns the error of an operation that is not possible, unless the client has disconnected. Its message
+// contains no credentials: locations have none.
 func refusedBackup(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err

@@ -65,7 +65,7 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 	if p.Changes, err = backup.Changes(p.then.Schema, now.Schema, p.Targets, r.Seed, whole); err != nil {
 		return nil, err
 	}
-	// Each change is tried on the schema, so that one that is refused leaves nothing behind.
+	// Each change is tried on the schema, so that a refused change leaves nothing in the metadata.
 	next := now.Schema
 	for _, c := range p.Changes {
 		if next, err = schema.Apply(next, c); err != nil {

@@ -14,7 +14,7 @@ var (
 // BackupArgs name a backup.
 type BackupArgs struct {
 	Location string `json:"location"` // a URL without credentials
-	// Name may be empty: for CreateBackup it is the time then, for ListBackups it means all.
+	// Name may be empty: CreateBackup then uses the current time, ListBackups lists all.
 	Name string `json:"name,omitempty"`
 	// Tables are keyspaces and tables (KEYSPACE.TABLE), for CreateBackup; empty means everything.
 	Tables []string `json:"tables,omitempty"`
