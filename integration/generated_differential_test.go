@@ -46,6 +46,7 @@ type differential struct {
 	definitions []string
 	history     []string
 	reported    bool
+	diverged    bool // Cassandra lacks a write because of a documented fault: later answers differ as well
 	table       comparedTable
 	documented  map[string]int // excluded differences by name
 }
@@ -53,6 +54,7 @@ type differential struct {
 // begin creates the objects of a table.
 func (d *differential) begin(seed uint64, definitions []string) {
 	d.seed, d.definitions, d.history, d.reported, d.table = seed, definitions, nil, false, comparedTable{}
+	d.diverged = false
 	for _, x := range definitions {
 		d.run(x+";", false)
 	}
@@ -61,6 +63,10 @@ func (d *differential) begin(seed uint64, definitions []string) {
 // run executes one statement on both, and compares the answers, or only the rows of all pages.
 func (d *differential) run(input string, rowsOnly bool, options ...string) {
 	want, got := comparable(d.askOracle(input, options)), comparable(play(d.node, input, options...))
+	if want != got && strings.Contains(input, "SELECT ") && d.table.hasClass("SASI") {
+		time.Sleep(sasiDelay)
+		want = comparable(d.askOracle(input, options))
+	}
 	d.compared++
 	d.history = append(d.history, input)
 	if want == got {
@@ -70,6 +76,10 @@ func (d *differential) run(input string, rowsOnly bool, options ...string) {
 	case want == got || rowsOnly && slices.Equal(rowsOf(want), rowsOf(got)) || reordered(input, want, got):
 		return
 	case d.asDocumented(&comparison{input, want, got, options, &d.table}):
+		d.diverged = d.diverged || strings.HasPrefix(want, "WRITE_FAILURE: ")
+		if strings.HasPrefix(got, "created ") {
+			d.table.executed(input, got)
+		}
 		return
 	}
 	if d.different++; d.different > 60 {
@@ -81,6 +91,10 @@ func (d *differential) run(input string, rowsOnly bool, options ...string) {
 	}
 	d.t.Errorf("seed %d: %s\n%s %v\n---- Cassandra\n%s---- cqld\n%s", d.seed, d.definitions, input, options, want, got)
 }
+
+// sasiDelay is the time after which a search that differs is repeated on Cassandra. For a moment after a SASI index was
+// built, searches miss rows that were written before.
+const sasiDelay = 500 * time.Millisecond
 
 // askOracle executes one statement on Cassandra. A SELECT is executed again while an index that it uses is being built,
 // and a statement that Cassandra has removed from its cache is prepared again.
@@ -111,6 +125,11 @@ func (d *differential) awaitIndex(name string) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	d.t.Logf("Cassandra has not built the index %s in 10 s", name)
+}
+
+// hasClass reports whether an index of the table has a class.
+func (t *comparedTable) hasClass(class string) bool {
+	return slices.ContainsFunc(t.indexes, func(ix comparedIndex) bool { return ix.class == class })
 }
 
 // asDocumented reports whether docs/differences.md describes the difference, and counts it.

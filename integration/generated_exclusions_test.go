@@ -8,6 +8,7 @@ import "testing"
 // statement that is like it but has an answer which the fault does not explain.
 func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 	const none, one, two = "p int\n(0 rows)\n", "p int\n1\n(1 rows)\n", "p int\n1\n2\n(2 rows)\n"
+	const swapped = "p int\n2\n1\n(2 rows)\n"
 	const failure = "READ_FAILURE: x\n"
 	for _, x := range []struct {
 		table            []string // statements that were executed before
@@ -124,6 +125,24 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 			"INSERT INTO t (p0, c0) VALUES ('a', 1);", "WRITE_FAILURE: x\n", "ok\n", nil,
 			"writes fail because of a view of an empty key"},
 		{nil, "INSERT INTO t (p0, c0) VALUES ('a', 1);", "WRITE_FAILURE: x\n", "ok\n", nil, ""},
+		{[]string{"CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE p0 = '' AND c0 IS NOT NULL PRIMARY KEY (c0, " +
+			"p0);"},
+			"CREATE MATERIALIZED VIEW x AS SELECT * FROM t;", "INVALID: Key may not be empty\n",
+			"created table ks.x\n", nil, "another view beside a view of an empty key"},
+		{nil, "CREATE MATERIALIZED VIEW x AS SELECT * FROM t;", "INVALID: Key may not be empty\n",
+			"created table ks.x\n", nil, ""},
+		{masked("c0"), "SELECT v0, v0 FROM t WHERE p0 IN (1, 2) ORDER BY c0 ASC;", two, swapped, nil,
+			"ORDER BY a masked column that is not selected"},
+		{masked("c0"), "SELECT p0 + v0 FROM t WHERE p0 IN (1, 2) ORDER BY c0 ASC;",
+			"SERVER_ERROR: java.lang.IndexOutOfBoundsException: Index 2 out of bounds for length 2\n", two, nil,
+			"ORDER BY a masked column that is not selected"},
+		{masked("c0"), "SELECT v0 FROM t WHERE p0 IN (1, 2) ORDER BY c0 ASC;", two, swapped, nil, ""},
+		{masked("c0"), "SELECT v0, v0, c0 FROM t WHERE p0 IN (1, 2) ORDER BY c0 ASC;", two, swapped, nil, ""},
+		{masked("c0"), "SELECT v0, v0 FROM t WHERE p0 = 1 ORDER BY c0 ASC;", two, swapped, nil, ""},
+		{masked("c0"), "SELECT v0, v0 FROM t WHERE p0 IN (1, 2) ORDER BY c0 ASC;", two, one, nil, ""},
+		{masked("v0"), "SELECT v0, v0 FROM t WHERE p0 IN (1, 2) ORDER BY c0 ASC;", two, swapped, nil, ""},
+		{append(masked("c0"), "ALTER TABLE t ALTER c0 DROP MASKED;"),
+			"SELECT v0, v0 FROM t WHERE p0 IN (1, 2) ORDER BY c0 ASC;", two, swapped, nil, ""},
 		{[]string{"CREATE TABLE t (p0 int, v0 int, PRIMARY KEY ((p0))) WITH COMPACT STORAGE;",
 			"CREATE INDEX i ON t (v0);"},
 			"SELECT p0 FROM t WHERE p0 = 1 AND v0 = 1;", none, one, nil,
@@ -193,6 +212,14 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 func sasi(column string) string {
 	return "CREATE CUSTOM INDEX i_" + column + " ON t (" + column +
 		") USING 'org.apache.cassandra.index.sasi.SASIIndex';"
+}
+
+// masked returns statements that create a table and mask a column.
+func masked(column string) []string {
+	return []string{
+		"CREATE TABLE t (p0 int, c0 int, v0 int, PRIMARY KEY ((p0), c0)) WITH CLUSTERING ORDER BY (c0 ASC);",
+		"ALTER TABLE t ALTER " + column + " MASKED WITH DEFAULT;",
+	}
 }
 
 func sai(column string) string {
