@@ -4,13 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/backup/bucket"
 )
 
 // directory contains the files of a store, below one directory. Names have slashes. A file appears under its name as a
@@ -29,25 +30,38 @@ const partialDir = "partial"
 // at returns the path of a name.
 func (d directory) at(name string) string { return d.disk.PathJoin(d.root, name) }
 
-// missing reports whether an error means that a name does not exist.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// stat implements files.
+func (d directory) stat(ctx context.Context, name string) (a bucket.Attributes, err error) {
+	info, err := d.info(ctx, name)
+	if err == nil {
+		a = bucket.Attributes{Size: info.Size(), Modified: info.ModTime()}
+	}
+	return a, err
+}
 
-// stat returns the properties of a file.
-func (d directory) stat(name string) (vfs.FileInfo, error) { return d.disk.Stat(d.at(name)) }
+// info returns the properties of a file or directory.
+func (d directory) info(ctx context.Context, name string) (vfs.FileInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return d.disk.Stat(d.at(name))
+}
 
-// exists reports whether there is a file or directory with a name. An error means that this is unknown: a directory
-// that is no longer mounted must not look like one without backups.
-func (d directory) exists(name string) (bool, error) {
-	_, err := d.stat(name)
+// exists implements files. An error means that this is unknown: a directory that is no longer mounted must not look
+// like one without backups.
+func (d directory) exists(ctx context.Context, name string) (bool, error) {
+	_, err := d.info(ctx, name)
 	if missing(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// list returns the names in a directory, in any order; none if it does not exist. A store that has no backups yet has
-// no directories either.
-func (d directory) list(name string) ([]string, error) {
+// list implements files. A store that has no backups yet has no directories either.
+func (d directory) list(ctx context.Context, name string) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	names, err := d.disk.List(d.at(name))
 	if missing(err) {
 		return nil, nil
@@ -55,21 +69,24 @@ func (d directory) list(name string) ([]string, error) {
 	return names, err
 }
 
-// remove removes a file durably, if it exists.
-func (d directory) remove(name string) error {
-	err := d.disk.Remove(d.at(name))
-	if missing(err) {
-		return nil
-	}
-	if err != nil {
+// remove implements files.
+func (d directory) remove(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return d.sync(path.Dir(name))
+	return d.removed(name, d.disk.Remove(d.at(name)))
 }
 
-// removeAll removes a directory with its files, if it exists. Its files may remain in part after a failure.
-func (d directory) removeAll(name string) error {
-	err := d.disk.RemoveAll(d.at(name))
+// removeAll implements files.
+func (d directory) removeAll(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.removed(name, d.disk.RemoveAll(d.at(name)))
+}
+
+// removed makes a removal durable. err is its result.
+func (d directory) removed(name string, err error) error {
 	if missing(err) {
 		return nil
 	}
@@ -94,15 +111,15 @@ func (d directory) sync(name string) error {
 }
 
 // makeDir creates a directory durably, unless it exists. Only the user of the process may read it.
-func (d directory) makeDir(name string) error {
+func (d directory) makeDir(ctx context.Context, name string) error {
 	if name == "." {
 		return nil
 	}
 	// Names were made durable when they were created.
-	if found, err := d.exists(name); found || err != nil {
+	if found, err := d.exists(ctx, name); found || err != nil {
 		return err
 	}
-	if err := d.makeDir(path.Dir(name)); err != nil {
+	if err := d.makeDir(ctx, path.Dir(name)); err != nil {
 		return err
 	}
 	if err := d.disk.MkdirAll(d.at(name), 0o700); err != nil {
@@ -111,11 +128,10 @@ func (d directory) makeDir(name string) error {
 	return d.sync(path.Dir(name))
 }
 
-// write writes what the function writes to a file. If it fails, the name stays as it is. When it returns nil, name and
-// content survive a power failure. Of two writers of one name, the last one wins, and readers see either content.
-func (d directory) write(name string, content func(io.Writer) error) (err error) {
+// write implements files. When it returns nil, name and content survive a power failure.
+func (d directory) write(ctx context.Context, name string, c *bucket.Content) error {
 	for _, dir := range []string{partialDir, path.Dir(name)} {
-		if err := d.makeDir(dir); err != nil {
+		if err := d.makeDir(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -125,7 +141,7 @@ func (d directory) write(name string, content func(io.Writer) error) (err error)
 	if err != nil {
 		return err
 	}
-	err = content(f)
+	err = copyContent(ctx, f, c)
 	// The content is durable before the name: after a power failure, a name has its whole content.
 	if err == nil {
 		err = f.Sync()
@@ -141,10 +157,21 @@ func (d directory) write(name string, content func(io.Writer) error) (err error)
 	return d.sync(path.Dir(name))
 }
 
-// open opens a file for reading. The caller closes it. A file that is replaced or removed meanwhile keeps its content
-// until it is closed.
-func (d directory) open(name string) (f vfs.File, size int64, err error) {
-	if f, err = d.disk.Open(d.at(name)); err != nil {
+// copyContent copies a content to a file.
+func copyContent(ctx context.Context, w io.Writer, c *bucket.Content) (err error) {
+	r, err := c.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	_, err = io.CopyBuffer(w, &paced{ctx, r, unpaced}, make([]byte, copyBytes))
+	return err
+}
+
+// open implements files. A file that is replaced or removed meanwhile keeps its content until it is closed.
+func (d directory) open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	f, err := d.file(ctx, name)
+	if err != nil {
 		return nil, 0, err
 	}
 	info, err := f.Stat()
@@ -154,19 +181,40 @@ func (d directory) open(name string) (f vfs.File, size int64, err error) {
 	return f, info.Size(), nil
 }
 
-// read returns a file of at most sizeMax bytes.
-func (d directory) read(ctx context.Context, name string, sizeMax int64) (b []byte, err error) {
+// file opens a file for reading.
+func (d directory) file(ctx context.Context, name string) (vfs.File, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f, size, err := d.open(name)
+	return d.disk.Open(d.at(name))
+}
+
+// readAt implements files.
+func (d directory) readAt(ctx context.Context, name string, b []byte, at int64) error {
+	f, err := d.file(ctx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	// A file that was exchanged for a huge one must not fill the memory.
-	if size > sizeMax {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", size, sizeMax)
+	n, err := f.ReadAt(b, at)
+	// A reader may return io.EOF with the last bytes.
+	if n == len(b) {
+		err = nil
 	}
-	return io.ReadAll(io.LimitReader(f, sizeMax))
+	return errors.Join(err, f.Close())
+}
+
+// removePartial implements files.
+func (d directory) removePartial(ctx context.Context, before time.Time) error {
+	names, err := d.list(ctx, partialDir)
+	for _, name := range names {
+		a, failed := d.stat(ctx, partialDir+"/"+name)
+		if failed == nil && !a.Modified.After(before) {
+			failed = d.remove(ctx, partialDir+"/"+name)
+		}
+		// One that is missing has got its name.
+		if !missing(failed) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }

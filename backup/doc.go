@@ -1,5 +1,6 @@
-// Package backup stores backups of a cluster in a directory that all nodes share: it writes, lists, verifies and
-// deletes them, and reads the files in them as a file system.
+// Package backup stores backups of a cluster in a place that all nodes share: it writes, lists, verifies and deletes
+// them, and reads the files in them as a file system. The place is a directory, or the objects of a bucket with a
+// prefix.
 //
 //	URL/cqld-backups.json          the version of the layout
 //	URL/backups/NAME/started.json  a backup that is being made, or was abandoned
@@ -7,7 +8,7 @@
 //	URL/backups/NAME/manifest.json written last: it makes the backup valid
 //	URL/objects/HA/HASH            files of all backups by the SHA-256 of their content
 //	URL/deleted/NAME               when a backup was deleted
-//	URL/partial/RANDOM             a file that is being written; it is renamed when it is complete and synced
+//	URL/partial/RANDOM             a file that is being written to a directory; it is renamed when it is synced
 //
 // Objects are shared: files of the storage engine never change, so a later backup stores only files that are new.
 // Nothing is overwritten with another content. Deletion marks a backup; Sweep removes what no backup needs.

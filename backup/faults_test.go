@@ -9,32 +9,83 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"cqld/backup/bucket"
+	"cqld/backup/bucket/buckettest"
 	"cqld/internal/tier"
 )
 
-// interrupted is a file system that calls a function before the operation with a number, and fails the operation with
-// the function's result.
-type interrupted struct {
-	*errorfs.FS
+// steps counts the operations on a store, and calls a function before the operation with a number.
+type steps struct {
 	count, at int
-	call      func() error
+	call      func()
 }
 
-// interrupt returns disk with a function before an operation. The function must not use the returned file system.
-func interrupt(disk vfs.FS, at int, call func() error) *interrupted {
-	i := &interrupted{at: at, call: call}
-	i.FS = errorfs.Wrap(disk, errorfs.InjectorFunc(func(errorfs.Op) error {
-		i.count++
-		if i.count == i.at {
-			return i.call()
-		}
-		return nil
-	}))
-	return i
+// next is called before each operation. It reports whether the operation is the one with the number.
+func (s *steps) next() bool {
+	s.count++
+	if s.count == s.at {
+		s.call()
+	}
+	return s.count == s.at
 }
 
 // over reports whether the operation was not reached.
-func (i *interrupted) over() bool { return i.count < i.at }
+func (s *steps) over() bool { return s.count < s.at }
+
+// kind is a kind of stores.
+type kind struct {
+	// store is used without interruptions.
+	store func(t *testing.T) *Store
+	// watched returns the same store with steps. fails means that the operation with the number fails.
+	watched func(s *steps, fails bool) (*Store, error)
+	// crashed returns what may be left if all processes end now, and, for a directory, the power.
+	crashed func(t *testing.T, at int) []*Store
+}
+
+// kinds returns new stores of each kind, which are empty.
+func kinds() map[string]func() kind {
+	return map[string]func() kind{"directory": directories, "bucket": buckets,
+		"bucket whose answers are lost": bucketsLosing}
+}
+
+// directories returns a store in a directory.
+func directories() kind {
+	disk := vfs.NewCrashableMem()
+	return kind{func(t *testing.T) *Store { return inMemory(t, disk) }, func(s *steps, fails bool) (*Store, error) {
+		return Open(errorfs.Wrap(disk, errorfs.InjectorFunc(func(errorfs.Op) error {
+			if s.next() && fails {
+				return errorfs.ErrInjected
+			}
+			return nil
+		})), "file:///backups")
+	}, func(t *testing.T, at int) (after []*Store) {
+		// Files that were not synced are lost, or kept at random.
+		for _, percent := range []int{0, 50} {
+			after = append(after, open(t, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
+				RNG: rand.New(rand.NewPCG(uint64(at), 1))}), "/backups"))
+		}
+		return after
+	}}
+}
+
+// buckets returns a store in a bucket, whose requests are not executed if they fail.
+func buckets() kind { return bucketsOf(false) }
+
+// bucketsLosing returns a store in a bucket, whose requests are executed if they fail.
+func bucketsLosing() kind { return bucketsOf(true) }
+
+// bucketsOf returns a store in a bucket. Its errors are permanent, as if all repetitions had failed.
+func bucketsOf(executed bool) kind {
+	m := buckettest.NewMemory()
+	return kind{func(*testing.T) *Store { return inBucket(m) }, func(s *steps, fails bool) (*Store, error) {
+		return inBucket(m.View(func(string, string) buckettest.Fault {
+			if s.next() && fails {
+				return buckettest.Fault{Err: &bucket.Refusal{Status: 403}, Executed: executed}
+			}
+			return buckettest.Fault{}
+		})), nil
+	}, func(*testing.T, int) []*Store { return []*Store{inBucket(m.Clone())} }}
+}
 
 // stride is the distance of the operations that a test interrupts, every one in the long tier.
 func stride() int { return 6 / tier.Draws(6, 1) }
@@ -55,7 +106,7 @@ func mustBeWhole(t *testing.T, what string, at int, s *Store) map[string]bool {
 			continue
 		}
 		valid[l.Name] = true
-		v, err := s.Verify(t.Context(), l.Manifest.Objects(), noPace)
+		v, err := s.Verify(t.Context(), l.Manifest.Objects(), unpaced)
 		if err != nil || len(v.Problems) > 0 {
 			t.Fatalf("%s at operation %d: backup %s is listed, but %q, %v", what, at, l.Name, v.Problems, err)
 		}
@@ -63,35 +114,40 @@ func mustBeWhole(t *testing.T, what string, at int, s *Store) map[string]bool {
 	return valid
 }
 
-// TestFailedOperationsLeaveNoPartialBackup fails each operation on the disk while a backup is made. The backup is not
+// TestFailedOperationsLeaveNoPartialBackup fails each operation on the store while a backup is made. The backup is not
 // valid if its making has failed, unless it is whole, and the same job completes it.
 func TestFailedOperationsLeaveNoPartialBackup(t *testing.T) {
-	for at := 1; ; at += stride() {
-		disk := vfs.NewMem()
-		s := inMemory(t, disk)
-		makeBackup(t, s, "old", "both", "one")
-		i := interrupt(disk, at, func() error { return errorfs.ErrInjected })
-		broken, failed := Open(i, "file:///backups")
-		if failed == nil {
-			_, failed = tryBackup(t.Context(), broken, "new", "both", "two")
-		}
-		if valid := mustBeWhole(t, "a failure", at, s); failed == nil && !valid["new"] || !valid["old"] {
-			t.Fatalf("a failure at operation %d: %v, valid are %v", at, failed, valid)
-		}
-		if _, err := tryBackup(t.Context(), s, "new", "both", "two"); err != nil {
-			t.Fatalf("a failure at operation %d: the next attempt: %v", at, err)
-		}
-		if valid := mustBeWhole(t, "after a failure", at, s); !valid["new"] {
-			t.Fatalf("a failure at operation %d: the next attempt is not valid", at)
-		}
-		sweep(t, s)
-		if left := contentsOf(t, s); len(left) != 4 {
-			t.Fatalf("a failure at operation %d: the store has %q", at, left)
-		}
-		if i.over() {
-			return
-		}
+	for what, kind := range kinds() {
+		t.Run(what, func(t *testing.T) {
+			for at := 1; failOperation(t, kind(), at); at += stride() {
+			}
+		})
 	}
+}
+
+// failOperation fails an operation on a store, unless there are fewer.
+func failOperation(t *testing.T, k kind, at int) bool {
+	s := k.store(t)
+	makeBackup(t, s, "old", "both", "one")
+	i := &steps{at: at, call: func() {}}
+	broken, failed := k.watched(i, true)
+	if failed == nil {
+		_, failed = tryBackup(t.Context(), broken, "new", "both", "two")
+	}
+	if valid := mustBeWhole(t, "a failure", at, s); failed == nil && !valid["new"] || !valid["old"] {
+		t.Fatalf("a failure at operation %d: %v, valid are %v", at, failed, valid)
+	}
+	if _, err := tryBackup(t.Context(), s, "new", "both", "two"); err != nil {
+		t.Fatalf("a failure at operation %d: the next attempt: %v", at, err)
+	}
+	if valid := mustBeWhole(t, "after a failure", at, s); !valid["new"] {
+		t.Fatalf("a failure at operation %d: the next attempt is not valid", at)
+	}
+	sweep(t, s)
+	if left := contentsOf(t, s); len(left) != 4 {
+		t.Fatalf("a failure at operation %d: the store has %q", at, left)
+	}
+	return !i.over()
 }
 
 // sweep removes everything that no backup needs.
@@ -102,52 +158,50 @@ func sweep(t *testing.T, s *Store) {
 	}
 }
 
-// TestPowerFailuresLeaveNoPartialBackup ends the power of the store before each operation of a backup and of a sweep
-// that removes the previous one. Unsynced files are lost, or kept at random.
+// TestPowerFailuresLeaveNoPartialBackup ends the processes, and the power of a directory, before each operation of a
+// backup and of a sweep that removes the previous one.
 func TestPowerFailuresLeaveNoPartialBackup(t *testing.T) {
-	for at := 1; ; at += stride() {
-		disk := vfs.NewCrashableMem()
-		s := inMemory(t, disk)
-		makeBackup(t, s, "old", "both", "one")
-		var after []*vfs.MemFS
-		i := interrupt(disk, at, func() error {
-			for _, percent := range []int{0, 50} {
-				after = append(after, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
-					RNG: rand.New(rand.NewPCG(uint64(at), 1))}))
+	for what, kind := range kinds() {
+		t.Run(what, func(t *testing.T) {
+			for at := 1; crash(t, kind(), at); at += stride() {
 			}
-			return nil
 		})
-		watched, err := Open(i, "file:///backups")
-		if err != nil {
+	}
+}
+
+// crash ends the processes before an operation on a store, unless there are fewer.
+func crash(t *testing.T, k kind, at int) bool {
+	s := k.store(t)
+	makeBackup(t, s, "old", "both", "one")
+	var after []*Store
+	i := &steps{at: at, call: func() { after = k.crashed(t, at) }}
+	watched, err := k.watched(i, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeBackup(t, watched, "new", "both", "two")
+	made := i.over()
+	if err := watched.Delete(t.Context(), "old", now()); err != nil {
+		t.Fatal(err)
+	}
+	sweep(t, watched)
+	for _, s := range after {
+		if valid := mustBeWhole(t, "a power failure", at, s); made && !valid["new"] {
+			t.Fatalf("after a power failure at operation %d, a backup that was complete is missing", at)
+		}
+		// The mark of a sweep that did not end delays the next attempt.
+		later := now().Add(3 * sweepMax)
+		if _, err := s.Sweep(t.Context(), later, 0); err != nil {
 			t.Fatal(err)
 		}
-		makeBackup(t, watched, "new", "both", "two")
-		made := i.over()
-		if err := watched.Delete(t.Context(), "old", now()); err != nil {
-			t.Fatal(err)
+		if _, err := tryBackup(t.Context(), s, "new", "both", "two"); err != nil {
+			t.Fatalf("after a power failure at operation %d: %v", at, err)
 		}
-		sweep(t, watched)
-		if i.over() {
-			return
-		}
-		for _, disk := range after {
-			s := open(t, disk, "/backups")
-			if valid := mustBeWhole(t, "a power failure", at, s); made && !valid["new"] {
-				t.Fatalf("after a power failure at operation %d, a backup that was complete is missing", at)
-			}
-			// The mark of a sweep that did not end delays the next attempt.
-			later := now().Add(3 * sweepMax)
-			if _, err := s.Sweep(t.Context(), later, 0); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := tryBackup(t.Context(), s, "new", "both", "two"); err != nil {
-				t.Fatalf("after a power failure at operation %d: %v", at, err)
-			}
-			if valid := mustBeWhole(t, "after a power failure", at, s); !valid["new"] {
-				t.Fatalf("after a power failure at operation %d, the next attempt is not valid", at)
-			}
+		if valid := mustBeWhole(t, "after a power failure", at, s); !valid["new"] {
+			t.Fatalf("after a power failure at operation %d, the next attempt is not valid", at)
 		}
 	}
+	return !i.over()
 }
 
 // TestSweepsAndBackupsMeet sweeps before each operation of a backup, deletes the backup before a sweep, and makes a
@@ -185,29 +239,31 @@ func TestSweepsAndBackupsMeet(t *testing.T) {
 		"the end of a backup in a sweep":    {stores, sweeps, completes, false},
 		"the end of a backup in a deletion": {stores, deletes, completes, true},
 	} {
-		for at := 1; ; at += stride() {
-			disk := vfs.NewMem()
-			s := inMemory(t, disk)
-			makeBackup(t, s, "old", "both", "one")
-			if err := s.Delete(t.Context(), "old", now()); err != nil {
-				t.Fatal(err)
-			}
-			if err := meet.before(s); err != nil {
-				t.Fatal(err)
-			}
-			var inner error
-			i := interrupt(disk, at, func() error { inner = meet.inner(s); return nil })
-			watched, err := Open(i, "file:///backups")
-			if err != nil {
-				t.Fatal(err)
-			}
-			outer := meet.outer(watched)
-			valid := mustBeWhole(t, what, at, s)
-			if i.over() {
-				break
-			}
-			if outer == nil && inner == nil && !valid["new"] && !meet.deleted {
-				t.Fatalf("%s at operation %d: the backup is missing", what, at)
+		for name, kind := range kinds() {
+			for at := 1; ; at += stride() {
+				k := kind()
+				s := k.store(t)
+				makeBackup(t, s, "old", "both", "one")
+				if err := s.Delete(t.Context(), "old", now()); err != nil {
+					t.Fatal(err)
+				}
+				if err := meet.before(s); err != nil {
+					t.Fatal(err)
+				}
+				var inner error
+				i := &steps{at: at, call: func() { inner = meet.inner(s) }}
+				watched, err := k.watched(i, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				outer := meet.outer(watched)
+				valid := mustBeWhole(t, what+" in a "+name, at, s)
+				if i.over() {
+					break
+				}
+				if outer == nil && inner == nil && !valid["new"] && !meet.deleted {
+					t.Fatalf("%s in a %s at operation %d: the backup is missing", what, name, at)
+				}
 			}
 		}
 	}

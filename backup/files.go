@@ -195,20 +195,8 @@ func (f *Files) touchLocked(key chunkKey) {
 
 // part returns n bytes of an object, from position at. Fewer bytes are an error: the object was shortened.
 func (s *Store) part(ctx context.Context, o Object, at, n int64) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f, _, err := s.files.open(objectName(o.SHA256))
-	if err != nil {
-		return nil, s.failed("read "+o.SHA256, err)
-	}
 	b := make([]byte, n)
-	// A reader may return io.EOF with the last bytes.
-	read, err := f.ReadAt(b, at)
-	if int64(read) == n {
-		err = nil
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := s.files.readAt(ctx, objectName(o.SHA256), b, at); err != nil {
 		return nil, s.failed("read "+o.SHA256, err)
 	}
 	return b, nil

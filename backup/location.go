@@ -12,7 +12,7 @@ import (
 
 // Store is a directory that holds backups. It is safe for concurrent use.
 type Store struct {
-	files directory
+	files files
 	// location is the URL, which contains no credentials (CheckLocation).
 	location string
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"cqld/backup/bucket"
 )
 
 // objectName returns the name of an object. The first digits make directories of moderate size.
@@ -23,14 +25,21 @@ func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pac
 	}
 	name := objectName(o.SHA256)
 	// Only the size is compared: to read the object would take as long as to store it. Verify compares hashes.
-	info, err := s.files.stat(name)
-	if err == nil && info.Size() == o.Size {
+	info, err := s.files.stat(ctx, name)
+	if err == nil && info.Size == o.Size {
 		return o, false, nil
 	}
 	if err != nil && !missing(err) {
 		return o, false, s.failed("look for "+name, err)
 	}
-	if err := s.files.write(name, func(w io.Writer) error { return copyObject(ctx, w, o, open, pace) }); err != nil {
+	c := &bucket.Content{Size: o.Size, SHA256: o.SHA256, Source: func() (io.ReadCloser, error) {
+		r, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return pacedFile{paced{ctx, r, pace}, r}, nil
+	}}
+	if err := s.files.write(ctx, name, c); err != nil {
 		return o, false, s.failed("write "+name, err)
 	}
 	return o, true, nil
@@ -40,7 +49,7 @@ func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pac
 func (s *Store) PutBytes(ctx context.Context, b []byte) (Object, error) {
 	o, _, err := s.Put(ctx, func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(b)), nil
-	}, func(int) error { return nil })
+	}, unpaced)
 	return o, err
 }
 
@@ -56,23 +65,6 @@ func hash(ctx context.Context, open func() (io.ReadCloser, error), pace func(int
 	o.Size, err = io.CopyBuffer(h, &paced{ctx, r, pace}, make([]byte, copyBytes))
 	o.SHA256 = hex.EncodeToString(h.Sum(nil))
 	return o, err
-}
-
-// copyObject copies a content to w. One with another hash is an error, and what was written must be discarded: the name
-// of an object is a promise about its content.
-func copyObject(ctx context.Context, w io.Writer, o Object, open func() (io.ReadCloser, error),
-	pace func(int) error) (err error) {
-	r, err := open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	h := sha256.New()
-	_, err = io.CopyBuffer(w, io.TeeReader(&paced{ctx, r, pace}, h), make([]byte, copyBytes))
-	if err == nil && hex.EncodeToString(h.Sum(nil)) != o.SHA256 {
-		err = errors.New("the file has changed while it was read")
-	}
-	return err
 }
 
 // paced reads until its context ends, and reports what it reads. Reads of a directory cannot be cancelled, so the
@@ -95,9 +87,21 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// pacedFile is paced with the Close of its file.
+type pacedFile struct {
+	paced
+	io.Closer
+}
+
+// Read implements io.Reader.
+func (p pacedFile) Read(b []byte) (int, error) { return p.paced.Read(b) }
+
+// unpaced does not wait.
+func unpaced(int) error { return nil }
+
 // object returns an object whose hash was compared.
 func (s *Store) object(ctx context.Context, o Object) ([]byte, error) {
-	b, err := s.files.read(ctx, objectName(o.SHA256), catalogBytesMax)
+	b, err := s.small(ctx, objectName(o.SHA256), catalogBytesMax)
 	if err == nil && sumOf(b) != o.SHA256 {
 		err = fmt.Errorf("object %s was damaged or changed", o.SHA256)
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"cqld/auth"
+	"cqld/backup/bucket"
 	"cqld/schema"
 )
 
@@ -43,10 +43,7 @@ func (s *Store) write(ctx context.Context, name string, v any) error {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = s.files.write(name, func(w io.Writer) error {
-			_, err := w.Write(b)
-			return err
-		})
+		err = s.files.write(ctx, name, bucket.Bytes(b))
 	}
 	if err != nil {
 		return s.failed("write "+name, err)
@@ -57,7 +54,7 @@ func (s *Store) write(ctx context.Context, name string, v any) error {
 // read reads a small file into v, and compares its checksum. A file that does not exist is found == false. A file that
 // was damaged, or has another format, is an error: it must not be taken for one that is missing.
 func (s *Store) read(ctx context.Context, name string, v any) (found bool, err error) {
-	b, err := s.files.read(ctx, name, manifestBytesMax)
+	b, err := s.small(ctx, name, manifestBytesMax)
 	if missing(err) {
 		return false, nil
 	}
@@ -82,7 +79,7 @@ func (s *Store) Initialize(ctx context.Context, now time.Time) error {
 	if err != nil || found {
 		return err
 	}
-	names, err := s.files.list(".")
+	names, err := s.files.list(ctx, ".")
 	if err != nil {
 		return s.failed("list", err)
 	}
@@ -138,7 +135,7 @@ func (s *Store) Start(ctx context.Context, w Started) (complete *Manifest, err e
 // earlier looks for earlier attempts. It returns the backup that an attempt of the same job has completed, or nil if
 // the name is free for the job.
 func (s *Store) earlier(ctx context.Context, w Started) (complete *Manifest, err error) {
-	deleted, err := s.files.exists(deletedPrefix + w.Name)
+	deleted, err := s.files.exists(ctx, deletedPrefix+w.Name)
 	if err != nil {
 		return nil, s.failed("look for "+w.Name, err)
 	}
@@ -161,7 +158,7 @@ func (s *Store) earlier(ctx context.Context, w Started) (complete *Manifest, err
 	}
 	// A removal that was interrupted at its end has left the mark.
 	if deleted {
-		err := s.files.remove(deletedPrefix + w.Name)
+		err := s.files.remove(ctx, deletedPrefix+w.Name)
 		if err != nil {
 			return nil, s.failed("begin "+w.Name, err)
 		}
@@ -204,9 +201,9 @@ func (s *Store) Complete(ctx context.Context, m *Manifest, nonce string) error {
 	}
 	// The nodes have stored the objects; the leader looks for them, because it may see another directory than a node.
 	for _, o := range m.Objects() {
-		info, err := s.files.stat(objectName(o.SHA256))
-		if err == nil && info.Size() != o.Size {
-			err = fmt.Errorf("object %s has %d bytes instead of %d", o.SHA256, info.Size(), o.Size)
+		info, err := s.files.stat(ctx, objectName(o.SHA256))
+		if err == nil && info.Size != o.Size {
+			err = fmt.Errorf("object %s has %d bytes instead of %d", o.SHA256, info.Size, o.Size)
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return s.failed("complete "+m.Name, err)
@@ -216,16 +213,18 @@ func (s *Store) Complete(ctx context.Context, m *Manifest, nonce string) error {
 		return err
 	}
 	manifest := backupsPrefix + m.Name + manifestSuffix
-	if err := s.write(ctx, manifest, m); err != nil {
-		return err
-	}
+	// A write that has failed may have been executed.
+	failed := s.write(ctx, manifest, m)
 	// A sweep that did not see the manifest has removed the note of a deleted backup, and perhaps objects.
 	if err := s.current(ctx, m.Name, nonce); err != nil {
-		return errors.Join(err, s.files.remove(manifest))
+		return errors.Join(failed, err, s.files.remove(context.WithoutCancel(ctx), manifest))
+	}
+	if failed != nil {
+		return failed
 	}
 	// What follows is no longer needed. A note that remains is ignored next to a manifest.
-	_ = s.files.removeAll(backupsPrefix + m.Name + sharesDir)
-	_ = s.files.remove(backupsPrefix + m.Name + startedSuffix)
+	_ = s.files.removeAll(ctx, backupsPrefix+m.Name+sharesDir)
+	_ = s.files.remove(ctx, backupsPrefix+m.Name+startedSuffix)
 	return nil
 }
 
@@ -235,7 +234,7 @@ func (s *Store) current(ctx context.Context, name, nonce string) error {
 	if err == nil && note.Nonce != nonce {
 		err = s.failed("complete "+name, errors.New("another attempt has begun"))
 	}
-	deleted, failed := s.files.exists(deletedPrefix + name)
+	deleted, failed := s.files.exists(ctx, deletedPrefix+name)
 	if failed == nil && deleted {
 		failed = s.failed("complete "+name, ErrDeleted)
 	}
@@ -250,7 +249,7 @@ func (s *Store) Manifest(ctx context.Context, name string) (*Manifest, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	deleted, err := s.files.exists(deletedPrefix + name)
+	deleted, err := s.files.exists(ctx, deletedPrefix+name)
 	if err != nil {
 		return nil, s.failed("look for "+name, err)
 	}
@@ -263,7 +262,7 @@ func (s *Store) Manifest(ctx context.Context, name string) (*Manifest, error) {
 // manifest returns the manifest of a backup, also of a deleted one.
 func (s *Store) manifest(ctx context.Context, name string) (*Manifest, error) {
 	file := backupsPrefix + name + manifestSuffix
-	b, err := s.files.read(ctx, file, manifestBytesMax)
+	b, err := s.small(ctx, file, manifestBytesMax)
 	if missing(err) {
 		return nil, s.failed("read "+name, ErrNoBackup)
 	}
@@ -316,7 +315,7 @@ func (s *Store) List(ctx context.Context) ([]Listed, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	names, err := s.names()
+	names, err := s.names(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -353,8 +352,8 @@ func (l *Listed) created() time.Time {
 }
 
 // names returns the names of all backups, sorted, also of incomplete and of deleted ones.
-func (s *Store) names() ([]string, error) {
-	all, err := s.files.list(backupsDir)
+func (s *Store) names(ctx context.Context) ([]string, error) {
+	all, err := s.files.list(ctx, backupsDir)
 	if err != nil {
 		return nil, s.failed("list", err)
 	}

@@ -16,16 +16,24 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/backup/bucket"
+	"cqld/backup/bucket/buckettest"
 	"cqld/ring"
 )
 
 // now is the time of a test.
 func now() time.Time { return time.Now().UTC() }
 
-// stores returns a store in memory and one in a directory.
+// stores returns a store in memory, one in a directory, and one in a bucket.
 func stores(t *testing.T) map[string]*Store {
 	t.Helper()
-	return map[string]*Store{"memory": inMemory(t, vfs.NewMem()), "directory": open(t, vfs.Default, t.TempDir())}
+	return map[string]*Store{"memory": inMemory(t, vfs.NewMem()), "directory": open(t, vfs.Default, t.TempDir()),
+		"bucket": inBucket(buckettest.NewMemory())}
+}
+
+// inBucket returns a store in a bucket.
+func inBucket(b bucket.Bucket) *Store {
+	return &Store{bucketFiles{bucket.Repeat(b), "prefix/"}, "memory://bucket/prefix"}
 }
 
 // inMemory returns a store in a directory of a file system in memory.
@@ -51,15 +59,12 @@ func open(t *testing.T, disk vfs.FS, dir string) *Store {
 	return s
 }
 
-// noPace does not wait.
-func noPace(int) error { return nil }
-
 // put stores a content as an object.
 func put(t *testing.T, s *Store, content string) (Object, bool) {
 	t.Helper()
 	o, stored, err := s.Put(t.Context(), func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(content)), nil
-	}, noPace)
+	}, unpaced)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +106,7 @@ func storeFiles(ctx context.Context, s *Store, w Started, contents ...string) (*
 	for i, content := range contents {
 		o, stored, err := s.Put(ctx, func() (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(content)), nil
-		}, noPace)
+		}, unpaced)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +152,7 @@ func TestBackupsShareObjects(t *testing.T) {
 		if err != nil || len(swept.Backups) != 1 || swept.Objects != 1 || swept.Bytes != 3 {
 			t.Errorf("%s: %+v, %v", kind, swept, err)
 		}
-		v, err := s.Verify(t.Context(), second.Objects(), noPace)
+		v, err := s.Verify(t.Context(), second.Objects(), unpaced)
 		if err != nil || v.Problems != nil || v.Objects != 3 {
 			t.Errorf("%s: %+v, %v", kind, v, err)
 		}
@@ -201,21 +206,21 @@ func TestDamageIsFound(t *testing.T) {
 		m := makeBackup(t, s, "b", "content", "another", "third")
 		files := m.Shares[0].Files
 		change := func(name string, b []byte) {
-			if err := s.files.write(name, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+			if err := s.files.write(t.Context(), name, bucket.Bytes(b)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		change(objectName(files[0].SHA256), []byte("cOntent"))
 		change(objectName(files[1].SHA256), []byte("anothe"))
-		if err := s.files.remove(objectName(files[2].SHA256)); err != nil {
+		if err := s.files.remove(t.Context(), objectName(files[2].SHA256)); err != nil {
 			t.Fatal(err)
 		}
-		v, err := s.Verify(t.Context(), m.Objects(), noPace)
+		v, err := s.Verify(t.Context(), m.Objects(), unpaced)
 		if err != nil || len(v.Problems) != 3 {
 			t.Errorf("%s: %+v, %v", kind, v, err)
 		}
 		name := backupsPrefix + "b" + manifestSuffix
-		whole, err := s.files.read(t.Context(), name, manifestBytesMax)
+		whole, err := s.small(t.Context(), name, manifestBytesMax)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +372,7 @@ func TestChangedFilesAreNotStored(t *testing.T) {
 		_, _, err := s.Put(t.Context(), func() (io.ReadCloser, error) {
 			n++
 			return io.NopCloser(strings.NewReader(fmt.Sprint("read ", n))), nil
-		}, noPace)
+		}, unpaced)
 		if err == nil {
 			t.Errorf("%s: a changed file was stored", kind)
 		}
@@ -395,12 +400,15 @@ func TestChangedFilesAreNotStored(t *testing.T) {
 // contentsOf returns the names of the objects and of the interrupted files of a store.
 func contentsOf(t *testing.T, s *Store) (out []string) {
 	t.Helper()
-	dirs, err := s.files.list(objectsDir)
+	dirs, err := s.files.list(t.Context(), objectsDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range append(dirs, "../"+partialDir) {
-		names, err := s.files.list(objectsDir + "/" + dir)
+	for i := range dirs {
+		dirs[i] = objectsDir + "/" + dirs[i]
+	}
+	for _, dir := range append(dirs, partialDir) {
+		names, err := s.files.list(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,14 +22,14 @@ func (s *Store) Delete(ctx context.Context, name string, now time.Time) error {
 		return err
 	}
 	// Of a removal that was interrupted, only the mark may be left.
-	marked, err := s.files.exists(deletedPrefix + name)
+	marked, err := s.files.exists(ctx, deletedPrefix+name)
 	if err == nil && marked {
 		return nil
 	}
 	// An abandoned or damaged backup can be deleted as well.
 	found := false
 	if err == nil {
-		found, err = s.files.exists(backupsPrefix + name)
+		found, err = s.files.exists(ctx, backupsPrefix+name)
 	}
 	if err == nil && !found {
 		err = ErrNoBackup
@@ -62,7 +62,9 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 	if err := s.write(ctx, sweepingName, mark{now}); err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, s.files.remove(sweepingName)) }()
+	// Also when the caller no longer waits: a mark that remains delays backups.
+	unbound := context.WithoutCancel(ctx)
+	defer func() { err = errors.Join(err, s.files.remove(unbound, sweepingName)) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, sweepMax, errors.New("there is more to remove: repeat the command"))
 	defer cancel()
 	all, err := s.List(ctx)
@@ -73,7 +75,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 	needed, making := map[string]bool{}, false
 	for _, l := range all {
 		if !l.Deleted.IsZero() && now.Sub(l.Deleted) >= grace {
-			if err := s.remove(l.Name); err != nil {
+			if err := s.remove(ctx, l.Name); err != nil {
 				return out, err
 			}
 			out.Backups = append(out.Backups, l.Name)
@@ -94,7 +96,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 	}
 	out, err = s.sweepObjects(ctx, out, needed, making, now.Add(-grace))
 	if err == nil && !making {
-		err = s.sweepPartial(ctx, now.Add(-grace))
+		// A large file is written for long, so none is removed while a backup is being made.
+		if err = s.files.removePartial(ctx, now.Add(-grace)); err != nil {
+			err = s.failed("remove interrupted files", err)
+		}
 	}
 	return out, err
 }
@@ -116,7 +121,7 @@ func (s *Store) keeps(ctx context.Context, name string, now time.Time) (bool, er
 		return true, err
 	}
 	// After the note: Complete removes the note when the manifest is there.
-	manifest, err := s.files.exists(backupsPrefix + name + manifestSuffix)
+	manifest, err := s.files.exists(ctx, backupsPrefix+name+manifestSuffix)
 	if err != nil {
 		return true, s.failed("look for a manifest", err)
 	}
@@ -124,14 +129,14 @@ func (s *Store) keeps(ctx context.Context, name string, now time.Time) (bool, er
 }
 
 // remove removes the files of a deleted backup, its mark last: an interrupted removal is repeated.
-func (s *Store) remove(name string) error {
+func (s *Store) remove(ctx context.Context, name string) error {
 	// The manifest is first: without it, the backup cannot be restored in part.
-	err := s.files.remove(backupsPrefix + name + manifestSuffix)
+	err := s.files.remove(ctx, backupsPrefix+name+manifestSuffix)
 	if err == nil {
-		err = s.files.removeAll(backupsPrefix + name)
+		err = s.files.removeAll(ctx, backupsPrefix+name)
 	}
 	if err == nil {
-		err = s.files.remove(deletedPrefix + name)
+		err = s.files.remove(ctx, deletedPrefix+name)
 	}
 	if err != nil {
 		return s.failed("remove "+name, err)
@@ -142,13 +147,13 @@ func (s *Store) remove(name string) error {
 // sweepObjects removes objects that are not needed and were written before a time, and adds them to out.
 func (s *Store) sweepObjects(ctx context.Context, out Swept, needed map[string]bool, making bool, before time.Time) (
 	Swept, error) {
-	dirs, err := s.files.list(objectsDir)
+	dirs, err := s.files.list(ctx, objectsDir)
 	if err != nil {
 		return out, s.failed("list", err)
 	}
 	slices.Sort(dirs)
 	for _, dir := range dirs {
-		hashes, err := s.files.list(objectsDir + "/" + dir)
+		hashes, err := s.files.list(ctx, objectsDir+"/"+dir)
 		if err != nil {
 			return out, s.failed("list", err)
 		}
@@ -161,39 +166,19 @@ func (s *Store) sweepObjects(ctx context.Context, out Swept, needed map[string]b
 				return out, s.failed("remove objects", context.Cause(ctx))
 			}
 			// Its age decides as well, so that a backup whose note was removed by hand is not damaged at once.
-			info, err := s.files.stat(objectName(hash))
+			info, err := s.files.stat(ctx, objectName(hash))
 			if err != nil {
 				return out, s.failed("look for "+hash, err)
 			}
-			if making || info.ModTime().After(before) {
+			if making || info.Modified.After(before) {
 				out.Kept++
 				continue
 			}
-			if err := s.files.remove(objectName(hash)); err != nil {
+			if err := s.files.remove(ctx, objectName(hash)); err != nil {
 				return out, s.failed("remove "+hash, err)
 			}
-			out.Objects, out.Bytes = out.Objects+1, out.Bytes+info.Size()
+			out.Objects, out.Bytes = out.Objects+1, out.Bytes+info.Size
 		}
 	}
 	return out, nil
-}
-
-// sweepPartial removes files whose writing was interrupted before a time. It must not be called while a backup is being
-// made: a large file is written for long.
-func (s *Store) sweepPartial(ctx context.Context, before time.Time) error {
-	names, err := s.files.list(partialDir)
-	for _, name := range names {
-		info, failed := s.files.stat(partialDir + "/" + name)
-		if failed == nil && !info.ModTime().After(before) {
-			failed = s.files.remove(partialDir + "/" + name)
-		}
-		// One that is missing has got its name.
-		if !missing(failed) {
-			err = errors.Join(err, failed, ctx.Err())
-		}
-	}
-	if err != nil {
-		return s.failed("remove interrupted files", err)
-	}
-	return nil
 }

@@ -64,7 +64,7 @@ func (s *Store) Verify(ctx context.Context, all []Object, pace func(int) error) 
 
 // verify returns what is wrong with an object, or an empty text.
 func (s *Store) verify(ctx context.Context, o Object, pace func(int) error) (problem string, err error) {
-	r, size, err := s.files.open(objectName(o.SHA256))
+	r, size, err := s.files.open(ctx, objectName(o.SHA256))
 	if missing(err) {
 		return fmt.Sprintf("object %s is missing", o.SHA256), nil
 	}

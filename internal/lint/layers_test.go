@@ -67,7 +67,9 @@ jobs: internal/env
 audit: cql
 
 # Backups, as a store has them.
-backup: auth ring schema types
+backup/bucket:
+backup/bucket/buckettest: backup/bucket
+backup: auth backup/bucket ring schema types
 
 # Certificates.
 tlsconfig: internal/env internal/guard
