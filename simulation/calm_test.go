@@ -12,7 +12,7 @@ import (
 func TestRequestsSucceedWhileRingChanges(t *testing.T) {
 	n := max(4, *seeds/10)
 	if testing.Short() {
-		n = 4
+		n = 2
 	}
 	acked := 0
 	// a node joins while another is dead, and its first heartbeat is late, or the join is aborted

@@ -1,6 +1,10 @@
 package simulation
 
-import "testing"
+import (
+	"testing"
+
+	"cqld/internal/tier"
+)
 
 // TestSimCAS runs conditional changes alone, with maximum contention.
 func TestSimCAS(t *testing.T) {
@@ -16,7 +20,7 @@ func TestSimCAS(t *testing.T) {
 // TestSimCASOfOneVoter runs them with one replica for each partition, to which other nodes also send requests, while
 // messages are duplicated and delayed.
 func TestSimCASOfOneVoter(t *testing.T) {
-	runAlone(t, max(*seeds/10, min(*seeds, 10)), 10, func(o *Options) {
+	runAlone(t, tier.Draws(max(*seeds/10, min(*seeds, 10)), 3), 10, func(o *Options) {
 		o.Workloads, o.Nodes, o.Factor = []string{"cas"}, 3, 1
 		o.FaultKinds = []string{"kill", "power-one", "restart-storm", "pause", "isolate", "one-way", "bad-links",
 			"slow-links", "reorder", "clock-jump"}

@@ -4,16 +4,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cqld/internal/tier"
 )
 
 // TestDiskFaultsMeetOperations combines each disk fault with each long operation: a corrupt block, a full disk or a
 // failed fsync while ranges move, and while hints are replayed. No acknowledged write may be lost, and the ring must
 // settle; otherwise the run fails. Package node tests snapshots.
 func TestDiskFaultsMeetOperations(t *testing.T) {
+	tier.Long(t)
 	n := uint64(max(2, *seeds/25))
-	if testing.Short() {
-		n = 2
-	}
 	for operation, kinds := range map[string]string{
 		"ranges move":        "join leave move flush",
 		"hints are replayed": "kill isolate one-way flush",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cqld/internal/mutant"
+	"cqld/internal/tier"
 )
 
 // TestDrawnSeedsMeet counts the draws of seeds: in at least a third of them the ring changes and processes restart, and
@@ -51,7 +52,7 @@ func TestDrawnSeedsMeet(t *testing.T) {
 // TestPaxosStateMovesWithItsRange runs seeds in which nodes gain ranges whose decisions are in the state of acceptors
 // alone. Among them is one that finds it if the state stays where it was.
 func TestPaxosStateMovesWithItsRange(t *testing.T) {
-	for i := range max(2, *seeds/15) {
+	for i := range tier.Draws(max(2, *seeds/15), 2) {
 		o := DrawnOptions(358 + 10*uint64(i))
 		if !slices.Equal(o.Workloads, []string{"cas"}) || o.Factor != 3 || !o.changesRing() {
 			t.Fatalf("seed %d is another run: %v", o.Seed, o)

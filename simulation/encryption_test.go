@@ -11,7 +11,7 @@ func TestSimEncrypted(t *testing.T) {
 			"bit-flip", "flush", "snapshot"}
 		r := run(t, o)
 		report(t, o, r)
-		if i < 2 && run(t, o).Trace != r.Trace {
+		if i == 0 && run(t, o).Trace != r.Trace {
 			t.Errorf("seed %d: two runs of it differ", o.Seed)
 		}
 	}

@@ -4,11 +4,14 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"cqld/internal/tier"
 )
 
 // TestOperationsMeet runs the seeds in docs/MEETINGS.md: every pair of the table must have been in progress at the same
 // time.
 func TestOperationsMeet(t *testing.T) {
+	tier.Long(t)
 	met := metIn(t, meetingSeeds, MeetingOptions)
 	ops := meetingOps()
 	recordMeetings(t, met, func(p pair) bool { return slices.Contains(ops, p.a) && slices.Contains(ops, p.b) })
@@ -50,6 +53,7 @@ func statementMeetingOptions(seed uint64) Options {
 // in progress together with every other operation. Afterwards, the replicas of each table are compared, as after every
 // run.
 func TestStatementsMeet(t *testing.T) {
+	tier.Long(t)
 	met := metIn(t, statementSeeds, statementMeetingOptions)
 	statements := []string{opIndex, opBuild, opView, opRoles}
 	recordMeetings(t, met, func(p pair) bool {
@@ -82,6 +86,7 @@ func datacenterLossOptions(seed uint64) Options {
 // TestMembersMeetLossOfADatacenter runs rings of three data centers of which one after the other is lost for a while:
 // every operation of members must have been in progress with it.
 func TestMembersMeetLossOfADatacenter(t *testing.T) {
+	tier.Long(t)
 	met := metIn(t, lossSeeds, datacenterLossOptions)
 	for _, op := range []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opSchema} {
 		if met[pairOf(opDatacenterLoss, op)] == 0 {

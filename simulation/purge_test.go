@@ -8,7 +8,7 @@ import (
 
 // TestSimPurge runs conditional changes of all kinds while Paxos state is purged as early as possible.
 func TestSimPurge(t *testing.T) {
-	n := max(*seeds/15, min(*seeds, 10))
+	n := alone()
 	forgotten, acked := 0, 0
 	for i := range n {
 		o := DefaultOptions(*firstSeed + uint64(i))

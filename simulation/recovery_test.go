@@ -19,10 +19,11 @@ import (
 // continues: acknowledged writes and conditional changes stay, while other faults strike. The power fails at any step
 // of the recovery, survivors start before others have taken part, and a lost node returns with its old data.
 func TestSimRecovery(t *testing.T) {
-	total := runAlone(t, alone(), 20, recoveryOptions)
+	n := alone()
+	total := runAlone(t, n, 20, recoveryOptions)
 	for _, what := range []string{"recoveries", "recoveries interrupted", "lost nodes returned"} {
-		if total.Counted[what] == 0 {
-			t.Errorf("no %s in %d seeds", what, alone())
+		if n >= 10 && total.Counted[what] == 0 {
+			t.Errorf("no %s in %d seeds", what, n)
 		}
 	}
 }
