@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/tier"
 	"cqld/row"
 	"cqld/storage/reading"
 )
@@ -16,6 +17,7 @@ import (
 // TestAbsentKeysReadNoBlock shows that reads by key, also those of conditional changes and of headers, rarely read a
 // block of the last level for a key that is not stored.
 func TestAbsentKeysReadNoBlock(t *testing.T) {
+	tier.OneGoroutine(t)
 	const keys, tries = 2_000, 2_000
 	e := openTest(t, Options{FS: vfs.NewMem(), Inline: true, Sync: SyncNone, CacheBytes: 1 << 20})
 	defer e.Close()
@@ -112,6 +114,7 @@ func (f *countingFile) ReadAt(p []byte, off int64) (int, error) {
 // TestAbsentPartitionsReadNoBlock shows that searches for several rows, in both directions, rarely read from the disk
 // in a partition that is not stored, if the filters are in the cache and the rows are not.
 func TestAbsentPartitionsReadNoBlock(t *testing.T) {
+	tier.OneGoroutine(t)
 	const partitions, rows, tries = 2_000, 10, 1_000
 	disk := &countingFS{FS: vfs.NewMem()}
 	e := openTest(t, Options{

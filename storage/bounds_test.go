@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/internal/cputime"
+	"cqld/internal/tier"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -16,6 +17,7 @@ import (
 // TestDeletedRowsAreNotRead counts the entries that reads look at when a deletion is newer than all rows: before the
 // purger has run, in both directions, and the steps of an iterator after it.
 func TestDeletedRowsAreNotRead(t *testing.T) {
+	tier.OneGoroutine(t)
 	for _, x := range []struct {
 		name   string
 		remove []*row.Mutation

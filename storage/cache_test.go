@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/tier"
 	"cqld/row"
 )
 
@@ -14,6 +15,7 @@ import (
 // written and flushed. Pebble subtracts the memory of memtables from the cache: without a correction, none of the
 // cache is left here.
 func TestCacheHasItsSizeBesideMemTables(t *testing.T) {
+	tier.OneGoroutine(t)
 	const cache, memTable, keys, size = 8 << 20, 4 << 20, 8_000, 4_000
 	e := openTest(t, Options{FS: vfs.NewMem(), Inline: true, Sync: SyncNone, CacheBytes: cache,
 		MemTableBytes: memTable})

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,12 +23,12 @@ import (
 // fill writes rows of random bytes, which do not compress, until it has written so many bytes or the disk refuses.
 func fill(t *testing.T, e *Engine, seed uint64, size int) (written int) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(1, seed))
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	random := rand.NewChaCha8(key)
 	value := make([]byte, 4096)
 	for i := 0; written < size; i++ {
-		for at := range value {
-			value[at] = byte(random.Uint64())
-		}
+		_, _ = random.Read(value) // never fails
 		m := new(row.Mutation)
 		m.Reset(testTable, row.NewPartitionKey(fmt.Appendf(nil, "k%d-%d", seed, i)))
 		r := row.NewRow()

@@ -14,6 +14,7 @@ import (
 
 	"cqld/internal/await"
 	"cqld/internal/mutant"
+	"cqld/internal/tier"
 	"cqld/row"
 	"cqld/storage/purge"
 	"cqld/storage/rowkey"
@@ -75,6 +76,7 @@ func steps(t testing.TB, e *Engine) (internal, found int) {
 // TestReadsHaveShadowedRowsPurged shows that after one read that met the rows of a deleted partition, or of a deleted
 // range, nothing looks at them again, and that the rows that are newer stay.
 func TestReadsHaveShadowedRowsPurged(t *testing.T) {
+	tier.OneGoroutine(t)
 	for _, x := range []struct {
 		name   string
 		remove []*row.Mutation
@@ -118,6 +120,7 @@ func TestReadsHaveShadowedRowsPurged(t *testing.T) {
 // TestDeletionsHaveRowsPurged shows that the rows of a large deleted partition or range are purged before the first
 // read, that rows beside the range and newer rows stay, and that a deletion of little is left to the pass.
 func TestDeletionsHaveRowsPurged(t *testing.T) {
+	tier.OneGoroutine(t)
 	for _, x := range []struct {
 		name   string
 		remove []*row.Mutation
