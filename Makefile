@@ -4,9 +4,13 @@ GO        ?= go
 # Only the race detector needs cgo. All other builds disable it, as releases do (ADR 44), so that all stages share
 # what is compiled.
 export CGO_ENABLED = 0
+# Packages whose tests need processor time and not real time. make test runs them while other tests wait.
+TIMELESS   = ./simulation ./tools/mutants
 # The go command starts the tests of packages in this order. The longest ones come first: the last one runs alone, on
 # one core.
-PACKAGES   = ./simulation ./tools/mutants ./storage/... ./...
+PACKAGES   = $(TIMELESS) ./storage/... ./...
+# Starts a program that gets only the time that the processors are idle, where the system has chrt, as Linux does.
+IDLE       = $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
 MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall tools/package
@@ -59,15 +63,15 @@ run: build ## a ring of four nodes on this machine
 	bin/cqld local
 
 .PHONY: check
-check: ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests (about 15 min on two cores with nothing compiled)
+check: ## before every commit: format, modules, vet, linters, layers, short tests (up to 15 min on two cores)
 	@start=$$(date +%s); for stage in fmt-check tidy-check generate-check vet lint short; do \
 		echo "== $$stage"; began=$$(date +%s); $(MAKE) --no-print-directory $$stage || exit 1; \
 		echo "== $$stage took $$(($$(date +%s)-began)) s"; done; \
 	echo "== check took $$(($$(date +%s)-start)) s"
 
 .PHONY: short
-short:
-	$(GO) test -vet=off -short $(PACKAGES)
+short: # two packages for each core at a time, because the tests of several mostly wait
+	$(GO) test -vet=off -short -p $$((2*$$(getconf _NPROCESSORS_ONLN))) $(PACKAGES)
 
 .PHONY: fmt-check
 fmt-check:
@@ -95,11 +99,11 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 	tools/deadcode-check.sh
 
 .PHONY: test
-test: ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (about 55 min on two cores)
+test: ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers (up to 55 min on two cores)
 	$(MAKE) -j2 $(APART) downloaded static
-	$(MAKE) unit
+	$(MAKE) timed
 	$(MAKE) -j2 $(APART) race package-test cross CROSS="darwin/arm64 windows/amd64"
-	$(MAKE) integration
+	$(MAKE) -j2 $(APART) integration timeless
 
 .PHONY: static
 static:
@@ -112,6 +116,14 @@ downloaded: # one after the other: both may execute Maven, which does not expect
 .PHONY: unit
 unit: ## units, goldens, fuzz seeds, lint, simulation
 	$(GO) test -vet=off -timeout 30m $(PACKAGES)
+
+.PHONY: timed
+timed: # what unit runs, without timeless
+	$(GO) test -vet=off -timeout 30m ./storage/... $$($(GO) list ./... | grep -vxF "$$($(GO) list $(TIMELESS))")
+
+.PHONY: timeless
+timeless: # integration mostly waits, so that this costs little time
+	$(IDLE) $(GO) test -vet=off -timeout 90m $(TIMELESS)
 
 .PHONY: race
 race: export CGO_ENABLED = 1
@@ -133,7 +145,7 @@ level: tools ## the memory of a node at 200 requests a second, every minute: LEV
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers
-	$(GO) test -vet=off -tags integration -timeout 30m -count=1 -parallel 4 ./integration/...
+	$(GO) test -vet=off -tags integration -timeout 45m -count=1 -parallel 6 ./integration/...
 
 .PHONY: faults
 faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
