@@ -9,8 +9,8 @@ TIMELESS   = ./simulation ./tools/mutants
 # The go command starts the tests of packages in this order. The longest ones come first: the last one runs alone, on
 # one core.
 PACKAGES   = $(TIMELESS) ./storage/... ./...
-# Starts a program that gets only the time that the processors are idle, where the system has chrt, as Linux does.
-IDLE       = $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
+# Starts a program that gets only the time that the processors are idle, where chrt is installed and permitted.
+IDLE       = $(if $(shell chrt --idle 0 echo permitted 2>/dev/null),chrt --idle 0,nice -n 19)
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
 MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall tools/package
