@@ -6,6 +6,7 @@ import (
 	"testing/cryptotest"
 	"time"
 
+	"cqld/internal/tier"
 	"cqld/messaging"
 )
 
@@ -73,7 +74,7 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 // TestForgedMessagesOfUnknownPeers makes a machine outside the ring send messages of every verb with the ids of
 // members. No workload may fail.
 func TestForgedMessagesOfUnknownPeers(t *testing.T) {
-	for i := range 2 {
+	for i := range tier.Draws(2, 1) {
 		o := forgeOptions(*firstSeed + uint64(i))
 		o.forge(Forge{Messages: 10_000, Burst: 1}, o.Faults/4)
 		r := run(t, o)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cqld/internal/tier"
 )
 
 // roledOnly makes a run one of the workload alone.
@@ -25,7 +27,7 @@ func TestRoleChangesWhileTheRingChanges(t *testing.T) {
 // TestRolesInSnapshots changes roles often enough for snapshots of the metadata log, from which nodes restart and new
 // nodes join.
 func TestRolesInSnapshots(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range uint64(tier.Draws(2, 1)) {
 		o := DefaultOptions(seed)
 		o.Workloads = []string{"roled"}
 		o.Extra = []workloadKind{{name: "roled", make: func(c *Cluster) workload {

