@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cqld/internal/intake"
+	"cqld/internal/wire"
 )
 
 // framesOf returns a sealed frame for each payload, with one envelope.
@@ -195,7 +196,8 @@ func FuzzFrames(f *testing.F) {
 func FuzzHandshake(f *testing.F) {
 	n := NewStreamTransport(Options{Cluster: "c", Limits: DefaultLimits()})
 	n.SetSelf(7)
-	f.Add(appendHandshake(nil, ProtocolVersion, appendIdentity(nil, n.identities.Load().present, n.self())))
+	f.Add(appendHandshake(nil, ProtocolVersion, appendHello(nil, n.identities.Load().present, n.self(),
+		OldestProtocol)))
 	f.Add(appendHandshake(nil, ProtocolVersion+1, nil))
 	f.Add([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	f.Add([]byte("cqld\x00\x06\xff\xff"))
@@ -207,8 +209,9 @@ func FuzzHandshake(f *testing.F) {
 		if again := appendHandshake(nil, version, body); !bytes.HasPrefix(b, again) {
 			t.Fatalf("%x was read as %x", b, again)
 		}
-		cluster, node, err := consumeIdentity(body)
-		if err == nil && (len(body) != len(cluster)+8 || !bytes.HasPrefix(body, cluster[:]) ||
+		c := wire.NewCursor(body)
+		cluster, node, err := consumeIdentity(&c)
+		if err == nil && (len(body) < len(cluster)+8 || !bytes.HasPrefix(body, cluster[:]) ||
 			binary.BigEndian.Uint64(body[len(cluster):]) != uint64(node)) {
 			t.Fatalf("%x is node %d", body, node)
 		}

@@ -17,20 +17,43 @@ import (
 	"cqld/ring"
 )
 
-// ProtocolVersion is the version of the handshake, of frames and of all payloads. Both nodes must have the same. A
-// change of a payload needs a new version, unless a node that ignores it answers what the sender accepts: Inserted of
-// row.ReadCommand was added to version 7, because replicas that return the cells of an omitted row only cause an older
-// choice of the row that a refused condition shows.
-const ProtocolVersion = 7
+// ProtocolVersion is the newest version of the internode protocol that this build speaks, and OldestProtocol the oldest
+// one. Two nodes speak the newest version that both do. It is the version of the handshake, of frames and of
+// envelopes. Payloads of messages have the cluster version instead: a node sends a newer form only when the cluster
+// version enables it, so that no connection needs to know what the receiver reads.
+//
+//	8  hellos contain the oldest version, so that nodes of different releases agree on one
+const (
+	ProtocolVersion = 8
+	OldestProtocol  = 8
+)
 
-// A connection begins with a hello of the node that opens it, and an answer of the other node. Frames follow. Later
-// versions of the protocol may change bodies, and nothing else of the handshake, so that nodes of different versions
-// can name their versions.
+// Protocols are the versions of the internode protocol that a node speaks.
+type Protocols struct{ Oldest, Newest uint16 }
+
+// common returns the version that two nodes speak. ok is false if they have none in common.
+func (p Protocols) common(peer Protocols) (version uint16, ok bool) {
+	version = min(p.Newest, peer.Newest)
+	return version, version >= max(p.Oldest, peer.Oldest)
+}
+
+// String returns the versions, such as version 8, or versions 8 to 9.
+func (p Protocols) String() string {
+	if p.Oldest == p.Newest {
+		return fmt.Sprintf("version %d", p.Newest)
+	}
+	return fmt.Sprintf("versions %d to %d", p.Oldest, p.Newest)
+}
+
+// A connection begins with a hello of the node that opens it, and an answer of the other node. Frames follow. version
+// is the newest version of the sender in a hello and in a refusal, and the version of the connection in an answer that
+// accepts it. Later versions of the protocol may append fields to bodies, which earlier ones ignore, and change
+// nothing else of the handshake.
 //
 //	hello  := magic(4) version(2) length(2) body checksum(4)
 //	answer := magic(4) version(2) length(2) body checksum(4)
 //
-//	body of a hello            := cluster(16) node(8)
+//	body of a hello            := cluster(16) node(8) oldest(2)
 //	body of an answer, accept  := 0 cluster(16) node(8)
 //	body of an answer, refusal := 1 message
 //	body of an answer, notice  := 2 message
@@ -111,11 +134,16 @@ func appendIdentity(dst []byte, cluster clusterID, node ring.NodeID) []byte {
 }
 
 // consumeIdentity decodes the encoding of appendIdentity.
-func consumeIdentity(body []byte) (cluster clusterID, node ring.NodeID, err error) {
-	c := wire.NewCursor(body)
+func consumeIdentity(c *wire.Cursor) (cluster clusterID, node ring.NodeID, err error) {
 	cluster = clusterID(c.UUID())
 	node = ring.NodeID(c.Uint64())
-	return cluster, node, c.Finish()
+	// A newer version may append fields.
+	return cluster, node, c.Err()
+}
+
+// appendHello appends the body of a hello.
+func appendHello(dst []byte, cluster clusterID, node ring.NodeID, oldest uint16) []byte {
+	return wire.AppendUint16(appendIdentity(dst, cluster, node), oldest)
 }
 
 // accept answers the hello of a peer on conn, which is inbound or TLS over it and has the deadline of secure. It
@@ -125,9 +153,12 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 	if err != nil {
 		return 0, err
 	}
-	cluster, from, refusal := t.checkHello(version, body, inbound)
+	agreed, cluster, from, refusal := t.checkHello(version, body, inbound)
 	// The sender's cluster is the one of this node, unless the sender has no id and knows only the name.
 	answer := appendIdentity([]byte{handshakeAccepted}, cluster, t.self())
+	if refusal != nil {
+		agreed = t.opts.Protocols.Newest
+	}
 	switch {
 	case errors.Is(refusal, errSuperseded):
 		answer = append([]byte{handshakeSuperseded}, t.identities.Load().notice...)
@@ -135,7 +166,7 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 		answer = append([]byte{handshakeRefused}, refusal.Error()...)
 	}
 	// Also a refusal is answered, so that the log of the peer names the reason.
-	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, answer)); err != nil {
+	if _, err := conn.Write(appendHandshake(nil, agreed, answer)); err != nil {
 		return 0, err
 	}
 	if refusal != nil {
@@ -146,28 +177,41 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 
 // checkHello checks a hello, and binds its connection. The refusals do not tell the cluster's name. A peer that is not
 // bound is accepted here; what it may use is decided for each message.
-func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inboundConn) (cluster clusterID,
-	from ring.NodeID, err error) {
-	if version != ProtocolVersion {
-		return cluster, 0, fmt.Errorf("internode protocol version %d is not %d", version, ProtocolVersion)
+func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inboundConn) (agreed uint16,
+	cluster clusterID, from ring.NodeID, err error) {
+	c := wire.NewCursor(body)
+	cluster, from, err = consumeIdentity(&c)
+	peer := Protocols{Oldest: c.Uint16(), Newest: version}
+	if err == nil {
+		err = c.Err()
 	}
-	cluster, from, err = consumeIdentity(body)
+	// Builds before version 8 name only one version.
+	if version < firstNegotiated {
+		peer.Oldest, err = version, nil
+	}
+	agreed, ok := t.opts.Protocols.common(peer)
 	own := t.identities.Load()
 	switch {
-	case err != nil:
-		return cluster, 0, errors.New("the handshake is malformed")
+	case err != nil || peer.Oldest > peer.Newest:
+		return 0, cluster, 0, errors.New("the handshake is malformed")
+	case !ok:
+		return 0, cluster, 0, fmt.Errorf("the node speaks internode protocol %v, this node %v: their releases are too "+
+			"far apart", peer, t.opts.Protocols)
 	// A new node learns the recoveries with its admission.
 	case cluster == own.present, cluster == own.unrecovered && from == 0:
 	case own.precedes(cluster):
-		return cluster, 0, errSuperseded
+		return 0, cluster, 0, errSuperseded
 	default:
-		return cluster, 0, errors.New("the node " + otherCluster)
+		return 0, cluster, 0, errors.New("the node " + otherCluster)
 	}
 	if !t.conns.state(inbound, from, cluster) {
-		return cluster, 0, errors.New("the node id in the handshake is this node's own")
+		return 0, cluster, 0, errors.New("the node id in the handshake is this node's own")
 	}
-	return cluster, from, nil
+	return agreed, cluster, from, nil
 }
+
+// firstNegotiated is the first version of the protocol whose hellos name the oldest version of the sender.
+const firstNegotiated = 8
 
 // open connects to addr, where node id is expected unless it is zero.
 func (t *StreamTransport) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (net.Conn, error) {
@@ -227,17 +271,15 @@ func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ri
 func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
 	// The id is read before the cluster, which is set first: with an id, a hello names the cluster that gave it.
 	self := t.self()
-	own := t.identities.Load().present
-	if _, err := conn.Write(appendHandshake(nil, ProtocolVersion, appendIdentity(nil, own, self))); err != nil {
+	own, speaks := t.identities.Load().present, t.opts.Protocols
+	hello := appendHello(nil, own, self, speaks.Oldest)
+	if _, err := conn.Write(appendHandshake(nil, speaks.Newest, hello)); err != nil {
 		return err
 	}
 	version, body, err := readHandshake(conn)
 	switch {
 	case err != nil:
 		return fmt.Errorf("messaging: the peer did not answer the handshake: %w", err)
-	case version != ProtocolVersion:
-		return fmt.Errorf("messaging: the peer has internode protocol version %d, which is not %d", version,
-			ProtocolVersion)
 	case len(body) == 0:
 		return errNotHandshake
 	case body[0] == handshakeSuperseded:
@@ -250,8 +292,12 @@ func (t *StreamTransport) introduce(conn net.Conn, want ring.NodeID) error {
 	case body[0] == handshakeRefused:
 		return fmt.Errorf("messaging: the peer refused the connection: %.200q", body[1:])
 	}
-	cluster, node, err := consumeIdentity(body[1:])
+	c := wire.NewCursor(body[1:])
+	cluster, node, err := consumeIdentity(&c)
 	switch {
+	case version < speaks.Oldest || version > speaks.Newest:
+		return fmt.Errorf("messaging: the peer chose internode protocol version %d, this node speaks %v", version,
+			speaks)
 	case err != nil || body[0] != handshakeAccepted:
 		return errNotHandshake
 	case cluster != own:

@@ -256,19 +256,23 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 	other := NewStreamTransport(Options{Cluster: "other"})
 	self := NewStreamTransport(Options{Cluster: "secret"})
 	self.SetSelf(2)
-	hello := appendHandshake(nil, ProtocolVersion, appendIdentity(nil, self.identities.Load().present, self.self()))
+	hello := appendHandshake(nil, ProtocolVersion, appendHello(nil, self.identities.Load().present, self.self(),
+		OldestProtocol))
 	damaged := append([]byte{}, hello...)
 	damaged[12]++
 	for _, x := range []struct {
 		name, reason string
 		hello        []byte
 	}{
-		{"version", "version 9 is not", appendHandshake(nil, 9, []byte("another body"))},
+		{"older version", "speaks internode protocol version 7, this node version 8",
+			appendHandshake(nil, 7, []byte("another body"))},
+		{"newer version", "speaks internode protocol version 9, this node version 8",
+			appendHandshake(nil, 9, appendHello(nil, self.identities.Load().present, 1, 9))},
 		{"cluster", "cluster_name differs", appendHandshake(nil, ProtocolVersion,
-			appendIdentity(nil, other.identities.Load().present, other.self()))},
+			appendHello(nil, other.identities.Load().present, other.self(), OldestProtocol))},
 		{"node", "is this node's own", hello},
 		{"short body", "malformed", appendHandshake(nil, ProtocolVersion, []byte("short"))},
-		{"long body", "malformed", appendHandshake(nil, ProtocolVersion, make([]byte, handshakeBytes))},
+		{"long body", "cluster_name differs", appendHandshake(nil, ProtocolVersion, make([]byte, handshakeBytes))},
 		{"longer body", "", appendHandshake(nil, ProtocolVersion, make([]byte, handshakeBytes+1))},
 		{"checksum", "", damaged},
 		{"HTTP/2", "", []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
@@ -293,5 +297,5 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		}
 		conn.Close()
 	}
-	waitFor(t, func() bool { return b.Refused() == 8 })
+	waitFor(t, func() bool { return b.Refused() == 9 })
 }

@@ -37,6 +37,8 @@ type Options struct {
 	// Superseded is called with the notice of a peer whose cluster continues the cluster of this node after a recovery
 	// in which this node did not take part. It must not block. nil means that the notice is logged only.
 	Superseded func(notice string)
+	// Protocols are the versions of the internode protocol that this node speaks. Zero means those of this build.
+	Protocols Protocols
 	// Guard ends requests and replies whose handling panics. nil means that a panic continues.
 	Guard *guard.Guard
 }
@@ -81,6 +83,9 @@ func NewStreamTransport(opts Options) *StreamTransport {
 		pool: newPool(opts.Limits), memory: intake.New(intake.DefaultLimits(int64(opts.Limits.ReceiveBytes)))}
 	if t.opts.Network == nil {
 		t.opts.Network = TCP{}
+	}
+	if t.opts.Protocols == (Protocols{}) {
+		t.opts.Protocols = Protocols{Oldest: OldestProtocol, Newest: ProtocolVersion}
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)

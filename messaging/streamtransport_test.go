@@ -31,13 +31,21 @@ func openNode(t testing.TB, id ring.NodeID, cluster string, handle func(*StreamT
 	n := NewStreamTransport(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"),
 		Limits:   DefaultLimits(),
 		Security: suiteSecurity(t)})
-	n.SetSelf(id)
-	n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte,
-		respond Respond) {
-		respond(nil, nil)
-	}})
 	if handle != nil {
 		handle(n)
+	}
+	return openAsNode(t, n, id)
+}
+
+// openAsNode opens a transport that answers heartbeats.
+func openAsNode(t testing.TB, n *StreamTransport, id ring.NodeID) *StreamTransport {
+	t.Helper()
+	n.SetSelf(id)
+	if n.services[VerbHeartbeat].Handler == nil {
+		n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte,
+			respond Respond) {
+			respond(nil, nil)
+		}})
 	}
 	if err := n.Open(); err != nil {
 		t.Fatal(err)
