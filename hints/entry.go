@@ -1,6 +1,7 @@
 package hints
 
 import (
+	"fmt"
 	"time"
 
 	"cqld/internal/wire"
@@ -31,9 +32,13 @@ func appendEntry(dst []byte, e *entry) []byte {
 // the record.
 func consumeEntry(c *wire.Cursor) (e entry) {
 	first := *c // a copy, because the first byte of an earlier version belongs to the expiry
-	versioned := first.Uint8() == entryVersion
-	if versioned {
+	version := first.Uint8()
+	versioned := version == entryVersion
+	switch {
+	case versioned:
 		*c = first
+	case version != 0 && first.Err() == nil:
+		c.Fail(fmt.Errorf("hints: an entry has version %d, this build reads %d", version, entryVersion))
 	}
 	e.expiry, e.mark = c.Int64(), c.Int64()
 	if versioned {

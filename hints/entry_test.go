@@ -2,6 +2,7 @@ package hints
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"cqld/internal/wire"
@@ -35,5 +36,16 @@ func TestRecordsOfAnEarlierVersionAreRead(t *testing.T) {
 	}
 	if err := c.Finish(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEntriesOfALaterVersionAreRefused reads an entry whose version this build does not know: it is not taken for one
+// of another version.
+func TestEntriesOfALaterVersionAreRefused(t *testing.T) {
+	b := appendEntry(nil, &entry{expiry: 1, mark: 2, created: 3, mutation: new(row.Mutation)})
+	b[0] = entryVersion + 1
+	c := wire.NewCursor(b)
+	if consumeEntry(&c); c.Err() == nil || !strings.Contains(c.Err().Error(), "version 2, this build reads 1") {
+		t.Errorf("got %v", c.Err())
 	}
 }

@@ -183,7 +183,8 @@ func TestFormatIsChecked(t *testing.T) {
 	for _, other := range []int{format.Version - 1, format.Version + 1} {
 		write(fmt.Sprintf("cqld storage format %d\n", other))
 		if err := open(); err == nil || !strings.Contains(err.Error(),
-			fmt.Sprintf("format %d, this cqld reads format %d", other, format.Version)) {
+			fmt.Sprintf("has format %d", other)) || !strings.Contains(err.Error(),
+			fmt.Sprintf("this build of cqld reads format %d", format.Version)) {
 			t.Fatalf("another format: %v", err)
 		}
 	}

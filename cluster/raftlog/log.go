@@ -23,7 +23,8 @@ import (
 // Log stores Raft's entries, hard state and snapshot, and this node's identity, in a small Pebble database of its
 // own. The data that raft.Storage reads is also kept in memory, because the log is short.
 //
-//	'i'          identity          'h' hard state     's' snapshot     'e' index(8)  entry
+//	'v'  version of this layout    'i'          identity
+//	'h'  hard state                's' snapshot     'e' index(8)  entry
 type Log struct {
 	// db is the durable copy. memory changes only after db, so Raft never sees what is not on disk.
 	db     *pebble.DB
@@ -33,11 +34,21 @@ type Log struct {
 }
 
 var (
-	// The encoding of the identity belongs to package cluster; the other values are protocol buffers of etcd/raft.
+	// The encoding of the identity belongs to package cluster; the values of Raft are protocol buffers of etcd/raft.
+	keyVersion   = []byte{'v'}
 	keyIdentity  = []byte{'i'}
 	keyHardState = []byte{'h'}
 	keySnapshot  = []byte{'s'}
 )
+
+// Version is the version of the layout of a log: its keys, the identity, and Pebble's own format. The commands and the
+// metadata in the snapshot have cluster versions. The value is one byte. Logs of the builds before the first release
+// have none, and the layout of version 1.
+const Version = 1
+
+// pebbleFormat is Pebble's own format of version 1. It is pinned: a newer Pebble must not change the disk by itself, or
+// the node could not go back to the release before.
+const pebbleFormat = pebble.FormatValueSeparation
 
 // keyEntry is big-endian, so that an iterator returns entries in the order of their indices.
 func keyEntry(index uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'e'}, index) }
@@ -94,7 +105,7 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 	logger.failed = new(atomic.Pointer[error])
 	guard := logguard.New(fs, func() bool { return logger.failed.Load() != nil }, logger.stop)
 	// The log has a few commands a second at most (ADR 22), so small tables and a small cache suffice.
-	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
+	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebbleFormat,
 		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
 		DisableTableStats: true} // a failed Open does not wait for them, and crashes
 	opts.Experimental.CompactionScheduler = new(compaction.Scheduler)
@@ -111,12 +122,38 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 		}
 	}
 	l := &Log{db: db, memory: raft.NewMemoryStorage(), failed: logger.failed}
+	if err := l.checkVersion(dir); err != nil {
+		db.Close()
+		return nil, err
+	}
 	if err := l.load(); err != nil {
 		// The error of load explains more than an error of Close.
 		db.Close()
 		return nil, fmt.Errorf("raftlog: load: %w", err)
 	}
 	return l, nil
+}
+
+// checkVersion refuses a log of another version, and records the version in a log that has none.
+func (l *Log) checkVersion(dir string) error {
+	b, closer, err := l.db.Get(keyVersion)
+	if errors.Is(err, pebble.ErrNotFound) {
+		batch := l.db.NewBatch()
+		defer batch.Close()
+		if err := batch.Set(keyVersion, []byte{Version}, nil); err != nil {
+			return fmt.Errorf("raftlog: write version: %w", err)
+		}
+		return l.commit(batch)
+	}
+	if err != nil {
+		return fmt.Errorf("raftlog: read version: %w", err)
+	}
+	defer closer.Close()
+	if len(b) != 1 || b[0] != Version {
+		return fmt.Errorf("cluster: the metadata log in %s has version %x, this build of cqld reads version %d: start "+
+			"the build that wrote it, or a newer one", dir, b, Version)
+	}
+	return nil
 }
 
 // load fills the memory from the disk, in the order that MemoryStorage requires: the snapshot, the hard state, and the

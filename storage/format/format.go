@@ -16,8 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Version is the version of what stands on disk: keys, rows, and Pebble's own format. It grows
-// by one with every change that an older cqld could not read.
+// Version is the version of what stands on disk: keys, rows, records under local keys, and Pebble's own format. It
+// grows by one with every change that an older cqld could not read. A node writes the new version only after the
+// cluster version has enabled it (CONTRIBUTING.md, "Change a format").
 //
 //	1  rows
 //	2  entries of maintainers: a cqld of version 1 would write rows without their entries
@@ -60,9 +61,13 @@ func Check(disk vfs.FS, dir string) error {
 	if _, err := fmt.Sscanf(string(bytes.TrimSpace(content)), "cqld storage format %d", &version); err != nil {
 		return &Malformed{path, content}
 	}
-	if version != Version {
-		return fmt.Errorf("storage: %s was written in format %d, this cqld reads format %d: see %s", dir, version,
-			Version, FileName)
+	switch {
+	case version > Version:
+		return fmt.Errorf("storage: %s has format %d, this build of cqld reads format %d: start the build that "+
+			"wrote it, or a newer one", path, version, Version)
+	case version < Version:
+		return fmt.Errorf("storage: %s has format %d, which is of no release: this build of cqld reads format %d", path,
+			version, Version)
 	}
 	return nil
 }
