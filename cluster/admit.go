@@ -181,6 +181,11 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
 		return
 	}
+	// Also a member: a build that went back too late cannot read the messages that would tell it.
+	if err := m.CheckVersions(&spec); err != nil {
+		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: err.Error()})
+		return
+	}
 	n := m.NodeByHost(spec.Host)
 	if n != nil && n.DiskID == spec.Disk {
 		// At once: a majority may need this node before it can register the address.

@@ -13,6 +13,7 @@ import (
 	"cqld/cluster/metadata"
 	"cqld/cluster/raftlog"
 	"cqld/cluster/voters"
+	"cqld/clusterversion"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
@@ -39,8 +40,11 @@ type Options struct {
 	Clock   env.Clock
 	Rand    env.Rand
 	Logger  *slog.Logger
-	// Self describes this node. Open sets Host and Disk.
+	// Self describes this node. Open sets Host, Disk and Versions.
 	Self metadata.NodeSpec
+	// Versions are the cluster versions that this node supports. Zero means those of this build; simulations of rings
+	// of several releases set others.
+	Versions clusterversion.Range
 	// Seeds are the addresses to which a node that is not a member sends its join requests. A node that is first in
 	// the list, or has no list, creates a cluster if no other seed responds.
 	Seeds []netip.AddrPort
@@ -84,6 +88,7 @@ type Cluster struct {
 	membership    *membership
 	admissions    *admissions
 	operations    *Operations
+	upgrade       *Upgrade
 	arrivals      *liveness.Arrivals
 	dead          *liveness.Dead
 	joining       *joining // nil if this node is a member, or has not started to join; only the loop uses it
@@ -92,6 +97,10 @@ type Cluster struct {
 // Open loads the node's stored state. Run and Join make the node participate.
 func Open(opts Options) (*Cluster, error) {
 	incarnation := opts.Rand.Uint64()
+	if opts.Versions == (clusterversion.Range{}) {
+		opts.Versions = clusterversion.Supported()
+	}
+	opts.Self.Versions = opts.Versions
 	log, err := raftlog.Open(opts.Dir, opts.FS, opts.Logger, opts.Fatal)
 	if err != nil {
 		return nil, err
@@ -143,6 +152,7 @@ func (c *Cluster) assemble(incarnation uint64) {
 		proposals: c.proposals}
 	c.operations = &Operations{opts: o, loop: c.loop, view: c.view, driver: c.driver, proposals: c.proposals,
 		progress: c.progress, majority: c.majority, dead: c.dead, steps: map[uint64]operationStep{}}
+	c.upgrade = &Upgrade{opts: o, view: c.view, progress: c.progress, proposals: c.proposals}
 	// The parts refer to each other only through these functions, so that each can be read alone.
 	c.loop.process, c.loop.tick = c.driver.run, c.tick
 	c.progress.changed = c.proposals.complete
@@ -313,6 +323,7 @@ func (c *Cluster) publish(m *metadata.Metadata) {
 	}
 	// From here on, readers find m.
 	old := c.view.swap(m)
+	c.upgrade.note(old, m)
 	c.addresses.follow(old, m)
 	for _, n := range old.Topology.Nodes() {
 		// Raft still has to notify a removed member, so it must count as alive while it is.

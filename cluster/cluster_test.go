@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/cluster/metadata"
+	"cqld/clusterversion"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
@@ -48,6 +49,8 @@ type testNode struct {
 	network func(Network) Network
 	// fatal, if any, is called instead of failing the test when the node must stop.
 	fatal func(error)
+	// versions are the cluster versions that the node's build supports; zero means those of this build.
+	versions clusterversion.Range
 
 	*Cluster
 	net    *messaging.StreamTransport
@@ -56,7 +59,8 @@ type testNode struct {
 }
 
 func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
-	return &testNode{t: t, fs: vfs.NewMem(), addr: newAddr(), seeds: seeds, seed: uint64(i)}
+	return &testNode{t: t, fs: vfs.NewMem(), addr: newAddr(), seeds: seeds, seed: uint64(i),
+		versions: clusterversion.Range{Min: 1, Max: 1}}
 }
 
 // addrs counts the addresses that newAddr has returned.
@@ -106,7 +110,7 @@ func (n *testNode) open() error {
 	}
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler),
-		Seeds: n.seeds,
+		Seeds: n.seeds, Versions: n.versions,
 		Self: metadata.NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr,
 			NumTokens: n.numTokens(), Tokens: n.tokens,
 			Replace: n.replace},

@@ -286,12 +286,13 @@ func (j *joining) onMetadata() {
 	if n == nil {
 		return
 	}
-	if n.Internode == c.opts.Self.Internode && n.Native == c.opts.Self.Native {
+	if n.Internode == c.opts.Self.Internode && n.Native == c.opts.Self.Native && !c.upgrade.mustRecord(n) {
+		c.upgrade.record(n)
 		j.end(nil)
 		return
 	}
 	c.joining = nil // onMetadata must not run again
-	// It was admitted with another address; the others must know the present one before it serves.
+	// It was admitted with another address, or by a newer build; the others must know that before it serves.
 	c.proposals.start(&metadata.Command{Update: &metadata.Update{Node: c.opts.Self}}, func(err error) { j.done(err) })
 }
 
@@ -327,7 +328,7 @@ func (j *joining) establish() {
 		base = schema.Own()
 	}
 	c.proposals.start(&metadata.Command{Found: &metadata.Found{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:]),
-		Schema: schema.Encode(base)}}, func(err error) {
+		Schema: schema.Encode(base), Version: c.opts.Versions.Max}}, func(err error) {
 		var refused *metadata.Refused
 		if err != nil && !errors.As(err, &refused) { // refused because the cluster was created before a crash
 			j.end(err)

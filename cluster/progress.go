@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/cluster/liveness"
+	"cqld/clusterversion"
 	"cqld/internal/wire"
 	"cqld/messaging"
 	"cqld/ring"
@@ -52,7 +53,7 @@ func (p *progress) everywhere(index uint64) bool {
 func (p *progress) note(index uint64) {
 	p.applied[p.view.self()] = index
 	// At once, not with the next heartbeat: clients wait for it.
-	p.broadcast(messaging.VerbApplied, p.appendVersion(wire.AppendUint64(nil, index)))
+	p.broadcast(messaging.VerbApplied, p.appendVersions(wire.AppendUint64(nil, index)))
 	p.changed()
 }
 
@@ -74,13 +75,14 @@ func (p *progress) sendHeartbeat(id ring.NodeID) {
 func (p *progress) appendHeartbeat(b []byte) []byte {
 	// The index is in every heartbeat, because a report may be lost.
 	b = wire.AppendUint64(b, p.driver.applied)
-	return p.appendVersion(wire.AppendInt64(b, p.opts.Clock.Now().UnixMicro()))
+	return p.appendVersions(wire.AppendInt64(b, p.opts.Clock.Now().UnixMicro()))
 }
 
-// appendVersion appends the version of the schema that this node has applied. liveness.TakeVersion reads it.
-func (p *progress) appendVersion(b []byte) []byte {
+// appendVersions appends the version of the schema that this node has applied, and the cluster versions that it
+// supports. liveness.TakeVersion and TakeVersions read them.
+func (p *progress) appendVersions(b []byte) []byte {
 	v := p.view.metadata().Schema.Version()
-	return append(b, v[:]...)
+	return liveness.AppendVersions(append(b, v[:]...), p.opts.Versions)
 }
 
 // broadcast sends a message to all other members. Messages may be lost.
@@ -119,7 +121,7 @@ func (p *progress) handleApplied(from ring.NodeID, payload []byte, _ messaging.R
 // reports it.
 func (p *progress) receive(from ring.NodeID, index uint64, rest *wire.Cursor) {
 	// Most heartbeats report nothing new and cost the loop no event.
-	if rest.Err() != nil || !p.reports.Note(from, index, liveness.TakeVersion(rest)) {
+	if rest.Err() != nil || !p.reports.Note(from, index, liveness.TakeVersion(rest), liveness.TakeVersions(rest)) {
 		return
 	}
 	if !p.loop.post(func() {
@@ -141,6 +143,16 @@ func (p *progress) schemaVersion(id ring.NodeID) schema.UUID {
 	}
 	// Drivers wait until all versions agree; a member that is down must not make them wait.
 	return p.view.metadata().Schema.Version()
+}
+
+// versions returns the cluster versions that the running process of a member supports, as it has reported them. ok is
+// false if it has not, or is down.
+func (p *progress) versions(id ring.NodeID) (r clusterversion.Range, ok bool) {
+	if id == p.view.self() {
+		return p.opts.Versions, true
+	}
+	r = p.reports.Versions(id)
+	return r, r.Valid() && p.view.alive(id)
 }
 
 // clockAlarmEvery is the number of ticks between two warnings: a minute.

@@ -85,6 +85,9 @@ func (d *driver) start(self ring.NodeID, founder bool) error {
 		if err != nil {
 			return err
 		}
+		if err := d.supports(m); err != nil {
+			return err
+		}
 		// The state of the log before its first entry. The entries after it follow with run.
 		d.then.publish(m)
 	}
@@ -257,6 +260,9 @@ func (d *driver) install(snap *pb.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	if err := d.supports(m); err != nil {
+		return err
+	}
 	index := snap.GetMetadata().GetIndex()
 	invariant.Check(index > d.applied, "cluster: a snapshot of entry %d replaces entry %d", index, d.applied)
 	d.applied, d.snapshot = index, index
@@ -329,6 +335,9 @@ func (d *driver) apply(e *pb.Entry) error {
 			return err
 		}
 		m, result := metadata.Apply(d.view.metadata(), cmd, e.GetIndex())
+		if err := d.supports(m); err != nil {
+			return err
+		}
 		d.then.publish(m)
 		d.then.resolve(cmd.ID, e.GetIndex(), result)
 	}

@@ -3,6 +3,8 @@ package ring
 import (
 	"encoding/hex"
 	"net/netip"
+
+	"cqld/clusterversion"
 )
 
 // NodeID identifies a node permanently: the number under which it was admitted. Zero means no node. It is also the
@@ -60,4 +62,6 @@ type Node struct {
 	Tokens     []Token // ascending
 	// DiskID identifies the data directory: a host that returns with another one has lost its data.
 	DiskID [16]byte
+	// Versions are the cluster versions that the node's build supported at its last start.
+	Versions clusterversion.Range
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"cqld/clusterversion"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
@@ -29,7 +30,9 @@ type report struct {
 	// index is the index of the last command that the peer has applied.
 	index   uint64
 	version schema.UUID // zero means unknown
-	stale   bool        // the loop has not received index
+	// versions are the cluster versions that the peer's process supports; zero means unknown.
+	versions clusterversion.Range
+	stale    bool // the loop has not received index
 }
 
 // TakeVersion reads a schema version from a report. Nodes of earlier versions do not append it: the result is then
@@ -39,8 +42,23 @@ func TakeVersion(cur *wire.Cursor) (v schema.UUID) {
 	return v
 }
 
+// AppendVersions appends the cluster versions that a node supports: the lowest and the highest, 2 bytes each.
+func AppendVersions(b []byte, r clusterversion.Range) []byte {
+	return wire.AppendUint16(wire.AppendUint16(b, uint16(r.Min)), uint16(r.Max))
+}
+
+// TakeVersions reads what AppendVersions has appended to a report. Zero means that the report has none. Later versions
+// may append more.
+func TakeVersions(cur *wire.Cursor) (r clusterversion.Range) {
+	r.Min, r.Max = clusterversion.Version(cur.Uint16()), clusterversion.Version(cur.Uint16())
+	if cur.Err() != nil || !r.Valid() {
+		return clusterversion.Range{}
+	}
+	return r
+}
+
 // Note records a report, and reports whether the loop needs it: the last one of the peer had another index.
-func (r *Reports) Note(peer ring.NodeID, index uint64, version schema.UUID) bool {
+func (r *Reports) Note(peer ring.NodeID, index uint64, version schema.UUID, versions clusterversion.Range) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// The version is stored in every case: it may have changed while the loop needs no event.
@@ -48,7 +66,7 @@ func (r *Reports) Note(peer ring.NodeID, index uint64, version schema.UUID) bool
 	if r.last == nil {
 		r.last = map[ring.NodeID]report{}
 	}
-	r.last[peer] = report{index: index, version: version}
+	r.last[peer] = report{index: index, version: version, versions: versions}
 	return !ok || last.index != index || last.stale
 }
 
@@ -67,4 +85,11 @@ func (r *Reports) Version(peer ring.NodeID) schema.UUID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last[peer].version
+}
+
+// Versions returns the cluster versions that the process of a peer supports; zero means unknown.
+func (r *Reports) Versions(peer ring.NodeID) clusterversion.Range {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[peer].versions
 }

@@ -16,6 +16,11 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 	if m.seen(c.ID) {
 		return m, nil
 	}
+	// Every node refuses it: those that do not know what it means, too.
+	if c.Version > m.ClusterVersion {
+		return refuse(m, c, fmt.Sprintf("the command needs cluster version %d, the cluster has %d", c.Version,
+			m.ClusterVersion))
+	}
 	// A shallow copy: the functions below replace the slices, maps and pointers that they change.
 	next := *m
 	var err error
@@ -54,6 +59,8 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 		applySettled(&next, c.Settled)
 	case c.Regained != nil:
 		applyRegained(&next, c.Regained)
+	case c.Finalize != nil:
+		err = applyFinalize(&next, c.Finalize)
 	default:
 		err = &Refused{Reason: "empty command"}
 	}
@@ -82,12 +89,17 @@ func Apply(m *Metadata, c *Command, index uint64) (next *Metadata, err error) {
 func applyRecovered(m *Metadata, c *Command, index uint64) (next *Metadata, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			refused := *m
-			refused.recent = appendRecent(m.recent, c.ID)
-			next, err = &refused, &Refused{Reason: fmt.Sprintf("the command is malformed: %v", p)}
+			next, err = refuse(m, c, fmt.Sprintf("the command is malformed: %v", p))
 		}
 	}()
 	return apply(m, c, index)
+}
+
+// refuse records only the id of a command.
+func refuse(m *Metadata, c *Command, reason string) (*Metadata, error) {
+	refused := *m
+	refused.recent = appendRecent(m.recent, c.ID)
+	return &refused, &Refused{Reason: reason}
 }
 
 func appendRecent(recent []CommandID, id CommandID) []CommandID {
@@ -110,6 +122,7 @@ func applyFound(m *Metadata, c *Found) error {
 		m.Schema = s
 	}
 	m.Secret = c.Secret
+	m.ClusterVersion = max(c.Version, m.ClusterVersion)
 	return nil
 }
 
@@ -137,9 +150,13 @@ func applyAdmit(m *Metadata, c *Admit, index uint64) error {
 	if err := CheckTokens(m.Topology, c.Tokens, 0); c.Replaced == 0 && err != nil {
 		return err
 	}
+	if err := m.CheckVersions(&c.Node); err != nil {
+		return err
+	}
 	// The id is used only if the admission succeeds; otherwise apply discards nextNode with the other changes.
 	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
-		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk}
+		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk,
+		Versions: c.Node.Versions.OrFirst()}
 	// If there can be no data, no range has to be streamed.
 	if c.Replaced != 0 || len(userKeyspaces(m.Schema)) > 0 && len(m.Topology.Nodes()) > 0 {
 		if err := admitToFetch(m, c, node, index); err != nil {
@@ -214,8 +231,8 @@ func userKeyspaces(s *schema.Schema) (names []string) {
 	return names
 }
 
-// applyUpdate changes the addresses of a member with a known disk. No range moves, so the epoch of the last movement
-// stays, and plans for the previous topology remain valid.
+// applyUpdate changes the addresses and versions of a member with a known disk. No range moves, so the epoch of the last
+// movement stays, and plans for the previous topology remain valid.
 func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	old := m.NodeByHost(c.Node.Host)
 	if old == nil {
@@ -224,15 +241,19 @@ func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	if old.DiskID != c.Node.Disk {
 		return &Refused{Reason: fmt.Sprintf("node %s returned with another disk: it must be replaced", old.Host)}
 	}
+	if err := m.CheckVersions(&c.Node); err != nil {
+		return err
+	}
+	versions := c.Node.Versions.OrFirst()
 	// A repeated request for admission usually brings the same addresses, and must not create a new topology.
-	if old.Internode == c.Node.Internode && old.Native == c.Node.Native {
+	if old.Internode == c.Node.Internode && old.Native == c.Node.Native && old.Versions == versions {
 		return nil
 	}
 	var nodes []*ring.Node
 	for _, n := range m.Topology.Nodes() {
 		if n == old {
 			changed := *old
-			changed.Internode, changed.Native = c.Node.Internode, c.Node.Native
+			changed.Internode, changed.Native, changed.Versions = c.Node.Internode, c.Node.Native, versions
 			n = &changed
 		}
 		nodes = append(nodes, n)

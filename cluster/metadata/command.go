@@ -1,10 +1,14 @@
 package metadata
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 
+	"cqld/clusterversion"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -32,6 +36,8 @@ type NodeSpec struct {
 	Tokens []ring.Token `json:",omitempty"`
 	// Replace is the host ID or address of the dead member that this node replaces. Empty means none.
 	Replace string `json:",omitempty"`
+	// Versions are the cluster versions that the node's build supports. Zero means the first one.
+	Versions clusterversion.Range `json:",omitzero"`
 }
 
 // NumTokensMax is the maximum number of tokens that a node may request; package node checks it, too.
@@ -39,10 +45,14 @@ const NumTokensMax = 1024
 
 // Command is one entry of the log. Exactly one of the pointers is set.
 //
-// The encoding is JSON, in the log and in proposals: a field that a node does not know is ignored, and one that a
-// proposer does not know is absent. Fields can therefore be added, but not renamed.
+// The encoding is JSON, in the log and in proposals. A node that does not know a field refuses the command: if it
+// ignored the field, its metadata would differ from the others' for ever. A new command or field therefore has a new
+// cluster version, and is proposed only when the cluster has it. One that a proposer does not know is absent.
 type Command struct {
 	ID CommandID
+	// Version is the cluster version that introduced the command, or the newest one that introduced a field of it.
+	// Zero means the first one.
+	Version clusterversion.Version `json:",omitempty"`
 	// Commands of members, the schema and roles.
 	Found  *Found        `json:",omitempty"`
 	Admit  *Admit        `json:",omitempty"`
@@ -66,6 +76,8 @@ type Command struct {
 	PaxosFloor *PaxosFloor `json:",omitempty"`
 	Settled    *Settled    `json:",omitempty"`
 	Regained   *Regained   `json:",omitempty"`
+
+	Finalize *Finalize `json:",omitempty"`
 }
 
 // Found creates a cluster; it is the first command. It contains the system keyspaces whose data is on nodes:
@@ -76,6 +88,8 @@ type Found struct {
 	Secret []byte
 	// schema.Encode; empty in the first clusters, which means the keyspaces of this version
 	Schema []byte `json:",omitempty"`
+	// Version is the first cluster version of the cluster. Zero means V1.
+	Version clusterversion.Version `json:",omitempty"`
 }
 
 // Admit makes a node a member that owns Tokens. They were chosen for the topology of Epoch; in another
@@ -187,16 +201,40 @@ type PaxosFloor struct {
 	Micros int64
 }
 
+// Finalize raises the cluster version.
+type Finalize struct{ Version clusterversion.Version }
+
 // Encode returns the data of an entry of the log.
 func (c *Command) Encode() ([]byte, error) { return json.Marshal(c) }
 
-// DecodeCommand decodes the data of an entry.
+// DecodeCommand decodes the data of an entry. It refuses what a newer version of cqld has added.
 func DecodeCommand(b []byte) (*Command, error) {
 	c := new(Command)
-	if err := json.Unmarshal(b, c); err != nil {
+	if err := decodeStrictly(b, c); err != nil {
 		return nil, fmt.Errorf("metadata: decode command: %w", err)
 	}
 	return c, nil
+}
+
+// decodeStrictly decodes JSON, and refuses unknown fields and trailing data.
+func decodeStrictly(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		var of struct {
+			Version        clusterversion.Version // of a Command
+			ClusterVersion clusterversion.Version // of Metadata
+		}
+		// The version is read from as much as can be decoded, and only explains the error.
+		if json.Unmarshal(b, &of) == nil && max(of.Version, of.ClusterVersion) != 0 {
+			return fmt.Errorf("written at cluster version %d: %w", max(of.Version, of.ClusterVersion), err)
+		}
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("data follows the encoding")
+	}
+	return nil
 }
 
 // Refused is the error of a proposal that the cluster refused.

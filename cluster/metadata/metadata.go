@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cqld/auth"
+	"cqld/clusterversion"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -20,6 +21,8 @@ type Metadata struct {
 	Schema   *schema.Schema
 	Topology *ring.Topology
 	Roles    *auth.Directory // never nil
+	// ClusterVersion decides which formats and features may be used. It only rises.
+	ClusterVersion clusterversion.Version
 	// Secret authenticates data that clients carry between nodes, such as paging states.
 	Secret []byte
 
@@ -103,8 +106,9 @@ const recentMax = 512
 // metadataFormat is the version of the encoding.
 const metadataFormat = 1
 
-// metadataJSON is the encoded form of Metadata. Versions that do not know a field ignore it, and one that is absent
-// has its zero value; Format changes only when that is not enough.
+// metadataJSON is the encoded form of Metadata. A node that does not know a field refuses the snapshot, so that a new
+// field needs a new cluster version and is empty before the cluster has it. One that is absent has its zero value;
+// Format changes only when that is not enough.
 type metadataJSON struct {
 	Format   int
 	Epoch    uint64
@@ -129,6 +133,8 @@ type metadataJSON struct {
 	Roles []byte `json:",omitempty"` // auth.Encode; empty means none
 	// Added with recoveries:
 	Recoveries []Recovery `json:",omitempty"`
+	// Added with cluster versions; absent means the first one:
+	ClusterVersion clusterversion.Version `json:",omitempty"`
 }
 
 // nodeJSON is the encoded form of ring.Node, which has fields that are derived from others.
@@ -142,11 +148,13 @@ type nodeJSON struct {
 	State      ring.NodeState
 	Tokens     []ring.Token
 	Disk       [16]byte
+	Versions   clusterversion.Range `json:",omitzero"`
 }
 
 // Empty returns the metadata of a node that has applied nothing.
 func Empty() *Metadata {
-	return &Metadata{Schema: schema.Own(), Roles: auth.NewDirectory(), Topology: ring.NewTopology(0, nil), nextNode: 1}
+	return &Metadata{Schema: schema.Own(), Roles: auth.NewDirectory(), Topology: ring.NewTopology(0, nil), nextNode: 1,
+		ClusterVersion: clusterversion.V1}
 }
 
 // Encode returns the contents of a Raft snapshot.
@@ -157,10 +165,10 @@ func (m *Metadata) Encode() ([]byte, error) {
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(),
 		Operations:     m.Topology.Operations(),
 		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
-		Incomplete: m.Incomplete, Recoveries: m.Recoveries}
+		Incomplete: m.Incomplete, Recoveries: m.Recoveries, ClusterVersion: m.ClusterVersion}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
-			n.Tokens, n.DiskID})
+			n.Tokens, n.DiskID, n.Versions})
 	}
 	// A cluster without roles has the same snapshot as before roles existed.
 	if !m.Roles.Empty() {
@@ -175,13 +183,17 @@ func (m *Metadata) Encode() ([]byte, error) {
 
 // Decode decodes what Encode has encoded. Check says whether the result can be used.
 func Decode(b []byte) (*Metadata, error) {
-	// A later version may have added fields: they are ignored, and the next snapshot of this node lacks them.
-	var j metadataJSON
-	if err := json.Unmarshal(b, &j); err != nil {
+	var of struct{ Format int }
+	// First: the fields of another format have other meanings.
+	if err := json.Unmarshal(b, &of); err != nil {
 		return nil, fmt.Errorf("metadata: decode: %w", err)
 	}
-	if j.Format != metadataFormat {
-		return nil, fmt.Errorf("metadata: format %d, this build reads %d", j.Format, metadataFormat)
+	if of.Format != metadataFormat {
+		return nil, fmt.Errorf("metadata: format %d, this build reads %d", of.Format, metadataFormat)
+	}
+	var j metadataJSON
+	if err := decodeStrictly(b, &j); err != nil {
+		return nil, fmt.Errorf("metadata: decode: %w", err)
 	}
 	s, err := schema.Decode(j.Schema)
 	if err != nil {
@@ -196,7 +208,8 @@ func Decode(b []byte) (*Metadata, error) {
 	var nodes []*ring.Node
 	for _, n := range j.Nodes {
 		nodes = append(nodes, &ring.Node{ID: n.ID, Host: n.Host, Datacenter: n.Datacenter, Rack: n.Rack,
-			Internode: n.Internode, Native: n.Native, State: n.State, Tokens: n.Tokens, DiskID: n.Disk})
+			Internode: n.Internode, Native: n.Native, State: n.State, Tokens: n.Tokens, DiskID: n.Disk,
+			Versions: n.Versions.OrFirst()})
 	}
 	if j.Moved == 0 {
 		j.Moved = j.Topology // written before changes of the ring were recorded
@@ -209,7 +222,8 @@ func Decode(b []byte) (*Metadata, error) {
 	}
 	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: t, Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
-		Incomplete: j.Incomplete, Recoveries: j.Recoveries, nextNode: j.NextNode, recent: j.Recent}, nil
+		Incomplete: j.Incomplete, Recoveries: j.Recoveries, ClusterVersion: max(j.ClusterVersion, clusterversion.V1),
+		nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost returns the member with a host ID, or nil.

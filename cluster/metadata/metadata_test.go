@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"cqld/clusterversion"
 	"cqld/ring"
 )
 
@@ -17,7 +18,7 @@ func TestMetadataSurvivesItsEncoding(t *testing.T) {
 	m.Topology = ring.NewTopology(5, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal,
 		Tokens:    []ring.Token{-3, 4},
 		Internode: netip.MustParseAddrPort("127.0.0.1:7000"), Native: netip.MustParseAddrPort("127.0.0.1:9042"),
-		DiskID: [16]byte{1}}})
+		DiskID: [16]byte{1}, Versions: clusterversion.Range{Min: 1, Max: 2}}})
 	m.Epoch, m.nextNode, m.Secret, m.recent = 9, 2, []byte("s"), []CommandID{{1}, {2}}
 	got := recode(t, m)
 	if got.Epoch != 9 || got.Topology.Epoch() != 5 || got.nextNode != 2 || string(got.Secret) != "s" ||

@@ -17,6 +17,7 @@ func checkStep(before, after *Metadata, err error) {
 		"metadata: the topology is newer than the metadata")
 	// Otherwise the id of a former member would be given to another node.
 	invariant.Check(after.nextNode >= before.nextNode, "metadata: node ids are given again")
+	invariant.Check(after.ClusterVersion >= before.ClusterVersion, "metadata: the cluster version goes back")
 	// Lists that are decoded from the snapshot of a version with larger bounds may stay longer, but must not grow.
 	invariant.Check(len(after.recent) <= max(recentMax, len(before.recent)), "metadata: too many recent commands")
 	invariant.Check(len(after.Removed) <= max(removedMax, len(before.Removed)), "metadata: too many former members")

@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"cqld/cluster/metadata"
+	"cqld/clusterversion"
+)
+
+// restartAs starts a node again with a build that supports other cluster versions.
+func (n *testNode) restartAs(low, high clusterversion.Version) error {
+	n.stop()
+	n.versions = clusterversion.Range{Min: low, Max: high}
+	return n.open()
+}
+
+// finalizeAt calls Finalize.
+func finalizeAt(n *testNode) (clusterversion.Version, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return n.Upgrade().Finalize(ctx)
+}
+
+// TestRollingUpgrade restarts the nodes of a ring one after the other with a build that supports version 2, takes one
+// back, and finalizes: from then on, a node with the old build neither starts nor joins.
+func TestRollingUpgrade(t *testing.T) {
+	nodes := startRing(t, 3)
+	recorded := func(of *testNode, want clusterversion.Version) {
+		t.Helper()
+		eventually(t, func() bool {
+			for _, n := range nodes {
+				r, ok := n.Upgrade().Versions(of.Self())
+				if !ok || r.Max != want || n.Metadata().Topology.Node(of.Self()).Versions.Max != want {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	for i, n := range nodes {
+		if err := n.restartAs(1, 2); err != nil {
+			t.Fatal(err)
+		}
+		recorded(n, 2)
+		if v, err := finalizeAt(n); i < 2 && (v != 1 || err != nil) {
+			t.Fatalf("finalized with %d of 3 nodes: %d, %v", i+1, v, err)
+		} else if i == 1 { // back and forth
+			if err := n.restartAs(1, 1); err != nil {
+				t.Fatal(err)
+			}
+			recorded(n, 1)
+			if err := n.restartAs(1, 2); err != nil {
+				t.Fatal(err)
+			}
+			recorded(n, 2)
+		}
+	}
+	for _, n := range nodes {
+		if v := n.Metadata().ClusterVersion; v != 2 {
+			t.Errorf("node %d has version %d", n.Self(), v)
+		}
+	}
+	// A downgrade after that is refused by the node's own log.
+	last := nodes[2]
+	last.fatal = func(error) {} // the error is returned, too
+	if err := last.restartAs(1, 1); err == nil || !strings.Contains(err.Error(), "the upgrade was finalized") {
+		t.Fatalf("started with the old build: %v", err)
+	}
+	if err := last.restartAs(2, 3); err != nil {
+		t.Fatal(err)
+	}
+	recorded(last, 3)
+	joining := newTestNode(t, 4, nodes[0].addr)
+	joining.versions = clusterversion.Range{Min: 1, Max: 1}
+	var refused *metadata.Refused
+	if err := joining.open(); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "start a newer build") {
+		t.Fatalf("joined with the old build: %v", err)
+	}
+}
