@@ -2,28 +2,15 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
+
+	"cqld/internal/release"
 )
 
 type versionCommand struct{}
 
-// Run prints the revision and the Go version of this binary. The revision is recorded by the Go tool when it builds in
-// a repository, and unknown otherwise.
+// Run prints the version, the commit and its date, and the Go version of this binary. A build from an archive of the
+// source states them, too; one from other copies of the source knows only the version.
 func (versionCommand) Run() error {
-	revision, modified := "unknown", ""
-	// A build without modules has no information at all.
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				revision = s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				modified = " with changes"
-			}
-		}
-		fmt.Printf("cqld, revision %s%s, %s\n", revision, modified, info.GoVersion)
-		return nil
-	}
-	fmt.Println("cqld, revision unknown")
+	fmt.Println(release.Line())
 	return nil
 }

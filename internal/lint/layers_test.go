@@ -24,6 +24,7 @@ internal/javanumber:
 internal/keyword:
 internal/loglimit:
 internal/cputime:
+internal/release:
 internal/typo:
 internal/syncbuf:
 internal/wire:
@@ -38,7 +39,8 @@ internal/mutant:
 
 # The data model, and who may do what: pure values.
 auth:
-ring: internal/invariant
+clusterversion:
+ring: clusterversion internal/invariant
 types/number:
 types: internal/keyword internal/wire types/number
 types/analysis:
@@ -118,15 +120,15 @@ messaging: internal/env internal/guard internal/intake internal/invariant intern
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster/metadata: auth internal/invariant ring schema
-cluster/liveness: internal/env internal/invariant internal/wire ring schema
+cluster/metadata: auth clusterversion internal/invariant ring schema
+cluster/liveness: clusterversion internal/env internal/invariant internal/wire ring schema
 cluster/raftlog: internal/invariant storage/compaction storage/logguard
 cluster/raftcheck: cluster/metadata ring
 cluster/voters: internal/invariant ring
 cluster/identity: cluster/metadata cluster/raftlog internal/env internal/uuid ring
 cluster/recovery: cluster/identity cluster/metadata cluster/raftlog cluster/voters ring schema
 cluster: auth cluster/identity cluster/liveness cluster/metadata cluster/raftcheck cluster/raftlog cluster/voters
-	internal/env internal/invariant internal/uuid internal/wire messaging ring schema
+	clusterversion internal/env internal/invariant internal/uuid internal/wire messaging ring schema
 
 # Protocols between replicas.
 coordinator/fence:
@@ -241,11 +243,11 @@ node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
 node/backups: auth backup cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair ring row
 	schema storage storage/block storage/export storage/format
-node/admin: audit auth backup cluster cluster/metadata coordinator cql hints internal/env internal/guard
-	internal/histogram internal/wire jobs messaging node/access node/assembly node/backups node/certificates
-	node/clients node/config node/control node/datadir node/snapshot node/tablestats query/definition query/system
-	rebalance repair ring schema search storage storage/block storage/database storage/encryption storage/export
-	storage/format storage/index storage/lost types
+node/admin: audit auth backup cluster cluster/metadata clusterversion coordinator cql hints internal/env
+	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/assembly
+	node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats
+	query/definition query/system rebalance repair ring schema search storage storage/block storage/database
+	storage/encryption storage/export storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin
 	node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query
@@ -272,16 +274,16 @@ cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld/recover: cluster/metadata cluster/recovery internal/uuid node/config node/datadir node/storekeys ring
 	storage/encryption
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/recover cmd/cqld/running internal/loglimit
-	internal/memory internal/typo node node/config node/datadir node/control tlsconfig/authority
+	internal/memory internal/release internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/sealed: internal/invariant storage/encryption
 simulation/damage: storage/faultfs
 simulation/kernel: internal/env
 simulation/history: azuretables/entity azuretables/odata ring row
-simulation: azuretables/entity azuretables/odata cluster cluster/metadata coordinator hints internal/env internal/model
-	internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search
-	simulation/damage simulation/elle simulation/history simulation/kernel simulation/sealed storage storage/faultfs
-	storage/index storage/reading storage/tableinfo types view
+simulation: azuretables/entity azuretables/odata cluster cluster/metadata clusterversion coordinator hints
+	internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring
+	row scan schema search simulation/damage simulation/elle simulation/history simulation/kernel simulation/sealed
+	storage storage/faultfs storage/index storage/reading storage/tableinfo types view
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient

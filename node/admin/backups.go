@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/backup"
+	"cqld/internal/release"
 	"cqld/jobs"
 	"cqld/node/backups"
 	"cqld/node/control"
@@ -38,7 +39,7 @@ func (c *Commands) openBackups(o Options) error {
 		Lacks:   func() []string { return lacking(i.Engine.Lost(), i.Engine.Corruptions(), c.Catalog.schema()) },
 		Stamp:   o.Stamp, Clock: o.Jobs.Clock, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
 		Rate: o.Config.Background.StreamThroughput, Ask: c.Peers.askBackup, Name: o.Config.ClusterName,
-		ID: func() string { return ClusterID(i.Cluster.Metadata()) }, Build: control.Build(), Log: o.Log})
+		ID: func() string { return ClusterID(i.Cluster.Metadata()) }, Build: release.Build(), Log: o.Log})
 	c.Backups = &Backups{node: node, stores: stores, jobs: c.Jobs, now: o.Jobs.Clock.Now}
 	c.Peers.backups = node.Serve
 	return err

@@ -50,6 +50,7 @@ type Commands struct {
 	Ring     *Ring
 	Topology *Topology
 	Movement *Movement
+	Upgrade  *Upgrade
 
 	Jobs    *Jobs
 	Repairs *Repairs
@@ -87,6 +88,7 @@ func New(o Options) (*Commands, error) {
 	}
 	// The remaining groups are in the order of Commands.
 	c.Ring = &Ring{options: o.Config, cluster: i.Cluster, members: of, peers: c.Peers}
+	c.Upgrade = &Upgrade{cluster: i.Cluster, members: of, peers: c.Peers, log: o.Log}
 	c.Movement = &Movement{catalog: catalog, jobs: c.Jobs, drops: i.Drops, movements: i.Movements}
 	c.Data = &Data{catalog: catalog, engine: i.Engine, jobs: c.Jobs, clock: o.Jobs.Clock}
 	c.Repairs = &Repairs{catalog: catalog, members: of, jobs: c.Jobs, repairer: i.Repairer,

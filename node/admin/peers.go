@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"cqld/cluster"
+	"cqld/internal/release"
 	"cqld/messaging"
-	"cqld/node/control"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
@@ -83,7 +83,7 @@ func (p *Peers) askBackup(node ring.NodeID, message []byte, reply func([]byte, e
 
 // own returns the facts of this node.
 func (p *Peers) own() facts {
-	f := facts{Build: control.Build(), Schema: p.cluster.Metadata().Schema.Version().String(), Load: p.Load(),
+	f := facts{Build: release.Build(), Schema: p.cluster.Metadata().Schema.Version().String(), Load: p.Load(),
 		Unbuilt: p.OwnUnbuilt()}
 	f.ClockAhead, f.ClockRefuses = p.cluster.ClockOffset()
 	return f

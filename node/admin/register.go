@@ -10,6 +10,7 @@ func (c *Commands) Register(s *control.Server) {
 	c.Ring.register(s)
 	c.Topology.register(s)
 	c.Movement.register(s)
+	c.Upgrade.register(s)
 	c.Jobs.register(s)
 	c.Repairs.register(s)
 	c.Data.register(s)

@@ -6,7 +6,7 @@ import (
 
 	"cqld/cluster/metadata"
 	"cqld/cql"
-	"cqld/node/control"
+	"cqld/internal/release"
 	"cqld/node/snapshot"
 	"cqld/query/definition"
 	"cqld/ring"
@@ -18,7 +18,7 @@ import (
 // snapshot itself. catalog may be an earlier schema, which still had the tables.
 func (v *Snapshots) manifest(catalog *schema.Schema, tables []*schema.Table) *snapshot.Manifest {
 	now := v.catalog.cluster.Metadata()
-	m := &snapshot.Manifest{HybridTime: v.stamp(), Build: control.Build(), StorageFormat: format.Version,
+	m := &snapshot.Manifest{HybridTime: v.stamp(), Build: release.Build(), StorageFormat: format.Version,
 		Cluster: snapshot.Cluster{Name: v.name, ID: ClusterID(now)},
 		Node:    snapshot.Node{ID: v.catalog.cluster.HostID().String()}, Epoch: now.Epoch}
 	// A node that has left is in no topology; its snapshots have no place.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"cqld/clusterversion"
+	"cqld/internal/release"
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/certificates"
@@ -35,9 +37,11 @@ type Status struct {
 // All sizes are in bytes. The figures are read one after the other, not at one moment.
 func (st *Status) Info(context.Context, control.None, control.Report) (control.Info, error) {
 	m := st.instance.Cluster.Metadata()
-	i := control.Info{Release: system.ReleaseVersion, Version: control.Build(), Mode: st.mode(),
+	i := control.Info{Release: system.ReleaseVersion, Version: release.Build(), Mode: st.mode(),
 		NativeActive: st.servers.Accepting(), Uptime: time.Since(st.started),
 		HeapLimit: memoryLimit(), Corrupt: []string{}}
+	supported := clusterversion.Supported()
+	i.ClusterVersion, i.OldestVersion, i.NewestVersion = int(m.ClusterVersion), int(supported.Min), int(supported.Max)
 	// The member of this node is missing until it has joined.
 	if self := m.Topology.Node(st.instance.Cluster.Self()); self != nil {
 		i.Member = st.members.one(self)

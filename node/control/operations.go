@@ -120,6 +120,11 @@ type Info struct {
 	Member
 	Release string `json:"release_version"` // the version of Cassandra that clients see
 	Version string `json:"version"`
+	// ClusterVersion decides which formats and features the cluster uses. The build of this node supports the versions
+	// from OldestVersion to NewestVersion.
+	ClusterVersion int `json:"cluster_version"`
+	OldestVersion  int `json:"oldest_version"`
+	NewestVersion  int `json:"newest_version"`
 	// Mode is the state of the node's own membership, in nodetool's words.
 	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED, STARTING
 	NativeActive  bool          `json:"native_transport_active"`

@@ -24,6 +24,9 @@ func (c *Collector) ring(m sink) {
 	m.gauge("ring_members", "Nodes of the ring.", int64(len(meta.Topology.Nodes())))
 	m.gauge("ring_members_up", "Nodes that this node considers alive.", int64(up))
 	m.gauge("metadata_epoch", "Version of the metadata that this node has applied.", int64(meta.Epoch))
+	m.gauge("cluster_version", "Version of the formats and features that the cluster uses.", int64(meta.ClusterVersion))
+	m.gauge("cluster_version_supported", "Newest cluster version that all nodes support: greater than cluster_version "+
+		"while an upgrade can be finalized.", int64(meta.NextVersion()))
 	// Zeros do not raise the alert, as they mean that the voters are unknown. Down lists the voters that this node
 	// considers dead, so the difference is the number of live voters.
 	voters, alive, required, missing := 0, 0, 0, int64(0) // until this node knows the voters

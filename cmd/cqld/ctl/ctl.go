@@ -52,6 +52,7 @@ type changeCommands struct {
 	Abort        abortCommand        `cmd:"" group:"change" help:"Abort an operation that is changing the ring."`
 	Repair       repairCommand       `cmd:"" group:"change" help:"Compare the replicas of all ranges and copy what differs."`
 	Cleanup      cleanupCommand      `cmd:"" group:"change" help:"Drop data of ranges that the node no longer holds."`
+	Upgrade      upgradeCommand      `cmd:"" group:"change" help:"Show a rolling upgrade, or finalize it."`
 }
 
 // nodeCommands show the state of the node.

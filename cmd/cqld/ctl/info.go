@@ -31,6 +31,8 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field := func(name, format string, args ...any) { p.line("%-23s: %s", name, fmt.Sprintf(format, args...)) }
 	field("ID", "%s", i.HostID)
 	field("Version", "%s", i.Version)
+	field("Cluster version", "%d, this build supports %s", i.ClusterVersion,
+		versionsText(i.OldestVersion, i.NewestVersion))
 	field("Mode", "%s", i.Mode)
 	field("Native Transport active", "%t", i.NativeActive)
 	field("Load", "%s", load(i.Member))

@@ -26,6 +26,7 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"members":         shown(showMembers),
 		"operations":      shown(showChanges),
 		"removenode":      shown(showRemoved),
+		"upgrade":         shown(showUpgrade),
 		"repair": shown(func(w io.Writer,
 			r control.RepairResult) error {
 			return showRepair(w, r, false)
