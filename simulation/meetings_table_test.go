@@ -117,6 +117,7 @@ func meetingTests() [][3]string {
 			"loss of a data center × join, decommission, move, replace, rebuild, repair, schema change"},
 		{"simulation", "TestSimRecovery",
 			"loss of a data center × kill, conditional change, pause, partition, restart"},
+		{"cluster", "TestRollingUpgrade", "rolling upgrade × restart, join"},
 		{"cluster/metadata", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
 		{"cluster/metadata", "TestOperationDoesNotWaitForDepartedNode", "decommission × decommission"},
 		{"cluster/metadata", "TestOperationsKeepTheirPromises", "join, decommission, move, replace × each other"},
@@ -178,7 +179,7 @@ func classified() map[string]map[string]string {
 			"Streamed": opJoin, "Excuse": opDecommission + ", " + opKill, "Known": opJoin, "Compared": opJoin,
 			"Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
 			"PaxosFloor": opRepair + ", " + opConditional, "Settled": opRepair + ", " + opDecommission,
-			"Regained": opRepair + ", " + opSchema, "Roles": opRoles,
+			"Regained": opRepair + ", " + opSchema, "Roles": opRoles, "Finalize": "- once in an upgrade",
 		},
 		"control operation": {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads",
@@ -208,7 +209,8 @@ func classified() map[string]map[string]string {
 			"getindexbuildthroughput": "- reads", "setindexbuildthroughput": "- how fast indexes are built",
 			"reloadssl": "- which certificates are used", "rotatekeys": "- which keys files have",
 			"jobs": "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild,
-			"resumejob": opRepair + ", " + opRebuild,
+			"resumejob": opRepair + ", " + opRebuild, "upgradestatus": "- reads",
+			"upgradefinalize": "- once in an upgrade",
 		},
 		"verb": {
 			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints,

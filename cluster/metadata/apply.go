@@ -231,8 +231,8 @@ func userKeyspaces(s *schema.Schema) (names []string) {
 	return names
 }
 
-// applyUpdate changes the addresses and versions of a member with a known disk. No range moves, so the epoch of the last
-// movement stays, and plans for the previous topology remain valid.
+// applyUpdate changes the addresses and versions of a member with a known disk. No range moves, so the epoch of the
+// last movement stays, and plans for the previous topology remain valid.
 func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	old := m.NodeByHost(c.Node.Host)
 	if old == nil {

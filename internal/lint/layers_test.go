@@ -280,10 +280,10 @@ simulation/sealed: internal/invariant storage/encryption
 simulation/damage: storage/faultfs
 simulation/kernel: internal/env
 simulation/history: azuretables/entity azuretables/odata ring row
-simulation: azuretables/entity azuretables/odata cluster cluster/metadata clusterversion coordinator hints
-	internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring
-	row scan schema search simulation/damage simulation/elle simulation/history simulation/kernel simulation/sealed
-	storage storage/faultfs storage/index storage/reading storage/tableinfo types view
+simulation: azuretables/entity azuretables/odata cluster cluster/metadata coordinator hints internal/env
+	internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema
+	search simulation/damage simulation/elle simulation/history simulation/kernel simulation/sealed storage
+	storage/faultfs storage/index storage/reading storage/tableinfo types view
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
