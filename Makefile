@@ -70,8 +70,8 @@ check: ## before every commit: format, modules, vet, linters, layers, short test
 	echo "== check took $$(($$(date +%s)-start)) s"
 
 .PHONY: short
-short: # two packages for each core at a time, because the tests of several mostly wait
-	$(GO) test -vet=off -short -p $$((2*$$(getconf _NPROCESSORS_ONLN))) $(PACKAGES)
+short: # one package more than there are cores at a time, because the tests of several mostly wait
+	$(GO) test -vet=off -short -p $$((1+$$(getconf _NPROCESSORS_ONLN))) $(PACKAGES)
 
 .PHONY: fmt-check
 fmt-check:
