@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"cqld/internal/mutant"
+	"cqld/internal/tier"
 )
 
 // TestRestartsWhileTheRingChanges restarts the nodes of rings that grow, shrink and move: each replica keeps the
 // acknowledged rows.
 func TestRestartsWhileTheRingChanges(t *testing.T) {
-	runAlone(t, alone(), 20, func(o *Options) { *o = RestartsOptions(o.Seed) })
+	runAlone(t, tier.Draws(alone(), 1), 20, func(o *Options) { *o = RestartsOptions(o.Seed) })
 }
 
 // TestReactingToTheReplay shows that a node that acts on each topology of the log that it replays loses rows.
