@@ -19,6 +19,10 @@
 // session of the trace), prepared (PREPARE and EXECUTE instead of QUERY), v4 (protocol v4 instead of v5). "prepare"
 // shows the metadata of a prepared statement. "batch" sends its statements as one BATCH message.
 //
+// Options for frames that drivers do not send: consistency=N and serial=N (any number), state=0x… (paging state), skip
+// (no columns in the answer), unknown (an id that was not prepared), kind=N and named (kind of a batch, flag for
+// names), and tracing, which only shows whether the answer has the id of a trace.
+//
 // The text after "----" is written by "go test -rewrite" against Cassandra, never by hand.
 //
 //	file ── datadriven ──▶ Player.Play ── cqlclient ──▶ server

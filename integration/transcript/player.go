@@ -124,6 +124,11 @@ type request struct {
 	prepared bool
 	options  cqlclient.Options
 
+	traceID bool // show whether the answer has the id of a trace
+	kind    byte // of a batch: 0 logged, 1 unlogged, 2 counter
+	named   bool // a batch has the flag for names of values
+	unknown bool // statements are executed by an id that no server has
+
 	executeKeyspace string // that EXECUTE names; PREPARE names the keyspace of options
 }
 
@@ -241,7 +246,13 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 		case "trace":
 			rq.options.Tracing = true
 		default:
-			return nil, fmt.Errorf("transcript: unknown option %q", a.Key)
+			known, err := rq.frameOption(a.Key, a.Vals, n)
+			if err != nil {
+				return nil, err
+			}
+			if !known {
+				return nil, fmt.Errorf("transcript: unknown option %q", a.Key)
+			}
 		}
 	}
 	rq.options.PageSize = rq.pageSize
@@ -250,11 +261,15 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 
 // namedOptions are the options whose value is no number. Their values are words.
 var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": true, "keyspace": true,
-	"execute-keyspace": true}
+	"execute-keyspace": true, "state": true}
 
-// consistency returns the number of the level that an option names. The client would send an unknown one as ONE.
+// consistency returns the number of the level that an option names, or the number that it is. The client would send an
+// unknown name as ONE.
 func consistency(values []string) (uint16, error) {
 	name := strings.ToUpper(strings.Join(values, ","))
+	if n, err := strconv.ParseUint(name, 10, 16); err == nil {
+		return uint16(n), nil
+	}
 	level, known := consistencies[name]
 	if !known {
 		return 0, fmt.Errorf("transcript: unknown consistency level %q", name)

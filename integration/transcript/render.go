@@ -20,6 +20,9 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 		if err != nil || a.Err != nil {
 			return rq.render(a), err
 		}
+		if rq.unknown {
+			a.Prepared.ID = unknownID
+		}
 		send = func(o cqlclient.Options) (*cqlclient.Answer, error) { return c.Execute(a.Prepared, o) }
 	}
 	var pages []string

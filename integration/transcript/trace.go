@@ -22,6 +22,8 @@ func (rq *request) withTrace(c *cqlclient.Conn, a *cqlclient.Answer) (string, er
 // in every run.
 func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error) {
 	switch {
+	case rq.traceID:
+		return shownID(a), nil
 	// The usual case.
 	case !rq.options.Tracing && a.TracingID == nil:
 		return "", nil
@@ -50,22 +52,4 @@ func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error)
 		}
 	}
 	return "\nthe trace is missing", nil
-}
-
-// batch sends the statements of a block as one BATCH message. It is a logged batch without names, with the options of
-// the block.
-func (rq *request) batch(c *cqlclient.Conn, statements []boundStatement) (string, error) {
-	entries := make([]cqlclient.Statement, 0, len(statements))
-	for _, s := range statements {
-		if s.err != nil {
-			return "", s.err
-		}
-		entries = append(entries, cqlclient.Statement{Text: s.text, Values: s.binds})
-	}
-	a, err := c.Batch(0, entries, rq.options)
-	if err != nil {
-		return "", err
-	}
-	text, err := rq.withTrace(c, a)
-	return text + "\n", err
 }
