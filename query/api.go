@@ -59,7 +59,7 @@ type Column = term.Spec
 // key.
 type Metadata struct {
 	Columns []Column
-	// The hash changes whenever a name or a type of a column does (metadataID).
+	// The hash changes whenever a name or a type of a column does (term.HashSpecs).
 	ID []byte // hash of the columns, the v5 result metadata id
 }
 

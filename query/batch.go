@@ -14,21 +14,23 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 	defer func() { p.auditBatch(r, s, plans, params, err) }()
 	return p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
 		statements := make([]write.Statement, 0, len(params.Entries))
+		var refused error
 		for i := range params.Entries {
 			e := &params.Entries[i]
 			pl, err := p.batchEntry(r, s, params.Keyspace, e)
 			if err != nil {
 				return nil, err
 			}
-			// A batch within a batch, or a SELECT.
-			if pl.modification == nil {
-				return nil, invalid.Errorf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements " +
-					"are allowed.")
-			}
 			// The words differ from the words for QUERY and EXECUTE, as in Cassandra.
 			if len(e.Values) != len(pl.markers) {
 				return nil, invalid.Errorf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 					len(e.Values))
+			}
+			// A batch within a batch, or a SELECT: as in Cassandra, after errors of all statements.
+			if pl.modification == nil {
+				refused = invalid.Errorf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements " +
+					"are allowed.")
+				continue
 			}
 			// Each statement has requirements of its own.
 			if err := p.authorize(r, pl); err != nil {
@@ -38,6 +40,13 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 			if p.o.Audit.Enabled() {
 				plans = append(plans, pl)
 			}
+		}
+		if refused != nil {
+			return nil, refused
+		}
+		// The keyspace must exist even if no statement refers to it, because all are prepared or there are none.
+		if _, err := p.keyspaceOf(s, params.Keyspace); err != nil {
+			return nil, err
 		}
 		return p.writeResult(p.writer.ExecuteStatements(r, params.Kind, statements, &params.Params))
 	})

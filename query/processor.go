@@ -246,6 +246,10 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 	// Before the audit is deferred, so that a failed lookup is audited as well.
 	e, pl, err := p.preparedPlan(id)
 	defer func() { p.audit(r, s, pl, "", audit.Subject.Executed, err) }()
+	if err != nil && r.Tracing {
+		return p.traced(r, params, "Execute CQL3 prepared query", "", []term.Marker{},
+			func() (*Result, error) { return nil, err })
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +317,10 @@ func (p *Processor) authorize(r *request.Request, pl *plan) error {
 			return err
 		}
 	}
-	return pl.refused
+	if pl.refused != nil {
+		return pl.refused
+	}
+	return execution.CheckClientLevel(r.Consistency)
 }
 
 // run executes a plan. It checks the permissions at each execution, because they may change after a statement was

@@ -1,9 +1,8 @@
 package query
 
 import (
-	"crypto/md5" //nolint:gosec // an id, not a secret
-
 	"cqld/query/read"
+	"cqld/query/term"
 	"cqld/query/write"
 )
 
@@ -58,25 +57,7 @@ func voidResult() *Result { return &Result{Kind: KindVoid} }
 // newMetadata returns the metadata of rows with these columns. Plans keep it, because the hash costs more than a
 // small result.
 func newMetadata(columns []Column) *Metadata {
-	return &Metadata{Columns: columns, ID: metadataID(columns)}
-}
-
-// metadataID returns a hash that changes whenever a column's name or type does. The name of a class contains the fields
-// of a user-defined type, which ALTER TYPE changes, unlike the type's CQL form. The separators make concatenations of
-// different columns differ. Clients treat the id as opaque, so it need not equal Cassandra's.
-func metadataID(columns []Column) []byte {
-	h := md5.New() //nolint:gosec // an id, not a secret
-	for i := range columns {
-		h.Write([]byte(columns[i].Name))
-		h.Write([]byte{0})
-		if t := columns[i].Type; len(t.Elems()) > 0 {
-			h.Write([]byte(t.MarshalClass()))
-		} else { // its name says all, and needs no allocation
-			h.Write([]byte(t.String()))
-		}
-		h.Write([]byte{0, 0})
-	}
-	return h.Sum(nil)
+	return &Metadata{Columns: columns, ID: term.HashSpecs(columns)}
 }
 
 // setMetadata determines which metadata is sent: a client with outdated metadata gets the new one, and a client that

@@ -176,7 +176,12 @@ func (w *worker) process(j job) (*query.Result, error) {
 			return nil, err
 		}
 		w.slot.describe(w.query.Query, nil, 0)
-		return processor.Query(r, session, w.query.Query, w.setParams(&w.query.Params))
+		result, err := processor.Query(r, session, w.query.Query, w.setParams(&w.query.Params))
+		if err == nil && w.query.Params.SkipMetadata {
+			// Without a prepared statement, the flag applies to the rows of conditional changes, too.
+			result.NoMetadata = true
+		}
+		return result, err
 	case frame.OpPrepare:
 		if err := w.prepare.Consume(&cur, v); err != nil {
 			return nil, err

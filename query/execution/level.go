@@ -7,8 +7,17 @@ import (
 	"cqld/schema"
 )
 
-// CheckReadLevel rejects ANY, which only writes accept. The errors of the checks of levels are *invalid.Error with
-// Cassandra's messages, unless their comments say otherwise.
+// CheckClientLevel refuses NODE_LOCAL, which Cassandra has for debugging only and refuses by default. The errors of the
+// checks of levels are *invalid.Error with Cassandra's messages, unless their comments say otherwise.
+func CheckClientLevel(c ring.Consistency) error {
+	if c == ring.NodeLocal {
+		return invalid.Errorf("NODE_LOCAL consistency level is highly dangerous and should be used only for " +
+			"debugging purposes")
+	}
+	return nil
+}
+
+// CheckReadLevel rejects ANY, which only writes accept.
 func CheckReadLevel(c ring.Consistency) error {
 	if c == ring.Any {
 		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")

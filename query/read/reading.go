@@ -177,8 +177,8 @@ func (run *reading) setTimeout(params *execution.Params) error {
 	return nil
 }
 
-// bounds evaluates the timeout, LIMIT and PER PARTITION LIMIT, and checks the guardrails of reads. It returns LIMIT; 0
-// means none.
+// bounds evaluates the timeout, LIMIT and PER PARTITION LIMIT, and checks the guardrails of reads and the values in the
+// select clause. It returns LIMIT; 0 means none.
 func (run *reading) bounds(r *request.Request, params *execution.Params) (limit uint32, err error) {
 	run.guard = run.reader.o.DataGuard(r)
 	if err := run.guardRead(r); err != nil {
@@ -193,6 +193,9 @@ func (run *reading) bounds(r *request.Request, params *execution.Params) (limit 
 	// DISTINCT has one row for each partition, whatever PER PARTITION LIMIT says.
 	if run.perPartition, err = run.limit(run.plan.perPartition); run.plan.distinct {
 		run.perPartition = 1
+	}
+	if err == nil {
+		err = run.plan.selection.CheckValues(&run.x)
 	}
 	return limit, err
 }

@@ -205,17 +205,19 @@ func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Select
 		if err != nil {
 			return nil, nil, err
 		}
-		args[i], names[i] = argument(x.sel, fn), x.name
+		args[i], names[i] = b.argument(x.sel, fn), x.name
 	}
 	return args, names, nil
 }
 
 // argument returns a selector as an argument of a function. A bind marker then has the function in its error if it is
 // unset.
-func argument(s Selector, fn *function.Function) Selector {
+func (b *compiler) argument(s Selector, fn *function.Function) Selector {
 	// Only literals and markers are values of the statement; other selectors are never unset.
 	if t, ok := s.(*termSelector); ok {
-		return &termSelector{t.t, fn}
+		t = &termSelector{t.t, fn}
+		b.checkValue(t)
+		return t
 	}
 	return s
 }
@@ -259,7 +261,7 @@ func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 		return selected{}, err
 	}
 	text := joined(named("cast("), v.name, named(" as "+t.String()+")"))
-	return selected{&callSelector{fn, []Selector{argument(v.sel, fn)}}, fn.Returns, text}, nil
+	return selected{&callSelector{fn, []Selector{b.argument(v.sel, fn)}}, fn.Returns, text}, nil
 }
 
 // selectorArg is a selector as an argument of a function to be resolved. It shares the compiler, and with it the

@@ -24,6 +24,8 @@ type Selection struct {
 	// Plain is set if every selector is a plain column: the fast path. If no mask applies to the client either, values
 	// are copied from the row without a Context.
 	Plain []*schema.Column
+	// checks evaluate the literals and bound values: their errors do not depend on rows.
+	checks []func(x *Context) error
 	// Repeats is set if Plain contains a column twice, so that a row of the result may be much larger than the stored
 	// row.
 	Repeats bool
@@ -284,7 +286,9 @@ func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error)
 		return selected{}, cannotInfer(x)
 	}
 	t, err := b.c.Term(x.Term, b.c.Receiver("[selection]", want))
-	return selected{&termSelector{t: t}, want, asWritten(x)}, err
+	s := &termSelector{t: t}
+	b.checkValue(s)
+	return selected{s, want, asWritten(x)}, err
 }
 
 // literal compiles collections, tuples and user-defined types of selectors. Without an expected type, the exact type of
@@ -468,6 +472,7 @@ func (b *compiler) element(x *cql.ElementSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
+	b.checkKey(key, of.name)
 	// The elements of a set, or the values of a map.
 	t := of.typ.Elems()[len(of.typ.Elems())-1]
 	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, asWritten(x)}, nil
@@ -500,7 +505,9 @@ func (b *compiler) slice(x *cql.SliceSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, asWritten(x)}, nil
+	out := &sliceSelector{of.sel, of.typ, from, to, of.name}
+	b.checkLimits(out)
+	return selected{out, of.typ, asWritten(x)}, nil
 }
 
 // metadata compiles writetime, maxwritetime and ttl. The operand is a column or one part of one: an element, a slice,
@@ -555,7 +562,9 @@ func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error
 		if _, err := b.elementsOf(of.Of, "Element"); err != nil {
 			return err
 		}
-		m.key, err = b.elementTerm(of.Key, whole)
+		if m.key, err = b.elementTerm(of.Key, whole); err == nil {
+			b.checkKey(m.key, whole.name)
+		}
 	case *cql.SliceSelector:
 		if _, err := b.elementsOf(of.Of, "Slice"); err != nil {
 			return err
@@ -563,7 +572,9 @@ func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error
 		if m.from, err = b.elementTerm(of.From, whole); err != nil {
 			return err
 		}
-		m.to, err = b.elementTerm(of.To, whole)
+		if m.to, err = b.elementTerm(of.To, whole); err == nil {
+			b.checkLimits(&sliceSelector{name: whole.name, from: m.from, to: m.to})
+		}
 	case *cql.FieldSelector:
 		if _, err := b.field(of); err != nil {
 			return err

@@ -117,14 +117,15 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 // It serves BATCH in CQL and the BATCH message of the protocol, in which each statement was prepared or parsed for
 // itself. A batch with a condition in any statement becomes one conditional change. A counter batch is written with the
 // counter protocol. A logged batch over one partition needs no batch log: a mutation is atomic at its replica.
-//
-// The type of the write, which a timeout reports, is COUNTER, SIMPLE, BATCH or UNLOGGED_BATCH.
 func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, statements []Statement,
 	params *execution.Params) (Outcome, error) {
 	for _, s := range statements {
 		if s.Modification.timeout != nil {
 			return Outcome{}, invalid.Errorf("Timeout must be set on BATCH, not on its statements")
 		}
+	}
+	if len(statements) == 0 { // of any kind, at any level
+		return Outcome{}, nil
 	}
 	modifications := make([]*Modification, len(statements))
 	for i := range statements {
@@ -156,10 +157,13 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	ordered, now := false, writer.o.Moment(params)
 	for i, s := range statements {
 		w.begin(writer, r, params, s.Values, now)
-		if err := w.attributes(s.Modification, timestamp); err != nil {
+		if err := w.stamp(s.Modification, timestamp); err != nil {
 			// Statements before i were built, so their keys are valid. Only this one and later ones can have an invalid
 			// key.
 			return Outcome{}, w.keyError(statements[i:], err)
+		}
+		if err := w.expiry(s.Modification); err != nil {
+			return Outcome{}, w.expiryError(statements[i:], err)
 		}
 		// One table with write_ordering is enough: the coordinator moves the timestamp of the whole batch.
 		ordered = ordered || w.ordered(s.Modification.table)
@@ -185,6 +189,13 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	if len(c.Mutations) > 1 && kind == cql.BatchLogged {
 		writer.warnOfGrace(r, &c)
 	}
+	return Outcome{}, writer.executeBatch(r, kind, &c, params, ordered, timestamp)
+}
+
+// executeBatch writes the mutations of a batch. The type of the write, which a timeout reports, is COUNTER, SIMPLE,
+// BATCH or UNLOGGED_BATCH.
+func (writer *Writer) executeBatch(r *request.Request, kind cql.BatchKind, c *changeSet, params *execution.Params,
+	ordered bool, timestamp int64) error {
 	timeouts := writer.o.TimeoutsOf(params)
 	req := &coordinator.WriteRequest{Mutations: c.Mutations, Consistency: r.Consistency,
 		Type: coordinator.WriteUnloggedBatch, Timeout: timeouts.Write, Ordered: ordered, Stamp: timestamp}
@@ -197,7 +208,7 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	case kind == cql.BatchLogged:
 		req.Type = coordinator.WriteBatch
 	}
-	return Outcome{}, writer.execute(r, req)
+	return writer.execute(r, req)
 }
 
 // keyError returns the error of the first statement with an invalid partition key, or err if there is none. Cassandra
@@ -214,6 +225,29 @@ func (w *writing) keyError(statements []Statement, err error) error {
 		if _, invalid := s.Modification.where.PartitionKeys(&w.Scope); invalid != nil {
 			return invalid
 		}
+	}
+	return err
+}
+
+// expiryError is keyError for an error of USING TTL in the first statement: Cassandra evaluates it after the
+// clustering.
+func (w *writing) expiryError(statements []Statement, err error) error {
+	if invalid := w.keyError(statements, nil); invalid != nil {
+		return invalid
+	}
+	m := statements[0].Modification
+	w.Scope.Values = statements[0].Values
+	// keyError leaves INSERT JSON out: its keys are in the object, which was not parsed yet.
+	if m.json != nil {
+		if invalid := m.json.eval(&w.Scope, w.reserveRead); invalid != nil {
+			return invalid
+		}
+		if _, invalid := m.where.PartitionKeys(&w.Scope); invalid != nil {
+			return invalid
+		}
+	}
+	if _, invalid := m.where.Slices(&w.Scope); invalid != nil {
+		return invalid
 	}
 	return err
 }

@@ -441,11 +441,14 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	w.positions = x.writer.o.IDs.Ballot(timestamp)
 	for _, s := range x.statements {
 		w.begin(x.writer, x.request, x.params, s.Values, x.now)
-		// Set after begin and before attributes, which ignores USING TIMESTAMP then.
+		// Set after begin and before stamp, which ignores USING TIMESTAMP then.
 		w.known = x.known
 		// Functions must not wait for memory here, so that they see none.
 		w.Scope.Env = unbounded{&w.env}
-		if err := w.attributes(s.Modification, timestamp); err != nil {
+		if err := w.stamp(s.Modification, timestamp); err != nil {
+			return nil, false, err
+		}
+		if err := w.expiry(s.Modification); err != nil {
 			return nil, false, err
 		}
 		if err := w.build(s.Modification, func(m *row.Mutation) error {

@@ -86,10 +86,10 @@ func (w *writing) chooseTimestamp(writer *Writer, params *execution.Params) int6
 	return timestamp
 }
 
-// attributes evaluates USING. fallback is the timestamp in µs if the statement has none. It sets Timestamp, stated and
-// TTL of the present statement, and leaves later statements to their own call.
-func (w *writing) attributes(m *Modification, fallback int64) error {
-	w.Timestamp, w.stated, w.TTL = fallback, w.params.Stated(), m.table.Options.DefaultTTL
+// stamp evaluates USING TIMESTAMP. fallback is the timestamp in µs if the statement has none. It sets Timestamp and
+// stated of the present statement, and leaves later statements to their own call.
+func (w *writing) stamp(m *Modification, fallback int64) error {
+	w.Timestamp, w.stated = fallback, w.params.Stated()
 	if m.timestamp != nil && w.known == nil { // conditional changes have the ballot's timestamp
 		v, err := m.timestamp.Eval(&w.Scope)
 		if err != nil {
@@ -101,10 +101,13 @@ func (w *writing) attributes(m *Modification, fallback int64) error {
 		w.stated = v.Kind != wire.ValueUnset
 	}
 	// The fallback is checked as well: the request may contain it.
-	if err := w.checkAhead(m.table); err != nil {
-		return err
-	}
-	// Without USING TTL, the table's default stays.
+	return w.checkAhead(m.table)
+}
+
+// expiry evaluates USING TTL, and sets TTL of the present statement. As in Cassandra, its errors come after errors of
+// keys, unlike the errors of USING TIMESTAMP: see expiryError.
+func (w *writing) expiry(m *Modification) error {
+	w.TTL = m.table.Options.DefaultTTL
 	if m.ttl == nil {
 		return nil
 	}

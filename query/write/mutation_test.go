@@ -74,7 +74,10 @@ func mutations(s *schema.Schema, text string) (string, error) {
 	w := writer.writings.Get().(*writing)
 	params := new(execution.Params)
 	w.begin(writer, new(request.Request), params, nil, execution.Moment{Millis: 50_000, Seconds: 50})
-	if err := w.attributes(m, w.chooseTimestamp(writer, params)); err != nil {
+	if err := w.stamp(m, w.chooseTimestamp(writer, params)); err != nil {
+		return "", err
+	}
+	if err := w.expiry(m); err != nil {
 		return "", err
 	}
 	var out strings.Builder

@@ -105,8 +105,11 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	// One moment: all rows of the statement expire together.
 	w.begin(writer, r, params, params.Values, writer.o.Moment(params))
 	timestamp := w.chooseTimestamp(writer, params)
-	if err := w.attributes(m, timestamp); err != nil {
+	if err := w.stamp(m, timestamp); err != nil {
 		return Outcome{}, err
+	}
+	if err := w.expiry(m); err != nil {
+		return Outcome{}, w.expiryError([]Statement{{m, params.Values}}, err)
 	}
 	// The first mutation needs no allocation of its own; most statements have no other.
 	x := &pending{}

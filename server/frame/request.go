@@ -141,10 +141,6 @@ const batchStatementMin = 1 + 2 + 2
 func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 	b.Statements, b.values = b.Statements[:0], b.values[:0]
 	b.Type = BatchType(c.Uint8())
-	if b.Type > BatchCounter {
-		// Failing does not stop the decoding: the cursor is sticky, and returns zero values from now on.
-		c.Fail(protocolError(fmt.Sprintf("Invalid BATCH message type %d", b.Type)))
-	}
 	// A copy of the cursor counts the values, so that their memory is allocated once.
 	after := *c
 	_, values := countBatch(&after)
@@ -170,6 +166,9 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 		b.Statements = append(b.Statements, s)
 	}
 	b.Params.consume(c, v)
+	if b.Type > BatchCounter { // as in Cassandra, after errors of the parameters
+		c.Fail(protocolError(fmt.Sprintf("Invalid BATCH message type %d", b.Type)))
+	}
 	return c.Err()
 }
 
