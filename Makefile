@@ -152,9 +152,10 @@ faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
 	CQLD_FAULTS=25 $(GO) test -tags integration -timeout 3h -count=1 -v -run 'TestKills|TestPauses|TestRolling|TestFull|TestCorrupt|TestPartitions|TestClocks' ./integration
 
 .PHONY: differential
-differential: ## N generated statements on a ring and on the Cassandra at CQLD_ORACLE, with indexes, views, functions, masks: N=50000
-	$(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestGenerated(Statements|Objects|BesideObjects|Pages)AnswerAsCassandra' ./integration \
-		-args -generated=$$(($(N)/4)) -generated-seed=$(SEED)
+differential: ## N generated statements and requests on a ring and on the Cassandra at CQLD_ORACLE: N=50000
+	$(GO) test -tags integration -timeout 24h -count=1 -v ./integration \
+		-run 'TestGenerated(Statements|Objects|BesideObjects|Pages|Requests)AnswerAsCassandra' \
+		-args -generated=$$(($(N)/5)) -generated-seed=$(SEED)
 
 .PHONY: sim
 sim: ## the simulated cluster: SEED=first seed, N=how many, ARGS='-shrink -workloads=… -kinds=… -faults=…'

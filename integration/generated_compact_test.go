@@ -25,6 +25,14 @@ func (c *comparison) legacyOfCompact() bool {
 		})
 }
 
+// legacyOfKey matches a column of the partition key with a legacy index beside a clustering column that is not the
+// first, in a table with static columns.
+func (c *comparison) legacyOfKey() bool {
+	return c.failed() && strings.Contains(c.table.definition, " static") && c.restrictsIndexed("legacy", "p") &&
+		strings.Contains(c.input, "ALLOW FILTERING") &&
+		c.restricts(func(column, _, _ string) bool { return column[0] == 'c' && column != "c0" })
+}
+
 // saiMissesEmpty matches a descending clustering column with an SAI index, and an empty text.
 func (c *comparison) saiMissesEmpty() bool {
 	return lacks(c.want, c.got) && c.restricts(func(column, _, value string) bool {

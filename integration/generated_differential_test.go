@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cqld/integration/transcript"
+	"cqld/internal/model/generate"
 )
 
 // openBoth connects to Cassandra, at the address CQLD_ORACLE, and to a node.
@@ -63,10 +64,21 @@ func (d *differential) begin(seed uint64, definitions []string) {
 // run executes one statement on both, and compares the answers, or only the rows of all pages.
 func (d *differential) run(input string, rowsOnly bool, options ...string) {
 	want, got := comparable(d.askOracle(input, options)), comparable(play(d.node, input, options...))
-	if want != got && strings.Contains(input, "SELECT ") && d.table.hasClass("SASI") {
+	for try := 0; try < 5 && want != got && strings.Contains(input, "SELECT ") && d.table.hasClass("SASI"); try++ {
 		time.Sleep(sasiDelay)
 		want = comparable(d.askOracle(input, options))
 	}
+	d.compare(input, want, got, rowsOnly, options)
+}
+
+// request executes a request on both, and compares the answers.
+func (d *differential) request(x generate.Request) {
+	want, got := comparable(playRequest(d.oracle, x)), comparable(playRequest(d.node, x))
+	d.compare(x.Head()+"\n"+x.Input, want, got, false, x.Options)
+}
+
+// compare counts a statement with both answers, and reports a difference that is not documented.
+func (d *differential) compare(input, want, got string, rowsOnly bool, options []string) {
 	d.compared++
 	d.history = append(d.history, input)
 	if want == got {
@@ -76,7 +88,8 @@ func (d *differential) run(input string, rowsOnly bool, options ...string) {
 	case want == got || rowsOnly && slices.Equal(rowsOf(want), rowsOf(got)) || reordered(input, want, got):
 		return
 	case d.asDocumented(&comparison{input, want, got, options, &d.table}):
-		d.diverged = d.diverged || strings.HasPrefix(want, "WRITE_FAILURE: ")
+		d.diverged = d.diverged || strings.HasPrefix(want, "WRITE_FAILURE: ") ||
+			strings.HasPrefix(want, "WRITE_TIMEOUT: ")
 		if strings.HasPrefix(got, "created ") {
 			d.table.executed(input, got)
 		}

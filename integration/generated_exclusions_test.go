@@ -9,6 +9,8 @@ import "testing"
 func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 	const none, one, two = "p int\n(0 rows)\n", "p int\n1\n(1 rows)\n", "p int\n1\n2\n(2 rows)\n"
 	const swapped = "p int\n2\n1\n(2 rows)\n"
+	const refusedState = "PROTOCOL_ERROR: Invalid value for the paging state\n"
+	const serialRead = "INVALID: SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time\n"
 	const failure = "READ_FAILURE: x\n"
 	for _, x := range []struct {
 		table            []string // statements that were executed before
@@ -152,6 +154,16 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 			"SELECT p0 FROM t WHERE v0 = 1;", none, one, nil, ""},
 		{[]string{"CREATE TABLE t (p0 int, v0 int, PRIMARY KEY ((p0)));", "CREATE INDEX i ON t (v0);"},
 			"SELECT p0 FROM t WHERE p0 = 1 AND v0 = 1;", none, one, nil, ""},
+		{[]string{"CREATE TABLE t (p0 int, p1 int, c0 int, c1 int, s0 int static, PRIMARY KEY ((p0, p1), c0, c1));",
+			"CREATE INDEX i ON t (p0);"},
+			"SELECT p0 FROM t WHERE p0 = 1 AND c1 = 1 ALLOW FILTERING;", failure, one, nil,
+			"a legacy index of a partition key fails beside clustering columns"},
+		{[]string{"CREATE TABLE t (p0 int, p1 int, c0 int, c1 int, s0 int static, PRIMARY KEY ((p0, p1), c0, c1));",
+			"CREATE INDEX i ON t (p0);"},
+			"SELECT p0 FROM t WHERE p0 = 1 AND c0 = 1 ALLOW FILTERING;", failure, one, nil, ""},
+		{[]string{"CREATE TABLE t (p0 int, p1 int, c0 int, c1 int, PRIMARY KEY ((p0, p1), c0, c1));",
+			"CREATE INDEX i ON t (p0);"},
+			"SELECT p0 FROM t WHERE p0 = 1 AND c1 = 1 ALLOW FILTERING;", failure, one, nil, ""},
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 > 2 AND v0 < 0 ALLOW FILTERING;", failure, none, nil,
 			"SASI fails because of an empty range"},
 		{[]string{sasi("v0")}, "SELECT p0 FROM t WHERE v0 > 2 AND v0 < 4 ALLOW FILTERING;", failure, one, nil, ""},
@@ -189,6 +201,24 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 		{[]string{"CREATE TABLE t (p0 int, c0 text, PRIMARY KEY ((p0), c0)) WITH CLUSTERING ORDER BY (c0 ASC);",
 			sai("c0")},
 			"SELECT p0 FROM t WHERE c0 = '';", none, one, nil, ""},
+		{nil, "cql state=0x00\nSELECT * FROM nosuch;", refusedState, "INVALID: table nosuch does not exist\n",
+			[]string{"state=0x00"}, "paging states are checked after the statement"},
+		{nil, "cql state=0x\nSELECT * FROM t;", refusedState, one, []string{"state=0x"},
+			"paging states are checked after the statement"},
+		{nil, "cql state=0x00\nSELECT * FROM t;", refusedState, one, []string{"state=0x00"}, ""},
+		{nil, "cql state=0x00\nINSERT INTO t;", refusedState, "ok\n", []string{"state=0x00"}, ""},
+		{nil, "cql page=2 consistency=serial\nSELECT * FROM t;", two, serialRead, []string{"page=2"},
+			"serial reads of several partitions in pages"},
+		{nil, "cql consistency=serial\nSELECT * FROM t;", two, serialRead, nil, ""},
+		{nil, "batch consistency=11\nINSERT INTO t;", "INVALID: x\n", "INVALID: NODE_LOCAL consistency level\n",
+			[]string{"consistency=11"}, "batches at NODE_LOCAL"},
+		{nil, "cql consistency=11\nINSERT INTO t;", "INVALID: x\n", "INVALID: NODE_LOCAL consistency level\n",
+			[]string{"consistency=11"}, ""},
+		{nil, "DELETE FROM t WHERE c > null;", "WRITE_TIMEOUT: x\n", "INVALID: Invalid null value in condition\n", nil,
+			"time-outs that cqld answers with INVALID"},
+		{nil, "DELETE FROM t WHERE c > null;", "WRITE_TIMEOUT: x\n", "ok\n", nil, ""},
+		{nil, "INSERT INTO t JSON '';", "INVALID: Could not decode JSON string as a map: com.fasterxml.jackson\n",
+			"INVALID: Could not decode JSON string as a map: EOF\n", nil, "texts of errors in JSON"},
 		{nil, "DESCRIBE TABLE t;", "WHERE p0 = 'it's'\n", "WHERE p0 = 'it''s'\n", nil,
 			"quotation marks in where_clause"},
 		{nil, "SELECT v0 FROM t;", "text\n'it's'\n(1 rows)\n", "text\n'it''s'\n(1 rows)\n", nil, ""},

@@ -19,6 +19,7 @@ var asDocumented = []struct {
 	{"exceptions of Java that cqld answers with INVALID", (*comparison).exception},
 	{"quotation marks in where_clause", (*comparison).quotedWhere},
 	{"a legacy index of a compact table misses rows", (*comparison).legacyOfCompact},
+	{"a legacy index of a partition key fails beside clustering columns", (*comparison).legacyOfKey},
 	{"pages of GROUP BY without clustering columns", (*comparison).groupPages},
 	{"GROUP BY with DISTINCT has no pages", (*comparison).distinctGroups},
 	{"GROUP BY fails because of a deleted range", (*comparison).groupFails},
@@ -43,6 +44,11 @@ var asDocumented = []struct {
 	{"a second SAI index misses rows", (*comparison).secondIndex},
 	{"ANN OF filters the nearest rows only", (*comparison).nearestFiltered},
 	{"ANN OF misses rows of restricted static columns", (*comparison).nearestOfStatic},
+	{"paging states are checked after the statement", (*comparison).refusedState},
+	{"serial reads of several partitions in pages", (*comparison).serialPages},
+	{"batches at NODE_LOCAL", (*comparison).nodeLocal},
+	{"time-outs that cqld answers with INVALID", (*comparison).timedOut},
+	{"texts of errors in JSON", (*comparison).jsonErrors},
 }
 
 // comparison is a statement whose answers differ.

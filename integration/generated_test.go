@@ -84,8 +84,13 @@ func block(s generate.Statement, literal bool) string {
 
 // play executes one block with options such as "v4", "prepared" and "page=2".
 func play(p *transcript.Player, input string, options ...string) string {
-	d := &datadriven.TestData{Cmd: "cql", Input: input}
-	for _, o := range options {
+	return playRequest(p, generate.Request{Directive: "cql", Options: options, Input: input})
+}
+
+// playRequest executes one block of any directive.
+func playRequest(p *transcript.Player, x generate.Request) string {
+	d := &datadriven.TestData{Cmd: x.Directive, Input: x.Input}
+	for _, o := range x.Options {
 		name, value, _ := strings.Cut(o, "=")
 		a := datadriven.CmdArg{Key: name}
 		if value != "" {
