@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"maps"
+	"slices"
 
 	"cqld/ring"
 )
@@ -34,6 +35,10 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyAlterTable(s, c)
 	case *DropTable:
 		return applyDropTable(s, c)
+	case *UndropTable:
+		return applyUndropTable(s, c)
+	case *PurgeTables:
+		return applyPurgeTables(s, c)
 	case *CreateView:
 		return applyCreateView(s, c)
 	case *AlterView:
@@ -107,6 +112,13 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 			moved := *t // columns and indexes do not change, so they are shared
 			moved.Replication = k.Replication
 			k.tables[name] = &moved
+		}
+		// Dropped tables stay with the replicas of their keyspace. The list is shared with old.
+		k.retained = slices.Clone(k.retained)
+		for i, t := range k.retained {
+			moved := *t
+			moved.Replication = k.Replication
+			k.retained[i] = &moved
 		}
 	}
 	// Unlike the properties above, extensions are merged: another protocol server may have set others.

@@ -25,7 +25,13 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 		return nil, &Exists{Keyspace: c.Keyspace, Table: c.Table}
 	}
 	// Two statements may have the same id in WITH.
-	if other := s.tableByID(c.ID); other != nil {
+	// A dropped table that can be restored keeps its id.
+	other := s.tableByID(c.ID)
+	if other != nil && other.Retention != nil {
+		return nil, invalidf("Table id %s is the id of the dropped table %s.%s, which UNDROP TABLE restores and "+
+			"PURGE TABLE removes", c.ID, other.Keyspace, other.Name)
+	}
+	if other != nil {
 		return nil, invalidf("Table id %s is that of %s.%s already", c.ID, other.Keyspace, other.Name)
 	}
 	// The next number in storage is the table's, whether or not it has indexes.
@@ -67,12 +73,15 @@ func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 	return out, nil
 }
 
-// tableByID returns the table or view with an id, or nil. It reads the ids side by side with the digests, not the
-// tables.
+// tableByID returns the table, view or retained table with an id, or nil. It reads the ids side by side with the
+// digests, not the tables.
 func (s *Schema) tableByID(id UUID) *Table {
 	for _, k := range s.keyspaces {
 		if i := slices.IndexFunc(k.digests, func(d digested) bool { return d.id == id }); i >= 0 {
 			return k.sorted[i]
+		}
+		if i := slices.IndexFunc(k.retained, func(t *Table) bool { return t.ID == id }); i >= 0 {
+			return k.retained[i]
 		}
 	}
 	return nil
@@ -226,6 +235,10 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 	// Replicated system tables are needed by this program.
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop table '%s.%s'", c.Keyspace, c.Table)
+	}
+	// Without a retention, as in changes of earlier versions, the data are removed at once.
+	if c.Retention != nil {
+		return s.retain(k, k.tables[c.Table], *c.Retention), nil
 	}
 	return s.with(k.withoutTable(c.Table)), nil
 }

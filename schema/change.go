@@ -7,7 +7,7 @@ import (
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
 // *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType,
-// *DropType, *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction.
+// *DropType, *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction, *UndropTable, *PurgeTables.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It
 // is immutable.
@@ -122,6 +122,21 @@ type DropTable struct {
 	Keyspace string
 	Table    string
 	IfExists bool
+	// Retention keeps the table so that it can be restored. nil removes it at once.
+	Retention *Retention `json:",omitempty"`
+}
+
+// UndropTable restores a retained table with the name As. Its indexes keep their names unless these are in use.
+type UndropTable struct {
+	Keyspace string
+	Table    StorageID // names of retained tables are not unique
+	As       string
+}
+
+// PurgeTables removes retained tables. Several nodes may propose it, and a node may propose it by an old schema: a
+// table that was restored, or dropped again since, is ignored.
+type PurgeTables struct {
+	Tables map[StorageID]int64 // the end of the grace (Retention.Until) of each
 }
 
 // CreateType creates the user-defined type Type (not frozen). Its keyspace is the type's.
@@ -181,6 +196,8 @@ func (*DropKeyspace) change()   {}
 func (*CreateTable) change()    {}
 func (*AlterTable) change()     {}
 func (*DropTable) change()      {}
+func (*UndropTable) change()    {}
+func (*PurgeTables) change()    {}
 func (*CreateType) change()     {}
 func (*AlterType) change()      {}
 func (*DropType) change()       {}

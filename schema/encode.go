@@ -44,6 +44,7 @@ type encodedKeyspace struct {
 	// In the order of their names. A type contains the types that it uses, so the order does not matter for decoding.
 	Types      []string           `json:",omitempty"` // classes
 	Tables     []encodedTable     `json:",omitempty"`
+	Retained   []encodedTable     `json:",omitempty"` // in the order of their drops
 	Functions  []encodedFunction  `json:",omitempty"`
 	Aggregates []encodedAggregate `json:",omitempty"`
 }
@@ -65,6 +66,8 @@ type encodedTable struct {
 	View    *View          `json:",omitempty"`
 	Indexes []encodedIndex `json:",omitempty"`
 	Compact Compact        `json:",omitempty"`
+	// Of retained tables only.
+	Retention *Retention `json:",omitempty"`
 }
 
 // encodedColumn is a column, or a dropped column.
@@ -128,6 +131,9 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	for _, name := range k.allNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
 	}
+	for _, t := range k.retained {
+		e.Retained = append(e.Retained, encodeTable(t))
+	}
 	encodeFunctions(&e, k)
 	return e
 }
@@ -135,7 +141,7 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 // encodeTable encodes a table. Its digest is the hash of this encoding, so that the order of fields matters.
 func encodeTable(t *Table) encodedTable {
 	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options,
-		Compact: t.Compact, View: t.View}
+		Compact: t.Compact, View: t.View, Retention: t.Retention}
 	// With hidden columns.
 	for _, c := range t.stored {
 		e.Columns = append(e.Columns, encodeColumn(c))
@@ -183,7 +189,7 @@ func Decode(b []byte) (*Schema, error) {
 			return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
 		}
 		// Two tables with the same number would share their rows.
-		for _, t := range k.tables {
+		for _, t := range k.present {
 			own := []StorageID{t.StorageID}
 			for _, ix := range t.indexes {
 				own = append(own, ix.ID)
@@ -245,10 +251,21 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 			return nil, err
 		}
 		// Tables and views share one space of names.
-		if k.tables[t.Name] != nil {
+		if k.tables[t.Name] != nil || t.Retention != nil {
 			return nil, fmt.Errorf("%w: duplicate table %q", ErrFormat, t.Name)
 		}
 		k.tables[t.Name] = t
+	}
+	// Names of retained tables may be in use, and occur several times. Decode compares their numbers with all others.
+	for i := range e.Retained {
+		t, err := decodeTable(&e.Retained[i], k)
+		if err != nil {
+			return nil, err
+		}
+		if t.Retention == nil || t.View != nil {
+			return nil, fmt.Errorf("%w: retained table %q", ErrFormat, t.Name)
+		}
+		k.retained = append(k.retained, t)
 	}
 	if err := decodeFunctions(e, k); err != nil {
 		return nil, err
@@ -274,7 +291,8 @@ func decodeType(class string) (*types.Type, error) {
 // positions in order, indexes on existing columns.
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
-		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication, View: e.View}
+		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication, View: e.View,
+		Retention: e.Retention}
 	// Seal builds lists by id and by name, which need unique ones.
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {

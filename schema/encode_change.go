@@ -22,6 +22,8 @@ type encodedChange struct {
 	CreateTable     *CreateTable            `json:",omitempty"`
 	AlterTable      *AlterTable             `json:",omitempty"`
 	DropTable       *DropTable              `json:",omitempty"`
+	UndropTable     *UndropTable            `json:",omitempty"`
+	PurgeTables     *PurgeTables            `json:",omitempty"`
 	CreateView      *CreateView             `json:",omitempty"`
 	AlterView       *AlterView              `json:",omitempty"`
 	DropView        *DropView               `json:",omitempty"`
@@ -72,6 +74,10 @@ func EncodeChange(c Change) []byte {
 		classes(c.Add)
 	case *DropTable:
 		e.DropTable = c
+	case *UndropTable:
+		e.UndropTable = c
+	case *PurgeTables:
+		e.PurgeTables = c
 	case *CreateView:
 		e.CreateView = c
 	case *AlterView:
@@ -152,6 +158,10 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterTable, giveTypes(e.AlterTable.Add, decoded)
 	case e.DropTable != nil:
 		return e.DropTable, nil
+	case e.UndropTable != nil:
+		return e.UndropTable, nil
+	case e.PurgeTables != nil:
+		return e.PurgeTables, nil
 	case e.CreateView != nil:
 		return e.CreateView, nil
 	case e.AlterView != nil:

@@ -26,12 +26,15 @@ type Keyspace struct {
 	// Tables and views, by name.
 	tables map[string]*Table
 	types  map[string]*types.Type // not frozen
+	// retained are the dropped tables that can be restored, in the order of their drops. The slice is only replaced.
+	retained []*Table
 	remarks
 	routines
 
 	// Computed by link; a clone has copies of old values until then.
 	linked     bool       // link has set what follows
 	sorted     []*Table   // the tables and views, by name
+	present    []*Table   // sorted and retained, by name and number; sorted itself without retained tables
 	digests    []digested // of the tables of sorted
 	views      bool       // some tables are views
 	ordered    bool       // sorted; digests and views match the tables although link has not run yet

@@ -34,13 +34,14 @@ func (k *Keyspace) link() {
 	if !k.ordered || k.views {
 		k.linkViews()
 	}
+	k.present = withRetained(k.sorted, k.retained)
 	// An old value belongs to the keyspace before the change.
 	k.definition = nil
 	if !IsLocalSystem(k.Name) && !IsVirtualSystem(k.Name) {
 		// encodeKeyspace reads a copy, so that k keeps its tables.
 		bare := *k
 		// The tables have digests of their own.
-		bare.tables, bare.sorted = nil, nil
+		bare.tables, bare.sorted, bare.retained = nil, nil, nil
 		k.definition = marshal(encodeKeyspace(&bare))
 	}
 	k.linked, k.ordered = true, false
@@ -174,6 +175,9 @@ func (k *Keyspace) writeContent(h hash.Hash) {
 	for i := range k.digests {
 		_, _ = h.Write(k.digests[i].digest[:])
 	}
+	for _, t := range k.retained {
+		_, _ = h.Write(t.digest[:])
+	}
 }
 
 // with returns s with k, which must be new, added or replaced. It links k.
@@ -200,12 +204,12 @@ func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema
 	// Keyspaces that were changed or dropped, then those that are new.
 	for name, old := range s.keyspaces {
 		if now := keyspaces[name]; now != old {
-			n.replaceTables(old.sorted, now.tablesByName())
+			n.replaceTables(old.present, now.tablesByName())
 		}
 	}
 	for name, k := range keyspaces {
 		if s.keyspaces[name] == nil {
-			n.replaceTables(nil, k.sorted)
+			n.replaceTables(nil, k.present)
 		}
 	}
 	// Last: it reads the linked keyspaces and nextStorage.
@@ -213,12 +217,12 @@ func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema
 	return n
 }
 
-// tablesByName returns the tables by name; a nil keyspace has none.
+// tablesByName returns the tables and retained tables by name; a nil keyspace has none.
 func (k *Keyspace) tablesByName() []*Table {
 	if k == nil {
 		return nil
 	}
-	return k.sorted
+	return k.present
 }
 
 // replaceTables changes the indexes from tables of a keyspace to others, both sorted by name. Tables that are the same

@@ -19,7 +19,7 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 	for i := range draws {
 		name := fmt.Sprintf("t%d", rnd.IntN(8))
 		var c Change
-		switch rnd.IntN(8) {
+		switch rnd.IntN(11) {
 		case 0, 1:
 			create := newTable(i+1, 3)
 			create.Table = name
@@ -42,6 +42,16 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 			}
 		case 7:
 			c = &DropView{Keyspace: "ks", View: name}
+		case 8:
+			c = &DropTable{Keyspace: "ks", Table: name, Retention: &Retention{Dropped: int64(i), Until: int64(i) + 10}}
+		case 9, 10:
+			if retained := s.Retained(); len(retained) > 0 {
+				dropped := retained[rnd.IntN(len(retained))]
+				c = &UndropTable{Keyspace: "ks", Table: dropped.StorageID, As: name}
+				if rnd.IntN(4) == 0 {
+					c = &PurgeTables{Tables: map[StorageID]int64{dropped.StorageID: dropped.Retention.Until}}
+				}
+			}
 		}
 		if c == nil {
 			continue

@@ -90,6 +90,8 @@ type Table struct {
 	// Its rows are computed, or come from other code than storage.
 	Virtual bool
 	View    *View // nil unless the table is a materialized view
+	// Retention is set while the table is dropped and can be restored. Such a table has no name for statements.
+	Retention *Retention
 	// The views of this table, by name; set by link.
 	views []*Table
 

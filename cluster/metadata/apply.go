@@ -286,10 +286,21 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	if err := m.noteFormer(s, c.At, index); err != nil {
 		return err
 	}
-	roles, err := rolesAfter(m.Roles, m.Schema, s, c.Creator)
+	// An old table is no creation of its client, who may have had no permission on it.
+	creator := c.Creator
+	undrop, restores := change.(*schema.UndropTable)
+	if restores {
+		creator = "" // a restored table has the grants that it had
+	}
+	roles, err := rolesAfter(m.Roles, m.Schema, s, creator)
 	if err != nil {
 		return err
 	}
+	if restores {
+		roles = restoreGrants(roles, m.RetainedGrants, undrop)
+	}
+	// With the schema before the change, which shows the tables that it drops.
+	m.retainGrants(s)
 	m.Schema, m.Roles = s, roles
 	m.dropPaxosFloors()
 	return nil

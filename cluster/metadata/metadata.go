@@ -35,6 +35,9 @@ type Metadata struct {
 	// purged their state. They only rise, and are removed with their tables.
 	PaxosFloors map[schema.StorageID]int64
 
+	// RetainedGrants are the permissions on tables that were dropped and can be restored.
+	RetainedGrants []RetainedGrant
+
 	// Former are earlier replications of keyspaces, as long as some node may have the only copies of data placed by
 	// them, or some replica may lack such data. They are ordered by epoch.
 	Former []Former
@@ -135,6 +138,8 @@ type metadataJSON struct {
 	Recoveries []Recovery `json:",omitempty"`
 	// Added with cluster versions; absent means the first one:
 	ClusterVersion clusterversion.Version `json:",omitempty"`
+	// Added with UNDROP TABLE:
+	RetainedGrants []RetainedGrant `json:",omitempty"`
 }
 
 // nodeJSON is the encoded form of ring.Node, which has fields that are derived from others.
@@ -165,7 +170,8 @@ func (m *Metadata) Encode() ([]byte, error) {
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(),
 		Operations:     m.Topology.Operations(),
 		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
-		Incomplete: m.Incomplete, Recoveries: m.Recoveries, ClusterVersion: m.ClusterVersion}
+		Incomplete: m.Incomplete, Recoveries: m.Recoveries, ClusterVersion: m.ClusterVersion,
+		RetainedGrants: m.RetainedGrants}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
 			n.Tokens, n.DiskID, n.Versions})
@@ -223,6 +229,7 @@ func Decode(b []byte) (*Metadata, error) {
 	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: t, Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
 		Incomplete: j.Incomplete, Recoveries: j.Recoveries, ClusterVersion: max(j.ClusterVersion, clusterversion.V1),
+		RetainedGrants: j.RetainedGrants,
 		nextNode: j.NextNode, recent: j.Recent}, nil
 }
 

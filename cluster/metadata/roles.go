@@ -17,6 +17,8 @@ func applyRoles(m *Metadata, c *RolesChange) error {
 		return err
 	}
 	m.Roles = roles
+	// In the same command, before a role with the name of a dropped one can be created.
+	m.forgetGrants()
 	return nil
 }
 
