@@ -19,7 +19,8 @@ type Target struct {
 // Renamed reports whether the restored table has another name.
 func (t Target) Renamed() bool { return t.Keyspace != t.Into || t.Name != t.As }
 
-// Tables returns the tables of users in a schema, without materialized views, in the order of their numbers in storage.
+// Tables returns the tables of users in a schema, without materialized views and without dropped tables that can be
+// restored, in the order of their numbers in storage.
 // scope names keyspaces and tables; if it is empty, all of them. A name that does not exist is an error.
 func Tables(s *schema.Schema, scope []string) (out []*schema.Table, err error) {
 	for _, name := range scope {
@@ -34,7 +35,7 @@ func Tables(s *schema.Schema, scope []string) (out []*schema.Table, err error) {
 	}
 	for _, id := range s.StorageIDs() {
 		t := s.TableByStorage(id)
-		if t.Virtual || t.IsView() || schema.IsSystem(t.Keyspace) {
+		if t.Virtual || t.IsView() || t.Retention != nil || schema.IsSystem(t.Keyspace) {
 			continue
 		}
 		if len(scope) == 0 || slices.Contains(scope, t.Keyspace) || slices.Contains(scope, t.Keyspace+"."+t.Name) {

@@ -11,6 +11,7 @@ import (
 	"cqld/query/definition"
 	"cqld/query/testschema"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // described returns the statements that DESCRIBE shows for a keyspace.
@@ -169,7 +170,10 @@ func TestViewsDoNotReplaceTables(t *testing.T) {
 
 // TestScopesNameTables selects keyspaces and tables.
 func TestScopesNameTables(t *testing.T) {
-	s := elements(t)
+	s := applied(t, elements(t), []schema.Change{
+		&schema.CreateTable{Keyspace: "ks", Table: "dropped", ID: schema.UUID{0xD}, Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)}}},
+		&schema.DropTable{Keyspace: "ks", Table: "dropped", Retention: &schema.Retention{Dropped: 1, Until: 2}}})
 	for want, scope := range map[string][]string{"t n base Quoted": nil, "Quoted": {"other"},
 		"n Quoted": {"ks.n", "other"}} {
 		tables, err := Tables(s, scope)

@@ -143,10 +143,11 @@ func (v *movement) gainOf(p Session) *gainedRange {
 	return nil
 }
 
-// tablesOf returns the tables of a keyspace, in the order of their names. Views store no rows of their own (ADR 38).
+// tablesOf returns the tables of a keyspace, in the order of their names, with the dropped tables that can be restored
+// (ADR 50). Views store no rows of their own (ADR 38).
 func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
-	for _, name := range k.TableNames() {
-		ids = append(ids, k.Table(name).StorageID)
+	for _, t := range k.StoredTables() {
+		ids = append(ids, t.StorageID)
 	}
 	return ids
 }

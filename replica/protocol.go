@@ -55,9 +55,7 @@ func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 	for _, name := range keyspaces {
 		// A keyspace that was dropped meanwhile has no states that matter.
 		if k := catalog.Keyspace(name); k != nil {
-			for _, table := range k.TableNames() {
-				tables = append(tables, k.Table(table))
-			}
+			tables = append(tables, k.StoredTables()...)
 		}
 	}
 	return l.paxos.Select(tables)

@@ -72,14 +72,10 @@ func (v *verifier) convergeWithoutReads() {
 	}
 }
 
-// tables returns the present tables of the workloads. The order is the order of names, so that it is the same in each
-// run of a seed.
+// tables returns the present tables of the workloads, and the dropped ones that can be restored. The order is the order
+// of names, so that it is the same in each run of a seed.
 func (c *Cluster) tables() (all []*schema.Table) {
-	k := c.metadata().Schema.Keyspace(keyspace)
-	for _, name := range k.TableNames() {
-		all = append(all, k.Table(name))
-	}
-	return all
+	return c.metadata().Schema.Keyspace(keyspace).StoredTables()
 }
 
 // repairs repairs a table of a healed cluster; a second repair must send no rows. The first repair may send rows. Five

@@ -48,7 +48,7 @@ func meetingRows() []meetingRow {
 		{opFullDisk, "faults `disk-full`, `raft-full`",
 			"writes are refused or kept, the node continues by itself when there is space"},
 		{opSchema, "workloads `churn`, `reborn`", "all nodes have one schema, with what was acknowledged, and no " +
-			"dropped data"},
+			"dropped data; a restored table has its rows"},
 		{opTruncate, "workloads `reborn`, `truncate`", "no older row comes back, no later one is missing, also " +
 			"while the ring changes"},
 		{opHints, "all workloads, convergence by hints",
@@ -228,6 +228,7 @@ func classified() map[string]map[string]string {
 		"schema change": {
 			"CreateKeyspace": opSchema, "AlterKeyspace": opSchema, "DropKeyspace": opSchema,
 			"CreateTable": opSchema, "AlterTable": opSchema, "DropTable": opSchema + ", " + opTruncate,
+			"UndropTable": opSchema, "PurgeTables": opSchema,
 			"CreateType": opSchema, "AlterType": opSchema, "DropType": opSchema,
 			"CreateFunction": opSchema, "CreateAggregate": opSchema, "DropFunction": opSchema,
 			"CreateIndex": opIndex + ", " + opBuild, "DropIndex": opIndex + ", " + opBuild,

@@ -14,10 +14,11 @@ import (
 )
 
 // reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the
-// table, drops it and creates it again with the same name, and adds and drops a column. A row that was acknowledged
-// well before a completed TRUNCATE, or any time before a DROP, must not be read after it; a row that was acknowledged
-// after it must be. Storage keys contain a table's storage id, so data of a dropped table cannot reappear in its
-// successor; hints, batches and messages in transit carry the id, too.
+// table, drops it and creates it again with the same name or restores it, and adds and drops a column. A row that was
+// acknowledged well before a completed TRUNCATE, or any time before a DROP, must not be read after it; a row that was
+// acknowledged after it must be, and so must all rows of a restored table. Storage keys contain a table's storage id,
+// so data of a dropped table cannot reappear in its successor; hints, batches and messages in transit carry the id,
+// too.
 type reborn struct {
 	clients
 	rows      []*rebornRow
@@ -92,13 +93,18 @@ func (w *reborn) start() {
 
 // operate changes the table. The rest of the commands, two thirds, do nothing, so that rows accumulate.
 func (w *reborn) operate(l *process, table *schema.Table, what int, done func(error)) {
+	retained := l.Schema().Keyspace(keyspace).Retained()
 	switch {
+	case table == nil && len(retained) > 0 && what%2 == 0:
+		w.change(l, &schema.UndropTable{Keyspace: keyspace, Table: retained[0].StorageID, As: rebornTable}, done)
 	case table == nil:
 		w.create(l, done)
 	case what < 20:
 		w.truncate(l, table, done)
 	case what < 28:
-		w.change(l, &schema.DropTable{Keyspace: keyspace, Table: rebornTable, IfExists: true}, done)
+		// Half of the drops can be undone. The grace does not end by itself here.
+		w.change(l, &schema.DropTable{Keyspace: keyspace, Table: rebornTable, IfExists: true,
+			Retention: []*schema.Retention{nil, {Until: int64(w.tried)}}[what%2]}, done)
 	// The column is added if it is missing, and dropped otherwise.
 	case what < 34 && table.Column(rebornColumn) == nil:
 		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, AddIfNotExists: true,
@@ -107,6 +113,9 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 	case what < 34:
 		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, DropIfExists: true,
 			Drop: []string{rebornColumn}, DropMicros: w.c.order.stamp()}, done)
+	case what > 96 && len(retained) > 0:
+		gone := map[schema.StorageID]int64{retained[0].StorageID: retained[0].Retention.Until}
+		w.change(l, &schema.PurgeTables{Tables: gone}, done)
 	default:
 		done(nil)
 	}

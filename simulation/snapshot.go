@@ -65,9 +65,7 @@ func (v *verifier) snapshotNode(r *kernel.Stream) {
 // contents returns storage's contents of the workloads' tables. It reads every table completely.
 func (v *verifier) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
 	all := map[schema.StorageID]map[string]string{}
-	k := v.c.metadata().Schema.Keyspace(keyspace)
-	for _, name := range k.TableNames() {
-		table := k.Table(name)
+	for _, table := range v.c.metadata().Schema.Keyspace(keyspace).StoredTables() {
 		// dump sorts by node; there is one only.
 		into := map[string]map[ring.NodeID][]byte{}
 		if err := dump(e, 0, table, now, into); err != nil {

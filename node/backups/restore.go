@@ -129,7 +129,7 @@ func (n *Node) plan(ctx context.Context, s *backup.Store, r *Request) (*restorin
 // created since the leader has planned.
 func tableByID(s *schema.Schema, id schema.UUID) *schema.Table {
 	for _, storage := range s.StorageIDs() {
-		if t := s.TableByStorage(storage); t.ID == id {
+		if t := s.TableByStorage(storage); t.ID == id && t.Retention == nil {
 			return t
 		}
 	}
