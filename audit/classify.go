@@ -80,6 +80,10 @@ func definition(named func(Type, cql.QualifiedName) Subject, stmt cql.Statement)
 		return named(AlterTable, s.Table), true
 	case *cql.DropTable:
 		return named(DropTable, s.Table), true
+	case *cql.PurgeTable:
+		return named(DropTable, s.Table), true
+	case *cql.UndropTable:
+		return named(CreateTable, s.Table), true
 	case *cql.CreateType:
 		return named(CreateType, s.Type), true
 	case *cql.AlterType:

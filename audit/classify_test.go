@@ -79,6 +79,8 @@ func TestStatementsHaveCassandrasTypes(t *testing.T) {
 		"CREATE TRIGGER tr ON a.t USING 'c'": {CreateTrigger, "a", "tr"},
 		"ALTER ROLE a WITH LOGIN = true":     {Type: AlterRole},
 		"CREATE TABLE a.t LIKE b.u":          {CreateTable, "a", "t"},
+		"UNDROP TABLE a.t AS u":              {CreateTable, "a", "t"},
+		"PURGE TABLE a.t":                    {DropTable, "a", "t"},
 		"COMMENT ON KEYSPACE a IS 'x'":       {Type: AlterKeyspace, Keyspace: "a"},
 		"COMMENT ON COLUMN a.t.c IS 'x'":     {AlterTable, "a", "t"},
 		"COMMENT ON FIELD a.u.f IS NULL":     {AlterType, "a", "u"}} {

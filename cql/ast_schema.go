@@ -203,6 +203,20 @@ type DropTable struct {
 	IfExists bool
 }
 
+// UndropTable is UNDROP TABLE, an extension.
+type UndropTable struct {
+	Table      QualifiedName
+	As         string     // the name of the restored table, in the keyspace of Table
+	Properties Properties // id selects one of several dropped tables with the name
+}
+
+// PurgeTable is PURGE TABLE, an extension: it removes dropped tables before their time.
+type PurgeTable struct {
+	Table      QualifiedName
+	IfExists   bool
+	Properties Properties // as in UndropTable
+}
+
 // CreateType is CREATE TYPE. Fields are in the order of their encoding.
 type CreateType struct {
 	Type        QualifiedName
@@ -485,6 +499,8 @@ func (*CreateTableLike) statement()        {}
 func (*CommentOn) statement()              {}
 func (*AlterTable) statement()             {}
 func (*DropTable) statement()              {}
+func (*UndropTable) statement()            {}
+func (*PurgeTable) statement()             {}
 func (*CreateType) statement()             {}
 func (*AlterType) statement()              {}
 func (*DropType) statement()               {}

@@ -124,6 +124,11 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 		return definitions.commentOn(c)
 	case *grammar.SecurityLabelOnContext:
 		return definitions.securityLabelOn(c)
+	case *grammar.UndropTableContext:
+		return definitions.undropTable(c)
+	case *grammar.PurgeTableContext:
+		return &PurgeTable{Table: tableName(c.TableName()), IfExists: c.IfExists() != nil,
+			Properties: definitions.properties(c.Properties())}
 	}
 	// Not reached unless the grammar gets a rule that has no case here.
 	panic("cql: a rule of statement has no builder")

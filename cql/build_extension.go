@@ -88,6 +88,17 @@ func (b schemaBuilder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Stat
 	return c
 }
 
+// undropTable builds UNDROP TABLE. Without AS, the table gets its own name again.
+func (b schemaBuilder) undropTable(ctx *grammar.UndropTableContext) Statement {
+	u := &UndropTable{Table: tableName(ctx.TableName()), Properties: b.properties(ctx.Properties())}
+	// Statements after the builder need no distinction.
+	u.As = u.Table.Name
+	if ctx.Ident() != nil {
+		u.As = name(ctx.Ident())
+	}
+	return u
+}
+
 // commented builds the object of COMMENT ON.
 func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 	c := &CommentOn{}

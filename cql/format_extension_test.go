@@ -44,6 +44,19 @@ func appendCommentOn(dst []byte, s *CommentOn) []byte {
 	return appendLiteral(append(dst, " IS "...), s.Comment)
 }
 
+func appendDroppedTable(dst []byte, s Statement) []byte {
+	if p, ok := s.(*PurgeTable); ok {
+		dst = appendIf(append(dst, "PURGE TABLE "...), p.IfExists, "IF EXISTS ")
+		return appendProperties(appendQualifiedName(dst, p.Table), p.Properties)
+	}
+	u := s.(*UndropTable)
+	dst = appendQualifiedName(append(dst, "UNDROP TABLE "...), u.Table)
+	if u.As != u.Table.Name {
+		dst = appendIdentifier(append(dst, " AS "...), u.As)
+	}
+	return appendProperties(dst, u.Properties)
+}
+
 func appendTimeout(dst []byte, timeout Term) []byte {
 	if timeout == nil {
 		return dst

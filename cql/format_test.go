@@ -29,6 +29,8 @@ func AppendFormat(dst []byte, s Statement) []byte {
 		return appendCreateTableLike(dst, s)
 	case *CommentOn:
 		return appendCommentOn(dst, s)
+	case *UndropTable, *PurgeTable:
+		return appendDroppedTable(dst, s)
 	case *Describe:
 		return appendDescribe(dst, s)
 	case *CreateKeyspace, *AlterKeyspace, *DropKeyspace, *CreateTable, *AlterTable, *DropTable,

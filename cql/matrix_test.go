@@ -63,10 +63,11 @@ func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 		"createTable > likeOption", "selectStatement > offset", "selectStatement > K_MUTATION_FRAGMENTS",
 		"selectStatement > timeoutClause", "truncate > timeoutClause",
 		"usingOption > usingTimeout", "deleteUsing > usingTimeout", "statement > commentOn",
-		"statement > securityLabelOn", "alterTable > columnConstraints",
+		"statement > securityLabelOn", "statement > undropTable", "statement > purgeTable",
+		"alterTable > columnConstraints",
 		"alterTable > columnDefault", "alterTable > K_SET", "alterTable > K_CHECK", "alterTable > K_DEFAULT"}
 	laterRules := []string{"offset", "timeoutClause", "usingTimeout", "likeOption", "commentOn", "securityLabelOn",
-		"commented", "memberName"}
+		"commented", "memberName", "undropTable", "purgeTable"}
 	for _, production := range productions(t) {
 		rule, _, _ := strings.Cut(production, " > ")
 		if slices.Contains(later, production) || slices.Contains(laterRules, rule) {

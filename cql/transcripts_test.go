@@ -76,7 +76,8 @@ func notRecorded() []string {
 		"userName > laterKeyword",
 		"usingTimeout > ISO_DURATION", "usingTimeout > marker", "commented > K_FIELD", "commented > ident",
 		"commented > keyspaceKeyword",
-		"likeOption > K_INDEXES",
+		"likeOption > K_INDEXES", "statement > undropTable", "statement > purgeTable", "undropTable", "purgeTable",
+		"laterKeyword > K_PURGE", "laterKeyword > K_UNDROP",
 		// Roles need authentication; the permission matrix has the other forms.
 		"alterRole > K_AND", "alterUser > ifExists", "alterUser > userPassword", "createUser > ifNotExists",
 		"dropUser > ifExists",

@@ -31,6 +31,8 @@ statement
     | describe
     | commentOn
     | securityLabelOn
+    | undropTable
+    | purgeTable
     ;
 
 create
@@ -414,6 +416,11 @@ rename : ident K_TO ident ;
 
 dropTable : K_COLUMNFAMILY ifExists? tableName ;
 
+// Extensions: Cassandra cannot restore a dropped table.
+undropTable : K_UNDROP K_COLUMNFAMILY tableName ( K_AS ident )? ( K_WITH properties )? ;
+
+purgeTable : K_PURGE K_COLUMNFAMILY ifExists? tableName ( K_WITH properties )? ;
+
 commentOn : K_COMMENT K_ON commented K_IS ( STRING_LITERAL | K_NULL ) ;
 
 securityLabelOn : K_SECURITY K_LABEL ( K_FOR ident )? K_ON commented K_IS ( STRING_LITERAL | K_NULL ) ;
@@ -710,9 +717,11 @@ laterKeyword
     | K_LABELS
     | K_MUTATION_FRAGMENTS
     | K_OFFSET
+    | K_PURGE
     | K_SECURITY
     | K_SUPERUSERS
     | K_TIMEOUT
+    | K_UNDROP
     ;
 
 basicKeyword

@@ -179,8 +179,10 @@ type Options struct {
 	DynamicDataMasking bool
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
 	DropCompactStorage bool
-	ViewsDisabled      bool                  // CREATE MATERIALIZED VIEW is refused
-	Guardrails         *guardrail.Guardrails // nil means none
+	ViewsDisabled      bool // CREATE MATERIALIZED VIEW is refused
+	// DropGrace returns how long tables that are dropped now can be restored. nil, or 0, means not at all.
+	DropGrace  func() time.Duration
+	Guardrails *guardrail.Guardrails // nil means none
 	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
 	IsSuperuser func(role string) bool
 	Indexes     definition.Indexes // which indexes users may create

@@ -79,6 +79,8 @@ func authorized() map[string][]string {
 		"ALTER TABLE t RENAME k TO x":              {"ALTER on <table ks.t>"},
 		"ALTER TABLE t WITH comment = 'x'":         {"ALTER on <table ks.t>"},
 		"DROP TABLE t":                             {"DROP on <table ks.t>"},
+		"UNDROP TABLE t AS u":                      {"CREATE on <all tables in ks>"},
+		"PURGE TABLE IF EXISTS other.t":            {"DROP on <all tables in other>"},
 		"DROP TABLE IF EXISTS nothing":             {"DROP on <table ks.nothing>"},
 		"CREATE TYPE x (a int)":                    {"CREATE on <all tables in ks>"},
 		"ALTER TYPE ty ADD b int":                  {"ALTER on <all tables in ks>"},

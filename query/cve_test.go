@@ -80,8 +80,9 @@ func onSystemKeyspaces(s *schema.Schema) []string {
 func onSystemTable(t *schema.Table) []string {
 	key := t.PartitionKey[0].Name
 	name := fmt.Sprintf("%s.%q", t.Keyspace, t.Name)
-	out := []string{"TRUNCATE " + name, "COMMENT ON TABLE " + name + " IS 'x'", "DROP TABLE " + name, "ALTER TABLE " +
-		name + " ADD x int", "CREATE INDEX i ON " + name + " (" + key + ")",
+	out := []string{"TRUNCATE " + name, "COMMENT ON TABLE " + name + " IS 'x'", "DROP TABLE " + name,
+		"UNDROP TABLE " + name, "PURGE TABLE " + name, "ALTER TABLE " + name + " ADD x int",
+		"CREATE INDEX i ON " + name + " (" + key + ")",
 		"CREATE MATERIALIZED VIEW ks.v AS SELECT * FROM " + name + " WHERE " + key + " IS NOT NULL PRIMARY KEY (" +
 			key + ")",
 		"CREATE TRIGGER x ON " + name + " USING 'c'", "DROP TRIGGER x ON " + name, "GRANT MODIFY ON TABLE " + name +

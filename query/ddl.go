@@ -39,14 +39,13 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	now := p.services.View.Schema()
 	env := p.services.Environment(r, p.services.Moment(new(Params)))
 	d := &definition.Definer{Schema: now, Topology: p.services.View.Topology(), Keyspace: s.Keyspace,
-		NewID:     p.newTimeUUID,
-		NowMicros: p.services.Timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
-		Masking: p.services.Masking, Indexes: p.o.Indexes,
+		NewID: p.newTimeUUID, NowMicros: p.services.Timestamps.Next, Functions: p.functions,
+		UserFunctions: p.userFunctions.Named, Masking: p.services.Masking, Indexes: p.o.Indexes,
 		Execute: func(fn *function.Function) error {
 			return p.services.Executor.Authorize(r, permissions.Execute([]*function.Function{fn})...)
 		},
 		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage,
-		ViewsDisabled: p.o.ViewsDisabled}
+		ViewsDisabled: p.o.ViewsDisabled, DropGrace: p.o.DropGrace}
 	if !p.o.NoUserFunctions {
 		// Without it, CREATE FUNCTION is refused. The check compiles the body.
 		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
@@ -77,9 +76,12 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	}
 	// The event that all nodes send to their clients.
 	e := def.Event
-	return &Result{Kind: KindSchemaChange,
-		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name,
-			Args: e.Args}}, nil
+	// Clients see nothing of PURGE TABLE: a table with the name may exist.
+	if e.Change == "" {
+		return voidResult(), nil
+	}
+	return &Result{Kind: KindSchemaChange, SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target,
+		Keyspace: e.Keyspace, Name: e.Name, Args: e.Args}}, nil
 }
 
 // unchanged returns the result of a definition without effect. Other nodes may lag, so they are awaited.

@@ -65,8 +65,7 @@ func isTraces(keyspace, name string) bool {
 // tables, such as DELETE, need the permission as usual.
 func (pl *plan) readsTraces(need auth.Requirement) bool {
 	return need.Permission == auth.Select && need.Resource.Kind == auth.KindTable &&
-		isTraces(need.Resource.Keyspace, need.Resource.Name) &&
-		(pl.selectPlan != nil || pl.explain != nil)
+		isTraces(need.Resource.Keyspace, need.Resource.Name) && (pl.selectPlan != nil || pl.explain != nil)
 }
 
 // visible implements read.Options.Visible: a client without SELECT on a table of traces reads its own, by their ids.

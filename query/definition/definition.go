@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"time"
 
 	"cqld/cql"
 	"cqld/query/function"
@@ -44,6 +45,8 @@ type Definer struct {
 	Ordinary      bool             // the client logged in and is not a superuser
 	ViewsDisabled bool             // views cannot be created (materialized_views_enabled)
 	DropCompact   bool             // DROP COMPACT STORAGE is possible (drop_compact_storage_enabled)
+	// DropGrace returns how long a dropped table can be restored (drop_grace). nil, or 0, means not at all.
+	DropGrace func() time.Duration
 }
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that
@@ -53,6 +56,7 @@ type Definer struct {
 //
 //	CREATE, ALTER, DROP KEYSPACE             CREATED, UPDATED, DROPPED KEYSPACE
 //	CREATE, ALTER, DROP TABLE                CREATED, UPDATED, DROPPED TABLE
+//	UNDROP TABLE, PURGE TABLE                CREATED TABLE, none
 //	the same of MATERIALIZED VIEW            the same as of TABLE
 //	CREATE, DROP INDEX                       UPDATED TABLE
 //	CREATE, ALTER, DROP TYPE                 CREATED, UPDATED, DROPPED TYPE
@@ -103,6 +107,10 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.alterTable(stmt)
 	case *cql.DropTable:
 		return d.dropTable(stmt)
+	case *cql.UndropTable:
+		return dropping{d}.undrop(stmt)
+	case *cql.PurgeTable:
+		return dropping{d}.purge(stmt)
 	case *cql.CreateMaterializedView:
 		return d.createView(stmt)
 	case *cql.AlterMaterializedView:

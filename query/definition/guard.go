@@ -26,7 +26,8 @@ type guarding struct {
 //	DROP KEYSPACE           guardrail.DropKeyspace
 //	CREATE TABLE            compact tables, tables, columns, vectors, options
 //	ALTER TABLE             guardrail.AlterTable, columns, vectors, options
-//	DROP TABLE              guardrail.DropTruncateTable
+//	DROP and PURGE TABLE    guardrail.DropTruncateTable
+//	UNDROP TABLE            tables
 //	CREATE VIEW             views of the table
 //	CREATE and ALTER TYPE   fields
 func (g guarding) apply(def Definition) Definition {
@@ -57,6 +58,10 @@ func (g guarding) apply(def Definition) Definition {
 				c.View+" on table "+base.Name)
 		}
 	case *schema.DropTable:
+		err = g.Enabled(guardrail.DropTruncateTable)
+	case *schema.UndropTable:
+		err = g.undrop(c)
+	case *schema.PurgeTables:
 		err = g.Enabled(guardrail.DropTruncateTable)
 	// Fields are counted as they will be.
 	case *schema.CreateType:
@@ -131,14 +136,8 @@ func (g guarding) table(c *schema.CreateTable) error {
 			return err
 		}
 	}
-	// The new one.
-	count := 1
-	for _, name := range g.schema.KeyspaceNames() {
-		if !schema.IsSystem(name) {
-			count += g.schema.Keyspace(name).TableCount()
-		}
-	}
-	if err := g.Within(guardrail.Tables, int64(count), c.Table); err != nil {
+	// With the new one.
+	if err := g.Within(guardrail.Tables, g.tables()+1, c.Table); err != nil {
 		return err
 	}
 	if err := g.Within(guardrail.ColumnsPerTable, int64(len(c.Columns)), c.Table); err != nil {

@@ -506,6 +506,7 @@ func (d *Definer) dropTable(stmt *cql.DropTable) Definition {
 	if err := mayChange(keyspace, "DROP", "table "+keyspace+"."+name); err != nil {
 		return refuse(err)
 	}
-	return Definition{Change: &schema.DropTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists},
+	return Definition{Change: &schema.DropTable{Keyspace: keyspace, Table: name, IfExists: stmt.IfExists,
+		Retention: dropping{d}.retention()},
 		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
 }

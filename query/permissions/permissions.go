@@ -210,6 +210,11 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.comment(stmt)
 	case *cql.DropTable:
 		c.table(auth.Drop, stmt.Table)
+	// A dropped table is no resource. The client that restores it gets no permission on it.
+	case *cql.UndropTable:
+		c.tables(auth.Create, stmt.Table)
+	case *cql.PurgeTable:
+		c.tables(auth.Drop, stmt.Table)
 	// Types are no resources: the permission on all tables of the keyspace includes them.
 	case *cql.CreateType:
 		c.tables(auth.Create, stmt.Type)

@@ -6,6 +6,7 @@ import (
 
 	"cqld/internal/histogram"
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // Figures are the measurements of a node that system_views shows. A nil function means that its table is empty. The
@@ -22,6 +23,8 @@ type Figures struct {
 	Prepared   func() []PreparedStatement
 	Statements func() StatementFigures
 	Snapshots  func() []Snapshot
+	// DroppedBytes returns the bytes of a dropped table on this node.
+	DroppedBytes func(id schema.StorageID) int64
 }
 
 // Cache is a cache in system_views.caches. Bytes and Max are bytes in use and capacity.
@@ -142,6 +145,18 @@ func (s *Source) figureRows(b *builder) {
 			b.add(values{"name": text(x.Name), "keyspace_name": text(x.Keyspace), "table_name": text(x.Table),
 				"created_at": timestampOrNull(x.Created),
 				"ephemeral":  boolean(false)})
+		}
+	// All nodes have the same rows, apart from the sizes.
+	case b.table.Name == "dropped_tables":
+		for _, t := range s.o.View.Schema().Retained() {
+			row := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuid(t.ID),
+				"dropped_at":       timestampOrNull(time.Unix(t.Retention.Dropped, 0)),
+				"restorable_until": timestampOrNull(time.Unix(t.Retention.Until, 0))}
+			// Null where the size is unknown, as in other tables.
+			if f.DroppedBytes != nil {
+				row["size_on_disk"] = bigint(f.DroppedBytes(t.StorageID))
+			}
+			b.add(row)
 		}
 	// The remaining tables have a row for each table.
 	case f.Tables != nil:
