@@ -98,7 +98,7 @@ func (o *options) nodeOptions(i int, all []addresses) config.Options {
 	n.Memory.Limit, n.Memory.CacheBytes, n.Memory.MemTableBytes, n.Background.AutoRepair = testMemory, testCacheBytes,
 		testMemTableBytes, false
 	// Tests truncate and drop tables all the time.
-	n.Snapshots.Auto = false
+	n.Snapshots.Auto, n.DropGrace = false, 0
 	n.LogLevel = new(slog.LevelVar)
 	n.Datacenter = fmt.Sprintf("datacenter%d", 1+i*o.centers/o.nodes)
 	for _, f := range o.configure {

@@ -157,6 +157,7 @@ func (r *inProcess) openNode(subnet byte, change func(*config.Options)) {
 	o.Join.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}),
 		o.Listen.StoragePort)}
 	o.Memory.CacheBytes, o.Background.AutoRepair, o.Join.NumTokens = 8<<20, false, 8
+	o.DropGrace = 0         // tests look for the data of dropped tables
 	o.DataDir = t.TempDir() // for the control socket
 	o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	wrappers := faults{

@@ -301,6 +301,7 @@ func (n *Node) listen() error {
 	}
 	n.commands.Replayed()
 	n.running.Go(func() { n.commands.Snapshots.Watch(n.stopping) })
+	n.running.Go(droppedTables{n}.watch)
 	if err := n.openControl(); err != nil {
 		return err
 	}
@@ -490,6 +491,7 @@ func (n *Node) newProcessor() *query.Processor {
 		FunctionMemory: n.opts.Memory.Division.Part[memory.Functions], Guard: n.guard,
 		DropCompactStorage: n.opts.DropCompactStorage,
 		ViewsDisabled:      n.opts.ViewsDisabled,
+		DropGrace:          droppedTables{n}.grace,
 		Timeouts: query.Timeouts{Read: n.opts.Timeouts.Read, Range: n.opts.Timeouts.Range, Write: n.opts.Timeouts.Write,
 			CAS: n.opts.Timeouts.CAS, Counter: n.opts.Timeouts.Counter, Truncate: n.opts.Timeouts.Truncate},
 		Limits: query.Limits{BatchWarnBytes: n.opts.Requests.BatchWarnBytes,

@@ -230,7 +230,7 @@ func Decode(b []byte) (*Metadata, error) {
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
 		Incomplete: j.Incomplete, Recoveries: j.Recoveries, ClusterVersion: max(j.ClusterVersion, clusterversion.V1),
 		RetainedGrants: j.RetainedGrants,
-		nextNode: j.NextNode, recent: j.Recent}, nil
+		nextNode:       j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost returns the member with a host ID, or nil.

@@ -173,6 +173,10 @@ func (p place) options(more []string) []string {
 	if !slices.ContainsFunc(more, func(line string) bool { return strings.HasPrefix(line, "auto_snapshot:") }) {
 		own = append(own, "auto_snapshot: false")
 	}
+	// Tests look for the data of dropped tables, and drop more of them than a schema retains.
+	if !slices.ContainsFunc(more, func(line string) bool { return strings.HasPrefix(line, "drop_grace:") }) {
+		own = append(own, "drop_grace: 0s")
+	}
 	return append(own, more...)
 }
 

@@ -254,7 +254,7 @@ node/metrics: audit internal/env internal/guard internal/histogram internal/memo
 	request server server/frame tlsconfig
 node/recorder: audit azuretables azuretables/odata login node/control node/operation
 node/sysviews: auth cql internal/env node/admin node/assembly node/clients node/config node/control node/tablestats
-	query query/system ring
+	query query/system ring schema
 node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints
 	internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly
 	node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify

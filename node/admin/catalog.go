@@ -30,7 +30,8 @@ func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 	if a.Keyspace == "" {
 		var all []*schema.Table
 		for _, id := range s.StorageIDs() {
-			if t := s.TableByStorage(id); !t.Virtual {
+			// Dropped tables have no name by which an operator could mean them.
+			if t := s.TableByStorage(id); !t.Virtual && t.Retention == nil {
 				all = append(all, t)
 			}
 		}
@@ -66,6 +67,13 @@ func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 		}
 	}
 	return out, nil
+}
+
+// retained returns the dropped tables of a keyspace, or of all keyspaces, that can be restored.
+func (c Catalog) retained(keyspace string) []*schema.Table {
+	return slices.DeleteFunc(c.cluster.Metadata().Schema.Retained(), func(t *schema.Table) bool {
+		return keyspace != "" && t.Keyspace != keyspace
+	})
 }
 
 // one returns the table of an operation. A virtual table is an error here, because nothing can be done with it.

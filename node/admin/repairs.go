@@ -167,6 +167,10 @@ func (r *Repairs) plan(a *control.RepairArgs) (plan repair.Plan, err error) {
 	if plan.Scope, err = r.scope(a); err != nil {
 		return plan, err
 	}
+	// A repair of all tables includes the dropped ones that can be restored: a change of replication waits for it.
+	if len(a.Tables) == 0 {
+		tables = append(tables, r.catalog.retained(a.Keyspace)...)
+	}
 	for _, t := range tables {
 		// A local table has no replica to compare with.
 		if t.Replication.Class == ring.Local {
@@ -185,12 +189,12 @@ func (r *Repairs) plan(a *control.RepairArgs) (plan repair.Plan, err error) {
 			}
 		}
 	}
-	// Names of tables are unique.
+	// Only dropped tables may have the name of another one.
 	byName := func(a, b repair.Target) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortStableFunc(plan.Targets, byName)
 	// Ranges of a corrupted repair may differ, so duplicates are kept.
 	if plan.Keep { // an operator may name a table twice
-		plan.Targets = slices.CompactFunc(plan.Targets, func(a, b repair.Target) bool { return a.Name == b.Name })
+		plan.Targets = slices.CompactFunc(plan.Targets, func(a, b repair.Target) bool { return a.Table == b.Table })
 	}
 	return plan, nil
 }

@@ -39,7 +39,8 @@ func (v *Snapshots) BeforeTruncate(id schema.StorageID) error {
 }
 
 // BeforeDrop is BeforeTruncate for the data of a dropped table. before is the last schema with the table. If it is nil,
-// no snapshot is made: nothing could read the rows without their columns.
+// no snapshot is made: nothing could read the rows without their columns. A table that was retained gets none either:
+// its drop could be undone until now (ADR 50).
 func (v *Snapshots) BeforeDrop(before *schema.Schema, id schema.StorageID) error {
 	if before == nil {
 		return nil
@@ -51,7 +52,7 @@ func (v *Snapshots) BeforeDrop(before *schema.Schema, id schema.StorageID) error
 func (v *Snapshots) beforeRemoval(catalog *schema.Schema, id schema.StorageID, reason snapshot.Reason) error {
 	t := catalog.TableByStorage(id)
 	if !v.auto.Auto || t == nil || t.Virtual || t.View != nil || schema.IsSystem(t.Keyspace) ||
-		!t.Options.AllowAutoSnapshot {
+		!t.Options.AllowAutoSnapshot || t.Retention != nil {
 		return nil
 	}
 	// A table that cannot be read has data: its files are linked, not read.

@@ -120,6 +120,7 @@ func backgroundSettings() map[string]setting {
 			o.Snapshots.autoSet = true
 			return err
 		},
+		"drop_grace":        duration(func(o *Options) *time.Duration { return &o.DropGrace }),
 		"auto_snapshot_ttl": duration(func(o *Options) *time.Duration { return &o.Snapshots.TTL }),
 	}
 }

@@ -101,6 +101,11 @@ func TestSnapshotOptions(t *testing.T) {
 		}
 	}
 	o := Default()
+	o.DropGrace = time.Millisecond
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "drop_grace: must lie between 1s and 30d") {
+		t.Error(err)
+	}
+	o.DropGrace = 0
 	o.Snapshots.TTL = time.Second
 	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "auto_snapshot_ttl: must be at least 1m") {
 		t.Error(err)

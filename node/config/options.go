@@ -64,6 +64,7 @@ type Options struct {
 	Timeouts   Timeouts
 	Background Background
 	Snapshots  Snapshots
+	DropGrace  time.Duration // how long dropped tables can be restored; 0 means not at all: drop_grace
 
 	TraceBytesMax int64 // disk space of traces on a node: trace_storage_limit
 
@@ -144,6 +145,7 @@ func Default() Options {
 			RepairThroughput:     16 << 20,
 		},
 		Snapshots:     Snapshots{Auto: true, TTL: 24 * time.Hour},
+		DropGrace:     24 * time.Hour,
 		TraceBytesMax: 256 << 20,
 		Guardrails:    guardrail.Defaults(),
 		Indexes: definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1,
@@ -226,15 +228,24 @@ func (o *Options) Validate() error {
 	if o.Background.AutoRepairInterval < time.Minute {
 		bad("auto_repair_min_repair_interval", "must be at least 1m")
 	}
-	// Cassandra has the same least value.
-	if ttl := o.Snapshots.TTL; ttl != 0 && ttl < time.Minute {
-		bad("auto_snapshot_ttl", "must be at least 1m, or 0s to keep the snapshots until they are cleared")
-	}
+	o.validateRemovals(bad)
 	// Zero is not set yet; DivideMemory chooses a size within the bounds.
 	if o.Requests.MaxFrameBytes != 0 && (o.Requests.MaxFrameBytes < 64<<10 || o.Requests.MaxFrameBytes > 256<<20) {
 		bad("native_transport_max_frame_size", "must lie between 64KiB and 256MiB")
 	}
 	return errors.Join(errs...)
+}
+
+// validateRemovals checks how long removed data are kept.
+func (o *Options) validateRemovals(bad func(name, format string, args ...any)) {
+	// Cassandra has the same least value.
+	if ttl := o.Snapshots.TTL; ttl != 0 && ttl < time.Minute {
+		bad("auto_snapshot_ttl", "must be at least 1m, or 0s to keep the snapshots until they are cleared")
+	}
+	// The grace is counted in seconds.
+	if g := o.DropGrace; g != 0 && (g < time.Second || g > 30*24*time.Hour) {
+		bad("drop_grace", "must lie between 1s and 30d, or be 0s to remove dropped tables at once")
+	}
 }
 
 // validateAddresses requires encryption and authentication if other machines can connect. Addresses that only this

@@ -60,6 +60,7 @@ func (o *Options) Settings() map[string]string {
 		"auto_repair_throughput":           size(o.Background.RepairThroughput) + "/s",
 		"auto_snapshot":                    strconv.FormatBool(o.Snapshots.Auto),
 		"auto_snapshot_ttl":                o.Snapshots.TTL.String(),
+		"drop_grace":                       o.DropGrace.String(),
 		"dynamic_data_masking_enabled":     strconv.FormatBool(o.DynamicDataMasking),
 		"maximum_timestamp_fail_threshold": o.Requests.MaxTimestampAhead.String(),
 		"maximum_timestamp_warn_threshold": o.Requests.WarnTimestampAhead.String(),

@@ -75,10 +75,11 @@ func (c *Collector) vectors(m sink) {
 // and a table that is created again with the same name has another storage id and begins at 0.
 func (c *Collector) tables(m sink) {
 	s := c.o.Instance.Cluster.Metadata().Schema
+	m.gauge("table_dropped", "Dropped tables that can be restored.", int64(len(s.Retained())))
 	for _, id := range s.StorageIDs() {
 		t := s.TableByStorage(id)
-		// A table that was dropped meanwhile, or that has no storage.
-		if t == nil || t.Virtual {
+		// A table that has no storage, or that was dropped: its name may be in use.
+		if t == nil || t.Virtual || t.Retention != nil {
 			continue
 		}
 		var reads, writes int64

@@ -130,7 +130,9 @@ func (m *Manifest) Fits(data, cluster string, catalog *schema.Schema) error {
 	for _, id := range slices.Backward(catalog.StorageIDs()) {
 		t := catalog.TableByStorage(id)
 		// A complete snapshot lacks a system table only if its cqld did not have the table yet.
-		if later := m.Complete && schema.IsSystem(t.Keyspace); !t.Virtual && !restored[id] && !later {
+		// Dropped tables that can be restored are repaired from the other nodes.
+		later := m.Complete && schema.IsSystem(t.Keyspace)
+		if !t.Virtual && t.Retention == nil && !restored[id] && !later {
 			problems = append(problems, "the snapshot does not contain table "+t.Keyspace+"."+t.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"cqld/node/admin"
 	"cqld/node/control"
 	"cqld/query/system"
+	"cqld/schema"
 )
 
 // figures returns the measurements of this node for system_views. The functions are called for each read of a table, so
@@ -16,7 +17,8 @@ import (
 func (v *views) figures() system.Figures {
 	return system.Figures{Caches: v.caches, Hints: v.hints, Pools: v.pools, Queries: v.queries,
 		Tables:   v.tables,
-		Prepared: v.prepared, Statements: v.statements, Snapshots: v.o.Commands.Snapshots.Shown}
+		Prepared: v.prepared, Statements: v.statements, Snapshots: v.o.Commands.Snapshots.Shown,
+		DroppedBytes: v.droppedBytes}
 }
 
 // caches returns the block cache, which is the only cache that system_views.caches lists.
@@ -93,6 +95,16 @@ func (v *views) tables() []system.TableFigures {
 		out = append(out, shown)
 	}
 	return out
+}
+
+// droppedBytes returns the bytes of a dropped table on this node, or 0 if the engine is closed or has failed.
+func (v *views) droppedBytes(id schema.StorageID) int64 {
+	// The number identifies the rows, although no name does.
+	size, err := v.o.Instance.Engine.TableSize(id)
+	if err != nil {
+		return 0
+	}
+	return size.Bytes
 }
 
 // prepared returns the prepared statements. Like statements it is first called by a request, so the processor exists.
