@@ -11,6 +11,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/meetings"
 )
 
 // batches is a workload of logged batches: each adds a row of its own to several partitions. At the end, either all
@@ -75,7 +76,7 @@ func (w *batches) step(l *process, _ int, end func() bool) {
 	for _, p := range b.partitions {
 		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
 	}
-	met := w.c.meetings.begin(opBatch, 2*operationTimeout)
+	met := w.c.meetings.Begin(meetings.BatchLog, 2*operationTimeout)
 	l.parts.Batches.Write(req, func(err error) {
 		met()
 		w.c.kernel.Trace(fmt.Sprint("batch ", b.name, err))

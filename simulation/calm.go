@@ -12,6 +12,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/history"
+	"cqld/simulation/pages"
 )
 
 // calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and
@@ -101,8 +102,8 @@ func (w *calm) serial(l *process, client int, done func(error)) {
 // scan reads the first page of the whole ring, which needs replicas of every range. Page by page would multiply the
 // time by the number of pages, which the bound does not allow for.
 func (w *calm) scan(l *process, _ int, done func(error)) {
-	p := &pager{table: w.table.StorageID}
-	l.read(p.command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
+	p := &pages.Reader{Table: w.table.StorageID}
+	l.read(p.Command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
 }
 
 // change changes a row unconditionally in a round of Paxos.

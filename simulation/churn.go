@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/schema"
+	"cqld/simulation/meetings"
 	"cqld/types"
 )
 
@@ -67,8 +68,8 @@ func (w *churn) counts() (tried, acked int) { return w.tried, w.acked }
 // node has applied the change, so requests that follow may rely on it.
 func (w *churn) change(l *process, change schema.Change, done *bool, end func() bool) {
 	w.tried++
-	l.soon(func() {
-		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
+	l.Soon(func() {
+		met := w.c.meetings.Begin(meetings.SchemaChange, 10*operationTimeout)
 		// An error does not mean that the change has no effect: the proposal may still be committed.
 		l.cluster.StartSchema(change, func(err error) {
 			met()

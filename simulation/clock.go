@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/internal/env"
+	"cqld/simulation/goroutine"
 )
 
 // wallClock is a machine's clock: its difference to true time. It has an offset, drifts and jumps. Zero is correct.
@@ -68,11 +69,11 @@ func (c pacedClock) After(d time.Duration, f func()) env.Timer {
 }
 
 // After implements env.Clock. A timer of an ended process does nothing; one of a paused process fires when it resumes
-// (process.do).
+// (goroutine.Scheduler.Do).
 func (c clock) After(d time.Duration, f func()) env.Timer {
 	return c.process.node.cluster.kernel.After(d, "timer", func() {
-		if c.process.alive() {
-			c.process.do(func() { c.process.at(onTimer, f) })
+		if !c.process.Ended() {
+			c.process.Do(func() { c.process.At(goroutine.OnTimer, f) })
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"cqld/schema"
 	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
+	"cqld/simulation/meetings"
+	"cqld/simulation/network"
 )
 
 // Cluster is one simulated cluster with the observations of a run. One goroutine uses it, except for what Pebble's
@@ -20,7 +22,7 @@ type Cluster struct {
 	// options is with points applied (withPoints), and does not change during the run.
 	options  Options
 	kernel   *kernel.Kernel
-	net      *Network
+	net      *network.Network
 	nodes    []*Node
 	failures []string
 	// counted counts the faults by kind, and other events. It shows that a run did something: tests require that some
@@ -39,7 +41,7 @@ type Cluster struct {
 	workloads []workload
 	// machines is the number of machines created so far. Machines that have left count, too.
 	machines int
-	meetings *meetings
+	meetings *meetings.Log
 	// settled means that the cluster is healed and idle, and is being read.
 	settled bool
 	// truncating is the number of TRUNCATEs that have not succeeded: nodes may be waiting for their end.
@@ -59,16 +61,16 @@ func NewCluster(o Options) *Cluster {
 	c := &Cluster{
 		options: o,
 		kernel:  k,
-		net:     newNetwork(k, o.Seed),
 		counted: map[string]int{},
 		order:   &order{kernel: k},
 	}
 	c.operator, c.verify = &operator{c: c}, &verifier{c: c}
 	c.nemesis = newNemesis(c)
-	c.net.far = o.Far
+	c.net = network.New(k, o.Seed, c.count)
+	c.net.Far, c.net.Pace, c.net.NoWorkers = o.Far, max(1, o.Pace), o.Unsafe.NoWorkers
 	// Storage reports a fatal error from inside a call, possibly in one of its own goroutines. The process may not end
 	// inside that call, so the nemesis looks after each event whether one was reported.
-	k.AfterEvent, k.Steady, k.Text, c.meetings = c.nemesis.stopFatal, damage.Steady, o.Trace, newMeetings(k)
+	k.AfterEvent, k.Steady, k.Text, c.meetings = c.nemesis.stopFatal, damage.Steady, o.Trace, meetings.New(k)
 	k.Overrun = func(label string) {
 		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself",
 			kernel.EventsMost, label)
@@ -78,10 +80,10 @@ func NewCluster(o Options) *Cluster {
 		o.Made(c)
 	}
 	if o.at("early-timeout") {
-		c.net.early = kernel.NewStream(o.Seed, "early")
+		c.net.Early = kernel.NewStream(o.Seed, "early")
 	}
 	if o.at("lose-commits") {
-		c.net.lossy = kernel.NewStream(o.Seed, "lose commits")
+		c.net.Lossy = kernel.NewStream(o.Seed, "lose commits")
 	}
 	skew := kernel.NewStream(o.Seed, "skew")
 	// Each node serves before the next one starts, within 30 simulated seconds. There are no faults yet, so no failure
@@ -164,7 +166,7 @@ func (c *Cluster) makeSchema() {
 // failure is recorded, and the run continues without the table.
 func (c *Cluster) change(change schema.Change) {
 	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *process, done func(error)) {
-		l.soon(func() { l.cluster.StartSchema(change, done) })
+		l.Soon(func() { l.cluster.StartSchema(change, done) })
 	})
 }
 
@@ -190,7 +192,7 @@ type Result struct {
 	Operations int
 	Acked      int
 	// Met counts the operations that were in progress at the same time, and Counted the faults by kind.
-	Met     map[pair]int
+	Met     map[meetings.Pair]int
 	Counted map[string]int
 	// Plan contains the faults in order, with the numbers of the option -faults.
 	Plan []string
@@ -294,7 +296,7 @@ func Run(o Options) Result {
 func (c *Cluster) result() Result {
 	r := Result{Failures: c.failures, Trace: c.kernel.Hash(), Events: c.kernel.Count(), Time: c.kernel.Now(),
 		Counted: c.counted,
-		Met:     c.meetings.met}
+		Met:     c.meetings.Met()}
 	for _, f := range c.nemesis.plan {
 		r.Plan = append(r.Plan, f.String())
 	}
@@ -320,10 +322,10 @@ func (c *Cluster) result() Result {
 func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
-	c.net.clearFaults()
+	c.net.ClearFaults()
 	// Points end, too: a healed network has no early timeouts and loses no commits. Data centers stay as far apart as
 	// they are.
-	c.net.early, c.net.lossy, c.net.late, c.net.far = nil, nil, nil, c.options.Far
+	c.net.Early, c.net.Lossy, c.net.Late, c.net.Far = nil, nil, nil, c.options.Far
 	for _, n := range c.nodes {
 		n.faults.Heal()
 		// The correction is itself a jump, in either direction, up to the size of the preceding faults.
@@ -338,7 +340,7 @@ func (c *Cluster) heal() {
 			n.wipe()
 		}
 		if n.process != nil {
-			n.process.resume()
+			n.process.Resume()
 		}
 		// It does nothing for a node that runs, has left or is dead.
 		n.start()

@@ -100,7 +100,7 @@ func (w *contended) step(i int, n *Node) {
 			w.running--
 		}
 	})
-	l.do(func() {
+	l.Do(func() {
 		l.proposer.CAS(&paxos.CASRequest{
 			Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout,
 			Timeout: operationTimeout,

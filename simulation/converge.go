@@ -12,7 +12,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
+	"cqld/simulation/pages"
 )
 
 // verifier checks a healed cluster: its replicas, its snapshots and the histories of its clients. Its checks use the
@@ -142,19 +142,19 @@ func (v *verifier) agree() {
 	}
 }
 
-// readAll reads a table at ALL, page by page, and calls visit as pager.took does. It reports whether it reached the
-// end. visit gets each page's header (x is nil), and then each row.
+// readAll reads a table at ALL, page by page, and calls visit as pages.Reader.Took does. It reports whether it reached
+// the end. visit gets each page's header (x is nil), and then each row.
 func (v *verifier) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
 	nodes := v.c.present()
-	p := &pager{table: table.StorageID}
-	for pages := 0; !p.done; pages++ {
+	p := &pages.Reader{Table: table.StorageID}
+	for page := 0; !p.Done(); page++ {
 		// Each page is read by another coordinator. Replicas keep no state between pages.
-		ok := v.c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *process, done func(error)) {
+		ok := v.c.must(nodes[page%len(nodes)], "reading table "+table.Name, func(l *process, done func(error)) {
 			l.coord.Read(&coordinator.ReadRequest{
-				Command: p.command(clock{l}.Now().Unix()), Consistency: ring.All, Timeout: 5 * operationTimeout,
+				Command: p.Command(clock{l}.Now().Unix()), Consistency: ring.All, Timeout: 5 * operationTimeout,
 			}, func(page []byte, err error) {
 				if err == nil {
-					err = p.took(page, visit)
+					err = p.Took(page, visit)
 				}
 				done(err)
 			})
@@ -192,7 +192,7 @@ func (v *verifier) differences(table *schema.Table, excused *excuses, scope *rep
 		now = max(now, clock{n.process}.Now().Unix())
 	}
 	for _, n := range c.present() {
-		if err := dump(n.process.engine, n.id, table, now, partitions); err != nil {
+		if err := pages.Dump(n.process.engine, n.id, table, now, partitions); err != nil {
 			c.fail("node %d cannot read table %s: %v", n.id, table.Name, err)
 			return nil
 		}
@@ -203,85 +203,21 @@ func (v *verifier) differences(table *schema.Table, excused *excuses, scope *rep
 		if excused.has(tokenOf{table.StorageID, token}) {
 			continue
 		}
-		var pages, sizes []string
+		var replicas, sizes []string
 		for _, n := range c.holders(token) {
 			if !n.in(scope) {
 				continue
 			}
 			// A replica without the partition has no bytes, and differs from one that has it.
-			pages = append(pages, string(byNode[n.id]))
+			replicas = append(replicas, string(byNode[n.id]))
 			sizes = append(sizes, fmt.Sprintf("node %d has %d bytes", n.id, len(byNode[n.id])))
 		}
-		slices.Sort(pages)
-		if pages = slices.Compact(pages); len(pages) > 1 {
+		slices.Sort(replicas)
+		if replicas = slices.Compact(replicas); len(replicas) > 1 {
 			out = append(out, fmt.Sprintf("table %s, partition %q, token %d: the replicas have not converged: %s: %s",
 				table.Name, key, token,
-				strings.Join(sizes, ", "), differ(pages)))
+				strings.Join(sizes, ", "), pages.Difference(replicas)))
 		}
 	}
 	return out
-}
-
-// dump adds the bytes of each partition of a table in one node's storage. into is by partition key and node; it grows
-// by what this node stores. The pages are read from storage, so no other node takes part.
-func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64,
-	into map[string]map[ring.NodeID][]byte) error {
-	for p := (&pager{table: table.StorageID}); !p.done; {
-		page, err := e.Read(nil, p.command(now))
-		if err != nil {
-			return err
-		}
-		err = p.took(page, func(r *row.PageReader, x *row.Row, continued bool) {
-			key := string(r.Key.Bytes)
-			if into[key] == nil {
-				into[key] = map[ring.NodeID][]byte{}
-			}
-			b := into[key][node]
-			// The header: the deletion of the partition and its static row, with its range tombstones. It is visited
-			// once for each partition, even if the partition continues on later pages.
-			if x == nil {
-				b = fmt.Append(row.AppendRow(b, &r.Header), r.RangeTombstones)
-			} else {
-				b = row.AppendRow(append(b, x.Clustering...), x)
-			}
-			into[key][node] = b
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rowsOf returns the rows of a table in one node's storage. An element is key/clustering.
-func (v *verifier) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
-	// Live rows only: tombstones and expired rows need not be the same on all replicas before a repair.
-	rows := map[string]bool{}
-	now := clock{n.process}.Now().Unix()
-	for p := (&pager{table: table.StorageID}); !p.done; {
-		page, err := n.process.engine.Read(nil, p.command(now))
-		if err != nil {
-			return nil, err
-		}
-		err = p.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
-			if x != nil && x.Live(now) {
-				rows[string(r.Key.Bytes)+"/"+string(x.Clustering)] = true
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
-}
-
-// differ shows the first difference of pages. pages has at least two elements, sorted.
-func differ(pages []string) string {
-	a, b := pages[0], pages[len(pages)-1]
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	from := max(n-20, 0)
-	return fmt.Sprintf("at byte %d, %q or %q", n, a[from:min(n+40, len(a))], b[from:min(n+40, len(b))])
 }

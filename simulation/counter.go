@@ -13,6 +13,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/history"
+	"cqld/simulation/meetings"
 	"cqld/types"
 )
 
@@ -60,7 +61,7 @@ func (w *additions) step(l *process, _ int, end func() bool) {
 	}
 	a := &history.Addition{Key: key, Delta: delta, Call: w.c.order.tick()}
 	w.additions = append(w.additions, a)
-	met := w.c.meetings.begin(opCounter, 2*operationTimeout)
+	met := w.c.meetings.Begin(meetings.Counter, 2*operationTimeout)
 	l.parts.Counters.Update(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{w.mutation(a)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter,
 		Timeout: operationTimeout,

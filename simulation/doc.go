@@ -7,13 +7,16 @@
 //	                 ┌──── package kernel: events in order of time, one at a time ────────────┐
 //	clients ─▶ coordinator ─▶ replica.Local ─▶ storage on a disk that loses unsynced data
 //	           cluster (Raft, failure detector, joins) · moves, streams · hints
-//	                 └──────▶ replica.Remote ─▶ Network: loses, delays, reorders, duplicates, partitions
+//	                 └──────▶ replica.Remote ─▶ package network: loses, delays, reorders, duplicates, partitions
 //	nemesis: crashes, pauses, disks, clocks, links, members   workloads ─▶ packages history and elle: checks
 //
-// A Cluster runs its nodes and waits for them. The nemesis strikes with faults of processes, links, clocks and disks
-// (nemesis.go, and a file for each of these groups). The operator (operator.go) executes commands: changes of the ring,
-// repairs, restarts. The verifier (converge.go, snapshot.go) checks the healed cluster, and order (order.go) numbers
-// what the clients observe.
+// A Cluster runs its nodes and waits for them. A node is a machine (node.go) with at most one process (process.go).
+// What the process runs, sends and stores passes through packages goroutine, network and engine.
+//
+// The nemesis strikes with faults of processes, links, clocks and disks (nemesis.go, and a file for each of these
+// groups). The operator (operator.go) executes commands: changes of the ring, repairs, restarts. The verifier
+// (converge.go, snapshot.go) checks the healed cluster, with package pages. Order (order.go) numbers what the clients
+// observe, and package meetings counts which operations coincided.
 //
 // A workload (workload.go) is a file of its own and a line in workloadKinds: clients that send requests while the
 // nemesis is active, and a check of their observations. set.go is an example.
@@ -35,7 +38,7 @@
 //   - Time is the kernel's. Nodes have it through clock, with the error of their machine.
 //   - Random numbers come from a kernel.Stream with a name of its own. A new draw belongs to a new stream, because it
 //     would change all later draws of an existing one, and with them the seeds that tests name.
-//   - Code that would run in another goroutine is an event: process.soon, process.spawn, or a task if it blocks.
+//   - Code that would run in another goroutine is an event (package goroutine): Soon, Spawn, or RunTask if it blocks.
 //   - Raft takes random numbers from the system. Tests replace these, too (run in sim_test.go).
 //   - The order of a map must not reach a message, an event or the trace.
 //   - Pebble's goroutines must not decide anything. Disk faults are on or off, and are never drawn in a call from

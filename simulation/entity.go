@@ -77,7 +77,7 @@ func (w *entities) store(l *process) *entity.Store {
 		l.entities = entity.New(entity.Options{
 			Executor: request.New(request.Options{Coordinator: l.coord, Lister: l.parts.Lister,
 				Batches: l.parts.Batches, Counters: l.parts.Counters, Proposer: l.proposer,
-				Clock: clock{l}, NewWaiter: l.newWaiter}), View: l, Clock: clock{l},
+				Clock: clock{l}, NewWaiter: l.NewWaiter}), View: l, Clock: clock{l},
 			Rand: kernel.NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.incarnations)),
 			Timeouts: entity.Timeouts{Read: operationTimeout, Write: operationTimeout, CAS: operationTimeout,
 				Change: 2 * operationTimeout, Page: operationTimeout},
@@ -100,7 +100,7 @@ func (w *entities) start() {
 			return
 		case n < 18:
 			// The store blocks, so each operation runs as a task of the event queue.
-			l.run(func() {
+			l.RunTask(func() {
 				w.c.kernel.Trace(fmt.Sprint("entity list ", w.list(l)))
 				end()
 			})
@@ -157,7 +157,7 @@ func (w *entities) run(l *process, client, partition int, in history.EntityInput
 	x := &history.EntityCall{In: in, Call: w.c.order.tick(), Out: history.EntityOutput{Failed: -1}, Dropped: reads}
 	w.history[partition] = append(w.history[partition], x)
 	w.tried++
-	l.run(func() {
+	l.RunTask(func() {
 		var err error
 		switch s := w.store(l); {
 		case in.Wipe:
@@ -308,7 +308,7 @@ func (w *entities) insert(l *process, client int, next func()) {
 	key := fmt.Sprintf("own%d-%02d/%06d", client, w.rand.Intn(12), x.call)
 	w.inserts[key] = x
 	w.tried++
-	l.run(func() {
+	l.RunTask(func() {
 		partition, row, _ := strings.Cut(key, "/")
 		_, err := w.store(l).Apply(quorum(), keyspace, entityTable, []entity.Operation{{Kind: entity.Insert,
 			Entity: odata.Entity{PartitionKey: partition, RowKey: row,
@@ -378,7 +378,7 @@ func (w *entities) readBack() {
 			w.run(l, entityClients, partition, history.EntityInput{Row: -1}, done)
 		})
 	}
-	w.c.everywhere("the entities", func(l *process, done func(error)) { l.run(func() { done(w.list(l)) }) })
+	w.c.everywhere("the entities", func(l *process, done func(error)) { l.RunTask(func() { done(w.list(l)) }) })
 }
 
 // quorum returns a request of the Tables server.

@@ -82,7 +82,7 @@ func (l *process) touch(mutations []*row.Mutation) {
 		// process's.
 		switch from := l.serving; {
 		case from == nil:
-		case from.alive():
+		case !from.Ended():
 			from.touched[p] = c.kernel.Now()
 		// Its sender has ended while the message was under way, and its hints with it.
 		default:

@@ -12,6 +12,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/pages"
 	"cqld/types"
 )
 
@@ -165,23 +166,24 @@ type filteredRow struct{ key, clustering, s, v string }
 // filteredQuery is a filter, with the same conditions as a function on rows.
 type filteredQuery struct {
 	part    *filteredPartition
-	pager   *pager
+	reader  *pages.Reader
 	matches []func(filteredRow) bool
 	text    string
 }
 
 // draw draws a query of a partition or of the whole ring.
 func (w *filtereds) draw(p *filteredPartition) *filteredQuery {
-	q := &filteredQuery{part: p, pager: &pager{table: w.table.StorageID, only: &p.key,
-		limit: uint32(1 + w.rand.Intn(8))}}
+	q := &filteredQuery{part: p, reader: &pages.Reader{Table: w.table.StorageID, Only: &p.key,
+		Limit: uint32(1 + w.rand.Intn(8))}}
 	if w.rand.Chance(300) {
-		q.pager.only = nil
+		q.reader.Only = nil
 	} else {
-		q.pager.reversed = w.rand.Chance(300)
+		q.reader.Reversed = w.rand.Chance(300)
 	}
-	q.pager.filter = &row.Filter{PartitionKey: 1}
+	q.reader.Filter = &row.Filter{PartitionKey: 1}
 	for _, c := range w.table.Clustering {
-		q.pager.filter.Clustering = append(q.pager.filter.Clustering, row.ClusteringColumn{Type: c.Type, Desc: c.Desc})
+		q.reader.Filter.Clustering = append(q.reader.Filter.Clustering,
+			row.ClusteringColumn{Type: c.Type, Desc: c.Desc})
 	}
 	for range 1 + w.rand.Intn(2) {
 		w.condition(q)
@@ -214,7 +216,7 @@ func (w *filtereds) condition(q *filteredQuery) {
 		op, match = row.FilterLess, func(r filteredRow) bool { return r.v != "" && r.v < string(x) }
 	}
 	c := w.table.Column(name)
-	q.pager.filter.Add(row.Condition{Kind: c.Kind, Column: c.ID, Position: c.Position, Operator: op, Type: c.Type,
+	q.reader.Filter.Add(row.Condition{Kind: c.Kind, Column: c.ID, Position: c.Position, Operator: op, Type: c.Type,
 		Values: values})
 	q.matches = append(q.matches, match)
 	q.text += fmt.Sprintf("%s %d %q; ", name, op, values)
@@ -244,17 +246,17 @@ func (w *filtereds) read(l *process, q *filteredQuery, level ring.Consistency, d
 	var found []filteredRow
 	var next func()
 	next = func() {
-		l.coord.Read(&coordinator.ReadRequest{Command: q.pager.command(now), Consistency: level,
+		l.coord.Read(&coordinator.ReadRequest{Command: q.reader.Command(now), Consistency: level,
 			Timeout: operationTimeout}, func(page []byte, err error) {
 			if err == nil {
-				err = q.pager.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
+				err = q.reader.Took(page, func(r *row.PageReader, x *row.Row, _ bool) {
 					if x != nil && x.Live(now) && bytes.Equal(r.Key.Bytes, p.key.Bytes) {
 						found = w.add(found, q, r, x, now)
 					}
 				})
 			}
 			w.c.kernel.Trace(fmt.Sprint("filtered read ", len(found), err))
-			if err == nil && !q.pager.done {
+			if err == nil && !q.reader.Done() {
 				next()
 				return
 			}
@@ -270,7 +272,7 @@ func (w *filtereds) read(l *process, q *filteredQuery, level ring.Consistency, d
 
 // readAll reads all pages of a partition at ALL, which repairs every replica.
 func (w *filtereds) readAll(l *process, p *filteredPartition, done func(error)) {
-	w.read(l, &filteredQuery{part: p, pager: &pager{table: w.table.StorageID, only: &p.key}}, ring.All, done)
+	w.read(l, &filteredQuery{part: p, reader: &pages.Reader{Table: w.table.StorageID, Only: &p.key}}, ring.All, done)
 }
 
 // add appends a live row if it matches, as the coordinator's node does.
@@ -299,7 +301,7 @@ func (w *filtereds) compare(q *filteredQuery, level ring.Consistency, found []fi
 	var r row.PageReader
 	var x row.Row
 	cmd := &row.ReadCommand{Table: w.table.StorageID, Key: q.part.key, Slices: []row.Slice{row.AllRows()},
-		Reversed: q.pager.reversed, Now: now}
+		Reversed: q.reader.Reversed, Now: now}
 	for r.Reset(q.part.model.Read(cmd)); r.NextPartition(); {
 		for r.NextRow(&x) {
 			if x.Live(now) {
@@ -331,7 +333,7 @@ func (w *filtereds) readBack() {
 		for range 3 {
 			w.c.everywhere("a filtered partition at ONE", func(l *process, done func(error)) {
 				q := w.draw(p)
-				q.pager.only, q.pager.reversed = &p.key, false
+				q.reader.Only, q.reader.Reversed = &p.key, false
 				w.read(l, q, ring.One, done)
 			})
 		}

@@ -49,7 +49,7 @@ func (o *Options) forge(how Forge, after time.Duration) *forger {
 		sent: map[messaging.Verb]int{}}
 	o.Made = func(c *Cluster) {
 		f.c, f.rand = c, kernel.NewStream(c.options.Seed, "forger")
-		c.net.sent, c.net.reply = f.note, f.reply
+		c.net.Sent, c.net.Reply = f.note, f.reply
 		f.await(after)
 	}
 	return f
@@ -105,7 +105,7 @@ func (f *forger) burst() {
 // send delivers one forged message.
 func (f *forger) send(verbs []messaging.Verb) {
 	target := f.c.nodes[f.rand.Intn(len(f.c.nodes))]
-	if target.process == nil || !target.process.transport.open {
+	if target.process == nil || !target.process.transport.Listens() {
 		return
 	}
 	verb := verbs[f.rand.Intn(len(verbs))]
@@ -119,8 +119,8 @@ func (f *forger) send(verbs []messaging.Verb) {
 	payload := f.payload(verb)
 	f.total++
 	f.sent[verb]++
-	target.process.do(func() {
-		target.process.transport.serve(verb, from, payload, func(_ []byte, err error) {
+	target.process.Do(func() {
+		target.process.transport.Serve(verb, from, payload, func(_ []byte, err error) {
 			if r, ok := err.(*messaging.RemoteError); ok && r.Code == messaging.CodeUnknownPeer {
 				f.refused++
 			}
@@ -136,12 +136,12 @@ func (f *forger) sender(target *Node) (messaging.Sender, bool) {
 		return messaging.Sender{}, false
 	}
 	if f.o.Members {
-		s := target.process.transport.sender(other.process.Self(), other)
+		s := target.process.transport.Sender(other.process.Self(), other)
 		return s, s.Member
 	}
 	outside := &Node{addr: target.addr}
 	outside.addr = addrOf(ring.NodeID(60_000))
-	s := target.process.transport.sender(other.process.Self(), outside)
+	s := target.process.transport.Sender(other.process.Self(), outside)
 	if s.Member {
 		f.c.fail("an outside machine was accepted as node %d", s.Node)
 	}

@@ -106,7 +106,7 @@ func (w *indexeds) watchBuilds() {
 			}
 		}
 	}
-	w.c.meetings.saw(opBuild, building)
+	w.c.meetings.Saw(opBuild, building)
 	if !w.c.settled {
 		w.c.kernel.After(meetEvery, "watch builds", w.watchBuilds)
 	}
@@ -130,8 +130,8 @@ func (w *indexeds) redefine(l *process, done func(error)) {
 		done(nil)
 		return
 	}
-	l.soon(func() {
-		met := w.c.meetings.begin(opIndex, 10*operationTimeout)
+	l.Soon(func() {
+		met := w.c.meetings.Begin(opIndex, 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
 			met()
 			w.c.kernel.Trace(fmt.Sprintf("indexed %T %v", change, err))
@@ -289,7 +289,7 @@ func (w *indexeds) readBack() {
 	for _, name := range indexedColumns {
 		w.c.must(w.c.present()[0], "the creation of an index", func(l *process, done func(error)) {
 			w.c.kernel.Trace("indexed readback " + name)
-			l.soon(func() {
+			l.Soon(func() {
 				l.cluster.StartSchema(&schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: name,
 					Column: name, IfNotExists: true,
 					Class: schema.LegacyIndex, Target: schema.IndexSimple}, done)

@@ -60,7 +60,7 @@ type load struct {
 
 // start slows the nodes down, schedules the fault of the last one, and starts the clients.
 func (w *load) start() {
-	w.c.net.cpu, w.c.net.stall = w.o.CPU, w.o.Stall
+	w.c.net.CPU, w.c.net.Stall = w.o.CPU, w.o.Stall
 	for _, n := range w.c.nodes {
 		n.faults.Slow = loadDisk
 	}
@@ -69,7 +69,7 @@ func (w *load) start() {
 	case "dead":
 		w.c.kernel.After(0, "kill", func() { victim.crash(false) })
 	case "paused":
-		w.c.kernel.After(loadWarm, "pause", func() { victim.process.paused = true }) // until the cluster heals
+		w.c.kernel.After(loadWarm, "pause", func() { victim.process.Pause() }) // until the cluster heals
 	}
 	w.c.kernel.After(loadWarm, "begin to measure", func() { w.measured.before = w.stats() })
 	w.c.kernel.After(loadWarm+loadWindow-1, "end to measure", func() { w.measured.after = w.stats() })
@@ -139,7 +139,7 @@ func (w *load) step(turn int) {
 		}
 		w.c.kernel.After(100*time.Microsecond, w.name, func() { w.step(turn + 1) })
 	}
-	w.c.net.onCPU(l, func() {
+	l.transport.OnCPU(func() {
 		if w.o.Conditional {
 			w.change(l, key, name, end)
 			return

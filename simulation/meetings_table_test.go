@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"cqld/simulation/meetings"
 )
 
 var rewriteMeetings = flag.Bool("rewrite-meetings", false, "write docs/MEETINGS.md")
@@ -28,37 +30,43 @@ type meetingRow struct {
 
 func meetingRows() []meetingRow {
 	return []meetingRow{
-		{opJoin, "fault `join`", "the operation ends, all nodes have one ring, each replica has the rows of its " +
-			"ranges"},
-		{opDecommission, "faults `leave`, `removenode`",
+		{meetings.Join, "fault `join`",
+			"the operation ends, all nodes have one ring, each replica has the rows of its " +
+				"ranges"},
+		{meetings.Decommission, "faults `leave`, `removenode`",
 			"the operation ends, the ranges of the leaver are whole on those that stay, its batches are handed over"},
-		{opMove, "fault `move`", "the operation ends, each replica has the rows of its new ranges"},
-		{opReplace, "fault `wiped-disk`", "the new node serves, and has what a quorum acknowledged"},
-		{opRebuild, "fault `rebuild`", "nothing is lost, nothing deleted comes back"},
-		{opRepair, "fault `repair`, convergence by repair", "the replicas are equal, a second repair sends nothing"},
-		{opRepairSome, "fault `repair`, convergence by repair",
+		{meetings.Move, "fault `move`", "the operation ends, each replica has the rows of its new ranges"},
+		{meetings.Replace, "fault `wiped-disk`", "the new node serves, and has what a quorum acknowledged"},
+		{meetings.Rebuild, "fault `rebuild`", "nothing is lost, nothing deleted comes back"},
+		{meetings.Repair, "fault `repair`, convergence by repair",
+			"the replicas are equal, a second repair sends nothing"},
+		{meetings.RestrictedRepair, "fault `repair`, convergence by repair",
 			"the replicas in its scope are equal while the others are paused, and deleted rows stay deleted"},
-		{opRestart, "faults `restart`, `stop`", "the process stops without an error, starts, serves, and has all " +
-			"that it had"},
-		{opKill, "faults `kill`, `power-*`, `restart-storm`",
+		{meetings.Restart, "faults `restart`, `stop`",
+			"the process stops without an error, starts, serves, and has all " +
+				"that it had"},
+		{meetings.Kill, "faults `kill`, `power-*`, `restart-storm`",
 			"the process starts, serves, and has all that it acknowledged"},
-		{opPause, "fault `pause`", "no request that others acknowledged meanwhile is lost"},
-		{opPartition, "faults `isolate`, `one-way`, `halves`, `bridge`, `ring`, `dc-cut`",
+		{meetings.Pause, "fault `pause`", "no request that others acknowledged meanwhile is lost"},
+		{meetings.Partition, "faults `isolate`, `one-way`, `halves`, `bridge`, `ring`, `dc-cut`",
 			"histories stay linearizable, replicas converge when links are whole"},
-		{opFullDisk, "faults `disk-full`, `raft-full`",
+		{meetings.FullDisk, "faults `disk-full`, `raft-full`",
 			"writes are refused or kept, the node continues by itself when there is space"},
-		{opSchema, "workloads `churn`, `reborn`", "all nodes have one schema, with what was acknowledged, and no " +
-			"dropped data; a restored table has its rows"},
-		{opTruncate, "workloads `reborn`, `truncate`", "no older row comes back, no later one is missing, also " +
-			"while the ring changes"},
-		{opHints, "all workloads, convergence by hints",
+		{meetings.SchemaChange, "workloads `churn`, `reborn`",
+			"all nodes have one schema, with what was acknowledged, and no " +
+				"dropped data; a restored table has its rows"},
+		{meetings.Truncate, "workloads `reborn`, `truncate`",
+			"no older row comes back, no later one is missing, also " +
+				"while the ring changes"},
+		{meetings.Hints, "all workloads, convergence by hints",
 			"none is left, and the replicas are equal where none was lost"},
-		{opBatch, "workload `batch`", "each batch is there whole, or not at all"},
-		{opConditional, "workloads `cas`, `append`, `bank`, `entity`, `contended`",
+		{meetings.BatchLog, "workload `batch`", "each batch is there whole, or not at all"},
+		{meetings.ConditionalChange, "workloads `cas`, `append`, `bank`, `entity`, `contended`",
 			"the history is linearizable, and all nodes read one value at SERIAL"},
-		{opCounter, "workload `counter`", "each addition counts once, unknown ones once or not"},
-		{opSnapshot, "fault `snapshot`", "the snapshot can be opened when the run ends, and has what the node had"},
-		{opClock, "faults `clock-*`", "no acknowledged write is hidden, stamps of one table's order hold"},
+		{meetings.Counter, "workload `counter`", "each addition counts once, unknown ones once or not"},
+		{meetings.Snapshot, "fault `snapshot`",
+			"the snapshot can be opened when the run ends, and has what the node had"},
+		{meetings.ClockJump, "faults `clock-*`", "no acknowledged write is hidden, stamps of one table's order hold"},
 	}
 }
 
@@ -146,40 +154,58 @@ func meetingTests() [][3]string {
 func classified() map[string]map[string]string {
 	return map[string]map[string]string{
 		"fault": {
-			"kill": opKill, "power-one": opKill, "power-all": opKill, "power-torn": opKill, "restart-storm": opKill,
-			"pause": opPause, "restart": opRestart, "stop": opRestart,
-			"isolate": opPartition, "one-way": opPartition, "halves": opPartition, "bridge": opPartition,
-			"ring": opPartition, "dc-cut": opPartition, "dc-loss": opKill,
+			"kill": meetings.Kill, "power-one": meetings.Kill, "power-all": meetings.Kill, "power-torn": meetings.Kill,
+			"restart-storm": meetings.Kill,
+			"pause":         meetings.Pause, "restart": meetings.Restart, "stop": meetings.Restart,
+			"isolate": meetings.Partition, "one-way": meetings.Partition, "halves": meetings.Partition,
+			"bridge": meetings.Partition,
+			"ring":   meetings.Partition, "dc-cut": meetings.Partition, "dc-loss": meetings.Kill,
 			"bad-links":  "- messages are lost and repeated, which all runs have",
 			"slow-links": "- messages are late, which all runs have",
 			"reorder":    "- messages change their order, which all runs have",
 			"dc-slow":    "- messages are late, which all runs have",
-			"clock-jump": opClock, "clock-drift": opClock, "clock-strobe": opClock, "clock-leap": opClock,
-			"slow-disk": "- answers are late, which all runs have", "fsync-error": opKill, "write-error": opKill,
-			"read-error": "- requests fail, and nothing lasts",
-			"disk-full":  opFullDisk, "raft-full": opFullDisk, "raft-fsync-error": opKill, "raft-write-error": opKill,
-			"flush": "- where rows are on a disk", "bit-flip": opReplace, "wiped-disk": opReplace,
-			"join": opJoin, "leave": opDecommission, "move": opMove, "removenode": opDecommission, "abort": opJoin +
-				", " + opDecommission + ", " + opMove,
-			"rebuild": opRebuild, "repair": opRepair + ", " + opRepairSome, "snapshot": opSnapshot,
+			"clock-jump": meetings.ClockJump, "clock-drift": meetings.ClockJump, "clock-strobe": meetings.ClockJump,
+			"clock-leap": meetings.ClockJump,
+			"slow-disk":  "- answers are late, which all runs have", "fsync-error": meetings.Kill,
+			"write-error": meetings.Kill,
+			"read-error":  "- requests fail, and nothing lasts",
+			"disk-full":   meetings.FullDisk, "raft-full": meetings.FullDisk, "raft-fsync-error": meetings.Kill,
+			"raft-write-error": meetings.Kill,
+			"flush":            "- where rows are on a disk", "bit-flip": meetings.Replace,
+			"wiped-disk": meetings.Replace,
+			"join":       meetings.Join, "leave": meetings.Decommission, "move": meetings.Move,
+			"removenode": meetings.Decommission, "abort": meetings.Join +
+				", " + meetings.Decommission + ", " + meetings.Move,
+			"rebuild": meetings.Rebuild, "repair": meetings.Repair + ", " + meetings.RestrictedRepair,
+			"snapshot": meetings.Snapshot,
 		},
 		"workload": {
-			"register": opHints, "set": opHints, "cas": opConditional, "counter": opCounter, "batch": opBatch,
-			"append": opConditional, "bank": opConditional,
-			"isolation": opHints, "ttl": opHints, "churn": opSchema, "paging": opHints, "graves": opRepair,
+			"register": meetings.Hints, "set": meetings.Hints, "cas": meetings.ConditionalChange,
+			"counter": meetings.Counter, "batch": meetings.BatchLog,
+			"append": meetings.ConditionalChange, "bank": meetings.ConditionalChange,
+			"isolation": meetings.Hints, "ttl": meetings.Hints, "churn": meetings.SchemaChange,
+			"paging": meetings.Hints, "graves": meetings.Repair,
 			"calm": "- requests that may not fail",
-			"ties": opHints, "ordered": opHints, "skewed": opHints, "entity": opConditional, "levels": opHints,
-			"reborn": opTruncate + ", " + opSchema, "rich": opHints, "restarts": opRestart + ", " + opJoin,
-			"overflow": opHints + ", " + opRepair, "truncate": opTruncate, "contended": opConditional,
-			"replications": opSchema + ", " + opRepair,
+			"ties": meetings.Hints, "ordered": meetings.Hints, "skewed": meetings.Hints,
+			"entity": meetings.ConditionalChange, "levels": meetings.Hints,
+			"reborn": meetings.Truncate + ", " + meetings.SchemaChange, "rich": meetings.Hints,
+			"restarts": meetings.Restart + ", " + meetings.Join,
+			"overflow": meetings.Hints + ", " + meetings.Repair, "truncate": meetings.Truncate,
+			"contended":    meetings.ConditionalChange,
+			"replications": meetings.SchemaChange + ", " + meetings.Repair,
 		},
 		"cluster command": {
-			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart,
-			"Schema": opSchema, "Begin": opDecommission + ", " + opMove,
-			"Streamed": opJoin, "Excuse": opDecommission + ", " + opKill, "Known": opJoin, "Compared": opJoin,
-			"Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
-			"PaxosFloor": opRepair + ", " + opConditional, "Settled": opRepair + ", " + opDecommission,
-			"Regained": opRepair + ", " + opSchema, "Roles": opRoles, "Finalize": "- once in an upgrade",
+			"Found": "- the first of a cluster", "Admit": meetings.Join + ", " + meetings.Replace,
+			"Update": meetings.Restart,
+			"Schema": meetings.SchemaChange, "Begin": meetings.Decommission + ", " + meetings.Move,
+			"Streamed": meetings.Join, "Excuse": meetings.Decommission + ", " + meetings.Kill, "Known": meetings.Join,
+			"Compared": meetings.Join,
+			"Handed":   meetings.BatchLog, "End": meetings.Join, "Abort": meetings.Join,
+			"Cleaned":    meetings.Decommission,
+			"PaxosFloor": meetings.Repair + ", " + meetings.ConditionalChange, "Settled": meetings.Repair + ", " +
+				meetings.Decommission,
+			"Regained": meetings.Repair + ", " + meetings.SchemaChange, "Roles": opRoles,
+			"Finalize": "- once in an upgrade",
 		},
 		"control operation": {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads",
@@ -189,56 +215,68 @@ func classified() map[string]map[string]string {
 			"netstats":        "- reads", "clientstats": "- reads", "killquery": "- one request",
 			"flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
 			"verify":  "- reads",
-			"cleanup": opDecommission, "drain": opRestart, "stopdaemon": opRestart, "snapshot": opSnapshot,
-			"listsnapshots": "- reads", "clearsnapshot": opSnapshot, "verifysnapshot": "- reads", "import": opSnapshot,
+			"cleanup": meetings.Decommission, "drain": meetings.Restart, "stopdaemon": meetings.Restart,
+			"snapshot":      meetings.Snapshot,
+			"listsnapshots": "- reads", "clearsnapshot": meetings.Snapshot, "verifysnapshot": "- reads",
+			"import":       meetings.Snapshot,
 			"showsnapshot": "- reads",
 			"createbackup": "- tests outside the simulation", "restorebackup": "- tests outside the simulation",
 			"deletebackup": "- tests outside the simulation", "listbackups": "- reads", "verifybackup": "- reads",
-			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads",
-			"sethandoff": opHints, "listpendinghints": "- reads",
+			"statusbinary": "- reads", "ready": "- reads", "setbinary": meetings.Restart, "statushandoff": "- reads",
+			"sethandoff": meetings.Hints, "listpendinghints": "- reads",
 			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads",
 			"setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
-			"repair":       opRepair + ", " + opRepairSome,
-			"decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
-			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
+			"repair":       meetings.Repair + ", " + meetings.RestrictedRepair,
+			"decommission": meetings.Decommission, "removenode": meetings.Decommission, "move": meetings.Move,
+			"rebuild": meetings.Rebuild,
+			"abort":   meetings.Join + ", " + meetings.Decommission + ", " + meetings.Move, "operations": "- reads",
 			"updatecidrgroup": opRoles, "dropcidrgroup": opRoles, "listcidrgroups": "- reads",
 			"getcidrgroupsofip": "- reads",
-			"tablesaccounts":    "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema,
-			"removetablesaccount": opSchema, "settablesconsistency": opSchema,
+			"tablesaccounts":    "- reads", "createtablesaccount": meetings.SchemaChange,
+			"rotatetableskey":     meetings.SchemaChange,
+			"removetablesaccount": meetings.SchemaChange, "settablesconsistency": meetings.SchemaChange,
 			"rebuild_index": opBuild, "viewbuildstatus": "- reads",
 			"getindexbuildthroughput": "- reads", "setindexbuildthroughput": "- how fast indexes are built",
 			"reloadssl": "- which certificates are used", "rotatekeys": "- which keys files have",
-			"jobs": "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild,
-			"resumejob": opRepair + ", " + opRebuild, "upgradestatus": "- reads",
-			"upgradefinalize": "- once in an upgrade",
+			"jobs": "- reads", "watchjob": "- reads", "canceljob": meetings.Repair + ", " + meetings.Rebuild,
+			"resumejob":     meetings.Repair + ", " + meetings.Rebuild,
+			"upgradestatus": "- reads", "upgradefinalize": "- once in an upgrade",
 		},
 		"verb": {
-			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints,
-			"Truncate": opTruncate,
-			"Raft":     opSchema, "Join": opJoin, "Heartbeat": opPause, "Applied": opSchema,
-			"PaxosPrepare": opConditional, "PaxosAccept": opConditional, "PaxosCommit": opConditional,
-			"Counter":    opCounter,
-			"BatchStore": opBatch, "BatchRemove": opBatch, "Stream": opJoin + ", " + opRebuild, "Merkle": opRepair,
-			"Repaired": opRepair,
-			"Control":  "- carries the control operations", "Partitions": "- reads", "Turn": opConditional,
-			"Pass":   opConditional,
-			"Newest": "- reads", "Search": "- reads", "PaxosPurge": opRepair + ", " + opConditional,
-			"Holds": opDecommission,
+			"Mutation": meetings.Hints, "Read": "- reads", "Digest": "- reads", "ReadRepair": meetings.Repair,
+			"Hint":     meetings.Hints,
+			"Truncate": meetings.Truncate,
+			"Raft":     meetings.SchemaChange, "Join": meetings.Join, "Heartbeat": meetings.Pause,
+			"Applied":      meetings.SchemaChange,
+			"PaxosPrepare": meetings.ConditionalChange, "PaxosAccept": meetings.ConditionalChange,
+			"PaxosCommit": meetings.ConditionalChange,
+			"Counter":     meetings.Counter,
+			"BatchStore":  meetings.BatchLog, "BatchRemove": meetings.BatchLog, "Stream": meetings.Join + ", " +
+				meetings.Rebuild, "Merkle": meetings.Repair,
+			"Repaired": meetings.Repair,
+			"Control":  "- carries the control operations", "Partitions": "- reads", "Turn": meetings.ConditionalChange,
+			"Pass":   meetings.ConditionalChange,
+			"Newest": "- reads", "Search": "- reads", "PaxosPurge": meetings.Repair + ", " + meetings.ConditionalChange,
+			"Holds": meetings.Decommission,
 		},
 		"schema change": {
-			"CreateKeyspace": opSchema, "AlterKeyspace": opSchema, "DropKeyspace": opSchema,
-			"CreateTable": opSchema, "AlterTable": opSchema, "DropTable": opSchema + ", " + opTruncate,
-			"UndropTable": opSchema, "PurgeTables": opSchema,
-			"CreateType": opSchema, "AlterType": opSchema, "DropType": opSchema,
-			"CreateFunction": opSchema, "CreateAggregate": opSchema, "DropFunction": opSchema,
-			"CreateIndex": opIndex + ", " + opBuild, "DropIndex": opIndex + ", " + opBuild,
+			"CreateKeyspace": meetings.SchemaChange, "AlterKeyspace": meetings.SchemaChange,
+			"DropKeyspace": meetings.SchemaChange,
+			"CreateTable":  meetings.SchemaChange, "AlterTable": meetings.SchemaChange,
+			"DropTable":   meetings.SchemaChange + ", " + meetings.Truncate,
+			"UndropTable": meetings.SchemaChange, "PurgeTables": meetings.SchemaChange,
+			"CreateType": meetings.SchemaChange, "AlterType": meetings.SchemaChange, "DropType": meetings.SchemaChange,
+			"CreateFunction": meetings.SchemaChange, "CreateAggregate": meetings.SchemaChange,
+			"DropFunction": meetings.SchemaChange,
+			"CreateIndex":  opIndex + ", " + opBuild, "DropIndex": opIndex + ", " + opBuild,
 			"CreateView": opView + ", " + opBuild, "AlterView": opView, "DropView": opView,
 		},
 		"role change": {
 			"CreateRole": opRoles, "AlterRole": opRoles, "DropRole": opRoles, "GrantRole": opRoles,
 			"RevokeRole":       opRoles,
 			"GrantPermissions": opRoles, "RevokePermissions": opRoles, "AddIdentity": opRoles, "DropIdentity": opRoles,
-			"ResourcesCreated": opRoles + ", " + opSchema, "ResourcesDropped": opRoles + ", " + opSchema,
+			"ResourcesCreated": opRoles + ", " + meetings.SchemaChange, "ResourcesDropped": opRoles + ", " +
+				meetings.SchemaChange,
 			"SetCIDRGroup": opRoles, "DropCIDRGroup": opRoles, "FirstSuperuser": opRoles, "ResetSuperuser": opRoles,
 		},
 	}
@@ -299,7 +337,7 @@ func TestEveryOperationIsClassified(t *testing.T) {
 				t.Errorf("there is no %s %s any more", kind, name)
 			}
 			for op := range strings.SplitSeq(rows, ", ") {
-				known := slices.Contains(meetingOps(), op) ||
+				known := slices.Contains(meetings.Operations(), op) ||
 					slices.ContainsFunc(statementRows(), func(r meetingRow) bool { return r.op == op })
 				if !strings.HasPrefix(rows, "- ") && !known {
 					t.Errorf("%s %s belongs to %q, which is no row of the table", kind, name, op)
@@ -308,8 +346,8 @@ func TestEveryOperationIsClassified(t *testing.T) {
 		}
 	}
 	for i, r := range meetingRows() {
-		if r.op != meetingOps()[i] {
-			t.Errorf("row %d is %s, not %s", i, r.op, meetingOps()[i])
+		if r.op != meetings.Operations()[i] {
+			t.Errorf("row %d is %s, not %s", i, r.op, meetings.Operations()[i])
 		}
 	}
 }
@@ -403,7 +441,7 @@ func writeMatrix(t *testing.T, b *bytes.Buffer, rows []meetingRow) {
 	for i, x := range rows[1:] {
 		fmt.Fprintf(b, "| **%d %s** |", i+2, x.op)
 		for _, y := range rows[:i+1] {
-			n := max(met[pair{y.op, x.op}], met[pair{x.op, y.op}])
+			n := max(met[meetings.Pair{A: y.op, B: x.op}], met[meetings.Pair{A: x.op, B: y.op}])
 			if n == 0 {
 				t.Errorf("%s and %s have not met, as %s records", x.op, y.op, meetingsCounts)
 			}
@@ -417,16 +455,16 @@ func writeMatrix(t *testing.T, b *bytes.Buffer, rows []meetingRow) {
 const meetingsCounts = "testdata/meetings.txt"
 
 // recordedMeetings returns how many seeds of the last recorded runs each pair met in.
-func recordedMeetings(t *testing.T) map[pair]int {
+func recordedMeetings(t *testing.T) map[meetings.Pair]int {
 	t.Helper()
-	met := map[pair]int{}
+	met := map[meetings.Pair]int{}
 	for _, line := range meetingLines(t) {
 		fields := strings.Split(line, "\t")
 		n, err := strconv.Atoi(fields[len(fields)-1])
 		if err != nil || len(fields) != 4 {
 			t.Fatalf("%s: %q: %v", meetingsCounts, line, err)
 		}
-		met[pair{fields[1], fields[2]}] = n
+		met[meetings.Pair{A: fields[1], B: fields[2]}] = n
 	}
 	return met
 }
@@ -441,7 +479,7 @@ func meetingLines(t *testing.T) []string {
 }
 
 // recordMeetings writes what a test has counted, if -rewrite-meetings is set: the pairs for which counts returns true.
-func recordMeetings(t *testing.T, met map[pair]int, counts func(pair) bool) {
+func recordMeetings(t *testing.T, met map[meetings.Pair]int, counts func(meetings.Pair) bool) {
 	t.Helper()
 	if !*rewriteMeetings {
 		return
@@ -449,7 +487,7 @@ func recordMeetings(t *testing.T, met map[pair]int, counts func(pair) bool) {
 	lines := slices.DeleteFunc(meetingLines(t), func(l string) bool { return strings.HasPrefix(l, t.Name()+"\t") })
 	for p, n := range met {
 		if counts(p) {
-			lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%d", t.Name(), p.a, p.b, n))
+			lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%d", t.Name(), p.A, p.B, n))
 		}
 	}
 	slices.Sort(lines)

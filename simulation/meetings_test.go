@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/internal/tier"
+	"cqld/simulation/meetings"
 )
 
 // TestOperationsMeet runs the seeds in docs/MEETINGS.md: every pair of the table must have been in progress at the same
@@ -13,11 +14,11 @@ import (
 func TestOperationsMeet(t *testing.T) {
 	tier.Long(t)
 	met := metIn(t, meetingSeeds, MeetingOptions)
-	ops := meetingOps()
-	recordMeetings(t, met, func(p pair) bool { return slices.Contains(ops, p.a) && slices.Contains(ops, p.b) })
+	ops := meetings.Operations()
+	recordMeetings(t, met, func(p meetings.Pair) bool { return slices.Contains(ops, p.A) && slices.Contains(ops, p.B) })
 	for i, a := range ops {
 		for _, b := range ops[i+1:] {
-			if met[pair{a, b}] == 0 {
+			if met[meetings.Pair{A: a, B: b}] == 0 {
 				t.Errorf("%s and %s did not meet in %d seeds", a, b, meetingSeeds)
 			}
 		}
@@ -27,8 +28,8 @@ func TestOperationsMeet(t *testing.T) {
 const meetingSeeds = 12
 
 // metIn runs seeds and returns in how many of them each pair of operations was in progress together.
-func metIn(t *testing.T, seeds uint64, options func(seed uint64) Options) map[pair]int {
-	met := map[pair]int{}
+func metIn(t *testing.T, seeds uint64, options func(seed uint64) Options) map[meetings.Pair]int {
+	met := map[meetings.Pair]int{}
 	for seed := range seeds {
 		o := options(seed)
 		r := run(t, o)
@@ -56,12 +57,12 @@ func TestStatementsMeet(t *testing.T) {
 	tier.Long(t)
 	met := metIn(t, statementSeeds, statementMeetingOptions)
 	statements := []string{opIndex, opBuild, opView, opRoles}
-	recordMeetings(t, met, func(p pair) bool {
-		return slices.Contains(statements, p.a) || slices.Contains(statements, p.b)
+	recordMeetings(t, met, func(p meetings.Pair) bool {
+		return slices.Contains(statements, p.A) || slices.Contains(statements, p.B)
 	})
 	for i, a := range statements {
-		for _, b := range append(meetingOps(), statements[:i]...) {
-			if met[pairOf(a, b)]+met[pairOf(b, a)] == 0 {
+		for _, b := range append(meetings.Operations(), statements[:i]...) {
+			if met[meetings.PairOf(a, b)]+met[meetings.PairOf(b, a)] == 0 {
 				t.Errorf("%s and %s did not meet in %d seeds", a, b, statementSeeds)
 			}
 		}
@@ -88,9 +89,10 @@ func datacenterLossOptions(seed uint64) Options {
 func TestMembersMeetLossOfADatacenter(t *testing.T) {
 	tier.Long(t)
 	met := metIn(t, lossSeeds, datacenterLossOptions)
-	for _, op := range []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opSchema} {
-		if met[pairOf(opDatacenterLoss, op)] == 0 {
-			t.Errorf("%s and %s did not meet in %d seeds", op, opDatacenterLoss, lossSeeds)
+	for _, op := range []string{meetings.Join, meetings.Decommission, meetings.Move, meetings.Replace,
+		meetings.Rebuild, meetings.Repair, meetings.SchemaChange} {
+		if met[meetings.PairOf(meetings.DatacenterLoss, op)] == 0 {
+			t.Errorf("%s and %s did not meet in %d seeds", op, meetings.DatacenterLoss, lossSeeds)
 		}
 	}
 }

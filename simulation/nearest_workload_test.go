@@ -96,7 +96,7 @@ func (w *nearests) redefine(l *process, done func(error)) {
 		done(nil)
 		return
 	}
-	l.soon(func() { l.cluster.StartSchema(change, done) })
+	l.Soon(func() { l.cluster.StartSchema(change, done) })
 }
 
 func (w *nearests) definition() *schema.CreateIndex {
@@ -223,7 +223,7 @@ func (w *nearests) compareNearest(p *filteredPartition, q *nearestQuery, found [
 // answers alone.
 func (w *nearests) readBack() {
 	w.c.must(w.c.present()[0], "the creation of an index of vectors", func(l *process, done func(error)) {
-		l.soon(func() { l.cluster.StartSchema(w.definition(), done) })
+		l.Soon(func() { l.cluster.StartSchema(w.definition(), done) })
 	})
 	w.c.kernel.RunUntil(w.c.kernel.Now()+w.c.paced(20*time.Second), w.built)
 	for _, p := range w.parts {

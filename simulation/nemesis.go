@@ -152,7 +152,7 @@ func (m *nemesis) stopFatal() {
 		c.kernel.Note("node", n.id, "stops:", *l.fatal.Load())
 		c.kernel.After(m.random.Between(0, 500*time.Millisecond), "fatal", func() {
 			// Another fault may have ended it meanwhile.
-			if l.alive() {
+			if !l.Ended() {
 				n.crash(true)
 				c.kernel.After(c.scaled(m.random.Between(20*time.Millisecond, time.Second)), "restart", n.start)
 			}

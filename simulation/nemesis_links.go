@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/simulation/kernel"
+	"cqld/simulation/network"
 )
 
 // linkFaults cut, delay and confuse the links between nodes. A link is one direction. Machines that join later are not
@@ -27,26 +28,20 @@ func (f linkFaults) strikes() map[faultKind]func(*kernel.Stream) {
 }
 
 // cut separates the links for a while. Cuts may overlap: a link works when all have ended.
-func (f linkFaults) cut(r *kernel.Stream, links []link) {
+func (f linkFaults) cut(r *kernel.Stream, links []network.Link) {
 	c := f.c
-	for _, l := range links {
-		c.net.cut[l]++
-	}
-	// If the cluster is healed first, clearFaults empties the counts, and this part is skipped.
-	c.later(r.Between(100*time.Millisecond, 2500*time.Millisecond), "heal", func() {
-		for _, l := range links {
-			c.net.cut[l]--
-		}
-	})
+	c.net.Cut(links)
+	// If the cluster is healed first, ClearFaults ends the cut, and this part is skipped.
+	c.later(r.Between(100*time.Millisecond, 2500*time.Millisecond), "heal", func() { c.net.Restore(links) })
 }
 
 // cutBetween cuts all links between nodes for which apart returns true, given their indexes.
 func (f linkFaults) cutBetween(r *kernel.Stream, apart func(a, b int) bool) {
-	var links []link
+	var links []network.Link
 	for i, a := range f.c.nodes {
 		for k, b := range f.c.nodes {
 			if i != k && apart(i, k) {
-				links = append(links, link{a.id, b.id})
+				links = append(links, network.Link{From: a.id, To: b.id})
 			}
 		}
 	}
@@ -125,7 +120,7 @@ func (f linkFaults) reorder(r *kernel.Stream) {
 	c := f.c
 	c.net.Duplicates, c.net.DelayMax = 500, r.Between(20*time.Millisecond, 200*time.Millisecond)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "order", func() {
-		c.net.Duplicates, c.net.DelayMax = 0, delayMax
+		c.net.Duplicates, c.net.DelayMax = 0, network.DelayMax
 	})
 }
 
@@ -139,6 +134,6 @@ func (f linkFaults) cutDatacenter(r *kernel.Stream) {
 // slowDatacenters delays messages between data centers by up to about the timeout of a request.
 func (f linkFaults) slowDatacenters(r *kernel.Stream) {
 	c := f.c
-	c.net.far = c.options.Far + r.Between(50*time.Millisecond, 900*time.Millisecond)
-	c.later(r.Between(200*time.Millisecond, 2*time.Second), "near", func() { c.net.far = c.options.Far })
+	c.net.Far = c.options.Far + r.Between(50*time.Millisecond, 900*time.Millisecond)
+	c.later(r.Between(200*time.Millisecond, 2*time.Second), "near", func() { c.net.Far = c.options.Far })
 }

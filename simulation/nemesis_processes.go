@@ -5,6 +5,7 @@ import (
 
 	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
+	"cqld/simulation/meetings"
 )
 
 // processFaults end, pause and restart processes.
@@ -114,8 +115,8 @@ func (f processFaults) pause(r *kernel.Stream) {
 	if l == nil {
 		return
 	}
-	l.paused = true
-	f.c.later(d, "resume", l.resume)
+	l.Pause()
+	f.c.later(d, "resume", l.Resume)
 }
 
 // loseDatacenter cuts the power of all machines of one data center for a while.
@@ -124,7 +125,7 @@ func (f processFaults) loseDatacenter(r *kernel.Stream) {
 	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))),
 		r.Between(500*time.Millisecond, 6*time.Second)
 	// Its end is not reported: the loss lasts exactly d.
-	c.meetings.begin(opDatacenterLoss, c.scaled(d))
+	c.meetings.Begin(meetings.DatacenterLoss, c.scaled(d))
 	for _, n := range c.nodes {
 		if n.dc == dc && !n.dead && !n.departed {
 			n.crash(true)

@@ -13,7 +13,9 @@ import (
 	"cqld/cluster/metadata"
 	"cqld/ring"
 	"cqld/simulation/damage"
+	"cqld/simulation/goroutine"
 	"cqld/simulation/kernel"
+	"cqld/simulation/network"
 	"cqld/simulation/sealed"
 )
 
@@ -75,7 +77,6 @@ func newNode(c *Cluster) *Node {
 	id := ring.NodeID(c.machines)
 	n := &Node{cluster: c, id: id, dc: c.options.datacenterOf(c.machines), disk: vfs.NewCrashableMem()}
 	n.setAddr(addrOf(id))
-	c.net.nodes[id] = n
 	return n
 }
 
@@ -85,10 +86,27 @@ func addrOf(id ring.NodeID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000)
 }
 
-// setAddr gives the machine an address. Messages to a former address still reach it, as if the machine had several.
+// setAddr gives the machine an address.
 func (n *Node) setAddr(a netip.AddrPort) {
 	n.addr = a
-	n.cluster.net.byAddr[a] = n
+	n.cluster.net.Attach(n)
+}
+
+// Number implements network.Machine.
+func (n *Node) Number() ring.NodeID { return n.id }
+
+// Datacenter implements network.Machine.
+func (n *Node) Datacenter() string { return n.dc }
+
+// Addr implements network.Machine.
+func (n *Node) Addr() netip.AddrPort { return n.addr }
+
+// Transport implements network.Machine.
+func (n *Node) Transport() *network.Transport {
+	if n.process == nil {
+		return nil
+	}
+	return n.process.transport
 }
 
 // start starts a process with the contents of the disk. If the disk fails, it is retried later. Starting a node that
@@ -100,10 +118,12 @@ func (n *Node) start() {
 	}
 	// This comes before open: a start that fails counts, too, and the next attempt draws other numbers.
 	n.incarnations++
-	l := &process{node: n, touched: map[tokenOf]time.Duration{}}
+	schedule := kernel.NewStream(c.options.Seed, fmt.Sprint("goroutines ", n.id, n.incarnations))
+	l := &process{Scheduler: goroutine.New(c.kernel, schedule), node: n, touched: map[tokenOf]time.Duration{}}
 	n.process = l
 	if err := l.open(); err != nil {
 		n.process = nil
+		l.End()
 		// Without a failing disk there is no excuse for a process that does not start.
 		if !n.faults.Any() && !n.damaged {
 			c.fail("node %d does not start: %v", n.id, err)
@@ -128,7 +148,7 @@ func (l *process) sweep() {
 }
 
 // crash ends the process. A power cut loses unsynced data; a kill does not, because the kernel's cache survives.
-// Nothing of the process runs afterwards: its events check alive, and its goroutines are events, too. It does nothing
+// Nothing of the process runs afterwards: its events check Ended, and its goroutines are events, too. It does nothing
 // without a process.
 func (n *Node) crash(powerCut bool) {
 	l := n.process
@@ -138,11 +158,11 @@ func (n *Node) crash(powerCut bool) {
 	// The disk is copied first. What the closing process below still writes is then on the old copy only.
 	n.disk, n.stopped = n.afterCrash(powerCut), false
 	n.ended()
-	l.endTasks()
+	l.End()
 	// The injected errors end so that Close can finish; it has no effect on the new copy of the disk.
 	l.disk.Fail(nil)
 	l.raftDisk.Fail(nil)
-	l.transport.close()
+	l.transport.Close()
 	// It still writes to the previous disk, which no other code reads.
 	if err := errors.Join(l.cluster.Close(), l.engine.Close()); err != nil {
 		n.cluster.kernel.Trace("close failed")
@@ -209,7 +229,7 @@ func (n *Node) stop() {
 		return
 	}
 	// An orderly stop needs a process that reacts and a disk that works. Otherwise an operator would send SIGKILL.
-	if l.paused || l.fatal.Load() != nil || n.faults.Any() || n.damaged {
+	if l.Paused() || l.fatal.Load() != nil || n.faults.Any() || n.damaged {
 		n.crash(false)
 		return
 	}
@@ -218,8 +238,8 @@ func (n *Node) stop() {
 	// The process is alive during Stop: hints that it flushes and messages that it sends are still part of the run.
 	l.instance.Stop()
 	n.ended()
-	l.endTasks()
-	l.transport.close()
+	l.End()
+	l.transport.Close()
 	if err := errors.Join(l.cluster.Close(), l.engine.Close()); err != nil {
 		n.cluster.fail("node %d cannot stop: %v", n.id, err)
 	}

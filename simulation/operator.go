@@ -10,6 +10,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/simulation/kernel"
+	"cqld/simulation/meetings"
 )
 
 // operator executes the commands of an operator: changes of the ring, repairs, rebuilds and restarts. Commands are sent
@@ -79,7 +80,7 @@ func (op *operator) leaveNode(r *kernel.Stream) {
 // decommission makes a node hand over its data and leave.
 func (op *operator) decommission(n *Node) {
 	l := n.process
-	l.soon(func() {
+	l.Soon(func() {
 		l.requests++
 		l.cluster.Operations().StartDecommission(false, func(err error) {
 			l.requests--
@@ -106,7 +107,7 @@ func (op *operator) moveNode(r *kernel.Stream) {
 		// Any token is valid. Two nodes draw the same one with negligible probability.
 		tokens[i] = ring.Token(r.Uint64())
 	}
-	l.soon(func() {
+	l.Soon(func() {
 		l.requests++
 		l.cluster.Operations().StartMove(tokens, func(err error) {
 			l.requests--
@@ -154,7 +155,7 @@ func (op *operator) remove(id ring.NodeID) {
 	c.kernel.After(c.paced(operateEvery), "operator", func() { op.remove(id) })
 	for _, n := range c.present() {
 		if l := n.process; l.serves() {
-			l.soon(func() {
+			l.Soon(func() {
 				l.requests++
 				l.cluster.Operations().StartRemoveNode(id, false, func(err error) {
 					l.requests--
@@ -241,7 +242,7 @@ func (op *operator) abort(operation uint64) {
 	for _, n := range c.present() {
 		// One node is enough: the abort is a change of the metadata, which all nodes receive.
 		if l := n.process; l.serves() {
-			l.soon(func() {
+			l.Soon(func() {
 				l.cluster.Operations().StartAbort(operation, func(err error) {
 					c.kernel.Trace(fmt.Sprint("abort ", operation, err))
 					if err == nil {
@@ -261,9 +262,9 @@ func (op *operator) rebuildNode(r *kernel.Stream) {
 	if !l.serves() {
 		return
 	}
-	l.soon(func() {
+	l.Soon(func() {
 		// A rebuild whose process ends never calls its callback; it counts as in progress for a minute at most.
-		met := c.meetings.begin(opRebuild, time.Minute)
+		met := c.meetings.Begin(meetings.Rebuild, time.Minute)
 		l.moves.Rebuild(rebalance.RebuildOptions{}, func(err error) {
 			met()
 			c.kernel.Trace(fmt.Sprint("rebuilt ", l.node.id, err))
@@ -290,19 +291,19 @@ func (op *operator) repairTable(r *kernel.Stream) {
 	table := tables[r.Intn(len(tables))]
 	// Without SkipDown, a repair fails while a replica is down.
 	job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: r.Chance(500)}
-	kind := opRepair
+	kind := meetings.Repair
 	if r.Chance(500) {
-		kind, job.Scope = opRepairSome, op.someReplicas(r)
+		kind, job.Scope = meetings.RestrictedRepair, op.someReplicas(r)
 	}
-	l.soon(func() {
-		met := c.meetings.begin(kind, time.Minute)
+	l.Soon(func() {
+		met := c.meetings.Begin(kind, time.Minute)
 		l.repairer.Start(job, nil, func(report repair.Report, err error) {
 			met()
 			c.kernel.Trace(fmt.Sprint("repaired ", table.Name, report.Rows, err))
 			if err == nil {
 				c.count("tables repaired")
 			}
-			if err == nil && kind == opRepairSome {
+			if err == nil && kind == meetings.RestrictedRepair {
 				c.count("some replicas repaired")
 			}
 		})

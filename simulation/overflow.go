@@ -8,6 +8,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/pages"
 )
 
 // overflows is a workload of rows that are written once, at QUORUM, while nodes are unreachable and hardly any hint is
@@ -63,7 +64,7 @@ func (w *overflows) readBack() {
 			if n.process == nil {
 				return "", 0 // it did not start, which was recorded
 			}
-			if err := dump(n.process.engine, n.id, w.table, 0, partitions); err != nil {
+			if err := pages.Dump(n.process.engine, n.id, w.table, 0, partitions); err != nil {
 				w.c.fail("node %d cannot read table overflows: %v", n.id, err)
 				return "", 0
 			}

@@ -12,6 +12,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/pages"
 )
 
 // pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole partition, with
@@ -55,7 +56,7 @@ func (w *pagings) start() {
 	w.launch(pagingClients, 30*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
 		if p.pending == nil && w.rand.Chance(400) {
-			w.read(l, p, w.randomPager(p), ring.Quorum, func(error) { end() })
+			w.read(l, p, w.randomReader(p), ring.Quorum, func(error) { end() })
 			return
 		}
 		if p.pending == nil {
@@ -104,18 +105,18 @@ func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
 
 func (w *pagings) rowName(i int) string { return fmt.Sprintf("%02d", i) }
 
-// randomPager draws how a partition is read.
-func (w *pagings) randomPager(p *pagedPartition) *pager {
-	g := &pager{table: w.table.StorageID, only: &p.key, reversed: w.rand.Chance(400),
-		// The limit holds for one page; the pager continues until the slice is read.
-		limit: uint32(1 + w.rand.Intn(12))}
+// randomReader draws how a partition is read.
+func (w *pagings) randomReader(p *pagedPartition) *pages.Reader {
+	g := &pages.Reader{Table: w.table.StorageID, Only: &p.key, Reversed: w.rand.Chance(400),
+		// The limit holds for one page; the reader continues until the slice is read.
+		Limit: uint32(1 + w.rand.Intn(12))}
 	if w.rand.Chance(500) {
-		g.slice.Start = []byte(w.rowName(w.rand.Intn(pagingRows)))
+		g.Slice.Start = []byte(w.rowName(w.rand.Intn(pagingRows)))
 	}
 	if w.rand.Chance(500) {
-		g.slice.End = []byte(w.rowName(w.rand.Intn(pagingRows)) + "\xff")
-		if bytes.Compare(g.slice.Start, g.slice.End) > 0 {
-			g.slice.Start = nil
+		g.Slice.End = []byte(w.rowName(w.rand.Intn(pagingRows)) + "\xff")
+		if bytes.Compare(g.Slice.Start, g.Slice.End) > 0 {
+			g.Slice.Start = nil
 		}
 	}
 	return g
@@ -139,29 +140,29 @@ func (w *pagings) write(l *process, p *pagedPartition, level ring.Consistency, d
 
 // read reads page by page, and compares all rows with the model. A read during which the client's change was pending is
 // not compared. No other client writes the partition.
-func (w *pagings) read(l *process, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
+func (w *pagings) read(l *process, p *pagedPartition, g *pages.Reader, level ring.Consistency, done func(error)) {
 	w.tried++
 	began := p.changes
 	// whole is the same read in one command, which the model executes. All pages have its time.
 	whole := &row.ReadCommand{
-		Table: g.table, Key: p.key, Slices: []row.Slice{g.slice}, Reversed: g.reversed, Now: clock{l}.Now().Unix(),
+		Table: g.Table, Key: p.key, Slices: []row.Slice{g.Slice}, Reversed: g.Reversed, Now: clock{l}.Now().Unix(),
 	}
 	var rows [][2]string
 	var next func()
 	next = func() {
 		l.coord.Read(&coordinator.ReadRequest{
-			Command: g.command(whole.Now), Consistency: level, Timeout: operationTimeout,
+			Command: g.Command(whole.Now), Consistency: level, Timeout: operationTimeout,
 		}, func(page []byte, err error) {
 			var more [][2]string
 			if err == nil {
 				more, err = textRows(page, whole.Now)
 			}
 			if err == nil {
-				err = g.took(page, func(*row.PageReader, *row.Row, bool) {})
+				err = g.Took(page, func(*row.PageReader, *row.Row, bool) {})
 			}
 			rows = append(rows, more...)
 			w.c.kernel.Trace(fmt.Sprint("paging read ", len(rows), err))
-			if err == nil && !g.done {
+			if err == nil && !g.Done() {
 				next()
 				return
 			}
@@ -195,7 +196,7 @@ func (w *pagings) readBack() {
 		}
 		for _, n := range w.c.present() {
 			w.c.must(n, "pages", func(l *process, done func(error)) {
-				w.read(l, p, w.randomPager(p), ring.Quorum,
+				w.read(l, p, w.randomReader(p), ring.Quorum,
 					done)
 			})
 		}

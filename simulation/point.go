@@ -1,11 +1,6 @@
 package simulation
 
-import (
-	"slices"
-	"time"
-
-	"cqld/messaging"
-)
+import "slices"
 
 // point is a rare code path with the option that causes it. Seeds draw which points are enabled. A rare path is better
 // forced in some runs than hoped for in all (compare Pebble's invariants.Sometimes).
@@ -61,20 +56,4 @@ func (o Options) memTableBytes() int64 {
 		return 16 << 10
 	}
 	return 1 << 20
-}
-
-// losesCommits reports whether a request is the commit of a conditional change that gets lost. It draws only for
-// commits while the point is enabled, so other runs draw nothing.
-func (n *Network) losesCommits(verb messaging.Verb) bool {
-	// Eight of ten commits; a commit to the coordinator's own replica is no message, and is not lost.
-	return verb == messaging.VerbPaxosCommit && n.lossy != nil && n.lossy.Chance(800)
-}
-
-// earlyTimeout returns the timeout of a request between nodes, which may expire before any answer arrives. A tenth of
-// the requests have a timeout between zero and the given one; their answers then arrive too late.
-func (t *Transport) earlyTimeout(timeout time.Duration) time.Duration {
-	if t.net.early != nil && t.net.early.Chance(100) {
-		return t.net.early.Between(0, timeout)
-	}
-	return timeout
 }

@@ -17,6 +17,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
+	"cqld/simulation/pages"
 )
 
 var (
@@ -79,7 +80,7 @@ func recordLog(t *testing.T, o Options) *Cluster {
 func heldRows(t *testing.T, c *Cluster, n *Node, placement *ring.Placement) map[string]bool {
 	t.Helper()
 	w := c.workloads[0].(*restarts)
-	rows, err := c.verify.rowsOf(n, w.table)
+	rows, err := pages.Rows(n.process.engine, w.table, clock{n.process}.Now().Unix())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,10 @@ import (
 	"cqld/schema"
 	"cqld/search"
 	"cqld/simulation/damage"
+	"cqld/simulation/engine"
+	"cqld/simulation/goroutine"
 	"cqld/simulation/kernel"
+	"cqld/simulation/network"
 	"cqld/storage"
 	"cqld/storage/faultfs"
 	"cqld/storage/index"
@@ -36,6 +40,8 @@ import (
 // same as in package node, assembled in the same order, without the protocol servers. It is used by the events of the
 // simulation only, except fatal, which goroutines of storage set.
 type process struct {
+	// Scheduler executes all code of the process.
+	*goroutine.Scheduler
 	node *Node
 	// hlc issues the timestamps of writes and ballots, and follows the timestamps of received messages.
 	hlc      *env.HLC
@@ -45,7 +51,7 @@ type process struct {
 	instance *assembly.Instance
 	// The following fields are set by assembled, and nil before, except transport.
 	engine    *storage.Engine
-	transport *Transport
+	transport *network.Transport
 	cluster   *cluster.Cluster
 	parts     *assembly.Parts
 	moves     *rebalance.Movements
@@ -57,80 +63,49 @@ type process struct {
 	// requests is the number of operations of the ring that this process has been asked for and has not answered.
 	requests int
 
-	// goroutines have not been executed yet, in the order of their starts. Each runs as an event of its own
-	// (spawn.go).
-	goroutines []*spawned
-	// schedule draws when they run; nil means that none was started yet.
-	schedule *kernel.Stream
-
-	// place is the goroutine that would run this event's code in production.
-	place place
 	// touched is when this process, or a replica for it, last applied a mutation of each place.
 	touched map[tokenOf]time.Duration
 	// serving is the process whose message is handled, or nil. It attributes the mutations that a replica applies to
 	// the coordinator's process (touch).
 	serving *process
 
-	// tasks wait for answers, in the order of their starts. running is the task that this event executes, or nil.
-	tasks   []*task
-	running *task
-
 	// joined means that the node is a member. It is set once for each process.
 	joined bool
-	// paused means that the process executes nothing; its events are in held.
-	paused bool
-	// held contains the events postponed until the process continues, in the order of arrival.
-	held []func()
 	// fatal is the reason why the node must stop. Storage's goroutines set it, too. Only its first value counts.
 	fatal atomic.Pointer[error]
 	// ending means that the process will stop because of a fatal error.
 	ending bool
-	// dying means that the process will be killed soon, and that some of its messages arrive late (Network.late).
-	dying bool
-	// cpuFree is the time at which the process has completed its queued work (Network.onCPU).
-	cpuFree time.Duration
 }
-
-// alive reports whether the process still runs. Events of a process that has ended are still in the queue; each checks
-// it.
-func (l *process) alive() bool { return l.node.process == l }
 
 // fail makes the node stop; storage's goroutines call it, too.
 func (l *process) fail(err error) { l.fatal.CompareAndSwap(nil, &err) }
 
-// do makes the process execute f: at once, or when it continues after a pause. An event that is held keeps its order. f
-// must check what it needs: the ring may have changed during the pause.
-func (l *process) do(f func()) {
-	if l.paused {
-		l.held = append(l.held, f)
-		return
-	}
+// The process as the network sees it, with Do, OnStream and OnWorker of the scheduler.
+
+// Clock implements network.Process.
+func (l *process) Clock() env.Clock { return clock{l} }
+
+// Stamp implements network.Process.
+func (l *process) Stamp() int64 { return l.hlc.Last() }
+
+// Receive implements network.Process.
+func (l *process) Receive(from network.Process, stamp int64, f func()) {
+	// A timestamp too far ahead is ignored, as in package node.
+	_ = l.hlc.Observe(stamp)
+	// This covers the synchronous part of the handler only: work that it queues for a worker has no sender. serving is
+	// nil if from is.
+	l.serving, _ = from.(*process)
 	f()
+	l.serving = nil
 }
 
-// soon makes the process execute f next, as a separate goroutine would. Between the call and f, other events at the
-// same time may run.
-func (l *process) soon(f func()) {
-	l.node.cluster.kernel.After(0, "soon", func() {
-		if l.alive() {
-			l.do(func() { l.at(mayBlock, f) })
-		}
-	})
+// StreamChanged implements network.Process.
+func (l *process) StreamChanged(peer ring.NodeID, connected bool) {
+	l.cluster.StreamChanged(peer, connected)
 }
 
-// resume ends a pause: all postponed events are executed now.
-func (l *process) resume() {
-	if !l.paused {
-		return
-	}
-	l.paused = false
-	held := l.held
-	l.held = nil
-	// As separate events: one of them may pause or end the process again.
-	for _, f := range held {
-		l.soon(f)
-	}
-}
+// Superseded implements network.Process.
+func (l *process) Superseded(notice string) { l.Soon(func() { l.cluster.Superseded(notice) }) }
 
 // The view of the coordinator and the replica.
 
@@ -177,7 +152,7 @@ func (l *process) open() error {
 	l.data = n.encrypted(l.disk)
 	l.disk.Fail(n.faults.Decide)
 	l.raftDisk.Fail(n.faults.DecideRaft)
-	l.transport = newTransport(n.cluster.net, l)
+	l.transport = network.NewTransport(n.cluster.net, n, l)
 	var err error
 	// Open may have created some parts before it failed; close closes these.
 	if l.instance, err = assembly.Open(l.opening()); err != nil {
@@ -185,8 +160,8 @@ func (l *process) open() error {
 		return err
 	}
 	// Both repeat themselves with timers of this process, which end with it.
-	l.transport.connect()
-	l.soon(func() { l.instance.StartJoin(l.hasJoined) })
+	l.transport.Connect()
+	l.Soon(func() { l.instance.StartJoin(l.hasJoined) })
 	l.sweep()
 	return nil
 }
@@ -206,7 +181,7 @@ func (l *process) close() {
 func (l *process) opening() assembly.Opening {
 	c := l.node.cluster
 	// Every part receives storage through the same wrapper, which delays completions and detects blocking calls.
-	store := func(e *storage.Engine) slowEngine { return slowEngine{e, l} }
+	store := func(e *storage.Engine) engine.Engine { return engine.New(e, l) }
 	return assembly.Opening{
 		Storage: storage.Options{
 			// An inline engine has no goroutines of its own: their progress would not depend on the seed.
@@ -216,7 +191,7 @@ func (l *process) opening() assembly.Opening {
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
-		Searches:  func(x *index.Values) assembly.SearchEngine { return slowIndexes{x, l} },
+		Searches:  func(x *index.Values) assembly.SearchEngine { return engine.NewIndexes(x, l) },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: l.changed, Listen: l.listen,
 		// A function and not the method value: l.cluster is nil until assembled was called.
@@ -242,7 +217,7 @@ func (l *process) assembled(i *assembly.Instance) error {
 func (l *process) changed(_, now *metadata.Metadata) {
 	l.node.applied = max(l.node.applied, now.Epoch)
 	// In production, goroutines run between two entries of the log. This is the place where the simulation lets them.
-	l.interleave()
+	l.Interleave()
 }
 
 // listen lets requests in. They must see all metadata on which an earlier process with the same disk has acted.
@@ -251,7 +226,7 @@ func (l *process) listen() error {
 	if epoch := l.cluster.Metadata().Epoch; epoch < l.node.applied {
 		l.node.cluster.fail("node %d serves by entry %d of the log, had applied %d", l.node.id, epoch, l.node.applied)
 	}
-	l.transport.open = true
+	l.transport.Listen()
 	return nil
 }
 
@@ -269,7 +244,7 @@ func (l *process) clusterOptions() cluster.Options {
 			Replace: n.replace,
 		},
 		// Post makes the loop of the cluster an event of the queue instead of a goroutine.
-		Fatal: l.fail, Post: l.soon, DeadAfter: c.scaled(30 * time.Second), // longer than any fault
+		Fatal: l.fail, Post: l.Soon, DeadAfter: c.scaled(30 * time.Second), // longer than any fault
 	}
 }
 
@@ -281,7 +256,7 @@ func (l *process) partsOptions() assembly.Options {
 	// The default would exceed the time within which a healed cluster must settle.
 	limits.TruncationMost = truncationWait
 	return assembly.Options{
-		Clock: clock{l}, Run: l.spawn,
+		Clock: clock{l}, Run: l.Spawn,
 		Note: func(message string) {
 			// Noted, not traced: the message may contain file names.
 			c.kernel.Note("node", n.id, "notes:", message)
@@ -347,39 +322,34 @@ func (l *process) tableInfo(info tableinfo.Info) tableinfo.Info {
 	return info
 }
 
-// slowEngine is storage on a disk whose completions may come late.
-type slowEngine struct {
-	*storage.Engine
-	process *process
-}
+// The process as storage sees it.
 
-// SizeOf implements rebalance.StreamEngine and repair.Engine. The size of a range on disk depends on the progress of
-// storage's own goroutines: here it is an arbitrary size that is the same in every run.
-func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, error) {
-	// Sizes from 0 to 128 KiB, in every order of magnitude: callers decide by them where to split a range.
-	size := kernel.NewStream(uint64(table), fmt.Sprint("size ", tokens))
-	return int64(size.Intn(1 << (6 + size.Intn(12)))), nil
-}
-
-// Apply implements replica.Engine. done is called when the mutations are on the disk, or later by faults.Slow.
-func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
-	n := e.process.node
-	e.process.touch(mutations)
-	if n.cluster.options.Unsafe.TiesByArrival {
-		// The caller owns the slice.
-		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
+// Block implements engine.Process. It fails the run if code that blocks on the disk runs in a goroutine that must not
+// block. The message contains the stack, because the call that blocks is usually many frames below the handler.
+func (l *process) Block(what string) {
+	// A process that is being closed may block anywhere.
+	if l.Place() == goroutine.MayBlock || l.Ended() {
+		return
 	}
-	return e.Engine.Apply(mutations, durable, func(err error) {
-		// The fault is examined at completion: a disk that became slow meanwhile delays this write, too.
-		if n.faults.Slow == 0 {
-			e.process.at(inCommitter, func() { done(err) })
-			return
-		}
-		clock{e.process}.After(n.faults.Slow, func() { done(err) })
-	})
+	l.node.cluster.fail("node %d: %s on %v\n%s", l.node.id, what, l.Place(), debug.Stack())
 }
 
-// Queue is Apply: there are no goroutine switches to avoid.
-func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
-	return e.Apply(mutations, durable, done)
+// Accept implements engine.Process.
+func (l *process) Accept(e engine.Engine, mutations []*row.Mutation) []*row.Mutation {
+	l.touch(mutations)
+	if !l.node.cluster.options.Unsafe.TiesByArrival {
+		return mutations
+	}
+	// The caller owns the slice.
+	return slices.DeleteFunc(slices.Clone(mutations), func(m *row.Mutation) bool { return l.firstCame(e, m) })
+}
+
+// Complete implements engine.Process. The write may complete later by faults.Slow.
+func (l *process) Complete(f func()) {
+	// The fault is examined at completion: a disk that became slow meanwhile delays this write, too.
+	if slow := l.node.faults.Slow; slow != 0 {
+		clock{l}.After(slow, f)
+		return
+	}
+	l.At(goroutine.InCommitter, f)
 }

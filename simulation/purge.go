@@ -29,7 +29,7 @@ func (w *clients) purge(r *kernel.Stream, table *schema.Table, partition func(*k
 			job.Range = ring.Range{Start: token - 1, End: token}
 		}
 		if l := w.c.any(r).process; l.serves() {
-			l.do(func() {
+			l.Do(func() {
 				l.repairer.Start(job, nil, func(report repair.Report, _ error) {
 					w.c.counted["states forgotten"] += report.Forgotten
 				})

@@ -10,6 +10,8 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/meetings"
+	"cqld/simulation/pages"
 	"cqld/types"
 )
 
@@ -125,8 +127,8 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 // schema shows it.
 func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	w.tried++
-	l.soon(func() {
-		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
+	l.Soon(func() {
+		met := w.c.meetings.Begin(meetings.SchemaChange, 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
 			met()
 			w.c.kernel.Trace(fmt.Sprintf("reborn %T %v", change, err))
@@ -158,7 +160,7 @@ func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	// Replicas may apply writes that overlap with the TRUNCATE after it, and the hints for the others are void.
 	w.c.verify.excused.truncated(table.StorageID)
 	// It is not ended: its messages may be in transit after its answer.
-	w.c.meetings.begin(opTruncate, lingers)
+	w.c.meetings.Begin(meetings.Truncate, meetings.Lingers)
 	l.coord.Truncate(table, operationTimeout, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("truncate ", err))
 		t.ended = w.c.kernel.Now()
@@ -222,25 +224,25 @@ func (w *reborn) read(l *process, table *schema.Table, partition int, level ring
 	w.tried++
 	call, found := w.c.order.tick(), map[int]bool{}
 	key := w.key(partition)
-	p := &pager{table: table.StorageID, only: &key}
+	p := &pages.Reader{Table: table.StorageID, Only: &key}
 	// All pages are read as of one time.
 	now := clock{l}.Now().Unix()
 	// Pages are read one after the other, by the coordinator of the first one.
 	var next func()
 	next = func() {
-		l.coord.Read(&coordinator.ReadRequest{Command: p.command(now), Consistency: level, Timeout: operationTimeout},
+		l.coord.Read(&coordinator.ReadRequest{Command: p.Command(now), Consistency: level, Timeout: operationTimeout},
 			func(page []byte, err error) {
 				if err == nil {
 					err = w.collect(table, page, now, found)
 				}
 				if err == nil {
-					err = p.took(page, func(*row.PageReader, *row.Row, bool) {})
+					err = p.Took(page, func(*row.PageReader, *row.Row, bool) {})
 				}
 				w.c.kernel.Trace(fmt.Sprint("reborn read ", len(found), err))
 				switch {
 				case err != nil:
 					done(err)
-				case !p.done:
+				case !p.Done():
 					next()
 				default:
 					w.acked++

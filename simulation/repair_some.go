@@ -27,7 +27,7 @@ func (v *verifier) repairSome() {
 		case n.process != nil:
 			// Paused, not ended: a repair of its scope must not contact it, and it continues with its state
 			// afterwards.
-			n.process.paused = true
+			n.process.Pause()
 		}
 	}
 	var different []string
@@ -55,7 +55,7 @@ func (v *verifier) repairSome() {
 	}
 	for _, n := range c.present() {
 		if n.process != nil {
-			n.process.resume()
+			n.process.Resume()
 		}
 	}
 	alive := func() bool { return len(c.missing()) == 0 && c.allSeen() }

@@ -12,6 +12,8 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/kernel"
+	"cqld/simulation/meetings"
+	"cqld/simulation/pages"
 )
 
 // ReplicationsOptions returns the options of a ring of fixed members that are killed, stopped and paused while the
@@ -153,8 +155,8 @@ func (w *replications) operate() {
 		switch {
 		case what < 20:
 			replication := w.drawn()
-			l.soon(func() {
-				met := w.c.meetings.begin(opSchema, 10*operationTimeout)
+			l.Soon(func() {
+				met := w.c.meetings.Begin(meetings.SchemaChange, 10*operationTimeout)
 				l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &replication},
 					func(err error) {
 						met()
@@ -167,9 +169,9 @@ func (w *replications) operate() {
 		case what < 65:
 			// Errors are expected, for example while nodes are down. A cleanup that fails must have dropped nothing
 			// that is needed.
-			l.do(func() { w.cleanup(l, func(error) {}) })
+			l.Do(func() { w.cleanup(l, func(error) {}) })
 		default:
-			l.do(func() { l.repairer.Start(w.job(), nil, func(repair.Report, error) {}) })
+			l.Do(func() { l.repairer.Start(w.job(), nil, func(repair.Report, error) {}) })
 		}
 	})
 }
@@ -196,7 +198,7 @@ func (w *replications) cleanup(l *process, done func(error)) {
 func (w *replications) readBack() {
 	w.c.must(w.c.present()[0], "replicating to all nodes", func(l *process, done func(error)) {
 		all := w.everywhere()
-		l.soon(func() {
+		l.Soon(func() {
 			l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &all}, done)
 		})
 	})
@@ -221,7 +223,7 @@ func (w *replications) judge(when string) {
 		if n.process == nil {
 			return // it did not start, which was recorded
 		}
-		rows, err := w.c.verify.rowsOf(n, w.table)
+		rows, err := pages.Rows(n.process.engine, w.table, clock{n.process}.Now().Unix())
 		if err != nil {
 			w.c.fail("node %d cannot read table replications: %v", n.id, err)
 			return

@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/kernel"
+	"cqld/simulation/pages"
 )
 
 // RestartsOptions returns the options of a ring that grows, shrinks and moves while its nodes are restarted: stopped,
@@ -190,7 +191,7 @@ func (w *restarts) judge(when string) {
 		if n.process == nil {
 			return // it did not start, which was recorded
 		}
-		rows, err := w.c.verify.rowsOf(n, w.table)
+		rows, err := pages.Rows(n.process.engine, w.table, clock{n.process}.Now().Unix())
 		if err != nil {
 			w.c.fail("node %d cannot read table restarts: %v", n.id, err)
 			return

@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/pages"
 	"cqld/types"
 )
 
@@ -222,16 +223,16 @@ func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done
 	// The read is compared only if its client's knowledge has not changed meanwhile.
 	began, confirmed := p.changes, len(p.done)
 	now := clock{l}.Now().Unix()
-	g := &pager{table: w.table.StorageID, only: &p.key}
+	g := &pages.Reader{Table: w.table.StorageID, Only: &p.key}
 	var found []string
 	var next func()
 	next = func() {
-		l.coord.Read(&coordinator.ReadRequest{Command: g.command(now), Consistency: level, Timeout: operationTimeout},
+		l.coord.Read(&coordinator.ReadRequest{Command: g.Command(now), Consistency: level, Timeout: operationTimeout},
 			func(page []byte, err error) {
 				// The header counts once, before all rows.
 				first := len(found) == 0
 				if err == nil {
-					err = g.took(page, func(r *row.PageReader, x *row.Row, _ bool) {
+					err = g.Took(page, func(r *row.PageReader, x *row.Row, _ bool) {
 						switch {
 						case x != nil:
 							found = appendLive(found, x, now)
@@ -245,7 +246,7 @@ func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done
 				switch {
 				case err != nil:
 					done(err)
-				case !g.done:
+				case !g.Done():
 					next()
 				default:
 					if p.changes == began && len(p.done) == confirmed && p.pending == nil {

@@ -135,7 +135,7 @@ func (w *roleds) change(l *process, p *roledPart, done func(error)) {
 	change, after := w.draw(p)
 	p.maybe = &after
 	w.tried++
-	met := w.c.meetings.begin(opRoles, 10*operationTimeout)
+	met := w.c.meetings.Begin(opRoles, 10*operationTimeout)
 	ended := false
 	returned := func(err error) {
 		if ended {
@@ -159,7 +159,7 @@ func (w *roleds) change(l *process, p *roledPart, done func(error)) {
 		done(err)
 	}
 	w.c.kernel.After(roledTimeout, "role change", func() { returned(cluster.ErrUnknownOutcome) })
-	l.soon(func() { l.cluster.StartRoles(change, returned) })
+	l.Soon(func() { l.cluster.StartRoles(change, returned) })
 }
 
 // noteKnown records which nodes have a change that has just returned at a process.

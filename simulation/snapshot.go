@@ -13,6 +13,8 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/simulation/kernel"
+	"cqld/simulation/meetings"
+	"cqld/simulation/pages"
 	"cqld/storage"
 	"cqld/storage/index"
 	"cqld/storage/tableinfo"
@@ -28,7 +30,7 @@ type snapshot struct {
 	dir  string
 	// now is the time of the read, in seconds of the node's clock.
 	now int64
-	// rows contains the bytes of each partition (dump), by table and key.
+	// rows contains the bytes of each partition (pages.Dump), by table and key.
 	rows map[schema.StorageID]map[string]string
 }
 
@@ -58,7 +60,7 @@ func (v *verifier) snapshotNode(r *kernel.Stream) {
 	}
 	c.count("snapshots made")
 	// A snapshot is complete when Checkpoint returns; it coincides with what begins shortly afterwards.
-	c.meetings.begin(opSnapshot, lingers)
+	c.meetings.Begin(meetings.Snapshot, meetings.Lingers)
 	v.snapshots = append(v.snapshots, s)
 }
 
@@ -66,9 +68,9 @@ func (v *verifier) snapshotNode(r *kernel.Stream) {
 func (v *verifier) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
 	all := map[schema.StorageID]map[string]string{}
 	for _, table := range v.c.metadata().Schema.Keyspace(keyspace).StoredTables() {
-		// dump sorts by node; there is one only.
+		// Dump sorts by node; there is one only.
 		into := map[string]map[ring.NodeID][]byte{}
-		if err := dump(e, 0, table, now, into); err != nil {
+		if err := pages.Dump(e, 0, table, now, into); err != nil {
 			return nil, err
 		}
 		rows := map[string]string{}

@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/engine"
 )
 
 // ties is the workload: clients write values with timestamps of which many are equal, and read at QUORUM. For equal
@@ -109,9 +110,9 @@ func (w *ties) readBack() {
 // check does nothing: every read is checked when it ends.
 func (w *ties) check() {}
 
-// firstCame reports whether a replica that breaks ties by arrival already has data with the timestamp of m.
-func (e slowEngine) firstCame(m *row.Mutation) bool {
-	t := e.process.Schema().TableByStorage(m.Table)
+// firstCame reports whether a replica that breaks ties by arrival already has data in e with the timestamp of m.
+func (l *process) firstCame(e engine.Engine, m *row.Mutation) bool {
+	t := l.Schema().TableByStorage(m.Table)
 	if t == nil || t.Name != "ties" {
 		return false
 	}

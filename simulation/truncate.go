@@ -74,7 +74,7 @@ func (w *truncates) start() {
 	// Some messages take long, but less than a coordinator waits: it knows of all messages in transit.
 	w.c.net.Slow, w.c.net.SlowMax = 100, operationTimeout/2
 	if w.c.options.LateTruncates {
-		w.c.net.late = kernel.NewStream(w.c.options.Seed, "late truncates")
+		w.c.net.Late = kernel.NewStream(w.c.options.Seed, "late truncates")
 	}
 	w.launch(4, 40*time.Millisecond, w.step)
 	w.again()
@@ -109,14 +109,14 @@ func (w *truncates) again() {
 		l := n.process
 		if w.c.options.LateTruncates && w.rand.Chance(400) {
 			// Requests of this process may be delayed beyond its end (Transport.request).
-			n.process.dying = true
+			n.process.transport.Dying = true
 			w.c.later(w.rand.Between(5*time.Millisecond, 800*time.Millisecond), "kill the coordinator", func() {
 				n.crash(false)
 				w.noteKilledCoordinators()
 				w.c.later(w.rand.Between(100*time.Millisecond, 600*time.Millisecond), "restart", n.start)
 			})
 		}
-		l.do(func() {
+		l.Do(func() {
 			l.coord.Truncate(w.table, truncateTimeout, func(err error) {
 				// The callback of a killed coordinator does not run: noteKilledCoordinators sets the end.
 				if t.end, t.ok = w.c.kernel.Now(), err == nil; t.ok {
@@ -134,7 +134,7 @@ func (w *truncates) again() {
 // noteKilledCoordinators records that TRUNCATEs have failed whose coordinators were killed.
 func (w *truncates) noteKilledCoordinators() {
 	for _, t := range w.done {
-		if t.end == 0 && !t.by.alive() {
+		if t.end == 0 && t.by.Ended() {
 			t.end = w.c.kernel.Now()
 		}
 	}

@@ -105,8 +105,8 @@ func (w *vieweds) redefine(l *process, done func(error)) {
 		done(nil)
 		return
 	}
-	l.soon(func() {
-		met := w.c.meetings.begin(opView, 10*operationTimeout)
+	l.Soon(func() {
+		met := w.c.meetings.Begin(opView, 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
 			met()
 			w.c.kernel.Trace(fmt.Sprintf("viewed %T %v", change, err))
@@ -221,7 +221,7 @@ const buildTimeout = 8 * time.Second
 func (w *vieweds) readBack() {
 	for _, name := range viewedViews {
 		w.c.must(w.c.present()[0], "the creation of a view", func(l *process, done func(error)) {
-			l.soon(func() {
+			l.Soon(func() {
 				l.cluster.StartSchema(w.definition(l.parts.View.Schema().Table(keyspace, w.table.Name), name), done)
 			})
 		})

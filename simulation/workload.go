@@ -188,7 +188,7 @@ func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps in
 	w.c.kernel.After(operationTimeout+500*time.Millisecond, "patience", func() { end() })
 	// A paused process accepts connections, as with SIGSTOP: the step waits until it continues, or until the client
 	// gives up.
-	l.do(func() { do(l, client, end) })
+	l.Do(func() { do(l, client, end) })
 }
 
 func (w *clients) idle() bool { return w.running == 0 }

@@ -1,4 +1,4 @@
-package simulation
+package network
 
 import (
 	"encoding/binary"
@@ -17,7 +17,10 @@ import (
 // messaging.StreamTransport: the parts of a node see the same interface, with addresses, streams and refusals.
 type Transport struct {
 	net     *Network
-	process *process
+	machine Machine
+	process Process
+	// Dying means that the process will be killed soon, and that some of its messages arrive late (Network.Late).
+	Dying bool
 	// open means that the process listens: from when it has applied the metadata of its disk until its end. A transport
 	// that is not open can send.
 	open bool
@@ -30,17 +33,31 @@ type Transport struct {
 	// bindings says which machines may act as which nodes: a message of a node from another address is not of a
 	// member.
 	bindings messaging.Bindings
-	// streams contains the process at the other end of each stream; nil means that there is none.
-	streams map[ring.NodeID]*process
+	// streams contains the other end of each stream; nil means that there is none.
+	streams map[ring.NodeID]*Transport
 	// services contains the handlers, which the parts of the process register before it listens.
 	services map[messaging.Verb]messaging.Service
+	// cpuFree is the time at which the process has completed its queued work (OnCPU).
+	cpuFree time.Duration
 }
 
-// newTransport returns the transport of a process, which does not listen yet.
-func newTransport(net *Network, l *process) *Transport {
-	return &Transport{net: net, process: l, peers: map[ring.NodeID]netip.AddrPort{},
-		streams: map[ring.NodeID]*process{}, services: map[messaging.Verb]messaging.Service{}}
+// NewTransport returns the transport of a new process of a machine. It does not listen yet.
+func NewTransport(net *Network, m Machine, p Process) *Transport {
+	return &Transport{net: net, machine: m, process: p, peers: map[ring.NodeID]netip.AddrPort{},
+		streams: map[ring.NodeID]*Transport{}, services: map[messaging.Verb]messaging.Service{}}
 }
+
+// alive reports whether the process still runs. A machine has another transport, or none, when it has ended.
+func (t *Transport) alive() bool { return t.machine.Transport() == t }
+
+// Listen lets messages in: the process must have applied the metadata of its disk.
+func (t *Transport) Listen() { t.open = true }
+
+// Listens reports whether the process accepts messages.
+func (t *Transport) Listens() bool { return t.open }
+
+// Close ends the transport. Its process has ended.
+func (t *Transport) Close() { t.open = false }
 
 // connectEvery is the interval at which streams are checked: it determines when the end, or a new start, of a process
 // is detected, unless its network is cut.
@@ -50,16 +67,15 @@ const connectEvery = 100 * time.Millisecond
 func (t *Transport) SetLineage(l messaging.Lineage) { t.lineage = l }
 
 // accepts reports whether the handshake of two processes succeeds: both belong to the same recovery of the cluster, or
-// one is not a member yet. A process whose cluster continues without it since a recovery gets the notice. l may be nil.
-func (t *Transport) accepts(l *process) bool {
-	if l == nil || t.self == 0 || l.transport.self == 0 ||
-		slices.Equal(t.lineage.Recoveries, l.transport.lineage.Recoveries) {
+// one is not a member yet. A process whose cluster continues without it since a recovery gets the notice. o may be nil.
+func (t *Transport) accepts(o *Transport) bool {
+	if o == nil || t.self == 0 || o.self == 0 || slices.Equal(t.lineage.Recoveries, o.lineage.Recoveries) {
 		return true
 	}
-	for _, side := range [][2]*Transport{{t, l.transport}, {l.transport, t}} {
+	for _, side := range [][2]*Transport{{t, o}, {o, t}} {
 		old, before, now := side[0], side[0].lineage.Recoveries, side[1].lineage
 		if n := len(before); n < len(now.Recoveries) && slices.Equal(before, now.Recoveries[:n]) {
-			old.process.soon(func() { old.process.cluster.Superseded(now.Notice) })
+			old.process.Superseded(now.Notice)
 		}
 	}
 	return false
@@ -71,60 +87,58 @@ func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
 // SetPeers implements cluster.Network. The map is copied: the caller may change it afterwards.
 func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	t.peers = maps.Clone(peers)
-	t.bindings.Set(peers, clock{t.process}.Monotonic())
+	t.bindings.Set(peers, t.process.Clock().Monotonic())
 }
 
-// sender returns a process as the receiver of its message sees it: with the address of its machine. A process of
+// Sender returns a process as the receiver of its message sees it: with the address of its machine. A process of
 // another recovery, to which production would refuse the connection, is no member.
-func (t *Transport) sender(id ring.NodeID, machine *Node) messaging.Sender {
-	addr := machine.addr.Addr()
-	return messaging.Sender{Node: id, Addr: addr, Member: t.accepts(machine.process) &&
-		t.bindings.Bound(id, addr, clock{t.process}.Monotonic())}
+func (t *Transport) Sender(id ring.NodeID, m Machine) messaging.Sender {
+	addr := m.Addr().Addr()
+	return messaging.Sender{Node: id, Addr: addr, Member: t.accepts(m.Transport()) &&
+		t.bindings.Bound(id, addr, t.process.Clock().Monotonic())}
 }
 
 // Handle implements messaging.Transport.
 func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
 
-func (t *Transport) close() { t.open = false }
-
-// connect maintains streams to all peers. It reports changes of streams to the cluster, as production does when a TCP
-// connection is opened or breaks.
-func (t *Transport) connect() {
+// Connect maintains streams to all peers, and repeats itself with a timer of the process. It reports changes of streams
+// as production does when a TCP connection is opened or breaks.
+func (t *Transport) Connect() {
 	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
 		to := t.net.byAddr[t.peers[id]]
 		if id == t.self || to == nil {
 			continue
 		}
-		out, back := link{t.process.node.id, to.id}, link{to.id, t.process.node.id}
+		out, back := Link{t.machine.Number(), to.Number()}, Link{to.Number(), t.machine.Number()}
 		if t.net.cut[out] > 0 || t.net.cut[back] > 0 {
 			// Messages that are lost do not show whether the peer is alive, so the stream stays as it was.
 			continue
 		}
-		// Processes are compared, not addresses: a peer that restarted between two checks has lost the stream's state.
-		was, is := t.streams[id], to.process
-		if is != nil && (!is.transport.open || !t.accepts(is)) {
+		// Transports are compared, not addresses: a peer that restarted between two checks has lost the stream's state.
+		was, is := t.streams[id], to.Transport()
+		if is != nil && (!is.open || !t.accepts(is)) {
 			is = nil
 		}
 		if was != nil && was != is {
 			t.streams[id] = nil
 			// The end of the former stream is reported before the new stream.
-			t.process.cluster.StreamChanged(id, false)
+			t.process.StreamChanged(id, false)
 		}
 		if is != nil && was != is {
 			t.streams[id] = is
-			t.process.cluster.StreamChanged(id, true)
+			t.process.StreamChanged(id, true)
 		}
 	}
-	clock{t.process}.After(connectEvery*time.Duration(t.process.pace()), t.connect)
+	t.process.Clock().After(connectEvery*time.Duration(t.net.Pace), t.Connect)
 }
 
 // link returns the link to a member; false means that its address is unknown.
-func (t *Transport) link(to ring.NodeID) (link, bool) {
-	n := t.net.byAddr[t.peers[to]]
-	if n == nil {
-		return link{}, false
+func (t *Transport) link(to ring.NodeID) (Link, bool) {
+	m := t.net.byAddr[t.peers[to]]
+	if m == nil {
+		return Link{}, false
 	}
-	return link{t.process.node.id, n.id}, true
+	return Link{t.machine.Number(), m.Number()}, true
 }
 
 // Send implements messaging.Transport. Nothing reports a loss: the sender must not depend on delivery.
@@ -138,8 +152,8 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	from := t.self
 	t.net.note(verb, payload)
 	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
-		to := t.net.nodes[l.to].process.transport
-		to.serve(verb, to.sender(from, t.process.node), payload, func([]byte, error) {})
+		to := t.net.machines[l.To].Transport()
+		to.Serve(verb, to.Sender(from, t.machine), payload, func([]byte, error) {})
 	})
 }
 
@@ -154,29 +168,29 @@ func (t *Transport) Request(to ring.NodeID, verb messaging.Verb, payload []byte,
 func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration,
 	reply messaging.Reply) {
 	// An address that no machine ever had is unreachable, like one at which no process listens.
-	n := t.net.byAddr[addr]
-	if n == nil {
-		t.request(link{}, false, verb, payload, timeout, reply)
+	m := t.net.byAddr[addr]
+	if m == nil {
+		t.request(Link{}, false, verb, payload, timeout, reply)
 		return
 	}
-	t.request(link{t.process.node.id, n.id}, true, verb, payload, timeout, reply)
+	t.request(Link{t.machine.Number(), m.Number()}, true, verb, payload, timeout, reply)
 }
 
 // request sends a request over a link, and calls reply exactly once in the process that sent it: with the answer, with
 // ErrTimeout, or with ErrUnreachable. A process that ends meanwhile receives no reply. known is false if there is no
 // link.
-func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration,
+func (t *Transport) request(l Link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration,
 	reply messaging.Reply) {
 	answered := false
 	answer := func(payload []byte, err error) {
-		if !t.process.alive() {
+		if !t.alive() {
 			return
 		}
-		t.process.do(func() {
+		t.process.Do(func() {
 			// A duplicated request is executed twice and answered twice; an answer may also follow its timeout.
 			if !answered {
 				answered = true
-				t.process.at(onStream, func() { reply(payload, err) })
+				t.process.OnStream(func() { reply(payload, err) })
 			}
 		})
 	}
@@ -185,7 +199,7 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 		t.net.kernel.After(time.Millisecond, "refused", func() { answer(nil, messaging.ErrUnreachable) })
 		return
 	}
-	t.net.kernel.After(t.earlyTimeout(timeout), "timeout", func() { answer(nil, messaging.ErrTimeout) })
+	t.net.kernel.After(t.net.earlyTimeout(timeout), "timeout", func() { answer(nil, messaging.ErrTimeout) })
 	// The timeout is already scheduled, so the sender waits as for any lost message.
 	if t.net.losesCommits(verb) {
 		return
@@ -194,21 +208,21 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 	t.net.note(verb, payload)
 	deliver := func() {
 		t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
-			to := t.net.nodes[l.to].process.transport
+			to := t.net.machines[l.To].Transport()
 			// The link back has its own cuts, delays and losses: an executed request may appear as a timeout to its
 			// sender.
-			to.serve(verb, to.sender(from, t.process.node), payload, func(payload []byte, err error) {
-				t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
+			to.Serve(verb, to.Sender(from, t.machine), payload, func(payload []byte, err error) {
+				t.net.carry(Link{l.To, l.From}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
 					answer(t.net.replied(payload), err)
 				})
 			})
 		})
 	}
-	if t.net.late != nil && t.process.dying && verb == messaging.VerbTruncate && dropsRows(payload) &&
-		t.net.late.Chance(500) {
+	if t.net.Late != nil && t.Dying && verb == messaging.VerbTruncate && dropsRows(payload) &&
+		t.net.Late.Chance(500) {
 		// The caller may reuse the memory of payload before it is delivered.
 		payload = slices.Clone(payload)
-		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
+		t.net.kernel.After(t.net.Late.Between(0, lateMax), "late", deliver)
 		return
 	}
 	deliver()

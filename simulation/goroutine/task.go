@@ -1,4 +1,4 @@
-package simulation
+package goroutine
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 // event queue controls it, too. It ends with its process. iter.Pull switches stacks without the scheduler, so the code
 // runs in the simulation's only thread of control and in a determined order.
 type task struct {
-	process *process
+	scheduler *Scheduler
 	// next, stop and yield are the functions of iter.Pull: next continues the task until it waits, yield makes it
 	// wait.
 	next    func() (struct{}, bool)
@@ -25,9 +25,9 @@ type task struct {
 // errStopped unwinds the stack of a stopped task.
 var errStopped = errors.New("the process has ended")
 
-// run runs f as a task, until it first waits.
-func (l *process) run(f func()) {
-	t := &task{process: l}
+// RunTask runs f as a task, until it first waits.
+func (s *Scheduler) RunTask(f func()) {
+	t := &task{scheduler: s}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			if t.stopped {
@@ -39,51 +39,52 @@ func (l *process) run(f func()) {
 		t.yield = yield
 		f()
 	})
-	l.tasks = append(l.tasks, t)
+	s.tasks = append(s.tasks, t)
 	t.goOn()
 }
 
 // goOn runs the task until it waits again or ends.
 func (t *task) goOn() {
-	l := t.process
+	s := t.scheduler
 	// Wait uses this field to find its task: tasks run one at a time.
-	l.running = t
-	before := l.place
-	l.place = mayBlock
-	defer func() { l.place = before }()
+	s.running = t
+	before := s.place
+	s.place = MayBlock
+	defer func() { s.place = before }()
 	// The task has returned.
 	if _, waits := t.next(); !waits {
-		l.tasks = slices.DeleteFunc(l.tasks, func(other *task) bool { return other == t })
+		s.tasks = slices.DeleteFunc(s.tasks, func(other *task) bool { return other == t })
 	}
-	l.running = nil
+	s.running = nil
 }
 
-// endTasks ends the waiting tasks. Deferred functions of the task run, as they would not in a killed process: they must
-// not send anything.
-func (l *process) endTasks() {
-	for _, t := range l.tasks {
+// End ends the process, with its waiting tasks. Deferred functions of a task run, as they would not in a killed
+// process: they must not send anything.
+func (s *Scheduler) End() {
+	s.ended = true
+	for _, t := range s.tasks {
 		// stop makes the pending yield return false, and Wait then panics with errStopped.
 		t.stopped = true
 		t.stop()
 	}
-	l.tasks = nil
+	s.tasks = nil
 }
 
 // taskWaiter implements env.Waiter for a task. It is for one wait at a time, and may be reused after Wait has returned.
 type taskWaiter struct {
-	process  *process
-	signaled bool
-	waiting  *task
+	scheduler *Scheduler
+	signaled  bool
+	waiting   *task
 }
 
-// newWaiter returns a waiter for the tasks of the process, in place of one that blocks a goroutine.
-func (l *process) newWaiter() env.Waiter { return &taskWaiter{process: l} }
+// NewWaiter returns a waiter for the tasks of the process, in place of one that blocks a goroutine.
+func (s *Scheduler) NewWaiter() env.Waiter { return &taskWaiter{scheduler: s} }
 
 // Wait implements env.Waiter.
 func (w *taskWaiter) Wait() {
 	if !w.signaled {
 		// Only the code of a task may wait: elsewhere running is nil, and an event that blocks would be a defect.
-		w.waiting = w.process.running
+		w.waiting = w.scheduler.running
 		if !w.waiting.yield(struct{}{}) {
 			panic(errStopped)
 		}
@@ -98,6 +99,6 @@ func (w *taskWaiter) Signal() {
 	if t := w.waiting; t != nil {
 		w.waiting = nil
 		// Not at once: Signal is called in the middle of the coordinator's code.
-		w.process.soon(t.goOn)
+		w.scheduler.Soon(t.goOn)
 	}
 }
