@@ -95,9 +95,10 @@ func unknownCommand(k *kong.Kong, at, word string) string {
 			if len(word) > 2 && strings.HasPrefix(p, word) {
 				d = 0
 			}
-			// Among equally near commands, `cqld ctl` wins at the top level: users of nodetool type its commands there.
+			// Among equally near commands, the first one of `cqld ctl` wins at the top level: users of nodetool type
+			// its commands there.
 			better := d < least || d == least && (best == "" || at == "cqld" && strings.HasPrefix(full, "cqld ctl") &&
-				best != full)
+				!strings.HasPrefix(best, "cqld ctl"))
 			// Below the top level, commands of other groups would mislead.
 			if better && (at == "cqld" || strings.HasPrefix(full, at+" ")) {
 				best, least = full, d

@@ -24,9 +24,10 @@ func (c *Collector) ring(m sink) {
 	m.gauge("ring_members", "Nodes of the ring.", int64(len(meta.Topology.Nodes())))
 	m.gauge("ring_members_up", "Nodes that this node considers alive.", int64(up))
 	m.gauge("metadata_epoch", "Version of the metadata that this node has applied.", int64(meta.Epoch))
-	m.gauge("cluster_version", "Version of the formats and features that the cluster uses.", int64(meta.ClusterVersion))
-	m.gauge("cluster_version_supported", "Newest cluster version that all nodes support: greater than cluster_version "+
-		"while an upgrade can be finalized.", int64(meta.NextVersion()))
+	m.gauge("metadata_cluster_version", "Version of the formats and features that the cluster uses.",
+		int64(meta.ClusterVersion))
+	m.gauge("metadata_cluster_version_supported", "Newest cluster version that all nodes support: greater than the "+
+		"present one while an upgrade can be finalized.", int64(meta.NextVersion()))
 	// Zeros do not raise the alert, as they mean that the voters are unknown. Down lists the voters that this node
 	// considers dead, so the difference is the number of live voters.
 	voters, alive, required, missing := 0, 0, 0, int64(0) // until this node knows the voters
@@ -151,7 +152,7 @@ func (c *Collector) jobs(m sink) {
 	}
 	// Without a backup, there is no series: an alert on its absence is for the whole cluster.
 	if !backedUp.IsZero() {
-		m.send(prometheus.GaugeValue, "backup_completed_timestamp_seconds",
+		m.send(prometheus.GaugeValue, "job_backup_completed_timestamp_seconds",
 			"When the last backup that this node has led was completed.", float64(backedUp.Unix()), nil, nil)
 	}
 	for key, count := range active {
