@@ -3,6 +3,7 @@ package backup
 import (
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,12 +17,16 @@ import (
 
 // steps counts the operations on a store, and calls a function before the operation with a number.
 type steps struct {
+	mu        sync.Mutex
 	count, at int
 	call      func()
 }
 
 // next is called before each operation. It reports whether the operation is the one with the number.
 func (s *steps) next() bool {
+	// Some operations are concurrent.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.count++
 	if s.count == s.at {
 		s.call()

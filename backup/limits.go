@@ -15,6 +15,11 @@ const (
 	// chunkBytes is read from an object at a time, and chunksMax chunks of one node's files are kept.
 	chunkBytes = 1 << 20
 	chunksMax  = 24
+	// putsAtOnce is how many files of a node are stored at a time, each with copyBytes in memory. An object store
+	// answers after the time of several round trips.
+	putsAtOnce = 4
+	// statsAtOnce is how many objects are looked for at a time, before a backup becomes valid.
+	statsAtOnce = 16
 	// verifyAtOnce is how many objects are read at a time.
 	verifyAtOnce = 4
 )

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/backup/bucket"
+	"cqld/backup/bucket/s3"
 )
 
-// Store is a directory that holds backups. It is safe for concurrent use.
+// Store is a directory or a bucket that holds backups. It is safe for concurrent use.
 type Store struct {
 	files files
 	// location is the URL, which contains no credentials (CheckLocation).
@@ -24,40 +28,136 @@ func CheckLocation(location string) error {
 	return err
 }
 
+// parameters returns the parameters of URLs by their scheme. None of them is a secret: each node has credentials of its
+// own.
+func parameters() map[string][]string {
+	return map[string][]string{"file": nil, "s3": {"region", "endpoint", "profile"}}
+}
+
+// errNotURL returns the error for a text that is not a URL. It does not repeat the text, which may contain a password.
+func errNotURL() error {
+	return errors.New("backup: the location is not a URL; examples are file:///mnt/backups and s3://BUCKET/PREFIX")
+}
+
 // parseLocation parses the URL of a store.
 func parseLocation(location string) (*url.URL, error) {
 	u, err := url.Parse(location)
 	if err != nil {
 		// The error of url.Parse has the text, which may contain a password.
-		return nil, errors.New("backup: the location is not a URL; an example is file:///mnt/backups")
+		return nil, errNotURL()
 	}
+	allowed, ok := parameters()[u.Scheme]
 	// Credentials are first: no other error may show a text that contains them.
 	switch {
 	case u.User != nil:
 		return nil, errors.New("backup: the location contains credentials: remove the user and password")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("backup: a location has no parameters: remove the part after %q", "?")
 	case u.Scheme == "":
-		return nil, errors.New("backup: the location is not a URL; an example is file:///mnt/backups")
-	case u.Scheme != "file":
-		return nil, fmt.Errorf("backup: locations of kind %.20q are not supported: use a directory that all nodes "+
-			"have mounted, as file:///DIRECTORY", u.Scheme)
-	case u.Host != "":
-		return nil, fmt.Errorf("backup: the location %s names a host: a directory has three slashes, file:///%s%s",
-			location, u.Host, u.Path)
-	case len(u.Path) < 2:
-		return nil, fmt.Errorf("backup: the location %s names no directory", location)
+		return nil, errNotURL()
+	case !ok:
+		return nil, fmt.Errorf("backup: locations of kind %.20q are not supported: use s3://BUCKET/PREFIX, or a "+
+			"directory that all nodes have mounted, as file:///DIRECTORY", u.Scheme)
+	case u.Fragment != "":
+		return nil, fmt.Errorf("backup: a location has no fragment: remove the part after %q", "#")
 	}
-	return u, nil
+	if err := checkParameters(u, allowed); err != nil {
+		return nil, err
+	}
+	// From here on, the location may be in errors.
+	if u.Scheme == "file" {
+		return u, checkDirectory(u)
+	}
+	return u, checkBucket(u)
 }
 
-// Open opens the store at a URL, whose directory is on disk. It creates nothing, and keeps nothing open: each operation
+// checkParameters returns an error for parameters that are not allowed. Their values may be secrets.
+func checkParameters(u *url.URL, allowed []string) error {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return errors.New("backup: the parameters of the location cannot be read")
+	}
+	if len(query) > 0 && len(allowed) == 0 {
+		return fmt.Errorf("backup: a location of kind %s has no parameters: remove the part after %q", u.Scheme, "?")
+	}
+	for name, values := range query {
+		// A parameter that is there twice has two meanings. The error names neither it nor its value.
+		if !slices.Contains(allowed, name) || len(values) > 1 {
+			return fmt.Errorf("backup: the location has a parameter that is not allowed, or has it twice. Credentials "+
+				"belong to the nodes. Allowed are %s", strings.Join(allowed, ", "))
+		}
+		if name == "endpoint" {
+			if err := checkEndpoint(values[0]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkEndpoint returns an error unless a text is the URL of a service.
+func checkEndpoint(text string) error {
+	e, err := url.Parse(text)
+	// A path would be lost, and parameters are where signatures are.
+	if err != nil || e.User != nil || e.RawQuery != "" || e.Fragment != "" || e.Host == "" ||
+		strings.Trim(e.Path, "/") != "" || e.Scheme != "https" && e.Scheme != "http" {
+		return errors.New("backup: the endpoint of the location is not the URL of a service, such as " +
+			"https://s3.example.com, or contains credentials")
+	}
+	return nil
+}
+
+// checkDirectory returns an error for URLs of directories that are none.
+func checkDirectory(u *url.URL) error {
+	switch {
+	case u.Host != "":
+		return fmt.Errorf("backup: the location %s names a host: a directory has three slashes, file:///%s%s", u,
+			u.Host, u.Path)
+	case len(u.Path) < 2:
+		return fmt.Errorf("backup: the location %s names no directory", u)
+	}
+	return nil
+}
+
+// checkBucket returns an error for URLs of buckets that are none, or whose names are not plain.
+func checkBucket(u *url.URL) error {
+	if u.Host == "" || u.Port() != "" {
+		return fmt.Errorf("backup: the location names no bucket; an example is %s://BUCKET/PREFIX", u.Scheme)
+	}
+	for part := range strings.SplitSeq(strings.Trim(u.Path, "/"), "/") {
+		// Services and libraries clean such paths in different ways.
+		if part == "." || part == ".." || part == "" && strings.Trim(u.Path, "/") != "" {
+			return errors.New("backup: the prefix of the location has an empty part, or one of only dots")
+		}
+	}
+	return nil
+}
+
+// Open opens the store at a URL; a directory is on disk. It creates nothing, and keeps nothing open: each operation
 // opens the files that it needs.
 func Open(disk vfs.FS, location string) (*Store, error) {
 	u, err := parseLocation(location)
 	if err != nil {
 		return nil, err
 	}
+	if u.Scheme == "file" {
+		return openDirectory(disk, u, location)
+	}
+	// The parameters were compared with the list.
+	query := u.Query()
+	b, err := s3.Open(s3.Options{Bucket: u.Host, Region: query.Get("region"), Endpoint: query.Get("endpoint"),
+		Profile: query.Get("profile")})
+	if err != nil {
+		return nil, fmt.Errorf("backup: open %s: %w", location, err)
+	}
+	// Names of objects begin with no slash.
+	prefix := strings.Trim(u.Path, "/")
+	if prefix != "" {
+		prefix += "/"
+	}
+	return &Store{bucketFiles{bucket.Repeat(b), prefix}, location}, nil
+}
+
+// openDirectory opens the store in a directory.
+func openDirectory(disk vfs.FS, u *url.URL, location string) (*Store, error) {
 	dir := filepath.Clean(filepath.FromSlash(u.Path))
 	// A directory that is missing is probably one that is not mounted.
 	info, err := disk.Stat(dir)

@@ -45,6 +45,11 @@ func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pac
 	return o, true, nil
 }
 
+// PutAll calls put, which calls Put, for n files, several at a time.
+func (s *Store) PutAll(ctx context.Context, n int, put func(ctx context.Context, i int) error) error {
+	return parallel(ctx, putsAtOnce, n, put)
+}
+
 // PutBytes is Put for a content in memory, such as the schema. It does not wait.
 func (s *Store) PutBytes(ctx context.Context, b []byte) (Object, error) {
 	o, _, err := s.Put(ctx, func() (io.ReadCloser, error) {

@@ -200,14 +200,17 @@ func (s *Store) Complete(ctx context.Context, m *Manifest, nonce string) error {
 		return s.failed("complete "+m.Name, err)
 	}
 	// The nodes have stored the objects; the leader looks for them, because it may see another directory than a node.
-	for _, o := range m.Objects() {
+	objects := m.Objects()
+	err := parallel(ctx, statsAtOnce, len(objects), func(ctx context.Context, i int) error {
+		o := objects[i]
 		info, err := s.files.stat(ctx, objectName(o.SHA256))
 		if err == nil && info.Size != o.Size {
 			err = fmt.Errorf("object %s has %d bytes instead of %d", o.SHA256, info.Size, o.Size)
 		}
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return s.failed("complete "+m.Name, err)
-		}
+		return err
+	})
+	if err != nil {
+		return s.failed("complete "+m.Name, err)
 	}
 	if err := s.current(ctx, m.Name, nonce); err != nil {
 		return err

@@ -262,10 +262,31 @@ func TestOtherDirectoriesAreRefused(t *testing.T) {
 	for _, location := range []string{"file://" + filepath.Join(dir, "none"),
 		"file://" + filepath.Join(dir, "letter.txt"),
 		"relative", "file://host/dir", "ftp://host/x", "file:///", "file:///x?secret=s3cret", "s3://me:s3cret@bucket",
+		"s3://bucket/p?secret_access_key=s3cret", "s3://bucket?endpoint=https://me:s3cret@host",
+		"s3://bucket?endpoint=https://host/%3Fkey=s3cret", "s3://bucket?s3cret", "s3://bucket?region=a&region=s3cret",
+		"s3://bucket?endpoint=ftp://host/s3cret", "s3://bucket?%zz=s3cret", "s3://", "s3://bucket/a/../b",
+		"s3://bucket/a//b", "s3://bucket:9000/a", "s3://bucket/a#s3cret",
 		"file://me:s3cret@host/%zz"} {
 		_, err := Open(vfs.Default, location)
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", location, err)
+		}
+	}
+}
+
+// TestLocationsOfBuckets opens buckets, which sends no request.
+func TestLocationsOfBuckets(t *testing.T) {
+	for location, prefix := range map[string]string{"s3://bucket": "", "s3://bucket/": "", "s3://bucket/a/b/": "a/b/",
+		"s3://bucket/a?region=eu-central-1&profile=backups":     "a/",
+		"s3://my.bucket-1/a%20b?endpoint=http://127.0.0.1:9000": "a b/"} {
+		s, err := Open(vfs.NewMem(), location)
+		if err != nil {
+			t.Errorf("%s: %v", location, err)
+			continue
+		}
+		// Messages have the location as the operator has written it.
+		if files, ok := s.files.(bucketFiles); !ok || files.prefix != prefix || s.location != location {
+			t.Errorf("%s: %+v", location, s)
 		}
 	}
 }

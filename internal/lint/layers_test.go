@@ -71,7 +71,8 @@ audit: cql
 # Backups, as a store has them.
 backup/bucket:
 backup/bucket/buckettest: backup/bucket
-backup: auth backup/bucket ring schema types
+backup/bucket/s3: backup/bucket
+backup: auth backup/bucket backup/bucket/s3 ring schema types
 
 # Certificates.
 tlsconfig: internal/env internal/guard
@@ -377,11 +378,13 @@ func owners() map[string][]string {
 		"golang.org/x/text":             {"types/analysis", "udf/java"},
 		"github.com/kljensen/snowball":  {"types/analysis"},
 		"github.com/clipperhouse/uax29": {"types/analysis"},
+		"github.com/minio/minio-go":     {"backup/bucket/s3"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
-		// Only integration/drivers and integration/firewall use these; both are separate modules.
+		// Only integration/drivers, integration/firewall and integration/stores use these; they are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},
 		"github.com/google/nftables": {},
+		"github.com/johannesboyne":   {},
 	}
 }
 

@@ -206,20 +206,28 @@ func (n *Node) upload(ctx context.Context, r *Request, progress func(done, total
 	if err != nil {
 		return err
 	}
+	share.Files = make([]backup.File, len(names))
+	var mu sync.Mutex
 	var done int64
 	pace := n.pacer(ctx)
-	for _, name := range names {
-		path := n.o.Disk.PathJoin(dir, name)
+	err = s.PutAll(ctx, len(names), func(ctx context.Context, i int) error {
+		path := n.o.Disk.PathJoin(dir, names[i])
 		o, stored, err := s.Put(ctx, func() (io.ReadCloser, error) { return n.o.Disk.Open(path) }, pace)
 		if err != nil {
-			return fmt.Errorf("store %s: %w", name, err)
+			return fmt.Errorf("store %s: %w", names[i], err)
 		}
+		share.Files[i] = backup.File{Name: names[i], Object: o}
+		mu.Lock()
+		defer mu.Unlock()
 		if stored {
 			share.Stored += o.Size
 		}
-		share.Files = append(share.Files, backup.File{Name: name, Object: o})
 		done += o.Size
 		progress(done, total)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return s.PutShare(ctx, r.Backup, share)
 }
