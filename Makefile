@@ -13,7 +13,8 @@ PACKAGES   = $(TIMELESS) ./storage/... ./...
 IDLE       = $(if $(shell chrt --idle 0 echo permitted 2>/dev/null),chrt --idle 0,nice -n 19)
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
-MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall integration/stores tools/package
+MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb \
+             integration/firewall integration/stores tools/package
 LINT       = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --timeout 15m --allow-parallel-runners
 RACE       = ./storage/... ./server/... ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... \
              ./listing/... ./search/... ./view/... ./replica/... ./repair/... ./rebalance/... ./cluster/... \

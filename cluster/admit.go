@@ -181,7 +181,7 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
 		return
 	}
-	// Also a member: a build that went back too late cannot read the messages that would tell it.
+	// Also a member: a build that went back too late cannot read the messages that would say so.
 	if err := m.CheckVersions(&spec); err != nil {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: err.Error()})
 		return

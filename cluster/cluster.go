@@ -42,8 +42,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Self describes this node. Open sets Host, Disk and Versions.
 	Self metadata.NodeSpec
-	// Versions are the cluster versions that this node supports. Zero means those of this build; simulations of rings
-	// of several releases set others.
+	// Versions are the cluster versions that this node supports. Zero means the ones of this build; simulations of
+	// rings of several releases set others.
 	Versions clusterversion.Range
 	// Seeds are the addresses to which a node that is not a member sends its join requests. A node that is first in
 	// the list, or has no list, creates a cluster if no other seed responds.

@@ -49,7 +49,7 @@ type testNode struct {
 	network func(Network) Network
 	// fatal, if any, is called instead of failing the test when the node must stop.
 	fatal func(error)
-	// versions are the cluster versions that the node's build supports; zero means those of this build.
+	// versions are the cluster versions that the node's build supports; zero means the ones of this build.
 	versions clusterversion.Range
 
 	*Cluster

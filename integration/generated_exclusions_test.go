@@ -218,7 +218,7 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 			"time-outs that cqld answers with INVALID"},
 		{nil, "DELETE FROM t WHERE c > null;", "WRITE_TIMEOUT: x\n", "ok\n", nil, ""},
 		{nil, "INSERT INTO t JSON '';", "INVALID: Could not decode JSON string as a map: com.fasterxml.jackson\n",
-			"INVALID: Could not decode JSON string as a map: EOF\n", nil, "texts of errors in JSON"},
+			"INVALID: Could not decode JSON string as a map: EOF\n", nil, "messages of errors in JSON"},
 		{nil, "DESCRIBE TABLE t;", "WHERE p0 = 'it's'\n", "WHERE p0 = 'it''s'\n", nil,
 			"quotation marks in where_clause"},
 		{nil, "SELECT v0 FROM t;", "text\n'it's'\n(1 rows)\n", "text\n'it''s'\n(1 rows)\n", nil, ""},

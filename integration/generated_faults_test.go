@@ -48,7 +48,7 @@ var asDocumented = []struct {
 	{"serial reads of several partitions in pages", (*comparison).serialPages},
 	{"batches at NODE_LOCAL", (*comparison).nodeLocal},
 	{"time-outs that cqld answers with INVALID", (*comparison).timedOut},
-	{"texts of errors in JSON", (*comparison).jsonErrors},
+	{"messages of errors in JSON", (*comparison).jsonErrors},
 }
 
 // comparison is a statement whose answers differ.

@@ -31,7 +31,7 @@ func (c *comparison) timedOut() bool {
 	return strings.HasPrefix(c.want, "WRITE_TIMEOUT: ") && strings.HasPrefix(c.got, "INVALID: Invalid null value in ")
 }
 
-// jsonErrors matches texts of errors in JSON.
+// jsonErrors matches messages of errors in JSON.
 func (c *comparison) jsonErrors() bool {
 	const start = "INVALID: Could not decode JSON string as a map: "
 	return strings.HasPrefix(c.want, start+"com.fasterxml.") && strings.HasPrefix(c.got, start)

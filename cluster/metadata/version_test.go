@@ -92,7 +92,7 @@ func TestUpgradeOfMetadata(t *testing.T) {
 }
 
 // TestNewerEncodingsAreRefused decodes a command and a snapshot with fields that a newer build added: ignoring them
-// would make the metadata of this node differ from those of the others.
+// would make the metadata of this node differ from the metadata of the others.
 func TestNewerEncodingsAreRefused(t *testing.T) {
 	b, err := Empty().Encode()
 	if err != nil {

@@ -19,7 +19,7 @@ type Process interface {
 	// Block is called before code that blocks on the disk. It fails the run if that code runs in a goroutine that must
 	// not block.
 	Block(what string)
-	// Accept returns those of the mutations that e applies. The caller owns the slice.
+	// Accept returns the mutations that e applies. The caller owns the slice.
 	Accept(e Engine, mutations []*row.Mutation) []*row.Mutation
 	// Complete executes f, the end of a write that is on the disk: as storage's committer, or later.
 	Complete(f func())

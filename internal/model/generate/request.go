@@ -30,7 +30,7 @@ func (x Request) Head() string { return strings.Join(append([]string{x.Directive
 //
 //	directive   cql: QUERY, or with the option prepared PREPARE and EXECUTE
 //	            prepare: PREPARE only
-//	            batch: BATCH, whose entries are texts, or with the option prepared ids
+//	            batch: BATCH, whose entries are statements, or with the option prepared ids
 //	options     version, flags, levels, keyspaces, times, pages
 //	input       statements with literals, ? or :name, and their values by position or by name
 //
