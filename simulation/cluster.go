@@ -42,6 +42,7 @@ type Cluster struct {
 	// machines is the number of machines created so far. Machines that have left count, too.
 	machines int
 	meetings *meetings.Log
+	releases releases
 	// settled means that the cluster is healed and idle, and is being read.
 	settled bool
 	// truncating is the number of TRUNCATEs that have not succeeded: nodes may be waiting for their end.
@@ -62,7 +63,7 @@ func NewCluster(o Options) *Cluster {
 		options: o,
 		kernel:  k,
 		counted: map[string]int{},
-		order:   &order{kernel: k},
+		order:   &order{kernel: k}, releases: oneRelease{},
 	}
 	c.operator, c.verify = &operator{c: c}, &verifier{c: c}
 	c.nemesis = newNemesis(c)

@@ -125,6 +125,8 @@ func meetingTests() [][3]string {
 			"loss of a data center × join, decommission, move, replace, rebuild, repair, schema change"},
 		{"simulation", "TestSimRecovery",
 			"loss of a data center × kill, conditional change, pause, partition, restart"},
+		{"simulation", "TestUpgrades", "rolling upgrade × restart, kill, join, decommission, move, repair, schema " +
+			"change, conditional change, hints"},
 		{"cluster", "TestRollingUpgrade", "rolling upgrade × restart, join"},
 		{"cluster/metadata", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
 		{"cluster/metadata", "TestOperationDoesNotWaitForDepartedNode", "decommission × decommission"},
@@ -205,7 +207,7 @@ func classified() map[string]map[string]string {
 			"PaxosFloor": meetings.Repair + ", " + meetings.ConditionalChange, "Settled": meetings.Repair + ", " +
 				meetings.Decommission,
 			"Regained": meetings.Repair + ", " + meetings.SchemaChange, "Roles": opRoles,
-			"Finalize": "- once in an upgrade",
+			"Finalize": "- TestUpgrades draws it",
 		},
 		"control operation": {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads",
@@ -240,7 +242,7 @@ func classified() map[string]map[string]string {
 			"reloadssl": "- which certificates are used", "rotatekeys": "- which keys files have",
 			"jobs": "- reads", "watchjob": "- reads", "canceljob": meetings.Repair + ", " + meetings.Rebuild,
 			"resumejob":     meetings.Repair + ", " + meetings.Rebuild,
-			"upgradestatus": "- reads", "upgradefinalize": "- once in an upgrade",
+			"upgradestatus": "- reads", "upgradefinalize": "- TestUpgrades draws it",
 		},
 		"verb": {
 			"Mutation": meetings.Hints, "Read": "- reads", "Digest": "- reads", "ReadRepair": meetings.Repair,

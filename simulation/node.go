@@ -124,8 +124,8 @@ func (n *Node) start() {
 	if err := l.open(); err != nil {
 		n.process = nil
 		l.End()
-		// Without a failing disk there is no excuse for a process that does not start.
-		if !n.faults.Any() && !n.damaged {
+		// Without a failing disk there is no excuse for a process that does not start, except for an old release.
+		if !n.faults.Any() && !n.damaged && !c.releases.refused(n, err) {
 			c.fail("node %d does not start: %v", n.id, err)
 			return
 		}

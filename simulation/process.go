@@ -244,7 +244,8 @@ func (l *process) clusterOptions() cluster.Options {
 			Replace: n.replace,
 		},
 		// Post makes the loop of the cluster an event of the queue instead of a goroutine.
-		Fatal: l.fail, Post: l.Soon, DeadAfter: c.scaled(30 * time.Second), // longer than any fault
+		Fatal: l.refused, Post: l.Soon, Versions: c.releases.versions(n),
+		DeadAfter: c.scaled(30 * time.Second), // longer than any fault
 	}
 }
 
@@ -302,7 +303,7 @@ func (l *process) hasJoined(err error) {
 	if err != nil {
 		l.node.cluster.kernel.Trace(fmt.Sprint("not joined ", l.node.id, err))
 		// A refusal can mean that the join was aborted, or that the node was removed, while it was down.
-		if l.node.left(err) {
+		if !l.node.cluster.releases.refused(l.node, err) && l.node.left(err) {
 			l.node.retire()
 			return
 		}
@@ -311,6 +312,12 @@ func (l *process) hasJoined(err error) {
 		return
 	}
 	l.joined, l.node.member = true, true
+}
+
+// refused is fail for the errors of the cluster.
+func (l *process) refused(err error) {
+	l.node.cluster.releases.refused(l.node, err)
+	l.fail(err)
 }
 
 // tableInfo is assembly.Opening.TableInfo.

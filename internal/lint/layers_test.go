@@ -286,11 +286,11 @@ simulation/meetings: simulation/kernel
 simulation/pages: ring row scan schema storage
 simulation/network: coordinator internal/env messaging ring simulation/kernel
 simulation/history: azuretables/entity azuretables/odata ring row
-simulation: azuretables/entity azuretables/odata cluster cluster/metadata coordinator hints internal/env
-	internal/model internal/wire listing node/assembly paxos rebalance repair request ring row schema search
-	simulation/damage simulation/elle simulation/engine simulation/goroutine simulation/history simulation/kernel
-	simulation/meetings simulation/network simulation/pages simulation/sealed storage storage/faultfs storage/index
-	storage/reading storage/tableinfo types view
+simulation: azuretables/entity azuretables/odata cluster cluster/metadata clusterversion coordinator hints
+	internal/env internal/model internal/wire listing node/assembly paxos rebalance repair request ring row schema
+	search simulation/damage simulation/elle simulation/engine simulation/goroutine simulation/history
+	simulation/kernel simulation/meetings simulation/network simulation/pages simulation/sealed storage
+	storage/faultfs storage/index storage/reading storage/tableinfo types view
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient

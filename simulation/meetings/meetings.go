@@ -37,9 +37,11 @@ const (
 	Snapshot          = "snapshot"
 	ClockJump         = "clock jump"
 	DatacenterLoss    = "loss of a data center" // drawn by TestMembersMeetLossOfADatacenter only
+	RollingUpgrade    = "rolling upgrade"       // drawn by TestUpgrades only
 )
 
-// Operations returns all operations of the table, in its order. DatacenterLoss is not in the table.
+// Operations returns all operations of the table, in its order. DatacenterLoss and RollingUpgrade are not in the
+// table.
 func Operations() []string {
 	return []string{Join, Decommission, Move, Replace, Rebuild, Repair, RestrictedRepair, Restart, Kill,
 		Pause, Partition, FullDisk, SchemaChange, Truncate, Hints, BatchLog, ConditionalChange, Counter, Snapshot,
@@ -103,15 +105,15 @@ func (m *Log) Begin(op string, most time.Duration) (end func()) {
 // not damage, still coincide with operations that begin.
 const Lingers = 500 * time.Millisecond
 
-// endless is longer than any run.
-const endless = 1 << 62
+// Endless is longer than any run.
+const Endless time.Duration = 1 << 61
 
 // Saw records whether an operation is in progress at the moment. It is called for every operation in each poll, so an
 // operation that begins and ends between two polls is missed.
 func (m *Log) Saw(op string, is bool) {
 	switch was := m.state[op]; {
 	case is && was == nil:
-		m.Begin(op, endless/2)
+		m.Begin(op, Endless)
 		m.state[op] = m.active[len(m.active)-1]
 	case !is && was != nil:
 		was.until = -1

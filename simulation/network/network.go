@@ -72,6 +72,9 @@ type Network struct {
 	// goroutine of the stream. Both are set before the first process starts.
 	Pace      int
 	NoWorkers bool
+	// Encode returns the bytes of a message from a process, in the form of its release, and a function that decodes
+	// them. New sets it to the form of one release.
+	Encode func(from Process, verb messaging.Verb, payload []byte) (b []byte, decode Decoder)
 	// Sent is for tests: it is called with every message, also with one that is lost. It may be nil.
 	Sent func(messaging.Verb, []byte)
 	// Reply is for tests: it changes a reply. It may be nil.
@@ -94,6 +97,14 @@ type Network struct {
 	CPU, Stall time.Duration
 }
 
+// Decoder decodes the bytes of a message as the process that receives them does. It is not ok if the process cannot.
+type Decoder func(to Process, b []byte) (payload []byte, ok bool)
+
+// OneForm encodes messages for Network.Encode if all processes run the same release.
+func OneForm(_ Process, _ messaging.Verb, payload []byte) ([]byte, Decoder) {
+	return payload, func(_ Process, b []byte) ([]byte, bool) { return b, true }
+}
+
 // DelayMax is the maximum delay of a message without faults. Together with a delayed acknowledgment of the disk, a
 // request without faults ends within some tens of milliseconds.
 const DelayMax = 3 * time.Millisecond
@@ -105,7 +116,7 @@ type Link struct{ From, To ring.NodeID }
 func New(k *kernel.Kernel, seed uint64, count func(event string)) *Network {
 	n := &Network{kernel: k, count: count, rand: kernel.NewStream(seed, "network"),
 		work: kernel.NewStream(seed, "work"), machines: map[ring.NodeID]Machine{},
-		byAddr: map[netip.AddrPort]Machine{}, cut: map[Link]int{}, Pace: 1}
+		byAddr: map[netip.AddrPort]Machine{}, cut: map[Link]int{}, Pace: 1, Encode: OneForm}
 	n.ClearFaults()
 	return n
 }

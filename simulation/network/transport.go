@@ -132,6 +132,11 @@ func (t *Transport) Connect() {
 	t.process.Clock().After(connectEvery*time.Duration(t.net.Pace), t.Connect)
 }
 
+// encode encodes a message of the process in the form of its release.
+func (t *Transport) encode(verb messaging.Verb, payload []byte) ([]byte, Decoder) {
+	return t.net.Encode(t.process, verb, payload)
+}
+
 // link returns the link to a member; false means that its address is unknown.
 func (t *Transport) link(to ring.NodeID) (Link, bool) {
 	m := t.net.byAddr[t.peers[to]]
@@ -151,9 +156,12 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	// both with its bindings.
 	from := t.self
 	t.net.note(verb, payload)
-	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
+	encoded, decode := t.encode(verb, payload)
+	t.net.carry(l, fmt.Sprint("send ", verb), encoded, func(b []byte) {
 		to := t.net.machines[l.To].Transport()
-		to.Serve(verb, to.Sender(from, t.machine), payload, func([]byte, error) {})
+		if payload, ok := decode(to.process, b); ok {
+			to.Serve(verb, to.Sender(from, t.machine), payload, func([]byte, error) {})
+		}
 	})
 }
 
@@ -207,13 +215,21 @@ func (t *Transport) request(l Link, known bool, verb messaging.Verb, payload []b
 	from := t.self
 	t.net.note(verb, payload)
 	deliver := func() {
-		t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
+		encoded, decode := t.encode(verb, payload)
+		t.net.carry(l, fmt.Sprint("request ", verb), encoded, func(b []byte) {
 			to := t.net.machines[l.To].Transport()
+			payload, ok := decode(to.process, b)
+			if !ok {
+				return
+			}
 			// The link back has its own cuts, delays and losses: an executed request may appear as a timeout to its
 			// sender.
 			to.Serve(verb, to.Sender(from, t.machine), payload, func(payload []byte, err error) {
-				t.net.carry(Link{l.To, l.From}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
-					answer(t.net.replied(payload), err)
+				encoded, decode := to.encode(verb, payload)
+				t.net.carry(Link{l.To, l.From}, fmt.Sprint("reply ", verb, err), encoded, func(b []byte) {
+					if payload, ok := decode(t.process, b); ok {
+						answer(t.net.replied(payload), err)
+					}
 				})
 			})
 		})
