@@ -115,12 +115,6 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 	}
 	// Failures of the log have made Open fail until here. From now on they are reported to logger.stop.
 	guard.Opened()
-	// A flush begins a new log. It is not waited for: there is nothing to flush.
-	if guard.Created() {
-		if _, err := db.AsyncFlush(); err != nil {
-			return nil, errors.Join(fmt.Errorf("cluster: open metadata log: %w", err), db.Close())
-		}
-	}
 	l := &Log{db: db, memory: raft.NewMemoryStorage(), failed: logger.failed}
 	if err := l.checkVersion(dir); err != nil {
 		db.Close()

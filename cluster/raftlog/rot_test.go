@@ -15,7 +15,7 @@ import (
 )
 
 // flipsFlag is for long runs by hand.
-var flipsFlag = flag.Int("flips", 500, "changes that TestFlippedBitsOfTheRaftLog makes")
+var flipsFlag = flag.Int("flips", 500, "bits that TestFlippedBitsOfTheRaftLog changes")
 
 // rotContent returns what a node knows from its log.
 func rotContent(l *Log) (string, error) {
@@ -41,8 +41,8 @@ func rotContent(l *Log) (string, error) {
 	return fmt.Sprint(hard, conf, entries, string(identity)), nil
 }
 
-// TestFlippedBitsOfTheRaftLog changes a bit, or some bytes, of one file of a log whose process was killed. The log does
-// not open, with an error that names the file; or nothing has changed, except that the last write may be lost.
+// TestFlippedBitsOfTheRaftLog changes one bit of one file of a log whose process was killed. The log does not open,
+// with an error that names the file; or nothing has changed, except that the last write may be lost.
 func TestFlippedBitsOfTheRaftLog(t *testing.T) {
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(error) {}}
 	disk := vfs.NewCrashableMem()
@@ -90,19 +90,18 @@ func TestFlippedBitsOfTheRaftLog(t *testing.T) {
 	refused := 0
 	for i := range *flipsFlag {
 		mem, name := base.CrashClone(vfs.CrashCloneCfg{}), names[i%len(names)]
-		// One bit, or some bytes.
-		at, bits, ok := change(t, mem, mem.PathJoin("raft", name), rng, i/len(names)%2*4)
+		at, bit, ok := flip(t, mem, mem.PathJoin("raft", name), rng)
 		if !ok {
 			continue
 		}
 		got, err := content(mem)
 		switch {
 		case err != nil && !strings.Contains(err.Error(), name):
-			t.Errorf("%s, byte %d, bits %x: the error does not name it: %v", name, at, bits, err)
+			t.Errorf("%s, byte %d, bit %d: the error does not name it: %v", name, at, bit, err)
 		case err != nil:
 			refused++
 		case !slices.Contains(states[len(states)-2:], got):
-			t.Errorf("%s, byte %d, bits %x: %s, want %s", name, at, bits, got, states[len(states)-1])
+			t.Errorf("%s, byte %d, bit %d: %s, want %s", name, at, bit, got, states[len(states)-1])
 		}
 	}
 	if refused == 0 {
@@ -110,35 +109,26 @@ func TestFlippedBitsOfTheRaftLog(t *testing.T) {
 	}
 }
 
-// change changes one bit of a file, or any bits of n bytes. It returns false for a file that is too short.
-func change(t *testing.T, mem *vfs.MemFS, path string, rng *rand.Rand, n int) (at int64, bits []byte, ok bool) {
+// flip changes one bit of a file, unless it is empty.
+func flip(t *testing.T, mem *vfs.MemFS, path string, rng *rand.Rand) (at int64, bit int, ok bool) {
 	t.Helper()
 	f, err := mem.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	bits = []byte{1 << rng.IntN(8)}
-	if n > 0 {
-		bits = make([]byte, n)
-		for i := range bits {
-			bits[i] = byte(1 + rng.IntN(255))
-		}
-	}
 	info, err := f.Stat()
-	if err != nil || info.Size() < int64(len(bits)) {
-		return 0, nil, false
+	if err != nil || info.Size() == 0 {
+		return 0, 0, false
 	}
-	at = rng.Int64N(info.Size() - int64(len(bits)) + 1)
-	b := make([]byte, len(bits))
+	at, bit = rng.Int64N(info.Size()), rng.IntN(8)
+	b := make([]byte, 1)
 	if _, err = f.ReadAt(b, at); err == nil {
-		for i := range b {
-			b[i] ^= bits[i]
-		}
+		b[0] ^= 1 << bit
 		_, err = f.WriteAt(b, at)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at, bits, true
+	return at, bit, true
 }

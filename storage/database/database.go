@@ -105,12 +105,6 @@ func Open(o Options) (*DB, error) {
 	// From here on, Fatalf blocks background work instead of returning to it.
 	db.opened.Store(true)
 	db.guard.Opened()
-	// A flush begins a new log.
-	if db.guard.Created() {
-		if err := db.Flush(); err != nil {
-			return nil, fmt.Errorf("storage: open %s: %w", o.Dir, failure.Of(err))
-		}
-	}
 	return db, nil
 }
 

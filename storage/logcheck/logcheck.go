@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Corrupt describes a chunk of a log that was written and synced, and cannot be read.
+// Corrupt describes a chunk of a log that was synced and cannot be read.
 type Corrupt struct {
 	Offset int64 // of the chunk in the file
 }

@@ -33,8 +33,6 @@ type FS struct {
 	fail   func(error)
 	opened atomic.Bool
 	made   atomic.Bool // a log, whose directory was not synced yet
-	// existed is set when Pebble reads the MANIFEST of its directory.
-	existed atomic.Bool
 	// reading is the name of the file that was opened last for reading, until Pebble has been opened.
 	reading atomic.Pointer[string]
 }

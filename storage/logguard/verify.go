@@ -17,23 +17,12 @@ import (
 func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if !fs.opened.Load() {
 		fs.reading.Store(&name)
-		if strings.HasPrefix(fs.PathBase(name), manifestPrefix) {
-			fs.existed.Store(true)
-		}
 		if err := verify(fs.FS, name); err != nil {
 			return nil, err
 		}
 	}
 	return fs.FS.Open(name, opts...)
 }
-
-// manifestPrefix begins the names of MANIFEST files.
-const manifestPrefix = "MANIFEST-"
-
-// Created reports whether Pebble has created the directory instead of opening one that existed. The first log of a new
-// directory lacks the synced lengths by which package logcheck finds most changes, because Pebble raises its format
-// after it has begun the log: the owner begins another one.
-func (fs *FS) Created() bool { return !fs.existed.Load() }
 
 // Named returns an error of Pebble's Open with the name of the file that Pebble opened last for reading: many of its
 // errors have none. nil stays nil.
@@ -50,7 +39,7 @@ func verify(fs vfs.FS, name string) error {
 	digits, log := strings.CutSuffix(base, ".log")
 	number, err := strconv.ParseUint(digits, 10, 64)
 	log = log && err == nil
-	if !log && !strings.HasPrefix(base, manifestPrefix) {
+	if !log && !strings.HasPrefix(base, "MANIFEST-") {
 		return nil
 	}
 	f, err := fs.Open(name, vfs.SequentialReadsOption)
