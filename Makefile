@@ -4,13 +4,9 @@ GO        ?= go
 # Only the race detector needs cgo. All other builds disable it, as releases do (ADR 44), so that all stages share
 # what is compiled.
 export CGO_ENABLED = 0
-# Packages whose tests need processor time and not real time. make test runs them while other tests wait.
-TIMELESS   = ./simulation ./tools/mutants
 # The go command starts the tests of packages in this order. The longest ones come first: the last one runs alone, on
 # one core.
-PACKAGES   = $(TIMELESS) ./storage/... ./...
-# Starts a program that gets only the time that the processors are idle, where chrt is installed and permitted.
-IDLE       = $(if $(shell chrt --idle 0 echo permitted 2>/dev/null),chrt --idle 0,nice -n 19)
+PACKAGES   = ./simulation ./tools/mutants ./storage/... ./...
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
 MODULES    = . examples integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb \
@@ -102,9 +98,9 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 .PHONY: test
 test: ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers (up to 55 min on two cores)
 	$(MAKE) -j2 $(APART) downloaded static
-	$(MAKE) timed
+	$(MAKE) unit
 	$(MAKE) -j2 $(APART) race package-test cross CROSS="darwin/arm64 windows/amd64"
-	$(MAKE) -j2 $(APART) integration timeless
+	$(MAKE) integration
 
 .PHONY: static
 static:
@@ -117,14 +113,6 @@ downloaded: # one after the other: both may execute Maven, which does not expect
 .PHONY: unit
 unit: ## units, goldens, fuzz seeds, lint, simulation
 	$(GO) test -vet=off -timeout 30m $(PACKAGES)
-
-.PHONY: timed
-timed: # what unit runs, without timeless
-	$(GO) test -vet=off -timeout 30m ./storage/... $$($(GO) list ./... | grep -vxF "$$($(GO) list $(TIMELESS))")
-
-.PHONY: timeless
-timeless: # integration mostly waits, so that this costs little time
-	$(IDLE) $(GO) test -vet=off -timeout 90m $(TIMELESS)
 
 .PHONY: race
 race: export CGO_ENABLED = 1
@@ -146,7 +134,7 @@ level: tools ## the memory of a node at 200 requests a second, every minute: LEV
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers
-	$(GO) test -vet=off -tags integration -timeout 45m -count=1 -parallel 6 ./integration/...
+	$(GO) test -vet=off -tags integration -timeout 30m -count=1 -parallel 4 ./integration/...
 
 .PHONY: faults
 faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses

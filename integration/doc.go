@@ -27,7 +27,7 @@
 //
 // Tests that mostly wait, for failure detectors, throttled streams or drivers, on a ring of their own, call t.Parallel:
 // they run after all others, some at a time. Tests that load their ring, or that measure latencies, gaps or memory, run
-// alone, but beside the simulation: "make test" gives it only the time that the processors are idle.
+// alone.
 //
 // The tests have the build tag "integration". Tools they need are installed by tools/install.sh into .tools; a missing
 // one skips its test, or fails it when CI=true.

@@ -136,7 +136,7 @@ func (n *needing) packages() []string { return slices.Sorted(maps.Keys(n.tests))
 // run executes the tests of a package, in its binary with all mutants. None may fail or be skipped.
 func (n *needing) run(ctx context.Context, t *testing.T, root, dir, pkg string) {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, binary(dir, pkg), "-test.v", "-test.timeout=1h",
+	cmd := exec.CommandContext(ctx, binary(dir, pkg), "-test.v", "-test.timeout=20m",
 		"-test.run=^("+strings.Join(n.tests[pkg], "|")+")$")
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(pkg))
 	began := time.Now()
