@@ -28,7 +28,7 @@ const (
 )
 
 // ctlCases returns all commands that do no harm to a ring, in a sensible order.
-func ctlCases(address string) []ctlCase {
+func ctlCases(address, backups string) []ctlCase {
 	a := regexp.QuoteMeta(address)
 	return []ctlCase{
 		{args: "status", want: `(?s)^Datacenter: datacenter1\n=+\nStatus=Up/Down\n\|/ State=Normal/Leaving/Joining/Moving\n--  Address +Load +Tokens  Owns \(effective\) +Host ID +Rack\n` +
@@ -77,6 +77,16 @@ func ctlCases(address string) []ctlCase {
 		{args: "verifysnapshot -t all", want: `^\d+ files verified, 0 problems\n$`, once: true},
 		{args: "showsnapshot -t all", want: `(?s)^\{.*"CREATE TABLE ctl\.t `},
 		{args: "import -t all plain t", want: `^$`, once: true},
+		{args: "backup create --to " + backups + " --name first ctl", want: `(?s)^Name +: first\n.*Content : ctl\n`,
+			once: true},
+		{args: "backup list --at " + backups, want: `(?s)^Name .*\nfirst +.* ctl +4 .* complete\n$`},
+		{args: "backup show --at " + backups + " first", want: `(?s)^Name +: first\nCluster : integration, 4 nodes\n`},
+		{args: "backup verify --at " + backups + " first", want: `^\d+ files verified, 0 problems\n$`},
+		{args: "restore --from " + backups + " --dry-run --table ctl.t --as ctl.restored",
+			want: `(?s)^Would restore 1 tables from backup first .*\n  ctl\.t as ctl\.restored\n$`},
+		{args: "backup delete --at " + backups + " first", want: `^Deleted backup first\n`, once: true},
+		{args: "upgrade status", want: `(?s)^Cluster version: 1\n.*There is nothing to finalize\.\n$`},
+		{args: "upgrade finalize", want: `There is nothing to finalize\.\n$`},
 		{args: "clearsnapshot -t all", want: `^Removed snapshot all\n$`, once: true},
 		{args: "statushandoff", want: `^Hinted handoff is running\n$`},
 		{args: "disablehandoff", want: `^$`},
@@ -139,7 +149,7 @@ func TestControl(t *testing.T) {
 	awaitView(t, s)
 	run := map[string]bool{}
 	host := s.Address[:strings.LastIndexByte(s.Address, ':')]
-	for _, c := range ctlCases(host) {
+	for _, c := range ctlCases(host, "file://"+t.TempDir()) {
 		args := strings.Fields(c.args)
 		run[args[0]] = true
 		out, err := ctl(t, s, args...)
