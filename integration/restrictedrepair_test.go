@@ -71,7 +71,7 @@ func TestRepairOfOneDatacenter(t *testing.T) {
 	t.Parallel()
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, dir+"/"+t.Name(), process.Options{Nodes: 5,
-		YAML: []string{"auto_repair_enabled: false", "num_tokens: 4"}})
+		YAML: []string{"auto_repair_enabled: false", "num_tokens: 4", readsOneNode}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestRepairOfOneDatacenter(t *testing.T) {
 // live replica, and removes both. The ring serves afterwards. After a repair, every row has three equal replicas again.
 func TestTwoOfFiveNodesAreRemoved(t *testing.T) {
 	t.Parallel()
-	ring := startRing(t, process.Options{Nodes: 5, YAML: []string{"auto_repair_enabled: false"}})
+	ring := startRing(t, process.Options{Nodes: 5, YAML: []string{"auto_repair_enabled: false", readsOneNode}})
 	first := ring.Servers[0]
 	askKeys(t, first, 0, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
 	askKeys(t, first, 0, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")

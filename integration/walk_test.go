@@ -21,9 +21,12 @@ import (
 const (
 	one    = 1
 	quorum = 4
-	// nodeLocal reads on the contacted node only.
+	// nodeLocal reads on the contacted node only, if its configuration has readsOneNode.
 	nodeLocal = 11
 )
+
+// readsOneNode is the line of a configuration that allows nodeLocal.
+const readsOneNode = "allow_nodelocal_consistency: true"
 
 // TestCqlsh executes the statements of the README with cqlsh on every node.
 func TestCqlsh(t *testing.T) {
@@ -165,7 +168,7 @@ func (w *writer) end() []int {
 
 // TestKillWalk kills one node under QUORUM load and restarts it, then kills two.
 func TestKillWalk(t *testing.T) {
-	ring := startRing(t, process.Options{Nodes: 4})
+	ring := startRing(t, process.Options{Nodes: 4, YAML: []string{readsOneNode}})
 	nodes := ring.Servers
 	ask(t, nodes[0].Address, "CREATE KEYSPACE walk WITH replication = {'class': 'SimpleStrategy', "+
 		"'replication_factor': 4}", "CREATE TABLE walk.t (id int PRIMARY KEY, v text)")

@@ -491,6 +491,7 @@ func (n *Node) newProcessor() *query.Processor {
 		FunctionMemory: n.opts.Memory.Division.Part[memory.Functions], Guard: n.guard,
 		DropCompactStorage: n.opts.DropCompactStorage,
 		ViewsDisabled:      n.opts.ViewsDisabled,
+		NodeLocal:          n.opts.Requests.NodeLocal,
 		DropGrace:          droppedTables{n}.grace,
 		Timeouts: query.Timeouts{Read: n.opts.Timeouts.Read, Range: n.opts.Timeouts.Range, Write: n.opts.Timeouts.Write,
 			CAS: n.opts.Timeouts.CAS, Counter: n.opts.Timeouts.Counter, Truncate: n.opts.Timeouts.Truncate},

@@ -180,6 +180,7 @@ type Options struct {
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
 	DropCompactStorage bool
 	ViewsDisabled      bool // CREATE MATERIALIZED VIEW is refused
+	NodeLocal          bool // NODE_LOCAL is accepted
 	// DropGrace returns how long tables that are dropped now can be restored. nil, or 0, means not at all.
 	DropGrace  func() time.Duration
 	Guardrails *guardrail.Guardrails // nil means none

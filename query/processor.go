@@ -320,7 +320,7 @@ func (p *Processor) authorize(r *request.Request, pl *plan) error {
 	if pl.refused != nil {
 		return pl.refused
 	}
-	return execution.CheckClientLevel(r.Consistency)
+	return execution.CheckClientLevel(r.Consistency, p.o.NodeLocal)
 }
 
 // run executes a plan. It checks the permissions at each execution, because they may change after a statement was

@@ -128,6 +128,7 @@ func backgroundSettings() map[string]setting {
 // requestSettings returns the options of the requests of CQL clients.
 func requestSettings() map[string]setting {
 	return map[string]setting{
+		"allow_nodelocal_consistency": truth(func(o *Options) *bool { return &o.Requests.NodeLocal }),
 		"maximum_timestamp_fail_threshold": duration(func(o *Options) *time.Duration {
 			return &o.Requests.MaxTimestampAhead
 		}),

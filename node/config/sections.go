@@ -122,6 +122,7 @@ type Requests struct {
 	MaxTimestampAhead  time.Duration // maximum_timestamp_fail_threshold
 	WarnTimestampAhead time.Duration // maximum_timestamp_warn_threshold
 	MaxClients         int           // connections; 0: the server's default
+	NodeLocal          bool          // NODE_LOCAL is accepted: allow_nodelocal_consistency
 }
 
 // Tables configures the server of Azure Tables. The options have the prefix tables_. A negative number is invalid in

@@ -62,6 +62,7 @@ func (o *Options) Settings() map[string]string {
 		"auto_snapshot_ttl":                o.Snapshots.TTL.String(),
 		"drop_grace":                       o.DropGrace.String(),
 		"dynamic_data_masking_enabled":     strconv.FormatBool(o.DynamicDataMasking),
+		"allow_nodelocal_consistency":      strconv.FormatBool(o.Requests.NodeLocal),
 		"maximum_timestamp_fail_threshold": o.Requests.MaxTimestampAhead.String(),
 		"maximum_timestamp_warn_threshold": o.Requests.WarnTimestampAhead.String(),
 		"native_transport_max_frame_size":  size(int64(o.Requests.MaxFrameBytes)),

@@ -7,10 +7,11 @@ import (
 	"cqld/schema"
 )
 
-// CheckClientLevel refuses NODE_LOCAL, which Cassandra has for debugging only and refuses by default. The errors of the
-// checks of levels are *invalid.Error with Cassandra's messages, unless their comments say otherwise.
-func CheckClientLevel(c ring.Consistency) error {
-	if c == ring.NodeLocal {
+// CheckClientLevel refuses NODE_LOCAL unless it is allowed: Cassandra has it for debugging only, and refuses it by
+// default. The errors of the checks of levels are *invalid.Error with Cassandra's messages, unless their comments say
+// otherwise.
+func CheckClientLevel(c ring.Consistency, nodeLocal bool) error {
+	if c == ring.NodeLocal && !nodeLocal {
 		return invalid.Errorf("NODE_LOCAL consistency level is highly dangerous and should be used only for " +
 			"debugging purposes")
 	}
