@@ -213,7 +213,8 @@ const systemViewsTables = `
 345 cql_metrics | Metrics specific to CQL prepared statement caching
 	name text P; value double
 349 dropped_tables | dropped tables that UNDROP TABLE can restore
-	keyspace_name text P; table_name text C; id uuid C; dropped_at timestamp; restorable_until timestamp; size_on_disk bigint
+	keyspace_name text P; table_name text C; id uuid C; dropped_at timestamp; restorable_until timestamp;
+	size_on_disk bigint
 346 snapshots | available snapshots
 	name text P; keyspace_name text C; table_name text C; created_at timestamp; ephemeral boolean; expires_at timestamp;
 	size_on_disk bigint; true_size bigint

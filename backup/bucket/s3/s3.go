@@ -59,7 +59,7 @@ func Open(o Options) (bucket.Bucket, error) {
 	transport := bucket.Transport()
 	providers := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{},
 		&credentials.IAM{Client: &http.Client{Transport: transport}, Region: region}}
-	// Who names a profile does not expect the environment to replace it.
+	// A profile of the location takes precedence over the environment.
 	if o.Profile != "" {
 		providers = []credentials.Provider{&credentials.FileAWSCredentials{Profile: o.Profile}}
 	}

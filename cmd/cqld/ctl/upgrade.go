@@ -9,8 +9,8 @@ import (
 
 // upgradeCommand groups the subcommands for rolling upgrades. Without a subcommand, it shows the status.
 type upgradeCommand struct {
-	Status   upgradeStatusCommand   `cmd:"" default:"1" help:"Show the cluster version, and which versions each node supports."`
-	Finalize upgradeFinalizeCommand `cmd:"" help:"Raise the cluster version to the newest one that all nodes support. Nodes cannot go back after that."`
+	Status   upgradeStatusCommand   `cmd:"" default:"1" help:"Show the cluster version, and what each node supports."`
+	Finalize upgradeFinalizeCommand `cmd:"" help:"Raise the cluster version. Nodes cannot go back then."`
 }
 
 type upgradeStatusCommand struct{}

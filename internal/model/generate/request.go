@@ -243,8 +243,8 @@ func (q *Requests) batch() string {
 // in a BATCH message.
 type statementOptions struct{ literals, positional bool }
 
-// statement returns the lines of a statement: with literals, or with bind markers and a line of values, of which some
-// are too few, too many or not valid. Of the template
+// statement returns the lines of a statement: with literals, or with bind markers and a line of values. Some statements
+// have too few values, too many, or an invalid one. From the template
 //
 //	UPDATE $T SET v = {v}, w = {w text} WHERE p = {p} AND c = {c}
 //
