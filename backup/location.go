@@ -19,6 +19,8 @@ type Store struct {
 	files files
 	// location is the URL, which contains no credentials (CheckLocation).
 	location string
+	// sequential means that it has one request at a time in progress, in the goroutine of the caller.
+	sequential bool
 }
 
 // CheckLocation returns why a text is not the URL of a store. URLs are in jobs, logs and messages between nodes, so one
@@ -153,7 +155,13 @@ func Open(disk vfs.FS, location string) (*Store, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &Store{bucketFiles{bucket.Repeat(b), prefix}, location}, nil
+	return &Store{files: bucketFiles{bucket.Repeat(b), prefix}, location: location}, nil
+}
+
+// OpenBucket opens the store that is a whole bucket; location is its name in errors. It has one request at a time in
+// progress, in the goroutine of its caller: the requests of a simulation have one order.
+func OpenBucket(b *bucket.Repeated, location string) *Store {
+	return &Store{files: bucketFiles{bucket: b}, location: location, sequential: true}
 }
 
 // openDirectory opens the store in a directory.
@@ -167,7 +175,7 @@ func openDirectory(disk vfs.FS, u *url.URL, location string) (*Store, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("backup: open %s: it is not a directory", location)
 	}
-	return &Store{directory{disk, dir}, strings.TrimSuffix(location, "/")}, nil
+	return &Store{files: directory{disk, dir}, location: strings.TrimSuffix(location, "/")}, nil
 }
 
 // failed adds the operation and the store to an error.

@@ -47,7 +47,7 @@ func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pac
 
 // PutAll calls put, which calls Put, for n files, several at a time.
 func (s *Store) PutAll(ctx context.Context, n int, put func(ctx context.Context, i int) error) error {
-	return parallel(ctx, putsAtOnce, n, put)
+	return parallel(ctx, s.atOnce(putsAtOnce), n, put)
 }
 
 // PutBytes is Put for a content in memory, such as the schema. It does not wait.

@@ -201,7 +201,7 @@ func (s *Store) Complete(ctx context.Context, m *Manifest, nonce string) error {
 	}
 	// The nodes have stored the objects; the leader looks for them, because it may see another directory than a node.
 	objects := m.Objects()
-	err := parallel(ctx, statsAtOnce, len(objects), func(ctx context.Context, i int) error {
+	err := parallel(ctx, s.atOnce(statsAtOnce), len(objects), func(ctx context.Context, i int) error {
 		o := objects[i]
 		info, err := s.files.stat(ctx, objectName(o.SHA256))
 		if err == nil && info.Size != o.Size {

@@ -33,7 +33,7 @@ func stores(t *testing.T) map[string]*Store {
 
 // inBucket returns a store in a bucket.
 func inBucket(b bucket.Bucket) *Store {
-	return &Store{bucketFiles{bucket.Repeat(b), "prefix/"}, "memory://bucket/prefix"}
+	return &Store{files: bucketFiles{bucket.Repeat(b), "prefix/"}, location: "memory://bucket/prefix"}
 }
 
 // inMemory returns a store in a directory of a file system in memory.

@@ -22,44 +22,20 @@ type Verified struct {
 // Verify reads objects of a backup and compares them with the manifest. pace is called with the bytes that were read,
 // and may wait; it is called concurrently. An error means that the comparison could not be completed.
 func (s *Store) Verify(ctx context.Context, all []Object, pace func(int) error) (out Verified, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	objects := make(chan Object)
 	var mu sync.Mutex
-	var failed error
-	var readers sync.WaitGroup
-	for range verifyAtOnce {
-		readers.Go(func() {
-			for o := range objects {
-				problem, err := s.verify(ctx, o, pace)
-				mu.Lock()
-				if err != nil && failed == nil {
-					failed = err
-					cancel()
-				}
-				if problem != "" {
-					out.Problems = append(out.Problems, problem)
-				}
-				out.Objects, out.Bytes = out.Objects+1, out.Bytes+o.Size
-				mu.Unlock()
-			}
-		})
-	}
-	// The first error ends the readers and this loop.
-	for _, o := range all {
-		select {
-		case objects <- o:
-		case <-ctx.Done():
+	err = parallel(ctx, s.atOnce(verifyAtOnce), len(all), func(ctx context.Context, i int) error {
+		problem, err := s.verify(ctx, all[i], pace)
+		mu.Lock()
+		defer mu.Unlock()
+		if problem != "" {
+			out.Problems = append(out.Problems, problem)
 		}
-	}
-	close(objects)
-	readers.Wait()
-	if failed == nil {
-		failed = ctx.Err()
-	}
+		out.Objects, out.Bytes = out.Objects+1, out.Bytes+all[i].Size
+		return err
+	})
 	// The readers end in any order.
 	slices.Sort(out.Problems)
-	return out, failed
+	return out, err
 }
 
 // verify returns what is wrong with an object, or an empty text.

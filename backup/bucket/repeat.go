@@ -13,20 +13,29 @@ import (
 // Repeated repeats requests of a bucket that have failed for reasons that may pass: an answer such as 500, 503 or 429,
 // or none. All requests may be repeated: writing the same content again changes nothing, and a removal ignores an
 // object that does not exist.
-type Repeated struct{ bucket Bucket }
+type Repeated struct {
+	bucket Bucket
+	pause  Pause
+}
+
+// Pause waits before a request is repeated, for about d, or until the context ends, whose error it returns.
+type Pause func(ctx context.Context, d time.Duration) error
 
 // Repeat returns a bucket that repeats requests, with a bound.
-func Repeat(b Bucket) *Repeated { return &Repeated{b} }
+func Repeat(b Bucket) *Repeated { return RepeatAfter(b, pause) }
+
+// RepeatAfter is Repeat with pauses that a simulation determines.
+func RepeatAfter(b Bucket, p Pause) *Repeated { return &Repeated{b, p} }
 
 // Stat returns the properties of an object.
 func (r *Repeated) Stat(ctx context.Context, name string) (a Attributes, err error) {
-	err = repeat(ctx, func() error { a, err = r.bucket.Stat(ctx, name); return err })
+	err = r.repeat(ctx, func() error { a, err = r.bucket.Stat(ctx, name); return err })
 	return a, err
 }
 
 // List returns what Bucket.List returns. After a failure, the list begins again.
 func (r *Repeated) List(ctx context.Context, prefix string, max int) (names []string, err error) {
-	err = repeat(ctx, func() error { names, err = r.bucket.List(ctx, prefix, max); return err })
+	err = r.repeat(ctx, func() error { names, err = r.bucket.List(ctx, prefix, max); return err })
 	return names, err
 }
 
@@ -35,12 +44,12 @@ func (r *Repeated) Write(ctx context.Context, name string, c *Content) error {
 	if c.Size > ObjectBytesMax {
 		return fmt.Errorf("the file has %d bytes, more than the %d of an object", c.Size, int64(ObjectBytesMax))
 	}
-	return repeat(ctx, func() error { return r.bucket.Write(ctx, name, c) })
+	return r.repeat(ctx, func() error { return r.bucket.Write(ctx, name, c) })
 }
 
 // Remove removes an object, if it exists.
 func (r *Repeated) Remove(ctx context.Context, name string) error {
-	err := repeat(ctx, func() error { return r.bucket.Remove(ctx, name) })
+	err := r.repeat(ctx, func() error { return r.bucket.Remove(ctx, name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -53,7 +62,7 @@ func (r *Repeated) ReadAt(ctx context.Context, name string, b []byte, at int64) 
 	if len(b) == 0 {
 		return nil
 	}
-	return repeat(ctx, func() error {
+	return r.repeat(ctx, func() error {
 		part, _, err := r.bucket.Read(ctx, name, at, int64(len(b)))
 		if err != nil {
 			return err
@@ -65,8 +74,8 @@ func (r *Repeated) ReadAt(ctx context.Context, name string, b []byte, at int64) 
 
 // Open opens an object for reading from its beginning. The caller closes it.
 func (r *Repeated) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
-	o := &opened{ctx: ctx, bucket: r.bucket, name: name}
-	if err := repeat(ctx, o.open); err != nil {
+	o := &opened{ctx: ctx, from: r, name: name}
+	if err := r.repeat(ctx, o.open); err != nil {
 		return nil, 0, err
 	}
 	return o, o.size, nil
@@ -74,17 +83,17 @@ func (r *Repeated) Open(ctx context.Context, name string) (io.ReadCloser, int64,
 
 // opened is an object that is read to its end. If its connection fails, it is opened again where it failed.
 type opened struct {
-	ctx    context.Context
-	bucket Bucket
-	name   string
-	size   int64
-	at     int64
-	body   io.ReadCloser // nil before open, and after a failure
+	ctx  context.Context
+	from *Repeated
+	name string
+	size int64
+	at   int64
+	body io.ReadCloser // nil before open, and after a failure
 }
 
 // open sends a request for the bytes that are not read yet.
 func (o *opened) open() error {
-	body, size, err := o.bucket.Read(o.ctx, o.name, o.at, 0)
+	body, size, err := o.from.bucket.Read(o.ctx, o.name, o.at, 0)
 	if err != nil {
 		return err
 	}
@@ -101,7 +110,7 @@ func (o *opened) Read(b []byte) (n int, err error) {
 	if o.at == o.size {
 		return 0, io.EOF
 	}
-	err = repeat(o.ctx, func() error {
+	err = o.from.repeat(o.ctx, func() error {
 		if o.body == nil {
 			if err := o.open(); err != nil {
 				return err
@@ -133,7 +142,7 @@ func (o *opened) Close() error {
 
 // repeat calls f until it succeeds, has failed for a reason that does not pass, or has failed attemptsMax times. It
 // returns the last error.
-func repeat(ctx context.Context, f func() error) error {
+func (r *Repeated) repeat(ctx context.Context, f func() error) error {
 	delay := delayMin
 	for attempt := 1; ; attempt++ {
 		err := f()
@@ -144,15 +153,22 @@ func repeat(ctx context.Context, f func() error) error {
 		if err == nil || attempt == attemptsMax || !passes(err) {
 			return err
 		}
-		// Nodes that were refused at the same time must not return at the same time.
-		timer := time.NewTimer(delay/2 + rand.N(delay/2))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		if err := r.pause(ctx, delay); err != nil {
+			return err
 		}
 		delay = min(2*delay, delayMax)
+	}
+}
+
+// pause is the Pause of production. Nodes that were refused at the same time must not return at the same time.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d/2 + rand.N(d/2))
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		timer.Stop()
+		return context.Cause(ctx)
 	}
 }
 

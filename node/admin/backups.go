@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/backup"
+	"cqld/internal/env"
 	"cqld/internal/release"
 	"cqld/jobs"
 	"cqld/node/backups"
@@ -33,11 +34,13 @@ func (c *Commands) openBackups(o Options) error {
 	if stores == nil {
 		stores = vfs.Default
 	}
-	node, err := backups.New(backups.Options{Dir: o.Config.DataDir, Disk: o.Config.FS, Stores: stores,
-		Cluster: i.Cluster, Engine: i.Engine, Truncations: i.Local.Truncations(), Repaired: i.Repaired,
+	node, err := backups.New(backups.Options{Dir: o.Config.DataDir, Disk: o.Config.FS,
+		Open:    func(location string) (*backup.Store, error) { return backup.Open(stores, location) },
+		Cluster: i.Cluster, ProposeSchema: i.Cluster.ProposeSchema, ProposeRoles: i.Cluster.ProposeRoles,
+		Engine: i.Engine, Flush: i.Engine.FlushUntil, Truncations: i.Local.Truncations(), Repaired: i.Repaired,
 		Changed: i.Local.Changed,
 		Lacks:   func() []string { return lacking(i.Engine.Lost(), i.Engine.Corruptions(), c.Catalog.schema()) },
-		Stamp:   o.Stamp, Clock: o.Jobs.Clock, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
+		Stamp:   o.Stamp, Clock: o.Jobs.Clock, Await: env.AwaitChannel, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
 		Rate: o.Config.Background.StreamThroughput, Ask: c.Peers.askBackup, Name: o.Config.ClusterName,
 		ID: func() string { return ClusterID(i.Cluster.Metadata()) }, Build: release.Build(), Log: o.Log})
 	c.Backups = &Backups{node: node, stores: stores, jobs: c.Jobs, now: o.Jobs.Clock.Now}

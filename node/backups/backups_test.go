@@ -79,13 +79,16 @@ func (bubble) Now() time.Time                            { return time.Now() }
 func (b bubble) Monotonic() time.Duration                { return time.Since(b.began) }
 func (bubble) After(d time.Duration, f func()) env.Timer { return time.AfterFunc(d, f) }
 
+const leaseMax, patience = time.Minute, 45 * time.Second
+
 // inBubble calls f with a node that runs steps in goroutines, in a bubble of synctest.
 func inBubble(t *testing.T, f func(t *testing.T, w *tasks, expired *[]string)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wait sync.WaitGroup
 		var expired []string
-		w := &tasks{clock: bubble{time.Now()}, run: func(f func()) { wait.Go(f) }, lifetime: ctx,
+		w := &tasks{clock: bubble{time.Now()}, await: env.AwaitChannel, lease: leaseMax,
+			run: func(f func()) { wait.Go(f) }, lifetime: ctx,
 			expired: func(task string) { expired = append(expired, task) }}
 		f(t, w, &expired)
 		cancel()
@@ -175,8 +178,9 @@ func TestNextAttemptsReplaceEarlierOnes(t *testing.T) {
 
 // ringOf returns a leader of nodes that answer as a function says, with a clock that moves by itself.
 func ringOf(ctx context.Context, ask func(node ring.NodeID, r *Request) (Reply, error), nodes ...ring.NodeID) *leader {
-	n := &Node{o: Options{Clock: bubble{time.Now()}, Lifetime: ctx, Ask: func(node ring.NodeID, message []byte,
-		reply func([]byte, error)) {
+	limits := Limits{Patience: patience}
+	n := &Node{o: Options{Clock: bubble{time.Now()}, Await: env.AwaitChannel, Limits: limits, Lifetime: ctx}}
+	n.o.Ask = func(node ring.NodeID, message []byte, reply func([]byte, error)) {
 		r, err := decodeRequest(message)
 		var answer Reply
 		if err == nil {
@@ -184,7 +188,7 @@ func ringOf(ctx context.Context, ask func(node ring.NodeID, r *Request) (Reply, 
 		}
 		b, _ := json.Marshal(answer)
 		reply(b, err)
-	}}}
+	}
 	l := &leader{n: n, job: "j", task: "t"}
 	for _, id := range nodes {
 		l.nodes = append(l.nodes, &ring.Node{ID: id})

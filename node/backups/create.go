@@ -41,7 +41,7 @@ func (n *Node) Check(c *Creation) error {
 // bytes.
 func (n *Node) Create(ctx context.Context, c *Creation, progress func(done, total int64, phase string)) (
 	*backup.Manifest, error) {
-	s, err := backup.Open(n.o.Stores, c.Location)
+	s, err := n.o.Open(c.Location)
 	if err != nil {
 		return nil, err
 	}

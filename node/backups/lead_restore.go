@@ -133,7 +133,7 @@ func targets(m *backup.Manifest, then *schema.Schema, r *Restoration) (out []bac
 
 // Restore restores tables, after the backup was verified. progress gets the current part and bytes.
 func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, total int64, phase string)) error {
-	s, err := backup.Open(n.o.Stores, r.Location)
+	s, err := n.o.Open(r.Location)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 // nodes have applied it. If one fails, the next attempt continues after the last one that was applied.
 func (n *Node) define(ctx context.Context, p *Planned, seed string) error {
 	for _, c := range p.Changes {
-		if err := n.o.Cluster.ProposeSchema(ctx, c); err != nil {
+		if err := n.o.ProposeSchema(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (n *Node) define(ctx context.Context, p *Planned, seed string) error {
 		return nil
 	}
 	for _, c := range backup.RoleChanges(p.then.Roles, n.o.Cluster.Metadata().Roles, seed) {
-		if err := n.o.Cluster.ProposeRoles(ctx, c); err != nil {
+		if err := n.o.ProposeRoles(ctx, c); err != nil {
 			return err
 		}
 	}

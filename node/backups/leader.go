@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"cqld/cluster/metadata"
-	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -16,13 +16,6 @@ import (
 // pollEvery is how often the leader asks the nodes how far they are, and how often it repeats a request that was not
 // answered.
 const pollEvery = 250 * time.Millisecond
-
-// patience is how long the leader waits for a node that does not answer. It is shorter than leaseMax, so that the tasks
-// of the other nodes continue.
-const patience = 45 * time.Second
-
-// confirmMax is how long the leader waits for a majority of the voters of the metadata.
-const confirmMax = 30 * time.Second
 
 // leader leads one task: it begins steps on all nodes and waits for them.
 type leader struct {
@@ -57,17 +50,20 @@ func (n *Node) lead(ctx context.Context, job, task string) (*leader, error) {
 // confirmed returns metadata that contain everything that was committed before the call.
 func (n *Node) confirmed(ctx context.Context) (*metadata.Metadata, error) {
 	found := make(chan *metadata.Metadata, 1)
-	n.o.Cluster.StartConfirm(func(m *metadata.Metadata) { found <- m })
-	late := make(chan struct{})
-	timer := n.o.Clock.After(confirmMax, func() { close(late) })
-	defer timer.Stop()
+	err := n.awaitFor(ctx, n.o.Limits.Confirm, func(done func()) {
+		n.o.Cluster.StartConfirm(func(m *metadata.Metadata) {
+			found <- m
+			done()
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case m := <-found:
 		return m, nil
-	case <-late:
+	default:
 		return nil, errors.New("no majority of the nodes with the metadata answers: start them, and try again")
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
 }
 
@@ -80,8 +76,8 @@ func (l *leader) each(ctx context.Context, r Request, progress func(done, total 
 		return err
 	}
 	for {
-		if !env.Pause(l.n.o.Clock, pollEvery, nil, ctx.Done()) {
-			return ctx.Err()
+		if err := l.n.sleep(ctx, pollEvery); err != nil {
+			return err
 		}
 		replies, err := l.insist(ctx, Request{Step: Poll, Task: l.task})
 		if err != nil {
@@ -105,14 +101,14 @@ func (l *leader) each(ctx context.Context, r Request, progress func(done, total 
 
 // insist asks all nodes, and asks again while a node does not answer, for a while. All requests may be repeated.
 func (l *leader) insist(ctx context.Context, r Request) ([]Reply, error) {
-	end := l.n.o.Clock.Monotonic() + patience
+	end := l.n.o.Clock.Monotonic() + l.n.o.Limits.Patience
 	for {
 		replies, err := l.ask(ctx, r)
 		if err == nil || refused(err) || l.n.o.Clock.Monotonic() >= end {
 			return replies, err
 		}
-		if !env.Pause(l.n.o.Clock, pollEvery, nil, ctx.Done()) {
-			return nil, ctx.Err()
+		if err := l.n.sleep(ctx, pollEvery); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -146,27 +142,34 @@ func (l *leader) ask(ctx context.Context, r Request) ([]Reply, error) {
 		return nil, err
 	}
 	answers := make(chan answer, len(l.nodes))
-	for i, m := range l.nodes {
-		if m.ID == l.self {
-			b, err := l.n.Serve(message)
-			if err != nil {
-				err = ownError{err}
-			}
-			answers <- answer{i, b, err}
-			continue
-		}
-		l.n.o.Ask(m.ID, message, func(b []byte, err error) { answers <- answer{i, b, err} })
-	}
 	// All answers are awaited, so that no node is asked twice at the same time.
+	err = l.n.o.Await(ctx, func(done func()) {
+		var arrived atomic.Int64
+		add := func(a answer) {
+			answers <- a
+			if arrived.Add(1) == int64(len(l.nodes)) {
+				done()
+			}
+		}
+		for i, m := range l.nodes {
+			if m.ID == l.self {
+				b, err := l.n.Serve(message)
+				if err != nil {
+					err = ownError{err}
+				}
+				add(answer{i, b, err})
+				continue
+			}
+			l.n.o.Ask(m.ID, message, func(b []byte, err error) { add(answer{i, b, err}) })
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
 	replies := make([]Reply, len(l.nodes))
 	var failed error
 	for range l.nodes {
-		var a answer
-		select {
-		case a = <-answers:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		a := <-answers
 		if a.err == nil {
 			a.err = json.Unmarshal(a.bytes, &replies[a.of])
 		}
@@ -183,7 +186,7 @@ func (l *leader) ask(ctx context.Context, r Request) ([]Reply, error) {
 // end ends the task on all nodes that can be reached, and removes their checkpoints. The others end it when they are no
 // longer asked. ctx may have ended.
 func (l *leader) end(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endMax)
+	ctx, cancel := l.n.bound(context.WithoutCancel(ctx), endMax)
 	defer cancel()
 	if _, err := l.ask(ctx, Request{Step: End, Task: l.task}); err != nil {
 		l.n.o.Log.Info("a node did not end its part of a backup or restoration", "err", err)

@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/auth"
 	"cqld/backup"
 	"cqld/cluster"
 	"cqld/internal/env"
@@ -25,20 +27,25 @@ import (
 	"cqld/storage"
 )
 
-// Options configure New. All fields are required.
+// Options configure New. All fields are required, except Limits.
 type Options struct {
-	Dir         string // the data directory
-	Disk        vfs.FS // of Dir
-	Stores      vfs.FS // of the locations of backups
-	Cluster     *cluster.Cluster
-	Engine      *storage.Engine
-	Truncations Truncations
-	Repaired    *repair.History
-	Changed     func(schema.StorageID) // is called after rows of a table were added
+	Dir     string // the data directory
+	Disk    vfs.FS // of Dir
+	Open    func(location string) (*backup.Store, error)
+	Cluster *cluster.Cluster
+	// ProposeSchema and ProposeRoles are the methods of Cluster.
+	ProposeSchema func(context.Context, schema.Change) error
+	ProposeRoles  func(context.Context, auth.Change) error
+	Engine        *storage.Engine
+	Flush         func(context.Context) error // Engine.FlushUntil
+	Truncations   Truncations
+	Repaired      *repair.History
+	Changed       func(schema.StorageID) // is called after rows of a table were added
 	// Lacks describes what the storage engine has lost.
 	Lacks    func() []string
 	Stamp    func() int64 // the hybrid clock, in microseconds
 	Clock    env.Clock
+	Await    env.Await
 	Run      func(func())    // runs a function in a goroutine that the node waits for
 	Lifetime context.Context // ends when the node stops
 	// Rate is how many bytes a node reads per second.
@@ -50,6 +57,21 @@ type Options struct {
 	ID    func() string
 	Build string
 	Log   *slog.Logger
+	// Limits has the default for a field of zero.
+	Limits Limits
+}
+
+// Limits bound waits for other nodes.
+type Limits struct {
+	// Lease is how long a task continues without a question of its leader; the default is a minute.
+	Lease time.Duration
+	// Patience is how long the leader waits for a node that does not answer; the default is 45 seconds. It is shorter
+	// than Lease, so that the tasks of the other nodes continue.
+	Patience time.Duration
+	// Confirm is how long the leader waits for a majority of the voters of the metadata; the default is 30 seconds.
+	Confirm time.Duration
+	// Settle is how long a step waits for metadata that the leader has already; the default is 10 seconds.
+	Settle time.Duration
 }
 
 // Truncations is the interface of the truncations of this node's replica.
@@ -69,7 +91,10 @@ const checkpointsDir = "backups"
 
 // New returns the backups of a node. It removes the checkpoint of an earlier process.
 func New(o Options) (*Node, error) {
-	n := &Node{o: o, tasks: tasks{clock: o.Clock, run: o.Run, lifetime: o.Lifetime}}
+	l := &o.Limits
+	l.Lease, l.Patience = cmp.Or(l.Lease, time.Minute), cmp.Or(l.Patience, 45*time.Second)
+	l.Confirm, l.Settle = cmp.Or(l.Confirm, 30*time.Second), cmp.Or(l.Settle, 10*time.Second)
+	n := &Node{o: o, tasks: tasks{clock: o.Clock, await: o.Await, lease: l.Lease, run: o.Run, lifetime: o.Lifetime}}
 	n.tasks.expired = func(task string) {
 		if err := n.removeCheckpoint(task); err != nil {
 			o.Log.Warn("a checkpoint of a backup was not removed", "task", task, "err", err)
@@ -146,10 +171,11 @@ func (n *Node) checkpoint(ctx context.Context, r *Request) error {
 		return err
 	}
 	// Rows in the log would be copied, stored and read by all nodes at a restoration.
-	flushing, cancel := context.WithTimeout(ctx, flushMax)
-	err := n.o.Engine.FlushUntil(flushing)
+	flushing, cancel := n.bound(ctx, flushMax)
+	err := n.o.Flush(flushing)
+	late := flushing.Err() != nil && ctx.Err() == nil
 	cancel()
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && !late {
 		return err
 	}
 	if err := n.o.Engine.CheckpointTables(n.o.Disk.PathJoin(dir, backup.FilesDir), r.Tables); err != nil {
@@ -166,7 +192,7 @@ var errRingChanged = errors.New("the ring changes: try again, or resume the job,
 // settled returns an error unless this node knows the ring of an epoch, without an operation in progress. It waits a
 // while for metadata that the leader has and this node has not yet.
 func (n *Node) settled(ctx context.Context, epoch uint64) error {
-	for end := n.o.Clock.Monotonic() + settleMax; ; {
+	for end := n.o.Clock.Monotonic() + n.o.Limits.Settle; ; {
 		t := n.o.Cluster.Metadata().Topology
 		if t.Moved() == epoch && len(t.Operations()) == 0 {
 			return nil
@@ -174,15 +200,15 @@ func (n *Node) settled(ctx context.Context, epoch uint64) error {
 		if t.Moved() > epoch || n.o.Clock.Monotonic() > end {
 			return errRingChanged
 		}
-		if !env.Pause(n.o.Clock, pollEvery, nil, ctx.Done()) {
-			return ctx.Err()
+		if err := n.sleep(ctx, pollEvery); err != nil {
+			return err
 		}
 	}
 }
 
 // upload stores the files of the checkpoint, and their list.
 func (n *Node) upload(ctx context.Context, r *Request, progress func(done, total int64)) error {
-	s, err := backup.Open(n.o.Stores, r.Location)
+	s, err := n.o.Open(r.Location)
 	if err != nil {
 		return err
 	}
@@ -266,9 +292,6 @@ func (n *Node) pacer(ctx context.Context) func(int) error {
 		if wait < 20*time.Millisecond {
 			return nil
 		}
-		if !env.Pause(n.o.Clock, wait, nil, ctx.Done()) {
-			return ctx.Err()
-		}
-		return nil
+		return n.sleep(ctx, wait)
 	}
 }

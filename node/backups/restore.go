@@ -47,7 +47,7 @@ type restored struct {
 // restore adds the rows of this node's ranges to tables: those that each former replica has in the ranges that it
 // replicated. Files of a node may also have rows of ranges that it had lost before, which may be deleted elsewhere.
 func (n *Node) restore(ctx context.Context, r *Request, progress func(done, total int64)) error {
-	s, err := backup.Open(n.o.Stores, r.Location)
+	s, err := n.o.Open(r.Location)
 	if err != nil {
 		return err
 	}

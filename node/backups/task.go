@@ -56,19 +56,15 @@ type Reply struct {
 	Total   int64  `json:"total"` // 0 means unknown
 }
 
-const (
-	// leaseMax is how long a task continues without a question of its leader.
-	leaseMax = time.Minute
-	// flushMax is how long a checkpoint waits for a flush, which makes the log in it small.
-	flushMax = 10 * time.Second
-	// settleMax is how long a step waits for metadata that the leader has already.
-	settleMax = 10 * time.Second
-)
+// flushMax is how long a checkpoint waits for a flush, which makes the log in it small.
+const flushMax = 10 * time.Second
 
 // tasks runs one step at a time of one task. Steps run in goroutines of the node, one after the other: a step begins
 // when the previous one has ended, also if that was cancelled. mu is never held while a step works.
 type tasks struct {
 	clock    env.Clock
+	await    env.Await
+	lease    time.Duration     // Limits.Lease
 	run      func(func())      // in a goroutine that the node waits for
 	lifetime context.Context   // ends when the node stops
 	expired  func(task string) // is called when the leader of a task no longer asks
@@ -84,13 +80,13 @@ type running struct {
 	job    string
 	step   Step
 	cancel context.CancelFunc
-	ended  chan struct{}
+	ended  event
 	reply  Reply
 	asked  time.Duration // monotonic time of the last question
 }
 
 // errBusy means that the node works for another leader. It ends when that leader ends its task, or has not asked for
-// leaseMax.
+// Limits.Lease.
 var errBusy = errors.New("this node works on another backup or restoration: try again when that has ended")
 
 // errPanicked is the error of a step that panicked, which the node has logged.
@@ -105,24 +101,24 @@ func (t *tasks) begin(r *Request, work func(ctx context.Context, progress func(d
 	case previous == nil:
 	case previous.task == r.Task && previous.step == r.Step:
 		return nil
-	case previous.job != r.Job && t.clock.Monotonic()-previous.asked < leaseMax:
+	case previous.job != r.Job && t.clock.Monotonic()-previous.asked < t.lease:
 		return errBusy
 	default:
 		previous.cancel()
 	}
 	ctx, cancel := context.WithCancel(t.lifetime)
-	c := &running{task: r.Task, job: r.Job, step: r.Step, cancel: cancel, ended: make(chan struct{}),
-		asked: t.clock.Monotonic(), reply: Reply{Running: true}}
+	c := &running{task: r.Task, job: r.Job, step: r.Step, cancel: cancel, asked: t.clock.Monotonic(),
+		reply: Reply{Running: true}}
 	t.mu.current = c
 	if previous == nil || previous.task != r.Task {
 		t.run(func() { t.watch(r.Task) })
 	}
 	t.run(func() {
-		defer close(c.ended)
+		defer c.ended.happen()
 		defer cancel()
 		// A step that was cancelled must not write while the next one does.
 		if previous != nil {
-			<-previous.ended
+			_ = t.await(context.Background(), previous.ended.then)
 		}
 		err := errPanicked
 		defer func() { t.finish(c, err) }()
@@ -151,11 +147,11 @@ func (t *tasks) finish(c *running, err error) {
 // watch ends a task whose leader no longer asks: the leader's node may be lost, and its checkpoint would keep the space
 // of files that compactions have replaced. It returns when the task has ended.
 func (t *tasks) watch(task string) {
-	for env.Pause(t.clock, leaseMax/4, nil, t.lifetime.Done()) {
+	for t.await.Sleep(t.lifetime, t.clock, t.lease/4) == nil {
 		t.mu.Lock()
 		c := t.mu.current
 		other := c == nil || c.task != task
-		late := !other && t.clock.Monotonic()-c.asked >= leaseMax
+		late := !other && t.clock.Monotonic()-c.asked >= t.lease
 		t.mu.Unlock()
 		if late {
 			t.end(&Request{Task: task})
@@ -189,7 +185,7 @@ func (t *tasks) end(r *Request) bool {
 		return false
 	}
 	c.cancel()
-	<-c.ended
+	_ = t.await(context.Background(), c.ended.then)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.current == c {

@@ -13,7 +13,7 @@ import (
 // bytes.
 func (n *Node) Verify(ctx context.Context, location, name string, progress func(done, total int64)) (backup.Verified,
 	error) {
-	s, err := backup.Open(n.o.Stores, location)
+	s, err := n.o.Open(location)
 	if err != nil {
 		return backup.Verified{}, err
 	}
@@ -56,7 +56,7 @@ func (n *Node) compare(ctx context.Context, s *backup.Store, objects []backup.Ob
 
 // verify compares this node's part of the objects of a backup with their hashes, before a restoration.
 func (n *Node) verify(ctx context.Context, r *Request, progress func(done, total int64)) error {
-	s, err := backup.Open(n.o.Stores, r.Location)
+	s, err := n.o.Open(r.Location)
 	if err != nil {
 		return err
 	}
