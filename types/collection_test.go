@@ -139,7 +139,7 @@ func TestFieldsOfLargeTypesAreFound(t *testing.T) {
 		names[7]) != 0 {
 		t.Error("the first of two equal names counts")
 	}
-	v, err := typ.FromJSON(text)
+	v, err := typ.FromJSON(text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

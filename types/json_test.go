@@ -10,7 +10,7 @@ import (
 func TestJSONValuesAreReadAsCassandraDoes(t *testing.T) {
 	recorded(t, "testdata/from_json.txt", func(f []string) {
 		typ := mustClass(t, f[0])
-		b, err := typ.FromJSON([]byte(f[1]))
+		b, err := typ.FromJSON([]byte(f[1]), nil)
 		got := fmt.Sprintf("%x", b)
 		switch {
 		case err != nil:
@@ -41,7 +41,7 @@ func TestJSONRoundTrips(t *testing.T) {
 			if typ.Kind() == Timestamp && bytes.HasPrefix(text, []byte(`"+`)) || typ.Kind() == Inet && len(b) == 16 {
 				continue // printed like CQL, but not parsed
 			}
-			got, err := typ.FromJSON(text)
+			got, err := typ.FromJSON(text, nil)
 			if typ.Kind() == Timestamp && err == nil && int64(be64(b)) < -62135596800000 {
 				continue // before the year 1
 			}
@@ -55,15 +55,15 @@ func TestJSONRoundTrips(t *testing.T) {
 func TestInvalidJSON(t *testing.T) {
 	typ := NewList(Native(Int), true)
 	for _, text := range []string{"", "[", "[1", "[1] 2", "{", `{"a"}`, "nul", "[1,]", "]", "'a'"} {
-		if b, err := typ.FromJSON([]byte(text)); err == nil {
+		if b, err := typ.FromJSON([]byte(text), nil); err == nil {
 			t.Errorf("%q is %x", text, b)
 		}
 	}
 	deep := bytes.Repeat([]byte("["), 100000)
-	if _, err := typ.FromJSON(deep); err == nil {
+	if _, err := typ.FromJSON(deep, nil); err == nil {
 		t.Error("100000 brackets are a list")
 	}
-	if b, err := typ.FromJSON([]byte("null")); b != nil || err != nil {
+	if b, err := typ.FromJSON([]byte("null"), nil); b != nil || err != nil {
 		t.Errorf("null is %x, %v", b, err)
 	}
 }
@@ -91,7 +91,7 @@ func FuzzFromJSON(f *testing.F) {
 	f.Add(uint8(18), []byte(`"[\"1\", 2]"`))
 	f.Fuzz(func(t *testing.T, i uint8, text []byte) {
 		typ := all[int(i)%len(all)]
-		b, err := typ.FromJSON(text)
+		b, err := typ.FromJSON(text, nil)
 		if err != nil {
 			return
 		}

@@ -1,51 +1,69 @@
 package types
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 )
 
 // FromJSON returns the wire form of a JSON value in INSERT JSON and from_json; null is nil. The error is a *ValueError.
-func (t *Type) FromJSON(text []byte) ([]byte, error) {
+// now is as for FromJSONValue.
+func (t *Type) FromJSON(text []byte, now func() int64) ([]byte, error) {
 	v, err := ParseJSON(text)
 	if err != nil {
 		return nil, &ValueError{Type: t, Reason: err.Error()}
 	}
-	return t.FromJSONValue(&v)
+	return t.FromJSONValue(&v, now)
 }
 
 // FromJSONValue is FromJSON for a parsed value. Every type accepts a string: for a scalar, it contains the text that
 // FromText parses, for a type with parts, it contains JSON, which is how a map has such keys. The error is a
 // *ValueError. The result is valid, and its sets and maps are sorted.
-func (t *Type) FromJSONValue(v *JSONValue) ([]byte, error) { return fromJSON(t, v, 0) }
+//
+// The string "now", in any case of letters, is for a timestamp the time in ms that now returns, as in Cassandra. A
+// nil now refuses it.
+func (t *Type) FromJSONValue(v *JSONValue, now func() int64) ([]byte, error) {
+	return fromJSON(t, v, jsonScope{now: now})
+}
 
-// fromJSON converts v. depth counts strings within strings: each is parsed by itself.
-func fromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
+// jsonScope is what the conversion of a part of a value knows of the whole.
+type jsonScope struct {
+	now func() int64
+	// depth counts strings within strings: each is parsed by itself.
+	depth int
+}
+
+// fromJSON converts v.
+func fromJSON(t *Type, v *JSONValue, in jsonScope) ([]byte, error) {
 	if v.kind == jsonNull {
 		return nil, nil
 	}
 	// Before strings of types with parts: scalars have no JSON inside.
 	if t.kind < List {
+		// Only JSON has it inside of values: as a constant of CQL, it is a call of a function.
+		if t.kind == Timestamp && v.kind == jsonString && in.now != nil && strings.EqualFold(v.text, "now") {
+			return binary.BigEndian.AppendUint64([]byte{}, uint64(in.now())), nil
+		}
 		return scalarFromJSON(t, v)
 	}
 	if t.kind == Custom {
 		return legacyFromJSON(t, v)
 	}
 	// At the bound, the string is refused below as a value of the wrong kind.
-	if v.kind == jsonString && depth < nestingMax {
+	if v.kind == jsonString && in.depth < nestingMax {
 		inner, err := ParseJSON([]byte(v.text))
 		if err != nil {
 			return nil, invalid(t, "%v", err)
 		}
-		return fromJSON(t, &inner, depth+1)
+		return fromJSON(t, &inner, jsonScope{in.now, in.depth + 1})
 	}
 	switch t.kind {
 	case List, Set, Vector, Tuple:
-		return listFromJSON(t, v, depth)
+		return listFromJSON(t, v, in)
 	case Map:
-		return mapFromJSON(t, v, depth)
+		return mapFromJSON(t, v, in)
 	case UDT:
-		return fieldsFromJSON(t, v, depth)
+		return fieldsFromJSON(t, v, in)
 	}
 	return nil, invalid(t, "JSON values of the type %s are not supported", t)
 }
@@ -185,7 +203,7 @@ func blobFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 
 // listFromJSON converts an array to a type whose parts have positions. A tuple needs all its fields here, although it
 // may have fewer in wire form.
-func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
+func listFromJSON(t *Type, v *JSONValue, in jsonScope) ([]byte, error) {
 	if v.kind != jsonArray {
 		switch t.kind {
 		case Set:
@@ -206,7 +224,7 @@ func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 	}
 	parts := make([][]byte, len(v.list))
 	for i := range v.list {
-		b, err := fromJSON(partType(t, i), &v.list[i], depth)
+		b, err := fromJSON(partType(t, i), &v.list[i], in)
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +242,7 @@ func listFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 }
 
 // mapFromJSON converts an object to a map. A key is a string of JSON: its type decides what it contains.
-func mapFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
+func mapFromJSON(t *Type, v *JSONValue, in jsonScope) ([]byte, error) {
 	if v.kind != jsonObject {
 		return nil, expected(t, "a map", v)
 	}
@@ -235,11 +253,11 @@ func mapFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 			return nil, invalid(t, "Invalid null value in map")
 		}
 		// A key of a type with parts is JSON inside this string, which fromJSON parses.
-		key, err := fromJSON(t.elems[0], &JSONValue{kind: jsonString, text: m.Name}, depth)
+		key, err := fromJSON(t.elems[0], &JSONValue{kind: jsonString, text: m.Name}, in)
 		if err != nil {
 			return nil, err
 		}
-		value, err := fromJSON(t.elems[1], &m.Value, depth)
+		value, err := fromJSON(t.elems[1], &m.Value, in)
 		if err != nil {
 			return nil, err
 		}
@@ -253,7 +271,7 @@ func mapFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 
 // fieldsFromJSON converts an object to a user-defined type. Fields that it does not name are null; of a field that it
 // names twice the last value counts.
-func fieldsFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
+func fieldsFromJSON(t *Type, v *JSONValue, in jsonScope) ([]byte, error) {
 	if v.kind != jsonObject {
 		return nil, expected(t, "a map", v)
 	}
@@ -265,7 +283,7 @@ func fieldsFromJSON(t *Type, v *JSONValue, depth int) ([]byte, error) {
 		if at < 0 {
 			return nil, invalid(t, "Unknown field '%s' in value of user defined type %s", m.CQLName(), t.name)
 		}
-		b, err := fromJSON(t.elems[at], &m.Value, depth)
+		b, err := fromJSON(t.elems[at], &m.Value, in)
 		if err != nil {
 			return nil, err
 		}

@@ -138,7 +138,7 @@ func TestLongComponentsAreRefused(t *testing.T) {
 			if got != message {
 				t.Errorf("%s with %d bytes: %q", class, size, got)
 			}
-			json, err := typ.FromJSON([]byte(`"` + text + `"`))
+			json, err := typ.FromJSON([]byte(`"`+text+`"`), nil)
 			if (err == nil) != (message == "") || !bytes.Equal(json, b) {
 				t.Errorf("%s with %d bytes in JSON: %v", class, size, err)
 			}

@@ -59,7 +59,7 @@ func (c *column) appendParsed(dst []byte, v *odata.Value) ([]byte, error) {
 	var err error
 	// A collection, a tuple or a user-defined type: the value is JSON, as it is shown (rareValue).
 	if c.Type.Kind() >= types.List {
-		b, err = c.Type.FromJSON(v.Bytes)
+		b, err = c.Type.FromJSON(v.Bytes, nil)
 	} else {
 		b, err = c.Type.FromText(string(v.Bytes))
 	}

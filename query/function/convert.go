@@ -141,7 +141,19 @@ func (l *Library) addJSON() {
 				}
 				defer r.Shrink(n)
 			}
-			v, err := t.FromJSON(a[0])
+			// "now" makes the value depend on the execution.
+			volatile := false
+			now := func() int64 {
+				if env == nil {
+					volatile = true
+					return 0
+				}
+				return env.NowMillis()
+			}
+			v, err := t.FromJSON(a[0], now)
+			if volatile {
+				return nil, ErrNeedsEnv
+			}
 			if err != nil {
 				// Cassandra reports the error of a duration without the exception's name.
 				if t.Kind() == types.Duration && !strings.HasPrefix(err.Error(), "Expected ") {

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,8 +9,8 @@ import (
 )
 
 // Env provides the time and new identifiers to functions. One Env belongs to one statement. Functions must take time
-// and randomness from it only, so that simulations are reproducible. A function that is not Volatile must not use it
-// for its value.
+// and randomness from it only, so that simulations are reproducible. A function that is not Volatile gets a nil Env
+// when a call of constants is compiled, and returns ErrNeedsEnv if its value depends on the execution.
 type Env interface {
 	// NowMillis returns the wall-clock time in ms, which is the same during one statement.
 	NowMillis() int64
@@ -20,6 +21,9 @@ type Env interface {
 	// Warn adds a warning for the client.
 	Warn(text string)
 }
+
+// ErrNeedsEnv is the error of a call whose value is not constant although its arguments are: it is not folded.
+var ErrNeedsEnv = errors.New("the function depends on the execution")
 
 // Match is how well an argument matches a type. The order of the values matters: a call is as good as its worst
 // argument. NoMatch of one argument therefore excludes the signature.

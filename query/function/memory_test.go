@@ -131,7 +131,7 @@ func TestJSONBytesBoundTheHeap(t *testing.T) {
 				t.Fatal(err)
 			}
 			parsed := heap() - before
-			b, err := x.t.FromJSONValue(&v)
+			b, err := x.t.FromJSONValue(&v, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -109,7 +109,7 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 			return invalid.Errorf("JSON values map contains unrecognized column: %s", name)
 		}
 		// If a member occurs twice, the last one wins.
-		b, err := j.columns[at].Type.FromJSONValue(&m.Value)
+		b, err := j.columns[at].Type.FromJSONValue(&m.Value, s.Env.NowMillis)
 		if err != nil {
 			return invalid.Errorf("Error decoding JSON value for %s: %v", name, err)
 		}
