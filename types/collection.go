@@ -215,6 +215,28 @@ func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 			return nil, malformed(t, "null is not supported inside collections")
 		}
 	}
+	return appendCollection(t, dst, parts), nil
+}
+
+// AppendSelected is AppendParts for a value that is only returned to a client: the elements of a list, and the values
+// of a map, may be null. Other code does not accept such a value.
+func AppendSelected(t *Type, dst []byte, parts [][]byte) ([]byte, error) {
+	switch {
+	case t.kind == List:
+		return appendCollection(t, dst, parts), nil
+	case t.kind != Map || len(parts)%2 != 0:
+		return t.AppendParts(dst, parts)
+	}
+	for i := 0; i < len(parts); i += 2 {
+		if parts[i] == nil {
+			return nil, malformed(t, "null is not supported inside collections")
+		}
+	}
+	return appendCollection(t, dst, parts), nil
+}
+
+// appendCollection appends a list, set or map, after it has sorted its parts. A nil part becomes the length -1.
+func appendCollection(t *Type, dst []byte, parts [][]byte) []byte {
 	switch t.kind {
 	case Set:
 		parts = sortSet(t, parts)
@@ -226,7 +248,7 @@ func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	for _, p := range parts {
 		dst = wire.AppendBytes(dst, p)
 	}
-	return dst, nil
+	return dst
 }
 
 // appendVector appends the elements without a count. Elements of variable length begin with their length as a vint.

@@ -81,6 +81,9 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 		}
 		list = []selected{{j, types.Native(types.Text), named("[json]")}}
 	}
+	for _, x := range list {
+		permitNulls(x.sel)
+	}
 	s.Columns = make([]term.Spec, len(list))
 	plain := make([]*schema.Column, 0, len(list))
 	for i, x := range list {

@@ -124,6 +124,24 @@ func (s *aggregateSelector) Value(x *Context) ([]byte, error) {
 type partsSelector struct {
 	t     *types.Type
 	parts []Selector // nil means that a field is not set
+	// nulls permits null in a list and in the values of a map, because nothing but the client reads the result.
+	nulls bool
+}
+
+// permitNulls permits null in the lists and maps of a result's value, as Cassandra does. It does not in sets, keys and
+// vectors, and in arguments of functions.
+func permitNulls(s Selector) {
+	p, ok := s.(*partsSelector)
+	if !ok {
+		return
+	}
+	kind := p.t.Kind()
+	p.nulls = kind == types.List || kind == types.Map
+	for i, part := range p.parts {
+		if kind == types.List || kind == types.Map && i%2 == 1 || kind == types.Tuple || kind == types.UDT {
+			permitNulls(part)
+		}
+	}
 }
 
 func (s *partsSelector) Value(x *Context) ([]byte, error) {
@@ -144,8 +162,12 @@ func (s *partsSelector) Value(x *Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	b, err := s.t.AppendParts(nil, values)
-	// For example null in a collection, or values that are too long.
+	appendParts := (*types.Type).AppendParts
+	if s.nulls {
+		appendParts = types.AppendSelected
+	}
+	b, err := appendParts(s.t, nil, values)
+	// For example null in a set, or values that are too long.
 	if err != nil {
 		return nil, invalid.Errorf("%s", err)
 	}

@@ -93,6 +93,10 @@ func (g *Generator) selection(t *text, grouped bool) (aggregates bool) {
 		// The divisor is never zero.
 		case g.Types && c.Type.kind() == "int" && g.oneIn(6):
 			t.add("%s %s %d", c.Name, []string{"+", "-", "*", "/"}[g.r.IntN(4)], 1+g.r.IntN(3))
+		// Elements may be null, which only literals that are selected permit.
+		case g.Types && !c.Type.Multi && !grouped && g.oneIn(6):
+			form := []string{"[%[1]s]", "[%[1]s, %[1]s]", "[[%[1]s], []]", "(%[1]s, %[2]s)", "([%[2]s], %[1]s)"}
+			t.add(form[g.r.IntN(len(form))], c.Name, g.any(g.of(PartitionKey)).Name)
 		default:
 			t.WriteString(c.Name)
 		}
