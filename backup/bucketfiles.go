@@ -55,7 +55,7 @@ func (b bucketFiles) open(ctx context.Context, name string) (io.ReadCloser, int6
 }
 
 // readAt implements files.
-func (b bucketFiles) readAt(ctx context.Context, name string, p []byte, at int64) error {
+func (b bucketFiles) readAt(ctx context.Context, name string, p []byte, at, _ int64) error {
 	return b.bucket.ReadAt(ctx, b.prefix+name, p, at)
 }
 

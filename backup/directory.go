@@ -190,7 +190,7 @@ func (d directory) file(ctx context.Context, name string) (vfs.File, error) {
 }
 
 // readAt implements files.
-func (d directory) readAt(ctx context.Context, name string, b []byte, at int64) error {
+func (d directory) readAt(ctx context.Context, name string, b []byte, at, _ int64) error {
 	f, err := d.file(ctx, name)
 	if err != nil {
 		return err

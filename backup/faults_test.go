@@ -13,6 +13,7 @@ import (
 	"cqld/backup/bucket"
 	"cqld/backup/bucket/buckettest"
 	"cqld/internal/tier"
+	"cqld/storage/encryption"
 )
 
 // steps counts the operations on a store, and calls a function before the operation with a number.
@@ -50,19 +51,38 @@ type kind struct {
 // kinds returns new stores of each kind, which are empty.
 func kinds() map[string]func() kind {
 	return map[string]func() kind{"directory": directories, "bucket": buckets,
-		"bucket whose answers are lost": bucketsLosing}
+		"bucket whose answers are lost":           bucketsLosing,
+		"encrypted bucket whose answers are lost": func() kind { return sealed(bucketsLosing()) }}
+}
+
+// sealed returns an encrypted store of a kind.
+func sealed(k kind) kind {
+	return kind{func(t *testing.T) *Store { return withKeys(t, k.store(t), firstKey) },
+		func(s *steps, fails bool) (*Store, error) {
+			store, err := k.watched(s, fails)
+			if err != nil {
+				return nil, err
+			}
+			keys, err := encryption.ParseKeys(firstKey)
+			return newStore(store.files.files, store.location, keys), err
+		}, func(t *testing.T, at int) (after []*Store) {
+			for _, s := range k.crashed(t, at) {
+				after = append(after, withKeys(t, s, firstKey))
+			}
+			return after
+		}}
 }
 
 // directories returns a store in a directory.
 func directories() kind {
 	disk := vfs.NewCrashableMem()
 	return kind{func(t *testing.T) *Store { return inMemory(t, disk) }, func(s *steps, fails bool) (*Store, error) {
-		return Open(errorfs.Wrap(disk, errorfs.InjectorFunc(func(errorfs.Op) error {
+		return Places{Disk: errorfs.Wrap(disk, errorfs.InjectorFunc(func(errorfs.Op) error {
 			if s.next() && fails {
 				return errorfs.ErrInjected
 			}
 			return nil
-		})), "file:///backups")
+		}))}.Open("file:///backups")
 	}, func(t *testing.T, at int) (after []*Store) {
 		// Files that were not synced are lost, or kept at random.
 		for _, percent := range []int{0, 50} {

@@ -196,7 +196,11 @@ func (f *Files) touchLocked(key chunkKey) {
 // part returns n bytes of an object, from position at. Fewer bytes are an error: the object was shortened.
 func (s *Store) part(ctx context.Context, o Object, at, n int64) ([]byte, error) {
 	b := make([]byte, n)
-	if err := s.files.readAt(ctx, objectName(o.SHA256), b, at); err != nil {
+	name, err := s.files.objectName(ctx, o.SHA256)
+	if err == nil {
+		err = s.files.readAt(ctx, name, b, at, o.Size)
+	}
+	if err != nil {
 		return nil, s.failed("read "+o.SHA256, err)
 	}
 	return b, nil

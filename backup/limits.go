@@ -5,6 +5,8 @@ import "time"
 const (
 	// manifestBytesMax bounds manifests and marks that are read. 1,000 nodes with 1,000 files each need 150 MB.
 	manifestBytesMax = 256 << 20
+	// layoutBytesMax bounds the layout.
+	layoutBytesMax = 64 << 10
 	// catalogBytesMax bounds the schema and the roles of a backup.
 	catalogBytesMax = 256 << 20
 	// nameBytesMax bounds names of files in backups, and backupNameMax names of backups.

@@ -12,11 +12,12 @@ import (
 
 	"cqld/backup/bucket"
 	"cqld/backup/bucket/s3"
+	"cqld/storage/encryption"
 )
 
 // Store is a directory or a bucket that holds backups. It is safe for concurrent use.
 type Store struct {
-	files files
+	files *sealedFiles
 	// location is the URL, which contains no credentials (CheckLocation).
 	location string
 	// sequential means that it has one request at a time in progress, in the goroutine of the caller.
@@ -133,15 +134,27 @@ func checkBucket(u *url.URL) error {
 	return nil
 }
 
-// Open opens the store at a URL; a directory is on disk. It creates nothing, and keeps nothing open: each operation
-// opens the files that it needs.
-func Open(disk vfs.FS, location string) (*Store, error) {
+// newStore returns a store with these files.
+func newStore(f files, location string, keys *encryption.Keys) *Store {
+	return &Store{files: &sealedFiles{files: f, keys: keys}, location: location}
+}
+
+// Places open stores. Disk contains the directories. Keys encrypt new stores, and are needed to read encrypted ones;
+// nil means that there are none.
+type Places struct {
+	Disk vfs.FS
+	Keys *encryption.Keys
+}
+
+// Open opens the store at a URL. It creates nothing, and keeps nothing open: each operation opens the files that it
+// needs.
+func (p Places) Open(location string) (*Store, error) {
 	u, err := parseLocation(location)
 	if err != nil {
 		return nil, err
 	}
 	if u.Scheme == "file" {
-		return openDirectory(disk, u, location)
+		return p.openDirectory(u, location)
 	}
 	// The parameters were compared with the list.
 	query := u.Query()
@@ -155,27 +168,29 @@ func Open(disk vfs.FS, location string) (*Store, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &Store{files: bucketFiles{bucket.Repeat(b), prefix}, location: location}, nil
+	return newStore(bucketFiles{bucket.Repeat(b), prefix}, location, p.Keys), nil
 }
 
 // OpenBucket opens the store that is a whole bucket; location is its name in errors. It has one request at a time in
 // progress, in the goroutine of its caller: the requests of a simulation have one order.
 func OpenBucket(b *bucket.Repeated, location string) *Store {
-	return &Store{files: bucketFiles{bucket: b}, location: location, sequential: true}
+	s := newStore(bucketFiles{bucket: b}, location, nil)
+	s.sequential = true
+	return s
 }
 
 // openDirectory opens the store in a directory.
-func openDirectory(disk vfs.FS, u *url.URL, location string) (*Store, error) {
+func (p Places) openDirectory(u *url.URL, location string) (*Store, error) {
 	dir := filepath.Clean(filepath.FromSlash(u.Path))
 	// A directory that is missing is probably one that is not mounted.
-	info, err := disk.Stat(dir)
+	info, err := p.Disk.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("backup: open %s: %w; create or mount the directory first", location, err)
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("backup: open %s: it is not a directory", location)
 	}
-	return &Store{files: directory{disk, dir}, location: strings.TrimSuffix(location, "/")}, nil
+	return newStore(directory{p.Disk, dir}, strings.TrimSuffix(location, "/"), p.Keys), nil
 }
 
 // failed adds the operation and the store to an error.

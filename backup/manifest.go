@@ -20,6 +20,9 @@ import (
 // misunderstand.
 const Format = 1
 
+// encryptedFormat is the version of the layout of an encrypted store. Readers of Format refuse it.
+const encryptedFormat = 2
+
 // Manifest describes a backup completely.
 type Manifest struct {
 	Name    string    `json:"name"`
@@ -89,45 +92,54 @@ type UnknownFormat struct{ Format int }
 
 // Error implements error.
 func (u *UnknownFormat) Error() string {
-	return fmt.Sprintf("it has format %d, and this cqld reads format %d: use the version of cqld that wrote it",
-		u.Format, Format)
+	return fmt.Sprintf("it has format %d, and this cqld reads formats up to %d: use the version of cqld that wrote it",
+		u.Format, encryptedFormat)
 }
 
 // encode returns v as the content of a file, one line of JSON. Operators may read and indent it: the checksum is of the
 // compact form.
-func encode(v any) ([]byte, error) {
+func encode(v any) ([]byte, error) { return encodeFormat(v, Format) }
+
+// encodeFormat is encode for a file of a format.
+func encodeFormat(v any, format int) ([]byte, error) {
 	content, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(envelope{Format, sumOf(content), content})
+	b, err := json.Marshal(envelope{format, sumOf(content), content})
 	return append(b, '\n'), err
 }
 
 // decode reads the content of a file into v. It returns *UnknownFormat for another version, and refuses a content that
 // was changed.
 func decode(b []byte, v any) error {
+	_, err := decodeFormats(b, v, Format)
+	return err
+}
+
+// decodeFormats is decode for a file of one of several formats, which it returns.
+func decodeFormats(b []byte, v any, formats ...int) (format int, err error) {
 	var e envelope
 	if err := json.Unmarshal(b, &e); err != nil {
-		return fmt.Errorf("not a file of a backup: %w", err)
+		return 0, fmt.Errorf("not a file of a backup: %w", err)
 	}
 	// The other fields have no meaning in another version.
-	if e.Format != Format {
-		return &UnknownFormat{e.Format}
+	if !slices.Contains(formats, e.Format) {
+		return 0, &UnknownFormat{e.Format}
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, e.Content); err != nil {
-		return fmt.Errorf("not a file of a backup: %w", err)
+		return 0, fmt.Errorf("not a file of a backup: %w", err)
 	}
 	if sumOf(compact.Bytes()) != e.SHA256 {
-		return errors.New("its checksum is wrong: it was damaged or changed")
+		return 0, errors.New("its checksum is wrong: it was damaged or changed")
 	}
 	d := json.NewDecoder(bytes.NewReader(compact.Bytes()))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("not a file of a backup: %w", err)
+		return 0, fmt.Errorf("not a file of a backup: %w", err)
 	}
-	return nil
+	return e.Format, nil
 }
 
 // sumOf returns the SHA-256 of b in hexadecimal digits.

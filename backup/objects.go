@@ -12,9 +12,6 @@ import (
 	"cqld/backup/bucket"
 )
 
-// objectName returns the name of an object. The first digits make directories of moderate size.
-func objectName(hash string) string { return objectsDir + "/" + hash[:2] + "/" + hash }
-
 // Put stores the content that open returns, each time from the beginning, as an object. stored is false if the store
 // has it already. pace is called with the number of bytes that were read, and may wait.
 func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pace func(int) error) (o Object,
@@ -23,7 +20,10 @@ func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pac
 	if o, err = hash(ctx, open, pace); err != nil {
 		return o, false, err
 	}
-	name := objectName(o.SHA256)
+	name, err := s.files.objectName(ctx, o.SHA256)
+	if err != nil {
+		return o, false, s.failed("store an object", err)
+	}
 	// Only the size is compared: to read the object would take as long as to store it. Verify compares hashes.
 	info, err := s.files.stat(ctx, name)
 	if err == nil && info.Size == o.Size {
@@ -106,7 +106,11 @@ func unpaced(int) error { return nil }
 
 // object returns an object whose hash was compared.
 func (s *Store) object(ctx context.Context, o Object) ([]byte, error) {
-	b, err := s.small(ctx, objectName(o.SHA256), catalogBytesMax)
+	name, err := s.files.objectName(ctx, o.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	b, err := small(ctx, s.files, name, catalogBytesMax)
 	if err == nil && sumOf(b) != o.SHA256 {
 		err = fmt.Errorf("object %s was damaged or changed", o.SHA256)
 	}

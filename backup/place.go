@@ -35,8 +35,8 @@ type files interface {
 	write(ctx context.Context, name string, c *bucket.Content) error
 	// open opens a file for reading from its beginning. The caller closes it.
 	open(ctx context.Context, name string) (r io.ReadCloser, size int64, err error)
-	// readAt fills b with the bytes from position at. Fewer bytes are an error.
-	readAt(ctx context.Context, name string, b []byte, at int64) error
+	// readAt fills b with the bytes from position at. Fewer bytes are an error. size is of the whole file.
+	readAt(ctx context.Context, name string, b []byte, at, size int64) error
 	// remove removes a file durably, if it exists.
 	remove(ctx context.Context, name string) error
 	// removeAll removes a directory with its files, if it exists. Its files may remain in part after a failure.
@@ -49,8 +49,8 @@ type files interface {
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // small returns a file of at most sizeMax bytes.
-func (s *Store) small(ctx context.Context, name string, sizeMax int64) (b []byte, err error) {
-	f, size, err := s.files.open(ctx, name)
+func small(ctx context.Context, from files, name string, sizeMax int64) (b []byte, err error) {
+	f, size, err := from.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}

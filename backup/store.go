@@ -54,7 +54,7 @@ func (s *Store) write(ctx context.Context, name string, v any) error {
 // read reads a small file into v, and compares its checksum. A file that does not exist is found == false. A file that
 // was damaged, or has another format, is an error: it must not be taken for one that is missing.
 func (s *Store) read(ctx context.Context, name string, v any) (found bool, err error) {
-	b, err := s.small(ctx, name, manifestBytesMax)
+	b, err := small(ctx, s.files, name, manifestBytesMax)
 	if missing(err) {
 		return false, nil
 	}
@@ -67,17 +67,21 @@ func (s *Store) read(ctx context.Context, name string, v any) (found bool, err e
 	return true, nil
 }
 
-// layout is the content of layoutName, which identifies a store.
-type layout struct {
-	Created time.Time `json:"created"`
-}
-
 // Initialize makes the location a store, unless it is one. It refuses a location with other files: a mistyped path must
-// not fill a directory of something else.
+// not fill a directory of something else. A new store is encrypted if there are keys, and a store that is encrypted
+// gets the newest of them. A store in clear is refused if there are keys.
 func (s *Store) Initialize(ctx context.Context, now time.Time) error {
-	found, err := s.read(ctx, layoutName, new(layout))
-	if err != nil || found {
-		return err
+	l, err := s.files.readLayout(ctx)
+	if err == nil && l != nil {
+		if err = s.files.permits(ctx); err == nil {
+			err = s.files.rewrap(ctx, l)
+		}
+	}
+	if err != nil {
+		return s.failed("begin", err)
+	}
+	if l != nil {
+		return nil
 	}
 	names, err := s.files.list(ctx, ".")
 	if err != nil {
@@ -90,16 +94,25 @@ func (s *Store) Initialize(ctx context.Context, now time.Time) error {
 				name))
 		}
 	}
-	return s.write(ctx, layoutName, layout{now})
+	if err := s.files.begin(ctx, now); err != nil {
+		return s.failed("begin", err)
+	}
+	return nil
 }
 
-// check returns an error unless the location is a store that this version can read.
+// check returns an error unless the location is a store that this version can read, and whose key it has.
 func (s *Store) check(ctx context.Context) error {
-	found, err := s.read(ctx, layoutName, new(layout))
-	if err == nil && !found {
-		err = s.failed("read", ErrNoStore)
+	l, err := s.files.readLayout(ctx)
+	if err == nil && l == nil {
+		err = ErrNoStore
 	}
-	return err
+	if err == nil {
+		_, err = l.unwrap(s.files.keys)
+	}
+	if err != nil {
+		return s.failed("read", err)
+	}
+	return nil
 }
 
 // Started describes an attempt to make a backup. Times are of the clock of the node that leads.
@@ -167,8 +180,11 @@ func (s *Store) earlier(ctx context.Context, w Started) (complete *Manifest, err
 }
 
 // Attempt returns the note of a backup that is being made. A node that does not find it sees another store than the
-// node that has written it.
+// node that has written it. A node with keys refuses a store in clear.
 func (s *Store) Attempt(ctx context.Context, name string) (w Started, err error) {
+	if err := s.files.permits(ctx); err != nil {
+		return w, s.failed("read", err)
+	}
 	found, err := s.read(ctx, backupsPrefix+name+startedSuffix, &w)
 	if err == nil && !found {
 		err = s.failed("read", fmt.Errorf("this node does not find the backup %s that another node has begun: all "+
@@ -203,7 +219,11 @@ func (s *Store) Complete(ctx context.Context, m *Manifest, nonce string) error {
 	objects := m.Objects()
 	err := parallel(ctx, s.atOnce(statsAtOnce), len(objects), func(ctx context.Context, i int) error {
 		o := objects[i]
-		info, err := s.files.stat(ctx, objectName(o.SHA256))
+		name, err := s.files.objectName(ctx, o.SHA256)
+		if err != nil {
+			return err
+		}
+		info, err := s.files.stat(ctx, name)
 		if err == nil && info.Size != o.Size {
 			err = fmt.Errorf("object %s has %d bytes instead of %d", o.SHA256, info.Size, o.Size)
 		}
@@ -265,7 +285,7 @@ func (s *Store) Manifest(ctx context.Context, name string) (*Manifest, error) {
 // manifest returns the manifest of a backup, also of a deleted one.
 func (s *Store) manifest(ctx context.Context, name string) (*Manifest, error) {
 	file := backupsPrefix + name + manifestSuffix
-	b, err := s.small(ctx, file, manifestBytesMax)
+	b, err := small(ctx, s.files, file, manifestBytesMax)
 	if missing(err) {
 		return nil, s.failed("read "+name, ErrNoBackup)
 	}

@@ -24,16 +24,18 @@ import (
 // now is the time of a test.
 func now() time.Time { return time.Now().UTC() }
 
-// stores returns a store in memory, one in a directory, and one in a bucket.
+// stores returns a store in memory, one in a directory, and one in a bucket, and encrypted ones.
 func stores(t *testing.T) map[string]*Store {
 	t.Helper()
 	return map[string]*Store{"memory": inMemory(t, vfs.NewMem()), "directory": open(t, vfs.Default, t.TempDir()),
-		"bucket": inBucket(buckettest.NewMemory())}
+		"bucket":              inBucket(buckettest.NewMemory()),
+		"encrypted directory": withKeys(t, open(t, vfs.Default, t.TempDir()), firstKey),
+		"encrypted bucket":    withKeys(t, inBucket(buckettest.NewMemory()), firstKey)}
 }
 
 // inBucket returns a store in a bucket.
 func inBucket(b bucket.Bucket) *Store {
-	return &Store{files: bucketFiles{bucket.Repeat(b), "prefix/"}, location: "memory://bucket/prefix"}
+	return newStore(bucketFiles{bucket.Repeat(b), "prefix/"}, "memory://bucket/prefix", nil)
 }
 
 // inMemory returns a store in a directory of a file system in memory.
@@ -52,7 +54,7 @@ func inMemory(t *testing.T, disk vfs.FS) *Store {
 // open opens the store in a directory.
 func open(t *testing.T, disk vfs.FS, dir string) *Store {
 	t.Helper()
-	s, err := Open(disk, "file://"+dir)
+	s, err := Places{Disk: disk}.Open("file://" + dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,9 +212,9 @@ func TestDamageIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		change(objectName(files[0].SHA256), []byte("cOntent"))
-		change(objectName(files[1].SHA256), []byte("anothe"))
-		if err := s.files.remove(t.Context(), objectName(files[2].SHA256)); err != nil {
+		change(nameOf(t, s, files[0].Object), []byte("cOntent"))
+		change(nameOf(t, s, files[1].Object), []byte("anothe"))
+		if err := s.files.remove(t.Context(), nameOf(t, s, files[2].Object)); err != nil {
 			t.Fatal(err)
 		}
 		v, err := s.Verify(t.Context(), m.Objects(), unpaced)
@@ -220,7 +222,7 @@ func TestDamageIsFound(t *testing.T) {
 			t.Errorf("%s: %+v, %v", kind, v, err)
 		}
 		name := backupsPrefix + "b" + manifestSuffix
-		whole, err := s.small(t.Context(), name, manifestBytesMax)
+		whole, err := small(t.Context(), s.files, name, manifestBytesMax)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +269,7 @@ func TestOtherDirectoriesAreRefused(t *testing.T) {
 		"s3://bucket?endpoint=ftp://host/s3cret", "s3://bucket?%zz=s3cret", "s3://", "s3://bucket/a/../b",
 		"s3://bucket/a//b", "s3://bucket:9000/a", "s3://bucket/a#s3cret",
 		"file://me:s3cret@host/%zz"} {
-		_, err := Open(vfs.Default, location)
+		_, err := Places{Disk: vfs.Default}.Open(location)
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", location, err)
 		}
@@ -279,13 +281,13 @@ func TestLocationsOfBuckets(t *testing.T) {
 	for location, prefix := range map[string]string{"s3://bucket": "", "s3://bucket/": "", "s3://bucket/a/b/": "a/b/",
 		"s3://bucket/a?region=eu-central-1&profile=backups":     "a/",
 		"s3://my.bucket-1/a%20b?endpoint=http://127.0.0.1:9000": "a b/"} {
-		s, err := Open(vfs.NewMem(), location)
+		s, err := Places{Disk: vfs.NewMem()}.Open(location)
 		if err != nil {
 			t.Errorf("%s: %v", location, err)
 			continue
 		}
 		// Messages have the location as the operator has written it.
-		if files, ok := s.files.(bucketFiles); !ok || files.prefix != prefix || s.location != location {
+		if files, ok := s.files.files.(bucketFiles); !ok || files.prefix != prefix || s.location != location {
 			t.Errorf("%s: %+v", location, s)
 		}
 	}
@@ -389,6 +391,9 @@ func TestFilesAreReadInParts(t *testing.T) {
 // TestChangedFilesAreNotStored stores a file whose content changes between the two reads of it.
 func TestChangedFilesAreNotStored(t *testing.T) {
 	for kind, s := range stores(t) {
+		if err := s.Initialize(t.Context(), now()); err != nil {
+			t.Fatal(err)
+		}
 		n := 0
 		_, _, err := s.Put(t.Context(), func() (io.ReadCloser, error) {
 			n++

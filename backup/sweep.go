@@ -83,7 +83,11 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 		}
 		if l.Manifest != nil {
 			for _, o := range l.Manifest.Objects() {
-				needed[o.SHA256] = true
+				object, err := s.files.objectName(ctx, o.SHA256)
+				if err != nil {
+					return out, s.failed("remove backups", err)
+				}
+				needed[object] = true
 			}
 			continue
 		}
@@ -159,14 +163,14 @@ func (s *Store) sweepObjects(ctx context.Context, out Swept, needed map[string]b
 		}
 		for _, hash := range hashes {
 			// What somebody else has put there is no object.
-			if needed[hash] || (Object{SHA256: hash}).check() != nil {
+			if needed[objectPath(hash)] || (Object{SHA256: hash}).check() != nil {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
 				return out, s.failed("remove objects", context.Cause(ctx))
 			}
 			// Its age decides as well, so that a backup whose note was removed by hand is not damaged at once.
-			info, err := s.files.stat(ctx, objectName(hash))
+			info, err := s.files.stat(ctx, objectPath(hash))
 			if err != nil {
 				return out, s.failed("look for "+hash, err)
 			}
@@ -174,7 +178,7 @@ func (s *Store) sweepObjects(ctx context.Context, out Swept, needed map[string]b
 				out.Kept++
 				continue
 			}
-			if err := s.files.remove(ctx, objectName(hash)); err != nil {
+			if err := s.files.remove(ctx, objectPath(hash)); err != nil {
 				return out, s.failed("remove "+hash, err)
 			}
 			out.Objects, out.Bytes = out.Objects+1, out.Bytes+info.Size

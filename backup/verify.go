@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"cqld/backup/seal"
 )
 
 // Verified is the result of Verify.
@@ -40,9 +42,16 @@ func (s *Store) Verify(ctx context.Context, all []Object, pace func(int) error) 
 
 // verify returns what is wrong with an object, or an empty text.
 func (s *Store) verify(ctx context.Context, o Object, pace func(int) error) (problem string, err error) {
-	r, size, err := s.files.open(ctx, objectName(o.SHA256))
+	name, err := s.files.objectName(ctx, o.SHA256)
+	if err != nil {
+		return "", s.failed("read "+o.SHA256, err)
+	}
+	r, size, err := s.files.open(ctx, name)
 	if missing(err) {
 		return fmt.Sprintf("object %s is missing", o.SHA256), nil
+	}
+	if errors.Is(err, seal.ErrDamaged) {
+		return fmt.Sprintf("object %s: %v", o.SHA256, err), nil
 	}
 	if err != nil {
 		return "", s.failed("read "+o.SHA256, err)
@@ -52,7 +61,11 @@ func (s *Store) verify(ctx context.Context, o Object, pace func(int) error) (pro
 		return fmt.Sprintf("object %s has %d bytes, the manifest says %d", o.SHA256, size, o.Size), nil
 	}
 	h := sha256.New()
-	if _, err := io.CopyBuffer(h, &paced{ctx, r, pace}, make([]byte, copyBytes)); err != nil {
+	_, err = io.CopyBuffer(h, &paced{ctx, r, pace}, make([]byte, copyBytes))
+	if errors.Is(err, seal.ErrDamaged) {
+		return fmt.Sprintf("object %s: %v", o.SHA256, err), nil
+	}
+	if err != nil {
 		return "", s.failed("read "+o.SHA256, err)
 	}
 	if hex.EncodeToString(h.Sum(nil)) != o.SHA256 {

@@ -367,7 +367,7 @@ func TestFailuresOfTheDirectoryFailTheJob(t *testing.T) {
 		}
 		return true
 	}
-	s, err := backup.Open(store, "file:///mnt")
+	s, err := backup.Places{Disk: store}.Open("file:///mnt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,3 +29,15 @@ func openEncryption(ctx context.Context, opts *config.Options) error {
 	opts.Logger.Info("stored data is encrypted", "keys", keys.IDs(), "newest", keys.Newest())
 	return nil
 }
+
+// loadBackupKeys returns the keys of backups, or nil if none are configured.
+func loadBackupKeys(ctx context.Context, opts *config.Options) (*encryption.Keys, error) {
+	keys, err := storekeys.LoadFrom(ctx, &opts.BackupKeys)
+	if err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	if keys != nil {
+		opts.Logger.Info("new backups are encrypted", "keys", keys.IDs(), "newest", keys.Newest())
+	}
+	return keys, nil
+}

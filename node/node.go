@@ -149,8 +149,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	// The function is called by traced requests, when the cluster and the engine exist.
 	n.traces = &query.TraceBudget{Max: opts.TraceBytesMax, Size: func() (int64, bool) {
-		return traceBytes(n.cluster,
-			n.engine)
+		return traceBytes(n.cluster, n.engine)
 	}, Clock: n.clock}
 	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
 	n.servers = n.newServers()
@@ -222,8 +221,7 @@ func (n *Node) stored(i *assembly.Instance) error {
 func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
 	n.estimates = tablestats.NewEstimates(tablestats.EstimatesOptions{Cluster: n.cluster, Engine: n.engine,
-		Clock: n.clock,
-		Log:   n.log})
+		Clock: n.clock, Log: n.log})
 	var err error
 	n.access, err = access.New(access.Options{Settings: &n.opts.Access, Datacenter: n.opts.Datacenter,
 		DataDir: n.opts.DataDir, Local: encryption.Below(n.opts.FS) == vfs.Default, Cluster: n.cluster,
@@ -249,13 +247,17 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	if err := identity.CheckPlace(n.place()); err != nil {
 		return err
 	}
+	backupKeys, err := loadBackupKeys(n.lifetime, &n.opts)
+	if err != nil {
+		return err
+	}
 	n.commands, err = admin.New(admin.Options{
 		Config: &n.opts, Instance: i, Transport: n.transport, Tables: n.measured, Estimates: n.estimates,
 		Servers: n.servers, Certificates: &n.certificates, Access: n.access, Audit: n.audit,
 		Jobs: admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
 		// The collector is created below, and the function is called only later.
 		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started,
-		Stamp: n.hlc.Next, Log: n.log,
+		Stamp: n.hlc.Next, Log: n.log, BackupKeys: backupKeys,
 		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
 	})
 	if err != nil {
@@ -265,8 +267,7 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Config: &n.opts, Instance: i, Transport: n.transport, Servers: n.servers, Certificates: &n.certificates,
 		Access: n.access, Audit: n.audit, Tables: n.measured, Commands: n.commands, CQL: n.executors.cql,
 		AzureTables: n.executors.tables, Answered: &n.answered, Memory: n.memory, Room: n.room, Guard: n.guard,
-		Traces:    n.traces,
-		Functions: n.functionStats, Clock: n.clock,
+		Traces: n.traces, Functions: n.functionStats, Clock: n.clock,
 	})
 	// Peers may ask as soon as the transport is open (listen).
 	n.commands.Peers.Serve()

@@ -68,12 +68,6 @@ azuretables/odata:
 jobs: internal/env
 audit: cql
 
-# Backups, as a store has them.
-backup/bucket:
-backup/bucket/buckettest: backup/bucket
-backup/bucket/s3: backup/bucket
-backup: auth backup/bucket backup/bucket/s3 ring schema types
-
 # Certificates.
 tlsconfig: internal/env internal/guard
 tlsconfig/authority: tlsconfig
@@ -119,6 +113,13 @@ storage/index: internal/env internal/invariant ring row schema storage storage/f
 	storage/reading types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/invariant internal/wire ring
 messaging/internodetls: tlsconfig
+
+# Backups, as a store has them.
+backup/bucket:
+backup/bucket/buckettest: backup/bucket
+backup/bucket/s3: backup/bucket
+backup/seal:
+backup: auth backup/bucket backup/bucket/s3 backup/seal ring schema storage/encryption types
 
 # Cluster metadata.
 cluster/metadata: auth clusterversion internal/invariant ring schema

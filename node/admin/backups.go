@@ -22,7 +22,7 @@ import (
 // all nodes take part.
 type Backups struct {
 	node   *backups.Node
-	stores vfs.FS // of the locations
+	stores backup.Places
 	jobs   *Jobs
 	now    func() time.Time
 }
@@ -30,12 +30,12 @@ type Backups struct {
 // openBackups opens the backups of the node, and lets other nodes ask it for its part of a backup.
 func (c *Commands) openBackups(o Options) error {
 	// Locations are outside of the data directory, and not on its file system.
-	i, stores := o.Instance, o.Config.BackupFS
-	if stores == nil {
-		stores = vfs.Default
+	i, stores := o.Instance, backup.Places{Disk: o.Config.BackupFS, Keys: o.BackupKeys}
+	if stores.Disk == nil {
+		stores.Disk = vfs.Default
 	}
 	node, err := backups.New(backups.Options{Dir: o.Config.DataDir, Disk: o.Config.FS,
-		Open:    func(location string) (*backup.Store, error) { return backup.Open(stores, location) },
+		Open:    stores.Open,
 		Cluster: i.Cluster, ProposeSchema: i.Cluster.ProposeSchema, ProposeRoles: i.Cluster.ProposeRoles,
 		Engine: i.Engine, Flush: i.Engine.FlushUntil, Truncations: i.Local.Truncations(), Repaired: i.Repaired,
 		Changed: i.Local.Changed,
@@ -100,7 +100,7 @@ func (b *Backups) createWork(a createArgs) jobWork {
 
 // with calls f with the store at a location. Its errors have codes of the control protocol.
 func (b *Backups) with(location string, f func(*backup.Store) error) error {
-	s, err := backup.Open(b.stores, location)
+	s, err := b.stores.Open(location)
 	if err != nil {
 		return invalidBackup(err)
 	}

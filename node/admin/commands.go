@@ -18,6 +18,7 @@ import (
 	"cqld/node/tablestats"
 	"cqld/repair"
 	"cqld/schema"
+	"cqld/storage/encryption"
 	"cqld/storage/index"
 )
 
@@ -33,6 +34,7 @@ type Options struct {
 	Access       *access.Access
 	Audit        *audit.Log
 	Jobs         JobsOptions
+	BackupKeys   *encryption.Keys      // nil: new backups are in clear
 	Memory       func() control.Memory // what the parts of the node use
 	Stamp        func() int64          // the hybrid clock, in microseconds
 	Refuse       func() error          // why clients are refused because of the clock, or nil

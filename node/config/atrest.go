@@ -11,14 +11,24 @@ import (
 	"cqld/tlsconfig"
 )
 
-// AtRest configures the encryption of what the node stores. One of the three sources of keys enables it. Package
-// storekeys reads the source when the node starts.
-type AtRest struct {
+// KeySource is where keys are read. One of its three fields enables an encryption. Package storekeys reads the source
+// when the node starts.
+type KeySource struct {
 	KeyFile string // encryption_key_file
 	// Command and its arguments print the keys: encryption_key_command. No shell interprets them. It is read from the
 	// configuration only, and no operation can set it while the node runs.
 	Command []string
 	Keys    string // encryption_key; it is for the environment
+	// Prefix precedes the names of the options: backupPrefix, or nothing for the encryption of stored data.
+	Prefix string
+}
+
+// backupPrefix precedes the names of the options of the encryption of backups.
+const backupPrefix = "backup_"
+
+// AtRest configures the encryption of what the node stores.
+type AtRest struct {
+	KeySource
 	// Decrypt writes new files in clear, and needs the keys to read the others: encryption_decrypt.
 	Decrypt bool
 
@@ -36,46 +46,62 @@ const (
 )
 
 // Used reports whether a source of keys is configured.
-func (a *AtRest) Used() bool { return a.KeyFile != "" || len(a.Command) > 0 || a.Keys != "" }
+func (k *KeySource) Used() bool { return k.count() > 0 }
+
+// count returns how many sources are configured.
+func (k *KeySource) count() (n int) {
+	for _, set := range []bool{k.KeyFile != "", len(k.Command) > 0, k.Keys != ""} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
 
 // Source describes the source of the keys for messages. It is empty if there is none.
-func (a *AtRest) Source() string {
+func (k *KeySource) Source() string {
 	switch {
-	case a.KeyFile != "":
-		return "encryption_key_file " + a.KeyFile
-	case len(a.Command) > 0:
-		return "encryption_key_command " + a.Command[0]
-	case a.Keys != "":
-		return "encryption_key"
+	case k.KeyFile != "":
+		return k.Prefix + "encryption_key_file " + k.KeyFile
+	case len(k.Command) > 0:
+		return k.Prefix + "encryption_key_command " + k.Command[0]
+	case k.Keys != "":
+		return k.Prefix + "encryption_key"
 	}
 	return ""
 }
 
-// atRestSettings returns the options of the encryption of stored data.
+// atRestSettings returns the options of the encryption of stored data and of backups.
 func atRestSettings() map[string]setting {
 	return map[string]setting{
 		"encryption_key_file":                 text(func(o *Options) *string { return &o.AtRest.KeyFile }),
 		"encryption_key":                      text(func(o *Options) *string { return &o.AtRest.Keys }),
-		"encryption_key_command":              setKeyCommand,
+		"encryption_key_command":              keyCommand(func(o *Options) *KeySource { return &o.AtRest.KeySource }),
 		"encryption_decrypt":                  truth(func(o *Options) *bool { return &o.AtRest.Decrypt }),
 		"transparent_data_encryption_options": setDataEncryption,
+
+		backupPrefix + "encryption_key_file":    text(func(o *Options) *string { return &o.BackupKeys.KeyFile }),
+		backupPrefix + "encryption_key":         text(func(o *Options) *string { return &o.BackupKeys.Keys }),
+		backupPrefix + "encryption_key_command": keyCommand(func(o *Options) *KeySource { return &o.BackupKeys }),
 	}
 }
 
-// setKeyCommand reads a program and its arguments: a list, or one text that is divided at spaces.
-func setKeyCommand(o *Options, v *yaml.Node) error {
-	list, err := texts(v)
-	if err != nil {
-		return err
+// keyCommand reads a program and its arguments: a list, or one text that is divided at spaces.
+func keyCommand(of func(*Options) *KeySource) setting {
+	return func(o *Options, v *yaml.Node) error {
+		list, err := texts(v)
+		if err != nil {
+			return err
+		}
+		if v.Kind == yaml.ScalarNode {
+			list = strings.Fields(v.Value)
+		}
+		if len(list) == 0 || list[0] == "" {
+			return errors.New("expected a program and its arguments")
+		}
+		of(o).Command = list
+		return nil
 	}
-	if v.Kind == yaml.ScalarNode {
-		list = strings.Fields(v.Value)
-	}
-	if len(list) == 0 || list[0] == "" {
-		return errors.New("expected a program and its arguments")
-	}
-	o.AtRest.Command = list
-	return nil
 }
 
 // setDataEncryption reads Cassandra's group. Its keystores are Java formats, and its cipher is not cqld's: only enabled
@@ -117,17 +143,20 @@ func setDataEncryption(o *Options, v *yaml.Node) error {
 // keySources are the options that name a source of keys.
 const keySources = "encryption_key_file, encryption_key_command or encryption_key"
 
+// validate reports more than one source. It opens nothing.
+func (k *KeySource) validate(bad func(name, format string, args ...any)) {
+	if k.count() > 1 {
+		bad(fmt.Sprintf("%[1]sencryption_key_file, %[1]sencryption_key_command, %[1]sencryption_key", k.Prefix),
+			"only one of them can be set")
+	}
+}
+
 // validate reports contradictions. It opens nothing.
 func (a *AtRest) validate(bad func(name, format string, args ...any)) {
-	sources := 0
-	for _, set := range []bool{a.KeyFile != "", len(a.Command) > 0, a.Keys != ""} {
-		if set {
-			sources++
-		}
-	}
+	sources := a.count()
 	switch {
 	case sources > 1:
-		bad("encryption_key_file, encryption_key_command, encryption_key", "only one of them can be set")
+		a.KeySource.validate(bad)
 	case a.group == tdeEnabled && sources == 0:
 		bad("transparent_data_encryption_options", "enabled: true needs %s; keystores of Java are not supported",
 			keySources)
@@ -144,12 +173,12 @@ func (a *AtRest) validate(bad func(name, format string, args ...any)) {
 
 // checkFile refuses a configuration file that others can read if it contains keys, and one that they can change if it
 // names a program to run.
-func (a *AtRest) checkFile(path string, info os.FileInfo) error {
+func (k *KeySource) checkFile(path string, info os.FileInfo) error {
 	switch {
-	case a.Keys != "":
-		return tlsconfig.CheckPrivate(path, "encryption_key", info)
-	case len(a.Command) > 0:
-		return tlsconfig.CheckPrivate(path, "encryption_key_command", info)
+	case k.Keys != "":
+		return tlsconfig.CheckPrivate(path, k.Prefix+"encryption_key", info)
+	case len(k.Command) > 0:
+		return tlsconfig.CheckPrivate(path, k.Prefix+"encryption_key_command", info)
 	}
 	return nil
 }

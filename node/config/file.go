@@ -172,7 +172,9 @@ func (o *Options) LoadFile(path string) error {
 		o.Encryption.Control.secret(o.Encryption.Control.Used()):
 		err = tlsconfig.CheckPrivate(path, "a private key or its password", info)
 	default:
-		err = o.AtRest.checkFile(path, info)
+		if err = o.AtRest.checkFile(path, info); err == nil {
+			err = o.BackupKeys.checkFile(path, info)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)

@@ -55,7 +55,8 @@ type Options struct {
 	// Listen and Encryption are validated together: which addresses are allowed depends on the encryption.
 	Listen     Listen
 	Encryption Ports
-	AtRest     AtRest // encryption of what the node stores
+	AtRest     AtRest    // encryption of what the node stores
+	BackupKeys KeySource // encryption of backups
 	// DevelopmentMode serves clients of all addresses without logins and encryption: development.
 	DevelopmentMode bool
 
@@ -114,6 +115,8 @@ func Default() Options {
 		// 16 tokens, as in Cassandra since 4.0.
 		Join:    Join{NumTokens: 16},
 		DataDir: "cqld-data",
+		// The options of the source have this prefix.
+		BackupKeys: KeySource{Prefix: backupPrefix},
 		Listen: Listen{
 			Address:       loopback,
 			StoragePort:   7000,
@@ -201,6 +204,7 @@ func (o *Options) Validate() error {
 	}
 	o.validateClientLimits(bad)
 	o.AtRest.validate(bad)
+	o.BackupKeys.validate(bad)
 	// A disabled audit log is validated as well, because an operator may enable it.
 	if s := o.AuditSettings(); s.Validate() != nil {
 		bad("audit_logging_options", "%v", s.Validate())

@@ -1,4 +1,5 @@
-// Package storekeys reads the keys of the encryption at rest from a file, the configuration or a command.
+// Package storekeys reads the keys of the encryption at rest, and of backups, from a file, the configuration or a
+// command.
 //
 // The keys are read once, when a node starts. Errors name the option and the reason, and never contain a key.
 package storekeys
@@ -30,21 +31,27 @@ const (
 	shownMax = 300
 )
 
-// Load returns the keys of the configured source. It is nil if there is none: nothing is encrypted.
+// Load returns the keys of the encryption at rest. It is nil if there are none: nothing is encrypted.
 func Load(ctx context.Context, a *config.AtRest) (*encryption.Keys, error) {
-	if !a.Used() {
+	keys, err := LoadFrom(ctx, &a.KeySource)
+	if keys != nil && a.Decrypt {
+		keys = keys.Decrypting()
+	}
+	return keys, err
+}
+
+// LoadFrom returns the keys of a source. It is nil if the source is not configured.
+func LoadFrom(ctx context.Context, source *config.KeySource) (*encryption.Keys, error) {
+	if !source.Used() {
 		return nil, nil
 	}
-	text, err := read(ctx, a)
+	text, err := read(ctx, source)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Source(), err)
+		return nil, fmt.Errorf("%s: %w", source.Source(), err)
 	}
 	keys, err := encryption.ParseKeys(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Source(), err)
-	}
-	if a.Decrypt {
-		keys = keys.Decrypting()
+		return nil, fmt.Errorf("%s: %w", source.Source(), err)
 	}
 	return keys, nil
 }
@@ -66,14 +73,14 @@ func Disk(base vfs.FS, keys *encryption.Keys, dirs ...string) (vfs.FS, error) {
 }
 
 // read returns the text of the keys.
-func read(ctx context.Context, a *config.AtRest) (string, error) {
+func read(ctx context.Context, source *config.KeySource) (string, error) {
 	switch {
-	case a.KeyFile != "":
-		return readFile(a.KeyFile)
-	case len(a.Command) > 0:
-		return run(ctx, a.Command)
+	case source.KeyFile != "":
+		return readFile(source.KeyFile)
+	case len(source.Command) > 0:
+		return run(ctx, source.Command)
 	}
-	return a.Keys, nil
+	return source.Keys, nil
 }
 
 // readFile reads a file that only its owner may read. The mode is one of the file that was opened, so that a file that

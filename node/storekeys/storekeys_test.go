@@ -18,13 +18,13 @@ func TestSourcesOfKeys(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# of node 1\n"+key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sources := map[string]config.AtRest{"a file": {KeyFile: file}, "the configuration": {Keys: key}}
+	sources := map[string]config.KeySource{"a file": {KeyFile: file}, "the configuration": {Keys: key}}
 	if runtime.GOOS != "windows" {
-		sources["a command"] = config.AtRest{Command: []string{"cat", file}}
+		sources["a command"] = config.KeySource{Command: []string{"cat", file}}
 	}
 	want := ""
 	for name, source := range sources {
-		keys, err := Load(t.Context(), &source)
+		keys, err := LoadFrom(t.Context(), &source)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -34,8 +34,8 @@ func TestSourcesOfKeys(t *testing.T) {
 		if keys.Newest().String() != want {
 			t.Errorf("%s: key %s, want %s", name, keys.Newest(), want)
 		}
-		source.Decrypt = true
-		if keys, err = Load(t.Context(), &source); err != nil || keys.Newest().String() != "none" ||
+		decrypting := config.AtRest{KeySource: source, Decrypt: true}
+		if keys, err = Load(t.Context(), &decrypting); err != nil || keys.Newest().String() != "none" ||
 			len(keys.IDs()) != 1 {
 			t.Errorf("%s: decrypting with %v, %v", name, keys.IDs(), err)
 		}
@@ -59,20 +59,20 @@ func TestErrorsNameTheOptionAndNoKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		source config.AtRest
+		source config.KeySource
 		want   []string
 	}{
-		{config.AtRest{KeyFile: filepath.Join(dir, "none")}, []string{"encryption_key_file", "no such file"}},
-		{config.AtRest{KeyFile: open}, []string{"encryption_key_file", "mode 0644", "chmod 600"}},
-		{config.AtRest{KeyFile: empty}, []string{"encryption_key_file", "there is no key"}},
-		{config.AtRest{Keys: key[1:]}, []string{"encryption_key", "is not 32 bytes"}},
-		{config.AtRest{Command: []string{filepath.Join(dir, "none")}},
+		{config.KeySource{KeyFile: filepath.Join(dir, "none")}, []string{"encryption_key_file", "no such file"}},
+		{config.KeySource{KeyFile: open}, []string{"encryption_key_file", "mode 0644", "chmod 600"}},
+		{config.KeySource{KeyFile: empty}, []string{"encryption_key_file", "there is no key"}},
+		{config.KeySource{Keys: key[1:]}, []string{"encryption_key", "is not 32 bytes"}},
+		{config.KeySource{Command: []string{filepath.Join(dir, "none")}},
 			[]string{"encryption_key_command", "no such file"}},
-		{config.AtRest{Command: []string{"sh", "-c", "echo " + key + "; echo sealed >&2; exit 3"}},
+		{config.KeySource{Command: []string{"sh", "-c", "echo " + key + "; echo sealed >&2; exit 3"}},
 			[]string{"encryption_key_command sh", "exit status 3", "sealed"}},
-		{config.AtRest{Command: []string{"yes"}}, []string{"encryption_key_command yes", "printed more than"}},
+		{config.KeySource{Command: []string{"yes"}}, []string{"encryption_key_command yes", "printed more than"}},
 	} {
-		_, err := Load(t.Context(), &test.source)
+		_, err := LoadFrom(t.Context(), &test.source)
 		if err == nil {
 			t.Errorf("%+v: no error", test.source)
 			continue

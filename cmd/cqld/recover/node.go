@@ -25,7 +25,7 @@ type node struct {
 
 // open opens the data directories. The caller closes them.
 func (c *nodes) open() (all []*node, err error) {
-	keys, err := storekeys.Load(context.Background(), &config.AtRest{KeyFile: c.KeyFile, Keys: c.Key})
+	keys, err := storekeys.LoadFrom(context.Background(), &config.KeySource{KeyFile: c.KeyFile, Keys: c.Key})
 	if err != nil {
 		return nil, err
 	}
