@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/backup/bucket"
+	"cqld/backup/bucket/azure"
 	"cqld/backup/bucket/s3"
 	"cqld/storage/encryption"
 )
@@ -34,7 +35,7 @@ func CheckLocation(location string) error {
 // parameters returns the parameters of URLs by their scheme. None of them is a secret: each node has credentials of its
 // own.
 func parameters() map[string][]string {
-	return map[string][]string{"file": nil, "s3": {"region", "endpoint", "profile"}}
+	return map[string][]string{"file": nil, "s3": {"region", "endpoint", "profile"}, "azblob": {"account", "endpoint"}}
 }
 
 // errNotURL returns the error for a text that is not a URL. It does not repeat the text, which may contain a password.
@@ -57,8 +58,8 @@ func parseLocation(location string) (*url.URL, error) {
 	case u.Scheme == "":
 		return nil, errNotURL()
 	case !ok:
-		return nil, fmt.Errorf("backup: locations of kind %.20q are not supported: use s3://BUCKET/PREFIX, or a "+
-			"directory that all nodes have mounted, as file:///DIRECTORY", u.Scheme)
+		return nil, fmt.Errorf("backup: locations of kind %.20q are not supported: use s3://BUCKET/PREFIX, "+
+			"azblob://CONTAINER/PREFIX, or a directory that all nodes have mounted, as file:///DIRECTORY", u.Scheme)
 	case u.Fragment != "":
 		return nil, fmt.Errorf("backup: a location has no fragment: remove the part after %q", "#")
 	}
@@ -156,10 +157,7 @@ func (p Places) Open(location string) (*Store, error) {
 	if u.Scheme == "file" {
 		return p.openDirectory(u, location)
 	}
-	// The parameters were compared with the list.
-	query := u.Query()
-	b, err := s3.Open(s3.Options{Bucket: u.Host, Region: query.Get("region"), Endpoint: query.Get("endpoint"),
-		Profile: query.Get("profile")})
+	b, err := openBucket(u)
 	if err != nil {
 		return nil, fmt.Errorf("backup: open %s: %w", location, err)
 	}
@@ -177,6 +175,17 @@ func OpenBucket(b *bucket.Repeated, location string) *Store {
 	s := newStore(bucketFiles{bucket: b}, location, nil)
 	s.sequential = true
 	return s
+}
+
+// openBucket opens the bucket of a URL, whose parameters were compared with the list.
+func openBucket(u *url.URL) (bucket.Bucket, error) {
+	query := u.Query()
+	if u.Scheme == "azblob" {
+		return azure.Open(azure.Options{Container: u.Host, Account: query.Get("account"),
+			Endpoint: query.Get("endpoint")})
+	}
+	return s3.Open(s3.Options{Bucket: u.Host, Region: query.Get("region"), Endpoint: query.Get("endpoint"),
+		Profile: query.Get("profile")})
 }
 
 // openDirectory opens the store in a directory.

@@ -268,6 +268,8 @@ func TestOtherDirectoriesAreRefused(t *testing.T) {
 		"s3://bucket?endpoint=https://host/%3Fkey=s3cret", "s3://bucket?s3cret", "s3://bucket?region=a&region=s3cret",
 		"s3://bucket?endpoint=ftp://host/s3cret", "s3://bucket?%zz=s3cret", "s3://", "s3://bucket/a/../b",
 		"s3://bucket/a//b", "s3://bucket:9000/a", "s3://bucket/a#s3cret",
+		"azblob://container/p?account=a&sig=s3cret", "azblob://container?account=a&endpoint=http://host/s3cret",
+		"azblob://s3cret@container?account=a", "azblob://container", "azblob:///p?account=a",
 		"file://me:s3cret@host/%zz"} {
 		_, err := Places{Disk: vfs.Default}.Open(location)
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
@@ -279,8 +281,10 @@ func TestOtherDirectoriesAreRefused(t *testing.T) {
 // TestLocationsOfBuckets opens buckets, which sends no request.
 func TestLocationsOfBuckets(t *testing.T) {
 	for location, prefix := range map[string]string{"s3://bucket": "", "s3://bucket/": "", "s3://bucket/a/b/": "a/b/",
-		"s3://bucket/a?region=eu-central-1&profile=backups":     "a/",
-		"s3://my.bucket-1/a%20b?endpoint=http://127.0.0.1:9000": "a b/"} {
+		"s3://bucket/a?region=eu-central-1&profile=backups":                          "a/",
+		"s3://my.bucket-1/a%20b?endpoint=http://127.0.0.1:9000":                      "a b/",
+		"azblob://container/a/b?account=ours":                                        "a/b/",
+		"azblob://c1?account=ours&endpoint=https://ours.blob.core.usgovcloudapi.net": ""} {
 		s, err := Places{Disk: vfs.NewMem()}.Open(location)
 		if err != nil {
 			t.Errorf("%s: %v", location, err)

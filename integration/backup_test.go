@@ -20,9 +20,15 @@ const backupRows = 2000
 // TestLostRingIsRestoredToASmallerOne follows docs/BACKUP.md: a ring of four is backed up while clients write, its
 // disks are deleted, and one command brings all of it back on a ring of three, where each node has every row at ONE.
 func TestLostRingIsRestoredToASmallerOne(t *testing.T) {
-	for kind, location := range map[string]string{"directory": "file://" + t.TempDir(),
-		"s3": "s3://backups/ring?endpoint=" + serveStores(t)} {
+	for kind, serve := range map[string]func(*testing.T) string{
+		"directory": func(t *testing.T) string { return "file://" + t.TempDir() },
+		"s3":        func(t *testing.T) string { return "s3://backups/ring?endpoint=" + serveStores(t) },
+		"azure": func(t *testing.T) string {
+			return "azblob://backups/ring?account=" + azuriteAccount + "&endpoint=" + serveAzure(t)
+		},
+	} {
 		t.Run(kind, func(t *testing.T) {
+			location := serve(t)
 			if t.Run("lost", func(t *testing.T) { backUpRing(t, location) }) {
 				t.Run("restored", func(t *testing.T) { restoreRing(t, location) })
 			}

@@ -45,6 +45,17 @@ func (c *Content) Open() (io.ReadCloser, error) {
 	return &verified{ReadCloser: r, left: c.Size, sum: c.SHA256, hash: sha256.New()}, nil
 }
 
+// Checksum returns another hash of the content, which a service compares when it receives the content. It reads the
+// content once.
+func (c *Content) Checksum(h hash.Hash) ([]byte, error) {
+	r, err := c.Open()
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(h, r)
+	return h.Sum(nil), errors.Join(err, r.Close())
+}
+
 // verified compares the hash of what is read before it returns the last bytes.
 type verified struct {
 	io.ReadCloser

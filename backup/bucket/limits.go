@@ -16,6 +16,6 @@ const (
 	idleMax = 30 * time.Second
 )
 
-// ObjectBytesMax bounds objects. The services accept so much in one request, and files of the storage engine are far
-// smaller.
-const ObjectBytesMax = 5 << 30
+// ObjectBytesMax bounds objects. It is what Azure Blob Storage, which has the lowest limit, accepts in one request.
+// Files of the storage engine are far smaller.
+const ObjectBytesMax = 5000 << 20

@@ -119,7 +119,8 @@ backup/bucket:
 backup/bucket/buckettest: backup/bucket
 backup/bucket/s3: backup/bucket
 backup/seal:
-backup: auth backup/bucket backup/bucket/s3 backup/seal ring schema storage/encryption types
+backup/bucket/azure: backup/bucket
+backup: auth backup/bucket backup/bucket/azure backup/bucket/s3 backup/seal ring schema storage/encryption types
 
 # Cluster metadata.
 cluster/metadata: auth clusterversion internal/invariant ring schema
@@ -380,9 +381,9 @@ func owners() map[string][]string {
 		"github.com/kljensen/snowball":  {"types/analysis"},
 		"github.com/clipperhouse/uax29": {"types/analysis"},
 		"github.com/minio/minio-go":     {"backup/bucket/s3"},
+		"github.com/Azure":              {"backup/bucket/azure", "integration"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers, integration/firewall and integration/stores use these; they are separate modules.
-		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},
 		"github.com/google/nftables": {},
 		"github.com/johannesboyne":   {},
