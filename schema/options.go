@@ -44,9 +44,9 @@ type Options struct {
 	// At least 1.
 	MinIndexInterval int32
 	ReadRepair       string // "BLOCKING" or "NONE"
-	// Canonical, as ParseSpeculativeRetry returns it.
+	// Canonical, as package query/option returns it.
 	SpeculativeRetry string
-	// When tombstones may be purged. The words are ScyllaDB's (ParseTombstoneGC).
+	// When tombstones may be purged. The words are ScyllaDB's (package query/option).
 	TombstoneGC string // cqld: "repair", "timeout", "immediate", "disabled"
 	// With quorum, the coordinator moves the timestamps of writes after the timestamps of the current data.
 	WriteOrdering string // cqld: "" or "quorum"
@@ -153,8 +153,8 @@ func (o Options) withRest(p *Options, name string) Options {
 // TTLMax is twenty years in seconds, the longest time to live of a cell, as in Cassandra.
 const TTLMax = 20 * 365 * 24 * 60 * 60
 
-// Validate checks the ranges of the numbers. The maps and policies were checked when they were parsed (ParseCompaction,
-// ParseCompression, ParseCaching, ParseSpeculativeRetry). Errors are configuration errors in Cassandra's words.
+// Validate checks the ranges of the numbers. The maps and policies were checked when they were parsed (package
+// query/option). Errors are configuration errors in Cassandra's words.
 func (o *Options) Validate() error {
 	// The lower bound is the false-positive rate of Cassandra's largest filter (20 buckets per element).
 	if !(o.BloomFilterFPChance > 6.71e-5 && o.BloomFilterFPChance <= 1) { // also rejects NaN

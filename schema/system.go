@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cqld/ring"
+	"cqld/schema/systemtables"
 	"cqld/types"
 )
 
@@ -45,13 +46,13 @@ func systemKeyspaces() []*Keyspace {
 	local := ring.Replication{Class: ring.Local}
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
 	return []*Keyspace{
-		systemKeyspace("system", local, systemTables, systemOptions),
-		systemKeyspace("system_schema", local, systemSchemaTables, systemSchemaOptions),
-		systemKeyspace("system_auth", simple(1), systemAuthTables, systemAuthOptions),
-		systemKeyspace("system_distributed", simple(3), systemDistributedTables, systemDistributedOptions),
-		systemKeyspace("system_traces", simple(2), systemTracesTables, systemTracesOptions),
-		systemKeyspace("system_virtual_schema", local, systemVirtualSchemaTables, virtualOptions),
-		systemKeyspace("system_views", local, systemViewsTables, virtualOptions),
+		systemKeyspace("system", local, systemtables.System, systemOptions),
+		systemKeyspace("system_schema", local, systemtables.SystemSchema, systemSchemaOptions),
+		systemKeyspace("system_auth", simple(1), systemtables.SystemAuth, systemAuthOptions),
+		systemKeyspace("system_distributed", simple(3), systemtables.SystemDistributed, systemDistributedOptions),
+		systemKeyspace("system_traces", simple(2), systemtables.SystemTraces, systemTracesOptions),
+		systemKeyspace("system_virtual_schema", local, systemtables.SystemVirtualSchema, virtualOptions),
+		systemKeyspace("system_views", local, systemtables.SystemViews, virtualOptions),
 	}
 }
 
@@ -67,7 +68,7 @@ func systemOptions(table string) Options {
 	case "compaction_history":
 		o.DefaultTTL = 604800
 	case "paxos":
-		o.Compaction["class"] = compactionPackage + "LeveledCompactionStrategy"
+		o.Compaction["class"] = "org.apache.cassandra.db.compaction.LeveledCompactionStrategy"
 	}
 	return o
 }
@@ -93,7 +94,7 @@ func systemDistributedOptions(table string) Options {
 	o := DefaultOptions()
 	if strings.HasSuffix(table, "repair_history") {
 		o.DefaultTTL = 2592000
-		o.Compaction["class"] = compactionPackage + "TimeWindowCompactionStrategy"
+		o.Compaction["class"] = "org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy"
 		o.Compaction["compaction_window_size"] = "1"
 		o.Compaction["compaction_window_unit"] = "DAYS"
 	}
@@ -110,7 +111,7 @@ func systemTracesOptions(string) Options {
 // virtualOptions returns the options of virtual tables, which have none in CQL.
 func virtualOptions(string) Options { return DefaultOptions() }
 
-// systemKeyspace builds a keyspace from its definition (see system_tables.go for the form). It panics on an invalid
+// systemKeyspace builds a keyspace from its definition (package systemtables has the form). It panics on an invalid
 // definition, which would be a defect of this package. The keyspace is linked.
 func systemKeyspace(name string, r ring.Replication, definition string, options func(string) Options) *Keyspace {
 	k := NewKeyspace(name, r, true)

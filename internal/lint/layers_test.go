@@ -46,7 +46,8 @@ types: internal/keyword internal/wire types/number
 types/analysis:
 types/similarity:
 internal/uuid: internal/env types
-schema: internal/javanumber ring types
+schema/systemtables:
+schema: internal/javanumber ring schema/systemtables types
 row: internal/env internal/invariant internal/wire ring schema types
 scan: ring row
 internal/model: ring row
@@ -195,8 +196,9 @@ query/constraint: cql query/function query/invalid schema types
 query/restriction: cql internal/wire query/invalid query/rowview query/term ring row schema types types/analysis
 	types/similarity
 query/selection: cql internal/wire query/function query/invalid query/mask query/rowview query/term row schema types
+query/option: internal/javanumber query/invalid schema
 query/definition: cql internal/javanumber internal/wire query/constraint query/function query/guardrail query/invalid
-	query/mask query/restriction query/term ring schema types udf
+	query/mask query/option query/restriction query/term ring schema types udf
 query/testschema: cql query/definition query/function ring schema
 query/permissions: auth cql query/definition query/function query/invalid schema
 query/roles: auth cql internal/wire query/invalid query/permissions ring schema types

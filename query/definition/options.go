@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/invalid"
+	"cqld/query/option"
 	"cqld/schema"
 )
 
@@ -41,14 +42,14 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 	r.boolean("cdc", &o.CDC)
 	r.text("comment", &o.Comment, nil)
 	r.text("memtable", &o.Memtable, parseMemtable)
-	r.text("read_repair", &o.ReadRepair, schema.ParseReadRepair)
-	r.text("speculative_retry", &o.SpeculativeRetry, schema.ParseSpeculativeRetry)
-	r.text("additional_write_policy", &o.AdditionalWritePolicy, schema.ParseSpeculativeRetry)
-	r.text("tombstone_gc", &o.TombstoneGC, schema.ParseTombstoneGC)
-	r.text("write_ordering", &o.WriteOrdering, schema.ParseWriteOrdering)
-	r.stringMap("caching", &o.Caching, schema.ParseCaching)
-	r.stringMap("compaction", &o.Compaction, schema.ParseCompaction)
-	r.stringMap("compression", &o.Compression, schema.ParseCompression)
+	r.text("read_repair", &o.ReadRepair, option.ParseReadRepair)
+	r.text("speculative_retry", &o.SpeculativeRetry, option.ParseSpeculativeRetry)
+	r.text("additional_write_policy", &o.AdditionalWritePolicy, option.ParseSpeculativeRetry)
+	r.text("tombstone_gc", &o.TombstoneGC, option.ParseTombstoneGC)
+	r.text("write_ordering", &o.WriteOrdering, option.ParseWriteOrdering)
+	r.stringMap("caching", &o.Caching, option.ParseCaching)
+	r.stringMap("compaction", &o.Compaction, option.ParseCompaction)
+	r.stringMap("compression", &o.Compression, option.ParseCompression)
 	// nil if the statement has none: the old extensions stay then. A given map replaces all of them.
 	var extensions map[string]string
 	if r.stringMap("extensions", &extensions, nil); extensions != nil {

@@ -1,4 +1,4 @@
-package schema
+package option
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"cqld/internal/javanumber"
+	"cqld/query/invalid"
+	"cqld/schema"
 )
 
 // compactionPackage is where Cassandra has its strategies. Class names without a package belong to it.
@@ -25,7 +27,7 @@ const compactionPackage = "org.apache.cassandra.db.compaction."
 func ParseCompaction(m map[string]string) (map[string]string, error) {
 	class, ok := m["class"]
 	if !ok {
-		return nil, misconfiguredf("Missing sub-option 'class' for the 'compaction' option")
+		return nil, invalid.Configf("Missing sub-option 'class' for the 'compaction' option")
 	}
 	if !strings.Contains(class, ".") {
 		class = compactionPackage + class
@@ -35,7 +37,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 	known := compactionOptions(strategy)
 	// Classes of users cannot be loaded.
 	if known == nil || !strings.HasPrefix(class, compactionPackage) {
-		return nil, misconfiguredf("Unable to find compaction strategy class '%s'", class)
+		return nil, invalid.Configf("Unable to find compaction strategy class '%s'", class)
 	}
 	out := maps.Clone(m)
 	out["class"] = class
@@ -65,7 +67,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		}
 	}
 	if unknown != nil {
-		return nil, misconfiguredf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "),
+		return nil, invalid.Configf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "),
 			strategy)
 	}
 	// Only now are all values numbers.
@@ -87,12 +89,12 @@ func checkTogether(m map[string]string) error {
 		high, _ := javanumber.ParseUnsigned(m["max_threshold"])
 		switch {
 		case low == 0 || high == 0:
-			return misconfiguredf("Disabling compaction by setting compaction thresholds to 0 has been removed, " +
+			return invalid.Configf("Disabling compaction by setting compaction thresholds to 0 has been removed, " +
 				"set the compaction option 'enabled' to false instead.")
 		case low < 2:
-			return misconfiguredf("Min compaction threshold cannot be less than 2 (got %d)", low)
+			return invalid.Configf("Min compaction threshold cannot be less than 2 (got %d)", low)
 		case low > high:
-			return misconfiguredf("Min compaction threshold (got %d) cannot be greater than max compaction "+
+			return invalid.Configf("Min compaction threshold (got %d) cannot be greater than max compaction "+
 				"threshold (got %d)", low, high)
 		}
 	}
@@ -111,8 +113,8 @@ func checkTogether(m map[string]string) error {
 		high = f
 	}
 	if high <= low {
-		return misconfiguredf("bucket_high value (%s) is less than or equal to the bucket_low value (%s)",
-			FormatDouble(high), FormatDouble(low))
+		return invalid.Configf("bucket_high value (%s) is less than or equal to the bucket_low value (%s)",
+			schema.FormatDouble(high), schema.FormatDouble(low))
 	}
 	return nil
 }
@@ -132,7 +134,7 @@ func checkLevels(size, fanout string) error {
 	bytes := new(big.Int).Exp(number(fanout, fanoutDefault), big.NewInt(levels), nil)
 	bytes.Mul(bytes, number(size, sizeLeast)).Lsh(bytes, 20)
 	if !bytes.IsInt64() {
-		return misconfiguredf("At most %d bytes may be in a compaction level; your maxSSTableSize must be absurdly "+
+		return invalid.Configf("At most %d bytes may be in a compaction level; your maxSSTableSize must be absurdly "+
 			"high to compute %s",
 			int64(math.MaxInt64), bytes)
 	}
@@ -149,7 +151,7 @@ func commonCompactionOptions(name string) optionCheck {
 	case "enabled":
 		return func(name, value string) error {
 			if !isBool(value) {
-				return misconfiguredf("enabled should either be 'true' or 'false', not %s", value)
+				return invalid.Configf("enabled should either be 'true' or 'false', not %s", value)
 			}
 			return nil
 		}
@@ -157,7 +159,7 @@ func commonCompactionOptions(name string) optionCheck {
 	case "min_threshold", "max_threshold":
 		return func(name, value string) error {
 			if _, ok := javanumber.ParseUnsigned(value); !ok {
-				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be an integer", value,
+				return invalid.Configf("Invalid value %s for '%s' compaction sub-option - must be an integer", value,
 					name)
 			}
 			return nil
@@ -169,7 +171,7 @@ func commonCompactionOptions(name string) optionCheck {
 				return notParsable(value, "int (base10)", name)
 			}
 			if f < 0 {
-				return misconfiguredf("%s must be greater than 0, but was %s", name, fmt.Sprintf("%f", f))
+				return invalid.Configf("%s must be greater than 0, but was %s", name, fmt.Sprintf("%f", f))
 			}
 			return nil
 		}
@@ -178,14 +180,14 @@ func commonCompactionOptions(name string) optionCheck {
 	case "unchecked_tombstone_compaction":
 		return func(name, value string) error {
 			if !isBool(value) {
-				return misconfiguredf("'%s' should be either 'true' or 'false', not '%s'", name, value)
+				return invalid.Configf("'%s' should be either 'true' or 'false', not '%s'", name, value)
 			}
 			return nil
 		}
 	case "log_all":
 		return func(name, value string) error {
 			if !isBool(value) {
-				return misconfiguredf("'log_all' should either be 'true' or 'false', not %s", value)
+				return invalid.Configf("'log_all' should either be 'true' or 'false', not %s", value)
 			}
 			return nil
 		}
@@ -194,7 +196,7 @@ func commonCompactionOptions(name string) optionCheck {
 			// The message has the upper case, as in Cassandra.
 			upper := strings.ToUpper(value)
 			if upper != "NONE" && upper != "ROW" && upper != "CELL" {
-				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be one of the "+
+				return invalid.Configf("Invalid value %s for '%s' compaction sub-option - must be one of the "+
 					"following [NONE, ROW, CELL].", upper, name)
 			}
 			return nil
@@ -229,18 +231,18 @@ func compactionOptions(strategy string) map[string]optionCheck {
 				return notParsable(value, "int (base10)", name)
 			}
 			if n < 1 {
-				return misconfiguredf("%d must be greater than 1 for %s", n, name) // Cassandra's wording
+				return invalid.Configf("%d must be greater than 1 for %s", n, name) // Cassandra's wording
 			}
 			return nil
 		}
 		known["expired_sstable_check_frequency_seconds"] = integerFrom(64, 0, "%s must not be negative, but was %d")
 		known["unsafe_aggressive_sstable_expiration"] = func(name, value string) error {
 			if !isBool(value) {
-				return misconfiguredf("%s is not 'true' or 'false' (%s)", name, value)
+				return invalid.Configf("%s is not 'true' or 'false' (%s)", name, value)
 			}
 			// Cassandra needs a system property for this.
 			if strings.EqualFold(value, "true") {
-				return misconfiguredf("%s is requested but not allowed, restart cassandra with "+
+				return invalid.Configf("%s is requested but not allowed, restart cassandra with "+
 					"-Dcassandra.allow_unsafe_aggressive_sstable_expiration=true to allow it", name)
 			}
 			return nil
@@ -274,14 +276,14 @@ func unifiedOptions() map[string]optionCheck {
 	size := func(name, value string) error {
 		number, ok := strings.CutSuffix(value, "B")
 		if !ok {
-			return misconfiguredf("%s %s is not a valid size in bytes: %s does not end in unit B", name, value, value)
+			return invalid.Configf("%s %s is not a valid size in bytes: %s does not end in unit B", name, value, value)
 		}
 		// Decimal and binary units.
 		for _, unit := range [...]string{"Ki", "Mi", "Gi", "Ti", "k", "M", "G", "T"} {
 			number = strings.TrimSuffix(number, unit)
 		}
 		if f, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || f < 0 {
-			return misconfiguredf("%s %s is not a valid size in bytes", name, value)
+			return invalid.Configf("%s %s is not a valid size in bytes", name, value)
 		}
 		return nil
 	}
@@ -290,7 +292,7 @@ func unifiedOptions() map[string]optionCheck {
 		"target_sstable_size": size,
 		"min_sstable_size": func(name, value string) error {
 			if size(name, value) != nil {
-				return misconfiguredf("%s is not a valid size in bytes for %s", value, name)
+				return invalid.Configf("%s is not a valid size in bytes for %s", value, name)
 			}
 			return nil
 		},
@@ -302,11 +304,12 @@ func unifiedOptions() map[string]optionCheck {
 			f, err := javanumber.ParseDouble(value)
 			switch {
 			case err != nil && strings.TrimSpace(value) == "":
-				return misconfiguredf("%s is not a valid number between 0 and 1: empty String", name)
+				return invalid.Configf("%s is not a valid number between 0 and 1: empty String", name)
 			case err != nil:
-				return misconfiguredf("%s is not a valid number between 0 and 1: For input string: \"%s\"", name, value)
+				return invalid.Configf("%s is not a valid number between 0 and 1: For input string: \"%s\"", name,
+					value)
 			case f < 0 || f > 1:
-				return misconfiguredf("%s %s must be between 0 and 1", name, value)
+				return invalid.Configf("%s %s must be between 0 and 1", name, value)
 			}
 			return nil
 		},
@@ -314,13 +317,13 @@ func unifiedOptions() map[string]optionCheck {
 			"Invalid configuration, %s should be positive: %d"),
 		"unsafe_aggressive_sstable_expiration": func(name, value string) error {
 			if !isBool(value) {
-				return misconfiguredf("%s should either be 'true' or 'false', not %s", name, value)
+				return invalid.Configf("%s should either be 'true' or 'false', not %s", name, value)
 			}
 			return nil
 		},
 		"overlap_inclusion_method": func(_, value string) error {
 			if !slices.Contains([]string{"NONE", "SINGLE", "TRANSITIVE"}, strings.ToUpper(value)) {
-				return misconfiguredf("Invalid overlap inclusion method %s. The valid options are [NONE, SINGLE, "+
+				return invalid.Configf("Invalid overlap inclusion method %s. The valid options are [NONE, SINGLE, "+
 					"TRANSITIVE].", value)
 			}
 			return nil
@@ -342,7 +345,7 @@ func checkScaling(_, value string) error {
 		}
 		// N has no number.
 		if _, err := strconv.ParseInt(number, 10, 32); part != "N" && err != nil {
-			return misconfiguredf("Scaling parameter %s must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+", part)
+			return invalid.Configf("Scaling parameter %s must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+", part)
 		}
 	}
 	return nil
@@ -360,7 +363,7 @@ func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 			return notParsable(value, "int (base10)", name)
 		}
 		if n < least {
-			return misconfiguredf(tooSmall, name, n)
+			return invalid.Configf(tooSmall, name, n)
 		}
 		return nil
 	}
@@ -370,7 +373,7 @@ func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 func oneOf(words ...string) optionCheck {
 	return func(name, value string) error {
 		if !slices.Contains(words, strings.ToUpper(value)) {
-			return misconfiguredf("%s is not valid for %s", value, name)
+			return invalid.Configf("%s is not valid for %s", value, name)
 		}
 		return nil
 	}
@@ -378,7 +381,7 @@ func oneOf(words ...string) optionCheck {
 
 // notParsable returns the error for a value that is not of a kind.
 func notParsable(value, kind, name string) error {
-	return misconfiguredf("%s is not a parsable %s for %s", value, kind, name)
+	return invalid.Configf("%s is not a parsable %s for %s", value, kind, name)
 }
 
 // isBool reports whether a text is true or false, without case.

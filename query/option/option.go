@@ -1,4 +1,4 @@
-package schema
+package option
 
 import (
 	"maps"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"cqld/internal/javanumber"
+	"cqld/query/invalid"
+	"cqld/schema"
 )
 
 // ParseCaching checks the option caching and returns it in the form that is shown. Missing keys mean that nothing is
@@ -24,14 +26,14 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 		switch name {
 		case "keys":
 			if upper != "ALL" && upper != "NONE" {
-				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'keys': only 'ALL' and 'NONE' "+
+				return nil, invalid.Configf("Invalid value '%s' for caching sub-option 'keys': only 'ALL' and 'NONE' "+
 					"are allowed", value)
 			}
 			out[name] = upper
 		case "rows_per_partition":
 			n, isNumber := javanumber.ParseUnsigned(value)
 			if upper != "ALL" && upper != "NONE" && !isNumber {
-				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'rows_per_partition': "+
+				return nil, invalid.Configf("Invalid value '%s' for caching sub-option 'rows_per_partition': "+
 					"only 'ALL', 'NONE', and integer values are allowed", value)
 			}
 			// Numbers are normalized: +01 is 1.
@@ -44,8 +46,8 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 		}
 	}
 	if unknown != nil {
-		return nil, misconfiguredf("Invalid caching sub-options [%s]: only 'keys' and 'rows_per_partition' are allowed",
-			strings.Join(unknown, ", "))
+		return nil, invalid.Configf("Invalid caching sub-options [%s]: only 'keys' and 'rows_per_partition' are "+
+			"allowed", strings.Join(unknown, ", "))
 	}
 	return out, nil
 }
@@ -66,7 +68,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 	}
 	if len(m) == 0 || !enabled {
 		if len(m) > 1 {
-			return nil, misconfiguredf("If the 'enabled' option is set to false no other options must be specified")
+			return nil, invalid.Configf("If the 'enabled' option is set to false no other options must be specified")
 		}
 		return map[string]string{"enabled": "false"}, nil
 	}
@@ -74,16 +76,17 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 	class, ok := m["class"]
 	switch {
 	case !ok:
-		return nil, misconfiguredf("Missing sub-option 'class' for the 'compression' option.")
+		return nil, invalid.Configf("Missing sub-option 'class' for the 'compression' option.")
 	case class == "":
-		return nil, misconfiguredf("The 'class' option must not be empty. To disable compression use 'enabled' : false")
+		return nil, invalid.Configf("The 'class' option must not be empty. To disable compression use 'enabled' : " +
+			"false")
 	}
 	if !strings.Contains(class, ".") {
 		class = compressPackage + class
 	}
 	known := compressorOptions(strings.TrimPrefix(class, compressPackage))
 	if known == nil || !strings.HasPrefix(class, compressPackage) {
-		return nil, misconfiguredf("Could not create Compression for type %s", class)
+		return nil, invalid.Configf("Could not create Compression for type %s", class)
 	}
 	out := map[string]string{"chunk_length_in_kb": "16", "class": class}
 	var unknown []string
@@ -101,13 +104,13 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 			f, err := javanumber.ParseDouble(m[name])
 			// NaN is not negative, and is refused by the next check.
 			if f < 0 {
-				return nil, misconfiguredf("Invalid negative min_compress_ratio")
+				return nil, invalid.Configf("Invalid negative min_compress_ratio")
 			}
 			if err != nil || f != 0 && !(f >= 1) {
-				return nil, misconfiguredf("min_compress_ratio can either be 0 or greater than or equal to 1")
+				return nil, invalid.Configf("min_compress_ratio can either be 0 or greater than or equal to 1")
 			}
 			if f != 0 { // the default is not shown
-				out[name] = FormatDouble(f)
+				out[name] = schema.FormatDouble(f)
 			}
 		default:
 			if !slices.Contains(known, name) {
@@ -120,7 +123,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 		}
 	}
 	if unknown != nil {
-		return nil, misconfiguredf("Unknown compression options %s", strings.Join(unknown, ", "))
+		return nil, invalid.Configf("Unknown compression options %s", strings.Join(unknown, ", "))
 	}
 	return out, nil
 }
@@ -147,21 +150,21 @@ func checkCompressor(name, value string) error {
 	switch name {
 	case "compression_level":
 		if err != nil {
-			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.NumberFormatException For "+
+			return invalid.Configf("ZstdCompressor.create() threw an error: java.lang.NumberFormatException For "+
 				"input string: \"%s\"", value)
 		}
 		if n < zstdLevelMin || n > zstdLevelMax {
-			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.IllegalArgumentException "+
+			return invalid.Configf("ZstdCompressor.create() threw an error: java.lang.IllegalArgumentException "+
 				"compression_level=%d is invalid", n)
 		}
 	case "lz4_compressor_type":
 		if value != "fast" && value != "high" {
-			return misconfiguredf("Invalid compressor type '%s' specified for LZ4 parameter 'lz4_compressor_type'. "+
+			return invalid.Configf("Invalid compressor type '%s' specified for LZ4 parameter 'lz4_compressor_type'. "+
 				"Valid options are [high, fast].", value)
 		}
 	case "lz4_high_compressor_level":
 		if err != nil || n < 1 || n > 17 {
-			return misconfiguredf("Invalid value [%s] for parameter 'lz4_high_compressor_level'. Value must be "+
+			return invalid.Configf("Invalid value [%s] for parameter 'lz4_high_compressor_level'. Value must be "+
 				"between 1 and 17.", value)
 		}
 	}
@@ -177,14 +180,14 @@ func chunkLength(text string) (int64, error) {
 	n, err := javanumber.ParseInt(text, 32)
 	switch {
 	case err != nil:
-		return 0, misconfiguredf("Invalid value for chunk_length_in_kb")
+		return 0, invalid.Configf("Invalid value for chunk_length_in_kb")
 	case n > math.MaxInt32/1024:
-		return 0, misconfiguredf("Value of chunk_length_in_kb is too large (%d)", n)
+		return 0, invalid.Configf("Value of chunk_length_in_kb is too large (%d)", n)
 	case n <= 0:
-		return 0, misconfiguredf("Invalid negative or null chunk_length_in_kb")
+		return 0, invalid.Configf("Invalid negative or null chunk_length_in_kb")
 	// A power of two has one bit.
 	case n&(n-1) != 0:
-		return 0, misconfiguredf("chunk_length_in_kb must be a power of 2")
+		return 0, invalid.Configf("chunk_length_in_kb must be a power of 2")
 	}
 	return n, nil
 }
@@ -219,7 +222,7 @@ func ParseSpeculativeRetry(text string) (string, error) {
 			return "", err
 		}
 		if kind := retryKind(a); kind == retryKind(b) {
-			return "", misconfiguredf("Invalid value %s for option 'speculative_retry': "+
+			return "", invalid.Configf("Invalid value %s for option 'speculative_retry': "+
 				"MIN()/MAX() arguments should be of different types, but both are of type %s", text, kind)
 		}
 		return function + "(" + a + "," + b + ")", nil
@@ -253,7 +256,7 @@ func parseRetryTerm(whole, term string) (string, error) {
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	// Exactly one of the units must be present. ParseFloat also accepts signs, hexadecimal numbers, infinities and NaN.
 	if err != nil || percentile == fixed || strings.ContainsAny(number, "+-XIN") {
-		return "", misconfiguredf("Invalid value %s for option 'speculative_retry'", whole)
+		return "", invalid.Configf("Invalid value %s for option 'speculative_retry'", whole)
 	}
 	// Fractions of milliseconds are cut off.
 	// A number without sign, so that it is not negative.
@@ -261,7 +264,7 @@ func parseRetryTerm(whole, term string) (string, error) {
 		return strconv.FormatInt(int64(f), 10) + "ms", nil
 	}
 	if f <= 0 || f >= 100 {
-		return "", misconfiguredf("Invalid value %s for PERCENTILE option 'speculative_retry': must be between (0.0 "+
+		return "", invalid.Configf("Invalid value %s for PERCENTILE option 'speculative_retry': must be between (0.0 "+
 			"and 100.0)", whole)
 	}
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', -1, 64), ".0") + "p", nil
@@ -271,7 +274,7 @@ func parseRetryTerm(whole, term string) (string, error) {
 func ParseReadRepair(text string) (string, error) {
 	upper := strings.ToUpper(text)
 	if upper != "BLOCKING" && upper != "NONE" {
-		return "", misconfiguredf("Invalid value %s for option 'read_repair': only 'BLOCKING' and 'NONE' are allowed",
+		return "", invalid.Configf("Invalid value %s for option 'read_repair': only 'BLOCKING' and 'NONE' are allowed",
 			text)
 	}
 	return upper, nil
@@ -283,7 +286,7 @@ func ParseTombstoneGC(text string) (string, error) {
 	case "repair", "timeout", "immediate", "disabled":
 		return lower, nil
 	}
-	return "", misconfiguredf("Invalid value %s for option 'tombstone_gc': "+
+	return "", invalid.Configf("Invalid value %s for option 'tombstone_gc': "+
 		"only 'repair', 'timeout', 'immediate' and 'disabled' are allowed", text)
 }
 
@@ -293,5 +296,5 @@ func ParseWriteOrdering(text string) (string, error) {
 	case "", "quorum":
 		return lower, nil
 	}
-	return "", misconfiguredf("Invalid value %s for option 'write_ordering': only '' and 'quorum' are allowed", text)
+	return "", invalid.Configf("Invalid value %s for option 'write_ordering': only '' and 'quorum' are allowed", text)
 }

@@ -1,9 +1,10 @@
-package schema
-
-// The tables of the system keyspaces. Each definition has the table's number in storage, its name and comment, then its
-// columns with their types. P marks the partition key, C a clustering column, D one in descending order, S a static
-// column. Names and types equal Cassandra 5.0's, because drivers and tools read them. A number is never used for
-// another table: nodes of several versions share these numbers with their data.
+// Package systemtables defines the tables of the system keyspaces, as texts that package schema parses. It contains
+// neither code nor the rows of the tables.
+//
+// Each definition has the table's number in storage, its name and comment, then its columns with their types. P marks
+// the partition key, C a clustering column, D one in descending order, S a static column. Names and types equal
+// Cassandra 5.0's, because drivers and tools read them. A number is never used for another table: nodes of several
+// versions share these numbers with their data.
 //
 // The ranges of numbers:
 //
@@ -14,9 +15,10 @@ package schema
 //	241, 242    system_traces
 //	301 … 303   system_virtual_schema
 //	321 … 348   system_views
+package systemtables
 
-// systemTables defines the keyspace system: one node's own view.
-const systemTables = `
+// System defines the keyspace system: one node's own view.
+const System = `
 1 IndexInfo | built column indexes
 	table_name text P; index_name text C; value blob
 2 available_ranges | available keyspace/ranges during bootstrap/replace that are ready to be served
@@ -78,9 +80,9 @@ const systemTables = `
 	keyspace_name text P; view_name text C; start_token text C; end_token text C; keys_built bigint; last_token text
 `
 
-// systemSchemaTables defines the keyspace system_schema: the schema as rows. They are computed from the Schema when
+// SystemSchema defines the keyspace system_schema: the schema as rows. They are computed from the Schema when
 // they are read.
-const systemSchemaTables = `
+const SystemSchema = `
 101 aggregates | user defined aggregate definitions
 	keyspace_name text P; aggregate_name text C; argument_types frozen<list<text>> C; final_func text; initcond text;
 	return_type text; state_func text; state_type text
@@ -124,9 +126,9 @@ const systemSchemaTables = `
 	min_index_interval int; read_repair text; read_repair_chance double; speculative_retry text; where_clause text
 `
 
-// systemAuthTables defines the keyspace system_auth. The name of resource_role_permissons_index is misspelled in
+// SystemAuth defines the keyspace system_auth. The name of resource_role_permissons_index is misspelled in
 // Cassandra, too.
-const systemAuthTables = `
+const SystemAuth = `
 201 cidr_groups | cidr groups to cidrs mapping
 	cidr_group text P; cidrs frozen<set<frozen<tuple<inet, smallint>>>>
 202 cidr_permissions | user cidr permissions
@@ -145,8 +147,8 @@ const systemAuthTables = `
 	role text P; can_login boolean; is_superuser boolean; member_of set<text>; salted_hash text
 `
 
-// systemDistributedTables defines the keyspace system_distributed.
-const systemDistributedTables = `
+// SystemDistributed defines the keyspace system_distributed.
+const SystemDistributed = `
 221 parent_repair_history | Repair history
 	parent_id timeuuid P; columnfamily_names set<text>; exception_message text; exception_stacktrace text;
 	finished_at timestamp; keyspace_name text; options map<text, text>; requested_ranges set<text>;
@@ -162,8 +164,8 @@ const systemDistributedTables = `
 	keyspace_name text P; view_name text P; host_id uuid C; status text
 `
 
-// systemTracesTables defines the keyspace system_traces: the events of traced requests.
-const systemTracesTables = `
+// SystemTraces defines the keyspace system_traces: the events of traced requests.
+const SystemTraces = `
 241 events | tracing events
 	session_id uuid P; event_id timeuuid C; activity text; source inet; source_elapsed int; source_port int;
 	thread text
@@ -172,8 +174,8 @@ const systemTracesTables = `
 	parameters map<text, text>; request text; started_at timestamp
 `
 
-// systemVirtualSchemaTables defines the keyspace system_virtual_schema: the virtual keyspaces as rows.
-const systemVirtualSchemaTables = `
+// SystemVirtualSchema defines the keyspace system_virtual_schema: the virtual keyspaces as rows.
+const SystemVirtualSchema = `
 301 columns | virtual column definitions
 	keyspace_name text P; table_name text C; column_name text C; clustering_order text; column_name_bytes blob;
 	kind text; position int; type text
@@ -183,8 +185,8 @@ const systemVirtualSchemaTables = `
 	keyspace_name text P; table_name text C; comment text
 `
 
-// systemViewsTables defines the keyspace system_views: the state of a node.
-const systemViewsTables = `
+// SystemViews defines the keyspace system_views: the state of a node.
+const SystemViews = `
 321 clients | currently connected clients
 	address inet P; port int C; client_options frozen<map<text, text>>; connection_stage text; driver_name text;
 	driver_version text; hostname text; keyspace_name text; protocol_version int; request_count bigint;
