@@ -16,6 +16,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/elle"
 	"cqld/simulation/kernel"
+	"cqld/simulation/texttable"
 )
 
 // appends is the workload: clients read the lists of a partition and append to them by conditional changes, which are
@@ -144,46 +145,9 @@ func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, 
 				text = append(text, strconv.FormatInt(v, 10))
 			}
 		}
-		m.AddRow(textRow(w.table, name, strings.Join(text, ","), timestamp))
+		m.AddRow(texttable.Row(w.table, name, strings.Join(text, ","), timestamp))
 	}
 	return m
-}
-
-// textRow returns a row of a textTable. The column v is regular, and the row has a liveness marker as after INSERT.
-func textRow(table *schema.Table, clustering, value string, timestamp int64) *row.Row {
-	r := row.NewRow()
-	r.Clustering = []byte(clustering)
-	r.Liveness.Timestamp = timestamp
-	r.Cells = append(r.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: timestamp, Value: []byte(value)})
-	return r
-}
-
-// textChange returns a mutation of one row of a textTable.
-func textChange(table *schema.Table, key row.PartitionKey, clustering, value string, timestamp int64) *row.Mutation {
-	m := &row.Mutation{}
-	m.Reset(table.StorageID, key)
-	m.AddRow(textRow(table, clustering, value, timestamp))
-	return m
-}
-
-// textRows returns the live rows of a page of a textTable, in its order. now is in seconds; 0 counts every cell that
-// was ever written with a TTL as live. Elements are clustering and value.
-func textRows(page []byte, now int64) (rows [][2]string, err error) {
-	var p row.PageReader
-	var r row.Row
-	for p.Reset(page); p.NextPartition(); {
-		for p.NextRow(&r) {
-			if !r.Live(now) {
-				continue
-			}
-			value := ""
-			if len(r.Cells) > 0 && r.Cells[0].Live(now) {
-				value = string(r.Cells[0].Value)
-			}
-			rows = append(rows, [2]string{string(r.Clustering), value})
-		}
-	}
-	return rows, p.Err()
 }
 
 // listsOf returns the lists in a page. A missing list is empty; it was read nevertheless. An error means that a value
@@ -194,7 +158,7 @@ func listsOf(page []byte) (map[string][]int64, error) {
 	for i := range appendLists {
 		lists[listName(i)] = nil
 	}
-	rows, err := textRows(page, 0)
+	rows, err := texttable.Rows(page, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/kernel"
+	"cqld/simulation/texttable"
 )
 
 // bank is the workload: conditional changes transfer money between the accounts of a partition, and the sum that a read
@@ -59,7 +60,7 @@ func (w *bank) start() {
 		// first changes, which it would hide.
 		stamp := l.hlc.Next()
 		for i := range bankAccounts {
-			m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.Itoa(bankEach), stamp))
+			m.AddRow(texttable.Row(w.table, strconv.Itoa(i), strconv.Itoa(bankEach), stamp))
 		}
 		w.open(l, m, bankOpenings, done)
 	})
@@ -99,8 +100,8 @@ func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 			}
 			m := &row.Mutation{}
 			m.Reset(w.table.StorageID, w.key())
-			m.AddRow(textRow(w.table, strconv.Itoa(from), strconv.Itoa(balances[from]-amount), timestamp))
-			m.AddRow(textRow(w.table, strconv.Itoa(to), strconv.Itoa(balances[to]+amount), timestamp))
+			m.AddRow(texttable.Row(w.table, strconv.Itoa(from), strconv.Itoa(balances[from]-amount), timestamp))
+			m.AddRow(texttable.Row(w.table, strconv.Itoa(to), strconv.Itoa(balances[to]+amount), timestamp))
 			return m, true, nil
 		},
 	}, func(applied bool, _ []byte, err error) {
@@ -118,7 +119,7 @@ func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 // balancesOf returns all accounts in a page, and a description of a wrong sum. wrong is empty for a correct sum, and
 // err is of a page that cannot be parsed.
 func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err error) {
-	rows, err := textRows(page, 0)
+	rows, err := texttable.Rows(page, 0)
 	if err != nil {
 		return balances, "", err
 	}

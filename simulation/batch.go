@@ -12,6 +12,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/meetings"
+	"cqld/simulation/texttable"
 )
 
 // batches is a workload of logged batches: each adds a row of its own to several partitions. At the end, either all
@@ -74,7 +75,7 @@ func (w *batches) step(l *process, _ int, end func() bool) {
 	// One timestamp for the whole batch. Each batch writes its own rows, so it never competes with another batch.
 	stamp := w.c.order.stamp()
 	for _, p := range b.partitions {
-		req.Mutations = append(req.Mutations, textChange(w.table, batchKey(p), b.name, b.name, stamp))
+		req.Mutations = append(req.Mutations, texttable.Change(w.table, batchKey(p), b.name, b.name, stamp))
 	}
 	met := w.c.meetings.Begin(meetings.BatchLog, 2*operationTimeout)
 	l.parts.Batches.Write(req, func(err error) {

@@ -13,6 +13,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/history"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 )
 
 // calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and
@@ -86,7 +87,7 @@ func (w *calm) key(client int) row.PartitionKey {
 func (w *calm) mutation() *row.Mutation {
 	stamp := w.c.order.stamp()
 	// The index after the last client selects the partitions that all clients share.
-	return textChange(w.table, w.key(calmClients), "r", strconv.FormatInt(stamp, 10), stamp)
+	return texttable.Change(w.table, w.key(calmClients), "r", strconv.FormatInt(stamp, 10), stamp)
 }
 
 func (w *calm) write(l *process, _ int, done func(error)) { l.write(w.mutation(), ring.Quorum, done) }
@@ -114,7 +115,7 @@ func (w *calm) change(l *process, client int, done func(error)) {
 		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout,
 		Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
-			return textChange(w.table, cmd.Key, "r", strconv.FormatInt(timestamp, 10), timestamp), true, nil
+			return texttable.Change(w.table, cmd.Key, "r", strconv.FormatInt(timestamp, 10), timestamp), true, nil
 		},
 	}, func(applied bool, _ []byte, err error) {
 		if err == nil && !applied {

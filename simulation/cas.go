@@ -15,6 +15,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/history"
 	"cqld/simulation/kernel"
+	"cqld/simulation/texttable"
 )
 
 // casRegisters is the workload: clients change a few registers conditionally, from the value that they last saw to a
@@ -147,7 +148,8 @@ func (w *casRegisters) run(l *process, client, key int, in history.ConditionalIn
 			if err != nil || found != in.Expect {
 				return nil, false, err
 			}
-			return textChange(w.table, cmd.Key, casRow(key), strconv.FormatInt(in.Value, 10), timestamp), true, nil
+			return texttable.Change(w.table, cmd.Key, casRow(key),
+				strconv.FormatInt(in.Value, 10), timestamp), true, nil
 		},
 	}, done)
 	return op

@@ -6,6 +6,7 @@ import (
 
 	"cqld/schema"
 	"cqld/simulation/meetings"
+	"cqld/simulation/texttable"
 	"cqld/types"
 )
 
@@ -56,7 +57,7 @@ func (w *churn) start() {
 		default:
 			t = &churned{name: fmt.Sprint("churn", len(w.made))}
 			w.made = append(w.made, t)
-			table := textTable(t.name)
+			table := texttable.New(t.name)
 			w.change(l, table, &t.made, end)
 		}
 	})

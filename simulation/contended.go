@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/texttable"
 )
 
 // contended is the workload: every node coordinates conditional changes of one partition at its maximum rate, without
@@ -105,12 +106,12 @@ func (w *contended) step(i int, n *Node) {
 			Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout,
 			Timeout: operationTimeout,
 			Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
-				rows, err := textRows(page, 0)
+				rows, err := texttable.Rows(page, 0)
 				// The row cannot exist before: its name is new.
 				if err != nil || len(rows) > 0 {
 					return nil, false, err
 				}
-				return textChange(w.table, cmd.Key, name, strconv.FormatInt(timestamp, 10), timestamp), true, nil
+				return texttable.Change(w.table, cmd.Key, name, strconv.FormatInt(timestamp, 10), timestamp), true, nil
 			},
 		}, func(applied bool, _ []byte, err error) {
 			if ended {
@@ -165,7 +166,7 @@ func (w *contended) readBack() {
 			cmd := l.partition(w.table, w.key())
 			cmd.Slices[0] = row.ExactRow([]byte(name))
 			l.read(cmd, ring.Quorum, func(page []byte, err error) {
-				rows, err2 := textRows(page, 0)
+				rows, err2 := texttable.Rows(page, 0)
 				if err = errors.Join(err, err2); err == nil && w.made[name] != (len(rows) > 0) {
 					w.c.fail("contended: the change of row %s was reported as applied: %v; it was applied: %v", name,
 						w.made[name], len(rows) > 0)

@@ -14,6 +14,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/history"
 	"cqld/simulation/meetings"
+	"cqld/simulation/texttable"
 	"cqld/types"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // counterTable has a partition key k, a clustering column c and a counter v.
 func counterTable(name string) *schema.CreateTable {
-	t := textTable(name)
+	t := texttable.New(name)
 	t.Columns[2].Type = types.Native(types.Counter)
 	return t
 }

@@ -17,6 +17,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/history"
 	"cqld/simulation/kernel"
+	"cqld/simulation/texttable"
 	"cqld/types"
 )
 
@@ -55,7 +56,7 @@ type entityInsert struct{ call, acked int64 } // acked is 0 until it was acknowl
 // entitiesTable returns a table with all columns of the workload's properties, because no server adds columns here.
 func entitiesTable() *schema.CreateTable {
 	text, number := types.Native(types.Text), types.Native(types.Bigint)
-	return simTable(entityTable,
+	return texttable.Typed(entityTable,
 		schema.ColumnSpec{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
 		schema.ColumnSpec{Name: "RowKey", Kind: schema.Clustering, Type: text},
 		schema.ColumnSpec{Name: "version", Kind: schema.Regular, Type: number},

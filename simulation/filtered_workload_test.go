@@ -13,6 +13,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 	"cqld/types"
 )
 
@@ -48,7 +49,7 @@ const (
 // filteredTable has two clustering columns, one of them descending, and one static and one regular column.
 func filteredTable() *schema.CreateTable {
 	text, number := types.Native(types.Text), types.Native(types.Int)
-	return simTable("filtereds",
+	return texttable.Typed("filtereds",
 		schema.ColumnSpec{Name: "k", Kind: schema.PartitionKey, Type: text},
 		schema.ColumnSpec{Name: "c", Kind: schema.Clustering, Type: number},
 		schema.ColumnSpec{Name: "d", Kind: schema.Clustering, Type: number, Desc: true},

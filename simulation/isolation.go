@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/texttable"
 )
 
 // isolation is the workload: a write changes all rows of a partition to one value, and a read at QUORUM must return the
@@ -61,7 +62,7 @@ func (w *isolation) write(l *process, partition int, end func()) {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, w.key(partition))
 	for i := range isolationRows {
-		m.AddRow(textRow(w.table, strconv.Itoa(i), strconv.FormatInt(stamp, 10), stamp))
+		m.AddRow(texttable.Row(w.table, strconv.Itoa(i), strconv.FormatInt(stamp, 10), stamp))
 	}
 	l.coord.Write(&coordinator.WriteRequest{
 		// One mutation: all rows of a partition in one batch are written atomically and in isolation.
@@ -97,7 +98,7 @@ func (w *isolation) read(l *process, partition int, level ring.Consistency, done
 
 // judge checks the rows of a read.
 func (w *isolation) judge(partition int, page []byte, least int64) error {
-	rows, err := textRows(page, 0)
+	rows, err := texttable.Rows(page, 0)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/history"
+	"cqld/simulation/texttable"
 )
 
 // levelled is the workload: clients write, delete and read a few rows at every consistency level, at coordinators in
@@ -89,7 +90,7 @@ func (w *levelled) write(l *process, key int, deletion bool, level ring.Consiste
 	h := &w.history[key]
 	// Recorded before it is sent: a read may see the write before it is acknowledged.
 	h.Calls = append(h.Calls, o)
-	m := textChange(w.table, w.key(key), "r", strconv.FormatInt(o.Stamp, 10), o.Stamp)
+	m := texttable.Change(w.table, w.key(key), "r", strconv.FormatInt(o.Stamp, 10), o.Stamp)
 	// The deletion replaces the mutation that was built above.
 	if deletion {
 		r := row.NewRow()
@@ -137,7 +138,7 @@ func (w *levelled) read(l *process, key int, level ring.Consistency, done func(e
 
 // liveValueOf returns the value of the only row in a page; 0 means that it does not exist.
 func liveValueOf(page []byte) (int64, error) {
-	rows, err := textRows(page, 0)
+	rows, err := texttable.Rows(page, 0)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}

@@ -16,6 +16,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/texttable"
 )
 
 // Load describes a run that measures how many changes a ring with slow processors and disks completes in a given
@@ -144,7 +145,7 @@ func (w *load) step(turn int) {
 			w.change(l, key, name, end)
 			return
 		}
-		l.write(textChange(w.table, key, name, name, l.hlc.Next()), ring.Quorum, end)
+		l.write(texttable.Change(w.table, key, name, name, l.hlc.Next()), ring.Quorum, end)
 	})
 }
 
@@ -156,11 +157,11 @@ func (w *load) change(l *process, key row.PartitionKey, name string, end func(er
 		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum,
 		Contention: cmp.Or(w.o.Contention, operationTimeout), Timeout: 2 * operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
-			rows, err := textRows(page, 0)
+			rows, err := texttable.Rows(page, 0)
 			if err != nil || len(rows) > 0 {
 				return nil, false, err
 			}
-			return textChange(w.table, key, name, name, timestamp), true, nil
+			return texttable.Change(w.table, key, name, name, timestamp), true, nil
 		},
 	}, func(applied bool, _ []byte, err error) {
 		if err == nil && !applied {
@@ -224,7 +225,7 @@ func measureLoad(t *testing.T, seed uint64, l Load, adjust func(*Options)) *meas
 	o.Nodes, o.Factor, o.Faults, o.PageBytes, o.SpeculativeRetry = 4, 3, loadWarm+loadWindow, 0, "99p"
 	o.Limits, o.HintLimits = coordinator.Limits{}, hints.Limits{}
 	w := &load{o: l}
-	o.Extra = []workloadKind{{name: "load", tables: tables(textTable("load")), make: func(c *Cluster) workload {
+	o.Extra = []workloadKind{{name: "load", tables: tables(texttable.New("load")), make: func(c *Cluster) workload {
 		w.clients, w.table = newClients(c, "load"), c.table("load")
 		return w
 	}}}

@@ -91,6 +91,21 @@ func statementRows() []meetingRow {
 	}
 }
 
+// backupRows returns the rows of the operations that TestBackupsMeet draws.
+func backupRows() []meetingRow {
+	return []meetingRow{
+		{meetings.Backup, "workload `backups`",
+			"it has every change that was acknowledged before its time, deletions too, and nothing that was never " +
+				"written; without a manifest it cannot be restored"},
+		{meetings.Restoration, "workload `backups`",
+			"each replica has exactly the rows of the backup, also in a new ring of another size; no other table " +
+				"changes"},
+		{meetings.Sweep, "workload `backups`", "backups that were not deleted have all their objects"},
+		{meetings.Undrop, "workloads `reborn`, `backups`", "the table has the rows that it had"},
+		{meetings.Purge, "workloads `reborn`, `backups`", "no node has a row of the table"},
+	}
+}
+
 // meetingTests returns tests outside the simulation in which operations coincide.
 func meetingTests() [][3]string {
 	return [][3]string{
@@ -222,8 +237,8 @@ func classified() map[string]map[string]string {
 			"listsnapshots": "- reads", "clearsnapshot": meetings.Snapshot, "verifysnapshot": "- reads",
 			"import":       meetings.Snapshot,
 			"showsnapshot": "- reads",
-			"createbackup": "- tests outside the simulation", "restorebackup": "- tests outside the simulation",
-			"deletebackup": "- tests outside the simulation", "listbackups": "- reads", "verifybackup": "- reads",
+			"createbackup": meetings.Backup, "restorebackup": meetings.Restoration,
+			"deletebackup": meetings.Sweep, "listbackups": "- reads", "verifybackup": "- reads",
 			"statusbinary": "- reads", "ready": "- reads", "setbinary": meetings.Restart, "statushandoff": "- reads",
 			"sethandoff": meetings.Hints, "listpendinghints": "- reads",
 			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads",
@@ -266,8 +281,9 @@ func classified() map[string]map[string]string {
 			"DropKeyspace": meetings.SchemaChange,
 			"CreateTable":  meetings.SchemaChange, "AlterTable": meetings.SchemaChange,
 			"DropTable":   meetings.SchemaChange + ", " + meetings.Truncate,
-			"UndropTable": meetings.SchemaChange, "PurgeTables": meetings.SchemaChange,
-			"CreateType": meetings.SchemaChange, "AlterType": meetings.SchemaChange, "DropType": meetings.SchemaChange,
+			"UndropTable": meetings.SchemaChange + ", " + meetings.Undrop,
+			"PurgeTables": meetings.SchemaChange + ", " + meetings.Purge,
+			"CreateType":  meetings.SchemaChange, "AlterType": meetings.SchemaChange, "DropType": meetings.SchemaChange,
 			"CreateFunction": meetings.SchemaChange, "CreateAggregate": meetings.SchemaChange,
 			"DropFunction": meetings.SchemaChange,
 			"CreateIndex":  opIndex + ", " + opBuild, "DropIndex": opIndex + ", " + opBuild,
@@ -340,7 +356,8 @@ func TestEveryOperationIsClassified(t *testing.T) {
 			}
 			for op := range strings.SplitSeq(rows, ", ") {
 				known := slices.Contains(meetings.Operations(), op) ||
-					slices.ContainsFunc(statementRows(), func(r meetingRow) bool { return r.op == op })
+					slices.ContainsFunc(slices.Concat(statementRows(), backupRows()),
+						func(r meetingRow) bool { return r.op == op })
 				if !strings.HasPrefix(rows, "- ") && !known {
 					t.Errorf("%s %s belongs to %q, which is no row of the table", kind, name, op)
 				}
@@ -391,7 +408,7 @@ refused for the sake of the other has met it, too.
 
 'go test ./simulation -run TestOperationsMeet' runs seeds 0 to %d of 'MeetingOptions' and fails when a pair has not met.
 'TestSim' draws the same operations in other combinations. With '-run TestMeetingsAreDocumented -rewrite-meetings' the
-tests write this file, and with '-run "TestOperationsMeet|TestStatementsMeet"' what they count.
+tests write this file, and with '-run "TestOperationsMeet|TestStatementsMeet|TestBackupsMeet"' what they count.
 
 After every run, besides: each node serves, each operation of the ring has ended, no hint is left, all nodes have one
 schema and one ring, and all replicas of each table have the same bytes.
@@ -401,7 +418,7 @@ schema and one ring, and all replicas of each table have the same bytes.
 | | operation | drawn by | checked after it |
 |---|---|---|---|
 `), meetingSeeds-1)
-	rows := append(meetingRows(), statementRows()...)
+	rows := slices.Concat(meetingRows(), statementRows(), backupRows())
 	for i, r := range rows {
 		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, r.op, r.drawnBy, r.checks)
 	}
@@ -409,10 +426,10 @@ schema and one ring, and all replicas of each table have the same bytes.
 ## Pairs
 
 Rows and columns have the numbers of the operations. A cell has the number of seeds in which the two were in progress
-together in the last recorded run: of the %d seeds of 'TestOperationsMeet', and in the last %d rows of the %d seeds of
-'TestStatementsMeet'.
+together in the last recorded run: of the %d seeds of 'TestOperationsMeet', in the last %d rows of the %d seeds of
+'TestBackupsMeet', and in the %d rows before them of the %d seeds of 'TestStatementsMeet'.
 
-`), meetingSeeds, len(statementRows()), statementSeeds)
+`), meetingSeeds, len(backupRows()), backupSeeds, len(statementRows()), statementSeeds)
 	writeMatrix(t, &b, rows)
 	b.WriteString("\n## Tests outside the simulation\n\n| test | operations that meet |\n|---|---|\n")
 	for _, m := range meetingTests() {

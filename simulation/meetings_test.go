@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/internal/tier"
+	"cqld/simulation/backups"
 	"cqld/simulation/meetings"
 )
 
@@ -49,6 +50,41 @@ func statementMeetingOptions(seed uint64) Options {
 	drawIndexes(&o)
 	return o
 }
+
+// backupMeetingOptions returns statementMeetingOptions with the workload of backups besides. Faults are rarer, because
+// a backup needs a ring that is whole for a second.
+func backupMeetingOptions(seed uint64) Options {
+	o := statementMeetingOptions(seed)
+	o.Extra = append(o.Extra, backupsKind(func(*backups.Workload) {}))
+	o.Workloads = append(o.Workloads, "backups")
+	o.Hurry, o.Faults = 3, 14*time.Second
+	return o
+}
+
+// TestBackupsMeet runs the seeds in docs/MEETINGS.md for backups and for tables that are dropped and restored: each of
+// these operations must have been in progress together with every other operation.
+func TestBackupsMeet(t *testing.T) {
+	tier.Long(t)
+	met := metIn(t, backupSeeds, backupMeetingOptions)
+	var own, others []string
+	for _, r := range backupRows() {
+		own = append(own, r.op)
+	}
+	for _, r := range statementRows() {
+		others = append(others, r.op)
+	}
+	others = append(others, meetings.Operations()...)
+	recordMeetings(t, met, func(p meetings.Pair) bool { return slices.Contains(own, p.A) || slices.Contains(own, p.B) })
+	for i, a := range own {
+		for _, b := range slices.Concat(others, own[:i]) {
+			if met[meetings.PairOf(a, b)]+met[meetings.PairOf(b, a)] == 0 {
+				t.Errorf("%s and %s did not meet in %d seeds", a, b, backupSeeds)
+			}
+		}
+	}
+}
+
+const backupSeeds = 10
 
 // TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes, views and roles: each must have been
 // in progress together with every other operation. Afterwards, the replicas of each table are compared, as after every

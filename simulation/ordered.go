@@ -12,6 +12,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/texttable"
 	"cqld/storage"
 	"cqld/types"
 )
@@ -59,7 +60,7 @@ const (
 // orderedTable returns the schema of a table with ordered partitions.
 func orderedTable() *schema.CreateTable {
 	text := types.Native(types.Text)
-	return simTable("ordered",
+	return texttable.Typed("ordered",
 		schema.ColumnSpec{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
 		schema.ColumnSpec{Name: "RowKey", Kind: schema.Clustering, Type: text},
 		schema.ColumnSpec{Name: "s", Kind: schema.Static, Type: text})

@@ -13,6 +13,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 )
 
 // pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole partition, with
@@ -97,7 +98,7 @@ func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
 		m.AddRow(r)
 	default:
 		for i := range 1 + w.rand.Intn(4) {
-			m.AddRow(textRow(w.table, fmt.Sprint(a, i), strconv.Itoa(p.changes), stamp))
+			m.AddRow(texttable.Row(w.table, fmt.Sprint(a, i), strconv.Itoa(p.changes), stamp))
 		}
 	}
 	return m
@@ -155,7 +156,7 @@ func (w *pagings) read(l *process, p *pagedPartition, g *pages.Reader, level rin
 		}, func(page []byte, err error) {
 			var more [][2]string
 			if err == nil {
-				more, err = textRows(page, whole.Now)
+				more, err = texttable.Rows(page, whole.Now)
 			}
 			if err == nil {
 				err = g.Took(page, func(*row.PageReader, *row.Row, bool) {})
@@ -179,7 +180,7 @@ func (w *pagings) read(l *process, p *pagedPartition, g *pages.Reader, level rin
 
 // compare compares the rows of all pages with one read of the model.
 func (w *pagings) compare(p *pagedPartition, cmd *row.ReadCommand, rows [][2]string) error {
-	want, err := textRows(p.model.Read(cmd), cmd.Now)
+	want, err := texttable.Rows(p.model.Read(cmd), cmd.Now)
 	if err == nil && !slices.Equal(rows, want) {
 		w.c.fail("paging: %s %+v reads %v, not %v", p.key.Bytes, *cmd, rows, want)
 	}

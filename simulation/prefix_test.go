@@ -18,6 +18,7 @@ import (
 	"cqld/simulation/damage"
 	"cqld/simulation/kernel"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 )
 
 var (
@@ -57,7 +58,7 @@ func recordLog(t *testing.T, o Options) *Cluster {
 		for range 2 {
 			c.change(&schema.CreateKeyspace{Keyspace: "other",
 				Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true})
-			table := textTable("other")
+			table := texttable.New("other")
 			table.Keyspace = "other"
 			c.change(table)
 			c.change(&schema.AlterKeyspace{Keyspace: "other",

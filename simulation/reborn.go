@@ -12,6 +12,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/meetings"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 	"cqld/types"
 )
 
@@ -95,7 +96,9 @@ func (w *reborn) start() {
 
 // operate changes the table. The rest of the commands, two thirds, do nothing, so that rows accumulate.
 func (w *reborn) operate(l *process, table *schema.Table, what int, done func(error)) {
-	retained := l.Schema().Keyspace(keyspace).Retained()
+	// Other workloads drop tables, too.
+	retained := slices.DeleteFunc(slices.Clone(l.Schema().Keyspace(keyspace).Retained()),
+		func(t *schema.Table) bool { return t.Name != rebornTable })
 	switch {
 	case table == nil && len(retained) > 0 && what%2 == 0:
 		w.change(l, &schema.UndropTable{Keyspace: keyspace, Table: retained[0].StorageID, As: rebornTable}, done)
@@ -128,7 +131,7 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	w.tried++
 	l.Soon(func() {
-		met := w.c.meetings.Begin(meetings.SchemaChange, 10*operationTimeout)
+		met := w.c.meetings.Begin(operationOf(change), 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
 			met()
 			w.c.kernel.Trace(fmt.Sprintf("reborn %T %v", change, err))
@@ -141,10 +144,21 @@ func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	})
 }
 
+// operationOf returns the operation of docs/MEETINGS.md of a change.
+func operationOf(change schema.Change) string {
+	switch change.(type) {
+	case *schema.UndropTable:
+		return meetings.Undrop
+	case *schema.PurgeTables:
+		return meetings.Purge
+	}
+	return meetings.SchemaChange
+}
+
 // create creates the table with a new ID.
 func (w *reborn) create(l *process, done func(error)) {
 	w.made++
-	t := textTable(rebornTable)
+	t := texttable.New(rebornTable)
 	// Every creation has a new ID, so a write to a former table cannot reach its successor.
 	copy(t.ID[:], fmt.Sprintf("reborn%010d", w.made))
 	t.IfNotExists = true
@@ -188,7 +202,7 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	e := &rebornRow{table: table.StorageID, stamp: w.c.order.stamp(), call: w.c.order.tick(), began: w.c.kernel.Now()}
 	id := len(w.rows)
 	w.rows = append(w.rows, e)
-	r := textRow(table, fmt.Sprintf("%06d", id), "x", e.stamp)
+	r := texttable.Row(table, fmt.Sprintf("%06d", id), "x", e.stamp)
 	if c := table.Column(rebornColumn); c != nil {
 		e.extra = true
 		r.Cells = append(r.Cells, row.Cell{Column: c.ID, Timestamp: e.stamp, Value: []byte("y")})
@@ -212,7 +226,7 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	}
 	// A batch of one partition would not be logged.
 	// The second partition is never read.
-	other := textChange(table, row.NewPartitionKey([]byte("reborn beside")), fmt.Sprint(id), "x", e.stamp)
+	other := texttable.Change(table, row.NewPartitionKey([]byte("reborn beside")), fmt.Sprint(id), "x", e.stamp)
 	l.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m, other}, Consistency: ring.Quorum,
 		Type:    coordinator.WriteBatch,
 		Timeout: operationTimeout}, ended)
@@ -256,7 +270,7 @@ func (w *reborn) read(l *process, table *schema.Table, partition int, level ring
 
 // collect adds the rows of a page, and checks the added and dropped column: hidden cells do not count.
 func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[int]bool) error {
-	rows, err := textRows(page, now)
+	rows, err := texttable.Rows(page, now)
 	if err != nil {
 		return err
 	}

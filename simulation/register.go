@@ -11,6 +11,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/history"
+	"cqld/simulation/texttable"
 )
 
 // registers is the workload: clients write unique values to a few registers and read them, all at QUORUM. Writes have
@@ -86,7 +87,7 @@ func (w *registers) write(l *process, op *history.RegisterCall, level ring.Consi
 	if w.skew != nil {
 		stamp = w.stamp(l, op.Client)
 	}
-	m := textChange(w.table, w.key(op.Key), "r", strconv.FormatInt(op.Value, 10), stamp)
+	m := texttable.Change(w.table, w.key(op.Key), "r", strconv.FormatInt(op.Value, 10), stamp)
 	l.coord.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
 		// With write_ordering, the coordinator may replace Stamp by a later timestamp.

@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/texttable"
 	"cqld/storage/reading"
 )
 
@@ -82,7 +83,7 @@ const (
 
 // graveTable returns a table with tombstones that may be purged soon after they are repaired.
 func graveTable() *schema.CreateTable {
-	t := textTable("graves")
+	t := texttable.New("graves")
 	t.Options.GCGraceSeconds = graveGrace
 	t.Options.TombstoneGC = "repair"
 	return t

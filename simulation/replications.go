@@ -14,6 +14,7 @@ import (
 	"cqld/simulation/kernel"
 	"cqld/simulation/meetings"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 )
 
 // ReplicationsOptions returns the options of a ring of fixed members that are killed, stopped and paused while the
@@ -59,7 +60,7 @@ func newReplications(c *Cluster) *replications {
 	w := &replications{clients: newClients(c, "replications"),
 		operator: kernel.NewStream(c.options.Seed, "replications operator")}
 	c.change(&schema.CreateKeyspace{Keyspace: alteredKeyspace, Replication: w.drawn(), DurableWrites: true})
-	t := textTable("replications")
+	t := texttable.New("replications")
 	t.Keyspace = alteredKeyspace
 	c.change(t)
 	w.table = c.metadata().Schema.Table(alteredKeyspace, "replications")
@@ -132,7 +133,7 @@ func (w *replications) start() {
 func (w *replications) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried)}
-	m := textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.order.stamp())
+	m := texttable.Change(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.order.stamp())
 	l.write(m, ring.Quorum, func(err error) {
 		if err == nil {
 			w.rows = append(w.rows, r)

@@ -15,6 +15,7 @@ import (
 	"cqld/schema"
 	"cqld/simulation/kernel"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 )
 
 // RestartsOptions returns the options of a ring that grows, shrinks and moves while its nodes are restarted: stopped,
@@ -137,7 +138,7 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 		end()
 	}
 	if !r.conditional {
-		m := textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.order.stamp())
+		m := texttable.Change(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.order.stamp())
 		l.write(m, level, done)
 		return
 	}
@@ -147,7 +148,7 @@ func (w *restarts) step(l *process, _ int, end func() bool) {
 		Command: cmd, Serial: ring.Serial, Consistency: level, Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(_ []byte, timestamp int64) (*row.Mutation, bool, error) {
 			// The change has no condition: only the way of the write differs.
-			return textChange(w.table, cmd.Key, r.clustering, "conditional", timestamp), true, nil
+			return texttable.Change(w.table, cmd.Key, r.clustering, "conditional", timestamp), true, nil
 		},
 	}, func(applied bool, _ []byte, err error) {
 		if err == nil && !applied {

@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/pages"
+	"cqld/simulation/texttable"
 	"cqld/types"
 )
 
@@ -62,7 +63,7 @@ const (
 // richTable returns the schema of a table with a static column, a multi-cell map and a plain column.
 func richTable() *schema.CreateTable {
 	text := types.Native(types.Text)
-	return simTable("riches",
+	return texttable.Typed("riches",
 		schema.ColumnSpec{Name: "k", Kind: schema.PartitionKey, Type: text},
 		schema.ColumnSpec{Name: "c", Kind: schema.Clustering, Type: text},
 		schema.ColumnSpec{Name: "s", Kind: schema.Static, Type: text},

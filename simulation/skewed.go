@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/schema"
+	"cqld/simulation/texttable"
 )
 
 // skewMax is the maximum offset of clocks.
@@ -28,7 +29,7 @@ func newSkewed(c *Cluster) *registers {
 
 // skewedTable is a text table with write_ordering.
 func skewedTable() *schema.CreateTable {
-	t := textTable("skewed")
+	t := texttable.New("skewed")
 	t.Options.WriteOrdering = "quorum"
 	return t
 }

@@ -10,6 +10,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/engine"
+	"cqld/simulation/texttable"
 )
 
 // ties is the workload: clients write values with timestamps of which many are equal, and read at QUORUM. For equal
@@ -60,7 +61,7 @@ func (w *ties) write(l *process, key int, done func(error)) {
 	// The value begins with the timestamp, which has the same number of digits in every run, so values sort by
 	// timestamp first.
 	value := fmt.Sprintf("%d %03d", stamp, w.rand.Intn(1000))
-	l.write(textChange(w.table, w.key(key), "r", value, stamp), ring.Quorum, func(err error) {
+	l.write(texttable.Change(w.table, w.key(key), "r", value, stamp), ring.Quorum, func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("tie ", key, value, err))
 		if err == nil {
 			w.acked++
@@ -80,7 +81,7 @@ func (w *ties) read(l *process, key int, level ring.Consistency, done func(error
 		w.c.kernel.Trace(fmt.Sprint("tie read ", key, err))
 		var rows [][2]string
 		if err == nil {
-			rows, err = textRows(page, 0)
+			rows, err = texttable.Rows(page, 0)
 		}
 		if err == nil {
 			found := ""
@@ -117,7 +118,7 @@ func (l *process) firstCame(e engine.Engine, m *row.Mutation) bool {
 		return false
 	}
 	page, err := e.Read(nil, &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}})
-	rows, rowsErr := textRows(page, 0)
+	rows, rowsErr := texttable.Rows(page, 0)
 	if err != nil || rowsErr != nil || len(rows) == 0 {
 		return false
 	}

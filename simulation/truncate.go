@@ -10,6 +10,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/kernel"
+	"cqld/simulation/texttable"
 )
 
 // truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated sometimes,
@@ -58,7 +59,7 @@ const (
 
 // truncateTable returns the schema of a table that reads do not repair.
 func truncateTable() *schema.CreateTable {
-	t := textTable("truncates")
+	t := texttable.New("truncates")
 	t.Options.ReadRepair = "NONE"
 	return t
 }

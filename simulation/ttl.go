@@ -10,6 +10,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/texttable"
 )
 
 // ttls is the workload: clients write rows that expire, each once, by the clock of their node, and read them with the
@@ -66,7 +67,7 @@ func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 	stamp := w.c.order.stamp()
 	// The coordinator computes the expiry from its own clock, and replicas store it as a time.
 	e := &expiring{partition: partition, expiry: clock{l}.Now().Unix() + int64(ttl), call: w.c.order.tick()}
-	r := textRow(w.table, fmt.Sprintf("%06d", len(w.rows)), "x", stamp)
+	r := texttable.Row(w.table, fmt.Sprintf("%06d", len(w.rows)), "x", stamp)
 	w.rows = append(w.rows, e)
 	// Row and cell expire together.
 	r.Liveness.TTL, r.Liveness.LocalTime = ttl, e.expiry
@@ -104,7 +105,7 @@ func (w *ttls) read(l *process, partition int, level ring.Consistency, done func
 
 // judge checks the rows of a read with the time now. A row that expires in the same second as now has expired.
 func (w *ttls) judge(partition int, now, call int64, page []byte) error {
-	rows, err := textRows(page, now)
+	rows, err := texttable.Rows(page, now)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/simulation/kernel"
-	"cqld/types"
+	"cqld/simulation/texttable"
 )
 
 // workload consists of clients and the check of their observations. Each has its own tables, stream of random numbers
@@ -50,35 +50,37 @@ type workloadKind struct {
 func workloadKinds() []workloadKind {
 	// First the oldest workloads, which seeds draw from the stream "options".
 	return []workloadKind{
-		{name: "register", tables: tables(textTable("registers")),
+		{name: "register", tables: tables(texttable.New("registers")),
 			make: func(c *Cluster) workload { return newRegisters(c) }},
-		{name: "set", tables: tables(textTable("sets")), make: func(c *Cluster) workload { return newSets(c) }},
-		{name: "cas", tables: tables(textTable("cas")), make: func(c *Cluster) workload { return newCASRegisters(c) }},
+		{name: "set", tables: tables(texttable.New("sets")), make: func(c *Cluster) workload { return newSets(c) }},
+		{name: "cas", tables: tables(texttable.New("cas")),
+			make: func(c *Cluster) workload { return newCASRegisters(c) }},
 		{name: "counter", tables: tables(counterTable("counters")),
 			make: func(c *Cluster) workload { return newCounters(c) }},
-		{name: "batch", tables: tables(textTable("batches")), make: func(c *Cluster) workload { return newBatches(c) }},
-		{name: "append", tables: tables(textTable("appends")),
+		{name: "batch", tables: tables(texttable.New("batches")),
+			make: func(c *Cluster) workload { return newBatches(c) }},
+		{name: "append", tables: tables(texttable.New("appends")),
 			make: func(c *Cluster) workload { return newAppends(c) }},
-		{name: "bank", tables: tables(textTable("bank")), make: func(c *Cluster) workload { return newBank(c) }},
-		{name: "isolation", tables: tables(textTable("isolation")),
+		{name: "bank", tables: tables(texttable.New("bank")), make: func(c *Cluster) workload { return newBank(c) }},
+		{name: "isolation", tables: tables(texttable.New("isolation")),
 			make: func(c *Cluster) workload { return newIsolation(c) }},
-		{name: "ttl", tables: tables(textTable("ttls")), make: func(c *Cluster) workload { return newTTLs(c) }},
+		{name: "ttl", tables: tables(texttable.New("ttls")), make: func(c *Cluster) workload { return newTTLs(c) }},
 		{name: "churn", make: func(c *Cluster) workload { return newChurn(c) }},
-		{name: "paging", tables: tables(textTable("pagings")),
+		{name: "paging", tables: tables(texttable.New("pagings")),
 			make: func(c *Cluster) workload { return newPagings(c) }},
 		// Explicit workloads need options that no seed draws: a time scale, a fixed ring, or certain faults.
 		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) },
 			explicit: true},
-		{name: "overflow", tables: tables(textTable("overflows")),
+		{name: "overflow", tables: tables(texttable.New("overflows")),
 			make: func(c *Cluster) workload { return newOverflows(c) }, explicit: true},
 		{name: "truncate", tables: tables(truncateTable()), make: func(c *Cluster) workload { return newTruncates(c) },
 			explicit: true},
-		{name: "calm", tables: tables(textTable("calms"), counterTable("calmcounters")),
+		{name: "calm", tables: tables(texttable.New("calms"), counterTable("calmcounters")),
 			make: func(c *Cluster) workload { return newCalm(c) }, explicit: true},
-		{name: "contended", tables: tables(textTable("contended")),
+		{name: "contended", tables: tables(texttable.New("contended")),
 			make: func(c *Cluster) workload { return newContended(c) }, explicit: true},
 		// Later workloads, which do not change the draws of those before them.
-		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) },
+		{name: "ties", tables: tables(texttable.New("ties")), make: func(c *Cluster) workload { return newTies(c) },
 			late: true},
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()),
 			make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
@@ -86,12 +88,12 @@ func workloadKinds() []workloadKind {
 			alone: true},
 		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) },
 			alone: true},
-		{name: "restarts", tables: tables(textTable("restarts")),
+		{name: "restarts", tables: tables(texttable.New("restarts")),
 			make: func(c *Cluster) workload { return newRestarts(c) }, explicit: true},
 		{name: "replications", make: func(c *Cluster) workload { return newReplications(c) }, explicit: true},
-		{name: "levels", tables: tables(textTable("levels")),
+		{name: "levels", tables: tables(texttable.New("levels")),
 			make: func(c *Cluster) workload { return newLevelled(c) }, drawn: true},
-		{name: "reborn", tables: tables(textTable(rebornTable)),
+		{name: "reborn", tables: tables(texttable.New(rebornTable)),
 			make: func(c *Cluster) workload { return newReborn(c) }, drawn: true},
 		{name: "rich", tables: tables(richTable()), make: func(c *Cluster) workload { return newRiches(c) },
 			drawn: true},
@@ -100,27 +102,8 @@ func workloadKinds() []workloadKind {
 
 func tables(t ...*schema.CreateTable) []*schema.CreateTable { return t }
 
-// simTable returns the schema of a table in the keyspace of the simulation. An ID has 16 bytes: longer names must
-// differ in their first 16.
-func simTable(name string, columns ...schema.ColumnSpec) *schema.CreateTable {
-	id := schema.UUID{}
-	// The ID is derived from the name, so equal seeds give equal tables.
-	copy(id[:], name)
-	return &schema.CreateTable{Keyspace: keyspace, Table: name, ID: id, Columns: columns,
-		Options: schema.DefaultOptions()}
-}
-
-// textTable returns the schema of a table with a partition key k, a clustering column c and a column v, all text.
-func textTable(name string) *schema.CreateTable {
-	text := types.Native(types.Text)
-	return simTable(name,
-		schema.ColumnSpec{Name: "k", Kind: schema.PartitionKey, Type: text},
-		schema.ColumnSpec{Name: "c", Kind: schema.Clustering, Type: text},
-		schema.ColumnSpec{Name: "v", Kind: schema.Regular, Type: text})
-}
-
 // keyspace is the keyspace of the workloads' tables.
-const keyspace = "sim"
+const keyspace = texttable.Keyspace
 
 // operationTimeout is the timeout of coordinators; clients wait half a second longer. It stays the same with Pace and
 // TimeScale.

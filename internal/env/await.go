@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Await is a function that calls begin and then waits until done was called, or until ctx ends, whose error it
-// returns. done may be called during begin, from any goroutine and more than once. The simulation has an Await in which
-// other events run in the meantime.
+// Await calls begin and then waits until done was called, or until ctx ends, whose error it returns. It need not call
+// begin if ctx has ended, or its process. done may be called during begin, from any goroutine and more than once. In
+// the simulation, other events run in the meantime.
 type Await func(ctx context.Context, begin func(done func())) error
 
 // AwaitChannel is the Await of production. Its goroutine blocks.
@@ -31,6 +31,8 @@ func AwaitChannel(ctx context.Context, begin func(done func())) error {
 func (a Await) Sleep(ctx context.Context, c Clock, d time.Duration) error {
 	var timer Timer
 	err := a(ctx, func(done func()) { timer = c.After(d, done) })
-	timer.Stop()
+	if timer != nil {
+		timer.Stop()
+	}
 	return err
 }

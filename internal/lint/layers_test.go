@@ -284,17 +284,21 @@ simulation/elle:
 simulation/sealed: internal/invariant storage/encryption
 simulation/damage: storage/faultfs
 simulation/kernel: internal/env
+simulation/texttable: row schema types
 simulation/engine: ring row schema simulation/kernel storage storage/index storage/reading
 simulation/goroutine: internal/env simulation/kernel
 simulation/meetings: simulation/kernel
 simulation/pages: ring row scan schema storage
 simulation/network: coordinator internal/env messaging ring simulation/kernel
 simulation/history: azuretables/entity azuretables/odata ring row
+simulation/backups: auth backup backup/bucket backup/bucket/buckettest internal/env messaging node/assembly node/backups
+	ring row schema simulation/goroutine simulation/kernel simulation/meetings simulation/network simulation/pages
+	simulation/texttable storage
 simulation: azuretables/entity azuretables/odata cluster cluster/metadata clusterversion coordinator hints
 	internal/env internal/model internal/wire listing node/assembly paxos rebalance repair request ring row schema
 	search simulation/damage simulation/elle simulation/engine simulation/goroutine simulation/history
-	simulation/kernel simulation/meetings simulation/network simulation/pages simulation/sealed storage
-	storage/faultfs storage/index storage/reading storage/tableinfo types view
+	simulation/kernel simulation/meetings simulation/network simulation/pages simulation/sealed
+	simulation/texttable storage storage/faultfs storage/index storage/reading storage/tableinfo types view
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient

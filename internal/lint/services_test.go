@@ -34,6 +34,10 @@ func TestEveryVerbDeclaresBlocking(t *testing.T) {
 	registered, names := map[string]bool{}, map[string]string{}
 	for _, r := range all {
 		for file, f := range r.files {
+			// The simulation carries requests of backups by the verb of the control ports, which it does not have.
+			if strings.HasPrefix(file, "simulation/") {
+				continue
+			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				lit, ok := n.(*ast.CompositeLit)
 				if !ok || !isSelector(lit.Type, "messaging", "Service") || len(lit.Elts) == 0 {

@@ -11,5 +11,10 @@
 // A node works on one task at a time, and ends it when its leader has not asked for a while. Every task can be begun
 // again: objects that are stored are not stored again, and rows that are ingested twice change nothing.
 //
+// The package blocks in its goroutines, as operators' jobs do. Every wait passes through Options.Await, every goroutine
+// through Options.Run and every timer through Options.Clock, so that the simulation can run it in one thread of control
+// (package simulation/backups). Code that waits in another way, for a channel, a lock that is held while a step works,
+// or a timer of the runtime, would stop a simulation.
+//
 // It does not know URLs, objects and manifests (package backup), nor jobs (node/admin).
 package backups

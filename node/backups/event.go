@@ -17,6 +17,7 @@ type event struct {
 
 // then calls f when the event has happened: at once, or in the goroutine of happen.
 func (e *event) then(f func()) {
+	// A function that is added while the event happens is called by one of the two, and once.
 	e.mu.Lock()
 	happened := e.mu.happened
 	if !happened {
@@ -35,6 +36,7 @@ func (e *event) happen() {
 	waiting := e.mu.waiting
 	e.mu.waiting = nil
 	e.mu.Unlock()
+	// Without the lock: f may ask for the event again.
 	for _, f := range waiting {
 		f()
 	}
@@ -57,6 +59,7 @@ func (n *Node) bound(ctx context.Context, d time.Duration) (context.Context, con
 
 // awaitFor waits until done was called, for d, or until the context ends, whose error it returns.
 func (n *Node) awaitFor(ctx context.Context, d time.Duration, begin func(done func())) error {
+	// Either may come first, and the later one has no effect. The caller looks at what it has got.
 	return n.o.Await(ctx, func(done func()) {
 		timer := n.o.Clock.After(d, done)
 		begin(func() {

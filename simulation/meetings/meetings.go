@@ -36,6 +36,11 @@ const (
 	Counter           = "counter"
 	Snapshot          = "snapshot"
 	ClockJump         = "clock jump"
+	Backup            = "backup" // the following five are drawn by TestStatementsMeet only
+	Restoration       = "restoration"
+	Sweep             = "deletion of backups"
+	Undrop            = "UNDROP TABLE"
+	Purge             = "PURGE TABLE"
 	DatacenterLoss    = "loss of a data center" // drawn by TestMembersMeetLossOfADatacenter only
 	RollingUpgrade    = "rolling upgrade"       // drawn by TestUpgrades only
 )

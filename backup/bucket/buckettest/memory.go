@@ -20,6 +20,8 @@ type Memory struct {
 	// Fault returns what happens to the request of an operation (stat, list, read, write, remove); nil means that no
 	// request fails. It is called without locks, in the goroutine of the request.
 	Fault func(operation, name string) Fault
+	// Now is the clock of the service.
+	Now   func() time.Time
 	state *state
 }
 
@@ -45,18 +47,18 @@ type Fault struct {
 }
 
 // NewMemory returns an empty bucket.
-func NewMemory() *Memory { return &Memory{state: &state{objects: map[string]object{}}} }
+func NewMemory() *Memory { return &Memory{Now: time.Now, state: &state{objects: map[string]object{}}} }
 
 // View returns the same bucket with other faults.
 func (m *Memory) View(fault func(operation, name string) Fault) *Memory {
-	return &Memory{fault, m.state}
+	return &Memory{fault, m.Now, m.state}
 }
 
 // Clone returns a bucket with the same objects, whose requests succeed.
 func (m *Memory) Clone() *Memory {
 	m.state.mu.Lock()
 	defer m.state.mu.Unlock()
-	return &Memory{state: &state{objects: maps.Clone(m.state.objects)}}
+	return &Memory{Now: m.Now, state: &state{objects: maps.Clone(m.state.objects)}}
 }
 
 // request executes a request with its fault. A request of a context that has ended is not sent, so a test that cancels
@@ -165,7 +167,7 @@ func (m *Memory) Write(ctx context.Context, name string, c *bucket.Content) erro
 		}
 		m.state.mu.Lock()
 		defer m.state.mu.Unlock()
-		m.state.objects[name] = object{b, time.Now()}
+		m.state.objects[name] = object{b, m.Now()}
 		return nil
 	})
 }

@@ -1,0 +1,63 @@
+package simulation
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"cqld/simulation/backups"
+	"cqld/simulation/kernel"
+)
+
+// backupsOnly makes a run one of backups and restorations. A backup needs a ring that is whole for a second, so that
+// faults are rarer than in other runs, and half of the runs have no changes of the ring.
+func backupsOnly(o *Options) {
+	r := kernel.NewStream(o.Seed, "options backups")
+	o.Extra = append(o.Extra, backupsKind(func(*backups.Workload) {}))
+	o.Workloads = []string{"backups"}
+	if r.Chance(400) {
+		o.Workloads = append(o.Workloads, "churn", "reborn")
+	}
+	calm := r.Chance(600)
+	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool {
+		// A file with a flipped bit is stored as it is, and the backup cannot be restored.
+		return changesMembers(kind) && calm || r.Chance(400) || kind == "bit-flip"
+	})
+	for _, kind := range []string{"kill", "flush", "repair", "rebuild", "restart", "clock-leap", "snapshot"} {
+		if r.Chance(250) {
+			o.FaultKinds = append(o.FaultKinds, kind)
+		}
+	}
+	o.TornWrites, o.Encrypted, o.Faults = r.Chance(500), r.Chance(300), 15*time.Second
+	// A third of the faults of the plan.
+	some := []int{}
+	for _, f := range plan(*o) {
+		if r.Chance(330) {
+			some = append(some, f.number)
+		}
+	}
+	o.OnlyFaults = some
+	o.ConvergeBy = []string{ByReads, ByHints, ByRepair}[r.Intn(3)]
+}
+
+// TestBackups makes backups of a ring while it changes and fails, and restores them.
+func TestBackups(t *testing.T) {
+	total := runAlone(t, alone(), 20, backupsOnly)
+	t.Logf("%v", total.Counted)
+}
+
+// TestBackupsNeedTheirObjects shows that the simulation finds a store that loses an object.
+func TestBackupsNeedTheirObjects(t *testing.T) {
+	mustFail(t, 0, 60, func(o *Options) {
+		backupsOnly(o)
+		o.Extra = []workloadKind{backupsKind(func(w *backups.Workload) { w.LoseObjects = true })}
+	}, "objects that it needs are damaged")
+}
+
+// TestBackupsNeedAcknowledgedChanges shows that the simulation finds changes that a backup does not have.
+func TestBackupsNeedAcknowledgedChanges(t *testing.T) {
+	mustFail(t, 0, 60, func(o *Options) {
+		backupsOnly(o)
+		o.Extra = []workloadKind{backupsKind(func(w *backups.Workload) { w.AcknowledgeUnsent = true })}
+	}, "was restored: row", "checking backup")
+}
