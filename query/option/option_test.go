@@ -9,8 +9,9 @@ import (
 	"cqld/query/invalid"
 )
 
-// TestTexts compares the canonical forms of the options that are texts; an empty one is refused.
-func TestTexts(t *testing.T) {
+// TestStrings compares the canonical forms of the options that are strings. An empty one means that the option is
+// refused.
+func TestStrings(t *testing.T) {
 	for _, x := range []struct {
 		parse      func(string) (string, error)
 		text, want string
@@ -48,8 +49,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestMaps compares the canonical forms of the options that are maps; nil is refused. Parsing a canonical form again
-// changes nothing, and the given maps stay as they are.
+// TestMaps compares the canonical forms of the options that are maps. Nil means that the option is refused. Parsing a
+// canonical form again changes nothing, and the given maps stay as they are.
 func TestMaps(t *testing.T) {
 	type options = map[string]string
 	const compactions, compressors = "org.apache.cassandra.db.compaction.", "org.apache.cassandra.io.compress."

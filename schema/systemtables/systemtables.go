@@ -1,5 +1,5 @@
-// Package systemtables defines the tables of the system keyspaces, as texts that package schema parses. It contains
-// neither code nor the rows of the tables.
+// Package systemtables defines the tables of the system keyspaces, in a notation that package schema parses. It
+// contains neither code nor the rows of the tables.
 //
 // Each definition has the table's number in storage, its name and comment, then its columns with their types. P marks
 // the partition key, C a clustering column, D one in descending order, S a static column. Names and types equal
