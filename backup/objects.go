@@ -16,6 +16,12 @@ import (
 // has it already. pace is called with the number of bytes that were read, and may wait.
 func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pace func(int) error) (o Object,
 	stored bool, err error) {
+	return s.PutChecked(ctx, open, func() error { return nil }, pace)
+}
+
+// PutChecked is Put for a content that is stored only if check returns no error. It is called for a new content.
+func (s *Store) PutChecked(ctx context.Context, open func() (io.ReadCloser, error), check func() error,
+	pace func(int) error) (o Object, stored bool, err error) {
 	// The name of an object is its hash, so the content is read twice if it is new.
 	if o, err = hash(ctx, open, pace); err != nil {
 		return o, false, err
@@ -31,6 +37,10 @@ func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pac
 	}
 	if err != nil && !missing(err) {
 		return o, false, s.failed("look for "+name, err)
+	}
+	// An object that is stored was checked before.
+	if err := check(); err != nil {
+		return o, false, err
 	}
 	c := &bucket.Content{Size: o.Size, SHA256: o.SHA256, Source: func() (io.ReadCloser, error) {
 		r, err := open()

@@ -20,8 +20,7 @@ func backupsOnly(o *Options) {
 	}
 	calm := r.Chance(600)
 	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool {
-		// A file with a flipped bit is stored as it is, and the backup cannot be restored.
-		return changesMembers(kind) && calm || r.Chance(400) || kind == "bit-flip"
+		return changesMembers(kind) && calm || r.Chance(400)
 	})
 	for _, kind := range []string{"kill", "flush", "repair", "rebuild", "restart", "clock-leap", "snapshot"} {
 		if r.Chance(250) {

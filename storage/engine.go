@@ -206,5 +206,11 @@ func (e *Engine) Flush() error { return e.db.Flush() }
 // Pebble stalls writes, it waits as they do, whatever ctx says.
 func (e *Engine) FlushUntil(ctx context.Context) error { return e.db.FlushUntil(ctx) }
 
+// CheckFile compares the checksums of an sstable on the file system of the engine, which may be of a checkpoint. wait
+// is called with the number of bytes that are read, and may return an error, which ends the call.
+func (e *Engine) CheckFile(ctx context.Context, path string, wait func(context.Context, int) error) error {
+	return e.db.CheckFile(ctx, path, wait)
+}
+
 // Checkpoint creates a copy of the database in dir, which must not exist. Files are linked if the file system can.
 func (e *Engine) Checkpoint(dir string) error { return e.db.Checkpoint(dir) }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -238,7 +239,15 @@ func (n *Node) upload(ctx context.Context, r *Request, progress func(done, total
 	pace := n.pacer(ctx)
 	err = s.PutAll(ctx, len(names), func(ctx context.Context, i int) error {
 		path := n.o.Disk.PathJoin(dir, names[i])
-		o, stored, err := s.Put(ctx, func() (io.ReadCloser, error) { return n.o.Disk.Open(path) }, pace)
+		// A damaged file would make the backup of all nodes useless: a restoration reads it to its end.
+		check := func() error {
+			if !strings.HasSuffix(names[i], ".sst") {
+				return nil
+			}
+			return n.o.Engine.CheckFile(ctx, path, func(_ context.Context, bytes int) error { return pace(bytes) })
+		}
+		open := func() (io.ReadCloser, error) { return n.o.Disk.Open(path) }
+		o, stored, err := s.PutChecked(ctx, open, check, pace)
 		if err != nil {
 			return fmt.Errorf("store %s: %w", names[i], err)
 		}

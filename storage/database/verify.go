@@ -140,6 +140,19 @@ func (db *DB) whole(f *pebble.SSTableInfo) CorruptionInfo {
 	}
 }
 
+// CheckFile reads an sstable, which may be of a checkpoint, and compares the checksums of its blocks. wait is called
+// with the number of bytes that are read.
+func (db *DB) CheckFile(ctx context.Context, path string, wait func(context.Context, int) error) error {
+	r, err := db.openPaced(ctx, path, wait)
+	if err == nil {
+		err = errors.Join(r.ValidateBlockChecksums(), r.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: run `cqld ctl verify` on this node, and repair it", failure.Of(err))
+	}
+	return nil
+}
+
 // verifyFile reads a file, or the part of it that is in use.
 func (db *DB) verifyFile(ctx context.Context, f *tableFile, wait func(context.Context, int) error) error {
 	r, err := db.openPaced(ctx, f.Path, wait)
