@@ -12,6 +12,7 @@ import (
 
 	"cqld/backup/bucket"
 	"cqld/backup/bucket/azure"
+	"cqld/backup/bucket/gcs"
 	"cqld/backup/bucket/s3"
 	"cqld/storage/encryption"
 )
@@ -33,9 +34,10 @@ func CheckLocation(location string) error {
 }
 
 // parameters returns the parameters of URLs by their scheme. None of them is a secret: each node has credentials of its
-// own.
+// own. None of them sends a token elsewhere: gs has no endpoint, and azblob checks it.
 func parameters() map[string][]string {
-	return map[string][]string{"file": nil, "s3": {"region", "endpoint", "profile"}, "azblob": {"account", "endpoint"}}
+	return map[string][]string{"file": nil, "s3": {"region", "endpoint", "profile"}, "azblob": {"account", "endpoint"},
+		"gs": nil}
 }
 
 // errNotURL returns the error for a text that is not a URL. It does not repeat the text, which may contain a password.
@@ -59,7 +61,8 @@ func parseLocation(location string) (*url.URL, error) {
 		return nil, errNotURL()
 	case !ok:
 		return nil, fmt.Errorf("backup: locations of kind %.20q are not supported: use s3://BUCKET/PREFIX, "+
-			"azblob://CONTAINER/PREFIX, or a directory that all nodes have mounted, as file:///DIRECTORY", u.Scheme)
+			"gs://BUCKET/PREFIX, azblob://CONTAINER/PREFIX, or a directory that all nodes have mounted, as "+
+			"file:///DIRECTORY", u.Scheme)
 	case u.Fragment != "":
 		return nil, fmt.Errorf("backup: a location has no fragment: remove the part after %q", "#")
 	}
@@ -177,12 +180,16 @@ func OpenBucket(b *bucket.Repeated, location string) *Store {
 	return s
 }
 
-// openBucket opens the bucket of a URL, whose parameters were compared with the list.
+// openBucket opens the bucket of a URL, whose parameters were compared with the list. It sends no request: a bucket
+// that does not exist, and wrong credentials, are errors of the first request.
 func openBucket(u *url.URL) (bucket.Bucket, error) {
 	query := u.Query()
-	if u.Scheme == "azblob" {
+	switch u.Scheme {
+	case "azblob":
 		return azure.Open(azure.Options{Container: u.Host, Account: query.Get("account"),
 			Endpoint: query.Get("endpoint")})
+	case "gs":
+		return gcs.Open(u.Host)
 	}
 	return s3.Open(s3.Options{Bucket: u.Host, Region: query.Get("region"), Endpoint: query.Get("endpoint"),
 		Profile: query.Get("profile")})

@@ -269,6 +269,7 @@ func TestOtherDirectoriesAreRefused(t *testing.T) {
 		"s3://bucket?endpoint=ftp://host/s3cret", "s3://bucket?%zz=s3cret", "s3://", "s3://bucket/a/../b",
 		"s3://bucket/a//b", "s3://bucket:9000/a", "s3://bucket/a#s3cret",
 		"azblob://container/p?account=a&sig=s3cret", "azblob://container?account=a&endpoint=http://host/s3cret",
+		"gs://bucket/p?endpoint=http://s3cret", "gs://me:s3cret@bucket", "gs://", "gs://bucket/../b",
 		"azblob://s3cret@container?account=a", "azblob://container", "azblob:///p?account=a",
 		"file://me:s3cret@host/%zz"} {
 		_, err := Places{Disk: vfs.Default}.Open(location)
@@ -283,6 +284,7 @@ func TestLocationsOfBuckets(t *testing.T) {
 	for location, prefix := range map[string]string{"s3://bucket": "", "s3://bucket/": "", "s3://bucket/a/b/": "a/b/",
 		"s3://bucket/a?region=eu-central-1&profile=backups":                          "a/",
 		"s3://my.bucket-1/a%20b?endpoint=http://127.0.0.1:9000":                      "a b/",
+		"gs://my_bucket.example.com/a":                                               "a/",
 		"azblob://container/a/b?account=ours":                                        "a/b/",
 		"azblob://c1?account=ours&endpoint=https://ours.blob.core.usgovcloudapi.net": ""} {
 		s, err := Places{Disk: vfs.NewMem()}.Open(location)

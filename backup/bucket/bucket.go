@@ -11,8 +11,9 @@ import (
 // Bucket is a container of objects. Names have slashes. Implementations send one request for each call (List sends one
 // for each page) and do not repeat it. The methods may be called concurrently.
 //
-// An error is fs.ErrNotExist if there is no object with the name, and a *Refusal if the service has answered. Any other
-// error means that the request or its answer was lost. Errors contain no credentials.
+// An error is fs.ErrNotExist if there is no object with the name, a *Refusal if the service has answered, and a
+// *CredentialsError if the node has none that are accepted. Any other error means that the request or its answer was
+// lost. Errors contain no credentials.
 type Bucket interface {
 	// Stat returns the properties of an object.
 	Stat(ctx context.Context, name string) (Attributes, error)
@@ -28,7 +29,8 @@ type Bucket interface {
 	Remove(ctx context.Context, name string) error
 }
 
-// Attributes are the properties of an object.
+// Attributes are the properties of an object. A sweep keeps objects that were modified less than the grace ago, by the
+// clock of the node: it must not differ from the clock of the service by more than the grace.
 type Attributes struct {
 	Size     int64
 	Modified time.Time // by the clock of the service
@@ -51,7 +53,15 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("the object store answers %d %s: %.300q", r.Status, r.Code, text)
 }
 
-// temporary reports whether the same request may succeed later.
+// CredentialsError means that the node has no credentials, or ones for which it gets no token. No request was sent to
+// the service, and none is repeated.
+type CredentialsError struct{ Reason string } // for users
+
+// Error implements error.
+func (c *CredentialsError) Error() string { return c.Reason }
+
+// temporary reports whether the same request may succeed later: the service has failed, or asks for slower requests. An
+// answer that says that the request is wrong, or not permitted, is final.
 func (r *Refusal) temporary() bool {
 	return r.Status >= http.StatusInternalServerError && r.Status != http.StatusNotImplemented ||
 		r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout

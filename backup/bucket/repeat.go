@@ -176,7 +176,8 @@ func pause(ctx context.Context, d time.Duration) error {
 func passes(err error) bool {
 	var refusal *Refusal
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanged), errors.As(err, new(*sourceError)):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanged), errors.As(err, new(*sourceError)),
+		errors.As(err, new(*CredentialsError)):
 		return false
 	case errors.As(err, &refusal):
 		return refusal.temporary()

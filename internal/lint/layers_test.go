@@ -121,7 +121,8 @@ backup/bucket/buckettest: backup/bucket
 backup/bucket/s3: backup/bucket
 backup/seal:
 backup/bucket/azure: backup/bucket
-backup: auth backup/bucket backup/bucket/azure backup/bucket/s3 backup/seal ring schema storage/encryption types
+backup/bucket/gcs: backup/bucket
+backup: auth backup/bucket backup/bucket/azure backup/bucket/gcs backup/bucket/s3 backup/seal ring schema storage/encryption types
 
 # Cluster metadata.
 cluster/metadata: auth clusterversion internal/invariant ring schema
@@ -388,11 +389,13 @@ func owners() map[string][]string {
 		"github.com/clipperhouse/uax29": {"types/analysis"},
 		"github.com/minio/minio-go":     {"backup/bucket/s3"},
 		"github.com/Azure":              {"backup/bucket/azure", "integration"},
+		"golang.org/x/oauth2":           {"backup/bucket/gcs"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers, integration/firewall and integration/stores use these; they are separate modules.
 		"github.com/gocql/gocql":     {},
 		"github.com/google/nftables": {},
 		"github.com/johannesboyne":   {},
+		"github.com/fsouza":          {},
 	}
 }
 

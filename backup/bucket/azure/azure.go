@@ -25,9 +25,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
@@ -154,8 +156,8 @@ func (b *objects) Write(ctx context.Context, name string, c *bucket.Content) err
 	_, err = b.container.NewBlockBlobClient(name).Upload(ctx, r, o)
 	if err != nil {
 		// The library hides the error of the content.
-		if r.failed != nil {
-			err = r.failed
+		if failed := r.reason(); failed != nil {
+			err = failed
 		}
 		return translate(err)
 	}
@@ -172,46 +174,86 @@ func (b *objects) Remove(ctx context.Context, name string) error {
 }
 
 // rewound is a content for the library, which seeks to learn the size, and to begin. The content is opened when its
-// first byte is read, and again after each return to the beginning. It is used by one request.
+// first byte is read. The library closes it when the request has ended; the transport may still be reading it then, if
+// the service has answered early.
 type rewound struct {
 	content *bucket.Content
+	mu      sync.Mutex    // not held while the content is read
 	body    io.ReadCloser // nil before the first byte is read
-	failed  error         // of reading the content
+	closed  bool
+	failed  error // of reading the content
 }
 
 // Seek implements io.Seeker for the two positions that the library uses: the end, for the size, and the beginning. Any
-// other position is an error.
+// other position is an error. The library seeks only before it sends the request.
 func (r *rewound) Seek(offset int64, whence int) (int64, error) {
-	if offset != 0 || r.body != nil && whence != io.SeekStart {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if offset != 0 || r.body != nil {
 		return 0, errors.New("the position in an object is neither its beginning nor its end")
 	}
 	if whence == io.SeekEnd {
 		return r.content.Size, nil
 	}
-	return 0, r.Close()
+	return 0, nil
 }
 
-// Read implements io.Reader.
-func (r *rewound) Read(b []byte) (n int, err error) {
-	if r.body == nil {
-		if r.body, err = r.content.Open(); err != nil {
-			r.failed = err
-			return 0, err
-		}
+// open returns the content, and opens it before the first byte.
+func (r *rewound) open() (io.ReadCloser, error) {
+	r.mu.Lock()
+	body, closed := r.body, r.closed
+	r.mu.Unlock()
+	if closed {
+		return nil, fs.ErrClosed
 	}
-	n, err = r.body.Read(b)
+	if body != nil {
+		return body, nil
+	}
+	body, err := r.content.Open()
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errors.Join(fs.ErrClosed, body.Close())
+	}
+	r.body = body
+	return body, nil
+}
+
+// Read implements io.Reader. It is called by one goroutine, the transport's.
+func (r *rewound) Read(b []byte) (n int, err error) {
+	body, err := r.open()
+	if err == nil {
+		n, err = body.Read(b)
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		r.failed = err
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		// What fails after the end of the request is not its reason.
+		if !r.closed {
+			r.failed = err
+		}
 	}
 	return n, err
 }
 
 // Close implements io.Closer.
 func (r *rewound) Close() error {
-	if r.body == nil {
+	r.mu.Lock()
+	body, closed := r.body, r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if body == nil || closed {
 		return nil
 	}
-	body := r.body
-	r.body = nil
 	return body.Close()
+}
+
+// reason returns the error of reading the content, or nil.
+func (r *rewound) reason() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
 }

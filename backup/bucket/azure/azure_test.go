@@ -18,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"cqld/backup/bucket"
+	"cqld/backup/bucket/buckettest"
 )
 
 // setenv sets the variables of the credentials, and clears the others.
@@ -142,6 +143,12 @@ func TestCutAnswersAreContinued(t *testing.T) {
 	}
 }
 
+// TestEarlyAnswersEndTheRequest refuses a large object before its content was received.
+func TestEarlyAnswersEndTheRequest(t *testing.T) {
+	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	buckettest.RefuseEarly(t, answered(t, refuse))
+}
+
 // TestRequestsAreSigned writes an object: the service receives a signature and the hash of the content, not the key.
 func TestRequestsAreSigned(t *testing.T) {
 	var got http.Header
@@ -193,7 +200,8 @@ func TestSignaturesAreNotInErrors(t *testing.T) {
 	}
 }
 
-// TestEndpointsAreChosen compares the container's URL for settings of the node and of the location.
+// TestEndpointsAreChosen compares the container's URL for settings of the node and of the location. Settings that
+// exclude each other, or would send a token elsewhere, are errors that name the setting and not its value.
 func TestEndpointsAreChosen(t *testing.T) {
 	// The environment has no account, unless a case sets it.
 	withKey := map[string]string{"AZURE_STORAGE_KEY": key()}
@@ -271,7 +279,8 @@ func TestIdentitiesGetTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = i.GetToken(t.Context(), o)
-	if err = translate(err); refused(err) != 400 || !strings.Contains(err.Error(), "AZURE_STORAGE_KEY") ||
+	if err = translate(err); !errors.As(err, new(*bucket.CredentialsError)) ||
+		!strings.Contains(err.Error(), "AZURE_STORAGE_KEY") ||
 		strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("%v", err)
 	}

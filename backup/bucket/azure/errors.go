@@ -81,8 +81,9 @@ func translateIdentity(err *identityError) error {
 	const advice = "The node has no accepted credentials: set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN in its " +
 		"environment, or assign its machine an identity."
 	var failed *azidentity.AuthenticationFailedError
-	if !errors.As(err, &failed) || failed.RawResponse == nil {
+	if !errors.As(err, &failed) || failed.RawResponse == nil ||
+		failed.RawResponse.StatusCode >= http.StatusInternalServerError {
 		return fmt.Errorf("%s %w", advice, bucket.Lost(err.error))
 	}
-	return &bucket.Refusal{Status: failed.RawResponse.StatusCode, Code: "AuthenticationFailed", Message: advice}
+	return &bucket.CredentialsError{Reason: advice}
 }

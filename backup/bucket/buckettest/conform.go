@@ -16,6 +16,15 @@ import (
 
 // Conform tests that an empty bucket, below prefix, does what bucket.Bucket says. objects is more than a page of a
 // list.
+//
+// The rules are the ones that the protocol of stores needs:
+//
+//  1. What does not exist is fs.ErrNotExist for each operation that reads, also for a range.
+//  2. A write is seen by the reads and lists that follow it, and replaces the earlier content.
+//  3. A read returns exactly the range, and the size of the whole object.
+//  4. A write that fails for a reason of its content leaves nothing, and no part.
+//  5. A list has each name below the prefix once, up to the next slash, over all pages.
+//  6. A removal is seen by the reads that follow it.
 func Conform(t *testing.T, b bucket.Bucket, prefix string, objects int) {
 	ctx := t.Context()
 	write := func(name, content string) {
@@ -30,6 +39,7 @@ func Conform(t *testing.T, b bucket.Bucket, prefix string, objects int) {
 			t.Errorf("%s of an object that does not exist: %v", what, err)
 		}
 	}
+	// A removal is repeated when its answer was lost.
 	if err := b.Remove(ctx, prefix+"none"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("remove of an object that does not exist: %v", err)
 	}
@@ -56,6 +66,7 @@ func Conform(t *testing.T, b bucket.Bucket, prefix string, objects int) {
 			t.Errorf("%d bytes at %d: %d bytes of %d", part.n, part.at, len(got), size)
 		}
 	}
+	// A range of an empty object is not valid in HTTP.
 	if got, size := read(t, b, prefix+"a/empty", 0, 0); got != "" || size != 0 {
 		t.Errorf("an empty object: %q of %d", got, size)
 	}

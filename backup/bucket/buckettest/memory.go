@@ -15,7 +15,8 @@ import (
 	"cqld/backup/bucket"
 )
 
-// Memory is a bucket in memory.
+// Memory is a bucket in memory. It is strongly consistent, and an object appears as a whole, as in the services. Its
+// methods may be called concurrently.
 type Memory struct {
 	// Fault returns what happens to the request of an operation (stat, list, read, write, remove); nil means that no
 	// request fails. It is called without locks, in the goroutine of the request.

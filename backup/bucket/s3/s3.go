@@ -1,4 +1,13 @@
 // Package s3 implements package bucket for S3 and services with its interface, with the library minio-go.
+//
+// The credentials of a node are the first of these that it has; a profile of the location selects the file:
+//
+//	AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY  keys in the environment, with AWS_SESSION_TOKEN if they are temporary
+//	AWS_SHARED_CREDENTIALS_FILE               or ~/.aws/credentials, with the profile AWS_PROFILE
+//	none of them                              the role of the machine, container or service account
+//
+// They need the permissions to list the bucket, and to get, put and delete objects below the prefix. Without the first,
+// the service answers 403 instead of 404 for an object that does not exist.
 package s3
 
 import (
