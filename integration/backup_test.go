@@ -23,6 +23,7 @@ func TestLostRingIsRestoredToASmallerOne(t *testing.T) {
 	for kind, serve := range map[string]func(*testing.T) string{
 		"directory": func(t *testing.T) string { return "file://" + t.TempDir() },
 		"s3":        func(t *testing.T) string { return "s3://backups/ring?endpoint=" + serveStores(t) },
+		"google":    func(t *testing.T) string { serveGoogle(t); return "gs://backups/ring" },
 		"azure": func(t *testing.T) string {
 			return "azblob://backups/ring?account=" + azuriteAccount + "&endpoint=" + serveAzure(t)
 		},

@@ -24,6 +24,7 @@ import (
 	"cqld/backup/bucket"
 	"cqld/backup/bucket/azure"
 	"cqld/backup/bucket/buckettest"
+	"cqld/backup/bucket/gcs"
 	"cqld/backup/bucket/s3"
 	"cqld/integration/process"
 )
@@ -31,12 +32,32 @@ import (
 // serveStores starts a server of S3 with the empty bucket backups, and sets credentials for it. It returns its URL.
 func serveStores(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs("..")
+	address := serveModule(t, ".")
+	// Nodes that the test starts inherit the environment. The server accepts any key.
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+	return address
+}
+
+// serveGoogle starts a server of Google Cloud Storage with the empty bucket backups, and names it in the environment.
+// It needs no credentials. It returns its URL.
+func serveGoogle(t *testing.T) string {
+	t.Helper()
+	address := serveModule(t, "./gcs")
+	t.Setenv("STORAGE_EMULATOR_HOST", address)
+	return address
+}
+
+// serveModule builds and starts a command of the module integration/stores with the bucket backups. It returns the URL
+// that the command prints.
+func serveModule(t *testing.T, command string) string {
+	t.Helper()
+	root, err := process.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "stores")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, command)
 	build.Dir = filepath.Join(root, "integration", "stores")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the object store: %v\n%s", err, out)
@@ -60,9 +81,6 @@ func serveStores(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nodes that the test starts inherit the environment. The server accepts any key.
-	t.Setenv("AWS_ACCESS_KEY_ID", "key")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
 	return strings.TrimSpace(url)
 }
 
@@ -123,7 +141,8 @@ func serveAzure(t *testing.T) string {
 	return address
 }
 
-// damaged starts a proxy of a server. It changes a byte of each request with the word fragile.
+// damaged starts a proxy of a server. It changes a byte of each request with the word fragile. Package bucket compares
+// contents before they are sent, so only something between the node and the service can damage them.
 func damaged(t *testing.T, server string) string {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -199,4 +218,12 @@ func TestAzureConforms(t *testing.T) {
 		!strings.Contains(err.Error(), "check AZURE_STORAGE_KEY") || strings.Contains(err.Error(), wrong) {
 		t.Errorf("another key: %v", err)
 	}
+}
+
+// TestGoogleConforms tests the bucket of Google Cloud Storage with a server.
+func TestGoogleConforms(t *testing.T) {
+	conform(t, serveGoogle(t), func(endpoint string) (bucket.Bucket, error) {
+		t.Setenv("STORAGE_EMULATOR_HOST", endpoint)
+		return gcs.Open("backups")
+	})
 }

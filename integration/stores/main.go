@@ -1,5 +1,5 @@
-// Command stores serves buckets of S3 in memory, for tests of backups. It is a module of its own, so that the module of
-// cqld does not require its server.
+// Command stores serves buckets of S3 in memory, for tests of backups. It and command gcs are a module of their own, so
+// that the module of cqld does not require their servers.
 //
 // It takes the names of buckets as arguments, listens on a free port of 127.0.0.1 and prints its URL. It exits when its
 // standard input ends.
