@@ -7,6 +7,7 @@
 //	URL/backups/NAME/shares/HOST   the files of one node, as long as the backup is being made
 //	URL/backups/NAME/manifest.json written last: it makes the backup valid
 //	URL/objects/HA/HASH            files of all backups by the SHA-256 of their content
+//	URL/restoring/NAME/ID          when a restoration of a backup began, until it has ended
 //	URL/deleted/NAME               when a backup was deleted
 //	URL/partial/RANDOM             a file that is being written to a directory; it is renamed when it is synced
 //

@@ -145,6 +145,7 @@ func (f *sealedFiles) rewrap(ctx context.Context, l *layout) error {
 	if err != nil {
 		return err
 	}
+	// Two nodes may do it at the same time, with the same result.
 	secret, err := f.keys.Unwrap(id, l.Encryption.Wrapped, purpose)
 	if err != nil {
 		return err
@@ -171,6 +172,7 @@ func (f *sealedFiles) key(ctx context.Context) (*seal.Key, error) {
 	if key, err = l.unwrap(f.keys); err != nil {
 		return nil, err
 	}
+	// The key of a store never changes: a new key of the operator wraps the same one.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.known, f.mu.key = true, key
@@ -224,6 +226,7 @@ func (f *sealedFiles) stat(ctx context.Context, name string) (bucket.Attributes,
 	if err != nil {
 		return bucket.Attributes{}, err
 	}
+	// The size of the content follows from the size of the file.
 	a, err := f.files.stat(ctx, name)
 	if err != nil || key == nil {
 		return a, err
@@ -319,6 +322,7 @@ func (f *sealedFiles) readAt(ctx context.Context, name string, b []byte, at, siz
 		return f.files.readAt(ctx, name, b, at, size)
 	}
 	read := func(b []byte, at int64) error { return f.files.readAt(ctx, name, b, at, seal.Size(size)) }
+	// Objects, of which most parts are read, need no second request for the salt.
 	var salt seal.Salt
 	if !single(name) {
 		if salt, err = seal.SaltFrom(read); err != nil {

@@ -328,6 +328,7 @@ func (s *Store) Contents(ctx context.Context, m *Manifest) (c Contents, err erro
 type Listed struct {
 	Name     string
 	Manifest *Manifest // nil if the backup is not complete, or cannot be read
+	Job      string    // whose attempts made it; empty if that cannot be read
 	Problem  string    // why it cannot be restored
 	Deleted  time.Time // zero unless it was deleted
 }
@@ -355,10 +356,14 @@ func (s *Store) List(ctx context.Context) ([]Listed, error) {
 		switch {
 		case errors.Is(err, ErrNoBackup):
 			l.Problem = "it is not complete"
+			var note Started
+			if _, err := s.read(ctx, backupsPrefix+name+startedSuffix, &note); err == nil {
+				l.Job = note.Job
+			}
 		case err != nil:
 			l.Problem = err.Error()
 		default:
-			l.Manifest = m
+			l.Manifest, l.Job = m, m.Job
 		}
 		out = append(out, l)
 	}

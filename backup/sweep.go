@@ -140,6 +140,9 @@ func (s *Store) remove(ctx context.Context, name string) error {
 		err = s.files.removeAll(ctx, backupsPrefix+name)
 	}
 	if err == nil {
+		err = s.files.removeAll(ctx, holdsDir+"/"+name)
+	}
+	if err == nil {
 		err = s.files.remove(ctx, deletedPrefix+name)
 	}
 	if err != nil {

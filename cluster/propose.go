@@ -217,6 +217,12 @@ func (c *Cluster) StartRoles(change auth.Change, done func(error)) {
 	c.proposals.start(&metadata.Command{Roles: &metadata.RolesChange{Change: b}}, done)
 }
 
+// ProposeBackupSchedule adds or removes a schedule of backups. It returns when every live node has applied that.
+func (c *Cluster) ProposeBackupSchedule(ctx context.Context, change *metadata.ScheduleChange) error {
+	// All live nodes apply it before the operator has an answer: any of them may execute it next.
+	return c.proposals.propose(ctx, &metadata.Command{BackupSchedule: change})
+}
+
 // StartPaxosFloor raises a table's Paxos low bound to a ballot's time (µs). The loop calls done when every live node
 // has applied it.
 func (c *Cluster) StartPaxosFloor(table schema.StorageID, micros int64, done func(error)) {

@@ -257,7 +257,7 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		Jobs: admin.JobsOptions{Clock: n.clock, Guard: n.guard, Lifetime: n.lifetime, Run: n.running.Go, Log: n.log},
 		// The collector is created below, and the function is called only later.
 		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started,
-		Stamp: n.hlc.Next, Log: n.log, BackupKeys: backupKeys,
+		Stamp: n.hlc.Next, Log: n.log, BackupKeys: backupKeys, First: droppedTables{n}.first,
 		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
 	})
 	if err != nil {
@@ -303,6 +303,7 @@ func (n *Node) listen() error {
 	n.commands.Replayed()
 	n.running.Go(func() { n.commands.Snapshots.Watch(n.stopping) })
 	n.running.Go(droppedTables{n}.watch)
+	n.running.Go(func() { n.commands.Backups.Scheduler.Run(n.lifetime) })
 	if err := n.openControl(); err != nil {
 		return err
 	}

@@ -16,5 +16,9 @@
 //  4. A file key encrypts one content: the salt is derived from the name and the content, or the name itself is
 //     (Key.Name). The same file is sealed to the same bytes, so that it can be sent again.
 //
+// A restoration reads parts of the table files of a backup, in any order, and asks for 1 MiB at a time. It reads at
+// most two chunks that it needs in part only, one at each end, and the header of no object: the salt of an object is
+// zero.
+//
 // An earlier content of the same name authenticates as well: the package does not detect that a file was put back.
 package seal

@@ -94,7 +94,8 @@ func ContentSize(sealed int64) (int64, error) {
 	return size, nil
 }
 
-// file seals or opens the chunks of one file.
+// file seals or opens the chunks of one file. It is safe for concurrent use: the nonce of a chunk follows from its
+// number.
 type file struct {
 	aead cipher.AEAD
 	last int64 // number of the last chunk
@@ -144,7 +145,7 @@ func (k *Key) Seal(name string, salt Salt, content io.Reader, size int64) (io.Re
 	return s, nil
 }
 
-// sealer reads a content and returns the sealed file.
+// sealer reads a content and returns the sealed file. It has one chunk in memory, which it seals in place.
 type sealer struct {
 	*file
 	content io.Reader
@@ -205,7 +206,8 @@ func saltIn(header []byte) (Salt, error) {
 	return Salt(header[len(magic):]), nil
 }
 
-// opener reads a sealed file and returns its content.
+// opener reads a sealed file and returns its content. It has one chunk in memory, and returns bytes of it only when the
+// whole chunk is authentic.
 type opener struct {
 	*file
 	sealed io.Reader

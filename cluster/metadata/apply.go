@@ -61,6 +61,8 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 		applyRegained(&next, c.Regained)
 	case c.Finalize != nil:
 		err = applyFinalize(&next, c.Finalize)
+	case c.BackupSchedule != nil:
+		err = applySchedule(&next, c.BackupSchedule)
 	default:
 		err = &Refused{Reason: "empty command"}
 	}

@@ -78,6 +78,8 @@ type Command struct {
 	Regained   *Regained   `json:",omitempty"`
 
 	Finalize *Finalize `json:",omitempty"`
+
+	BackupSchedule *ScheduleChange `json:",omitempty"`
 }
 
 // Found creates a cluster; it is the first command. It contains the system keyspaces whose data is on nodes:

@@ -48,6 +48,9 @@ type Metadata struct {
 	// Recoveries are the last recoveries of the metadata, oldest first. At most recoveriesMax are kept.
 	Recoveries []Recovery
 
+	// BackupSchedules are at most schedulesMax, in the order in which they were created.
+	BackupSchedules []BackupSchedule
+
 	// nextNode is the id of the next member. Ids are never used twice, because plans and Paxos state name them.
 	nextNode ring.NodeID
 	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
@@ -140,6 +143,8 @@ type metadataJSON struct {
 	ClusterVersion clusterversion.Version `json:",omitempty"`
 	// Added with UNDROP TABLE:
 	RetainedGrants []RetainedGrant `json:",omitempty"`
+	// Added with schedules of backups:
+	BackupSchedules []BackupSchedule `json:",omitempty"`
 }
 
 // nodeJSON is the encoded form of ring.Node, which has fields that are derived from others.
@@ -171,7 +176,7 @@ func (m *Metadata) Encode() ([]byte, error) {
 		Operations:     m.Topology.Operations(),
 		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
 		Incomplete: m.Incomplete, Recoveries: m.Recoveries, ClusterVersion: m.ClusterVersion,
-		RetainedGrants: m.RetainedGrants}
+		RetainedGrants: m.RetainedGrants, BackupSchedules: m.BackupSchedules}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
 			n.Tokens, n.DiskID, n.Versions})
@@ -229,8 +234,8 @@ func Decode(b []byte) (*Metadata, error) {
 	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: t, Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
 		Incomplete: j.Incomplete, Recoveries: j.Recoveries, ClusterVersion: max(j.ClusterVersion, clusterversion.V1),
-		RetainedGrants: j.RetainedGrants,
-		nextNode:       j.NextNode, recent: j.Recent}, nil
+		RetainedGrants: j.RetainedGrants, BackupSchedules: j.BackupSchedules,
+		nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost returns the member with a host ID, or nil.

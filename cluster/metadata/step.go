@@ -24,6 +24,8 @@ func checkStep(before, after *Metadata, err error) {
 	invariant.Check(len(after.Former) <= max(formerMax, len(before.Former)), "metadata: too many former replications")
 	invariant.Check(len(after.Incomplete) <= max(incompleteMax, len(before.Incomplete)),
 		"metadata: too many incomplete operations")
+	invariant.Check(len(after.BackupSchedules) <= max(schedulesMax, len(before.BackupSchedules)),
+		"metadata: too many schedules of backups")
 	invariant.Check(err == nil || after.Epoch == before.Epoch, "metadata: a refused command changed the epoch")
 	invariant.Check(err == nil || after.Schema == before.Schema && after.Topology == before.Topology,
 		"metadata: a refused command changed the metadata")

@@ -120,6 +120,7 @@ backup/bucket:
 backup/bucket/buckettest: backup/bucket
 backup/bucket/s3: backup/bucket
 backup/seal:
+backup/schedule:
 backup/bucket/azure: backup/bucket
 backup/bucket/gcs: backup/bucket
 backup: auth backup/bucket backup/bucket/azure backup/bucket/gcs backup/bucket/s3 backup/seal ring schema storage/encryption types
@@ -247,9 +248,9 @@ node/access: auth cluster coordinator internal/env login login/certificate node/
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
-node/backups: auth backup cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair ring row
+node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair ring row
 	schema storage storage/block storage/export storage/format
-node/admin: audit auth backup cluster cluster/metadata clusterversion coordinator cql hints internal/env
+node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints internal/env
 	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/assembly
 	node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats
 	query/definition query/system rebalance repair ring schema search storage storage/block storage/database

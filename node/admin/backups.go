@@ -11,6 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/backup"
+	"cqld/backup/schedule"
+	"cqld/cluster"
+	"cqld/cluster/metadata"
 	"cqld/internal/env"
 	"cqld/internal/release"
 	"cqld/jobs"
@@ -25,6 +28,10 @@ type Backups struct {
 	stores backup.Places
 	jobs   *Jobs
 	now    func() time.Time
+
+	cluster *cluster.Cluster
+	// Scheduler executes the schedules of the cluster while this node is the first one. The node calls its Run.
+	Scheduler *backups.Scheduler
 }
 
 // openBackups opens the backups of the node, and lets other nodes ask it for its part of a backup.
@@ -43,7 +50,12 @@ func (c *Commands) openBackups(o Options) error {
 		Stamp:   o.Stamp, Clock: o.Jobs.Clock, Await: env.AwaitChannel, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
 		Rate: o.Config.Background.StreamThroughput, Ask: c.Peers.askBackup, Name: o.Config.ClusterName,
 		ID: func() string { return ClusterID(i.Cluster.Metadata()) }, Build: release.Build(), Log: o.Log})
-	c.Backups = &Backups{node: node, stores: stores, jobs: c.Jobs, now: o.Jobs.Clock.Now}
+	c.Backups = &Backups{node: node, stores: stores, jobs: c.Jobs, now: o.Jobs.Clock.Now,
+		cluster: i.Cluster}
+	c.Backups.Scheduler = backups.NewScheduler(backups.SchedulerOptions{
+		Schedules: func() []metadata.BackupSchedule { return i.Cluster.Metadata().BackupSchedules },
+		First:     o.First, Cluster: func() string { return ClusterID(i.Cluster.Metadata()) }, Open: stores.Open,
+		Start: c.Backups.startScheduled, Clock: o.Jobs.Clock, Log: o.Log})
 	c.Peers.backups = node.Serve
 	return err
 }
@@ -78,7 +90,7 @@ func (b *Backups) Create(ctx context.Context, a control.BackupArgs, report contr
 	err = b.with(a.Location, func(s *backup.Store) error {
 		m, err := s.Manifest(ctx, a.Name)
 		if err == nil {
-			out = shownBackup(&backup.Listed{Name: a.Name, Manifest: m})
+			out = shownBackup(&backup.Listed{Name: a.Name, Manifest: m, Job: m.Job})
 		}
 		return err
 	})
@@ -149,6 +161,7 @@ func shownBackup(l *backup.Listed) control.Backup {
 	if !l.Deleted.IsZero() {
 		out.Deleted = &l.Deleted
 	}
+	_, out.Schedule, _, _ = schedule.ParseJob(l.Job)
 	m := l.Manifest
 	if m == nil {
 		return out

@@ -36,6 +36,7 @@ type Options struct {
 	Jobs         JobsOptions
 	BackupKeys   *encryption.Keys      // nil: new backups are in clear
 	Memory       func() control.Memory // what the parts of the node use
+	First        func() bool           // whether the node does what one live member should do
 	Stamp        func() int64          // the hybrid clock, in microseconds
 	Refuse       func() error          // why clients are refused because of the clock, or nil
 	Stop         func()                // requests that the process stops

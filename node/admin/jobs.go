@@ -85,13 +85,7 @@ func (j *Jobs) run(work jobWork) func(*jobs.Job) {
 // operator leaves the job running. `cqld ctl jobs` shows it, and lists it after a restart of the node as interrupted.
 func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork,
 	report control.Report) error {
-	b, err := json.Marshal(args)
-	if err != nil {
-		return err
-	}
-	// The arguments are stored, so that the job can be resumed without the command.
-	job, err := j.registry.Start(jobs.Spec{Kind: kind, Target: target, Unit: unit, Args: b, Resumable: true},
-		j.run(work))
+	job, err := j.begin(kind, target, unit, args, work)
 	if err != nil {
 		return jobRefusal(err)
 	}
@@ -100,6 +94,16 @@ func (j *Jobs) start(ctx context.Context, kind jobs.Kind, target string, unit jo
 		return err
 	}
 	return jobError(&s)
+}
+
+// begin starts a job and does not wait for it.
+func (j *Jobs) begin(kind jobs.Kind, target string, unit jobs.Unit, args any, work jobWork) (*jobs.Job, error) {
+	b, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	// The arguments are stored, so that the job can be resumed without the command.
+	return j.registry.Start(jobs.Spec{Kind: kind, Target: target, Unit: unit, Args: b, Resumable: true}, j.run(work))
 }
 
 // watch reports the progress of a job until its attempt has ended or the client has disconnected. The job continues

@@ -112,6 +112,9 @@ func (b *Backups) register(s *control.Server) {
 	control.Handle(s, control.ListBackups, b.List)
 	control.Handle(s, control.VerifyBackup, b.Verify)
 	control.Handle(s, control.DeleteBackup, b.Delete)
+	control.Handle(s, control.CreateBackupSchedule, b.CreateSchedule)
+	control.Handle(s, control.ListBackupSchedules, b.Schedules)
+	control.Handle(s, control.DropBackupSchedule, b.DropSchedule)
 	control.Handle(s, control.RestoreBackup, b.Restore)
 }
 

@@ -137,6 +137,12 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 	if err != nil {
 		return err
 	}
+	// Before the backup is read: from then on, no schedule deletes it. A location that may only be read has no schedule
+	// of this node's, so that a failure is no reason to stop.
+	if err := s.Hold(ctx, r.Name, r.Task, n.o.Clock.Now().UTC()); err != nil {
+		n.o.Log.Info("the location is not writable: a schedule could delete the backup", "err", err)
+	}
+	defer func() { _ = s.Release(context.WithoutCancel(ctx), r.Name, r.Task) }()
 	p, err := n.Plan(ctx, s, r)
 	if err != nil {
 		return err

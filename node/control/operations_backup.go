@@ -36,6 +36,8 @@ type Backup struct {
 	Size       int64    `json:"size"`   // bytes
 	Stored     int64    `json:"stored"` // bytes that no earlier backup had stored
 	Lacks      []string `json:"lacks,omitempty"`
+	// Schedule is the name of the schedule that made the backup; empty for backups of operators.
+	Schedule string `json:"schedule,omitempty"`
 	// Deleted is when the backup was deleted, and Problem why it cannot be restored.
 	Deleted *time.Time `json:"deleted,omitempty"`
 	Problem string     `json:"problem,omitempty"`
@@ -86,4 +88,40 @@ type Restored struct {
 type RestoredTable struct {
 	From string `json:"from"`
 	Into string `json:"into"`
+}
+
+// The operations on schedules of backups, which are metadata of the cluster.
+var (
+	CreateBackupSchedule = Operation[BackupSchedule, None]{Name: "createbackupschedule", Changes: true}
+	ListBackupSchedules  = Operation[None, BackupSchedules]{Name: "listbackupschedules"}
+	DropBackupSchedule   = Operation[DropBackupScheduleArgs, None]{Name: "dropbackupschedule", Changes: true}
+)
+
+// BackupSchedule says when backups are made and which are kept. Every is at least a minute. The newest Keep backups and
+// those that are younger than KeepFor are kept; without both, all are. Last, Overdue and Problem are results only.
+type BackupSchedule struct {
+	Name     string        `json:"name"`
+	Location string        `json:"location"`         // a URL without credentials
+	Tables   []string      `json:"tables,omitempty"` // keyspaces and tables; empty means everything
+	Every    time.Duration `json:"every_ns"`
+	At       time.Duration `json:"at_ns,omitempty"` // after midnight UTC
+	Keep     int           `json:"keep,omitempty"`
+	KeepFor  time.Duration `json:"keep_for_ns,omitempty"`
+	Created  time.Time     `json:"created"`
+	// Last is the time of the last good backup; nil means that there is none. Overdue means that it is older than two
+	// intervals, and Problem is why the location cannot be read.
+	Last    *time.Time `json:"last,omitempty"`
+	Overdue bool       `json:"overdue,omitempty"`
+	Problem string     `json:"problem,omitempty"`
+}
+
+// BackupSchedules are the schedules of the cluster, in the order in which they were created.
+type BackupSchedules struct {
+	Schedules []BackupSchedule `json:"schedules"`
+}
+
+// DropBackupScheduleArgs name a schedule. Its backups stay, and are deleted by operators only, or by a later schedule
+// with the same name.
+type DropBackupScheduleArgs struct {
+	Name string `json:"name"`
 }

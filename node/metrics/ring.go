@@ -155,6 +155,16 @@ func (c *Collector) jobs(m sink) {
 		m.send(prometheus.GaugeValue, "job_backup_completed_timestamp_seconds",
 			"When the last backup that this node has led was completed.", float64(backedUp.Unix()), nil, nil)
 	}
+	// Only the node that executes the schedules has series.
+	for _, s := range c.o.Commands.Backups.Scheduler.Overview() {
+		labels, values := []string{"schedule"}, []string{s.Name}
+		m.send(prometheus.GaugeValue, "job_backup_schedule_age_seconds",
+			"Age of the last good backup of a schedule, or of the schedule, on the node that executes schedules.",
+			c.o.Clock.Now().Sub(s.Last).Seconds(), labels, values)
+		m.send(prometheus.GaugeValue, "job_backup_schedule_interval_seconds",
+			"Interval of a schedule of backups, on the node that executes schedules.", s.Every.Seconds(), labels,
+			values)
+	}
 	for key, count := range active {
 		m.send(prometheus.GaugeValue, "job_active", "Jobs that are queued or running.", float64(count),
 			[]string{"kind", "state"}, key[:])

@@ -22,6 +22,7 @@ func (k *Keys) Wrap(secret []byte, purpose string, random io.Reader) (id KeyID, 
 // Unwrap returns a secret that Wrap has encrypted. It returns an *UnknownKey if the key is not among the keys, which
 // may be nil.
 func (k *Keys) Unwrap(id KeyID, wrapped []byte, purpose string) ([]byte, error) {
+	// A nil Keys finds none.
 	key := k.find(id)
 	if key == nil {
 		return nil, &UnknownKey{Path: purpose, Key: id, Known: k.IDs()}

@@ -17,6 +17,8 @@ type backupCommand struct {
 	Show   showBackupCommand   `cmd:"" help:"Show one backup."`
 	Verify verifyBackupCommand `cmd:"" help:"Read a backup and compare it with its manifest."`
 	Delete deleteBackupCommand `cmd:"" help:"Delete a backup, and remove what no other backup needs."`
+
+	Schedule scheduleCommand `cmd:"" help:"Make backups at fixed times."`
 }
 
 // createBackupCommand starts a job on the node that it is sent to, which leads the backup, and waits for it.
@@ -51,7 +53,7 @@ func showBackups(w io.Writer, all control.Backups) error {
 		p.line("There are no backups.")
 		return p.err
 	}
-	t := newTable("Name", "Created", "Cluster", "Content", "Nodes", "Size", "Stored", "State")
+	t := newTable("Name", "Created", "Cluster", "Content", "Nodes", "Size", "Stored", "Schedule", "State")
 	for _, b := range all.Backups {
 		state := "complete"
 		switch {
@@ -68,10 +70,18 @@ func showBackups(w io.Writer, all control.Backups) error {
 			created, content = "-", "-"
 		}
 		t.row(b.Name, created, b.Cluster, content, strconv.Itoa(b.Nodes),
-			size(b.Size), size(b.Stored), state)
+			size(b.Size), size(b.Stored), orDash(b.Schedule), state)
 	}
 	p.table(t)
 	return p.err
+}
+
+// orDash returns a text, or a dash for an empty one.
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
 // backupContent returns the keyspaces and tables of a backup, as they were given when it was made.
@@ -112,6 +122,9 @@ func showBackup(w io.Writer, b control.Backup) error {
 	}
 	if b.Deleted != nil {
 		p.line("Deleted : %s", b.Deleted.UTC().Format(backupTime))
+	}
+	if b.Schedule != "" {
+		p.line("By      : schedule %s", b.Schedule)
 	}
 	// Nothing else is known of a backup that is not complete.
 	if b.Created.IsZero() {

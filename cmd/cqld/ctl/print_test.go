@@ -55,6 +55,7 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"rotatekeys":              shown(showRotated),
 		"backups":                 shown(showBackups),
 		"backup":                  shown(showBackup),
+		"schedules":               shown(showSchedules),
 		"restored":                shown(showRestored(false)),
 		"planned":                 shown(showRestored(true)),
 		"getlogginglevels":        shown(showLogging),
