@@ -4,11 +4,15 @@ import (
 	"encoding/binary"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/cputime"
+	"cqld/internal/env"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/logarchive"
 )
 
 // The benchmarks' table has 5 regular columns, and 100 rows of about 200 bytes in each partition.
@@ -73,17 +77,25 @@ func fillBench(b testing.TB, e *Engine, headers bool) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	benchApply(b, func(int) row.PartitionKey { return benchKey(1) })
+	benchApply(b, Options{Sync: SyncNone}, func(int) row.PartitionKey { return benchKey(1) })
 }
 
-func benchApply(b *testing.B, keyOf func(int) row.PartitionKey) {
-	e := openBench(b, Options{Sync: SyncNone})
+// BenchmarkApplyArchived is BenchmarkApply with stamps and kept logs, of which none is read.
+func BenchmarkApplyArchived(b *testing.B) {
+	hlc := env.NewHLC(newTestClock(), time.Minute)
+	benchApply(b, Options{Sync: SyncNone, Archive: &logarchive.Options{Stamp: hlc.Next}},
+		func(int) row.PartitionKey { return benchKey(1) })
+}
+
+func benchApply(b *testing.B, o Options, keyOf func(int) row.PartitionKey) {
+	e := openBench(b, o)
 	defer e.Close()
 	m, r := new(row.Mutation), row.NewRow()
 	ms := []*row.Mutation{m}
 	var wait sync.WaitGroup
 	done := func(error) { wait.Done() }
 	b.ReportAllocs()
+	began := cputime.Process()
 	for i := range b.N {
 		benchMutation(m, r, keyOf(i), i, int64(i))
 		wait.Add(1)
@@ -93,6 +105,7 @@ func benchApply(b *testing.B, keyOf func(int) row.PartitionKey) {
 		}
 	}
 	wait.Wait()
+	b.ReportMetric(float64(cputime.Process()-began)/float64(b.N), "cpu-ns/op")
 }
 
 // BenchmarkApplyDurable has as many writers waiting for the disk as its name says.

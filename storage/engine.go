@@ -20,6 +20,7 @@ import (
 	"cqld/storage/format"
 	"cqld/storage/headers"
 	"cqld/storage/latch"
+	"cqld/storage/logarchive"
 	"cqld/storage/lost"
 	"cqld/storage/purge"
 	"cqld/storage/reading"
@@ -51,6 +52,7 @@ type core struct {
 	derived  *maintenance
 	reads    *reading.Reads
 	purger   *purge.Purger
+	archive  *logarchive.Keeper // nil without Options.Archive
 	counters counters
 	// dropped contains the tables that this process has dropped. DropTable adds them with the queue locked.
 	dropped dropped.Tables
@@ -121,8 +123,14 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	// Everything that Pebble calls while it opens must exist before it: the merger reports hot rows, and a full disk
 	// deletes the ballast.
 	e.hot, e.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
+	archive, err := openArchive(&o)
+	if err != nil {
+		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
+	}
+	e.archive = archive
 	e.disk = space.New(space.Options{
 		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger, Free: o.FreeSpace, BallastBytes: o.BallastBytes,
+		Reclaim: e.dropKept,
 	})
 	e.commits.queue.wake = sync.NewCond(&e.commits.queue.Mutex)
 	// Before Pebble writes: the ballast must not take the last free bytes from a flush.
@@ -134,7 +142,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.db, err = database.Open(database.Options{
 		Dir: o.Dir, FS: o.FS, Lock: lock, Clock: o.Clock, Logger: o.Logger,
 		CacheBytes: o.CacheBytes, MemTableBytes: o.MemTableBytes, BlockBytes: o.blockBytes,
-		SyncLog: o.Sync != SyncNone, Inline: o.Inline,
+		SyncLog: o.Sync != SyncNone, Archive: archive, Inline: o.Inline,
 		Crowded: e.hot.Add, DiskFull: e.disk.Overflow, OnFatal: o.OnFatal, OnCorruption: o.OnCorruption,
 	})
 	if err != nil {

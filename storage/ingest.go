@@ -21,6 +21,7 @@ import (
 	"cqld/storage/bounds"
 	"cqld/storage/failure"
 	"cqld/storage/latch"
+	"cqld/storage/logarchive"
 	"cqld/storage/rowkey"
 )
 
@@ -42,6 +43,7 @@ type Ingestion struct {
 	last    []byte // the previous key
 	size    int64
 	headers bool
+	foreign bool            // MarkForeign
 	staged  []stagedEntries // by maintainer
 	ended   bool            // by Commit or Abort
 }
@@ -68,6 +70,10 @@ func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion
 	}
 	return g
 }
+
+// MarkForeign says that the rows are from outside the ring, such as a backup: the archived log of no node contains
+// them. The log then has a note (logarchive.Record.Foreign). It is called before Commit.
+func (g *Ingestion) MarkForeign() { g.foreign = true }
 
 // Size returns the bytes of the added entries.
 func (g *Ingestion) Size() int64 { return g.size }
@@ -241,6 +247,13 @@ func (e *core) ingest(g *Ingestion) (err error) {
 	}
 	e.latches.RLock(latch.AllStripes)
 	defer e.latches.RUnlock(latch.AllStripes)
+	// Before the rows: a note without rows only makes a restore more careful.
+	if g.foreign && e.archive != nil {
+		err := e.db.Overwrite(func(b *pebble.Batch) error { logarchive.MarkForeign(b, id); return nil })
+		if err != nil {
+			return err
+		}
+	}
 	// Under the latches, before the rows are visible.
 	e.purger.NoteAll()
 	return e.ingestStaged(g, g.staged)

@@ -12,6 +12,7 @@ import (
 	"cqld/schema"
 	"cqld/storage/database"
 	"cqld/storage/encryption"
+	"cqld/storage/logarchive"
 	"cqld/storage/tableinfo"
 )
 
@@ -70,6 +71,10 @@ type Options struct {
 	OnFatal func(error)
 	// OnCorruption is called when corrupt data is found. It must not call the Engine.
 	OnCorruption func(database.CorruptionInfo)
+
+	// Archive makes the engine keep its log until it was read and released (Log). Nil means that it is not archived; an
+	// archive that an earlier process began ends.
+	Archive *logarchive.Options
 
 	// Guard recovers panics in the callbacks of writes, so that they do not reach the committer. Nil means that they
 	// are not recovered.

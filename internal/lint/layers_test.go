@@ -89,17 +89,19 @@ storage/format:
 storage/latch: internal/invariant ring
 storage/logcheck:
 storage/logguard: storage/logcheck
+storage/logarchive: schema storage/logcheck
+storage/overlay:
 storage/encryption:
 storage/dropped: schema
 storage/merging: internal/invariant row
 storage/pause: internal/invariant
 storage/space: internal/env
 storage/database: internal/env internal/invariant schema storage/blockfilter storage/compaction storage/encryption
-	storage/failure storage/format storage/logguard storage/merging storage/rowkey
+	storage/failure storage/format storage/logarchive storage/logguard storage/merging storage/rowkey
 storage/headers: internal/invariant schema
 storage/lost: internal/invariant ring schema storage/failure
 storage/export: internal/invariant ring row schema storage/block storage/database storage/failure storage/format
-	storage/rowkey
+	storage/logarchive storage/overlay storage/rowkey
 storage/reading: internal/env internal/invariant ring row schema storage/backlog storage/blockfilter storage/bounds
 	storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step
 	storage/tableinfo
@@ -107,8 +109,8 @@ storage/purge: internal/env internal/invariant internal/wire ring row schema sto
 	storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
 storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block
 	storage/bounds storage/database storage/dropped storage/encryption storage/estimate storage/export storage/failure
-	storage/format storage/headers storage/latch storage/lost storage/pause storage/purge storage/reading storage/rowkey
-	storage/space storage/step storage/tableinfo
+	storage/format storage/headers storage/latch storage/logarchive storage/lost storage/pause storage/purge
+	storage/reading storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
 storage/index: internal/env internal/invariant ring row schema storage storage/failure storage/index/vector
 	storage/reading types types/analysis types/similarity

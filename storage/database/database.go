@@ -27,12 +27,13 @@ import (
 	"cqld/storage/encryption"
 	"cqld/storage/failure"
 	"cqld/storage/format"
+	"cqld/storage/logarchive"
 	"cqld/storage/logguard"
 	"cqld/storage/merging"
 	"cqld/storage/rowkey"
 )
 
-// Options configure a DB. All fields are required.
+// Options configure a DB. All fields except Archive are required.
 type Options struct {
 	Dir    string
 	FS     vfs.FS
@@ -46,6 +47,8 @@ type Options struct {
 	BlockBytes    int // of a block of a file before compression
 	// SyncLog asks the disk for the log while nothing waits for it, so that less remains when a memtable is full.
 	SyncLog bool
+	// Archive keeps the logs, and stamps what is written. Nil means that Pebble removes its logs.
+	Archive *logarchive.Keeper
 	// Inline disables what makes results depend on the progress of Pebble's goroutines.
 	Inline bool
 
@@ -105,6 +108,11 @@ func Open(o Options) (*DB, error) {
 	// From here on, Fatalf blocks background work instead of returning to it.
 	db.opened.Store(true)
 	db.guard.Opened()
+	if a := db.opts.Archive; a != nil {
+		if err := a.Opened(); err != nil {
+			return nil, errors.Join(err, opened.Close())
+		}
+	}
 	return db, nil
 }
 
@@ -142,6 +150,9 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 			o.WALBytesPerSync = LogBytesPerSync
 		}
 	}
+	if db.opts.Archive != nil {
+		o.Cleaner = logarchive.Cleaner()
+	}
 	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{collector}
 	// Ten bits a key: about one lookup in a hundred reads a block in vain.
 	for i := range o.Levels {
@@ -166,7 +177,11 @@ func (db *DB) watchedFS() vfs.FS {
 		fs = encrypted.Over(logguard.Ahead)
 	}
 	failed := func() bool { return db.failed.Load() != nil }
-	db.guard = logguard.New(vfs.OnDiskFull(fs, db.opts.DiskFull), failed, db.Fail)
+	fs = vfs.OnDiskFull(fs, db.opts.DiskFull)
+	if db.opts.Archive != nil {
+		fs = db.opts.Archive.FS(fs)
+	}
+	db.guard = logguard.New(fs, failed, db.Fail)
 	return db.guard
 }
 

@@ -14,22 +14,29 @@ import (
 // Checkpoint is a checkpoint of a storage engine, open for reading. Nothing in its directory changes: rows in its log
 // are read into memory. Its methods are safe for concurrent use, except Close. It does not know which rows the engine
 // had lost.
-type Checkpoint struct{ db *pebble.DB }
+type Checkpoint struct {
+	db    *pebble.DB
+	close func() error
+}
 
 // Open opens the checkpoint in a directory. One in another storage format is refused.
 func Open(disk vfs.FS, dir string, log *slog.Logger) (*Checkpoint, error) {
-	// Without the file, Check would begin a new directory.
-	if _, err := disk.Stat(disk.PathJoin(dir, format.FileName)); err != nil {
-		return nil, err
-	}
-	if err := format.Check(disk, dir); err != nil {
+	if err := checkFormat(disk, dir); err != nil {
 		return nil, err
 	}
 	db, err := database.OpenReadOnly(disk, dir, log)
 	if err != nil {
 		return nil, err
 	}
-	return &Checkpoint{db}, nil
+	return &Checkpoint{db, db.Close}, nil
+}
+
+func checkFormat(disk vfs.FS, dir string) error {
+	// Without the file, Check would begin a new directory.
+	if _, err := disk.Stat(disk.PathJoin(dir, format.FileName)); err != nil {
+		return err
+	}
+	return format.Check(disk, dir)
 }
 
 // Append is the function Append on the checkpoint.
@@ -38,4 +45,4 @@ func (c *Checkpoint) Append(dst []byte, q *Query) (out, next []byte, err error) 
 }
 
 // Close closes the checkpoint.
-func (c *Checkpoint) Close() error { return failure.Of(c.db.Close()) }
+func (c *Checkpoint) Close() error { return failure.Of(c.close()) }

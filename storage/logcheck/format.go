@@ -25,6 +25,7 @@ type format struct {
 	log    bool // it has the number of its log
 	synced bool // it has the synced length
 	first  bool // it begins a record
+	last   bool // it ends a record
 }
 
 // formatOf returns the format of a type: four types of each format, for whole records, and first, middle and last
@@ -33,7 +34,7 @@ func formatOf(kind byte) (f format, ok bool) {
 	if kind == 0 || kind > 12 {
 		return f, false
 	}
-	f = format{header: legacyHeader, log: kind > 4, synced: kind > 8, first: (kind-1)%4 < 2}
+	f = format{header: legacyHeader, log: kind > 4, synced: kind > 8, first: (kind-1)%4 < 2, last: (kind-1)%4%3 == 0}
 	switch {
 	case f.synced:
 		f.header = syncHeader

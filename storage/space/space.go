@@ -35,7 +35,7 @@ const (
 	Rest = 5 * time.Second
 )
 
-// Options configure a Watcher. All fields are required.
+// Options configure a Watcher. All fields except Reclaim are required.
 type Options struct {
 	FS     vfs.FS
 	Dir    string // that contains the ballast file
@@ -43,6 +43,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Free returns the free and the total number of bytes of the disk; a total of 0 means that they are unknown.
 	Free func() (free, total int64)
+	// Reclaim removes what the engine can do without, and returns its size in bytes. It is called before writes are
+	// refused, by any goroutine.
+	Reclaim func() int64
 	// BallastBytes is the size of the ballast file; no file is created if it is not positive.
 	BallastBytes int64
 }
@@ -72,6 +75,7 @@ func (w *Watcher) Overflow() {
 	// Writes are refused from here on, so that the space of the ballast is left to flushes and compactions.
 	w.full.Store(true)
 	w.opts.Logger.Error("the disk is full", "dir", w.opts.Dir)
+	w.reclaim()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ballast {
@@ -82,6 +86,9 @@ func (w *Watcher) Overflow() {
 		w.opts.Logger.Error("cannot remove the ballast file", "err", err)
 	}
 }
+
+// reclaim reports whether it made space.
+func (w *Watcher) reclaim() bool { return w.opts.Reclaim != nil && w.opts.Reclaim() > 0 }
 
 // BallastPath returns the path of the ballast file.
 func (w *Watcher) BallastPath() string { return w.opts.FS.PathJoin(w.opts.Dir, BallastFile) }
@@ -139,11 +146,28 @@ func (w *Watcher) writeBallast() error {
 // Check checks the free space and decides whether writes are accepted. The two thresholds keep it from changing at each
 // check.
 func (w *Watcher) Check() {
-	free, total := w.opts.Free()
+	full, free, total := w.measure()
 	if total <= 0 { // unknown; after a real ENOSPC, try again
 		w.full.Store(false)
 		return
 	}
+	if full && w.reclaim() {
+		full, free, total = w.measure()
+	}
+	if was := w.full.Swap(full); was != full {
+		w.opts.Logger.Warn("disk space", "writes refused", full, "free", free, "total", total)
+	}
+	if !full {
+		w.mu.Lock()
+		w.dropped = false
+		w.mu.Unlock()
+		w.OpenBallast()
+	}
+}
+
+// measure reads the free space, and compares it with the threshold.
+func (w *Watcher) measure() (full bool, free, total int64) {
+	free, total = w.opts.Free()
 	threshold := partMin
 	if w.full.Load() {
 		threshold = partResume
@@ -154,16 +178,7 @@ func (w *Watcher) Check() {
 		needed += float64(w.opts.BallastBytes) // the space of the deleted ballast file does not count as free
 	}
 	w.mu.Unlock()
-	full := float64(free) < needed && free < freeBytesEnough
-	if was := w.full.Swap(full); was != full {
-		w.opts.Logger.Warn("disk space", "writes refused", full, "free", free, "total", total)
-	}
-	if !full {
-		w.mu.Lock()
-		w.dropped = false
-		w.mu.Unlock()
-		w.OpenBallast()
-	}
+	return float64(free) < needed && free < freeBytesEnough, free, total
 }
 
 // Use records a write, so that the free space is checked soon.
