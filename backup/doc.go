@@ -11,8 +11,19 @@
 //	URL/deleted/NAME               when a backup was deleted
 //	URL/partial/RANDOM             a file that is being written to a directory; it is renamed when it is synced
 //
+// Archived logs of nodes are in the same place. They lead from a backup to moments after it:
+//
+//	URL/log/CLUSTER/HOST/segments/HOUR/NAME  a part of the log of a node; NAME has its positions and times
+//	URL/log/CLUSTER/HOST/until.json          until when an idle log is complete
+//	URL/log/CLUSTER/HOST/states/NAME         when the node has applied a state of the metadata
+//	URL/log/CLUSTER/states/HASH.json         schema, roles and members; the same for all nodes
+//
+// HOUR is of the time when a segment was stored, so that a restoration lists the hours after its backup only, and a
+// sweep removes whole directories. Segments are written once, by one process of their node. They are not objects: no
+// two are equal, and their names must have an order.
+//
 // Objects are shared: files of the storage engine never change, so a later backup stores only files that are new.
 // Nothing is overwritten with another content. Deletion marks a backup; Sweep removes what no backup needs.
 //
-// It does not make checkpoints, and does not know rows: node/backups does.
+// It does not make checkpoints, and does not know rows or the form of logs: node/backups and node/archive do.
 package backup

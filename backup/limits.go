@@ -22,6 +22,9 @@ const (
 	putsAtOnce = 4
 	// statsAtOnce is how many objects are looked for at a time, before a backup becomes valid.
 	statsAtOnce = 16
+	// segmentBytesMax bounds the data of a segment of a log, and positionBytesMax positions in logs.
+	segmentBytesMax  = 64 << 20
+	positionBytesMax = 64
 	// verifyAtOnce is how many objects are read at a time.
 	verifyAtOnce = 4
 )

@@ -44,14 +44,17 @@ func (s *Store) Delete(ctx context.Context, name string, now time.Time) error {
 type Swept struct {
 	Backups []string
 	Objects int
-	Bytes   int64
+	// Segments are of archived logs, and older than all backups.
+	Segments int
+	Bytes    int64 // of objects and segments
 	// Kept is the number of objects that no backup needs and that were kept, because they are not older than the grace
 	// or because a backup is being made.
 	Kept int
 }
 
-// Sweep removes the backups that were deleted longer ago than grace, and the objects that no backup needs and that were
-// written longer ago than grace. It removes no object while a backup is being made.
+// Sweep removes the backups that were deleted longer ago than grace, the objects that no backup needs and that were
+// written longer ago than grace, and the archived logs from before the first backup. It removes no object and no log
+// while a backup is being made.
 func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (out Swept, err error) {
 	if err := s.check(ctx); err != nil {
 		return out, err
@@ -72,7 +75,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 		return out, err
 	}
 	// A backup that begins after the list sees the mark of this sweep, and fails.
-	needed, making := map[string]bool{}, false
+	needed, making, kept := map[string]bool{}, false, []*Manifest{}
 	for _, l := range all {
 		if !l.Deleted.IsZero() && now.Sub(l.Deleted) >= grace {
 			if err := s.remove(ctx, l.Name); err != nil {
@@ -82,6 +85,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 			continue
 		}
 		if l.Manifest != nil {
+			kept = append(kept, l.Manifest)
 			for _, o := range l.Manifest.Objects() {
 				object, err := s.files.objectName(ctx, o.SHA256)
 				if err != nil {
@@ -105,7 +109,11 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 			err = s.failed("remove interrupted files", err)
 		}
 	}
-	return out, err
+	// A backup that is being made, or whose manifest cannot be read, may need any part of the logs.
+	if err != nil || making {
+		return out, err
+	}
+	return s.Logs().sweep(ctx, out, kept, now.Add(-grace))
 }
 
 // sweeping reports whether a sweep began recently. now may be of another node than the mark, so the bound is far longer
