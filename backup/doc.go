@@ -18,6 +18,13 @@
 //	URL/log/CLUSTER/HOST/states/NAME         when the node has applied a state of the metadata
 //	URL/log/CLUSTER/states/HASH.json         schema, roles and members; the same for all nodes
 //
+// A moment T is found in four steps, each of which names what is missing:
+//
+//	Manifest     the newest backup whose end is before T
+//	MomentState  the state with the greatest epoch that a member had applied at T
+//	Way          for each member, segments from the beginning of its files' log to the first with Until ≥ T
+//	ReadSegment  their data, after their checksums were compared
+//
 // HOUR is of the time when a segment was stored, so that a restoration lists the hours after its backup only, and a
 // sweep removes whole directories. Segments are written once, by one process of their node. They are not objects: no
 // two are equal, and their names must have an order.

@@ -29,7 +29,7 @@ func families(t *testing.T, n *Node) map[string]string {
 // metrics of a node that has just started with those after requests: a series that appears with its first event hides
 // that event from rates and alerts.
 func TestMetricsHaveOneScheme(t *testing.T) {
-	r := openNodes(t, 232, 1, nil)
+	r := openNodes(t, 232, 1, archiving("file://"+t.TempDir()))
 	first := families(t, r.nodes[0])
 	if len(first) < 100 {
 		t.Errorf("only %d metrics", len(first))
@@ -68,8 +68,8 @@ func TestMetricsHaveOneScheme(t *testing.T) {
 // subsystemsOfMetrics returns what names of metrics begin with, after cqld_.
 func subsystemsOfMetrics() []string {
 	return []string{
-		"audit", "certificate", "client", "coordinator", "disk", "function", "hint", "index", "internode", "job",
-		"login",
+		"audit", "backup", "certificate", "client", "coordinator", "disk", "function", "hint", "index", "internode",
+		"job", "login",
 		"memory", "metadata", "node", "repair", "request", "ring", "storage", "stream", "table", "tables", "tls",
 		"trace", "vector",
 	}

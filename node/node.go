@@ -304,6 +304,7 @@ func (n *Node) listen() error {
 	n.running.Go(func() { n.commands.Snapshots.Watch(n.stopping) })
 	n.running.Go(droppedTables{n}.watch)
 	n.running.Go(func() { n.commands.Backups.Scheduler.Run(n.lifetime) })
+	n.running.Go(func() { n.commands.Backups.Archive(n.lifetime) })
 	if err := n.openControl(); err != nil {
 		return err
 	}
@@ -397,7 +398,8 @@ func (n *Node) storageOptions() storage.Options {
 		sync = storage.SyncPeriodic
 	}
 	return storage.Options{
-		Dir: n.rows(), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
+		Archive: archived(n),
+		Dir:     n.rows(), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
 		SyncPeriod: n.opts.CommitLog.SyncPeriod, CacheBytes: n.opts.Memory.CacheBytes,
 		MemTableBytes: n.opts.Memory.MemTableBytes,
 		PendingBytes:  int(pendingBytes(&n.opts)), OnFatal: n.fail,

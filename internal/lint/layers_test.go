@@ -242,7 +242,7 @@ node/tablestats: cluster internal/env internal/histogram query/system request ri
 node/assembly: batchlog cluster cluster/metadata coordinator counters hints internal/env internal/memory listing
 	messaging paxos paxos/acceptor paxos/contention rebalance repair replica ring schema search storage storage/index
 	storage/tableinfo view
-node/config: audit azuretables cluster internal/env internal/memory internal/typo login/certificate messaging
+node/config: audit azuretables backup cluster internal/env internal/memory internal/typo login/certificate messaging
 	messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
 node/storekeys: node/config storage/encryption tlsconfig
 node/access: auth cluster coordinator internal/env login login/certificate node/config node/control query/roles ring
@@ -250,10 +250,11 @@ node/access: auth cluster coordinator internal/env login login/certificate node/
 node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
+node/archive: auth backup cluster/metadata internal/env schema storage/logarchive
 node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair ring row
-	schema storage storage/block storage/export storage/format
+	schema storage storage/block storage/export storage/format storage/logarchive
 node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints internal/env
-	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/assembly
+	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive node/assembly
 	node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats
 	query/definition query/system rebalance repair ring schema search storage storage/block storage/database
 	storage/encryption storage/export storage/format storage/index storage/lost types
@@ -269,7 +270,7 @@ node: audit auth azuretables azuretables/entity azuretables/odata batchlog clust
 	node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify
 	node/operation node/recorder node/snapshot node/socket node/storekeys node/sysviews node/tablestats query
 	query/invalid rebalance repair request ring row schema search server server/frame storage storage/database
-	storage/encryption storage/index tlsconfig view
+	storage/encryption storage/index storage/logarchive tlsconfig view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
@@ -378,7 +379,7 @@ func owners() map[string][]string {
 		"go.yaml.in/yaml":               {"node/config"},
 		"github.com/alecthomas/kong":    {"cmd/cqld", "integration"},
 		"github.com/pierrec/lz4":        {"server/frame", "integration"},
-		"github.com/golang/snappy":      {"server/frame", "integration"},
+		"github.com/golang/snappy":      {"backup", "server/frame", "integration"},
 		"github.com/spaolacci/murmur3":  {"ring", "row"},
 		"github.com/HdrHistogram":       {"integration"},
 		"github.com/anishathalye":       {"simulation/history"},

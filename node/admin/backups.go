@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,17 +18,22 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/release"
 	"cqld/jobs"
+	"cqld/node/archive"
 	"cqld/node/backups"
 	"cqld/node/control"
+	"cqld/storage"
 )
 
 // Backups makes, lists, verifies, deletes and restores backups of the cluster. The node that an operator asks leads;
 // all nodes take part.
 type Backups struct {
-	node   *backups.Node
-	stores backup.Places
-	jobs   *Jobs
-	now    func() time.Time
+	node *backups.Node
+	// archive stores the log of this node; nil without backup_log.
+	archive *archive.Archive
+	log     storage.Log
+	stores  backup.Places
+	jobs    *Jobs
+	now     func() time.Time
 
 	cluster *cluster.Cluster
 	// Scheduler executes the schedules of the cluster while this node is the first one. The node calls its Run.
@@ -56,8 +62,38 @@ func (c *Commands) openBackups(o Options) error {
 		Schedules: func() []metadata.BackupSchedule { return i.Cluster.Metadata().BackupSchedules },
 		First:     o.First, Cluster: func() string { return ClusterID(i.Cluster.Metadata()) }, Open: stores.Open,
 		Start: c.Backups.startScheduled, Clock: o.Jobs.Clock, Log: o.Log})
+	// The archive uses the same locations and keys as backups: a restoration reads both at one place.
+	c.Backups.log = storage.LogOf(i.Engine)
+	if location := o.Config.CommitLog.Archive; location != "" {
+		c.Backups.archive = archive.New(archive.Options{Log: c.Backups.log,
+			Open: func() (*backup.Store, error) { return stores.Open(location) },
+			Owner: func() (backup.LogOwner, bool) {
+				m := i.Cluster.Metadata()
+				return backup.LogOwner{Cluster: ClusterID(m), Host: i.Cluster.HostID().String()}, len(m.Secret) > 0 &&
+					i.Cluster.Self() != 0
+			},
+			Metadata: i.Cluster.Metadata, Stamp: o.Stamp, Clock: o.Jobs.Clock, Await: env.AwaitChannel,
+			Logger: o.Log})
+	}
 	c.Peers.backups = node.Serve
 	return err
+}
+
+// Archive stores the log of this node, if that is configured, until ctx ends. It is called when the log of the metadata
+// was replayed: before that, the node applies states of its past, which it has archived then.
+func (b *Backups) Archive(ctx context.Context) {
+	if b.archive != nil {
+		b.archive.Run(ctx)
+	}
+}
+
+// Archived returns what was archived of the log of this node. ok is false without backup_log. kept is how many bytes of
+// the log are on disk for the archive only.
+func (b *Backups) Archived() (s archive.Stats, kept int64, ok bool) {
+	if b.archive == nil {
+		return s, 0, false
+	}
+	return b.archive.Stats(), b.log.Kept().Bytes, true
 }
 
 // createArgs are the stored arguments of a job that makes a backup. Records of jobs keep their form: a later process
@@ -141,10 +177,23 @@ func (b *Backups) List(ctx context.Context, a control.BackupArgs, _ control.Repo
 	out.Backups = []control.Backup{}
 	err = b.with(a.Location, func(s *backup.Store) error {
 		all, err := s.List(ctx)
+		var clusters []string
+		if err == nil {
+			clusters, err = s.Logs().Clusters(ctx)
+		}
 		for i := range all {
-			if a.Name == "" || a.Name == all[i].Name {
-				out.Backups = append(out.Backups, shownBackup(&all[i]))
+			if a.Name != "" && a.Name != all[i].Name {
+				continue
 			}
+			shown := shownBackup(&all[i])
+			m := all[i].Manifest
+			if m != nil && all[i].Deleted.IsZero() && slices.Contains(clusters, m.ClusterID) && (a.Name != "" ||
+				!slices.ContainsFunc(all[i+1:], func(l backup.Listed) bool {
+					return l.Manifest != nil && l.Deleted.IsZero() && l.Manifest.ClusterID == m.ClusterID
+				})) {
+				b.moments(ctx, s, m, &shown)
+			}
+			out.Backups = append(out.Backups, shown)
 		}
 		if err == nil && a.Name != "" && len(out.Backups) == 0 {
 			err = fmt.Errorf("%w: %s", backup.ErrNoBackup, a.Name)
@@ -152,6 +201,15 @@ func (b *Backups) List(ctx context.Context, a control.BackupArgs, _ control.Repo
 		return err
 	})
 	return out, err
+}
+
+// moments says until when moments can be restored with a backup. It reads parts of files and lists of segments, and is
+// therefore not called for all backups of a list. A failure is shown with the backup and hides nothing else.
+func (b *Backups) moments(ctx context.Context, s *backup.Store, m *backup.Manifest, out *control.Backup) {
+	var err error
+	if out.MomentsUntil, err = b.node.Moments(ctx, s, m); err != nil {
+		out.NoMoments = err.Error()
+	}
 }
 
 // shownBackup returns a backup in the form of the control protocol. A backup without a manifest has its name and its
@@ -206,7 +264,7 @@ func (b *Backups) Delete(ctx context.Context, a control.DeleteBackupArgs, _ cont
 		}
 		swept, err := s.Sweep(ctx, now, grace)
 		out.Removed = append(out.Removed, swept.Backups...)
-		out.Objects, out.Bytes, out.Kept = swept.Objects, swept.Bytes, swept.Kept
+		out.Objects, out.Segments, out.Bytes, out.Kept = swept.Objects, swept.Segments, swept.Bytes, swept.Kept
 		return err
 	})
 	return out, err
@@ -220,7 +278,8 @@ type restoreArgs struct {
 
 // restoration returns the arguments for an attempt.
 func (a *restoreArgs) restoration(task string) *backups.Restoration {
-	return &backups.Restoration{Location: a.Location, Name: a.Name, Scope: a.Tables, As: a.As, Seed: a.Seed, Task: task}
+	return &backups.Restoration{Location: a.Location, Name: a.Name, Scope: a.Tables, At: a.At, As: a.As,
+		Seed: a.Seed, Task: task}
 }
 
 // Restore restores tables of a backup, as a job, or says what that would do.
@@ -237,12 +296,16 @@ func (b *Backups) Restore(ctx context.Context, a control.RestoreArgs, report con
 		return out, err
 	}
 	out = shownRestoration(p)
+	out.At = a.At
 	if a.DryRun {
 		return out, nil
 	}
 	// The newest backup may be another one when the job is resumed.
 	args.Name = r.Name
 	target := fmt.Sprintf("%d tables of %s at %s", len(p.Targets), r.Name, a.Location)
+	if a.At != 0 {
+		target = fmt.Sprintf("%d tables of %s from %s at %s", len(p.Targets), backup.Moment(a.At), r.Name, a.Location)
+	}
 	return out, b.jobs.start(ctx, jobs.Restore, target, jobs.Bytes, args, b.restoreWork(args), report)
 }
 

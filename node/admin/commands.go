@@ -180,6 +180,9 @@ func (c *Commands) MetadataChanged(now *metadata.Metadata) {
 	// It is called after every change of the metadata.
 	c.Jobs.ring.follow(now.Topology)
 	c.Indexes.builds.retain(now.Schema)
+	if c.Backups.archive != nil {
+		c.Backups.archive.MetadataChanged(now)
+	}
 }
 
 // Built is called after each step of the build of an index. An error is the error of the step, not of the build.

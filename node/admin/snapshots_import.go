@@ -220,6 +220,7 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 		}
 		if file == nil {
 			file = i.snapshots.engine.NewIngestion(p.table.StorageID, r)
+			file.MarkForeign()
 		}
 		// Most ranges of a small table are empty.
 		if len(rewritten) > 0 {

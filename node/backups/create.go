@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"cqld/auth"
 	"cqld/backup"
@@ -80,7 +81,8 @@ func (n *Node) Create(ctx context.Context, c *Creation, progress func(done, tota
 		}
 		m.Shares = append(m.Shares, *share)
 	}
-	m.Ended = n.o.Clock.Now().UTC()
+	// No checkpoint contains a write with a later hybrid time: moments after the end can be restored from the backup.
+	m.Ended = time.UnixMicro(max(n.o.Clock.Now().UnixMicro(), n.o.Stamp())).UTC()
 	return m, s.Complete(ctx, m, c.Task)
 }
 

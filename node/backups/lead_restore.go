@@ -16,6 +16,9 @@ type Restoration struct {
 	Location string
 	Name     string   // of the backup; empty means the newest one
 	Scope    []string // keyspaces and tables; empty means everything in the backup
+	// At is the hybrid time (µs) to which tables are restored; 0 means the time of the backup. Without a name, the
+	// backup is the newest one before it.
+	At int64
 	// As is the new name of the only table in Scope, KEYSPACE.TABLE; empty means its own name.
 	As string
 	// Seed is the same for all attempts, and determines the identifiers of the tables. Task is of this attempt.
@@ -34,6 +37,9 @@ type Planned struct {
 	// Lacks names data that nodes had lost when they stored their files.
 	Lacks []string
 	then  backup.Contents
+	// at is what leads to a moment, or nil. sources are the tables of the targets at the moment.
+	at      *moment
+	sources []schema.StorageID
 }
 
 // Plan returns what a restoration would do. It changes nothing, in the cluster and in the store. It sets the name in r
@@ -42,7 +48,12 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 	p := new(Planned)
 	var err error
 	if r.Name == "" {
-		if r.Name, err = newest(ctx, s); err != nil {
+		if r.At == 0 {
+			r.Name, err = newest(ctx, s)
+		} else {
+			r.Name, err = n.baseOf(ctx, s, r.At)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -56,7 +67,11 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 	if p.then, err = s.Contents(ctx, p.Manifest); err != nil {
 		return nil, err
 	}
-	if p.Targets, err = targets(p.Manifest, p.then.Schema, r); err != nil {
+	contained, lacking, err := n.contained(ctx, s, p, r.At)
+	if err != nil {
+		return nil, err
+	}
+	if p.Targets, err = targets(p.Manifest, p.then.Schema, contained, lacking, r); err != nil {
 		return nil, err
 	}
 	// Metadata that are not the newest make a change fail later, which another attempt corrects.
@@ -76,12 +91,40 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 		p.Roles = len(backup.RoleChanges(p.then.Roles, now.Roles, r.Seed))
 	}
 	p.Bytes, _ = p.Manifest.Bytes()
+	if p.at != nil {
+		p.Bytes += p.at.bytes()
+		for _, t := range p.Targets {
+			p.sources = append(p.sources, p.then.Schema.Table(t.Keyspace, t.Name).StorageID)
+		}
+	}
 	for _, share := range p.Manifest.Shares {
 		for _, text := range share.Lacks {
 			p.Lacks = append(p.Lacks, fmt.Sprintf("node %s: %s", share.Host, text))
 		}
 	}
 	return p, nil
+}
+
+// contained returns the tables whose rows can be restored, and the names of tables whose rows the backup lacks. For a
+// moment after the backup, it replaces the schema and the roles of the plan.
+func (n *Node) contained(ctx context.Context, s *backup.Store, p *Planned, at int64) (tables []*schema.Table,
+	lacking map[string]bool, err error) {
+	if at == 0 {
+		if tables, err = backup.Tables(p.then.Schema, p.Manifest.Scope); err != nil {
+			err = fmt.Errorf("backup %s: %w", p.Manifest.Name, err)
+		}
+		return tables, nil, err
+	}
+	if err := n.checkMoment(p.Manifest, at); err != nil {
+		return nil, nil, err
+	}
+	if p.at, err = n.momentOf(ctx, s, p.Manifest, at, ""); err != nil {
+		return nil, nil, err
+	}
+	// The files of the backup have the tables of its own schema, with the same numbers: a number is never used twice.
+	base := p.then.Schema
+	p.then = p.at.contents
+	return momentTables(p.Manifest, base, p.then.Schema)
 }
 
 // newest returns the name of the newest backup that can be restored, by the time when it was made.
@@ -100,11 +143,8 @@ func newest(ctx context.Context, s *backup.Store) (name string, err error) {
 
 // targets returns the tables that are restored, in the order of their numbers in the backup. A name in the scope that
 // the backup does not contain is an error: a restoration of less than an operator expects would be noticed too late.
-func targets(m *backup.Manifest, then *schema.Schema, r *Restoration) (out []backup.Target, err error) {
-	contained, err := backup.Tables(then, m.Scope)
-	if err != nil {
-		return nil, fmt.Errorf("backup %s: %w", m.Name, err)
-	}
+func targets(m *backup.Manifest, then *schema.Schema, contained []*schema.Table, lacking map[string]bool,
+	r *Restoration) (out []backup.Target, err error) {
 	in := map[string]bool{}
 	for _, t := range contained {
 		in[t.Keyspace+"."+t.Name] = true
@@ -114,6 +154,12 @@ func targets(m *backup.Manifest, then *schema.Schema, r *Restoration) (out []bac
 		return nil, fmt.Errorf("backup %s: %w", m.Name, err)
 	}
 	for _, t := range wanted {
+		// Its rows would be those that were written after the backup only.
+		if lacking[t.Keyspace+"."+t.Name] {
+			return nil, fmt.Errorf("table %s.%s was dropped when backup %s was made, and restored later: its rows "+
+				"are not in the backup; use a later backup, or name other tables with --table", t.Keyspace, t.Name,
+				m.Name)
+		}
 		if in[t.Keyspace+"."+t.Name] {
 			out = append(out, backup.Target{Keyspace: t.Keyspace, Name: t.Name, Into: t.Keyspace, As: t.Name})
 		} else if len(r.Scope) > 0 {
@@ -154,6 +200,9 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 	defer l.end(ctx)
 	// Before anything is created: the rows of a damaged backup never become visible.
 	request := Request{Step: Verify, Location: r.Location, Backup: r.Name, Nonce: identity(p.Manifest)}
+	if p.at != nil {
+		request.Step, request.At, request.State, request.Tables = VerifyMoment, r.At, p.at.state, p.sources
+	}
 	err = l.each(ctx, request, func(done, total int64) { progress(done, total, "verifying the backup") })
 	if err != nil {
 		return err
@@ -162,7 +211,9 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 	if err := n.define(ctx, p, r.Seed); err != nil {
 		return err
 	}
-	request.Step = Restore
+	if request.Step = Restore; p.at != nil {
+		request.Step = RestoreMoment
+	}
 	for _, t := range p.Targets {
 		request.Rows = append(request.Rows, Source{Keyspace: t.Keyspace, Name: t.Name, Into: backup.IDOf(r.Seed, t)})
 	}

@@ -142,11 +142,11 @@ func (n *Node) serve(r *Request) (Reply, error) {
 		return Reply{Running: true}, n.tasks.begin(r, func(ctx context.Context, progress func(int64, int64)) error {
 			return n.upload(ctx, r, progress)
 		})
-	case Verify:
+	case Verify, VerifyMoment:
 		return Reply{Running: true}, n.tasks.begin(r, func(ctx context.Context, progress func(int64, int64)) error {
 			return n.verify(ctx, r, progress)
 		})
-	case Restore:
+	case Restore, RestoreMoment:
 		return Reply{Running: true}, n.tasks.begin(r, func(ctx context.Context, progress func(int64, int64)) error {
 			return n.restore(ctx, r, progress)
 		})

@@ -27,6 +27,8 @@ const (
 type restoring struct {
 	n        *Node
 	manifest *backup.Manifest
+	at       *moment // nil: the time of the backup
+	task     string
 	epoch    uint64         // of the ring that is restored to
 	former   *ring.Topology // of the backup
 	tables   []restored
@@ -64,7 +66,7 @@ func (n *Node) restore(ctx context.Context, r *Request, progress func(done, tota
 	var done, total int64
 	shares := make([]sharePlan, len(x.manifest.Shares))
 	for i := range shares {
-		shares[i] = x.partsOf(&x.manifest.Shares[i])
+		shares[i] = x.partsOf(i)
 		total += shares[i].bytes
 	}
 	pace := n.pacer(ctx)
@@ -88,11 +90,18 @@ func (n *Node) plan(ctx context.Context, s *backup.Store, r *Request) (*restorin
 	if err != nil {
 		return nil, err
 	}
-	then, err := s.Contents(ctx, m)
+	x := &restoring{n: n, manifest: m, epoch: r.Epoch, task: r.Task}
+	var then backup.Contents
+	if r.Step == RestoreMoment {
+		if x.at, err = n.momentOf(ctx, s, m, r.At, r.State); err == nil {
+			then = x.at.contents
+		}
+	} else {
+		then, err = s.Contents(ctx, m)
+	}
 	if err != nil {
 		return nil, err
 	}
-	x := &restoring{n: n, manifest: m, epoch: r.Epoch}
 	if x.former, err = m.Topology(); err != nil {
 		return nil, err
 	}
@@ -163,6 +172,7 @@ type part struct {
 
 // sharePlan says what a node reads from a share. bytes is an estimate, from the size of the files.
 type sharePlan struct {
+	index int // in the manifest
 	share *backup.Share
 	parts []part
 	bytes int64
@@ -170,8 +180,9 @@ type sharePlan struct {
 
 // partsOf returns what this node reads from a share: for each table, the ranges that the node of the share replicated
 // and this one replicates.
-func (x *restoring) partsOf(share *backup.Share) sharePlan {
-	p := sharePlan{share: share}
+func (x *restoring) partsOf(index int) sharePlan {
+	share := &x.manifest.Shares[index]
+	p := sharePlan{index: index, share: share}
 	// A node may have another number, or be another node, than when the backup was made: only its ranges matter.
 	self := x.n.o.Cluster.Self()
 	var own, all float64 // parts of the ring, summed over the tables
@@ -208,11 +219,11 @@ func (x *restoring) share(ctx context.Context, s *backup.Store, p *sharePlan, pa
 	if len(p.parts) == 0 {
 		return nil
 	}
-	c, err := export.Open(backup.NewFiles(ctx, s, p.share, pace), backup.FilesDir, x.n.o.Log)
+	c, end, err := x.open(ctx, s, p, pace)
 	if err != nil {
 		return fmt.Errorf("open the files of node %s in backup %s: %w", p.share.Host, x.manifest.Name, err)
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	defer func() { err = errors.Join(err, c.Close(), end()) }()
 	for i, part := range p.parts {
 		t := part.table
 		if err := x.rows(ctx, c, t, part.tokens); err != nil {
@@ -222,6 +233,16 @@ func (x *restoring) share(ctx context.Context, s *backup.Store, p *sharePlan, pa
 		progress(int64(float64(p.bytes) * float64(i+1) / float64(len(p.parts))))
 	}
 	return nil
+}
+
+// open opens the state of a former node. The caller closes it, and then calls end.
+func (x *restoring) open(ctx context.Context, s *backup.Store, p *sharePlan, pace func(int) error) (
+	c *export.Checkpoint, end func() error, err error) {
+	if x.at != nil {
+		return x.n.openMoment(ctx, s, x.manifest, x.at, p.index, x.task, pace)
+	}
+	c, err = export.Open(backup.NewFiles(ctx, s, p.share, pace), backup.FilesDir, x.n.o.Log)
+	return c, func() error { return nil }, err
 }
 
 // intersect returns the ranges of tokens that are in both.
@@ -269,6 +290,7 @@ func (x *restoring) rows(ctx context.Context, c *export.Checkpoint, t *restored,
 		if len(rewritten) > 0 {
 			if file == nil {
 				file = x.n.o.Engine.NewIngestion(t.into.StorageID, r)
+				file.MarkForeign()
 			}
 			if err := file.Add(rewritten); err != nil {
 				return err

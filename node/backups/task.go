@@ -22,8 +22,11 @@ const (
 	Upload     Step = "upload"
 	Verify     Step = "verify"
 	Restore    Step = "restore"
-	Poll       Step = "poll"
-	End        Step = "end"
+	// Steps of a restoration to a moment. A node that does not know them must not restore another one.
+	VerifyMoment  Step = "verify-moment"
+	RestoreMoment Step = "restore-moment"
+	Poll          Step = "poll"
+	End           Step = "end"
 )
 
 // Request is a message from the leader to a node, encoded as JSON. Unknown fields are ignored.
@@ -37,6 +40,10 @@ type Request struct {
 	Nonce  string             `json:"nonce,omitempty"`
 	Tables []schema.StorageID `json:"tables,omitempty"`
 	Rows   []Source           `json:"rows,omitempty"`
+	// At is the hybrid time (µs) to which tables are restored, and State identifies the schema at that time; for
+	// VerifyMoment and RestoreMoment.
+	At    int64  `json:"at,omitempty"`
+	State string `json:"state,omitempty"`
 	// Epoch is of the ring's last change. A node that knows an older or newer ring refuses.
 	Epoch uint64 `json:"epoch,omitempty"`
 }

@@ -76,10 +76,26 @@ func (n *Node) verify(ctx context.Context, r *Request, progress func(done, total
 		}
 	}
 	v, err := n.compare(ctx, s, own, progress)
-	if err != nil || len(v.Problems) == 0 {
+	if err != nil {
 		return err
 	}
+	if len(v.Problems) == 0 {
+		return n.verifyMoment(ctx, s, m, r)
+	}
 	return fmt.Errorf("backup %s is damaged, and is not restored: %s", m.Name, strings.Join(v.Problems, "; "))
+}
+
+// verifyMoment reads this node's part of the segments that lead to a moment, if a request has one.
+func (n *Node) verifyMoment(ctx context.Context, s *backup.Store, m *backup.Manifest, r *Request) error {
+	if r.Step != VerifyMoment {
+		return nil
+	}
+	x, err := n.momentOf(ctx, s, m, r.At, r.State)
+	if err != nil {
+		return err
+	}
+	nodes, self := n.o.Cluster.Metadata().Topology.Nodes(), n.o.Cluster.Self()
+	return n.scan(ctx, s, m, x, r.Tables, func(i int) bool { return nodes[i%len(nodes)].ID == self })
 }
 
 // manifestOf returns the manifest of the backup that is restored, which must be the one that the leader has read:

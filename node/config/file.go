@@ -83,6 +83,8 @@ func storageSettings() map[string]setting {
 	return map[string]setting{
 		"commitlog_sync":          setCommitLogSync,
 		"commitlog_sync_period":   duration(func(o *Options) *time.Duration { return &o.CommitLog.SyncPeriod }),
+		"backup_log":              text(func(o *Options) *string { return &o.CommitLog.Archive }),
+		"backup_log_space":        size64(func(o *Options) *int64 { return &o.CommitLog.ArchiveSpace }),
 		"memory_limit":            size64(func(o *Options) *int64 { return &o.Memory.Limit }),
 		"block_cache_size":        size64(func(o *Options) *int64 { return &o.Memory.CacheBytes }),
 		"vector_index_graph_size": size64(func(o *Options) *int64 { return &o.Memory.VectorGraphBytes }),

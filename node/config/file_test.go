@@ -72,6 +72,7 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"listen_address: 300.1.1.1", `"300.1.1.1" is neither an IP address nor a host name`},
 		{"seeds: [127.0.0.1, a:b]", `seed "a:b" is neither an address`},
 		{"authenticator: LdapAuthenticator", `"LdapAuthenticator" is not supported; use AllowAllAuthenticator or PasswordAuthenticator`},
+		{"backup_log_space: 8GB", `"8GB" is not a size`},
 		{"- a", "c.yaml:1: expected lines"},
 		{"a: [", "c.yaml: yaml: line 1"},
 	} {
@@ -109,6 +110,30 @@ func TestSnapshotOptions(t *testing.T) {
 	o.Snapshots.TTL = time.Second
 	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "auto_snapshot_ttl: must be at least 1m") {
 		t.Error(err)
+	}
+}
+
+// TestArchiveOptions reads where the log is archived. A location with credentials is refused, and not repeated.
+func TestArchiveOptions(t *testing.T) {
+	o := Default()
+	if o.CommitLog.Archive != "" || o.CommitLog.ArchiveSpace != 8<<30 {
+		t.Errorf("by default: %+v", o.CommitLog)
+	}
+	err := o.parse("c.yaml", []byte("backup_log: s3://b/p?region=x\nbackup_log_space: 1GiB"))
+	if err = errors.Join(err, o.Validate()); err != nil || o.CommitLog.Archive != "s3://b/p?region=x" ||
+		o.CommitLog.ArchiveSpace != 1<<30 {
+		t.Errorf("%+v, %v", o.CommitLog, err)
+	}
+	for file, want := range map[string]string{
+		"backup_log: s3://user:secret@b":                            "backup_log: backup: the location contains cred",
+		"backup_log: backups":                                       "backup_log: backup: the location is not a URL",
+		"backup_log: file:///mnt/backups\nbackup_log_space: 255MiB": "backup_log_space: must be at least 256MiB",
+	} {
+		o := Default()
+		err := errors.Join(o.parse("c.yaml", []byte(file)), o.Validate())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"cqld/audit"
 	"cqld/azuretables"
+	"cqld/backup"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/query/definition"
@@ -127,7 +128,7 @@ func Default() Options {
 		Tables: Tables{Port: 10002, Consistency: azuretables.Quorum},
 		Access: Access{Authenticator: AllowAllAuthenticator, Authorizer: AllowAllAuthorizer,
 			NetworkAuthorizer: AllowAllNetworkAuthorizer, CIDRAuthorizer: AllowAllCIDRAuthorizer},
-		CommitLog: CommitLog{Sync: SyncBatch, SyncPeriod: 10 * time.Second},
+		CommitLog: CommitLog{Sync: SyncBatch, SyncPeriod: 10 * time.Second, ArchiveSpace: 8 << 30},
 		// Zero would mean no graphs, so a negative value stands for not set.
 		Memory: Memory{VectorGraphBytes: -1},
 		Timeouts: Timeouts{
@@ -197,6 +198,7 @@ func (o *Options) Validate() error {
 	if o.CommitLog.SyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
 	}
+	o.validateArchive(bad)
 	// Clients see states that the secret authenticates, and could try short secrets.
 	if n := len(o.PagingSecret); n > 0 && n < pagingSecretMin {
 		bad("paging_state_secret", "has %d characters; use at least %d, for example of `openssl rand -base64 33`", n,
@@ -238,6 +240,21 @@ func (o *Options) Validate() error {
 		bad("native_transport_max_frame_size", "must lie between 64KiB and 256MiB")
 	}
 	return errors.Join(errs...)
+}
+
+// validateArchive checks the location of the archived log. Its error contains no credentials. Whether the location can
+// be used is not checked: a node must start while the store does not answer.
+func (o *Options) validateArchive(bad func(name, format string, args ...any)) {
+	if o.CommitLog.Archive == "" {
+		return
+	}
+	if err := backup.CheckLocation(o.CommitLog.Archive); err != nil {
+		bad("backup_log", "%v", err)
+	}
+	// Less than a few files of the log would be lost whenever the store is slow.
+	if o.CommitLog.ArchiveSpace < 256<<20 {
+		bad("backup_log_space", "must be at least 256MiB")
+	}
 }
 
 // validateRemovals checks how long removed data are kept.

@@ -64,6 +64,10 @@ type CommitLog struct {
 	// Sync has no effect on tables whose writes always wait for the disk, such as counters.
 	Sync       CommitLogSync
 	SyncPeriod time.Duration // of SyncPeriodic
+	// Archive is the location of backups where the node stores its log continuously; empty means nowhere: backup_log.
+	Archive string
+	// ArchiveSpace bounds the bytes of the log that are kept on disk until they are stored: backup_log_space.
+	ArchiveSpace int64
 }
 
 // Memory configures the memory of a node. DivideMemory sets Division, and the following fields that are zero. All sizes

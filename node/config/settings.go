@@ -41,6 +41,8 @@ func (o *Options) Settings() map[string]string {
 		"cidr_authorizer":                  o.Access.CIDRAuthorizer,
 		"commitlog_sync":                   string(o.CommitLog.Sync),
 		"commitlog_sync_period":            o.CommitLog.SyncPeriod.String(),
+		"backup_log":                       o.CommitLog.Archive,
+		"backup_log_space":                 size(o.CommitLog.ArchiveSpace),
 		"memory_limit":                     size(o.Memory.Division.Figure),
 		"block_cache_size":                 size(o.Memory.CacheBytes),
 		"memtable_heap_space":              size(o.Memory.MemTableBytes),

@@ -38,6 +38,12 @@ type Backup struct {
 	Lacks      []string `json:"lacks,omitempty"`
 	// Schedule is the name of the schedule that made the backup; empty for backups of operators.
 	Schedule string `json:"schedule,omitempty"`
+	// MomentsUntil is the hybrid time, in microseconds, until which each moment after Ended can be restored with this
+	// backup; 0 means that none can, or that this was not determined: ListBackups determines it for one backup, and of
+	// a list for the newest backup of each cluster.
+	MomentsUntil int64 `json:"moments_until,omitempty"`
+	// NoMoments is why no moment can be restored although the cluster archives its log.
+	NoMoments string `json:"no_moments,omitempty"`
 	// Deleted is when the backup was deleted, and Problem why it cannot be restored.
 	Deleted *time.Time `json:"deleted,omitempty"`
 	Problem string     `json:"problem,omitempty"`
@@ -59,24 +65,30 @@ type DeleteBackupArgs struct {
 type SweptBackups struct {
 	Removed []string `json:"removed"` // backups
 	Objects int      `json:"objects"`
-	Bytes   int64    `json:"bytes"`
-	Kept    int      `json:"kept"` // objects that no backup needs, and that are removed later
+	// Segments are of archived logs, and older than all backups. Bytes are of objects and segments.
+	Segments int   `json:"segments"`
+	Bytes    int64 `json:"bytes"`
+	Kept     int   `json:"kept"` // objects that no backup needs, and that are removed later
 }
 
 // RestoreArgs select what is restored. A table that exists is never changed: a restoration that would need to is
 // refused.
 type RestoreArgs struct {
-	Location string   `json:"location"`
-	Name     string   `json:"name,omitempty"`   // empty means the newest backup
-	Tables   []string `json:"tables,omitempty"` // keyspaces and tables; empty means everything
-	As       string   `json:"as,omitempty"`     // the new name of the only table
-	DryRun   bool     `json:"dry_run,omitempty"`
+	Location string `json:"location"`
+	Name     string `json:"name,omitempty"` // empty means the newest backup
+	// At is a hybrid time in microseconds: tables are restored as they were then, from an earlier backup and the
+	// archived logs. 0 means the time of the backup.
+	At     int64    `json:"at,omitempty"`
+	Tables []string `json:"tables,omitempty"` // keyspaces and tables; empty means everything
+	As     string   `json:"as,omitempty"`     // the new name of the only table
+	DryRun bool     `json:"dry_run,omitempty"`
 }
 
 // Restored is what a restoration does, or would do in a dry run. It is known before the rows are read.
 type Restored struct {
 	Name    string          `json:"name"` // of the backup
 	Created time.Time       `json:"created"`
+	At      int64           `json:"at,omitempty"` // see RestoreArgs
 	Tables  []RestoredTable `json:"tables"`
 	Changes int             `json:"schema_changes"`
 	Roles   int             `json:"role_changes"`

@@ -86,6 +86,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.vectors(m)
 	c.tables(m)
 	c.jobs(m)
+	c.archive(m)
 	c.builds(m)
 	c.panics(m)
 	c.audit(m)

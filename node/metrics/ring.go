@@ -110,6 +110,25 @@ func (c *Collector) repairs(m sink) {
 	m.counter("repair_scanned_bytes", "Bytes that replicas scanned for repairs.", s.Bytes)
 }
 
+// archive collects what was archived of the node's log. Without backup_log, there are no series.
+func (c *Collector) archive(m sink) {
+	s, kept, ok := c.o.Commands.Backups.Archived()
+	if !ok {
+		return
+	}
+	// The delay is of this node's clock: a store that does not answer makes it grow by a second each second, and alerts
+	// need no other metric. Until the first round succeeds, the delay grows from the start of the process on.
+	delay := time.Duration(c.o.Clock.Now().UnixMicro()-max(s.Until, s.Began)) * time.Microsecond
+	m.send(prometheus.GaugeValue, "backup_log_delay_seconds",
+		"Age of the moment until which the log of this node is archived.", max(delay, 0).Seconds(), nil, nil)
+	// Near its bound, a gap is near, too.
+	m.gauge("backup_log_kept_bytes", "Bytes of the log that are kept on disk until they are archived.", kept)
+	m.counter("backup_log_bytes", "Bytes of the log that were archived, before compression.", s.Bytes)
+	m.counter("backup_log_segments", "Segments of the log that were archived.", s.Segments)
+	m.counter("backup_log_failures", "Attempts to archive the log that failed; they are repeated.", s.Failures)
+	m.counter("backup_log_gaps", "Parts of the log that were deleted before they were archived.", s.Gaps)
+}
+
 // jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations. Every kind
 // and state has a series, so that an alert can compare with 0. Two series describe each job that has not ended, so
 // their number is bounded by the registry's bound on jobs. kind and state come from package jobs. The id of a job is a

@@ -73,6 +73,13 @@ func showBackups(w io.Writer, all control.Backups) error {
 			size(b.Size), size(b.Stored), orDash(b.Schedule), state)
 	}
 	p.table(t)
+	// Only the newest backup of a cluster has the figure.
+	for _, b := range all.Backups {
+		if b.MomentsUntil > 0 {
+			p.line("Moments after %s until %s can be restored with backup %s.", b.Ended.UTC().Format(momentTime),
+				momentOf(b.MomentsUntil), b.Name)
+		}
+	}
 	return p.err
 }
 
@@ -83,6 +90,12 @@ func orDash(text string) string {
 	}
 	return text
 }
+
+// momentTime is the form of moments.
+const momentTime = "2006-01-02T15:04:05.000Z"
+
+// momentOf returns a hybrid time as text.
+func momentOf(at int64) string { return time.UnixMicro(at).UTC().Format(momentTime) }
 
 // backupContent returns the keyspaces and tables of a backup, as they were given when it was made.
 func backupContent(b *control.Backup) string {
@@ -132,9 +145,16 @@ func showBackup(w io.Writer, b control.Backup) error {
 	}
 	p.line("Cluster : %s, %d nodes", b.Cluster, b.Nodes)
 	p.line("Content : %s", backupContent(&b))
-	p.line("Moment  : %s", time.UnixMicro(b.HybridTime).UTC().Format("2006-01-02T15:04:05.000Z"))
+	p.line("Moment  : %s", momentOf(b.HybridTime))
 	p.line("Made    : in %s, by cqld %s", b.Ended.Sub(b.Created).Round(time.Millisecond), b.Build)
 	p.line("Size    : %s in %d files; %s were new", size(b.Size), b.Files, size(b.Stored))
+	switch {
+	case b.MomentsUntil > 0:
+		p.line("Moments : after %s until %s can be restored", b.Ended.UTC().Format(momentTime),
+			momentOf(b.MomentsUntil))
+	case b.NoMoments != "":
+		p.line("Moments : %s", b.NoMoments)
+	}
 	for _, text := range b.Lacks {
 		p.line("Lacks   : %s", text)
 	}
@@ -186,6 +206,7 @@ type restoreCommand struct {
 	From   string   `required:"" placeholder:"URL" help:"Location of the backup."`
 	Backup string   `help:"Name of the backup; default: the newest one."`
 	Table  []string `placeholder:"NAME" help:"Keyspace or table (KEYSPACE.TABLE); default: everything."`
+	At     string   `placeholder:"TIME" help:"Restore the state at a time such as 2026-11-22T10:00:00Z (backup_log)."`
 	As     string   `placeholder:"KEYSPACE.TABLE" help:"Another name for the only table."`
 	DryRun bool     `help:"Show what would be restored, and change nothing."`
 }
@@ -193,7 +214,27 @@ type restoreCommand struct {
 // Run restores tables.
 func (c *restoreCommand) Run(s *session) error {
 	args := control.RestoreArgs{Location: c.From, Name: c.Backup, Tables: c.Table, As: c.As, DryRun: c.DryRun}
+	if c.At != "" {
+		at, err := parseMoment(c.At)
+		if err != nil {
+			return err
+		}
+		args.At = at
+	}
 	return ask(s, control.RestoreBackup, args, showRestored(c.DryRun))
+}
+
+// parseMoment parses a moment in UTC, or with its distance from UTC, and returns it in microseconds. A moment without
+// one could mean the time of this machine or of the nodes.
+func parseMoment(text string) (int64, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err == nil && t.UnixMicro() > 0 {
+		return t.UnixMicro(), nil
+	}
+	if _, local := time.Parse("2006-01-02T15:04:05", text); local == nil {
+		return 0, fmt.Errorf("--at %s has no time zone: write %sZ for UTC", text, text)
+	}
+	return 0, fmt.Errorf("--at %.40q is not a moment such as 2026-11-22T10:00:00Z", text)
 }
 
 // showRestored returns a function that prints which tables were restored, or would be.
@@ -206,6 +247,9 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 		p := &printer{w: w}
 		p.line("%s %d tables from backup %s of %s; %s %s", done, len(r.Tables), r.Name,
 			r.Created.UTC().Format(backupTime), size(r.Bytes), read)
+		if r.At != 0 {
+			p.line("State of %s", momentOf(r.At))
+		}
 		for _, t := range r.Tables {
 			p.line("  %s", restoredName(t))
 		}
