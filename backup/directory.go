@@ -93,7 +93,11 @@ func (d directory) removed(name string, err error) error {
 	if err != nil {
 		return err
 	}
-	return d.sync(path.Dir(name))
+	// The removal of a tree is no error if its directory does not exist either.
+	if err := d.sync(path.Dir(name)); !missing(err) {
+		return err
+	}
+	return nil
 }
 
 // sync makes the names in a directory durable: additions, renames and removals before the call.
