@@ -134,8 +134,9 @@ func (r *reading) tick(now time.Duration, out []readEffect) []readEffect {
 	}
 	out = append(out, readEffect{kind: readArm, after: left})
 	spare := r.nextSpare()
-	// Repairs are not sent to more replicas: each has its own mutations.
-	if spare == nil || r.phase == phaseRepair {
+	// Repairs are not sent to more replicas: each has its own mutations. In a pause, the plan is given up: an answer to
+	// it could begin a second pause.
+	if spare == nil || r.pausing || r.phase == phaseRepair {
 		return out
 	}
 	out = append(out, readEffect{kind: readSpeculate})

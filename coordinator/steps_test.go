@@ -218,6 +218,25 @@ func TestStepsOfAReading(t *testing.T) {
 	}
 }
 
+// TestNothingIsAskedInAPause ends the timer of a read that waits for a newer topology. The answer of another replica
+// could begin a second pause, whose end would find another request in the operation.
+func TestNothingIsAskedInAPause(t *testing.T) {
+	r := newReading(t)
+	sent := map[ring.NodeID]*readTarget{}
+	if got := readEffectsOf(r, r.step(&readEvent{kind: readBegun}, nil), sent); got != "page 1, digest 2" {
+		t.Fatal(got)
+	}
+	// As while the ring changes: one side has refused, and the other one has a spare.
+	r.pausing, r.round = true, r.round+1
+	out := r.step(&readEvent{kind: readTicked, now: 10 * time.Millisecond}, nil)
+	if got := readEffectsOf(r, out, sent); got != "arm" {
+		t.Errorf("a tick in a pause: %s", got)
+	}
+	if got := readEffectsOf(r, r.step(&readEvent{kind: readResumed}, nil), sent); got != "page 1, digest 2" {
+		t.Errorf("after the pause: %s", got)
+	}
+}
+
 // TestResultWaitsForNoNeedlessRepair repairs one of three replicas after a read at QUORUM: two have the whole answer,
 // so the result is returned at once, and a failure of the repair leaves no read that only its deadline would end.
 func TestResultWaitsForNoNeedlessRepair(t *testing.T) {
