@@ -14,6 +14,8 @@ import (
 type backupHost struct {
 	*Cluster
 	processes map[*process]*backups.Process
+	// fresh is the new ring of the run, or nil.
+	fresh *Cluster
 	// failed records a violation.
 	failed func(format string, args ...any)
 }
@@ -22,24 +24,31 @@ type backupHost struct {
 func backupsKind(unsafe func(*backups.Workload)) workloadKind {
 	return workloadKind{name: "backups", tables: tables(texttable.New(backups.Saved)),
 		make: func(c *Cluster) workload {
-			h := &backupHost{c, map[*process]*backups.Process{}, c.fail}
+			h := &backupHost{Cluster: c, processes: map[*process]*backups.Process{}, failed: c.fail}
 			w := backups.New(h, c.kernel, c.options.Seed)
 			unsafe(w)
-			return savedWorkload{w, c}
+			return savedWorkload{w, h}
 		}}
 }
 
 // savedWorkload is the workload of package backups as this package sees it.
 type savedWorkload struct {
 	*backups.Workload
-	c *Cluster
+	host *backupHost
 }
 
 func (w savedWorkload) start()                     { w.Start() }
 func (w savedWorkload) idle() bool                 { return w.Idle() }
 func (w savedWorkload) readBack()                  { w.ReadBack() }
-func (w savedWorkload) check()                     { w.Check() }
 func (w savedWorkload) counts() (tried, acked int) { return w.Counts() }
+
+// check ends the processes of the new ring, too: their stores would stay in memory.
+func (w savedWorkload) check() {
+	w.Check()
+	if c := w.host.fresh; c != nil {
+		c.result()
+	}
+}
 
 // Processes implements backups.Host.
 func (h *backupHost) Processes() (out []*backups.Process) {
@@ -101,5 +110,6 @@ func (h *backupHost) Fresh(nodes, factor int) (backups.Host, *kernel.Kernel) {
 	for _, f := range c.failures {
 		h.Fail("a new ring: %s", f)
 	}
-	return &backupHost{c, map[*process]*backups.Process{}, h.failed}, c.kernel
+	h.fresh = c
+	return &backupHost{Cluster: c, processes: map[*process]*backups.Process{}, failed: h.failed}, c.kernel
 }
