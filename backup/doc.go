@@ -18,7 +18,7 @@
 //	URL/log/CLUSTER/HOST/states/NAME         when the node has applied a state of the metadata
 //	URL/log/CLUSTER/states/HASH.json         schema, roles and members; the same for all nodes
 //
-// A moment T is found in four steps, each of which names what is missing:
+// A moment T is found in four steps. Each names what is missing:
 //
 //	Manifest     the newest backup whose end is before T
 //	MomentState  the state with the greatest epoch that a member had applied at T

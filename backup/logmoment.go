@@ -23,7 +23,7 @@ var ErrRingMoved = errors.New("the ring has changed between the backup and the m
 // A client is answered when all live nodes have applied a change, so that rows of a new table are restored with it. A
 // moment during a change may have either state.
 func StateAt(all []Observed, since, at int64) (Observed, error) {
-	// Epochs increase with each change of the metadata, whatever the clocks show.
+	// Epochs increase with each change of the metadata, also if clocks go back.
 	var found *Observed
 	for i, o := range all {
 		if o.Time <= at && (found == nil || o.Epoch > found.Epoch) {

@@ -72,7 +72,7 @@ func (s Logs) sweepOf(ctx context.Context, out Swept, of LogOwner, bound int64, 
 		return out, err
 	}
 	// A segment of an idle node may be much older than the backup that begins in it, so the last one before the bound
-	// stays, whatever its age.
+	// stays, however old it is.
 	first, _ := slices.BinarySearch(hours, hour(bound))
 	// Without a backup, the log of a node that no longer archives is of no use.
 	over := !needed && end.Until < bound

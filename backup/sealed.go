@@ -322,7 +322,7 @@ func (f *sealedFiles) readAt(ctx context.Context, name string, b []byte, at, siz
 		return f.files.readAt(ctx, name, b, at, size)
 	}
 	read := func(b []byte, at int64) error { return f.files.readAt(ctx, name, b, at, seal.Size(size)) }
-	// Objects, of which most parts are read, need no second request for the salt.
+	// Most parts of an object are read, so that a second request for its salt would double them.
 	var salt seal.Salt
 	if !single(name) {
 		if salt, err = seal.SaltFrom(read); err != nil {

@@ -92,7 +92,7 @@ func TestChangesOfEncryptedObjectsAreFound(t *testing.T) {
 	}
 	damaged("a longer file", first, append(bytes.Clone(whole), 0))
 	damaged("another object", first, raw(t, s, nameOf(t, s, files[1].Object)))
-	// Parts of the long object are read alone: 4 chunks, of which the last is shorter.
+	// Parts of the long object are read alone: 4 chunks. The last one is shorter.
 	content := []byte(strings.Repeat("long content ", 20_000))
 	whole = raw(t, s, nameOf(t, s, long))
 	for at := int64(0); at < long.Size; at += 7_777 {

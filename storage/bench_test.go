@@ -80,7 +80,7 @@ func BenchmarkApply(b *testing.B) {
 	benchApply(b, Options{Sync: SyncNone}, func(int) row.PartitionKey { return benchKey(1) })
 }
 
-// BenchmarkApplyArchived is BenchmarkApply with stamps and kept logs, of which none is read.
+// BenchmarkApplyArchived is BenchmarkApply with stamps and kept logs. None of them is read.
 func BenchmarkApplyArchived(b *testing.B) {
 	hlc := env.NewHLC(newTestClock(), time.Minute)
 	benchApply(b, Options{Sync: SyncNone, Archive: &logarchive.Options{Stamp: hlc.Next}},

@@ -96,9 +96,9 @@ type node struct {
 	making time.Time
 }
 
-// TestNodesShareASchedule lets two nodes, of which either or both may consider themselves responsible, execute a
-// schedule for random times, with failures, restarts and a store that has the backups. No backup is made twice or
-// without a time, the last good one is never deleted, and in the end the schedule has what it keeps.
+// TestNodesShareASchedule lets two nodes execute a schedule for random times, with failures, restarts and a store that
+// has the backups. One or both nodes may consider themselves responsible. No backup is made twice or without a time,
+// the last good one is never deleted, and in the end the schedule has what it keeps.
 func TestNodesShareASchedule(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

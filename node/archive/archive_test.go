@@ -33,7 +33,7 @@ func (bubble) Now() time.Time                            { return time.Now() }
 func (b bubble) Monotonic() time.Duration                { return time.Since(b.began) }
 func (bubble) After(d time.Duration, f func()) env.Timer { return time.AfterFunc(d, f) }
 
-// fixture is a node with a log of numbers, one byte each, whose hybrid times are those of the bubble.
+// fixture is a node with a log of numbers, one byte each. Its hybrid times are times of the bubble.
 type fixture struct {
 	t    *testing.T
 	disk vfs.FS

@@ -196,7 +196,7 @@ func (n *Node) scan(ctx context.Context, s *backup.Store, m *backup.Manifest, x 
 			if err != nil {
 				return fmt.Errorf("a segment of the log of node %s: %w", owner.Host, err)
 			}
-			// Reading the records also finds segments that no checksum would: those of a faulty node.
+			// Reading the records also finds what no checksum finds: segments of a faulty node.
 			for r, err := range g.Records() {
 				if err != nil {
 					return fmt.Errorf("a segment of the log of node %s: %w", owner.Host, err)

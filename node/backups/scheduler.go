@@ -202,7 +202,7 @@ func (s *Scheduler) finished(k *known, err error, now time.Time, log *slog.Logge
 }
 
 // list reads the backups of a schedule from its location. One without backups is no error: the first backup begins it.
-// Backups that were deleted, and those of operators, other schedules and other clusters, are left out.
+// Deleted backups, and backups of operators, other schedules and other clusters, are left out.
 func (s *Scheduler) list(ctx context.Context, m *metadata.BackupSchedule, k *known) error {
 	ctx, cancel := context.WithTimeout(ctx, storeMax)
 	defer cancel()

@@ -86,7 +86,7 @@ type restored struct {
 	attempted int
 	// done is the table of an attempt that has reported success; 0 means none has.
 	done schema.StorageID
-	// dropped contains all tables of the name that were dropped, and purged those of PURGE TABLE.
+	// dropped contains all tables of the name that were dropped, and purged the tables of PURGE TABLE.
 	dropped, purged []schema.StorageID
 }
 
@@ -100,7 +100,7 @@ const (
 	// attachEvery is how soon a new process gets its part of backups.
 	attachEvery  = 20 * time.Millisecond
 	attemptsMost = 4
-	// restoredMost bounds the tables of a run, each of which is read from every node at the end.
+	// restoredMost bounds the tables of a run. Each is read from every node at the end.
 	restoredMost = 6
 )
 

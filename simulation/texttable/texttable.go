@@ -1,6 +1,6 @@
-// Package texttable defines the tables of the simulation's workloads, most of which have three columns of text, and
-// writes and reads their rows. Workloads that need other columns define them with Typed. Tables of a run differ by
-// name, and are made again for each run from one specification.
+// Package texttable defines the tables of the simulation's workloads, and writes and reads their rows. Most tables have
+// three columns of text; workloads that need other columns define them with Typed. Tables of a run differ by name, and
+// are made again for each run from one specification.
 package texttable
 
 import (

@@ -9,7 +9,7 @@ import (
 	"cqld/storage/logarchive"
 )
 
-// These methods replace Pebble's, so that whatever is written has a stamp for the archive of the log.
+// These methods replace Pebble's, so that everything that is written has a stamp for the archive of the log.
 
 // Apply is pebble.DB.Apply. It adds a stamp to a batch that is not empty.
 func (db *DB) Apply(b *pebble.Batch, o *pebble.WriteOptions) error {
@@ -29,7 +29,7 @@ func (db *DB) stamped(b *pebble.Batch, o *pebble.WriteOptions,
 	if db.opts.Archive == nil || b.Empty() {
 		return apply(b, o)
 	}
-	// Last, so that the stamp is later than those of all batches whose effects this one has read.
+	// Last, so that the stamp is later than the stamps of all batches whose effects this one has read.
 	clock := db.opts.Archive.Clock()
 	stamp := clock.Begin()
 	// When apply returns, the batch is in the log's queue, in the order of the log: a sync that begins later includes

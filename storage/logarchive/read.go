@@ -68,7 +68,7 @@ func (l *logList) contain(p Position) bool {
 	return found && p.Since == l.since
 }
 
-// logs returns the logs of the archive, of which the last is the present one, and how far that is on disk.
+// logs returns the logs of the archive, and how far the last one, which is the present one, is on disk.
 func (k *Keeper) logs() (l logList, end Position, err error) {
 	k.mu.Lock()
 	live, start := k.mu.live, k.mu.start

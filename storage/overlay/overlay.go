@@ -1,5 +1,5 @@
-// Package overlay is a file system that shows the files of one directory below those of another, and changes only the
-// latter. A database that is opened on it uses files that cannot be changed, such as those of a backup.
+// Package overlay is a file system that shows the files of two directories as one, and changes only one of them. A
+// database that is opened on it uses files that cannot be changed, such as the files of a backup.
 //
 //	Open, Stat, List ─▶ scratch directory, then base directory
 //	everything else ──▶ scratch directory; a file of the base that is removed is hidden
@@ -35,7 +35,7 @@ type FS struct {
 	}
 }
 
-// New returns an overlay. It shows the files directly in BaseDir, not those of directories in it.
+// New returns an overlay. It shows the files directly in BaseDir, not the files of directories in it.
 func New(o Options) *FS {
 	f := &FS{FS: o.Scratch, opts: o}
 	f.mu.hidden = map[string]bool{}

@@ -22,7 +22,7 @@ type scheduleCommand struct {
 	Drop   dropScheduleCommand   `cmd:"" help:"Remove a schedule. Its backups stay."`
 }
 
-// createScheduleCommand adds a schedule to the metadata of the cluster. Flags have the names of those of backup create
+// createScheduleCommand adds a schedule to the metadata of the cluster. Flags have the same names as in backup create
 // where both have them.
 type createScheduleCommand struct {
 	To      string        `required:"" placeholder:"URL" help:"Location, as for backup create."`
