@@ -14,7 +14,7 @@ import (
 // time.
 func TestOperationsMeet(t *testing.T) {
 	tier.Long(t)
-	met := metIn(t, meetingSeeds, MeetingOptions)
+	met := metIn(t, 0, meetingSeeds, MeetingOptions)
 	ops := meetings.Operations()
 	recordMeetings(t, met, func(p meetings.Pair) bool { return slices.Contains(ops, p.A) && slices.Contains(ops, p.B) })
 	for i, a := range ops {
@@ -28,10 +28,10 @@ func TestOperationsMeet(t *testing.T) {
 
 const meetingSeeds = 12
 
-// metIn runs seeds and returns in how many of them each pair of operations was in progress together.
-func metIn(t *testing.T, seeds uint64, options func(seed uint64) Options) map[meetings.Pair]int {
+// metIn runs the seeds from … to-1, and returns in how many of them each pair of operations was in progress together.
+func metIn(t *testing.T, from, to uint64, options func(seed uint64) Options) map[meetings.Pair]int {
 	met := map[meetings.Pair]int{}
-	for seed := range seeds {
+	for seed := from; seed < to; seed++ {
 		o := options(seed)
 		r := run(t, o)
 		report(t, o, r)
@@ -65,7 +65,7 @@ func backupMeetingOptions(seed uint64) Options {
 // these operations must have been in progress together with every other operation.
 func TestBackupsMeet(t *testing.T) {
 	tier.Long(t)
-	met := metIn(t, backupSeeds, backupMeetingOptions)
+	met := metIn(t, 0, backupSeeds, backupMeetingOptions)
 	var own, others []string
 	for _, r := range backupRows() {
 		own = append(own, r.op)
@@ -75,23 +75,41 @@ func TestBackupsMeet(t *testing.T) {
 	}
 	others = append(others, meetings.Operations()...)
 	recordMeetings(t, met, func(p meetings.Pair) bool { return slices.Contains(own, p.A) || slices.Contains(own, p.B) })
-	for i, a := range own {
-		for _, b := range slices.Concat(others, own[:i]) {
-			if met[meetings.PairOf(a, b)]+met[meetings.PairOf(b, a)] == 0 {
-				t.Errorf("%s and %s did not meet in %d seeds", a, b, backupSeeds)
+	missing := func() (pairs []meetings.Pair) {
+		for i, a := range own {
+			for _, b := range slices.Concat(others, own[:i]) {
+				if met[meetings.PairOf(a, b)]+met[meetings.PairOf(b, a)] == 0 {
+					pairs = append(pairs, meetings.PairOf(a, b))
+				}
 			}
 		}
+		return pairs
+	}
+	// The engine writes the time of day into files, whose hashes are the names of objects: unlike others, these runs
+	// differ, and an UNDROP or PURGE lasts so short that it meets some operations in one seed of ten only.
+	seed := uint64(backupSeeds)
+	for ; len(missing()) > 0 && seed < backupSeedsMax; seed++ {
+		for p, n := range metIn(t, seed, seed+1, backupMeetingOptions) {
+			met[p] += n
+		}
+	}
+	for _, p := range missing() {
+		t.Errorf("%s and %s did not meet in %d seeds", p.A, p.B, seed)
 	}
 }
 
-const backupSeeds = 10
+// backupSeeds are counted in docs/MEETINGS.md; backupSeedsMax bounds the search for pairs that have not met in them.
+const (
+	backupSeeds    = 10
+	backupSeedsMax = 80
+)
 
 // TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes, views and roles: each must have been
 // in progress together with every other operation. Afterwards, the replicas of each table are compared, as after every
 // run.
 func TestStatementsMeet(t *testing.T) {
 	tier.Long(t)
-	met := metIn(t, statementSeeds, statementMeetingOptions)
+	met := metIn(t, 0, statementSeeds, statementMeetingOptions)
 	statements := []string{opIndex, opBuild, opView, opRoles}
 	recordMeetings(t, met, func(p meetings.Pair) bool {
 		return slices.Contains(statements, p.A) || slices.Contains(statements, p.B)
@@ -124,7 +142,7 @@ func datacenterLossOptions(seed uint64) Options {
 // every operation of members must have been in progress with it.
 func TestMembersMeetLossOfADatacenter(t *testing.T) {
 	tier.Long(t)
-	met := metIn(t, lossSeeds, datacenterLossOptions)
+	met := metIn(t, 0, lossSeeds, datacenterLossOptions)
 	for _, op := range []string{meetings.Join, meetings.Decommission, meetings.Move, meetings.Replace,
 		meetings.Rebuild, meetings.Repair, meetings.SchemaChange} {
 		if met[meetings.PairOf(meetings.DatacenterLoss, op)] == 0 {

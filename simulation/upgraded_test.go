@@ -29,7 +29,7 @@ func upgradeOptions(o *Options) {
 // TestUpgrades upgrades rings node by node, back and forth, and finalizes, while nodes are restarted and killed, the
 // ring changes, and clients write conditionally, count and change the schema.
 func TestUpgrades(t *testing.T) {
-	met := metIn(t, upgradeSeeds, func(seed uint64) Options {
+	met := metIn(t, 0, upgradeSeeds, func(seed uint64) Options {
 		o := DefaultOptions(seed)
 		upgradeOptions(&o)
 		return o
