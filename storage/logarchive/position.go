@@ -27,20 +27,9 @@ func (p Position) Compare(o Position) int {
 	return cmp.Or(cmp.Compare(p.Since, o.Since), cmp.Compare(p.Log, o.Log), cmp.Compare(p.Offset, o.Offset))
 }
 
-// String returns a form of fixed length that sorts as Compare, and that ParsePosition reads.
+// String returns a form of fixed length that sorts as Compare.
 func (p Position) String() string {
 	return fmt.Sprintf("%016x-%016x-%016x", uint64(p.Since), p.Log, p.Offset)
-}
-
-// ParsePosition parses the form of String.
-func ParsePosition(s string) (Position, error) {
-	var p Position
-	var since uint64
-	_, err := fmt.Sscanf(s, "%016x-%016x-%016x", &since, &p.Log, &p.Offset)
-	if p.Since = int64(since); err != nil || p.String() != s {
-		return Position{}, fmt.Errorf("logarchive: %q is not a position", s)
-	}
-	return p, nil
 }
 
 // Gap is the error for a position from which the log cannot be read, because a part after it was deleted, or because

@@ -108,16 +108,8 @@ func TestShorterSegmentIsMalformed(t *testing.T) {
 func TestPositionsSortAsTheirForms(t *testing.T) {
 	positions := []Position{{}, {1, 0, 0}, {1, 0, 9}, {1, 10, 0}, {1, 10, 300}, {1 << 50, 1, 0}}
 	for i, p := range positions {
-		if got, err := ParsePosition(p.String()); err != nil || got != p {
-			t.Errorf("%s is read as %s, %v", p, got, err)
-		}
 		if i > 0 && (positions[i-1].Compare(p) >= 0 || positions[i-1].String() >= p.String()) {
 			t.Errorf("%s is not after %s", p, positions[i-1])
-		}
-	}
-	for _, s := range []string{"", "1-2-3", positions[2].String() + "0", "x" + positions[2].String()[1:]} {
-		if _, err := ParsePosition(s); err == nil {
-			t.Errorf("%q is a position", s)
 		}
 	}
 }
