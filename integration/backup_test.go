@@ -108,14 +108,7 @@ func restoreRing(t *testing.T, location string) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		one := func(text string) [][][]byte {
-			t.Helper()
-			a, err := c.Query(text, cqlclient.Options{Consistency: 1, PageSize: 50000})
-			if err != nil || a.Err != nil {
-				t.Fatalf("%s: %v, %v", text, err, a)
-			}
-			return a.Rows
-		}
+		one := func(text string) [][][]byte { return mustReadAtOne(t, c, text) }
 		seen := map[uint32]bool{}
 		for _, row := range one("SELECT k FROM shop.orders") {
 			seen[binary.BigEndian.Uint32(row[0])] = true
@@ -153,4 +146,14 @@ func restoreRing(t *testing.T, location string) {
 			t.Errorf("%s: %d rows", text, rows)
 		}
 	}
+}
+
+// mustReadAtOne returns the rows of a query at ONE, in one page.
+func mustReadAtOne(t *testing.T, c *cqlclient.Conn, text string) [][][]byte {
+	t.Helper()
+	a, err := c.Query(text, cqlclient.Options{Consistency: 1, PageSize: 100000})
+	if err != nil || a.Err != nil {
+		t.Fatalf("%s: %v, %v", text, err, a)
+	}
+	return a.Rows
 }

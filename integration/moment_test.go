@@ -161,14 +161,7 @@ func mustShowMoment(t *testing.T, s *process.Server, at time.Time, writers []*da
 		t.Fatal(err)
 	}
 	defer c.Close()
-	one := func(text string) [][][]byte {
-		t.Helper()
-		a, err := c.Query(text, cqlclient.Options{Consistency: 1, PageSize: 100000})
-		if err != nil || a.Err != nil {
-			t.Fatalf("%s: %v, %v", text, err, a)
-		}
-		return a.Rows
-	}
+	one := func(text string) [][][]byte { return mustReadAtOne(t, c, text) }
 	seen := map[int]bool{}
 	for _, row := range one("SELECT k FROM shop.orders") {
 		seen[int(binary.BigEndian.Uint32(row[0]))] = true

@@ -312,7 +312,7 @@ func TestStampsRiseOverRestarts(t *testing.T) {
 }
 
 // TestIngestedRowsOfTheBase ingests rows over a memtable with the same keys, which Pebble notes in its log, before and
-// after a checkpoint. Those of the checkpoint are restored.
+// after a checkpoint. The rows of the checkpoint are restored.
 func TestIngestedRowsOfTheBase(t *testing.T) {
 	source := openTest(t, Options{Inline: true})
 	defer source.Close()

@@ -125,7 +125,8 @@ backup/seal:
 backup/schedule:
 backup/bucket/azure: backup/bucket
 backup/bucket/gcs: backup/bucket
-backup: auth backup/bucket backup/bucket/azure backup/bucket/gcs backup/bucket/s3 backup/seal ring schema storage/encryption types
+backup: auth backup/bucket backup/bucket/azure backup/bucket/gcs backup/bucket/s3 backup/seal ring schema
+	storage/encryption types
 
 # Cluster metadata.
 cluster/metadata: auth clusterversion internal/invariant ring schema
@@ -251,11 +252,11 @@ node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
 node/archive: auth backup cluster/metadata internal/env schema storage/logarchive
-node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair ring row
-	schema storage storage/block storage/export storage/format storage/logarchive
+node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair
+	ring row schema storage storage/block storage/export storage/format storage/logarchive
 node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints internal/env
-	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive node/assembly
-	node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats
+	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive
+	node/assembly node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats
 	query/definition query/system rebalance repair ring schema search storage storage/block storage/database
 	storage/encryption storage/export storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram

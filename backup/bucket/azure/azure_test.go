@@ -10,8 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -106,41 +104,9 @@ func TestAnswersAreTranslated(t *testing.T) {
 	}
 }
 
-// TestCutAnswersAreContinued cuts the content of an object after each half: it is read on from there.
+// TestCutAnswersAreContinued reads an object whose content is cut twice.
 func TestCutAnswersAreContinued(t *testing.T) {
-	content := strings.Repeat("0123456789", 500)
-	var ranges []string
-	b := answered(t, func(w http.ResponseWriter, r *http.Request) {
-		ranges = append(ranges, r.Header.Get("x-ms-range"))
-		at := 0
-		if r.Header.Get("x-ms-range") != "" {
-			if _, err := fmt.Sscanf(r.Header.Get("x-ms-range"), "bytes=%d-", &at); err != nil {
-				t.Error(err)
-			}
-			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", at, len(content)-1, len(content)))
-		}
-		w.Header().Set("Content-Length", strconv.Itoa(len(content)-at))
-		if at > 0 {
-			w.WriteHeader(http.StatusPartialContent)
-		}
-		// The server closes the connection when fewer bytes than announced were written.
-		part := content[at:]
-		if len(ranges) < 3 {
-			part = part[:len(part)/2]
-		}
-		_, _ = io.WriteString(w, part)
-	})
-	r, size, err := bucket.Repeat(b).Open(t.Context(), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(r)
-	if err = errors.Join(err, r.Close()); err != nil || string(got) != content || size != int64(len(content)) {
-		t.Errorf("%d bytes of %d, %v", len(got), size, err)
-	}
-	if want := []string{"", "bytes=2500-", "bytes=3750-"}; !slices.Equal(ranges, want) {
-		t.Errorf("%q", ranges)
-	}
+	buckettest.ContinueCut(t, "x-ms-range", func(h http.HandlerFunc) bucket.Bucket { return answered(t, h) })
 }
 
 // TestEarlyAnswersEndTheRequest refuses a large object before its content was received.

@@ -18,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -150,47 +149,17 @@ func TestObjectsAreWrittenByOneRequest(t *testing.T) {
 	}
 }
 
-// TestCutAnswersAreContinued cuts the content of an object after each half: it is read on from there. A list that is
-// cut is an error.
+// TestCutAnswersAreContinued reads an object whose content is cut twice.
 func TestCutAnswersAreContinued(t *testing.T) {
-	content := strings.Repeat("0123456789", 500)
-	var ranges []string
-	b := answered(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("alt") != "media" {
-			w.Header().Set("Content-Length", "100")
-			fmt.Fprint(w, `{"items":[{"name":"x"}]`)
-			return
-		}
-		ranges = append(ranges, r.Header.Get("Range"))
-		at := 0
-		if r.Header.Get("Range") != "" {
-			if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &at); err != nil {
-				t.Error(err)
-			}
-			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", at, len(content)-1, len(content)))
-		}
-		w.Header().Set("Content-Length", strconv.Itoa(len(content)-at))
-		if at > 0 {
-			w.WriteHeader(http.StatusPartialContent)
-		}
-		// The server closes the connection when fewer bytes than announced were written.
-		part := content[at:]
-		if len(ranges) < 3 {
-			part = part[:len(part)/2]
-		}
-		_, _ = io.WriteString(w, part)
+	buckettest.ContinueCut(t, "Range", func(h http.HandlerFunc) bucket.Bucket { return answered(t, h) })
+}
+
+// TestCutListsAreErrors cuts a list, whose pages must not be taken for complete.
+func TestCutListsAreErrors(t *testing.T) {
+	b := answered(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		fmt.Fprint(w, `{"items":[{"name":"x"}]`)
 	})
-	r, size, err := bucket.Repeat(b).Open(t.Context(), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(r)
-	if err = errors.Join(err, r.Close()); err != nil || string(got) != content || size != int64(len(content)) {
-		t.Errorf("%d bytes of %d, %v", len(got), size, err)
-	}
-	if want := []string{"", "bytes=2500-", "bytes=3750-"}; !slices.Equal(ranges, want) {
-		t.Errorf("%q", ranges)
-	}
 	if names, err := b.List(t.Context(), "", 0); err == nil || refused(err) != 0 || len(names) > 0 {
 		t.Errorf("a list that was cut: %q, %v", names, err)
 	}
@@ -281,7 +250,8 @@ func TestTokensAreSent(t *testing.T) {
 func TestCredentialsThatAreNone(t *testing.T) {
 	t.Setenv("STORAGE_EMULATOR_HOST", "")
 	file := filepath.Join(t.TempDir(), "account.json")
-	for _, text := range []string{"", `{"type":"service_account","private_key":"s3cret","client_email":"x"}`, "s3cret"} {
+	for _, text := range []string{"", "s3cret",
+		`{"type":"service_account","private_key":"s3cret","client_email":"x"}`} {
 		t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 		if text != "" {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -23,7 +23,7 @@ type backupCommand struct {
 
 // createBackupCommand starts a job on the node that it is sent to, which leads the backup, and waits for it.
 type createBackupCommand struct {
-	To     string   `required:"" placeholder:"URL" help:"Location: file:///DIRECTORY, or s3://, gs:// or azblob://BUCKET/PREFIX."`
+	To     string   `required:"" placeholder:"URL" help:"Location, such as file:///DIR or s3://BUCKET/PREFIX."`
 	Name   string   `help:"Name of the backup; default: the current time."`
 	Tables []string `arg:"" optional:"" help:"Keyspaces and tables (KEYSPACE.TABLE); default: everything."`
 }
