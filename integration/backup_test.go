@@ -32,6 +32,10 @@ func TestLostRingIsRestoredToASmallerOne(t *testing.T) {
 			location := serve(t)
 			if t.Run("lost", func(t *testing.T) { backUpRing(t, location) }) {
 				t.Run("restored", func(t *testing.T) { restoreRing(t, location) })
+				// The other kinds would test nothing else.
+				if kind == "directory" {
+					t.Run("copied", func(t *testing.T) { copyRing(t, location) })
+				}
 			}
 		})
 	}

@@ -82,7 +82,7 @@ func ctlCases(address, backups string) []ctlCase {
 		{args: "backup list --at " + backups, want: `(?s)^Name .*\nfirst +.* ctl +4 .* complete\n$`},
 		{args: "backup show --at " + backups + " first", want: `(?s)^Name +: first\nCluster : integration, 4 nodes\n`},
 		{args: "backup verify --at " + backups + " first", want: `^\d+ files verified, 0 problems\n$`},
-		{args: "restore --from " + backups + " --dry-run --table ctl.t --as ctl.restored",
+		{args: "restore --from " + backups + " --dry-run --fit-replication --table ctl.t --as ctl.restored",
 			want: `(?s)^Would restore 1 tables from backup first .*\n  ctl\.t as ctl\.restored\n$`},
 		{args: "backup schedule create --to " + backups + " --every 24h --at 02:30 --keep 7 nightly ctl",
 			want: `^Created schedule nightly\n$`, once: true},

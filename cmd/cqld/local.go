@@ -44,8 +44,10 @@ type localCommand struct {
 	Secure  bool   `help:"Require TLS and logins; make certificates and a superuser."`
 	Detach  bool   `help:"Return when the ring is ready. 'cqld local stop' stops it."`
 	// Supervised is set by detach for the process that it starts, never by users: the process then writes readyFile.
-	Supervised bool   `hidden:"" help:"Run as the process of --detach."`
-	LogLevel   string `help:"Level of the log files: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
+	Supervised bool `hidden:"" help:"Run as the process of --detach."`
+	// Restoring is set by restoreCommand: the content of incompleteFile. Empty means that the ring is no copy.
+	Restoring string `hidden:"" help:"Begin or continue a copy of a backup."`
+	LogLevel  string `help:"Level of the log files: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
 
 	security *security // nil without Secure
 }
@@ -58,9 +60,24 @@ const (
 	agreeTimeout = 60 * time.Second
 )
 
-// Run starts the ring, waits until its nodes agree, and stops it when ctx ends. Errors before the first process starts
-// leave no node running, and those after it stop the nodes.
+// Run starts the ring, waits until its nodes agree, and stops it when ctx ends.
 func (c *localCommand) Run(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	// The other process repeats the checks and does everything else.
+	if c.Detach {
+		d, err := c.detach(ctx)
+		if err == nil {
+			fmt.Println(d.printed)
+		}
+		return err
+	}
+	return c.run(ctx, func(context.Context) error { return nil })
+}
+
+// check returns an error if the flags are wrong, or if the ring runs.
+func (c *localCommand) check() error {
 	if c.Nodes < 1 || c.Nodes > localNodesMax {
 		return fmt.Errorf("--nodes: %d is not between 1 and %d", c.Nodes, localNodesMax)
 	}
@@ -74,10 +91,12 @@ func (c *localCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("a ring in %s runs already: see cqld local status%s, or choose another --data-dir",
 			c.DataDir, dataDirFlag(c.DataDir))
 	}
-	// The other process repeats the checks above and does everything below.
-	if c.Detach {
-		return c.detach(ctx)
-	}
+	return nil
+}
+
+// run starts the ring, calls fill when its nodes agree, prints how to connect, and stops the ring when ctx ends. Errors
+// before the first process starts leave no node running, and those after it, also of fill, stop the nodes.
+func (c *localCommand) run(ctx context.Context, fill func(context.Context) error) error {
 	members, err := c.layout()
 	if err != nil {
 		return err
@@ -100,7 +119,12 @@ func (c *localCommand) Run(ctx context.Context) error {
 	if err := r.awaitAgreement(ctx, agreeTimeout); err != nil {
 		return errors.Join(err, r.stop())
 	}
-	c.greet(r, time.Since(begin))
+	// The time of a restoration says nothing about the ring.
+	took := time.Since(begin)
+	if err := fill(ctx); err != nil {
+		return errors.Join(err, r.stop())
+	}
+	c.greet(r, took)
 	// The file is created after the greeting is printed: the waiting process prints the output when the file exists.
 	if c.Supervised {
 		if err := os.WriteFile(c.readyFile(), nil, 0o600); err != nil {
@@ -163,20 +187,14 @@ func (c *localCommand) prepareData(members []member) error {
 	if err != nil {
 		return err
 	}
-	// Only what `cqld local` itself has written is deleted. Other files in the directory stay, because --data-dir may
-	// name any directory.
 	if c.Fresh {
-		for _, p := range present { // only the directories of an earlier ring
-			if err := os.RemoveAll(filepath.Dir(p)); err != nil {
-				return err
-			}
-		}
-		if isSecured(c.DataDir) {
-			if err := os.RemoveAll(filepath.Join(c.DataDir, securityDir)); err != nil {
-				return err
-			}
+		if err := removeRing(c.DataDir, present); err != nil {
+			return err
 		}
 		present = nil
+	}
+	if err := c.checkCopy(len(present) > 0); err != nil {
+		return err
 	}
 	// With fewer nodes, members of the cluster would be down.
 	if len(present) > 0 && len(present) != len(members) {
@@ -203,6 +221,15 @@ func (c *localCommand) prepareData(members []member) error {
 	if err != nil {
 		return err
 	}
+	// From now on, the directory has a ring that does not have all rows.
+	if c.Restoring != "" {
+		if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+			return err
+		}
+		if err := writePrivate(incompleteFile(c.DataDir), []byte(c.Restoring)); err != nil {
+			return err
+		}
+	}
 	// The files are written at each start, because ports and the share of memory may differ from the last one.
 	for _, m := range members {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
@@ -217,6 +244,26 @@ func (c *localCommand) prepareData(members []member) error {
 		if err := writePrivate(m.config(), []byte(yaml)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// removeRing deletes a ring that does not run. Only what `cqld local` and `cqld restore` have written is deleted. Other
+// files in the directory stay, because --data-dir may name any directory. configs are the results of ringConfigs.
+func removeRing(dir string, configs []string) error {
+	// The directories of the nodes, with their data.
+	for _, p := range configs {
+		if err := os.RemoveAll(filepath.Dir(p)); err != nil {
+			return err
+		}
+	}
+	if isSecured(dir) {
+		if err := os.RemoveAll(filepath.Join(dir, securityDir)); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(incompleteFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
 	return nil
 }

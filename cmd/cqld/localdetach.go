@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -16,53 +15,92 @@ import (
 // starts, and its content does not matter.
 func (c *localCommand) readyFile() string { return filepath.Join(c.DataDir, "local.ready") }
 
-// detach starts the ring in a process that outlives this one, and waits until it is ready. The other process runs the
-// same command with --supervised instead of --detach. It has the arguments of this process, so the other one has the
-// same ring; the environment is inherited as well.
-func (c *localCommand) detach(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
+// detached is a ring whose process outlives this one.
+type detached struct {
+	process *os.Process
+	ended   <-chan error // receives a value when the process ends
+	printed string       // how to connect
+}
+
+// stop stops the ring, and returns when no process of it runs any longer.
+func (d *detached) stop() error {
+	// It is in another session, so Ctrl-C does not reach it.
+	if err := requestStop(d.process); err != nil {
 		return err
 	}
+	<-d.ended
+	return nil
+}
+
+// arguments returns the command line of the process that detach starts, which runs the same ring.
+func (c *localCommand) arguments() []string {
+	args := []string{"local", "start", "--supervised", fmt.Sprintf("--nodes=%d", c.Nodes),
+		fmt.Sprintf("--datacenters=%d", c.Datacenters), "--data-dir=" + c.DataDir, "--log-level=" + c.LogLevel}
+	// Without the flag, a ring keeps its ports or looks for free ones.
+	for flag, port := range map[string]*uint16{"--port": c.Port, "--tables-port": c.TablesPort,
+		"--storage-port": c.StoragePort} {
+		if port != nil {
+			args = append(args, fmt.Sprintf("%s=%d", flag, *port))
+		}
+	}
+	if c.Fresh {
+		args = append(args, "--fresh")
+	}
+	if c.Secure {
+		args = append(args, "--secure")
+	}
+	// The other process must accept the directory, and notes that it is incomplete.
+	if c.Restoring != "" {
+		args = append(args, "--restoring="+c.Restoring)
+	}
+	return args
+}
+
+// detach starts the ring in a process that outlives this one, and waits until it is ready. The environment is
+// inherited.
+func (c *localCommand) detach(ctx context.Context) (*detached, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	if err := checkRingDirectory(c.DataDir); err != nil {
-		return err
+		return nil, err
 	}
 	// The log of the process is in the data directory, so it must exist now.
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	// The file of a process that was killed would report a ring as ready that is not.
 	if err := os.Remove(c.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	path := filepath.Join(c.DataDir, "local.log")
-	// The file begins empty, because awaitDetached prints all of it.
+	// The file begins empty, because awaitDetached returns all of it.
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
-	// The prefix includes --detach=true.
-	args := slices.DeleteFunc(slices.Clone(os.Args[1:]),
-		func(a string) bool { return strings.HasPrefix(a, "--detach") })
-	cmd := exec.Command(self, append(args, "--supervised")...)
+	cmd := exec.Command(self, c.arguments()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// Otherwise the end of this terminal would stop the ring.
 	outlive(cmd)
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	ended := make(chan error, 1)
-	// ends with the process, which this one does not wait for once the ring is ready
+	// It ends with the process, which this one waits for only until the ring is ready, or to stop it.
 	go func() { ended <- cmd.Wait() }()
-	return c.awaitDetached(ctx, cmd.Process, ended, path)
+	d := &detached{process: cmd.Process, ended: ended}
+	d.printed, err = c.awaitDetached(ctx, d, path)
+	return d, err
 }
 
-// awaitDetached waits until the ring of another process is ready, and prints what that process has printed. ended
-// receives a value when the process ends, which is always a failure before the ring is ready; the output of the process
-// in the file log is then the error. It has no timeout of its own: the process gives up after agreeTimeout. The file is
-// looked for every 50 ms, which is short beside the seconds that a ring takes to start.
-func (c *localCommand) awaitDetached(ctx context.Context, p *os.Process, ended <-chan error, log string) error {
+// awaitDetached waits until the ring of another process is ready, and returns what that process has printed. The end of
+// the process is always a failure before the ring is ready; its output in the file log is then the error. It has no
+// timeout of its own: the process gives up after agreeTimeout. The file is looked for every 50 ms, which is short
+// beside the seconds that a ring takes to start.
+func (c *localCommand) awaitDetached(ctx context.Context, d *detached, log string) (string, error) {
 	printed := func() string {
 		b, err := os.ReadFile(log)
 		if err != nil {
@@ -76,20 +114,17 @@ func (c *localCommand) awaitDetached(ctx context.Context, p *os.Process, ended <
 	for {
 		select {
 		// main prefixes errors with the program's name again.
-		case <-ended:
-			return errors.New(strings.TrimPrefix(printed(), "cqld: "))
-		// The process is in another session, so Ctrl-C does not reach it. Waiting for its end ensures that no node
-		// remains.
+		case <-d.ended:
+			return "", errors.New(strings.TrimPrefix(printed(), "cqld: "))
+		// Waiting for its end ensures that no node remains.
 		case <-ctx.Done():
-			if err := requestStop(p); err != nil {
-				return err
+			if err := d.stop(); err != nil {
+				return "", err
 			}
-			<-ended
-			return errors.New("interrupted")
+			return "", errors.New("interrupted")
 		case <-poll.C:
 			if _, err := os.Stat(c.readyFile()); err == nil {
-				fmt.Println(printed())
-				return nil
+				return printed(), nil
 			}
 		}
 	}

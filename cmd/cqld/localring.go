@@ -111,9 +111,10 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 		return errors.Join(err, read.Close(), write.Close())
 	}
 	n.cmd.Stdin, n.life = stdin, life
-	// Variables override the configuration file and would give all nodes the same address or directory.
+	// Variables override the configuration file and would give all nodes the same address or directory. The keys of
+	// backups are the same for all nodes.
 	n.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, config.EnvironmentPrefix)
+		return strings.HasPrefix(v, config.EnvironmentPrefix) && !strings.HasPrefix(v, backupKeyVariables)
 	})
 	err = n.cmd.Start()
 	// The child has its own copies. This process must close its write end, or follow would never read the end of the

@@ -22,6 +22,7 @@ import (
 // commands are cqld's subcommands. The help lists them in this order.
 type commands struct {
 	Local   localCommands    `cmd:"" help:"Run a ring on this machine, for development and tests; Ctrl-C stops it."`
+	Restore restoreCommand   `cmd:"" help:"Start a ring on this machine with a copy of a backup."`
 	Start   startCommand     `cmd:"" help:"Run one node. Without flags, it is a single-node cluster on 127.0.0.1:9042."`
 	Ctl     ctl.Commands     `cmd:"" help:"Inspect and manage a running node; replaces nodetool."`
 	Recover recover.Commands `cmd:"" help:"Recover a cluster that has lost a majority of its voters for good."`

@@ -16,6 +16,7 @@ import (
 const overview = `cqld is a wide-column database for clients of Cassandra (CQL) and of Azure Tables.
 
   cqld local           Run a ring of four nodes on this machine; also: local status, local stop
+  cqld restore --local Start such a ring with a copy of a backup
   cqld start           Run one node
   cqld ctl COMMAND     Inspect and manage a running node; replaces nodetool
   cqld certs COMMAND   Make certificates for TLS

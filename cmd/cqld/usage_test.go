@@ -26,7 +26,7 @@ func answer(t *testing.T, args string) string {
 	return out.String()
 }
 
-// TestWrongArgumentsAreAnsweredBriefly checks the answers to wrong arguments: they have at most ten lines, and name
+// TestWrongArgumentsAreAnsweredBriefly checks the answers to wrong arguments: they have at most eleven lines, and name
 // what to do.
 func TestWrongArgumentsAreAnsweredBriefly(t *testing.T) {
 	for args, want := range map[string]string{
@@ -51,9 +51,20 @@ func TestWrongArgumentsAreAnsweredBriefly(t *testing.T) {
 		"local stat":                      "did you mean: cqld local status",
 		"local stop --data-dir":           "--data-dir",
 		"local --nodes 2 --datacenters 2": "runs local",
+
+		"restore --from file:///b --local":               "runs restore",
+		"restore --from file:///b --local --nodes 2":     "runs restore",
+		"restore --from file:///b":                       "to restore to a ring that runs, use cqld ctl restore",
+		"restore --local":                                "--from",
+		"restore --from /b --local":                      "the location is not a URL",
+		"restore --from file:///b --local --at today":    "is not a moment",
+		"restore --from file:///b --local --tables a":    `did you mean one of "--table"`,
+		"restore --from file:///b --local --as a.b":      "Show the usage with: cqld restore --help",
+		"restore x --from file:///b --local":             "Show the usage with: cqld restore --help",
+		"ctl restore --from file:///b --fit-replication": "runs ctl restore",
 	} {
 		got := answer(t, args)
-		if !strings.Contains(got, want) || strings.Count(got, "\n") > 10 {
+		if !strings.Contains(got, want) || strings.Count(got, "\n") > 11 {
 			t.Errorf("cqld %s: %q, want %q", args, got, want)
 		}
 	}

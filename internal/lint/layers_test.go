@@ -284,8 +284,8 @@ cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld/recover: cluster/metadata cluster/recovery internal/uuid node/config node/datadir node/storekeys ring
 	storage/encryption
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/recover cmd/cqld/running internal/loglimit
-	internal/memory internal/release internal/typo node node/config node/datadir node/control tlsconfig/authority
+cmd/cqld: azuretables backup cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/recover cmd/cqld/running
+	internal/loglimit internal/memory internal/release internal/typo node node/config node/datadir node/control tlsconfig/authority
 simulation/elle:
 simulation/sealed: internal/invariant storage/encryption
 simulation/damage: storage/faultfs

@@ -279,7 +279,7 @@ type restoreArgs struct {
 // restoration returns the arguments for an attempt.
 func (a *restoreArgs) restoration(task string) *backups.Restoration {
 	return &backups.Restoration{Location: a.Location, Name: a.Name, Scope: a.Tables, At: a.At, As: a.As,
-		Seed: a.Seed, Task: task}
+		Fit: a.FitReplication, Seed: a.Seed, Task: task}
 }
 
 // Restore restores tables of a backup, as a job, or says what that would do.

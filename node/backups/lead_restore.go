@@ -21,6 +21,8 @@ type Restoration struct {
 	At int64
 	// As is the new name of the only table in Scope, KEYSPACE.TABLE; empty means its own name.
 	As string
+	// Fit adapts the replication of the keyspaces that are created to the ring.
+	Fit bool
 	// Seed is the same for all attempts, and determines the identifiers of the tables. Task is of this attempt.
 	Seed, Task string
 }
@@ -80,12 +82,19 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 	if p.Changes, err = backup.Changes(p.then.Schema, now.Schema, p.Targets, r.Seed, whole); err != nil {
 		return nil, err
 	}
+	// Before the changes are tried: the next check needs the replication that the keyspaces will have.
+	if r.Fit {
+		fitKeyspaces(p.Changes, now.Topology)
+	}
 	// Each change is tried on the schema, so that a refused change leaves nothing in the metadata.
 	next := now.Schema
 	for _, c := range p.Changes {
 		if next, err = schema.Apply(next, c); err != nil {
 			return nil, fmt.Errorf("the schema of the backup does not fit: %w", err)
 		}
+	}
+	if err := placeable(p.Targets, next, now.Topology); err != nil {
+		return nil, err
 	}
 	if whole && p.then.Roles != nil {
 		p.Roles = len(backup.RoleChanges(p.then.Roles, now.Roles, r.Seed))

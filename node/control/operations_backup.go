@@ -81,7 +81,10 @@ type RestoreArgs struct {
 	At     int64    `json:"at,omitempty"`
 	Tables []string `json:"tables,omitempty"` // keyspaces and tables; empty means everything
 	As     string   `json:"as,omitempty"`     // the new name of the only table
-	DryRun bool     `json:"dry_run,omitempty"`
+	// FitReplication adapts the replication of the keyspaces that are created to the ring: its data centers, and no
+	// more replicas than nodes.
+	FitReplication bool `json:"fit_replication,omitempty"`
+	DryRun         bool `json:"dry_run,omitempty"`
 }
 
 // Restored is what a restoration does, or would do in a dry run. It is known before the rows are read.

@@ -151,6 +151,8 @@ type session struct {
 	committed bool
 	// job is the id of the job that performs the operation; empty means none, or not yet.
 	job string
+	// stops is true if the caller stops the node after an interrupt, which also ends its jobs.
+	stops bool
 }
 
 // ask executes an operation on the node and prints its result: as JSON, or through text. An error of the operation is

@@ -273,7 +273,7 @@ func (c *resumeJobCommand) Run(s *session) error {
 // so a result in out stays unmixed.
 func (s *session) interrupted() {
 	// Without an interrupt, the command has seen the end of the job.
-	if s.job != "" && s.ctx.Err() != nil {
+	if s.job != "" && s.ctx.Err() != nil && !s.stops {
 		// The phase of a ring operation is in another command.
 		follow := "cqld ctl jobs watch " + s.job
 		if strings.HasPrefix(s.job, "ring-") {

@@ -1,0 +1,136 @@
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"cqld/node/control"
+)
+
+// restoreCommand starts a job on the node that it is sent to, which leads the restoration, and waits for it. Names of
+// tables are those in the backup.
+type restoreCommand struct {
+	RestoreFlags
+	As             string `placeholder:"KEYSPACE.TABLE" help:"Another name for the only table."`
+	FitReplication bool   `help:"Adapt the replication of new keyspaces to the nodes and data centers of this ring."`
+	DryRun         bool   `help:"Show what would be restored, and change nothing."`
+}
+
+// Run restores tables.
+func (c *restoreCommand) Run(s *session) error {
+	args, err := c.Args()
+	if err != nil {
+		return err
+	}
+	args.As, args.FitReplication, args.DryRun = c.As, c.FitReplication, c.DryRun
+	return ask(s, control.RestoreBackup, args, showRestored(c.DryRun))
+}
+
+// RestoreFlags select a backup and what of it is restored. `cqld restore` has them, too.
+type RestoreFlags struct {
+	From   string   `required:"" placeholder:"URL" help:"Location of the backup."`
+	Backup string   `help:"Name of the backup; default: the newest one."`
+	Table  []string `placeholder:"NAME" help:"Keyspace or table (KEYSPACE.TABLE); default: everything."`
+	At     string   `placeholder:"TIME" help:"Restore the state at a time such as 2026-11-22T10:00:00Z (backup_log)."`
+}
+
+// Args returns the arguments of the operation, or an error that names a flag which is wrong.
+func (f *RestoreFlags) Args() (control.RestoreArgs, error) {
+	args := control.RestoreArgs{Location: f.From, Name: f.Backup, Tables: f.Table}
+	var err error
+	if f.At != "" {
+		args.At, err = parseMoment(f.At)
+	}
+	return args, err
+}
+
+// FillRing restores a backup to the new ring of `cqld local` in a directory, through its first node, or continues an
+// earlier attempt in the same ring. It prints what was restored to out, and draws the progress on progress. began
+// reports whether the node has a job for it, so that a failed attempt can be continued. The caller must stop the nodes
+// after an error.
+func FillRing(ctx context.Context, dir string, args control.RestoreArgs, out, progress io.Writer) (began bool,
+	err error) {
+	s := &session{ctx: ctx, where: &Where{DataDir: dir, Node: 1}, out: out, progress: progress, stops: true}
+	all, err := fetch(s, control.ListJobs, control.JobArgs{})
+	if err != nil {
+		return false, err
+	}
+	// The ring was started for the restoration only, so a job of this kind is an earlier attempt.
+	for _, j := range slices.Backward(all.Jobs) {
+		if j.Kind == "restore" {
+			return true, continueJob(s, &j)
+		}
+	}
+	// A refused plan has no job, and has changed nothing.
+	err = ask(s, control.RestoreBackup, args, showRestored(false))
+	return s.job != "", err
+}
+
+// continueJob resumes a job that has not succeeded, and waits for its end.
+func continueJob(s *session, j *control.Job) (err error) {
+	watched := *j
+	// A process that was killed has left the job as interrupted. One that was detached may still run it.
+	if j.Resumable {
+		if watched, err = fetch(s, control.ResumeJob, control.JobArgs{ID: j.ID}); err != nil {
+			return err
+		}
+	}
+	// A job that ended before the caller could note it has nothing left to do.
+	if watched.State != "done" {
+		if watched, err = fetch(s, control.WatchJob, control.JobArgs{ID: j.ID}); err != nil {
+			return err
+		}
+	}
+	if watched.State != "done" {
+		return fmt.Errorf("job %s is %s: %s", watched.ID, watched.State, watched.Error)
+	}
+	_, err = fmt.Fprintf(s.out, "Restored %s, in attempt %d\n", watched.Target, watched.Attempt)
+	return err
+}
+
+// parseMoment parses a moment in UTC, or with its distance from UTC, and returns it in microseconds. A moment without
+// one could mean the time of this machine or of the nodes.
+func parseMoment(text string) (int64, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err == nil && t.UnixMicro() > 0 {
+		return t.UnixMicro(), nil
+	}
+	if _, local := time.Parse("2006-01-02T15:04:05", text); local == nil {
+		return 0, fmt.Errorf("--at %s has no time zone: write %sZ for UTC", text, text)
+	}
+	return 0, fmt.Errorf("--at %.40q is not a moment such as 2026-11-22T10:00:00Z", text)
+}
+
+// showRestored returns a function that prints which tables were restored, or would be.
+func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
+	done, read := "Restored", "were read"
+	if dryRun {
+		done, read = "Would restore", "would be read"
+	}
+	return func(w io.Writer, r control.Restored) error {
+		p := &printer{w: w}
+		p.line("%s %d tables from backup %s of %s; %s %s", done, len(r.Tables), r.Name,
+			r.Created.UTC().Format(backupTime), size(r.Bytes), read)
+		if r.At != 0 {
+			p.line("State of %s", momentOf(r.At))
+		}
+		for _, t := range r.Tables {
+			p.line("  %s", restoredName(t))
+		}
+		for _, text := range r.Lacks {
+			p.line("The backup lacks data that other replicas may have: %s", text)
+		}
+		return p.err
+	}
+}
+
+// restoredName returns the name of a restored table, with its new name if it has one.
+func restoredName(t control.RestoredTable) string {
+	if t.From == t.Into {
+		return t.From
+	}
+	return t.From + " as " + t.Into
+}
