@@ -64,7 +64,7 @@ func sealed(k kind) kind {
 				return nil, err
 			}
 			keys, err := encryption.ParseKeys(firstKey)
-			return newStore(store.files.files, store.location, keys), err
+			return Places{Keys: keys}.newStore(store.files.files, store.location), err
 		}, func(t *testing.T, at int) (after []*Store) {
 			for _, s := range k.crashed(t, at) {
 				after = append(after, withKeys(t, s, firstKey))

@@ -20,7 +20,8 @@ const FilesDir = "data"
 
 // Files is a file system that contains the files of a share, in the directory FilesDir, for reading. Parts of files are
 // read from the store when they are needed, and the last ones are kept in memory. It does not compare hashes: the
-// storage engine compares the checksums of what it reads. It is safe for concurrent use, until its context ends.
+// storage engine compares the checksums of what it reads. It is safe for concurrent use, until its context ends. Close
+// frees its memory.
 type Files struct {
 	ctx   context.Context
 	store *Store
@@ -29,8 +30,9 @@ type Files struct {
 	pace  func(int) error
 	mu    struct {
 		sync.Mutex
-		chunks map[chunkKey][]byte
+		chunks map[chunkKey]chunk
 		recent []chunkKey // the keys of chunks, the least recently used first
+		closed bool
 	}
 }
 
@@ -40,11 +42,17 @@ type chunkKey struct {
 	at   int64 // a multiple of chunkBytes
 }
 
-// NewFiles returns the files of a share. It reads nothing yet, and needs no Close. pace is called with the bytes that
-// were read, and may wait.
+// chunk is a part of an object in memory.
+type chunk struct {
+	b        []byte
+	uncharge func()
+}
+
+// NewFiles returns the files of a share. It reads nothing yet. The caller calls Close at the end. pace is called with
+// the bytes that were read, and may wait.
 func NewFiles(ctx context.Context, s *Store, share *Share, pace func(int) error) *Files {
 	f := &Files{ctx: ctx, store: s, files: map[string]File{}, pace: pace}
-	f.mu.chunks = map[chunkKey][]byte{}
+	f.mu.chunks = map[chunkKey]chunk{}
 	for _, file := range share.Files {
 		f.files[file.Name] = file
 		f.names = append(f.names, file.Name)
@@ -160,13 +168,13 @@ func (f *Files) ReuseForWrite(string, string, vfs.DiskWriteCategory) (vfs.File, 
 func (f *Files) chunk(file File, at int64) ([]byte, error) {
 	key := chunkKey{file.SHA256, at}
 	f.mu.Lock()
-	b, ok := f.mu.chunks[key]
+	c, ok := f.mu.chunks[key]
 	if ok {
 		f.touchLocked(key)
 	}
 	f.mu.Unlock()
 	if ok {
-		return b, nil
+		return c.b, nil
 	}
 	// Without the lock: two readers may read the same part at the same time.
 	b, err := f.store.part(f.ctx, file.Object, at, min(chunkBytes, file.Size-at))
@@ -178,13 +186,32 @@ func (f *Files) chunk(file File, at int64) ([]byte, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.chunks[key] = b
+	if _, ok := f.mu.chunks[key]; ok || f.mu.closed {
+		return b, nil
+	}
+	f.mu.chunks[key] = chunk{b, f.store.memory.Charge(int64(len(b)))}
 	f.touchLocked(key)
-	if len(f.mu.recent) > chunksMax {
-		delete(f.mu.chunks, f.mu.recent[0])
-		f.mu.recent = slices.Delete(f.mu.recent, 0, 1)
+	if len(f.mu.recent) > f.store.memory.chunks() {
+		f.removeLocked(f.mu.recent[0])
 	}
 	return b, nil
+}
+
+// Close frees the parts of files in memory. Files that are read afterwards are read from the store each time.
+func (f *Files) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.closed = true
+	for len(f.mu.recent) > 0 {
+		f.removeLocked(f.mu.recent[0])
+	}
+}
+
+// removeLocked removes the part with a key, which is the least recently used one.
+func (f *Files) removeLocked(key chunkKey) {
+	f.mu.chunks[key].uncharge()
+	delete(f.mu.chunks, key)
+	f.mu.recent = f.mu.recent[1:]
 }
 
 // touchLocked makes a key the most recently used one. The list is short (chunksMax), so it is searched from its
@@ -195,6 +222,8 @@ func (f *Files) touchLocked(key chunkKey) {
 
 // part returns n bytes of an object, from position at. Fewer bytes are an error: the object was shortened.
 func (s *Store) part(ctx context.Context, o Object, at, n int64) ([]byte, error) {
+	// An encrypted part is in memory in both forms until it is decrypted.
+	defer s.memory.Charge(2 * n)()
 	b := make([]byte, n)
 	name, err := s.files.objectName(ctx, o.SHA256)
 	if err == nil {

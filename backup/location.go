@@ -19,7 +19,8 @@ import (
 
 // Store is a directory or a bucket that holds backups. It is safe for concurrent use.
 type Store struct {
-	files *sealedFiles
+	files  *sealedFiles
+	memory *Memory // nil means no bound
 	// location is the URL, which contains no credentials (CheckLocation).
 	location string
 	// sequential means that it has one request at a time in progress, in the goroutine of the caller.
@@ -139,16 +140,20 @@ func checkBucket(u *url.URL) error {
 }
 
 // newStore returns a store with these files.
-func newStore(f files, location string, keys *encryption.Keys) *Store {
-	return &Store{files: &sealedFiles{files: f, keys: keys}, location: location}
+func (p Places) newStore(f files, location string) *Store {
+	return &Store{files: &sealedFiles{files: f, keys: p.Keys}, memory: p.Memory, location: location}
 }
 
 // Places open stores. Disk contains the directories. Keys encrypt new stores, and are needed to read encrypted ones;
-// nil means that there are none.
+// nil means that there are none. The stores share Memory; nil means that it has no bound.
 type Places struct {
-	Disk vfs.FS
-	Keys *encryption.Keys
+	Disk   vfs.FS
+	Keys   *encryption.Keys
+	Memory *Memory
 }
+
+// Memory returns the memory that the store uses, which may be nil.
+func (s *Store) Memory() *Memory { return s.memory }
 
 // Open opens the store at a URL. It creates nothing, and keeps nothing open: each operation opens the files that it
 // needs.
@@ -169,13 +174,13 @@ func (p Places) Open(location string) (*Store, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return newStore(bucketFiles{bucket.Repeat(b), prefix}, location, p.Keys), nil
+	return p.newStore(bucketFiles{bucket.Repeat(b), prefix}, location), nil
 }
 
 // OpenBucket opens the store that is a whole bucket; location is its name in errors. It has one request at a time in
 // progress, in the goroutine of its caller: the requests of a simulation have one order.
 func OpenBucket(b *bucket.Repeated, location string) *Store {
-	s := newStore(bucketFiles{bucket: b}, location, nil)
+	s := Places{}.newStore(bucketFiles{bucket: b}, location)
 	s.sequential = true
 	return s
 }
@@ -206,7 +211,7 @@ func (p Places) openDirectory(u *url.URL, location string) (*Store, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("backup: open %s: it is not a directory", location)
 	}
-	return newStore(directory{p.Disk, dir}, strings.TrimSuffix(location, "/"), p.Keys), nil
+	return p.newStore(directory{p.Disk, dir}, strings.TrimSuffix(location, "/")), nil
 }
 
 // failed adds the operation and the store to an error.

@@ -157,7 +157,8 @@ func encodeSegment(data []byte) []byte {
 	head := len(segmentMagic) + sha256.Size
 	b := make([]byte, head+4, head+4+snappy.MaxEncodedLen(len(data)))
 	binary.BigEndian.PutUint32(b[head:], uint32(len(data)))
-	b = append(b, snappy.Encode(nil, data)...)
+	// Without another copy.
+	b = b[:head+4+len(snappy.Encode(b[head+4:cap(b)], data))]
 	copy(b, segmentMagic)
 	sum := sha256.Sum256(b[head:])
 	copy(b[len(segmentMagic):], sum[:])
@@ -188,9 +189,23 @@ func decodeSegment(b []byte) ([]byte, error) {
 	return snappy.Decode(nil, body)
 }
 
-// ReadSegment returns the data of a segment, whose checksum was compared. pace is called with the number of bytes that
-// were read, and may wait.
-func (s Logs) ReadSegment(ctx context.Context, of LogOwner, g Segment, pace func(int) error) ([]byte, error) {
+// ReadSegment calls use with the data of a segment, whose checksum was compared, and returns its error. pace is called
+// with the number of bytes that were read, and may wait.
+func (s Logs) ReadSegment(ctx context.Context, of LogOwner, g Segment, pace func(int) error,
+	use func(data []byte) error) error {
+	// The name of the segment has its size, which is compared.
+	stored := s.store.memory.Charge(g.Size)
+	data, err := s.segment(ctx, of, g, pace)
+	stored()
+	if err != nil {
+		return err
+	}
+	defer s.store.memory.Charge(int64(len(data)))()
+	return use(data)
+}
+
+// segment returns the data of a segment.
+func (s Logs) segment(ctx context.Context, of LogOwner, g Segment, pace func(int) error) ([]byte, error) {
 	name, err := segmentFile(of, &g)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +64,14 @@ func TestSegmentsAreRead(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0] != g {
 			t.Fatalf("%s: %+v, %v", kind, all, err)
 		}
-		if read, err := s.Logs().ReadSegment(t.Context(), owner, g, unpaced); err != nil || !bytes.Equal(read, data) {
-			t.Errorf("%s: %d bytes, %v", kind, len(read), err)
+		err = s.Logs().ReadSegment(t.Context(), owner, g, unpaced, func(read []byte) error {
+			if !bytes.Equal(read, data) {
+				t.Errorf("%s: %d bytes", kind, len(read))
+			}
+			return io.ErrUnexpectedEOF
+		})
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: %v instead of the error of the consumer", kind, err)
 		}
 		name, err := segmentFile(owner, &g)
 		if err != nil {

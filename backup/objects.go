@@ -22,6 +22,11 @@ func (s *Store) Put(ctx context.Context, open func() (io.ReadCloser, error), pac
 // PutChecked is Put for a content that is stored only if check returns no error. It is called for a new content.
 func (s *Store) PutChecked(ctx context.Context, open func() (io.ReadCloser, error), check func() error,
 	pace func(int) error) (o Object, stored bool, err error) {
+	end, err := s.memory.copy(ctx)
+	if err != nil {
+		return o, false, err
+	}
+	defer end()
 	// The name of an object is its hash, so the content is read twice if it is new.
 	if o, err = hash(ctx, open, pace); err != nil {
 		return o, false, err
@@ -121,6 +126,7 @@ func (s *Store) object(ctx context.Context, o Object) ([]byte, error) {
 		return nil, err
 	}
 	b, err := small(ctx, s.files, name, catalogBytesMax)
+	defer s.memory.Charge(int64(len(b)))()
 	if err == nil && sumOf(b) != o.SHA256 {
 		err = fmt.Errorf("object %s was damaged or changed", o.SHA256)
 	}

@@ -25,13 +25,13 @@ const (
 func withKeys(t *testing.T, s *Store, text string) *Store {
 	t.Helper()
 	if text == "" {
-		return newStore(s.files.files, s.location, nil)
+		return Places{}.newStore(s.files.files, s.location)
 	}
 	keys, err := encryption.ParseKeys(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newStore(s.files.files, s.location, keys)
+	return Places{Keys: keys}.newStore(s.files.files, s.location)
 }
 
 // nameOf returns the name of an object in a store.

@@ -55,6 +55,7 @@ func (s *Store) write(ctx context.Context, name string, v any) error {
 // was damaged, or has another format, is an error: it must not be taken for one that is missing.
 func (s *Store) read(ctx context.Context, name string, v any) (found bool, err error) {
 	b, err := small(ctx, s.files, name, manifestBytesMax)
+	defer s.memory.Charge(int64(len(b)))()
 	if missing(err) {
 		return false, nil
 	}
@@ -286,6 +287,7 @@ func (s *Store) Manifest(ctx context.Context, name string) (*Manifest, error) {
 func (s *Store) manifest(ctx context.Context, name string) (*Manifest, error) {
 	file := backupsPrefix + name + manifestSuffix
 	b, err := small(ctx, s.files, file, manifestBytesMax)
+	defer s.memory.Charge(int64(len(b)))()
 	if missing(err) {
 		return nil, s.failed("read "+name, ErrNoBackup)
 	}

@@ -35,7 +35,7 @@ func stores(t *testing.T) map[string]*Store {
 
 // inBucket returns a store in a bucket.
 func inBucket(b bucket.Bucket) *Store {
-	return newStore(bucketFiles{bucket.Repeat(b), "prefix/"}, "memory://bucket/prefix", nil)
+	return Places{}.newStore(bucketFiles{bucket.Repeat(b), "prefix/"}, "memory://bucket/prefix")
 }
 
 // inMemory returns a store in a directory of a file system in memory.

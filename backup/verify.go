@@ -42,6 +42,11 @@ func (s *Store) Verify(ctx context.Context, all []Object, pace func(int) error) 
 
 // verify returns what is wrong with an object, or an empty text.
 func (s *Store) verify(ctx context.Context, o Object, pace func(int) error) (problem string, err error) {
+	end, err := s.memory.copy(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer end()
 	name, err := s.files.objectName(ctx, o.SHA256)
 	if err != nil {
 		return "", s.failed("read "+o.SHA256, err)

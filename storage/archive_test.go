@@ -104,7 +104,7 @@ func (a *archived) checkpoint(t testing.TB, e *Engine, disk vfs.FS, stamp func()
 func (a *archived) open(at int64, segments iter.Seq2[[]byte, error]) (*export.Checkpoint, error) {
 	return export.OpenAt(context.Background(), &export.PointInTime{
 		Base: a.base, BaseDir: "base", Scratch: vfs.NewMem(), ScratchDir: "scratch", At: at,
-		Segments: segments, Log: slog.New(slog.DiscardHandler),
+		Segments: segments, FlushBytes: 16 << 20, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

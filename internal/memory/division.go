@@ -35,6 +35,8 @@ const (
 	Internode
 	// Background are streams, hints, logged batches and repairs.
 	Background
+	// Backups are the files that are stored and read for backups and restorations, and the archived log.
+	Backups
 	// Graphs are the graphs of indexes of vectors.
 	Graphs
 	// Functions are the calls of user-defined functions.
@@ -47,7 +49,7 @@ const (
 func (p Part) String() string {
 	return [...]string{"kernel and page cache", "base", "collector", "block cache", "memtables",
 		"requests and replies", "writes in flight",
-		"pages of replicas", "internode", "streams and hints", "vector graphs", "functions"}[p]
+		"pages of replicas", "internode", "streams and hints", "backups", "vector graphs", "functions"}[p]
 }
 
 // Division divides the memory of a node. The sum of Part is at most Figure; Divide rounds down.
@@ -92,10 +94,10 @@ type share struct {
 }
 
 // sharesTotal is the sum of the weights.
-const sharesTotal = 96
+const sharesTotal = 102
 
 // shares are the parts by weight, with requests of at most frame bytes; zero means the default. In a node of 1 GiB,
-// which has 677 MiB for them, a weight of 1 is 7 MiB. The columns are part, weight, minimum and maximum.
+// which has 677 MiB for them, a weight of 1 is 6.6 MiB. The columns are part, weight, minimum and maximum.
 func shares(frame int64) []share {
 	return []share{
 		{BlockCache, 24, 4 * mib, unlimited},
@@ -105,6 +107,7 @@ func shares(frame int64) []share {
 		{Pages, 3, 4 * mib, workersMax * pageFree},
 		{Internode, 10, 8 * mib, 2 << 30},
 		{Background, 4, 4 * mib, 512 * mib},
+		{Backups, 6, 16 * mib, 192 * mib},
 		{Graphs, 4, 1 * mib, unlimited},
 		{Functions, 4, 2 * mib, 1 << 30},
 	}
@@ -274,6 +277,9 @@ func (d *Division) Workers() int { return int(min(d.Part[Pages]/pageFree, worker
 // BackgroundBlock bounds the bytes of logged batches, and of blocks of streams that wait: each is at most half of the
 // part.
 func (d *Division) BackgroundBlock() int64 { return d.Part[Background] / 2 }
+
+// Backup bounds the bytes of backups, restorations and the archived log.
+func (d *Division) Backup() int64 { return d.Part[Backups] }
 
 // HeapLimit returns the limit for Go's runtime: all but the part of the kernel. The runtime does not know what the
 // kernel counts for the node.

@@ -43,7 +43,8 @@ type Backups struct {
 // openBackups opens the backups of the node, and lets other nodes ask it for its part of a backup.
 func (c *Commands) openBackups(o Options) error {
 	// Locations are outside of the data directory, and not on its file system.
-	i, stores := o.Instance, backup.Places{Disk: o.Config.BackupFS, Keys: o.BackupKeys}
+	i, stores := o.Instance, backup.Places{Disk: o.Config.BackupFS, Keys: o.BackupKeys,
+		Memory: backup.NewMemory(o.Config.Memory.Division.Backup())}
 	if stores.Disk == nil {
 		stores.Disk = vfs.Default
 	}
@@ -95,6 +96,9 @@ func (b *Backups) Archived() (s archive.Stats, kept int64, ok bool) {
 	}
 	return b.archive.Stats(), b.log.Kept().Bytes, true
 }
+
+// Memory returns how many bytes backups, restorations and the archived log use on this node.
+func (b *Backups) Memory() int64 { return b.stores.Memory.Used() }
 
 // createArgs are the stored arguments of a job that makes a backup. Records of jobs keep their form: a later process
 // reads them.

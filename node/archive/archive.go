@@ -22,8 +22,6 @@ const (
 	// to half a minute, so few rounds fail.
 	retryMin = time.Second
 	retryMax = 15 * time.Second
-	// segmentBytes is how much of the log is in memory and stored at a time.
-	segmentBytes = 4 << 20
 	// pendingMax bounds the states of the metadata that wait for the store.
 	pendingMax = 1000
 )
@@ -60,6 +58,7 @@ type Archive struct {
 	connected bool
 	waiting   bool
 	logs      backup.Logs
+	memory    *backup.Memory // of the store
 	owner     backup.LogOwner
 	position  logarchive.Position
 
@@ -225,7 +224,9 @@ func (a *Archive) round(ctx context.Context) (more bool, err error) {
 		}
 	}
 	// The log is first: what is applied and committed later has later times.
-	g, err := a.o.Log.Read(a.position, segmentBytes)
+	size, needs := a.memory.Segment()
+	defer a.memory.Charge(needs)()
+	g, err := a.o.Log.Read(a.position, int(size))
 	var gap *logarchive.Gap
 	if errors.As(err, &gap) {
 		a.count(func(s *Stats) { s.Gaps++ })
@@ -304,6 +305,7 @@ func (a *Archive) connect(ctx context.Context) (ready bool, err error) {
 		return false, err
 	}
 	a.connected, a.logs, a.owner, a.position = true, logs, owner, logarchive.Position(end.Position)
+	a.memory = s.Memory()
 	if !a.position.IsZero() {
 		a.o.Log.Release(a.position)
 	}

@@ -65,7 +65,9 @@ func (n *Node) momentOf(ctx context.Context, s *backup.Store, m *backup.Manifest
 func (n *Node) logStarts(ctx context.Context, s *backup.Store, m *backup.Manifest) (out []backup.LogFrom, err error) {
 	for i := range m.Shares {
 		share := &m.Shares[i]
-		log, err := export.LogStart(backup.NewFiles(ctx, s, share, n.pacer(ctx)), backup.FilesDir)
+		files := backup.NewFiles(ctx, s, share, n.pacer(ctx))
+		log, err := export.LogStart(files, backup.FilesDir)
+		files.Close()
 		if err != nil {
 			return nil, fmt.Errorf("read the files of node %s in backup %s: %w", share.Host, m.Name, err)
 		}
@@ -188,31 +190,38 @@ func (n *Node) scan(ctx context.Context, s *backup.Store, m *backup.Manifest, x 
 			if i++; !own(i - 1) {
 				continue
 			}
-			data, err := s.Logs().ReadSegment(ctx, owner, stored, pace)
+			err := s.Logs().ReadSegment(ctx, owner, stored, pace, func(data []byte) error {
+				return x.scanSegment(owner.Host, data, m.HybridTime, tables)
+			})
 			if err != nil {
 				return err
-			}
-			g, err := logarchive.ReadHeader(data)
-			if err != nil {
-				return fmt.Errorf("a segment of the log of node %s: %w", owner.Host, err)
-			}
-			// Reading the records also finds what no checksum finds: segments of a faulty node.
-			for r, err := range g.Records() {
-				if err != nil {
-					return fmt.Errorf("a segment of the log of node %s: %w", owner.Host, err)
-				}
-				foreign := r.Foreign != 0 && r.Stamp > m.HybridTime && r.Stamp <= x.at
-				if foreign && slices.Contains(tables, r.Foreign) {
-					return n.foreign(x, r.Foreign, r.Stamp)
-				}
 			}
 		}
 	}
 	return nil
 }
 
+// scanSegment reads the records of a segment, which also finds what no checksum finds: segments of a faulty node. It
+// refuses rows from outside of the ring that the tables got after the hybrid time from.
+func (x *moment) scanSegment(host string, data []byte, from int64, tables []schema.StorageID) error {
+	g, err := logarchive.ReadHeader(data)
+	if err != nil {
+		return fmt.Errorf("a segment of the log of node %s: %w", host, err)
+	}
+	for r, err := range g.Records() {
+		if err != nil {
+			return fmt.Errorf("a segment of the log of node %s: %w", host, err)
+		}
+		foreign := r.Foreign != 0 && r.Stamp > from && r.Stamp <= x.at
+		if foreign && slices.Contains(tables, r.Foreign) {
+			return x.foreign(r.Foreign, r.Stamp)
+		}
+	}
+	return nil
+}
+
 // foreign returns the error for a table that got rows which are not in the logs.
-func (n *Node) foreign(x *moment, table schema.StorageID, at int64) error {
+func (x *moment) foreign(table schema.StorageID, at int64) error {
 	name := fmt.Sprint(table)
 	if t := x.contents.Schema.TableByStorage(table); t != nil {
 		name = t.Keyspace + "." + t.Name
@@ -230,15 +239,32 @@ func (n *Node) openMoment(ctx context.Context, s *backup.Store, m *backup.Manife
 	owner := backup.LogOwner{Cluster: m.ClusterID, Host: of.Host}
 	// In the directory of the task, which is removed with it, on the disk whose files are encrypted if the node's are.
 	dir := n.o.Disk.PathJoin(n.directory(task), "moment-"+of.Host)
-	end = func() error { return n.o.Disk.RemoveAll(dir) }
 	// An earlier attempt of the process may have left files.
-	if err := errors.Join(end(), n.o.Disk.MkdirAll(dir, 0o700)); err != nil {
+	if err := errors.Join(n.o.Disk.RemoveAll(dir), n.o.Disk.MkdirAll(dir, 0o700)); err != nil {
 		return nil, nil, err
 	}
+	flush, needs := s.Memory().Replay()
+	files, uncharge := backup.NewFiles(ctx, s, of, pace), s.Memory().Charge(needs)
+	end = func() error {
+		files.Close()
+		uncharge()
+		return n.o.Disk.RemoveAll(dir)
+	}
 	// One segment is in memory at a time.
+	ended := errors.New("no more segments are needed")
 	segments := func(yield func([]byte, error) bool) {
 		for _, g := range x.logs[share].Segments {
-			if data, err := s.Logs().ReadSegment(ctx, owner, g, pace); !yield(data, err) || err != nil {
+			err := s.Logs().ReadSegment(ctx, owner, g, pace, func(data []byte) error {
+				if !yield(data, nil) {
+					return ended
+				}
+				return nil
+			})
+			if errors.Is(err, ended) {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
 				return
 			}
 		}
@@ -246,8 +272,8 @@ func (n *Node) openMoment(ctx context.Context, s *backup.Store, m *backup.Manife
 			yield(idle, nil)
 		}
 	}
-	c, err = export.OpenAt(ctx, &export.PointInTime{Base: backup.NewFiles(ctx, s, of, pace), BaseDir: backup.FilesDir,
-		Scratch: n.o.Disk, ScratchDir: dir, At: x.at, Segments: segments, Log: n.o.Log})
+	c, err = export.OpenAt(ctx, &export.PointInTime{Base: files, BaseDir: backup.FilesDir, Scratch: n.o.Disk,
+		ScratchDir: dir, At: x.at, Segments: segments, FlushBytes: int(flush), Log: n.o.Log})
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}

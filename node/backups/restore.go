@@ -219,6 +219,7 @@ func (x *restoring) share(ctx context.Context, s *backup.Store, p *sharePlan, pa
 	if len(p.parts) == 0 {
 		return nil
 	}
+	defer s.Memory().Charge(backup.RestoreMemory)()
 	c, end, err := x.open(ctx, s, p, pace)
 	if err != nil {
 		return fmt.Errorf("open the files of node %s in backup %s: %w", p.share.Host, x.manifest.Name, err)
@@ -241,8 +242,11 @@ func (x *restoring) open(ctx context.Context, s *backup.Store, p *sharePlan, pac
 	if x.at != nil {
 		return x.n.openMoment(ctx, s, x.manifest, x.at, p.index, x.task, pace)
 	}
-	c, err = export.Open(backup.NewFiles(ctx, s, p.share, pace), backup.FilesDir, x.n.o.Log)
-	return c, func() error { return nil }, err
+	files := backup.NewFiles(ctx, s, p.share, pace)
+	if c, err = export.Open(files, backup.FilesDir, x.n.o.Log); err != nil {
+		files.Close()
+	}
+	return c, func() error { files.Close(); return nil }, err
 }
 
 // intersect returns the ranges of tokens that are in both.

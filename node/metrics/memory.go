@@ -65,6 +65,7 @@ func (c *Collector) measuredMemory() (used [memory.Parts]int64) {
 	used[memory.Writes] = c.o.Instance.Coordinator.Load().WriteBytes
 	used[memory.Internode] = c.o.Transport.Memory()
 	used[memory.Background] = c.o.Instance.Batches.Bytes()
+	used[memory.Backups] = c.o.Commands.Backups.Memory()
 	used[memory.Graphs] = c.o.Instance.Values.GraphStats().Bytes
 	used[memory.Functions] = c.o.Functions().Memory.Used
 	return used

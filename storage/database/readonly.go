@@ -16,11 +16,7 @@ import (
 )
 
 // readOnlyCacheBytes is the size of the block cache of a database that is read once, in the order of its keys.
-const readOnlyCacheBytes = 4 << 20
-
-// ReplayFlushBytes is the size of the batches after which a replay flushes them. The memtable has twice the space,
-// because entries take more than their bytes.
-const ReplayFlushBytes = 16 << 20
+const readOnlyCacheBytes = 2 << 20
 
 // OpenReadOnly opens a copy of a database for reading. It adds no file to the directory and changes none.
 func OpenReadOnly(fs vfs.FS, dir string, log *slog.Logger) (*pebble.DB, error) {
@@ -31,9 +27,10 @@ func OpenReadOnly(fs vfs.FS, dir string, log *slog.Logger) (*pebble.DB, error) {
 }
 
 // OpenReplay opens a copy of a database to which batches of a log are added. It has no log of its own: what was added
-// and not flushed is lost at Close. It compacts nothing. Flush after about ReplayFlushBytes, so that a flush that
-// fails does not block Apply for ever.
-func OpenReplay(fs vfs.FS, dir string, log *slog.Logger) (*DB, error) {
+// and not flushed is lost at Close. It compacts nothing. The caller flushes after batches of about flushBytes, so that
+// a flush that fails does not block Apply for ever. The memtable has twice the space, because entries take more than
+// their bytes.
+func OpenReplay(fs vfs.FS, dir string, flushBytes int, log *slog.Logger) (*DB, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
 		return nil, fmt.Errorf("storage: lock %s: %w", dir, err)
@@ -44,7 +41,7 @@ func OpenReplay(fs vfs.FS, dir string, log *slog.Logger) (*DB, error) {
 	}
 	err = db.openCopy(fs, dir, func(o *pebble.Options) {
 		o.Lock, o.DisableWAL = lock, true
-		o.MemTableSize, o.MemTableStopWritesThreshold = 2*ReplayFlushBytes, memTablesMax
+		o.MemTableSize, o.MemTableStopWritesThreshold = uint64(2*flushBytes), memTablesMax
 		// Each flush adds a file that is never compacted.
 		o.L0CompactionThreshold, o.L0StopWritesThreshold = 1<<20, 1<<20
 		o.EventListener = db.listener()

@@ -38,6 +38,9 @@ type PointInTime struct {
 	// Segments yields the Data of segments in the order of the log, up to one with Until >= At. Parts that occur twice,
 	// or that the checkpoint contains, are skipped. It may yield an error, which ends OpenAt.
 	Segments iter.Seq2[[]byte, error]
+	// FlushBytes is the size of the batches after which they are flushed. Four times as much is in memory at most,
+	// besides larger batches.
+	FlushBytes int
 	// Foreign is called, if it is not nil, for each table that ingested rows from outside the ring, with the hybrid
 	// time. The log does not contain the rows. The checkpoint does if it is newer.
 	Foreign func(table schema.StorageID, at int64)
@@ -68,7 +71,7 @@ func OpenAt(ctx context.Context, o *PointInTime) (*Checkpoint, error) {
 		// The archive contains all of the logs.
 		Hide: func(name string) bool { return strings.HasSuffix(name, ".log") },
 	})
-	db, err := database.OpenReplay(disk, o.ScratchDir, o.Log)
+	db, err := database.OpenReplay(disk, o.ScratchDir, o.FlushBytes, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +184,7 @@ func (r *replay) record(ctx context.Context, x *logarchive.Record) error {
 	if err := errors.Join(r.db.Apply(batch, pebble.NoSync), r.db.Err()); err != nil {
 		return failure.Of(err)
 	}
-	if r.unflushed += len(x.Batch); r.unflushed < database.ReplayFlushBytes {
+	if r.unflushed += len(x.Batch); r.unflushed < r.FlushBytes {
 		return nil
 	}
 	// A flush in time: Apply would wait for memtables without a bound if none could be written.
