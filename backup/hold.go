@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -9,8 +10,13 @@ import (
 // holdsDir contains a note for each restoration in progress, in a directory for each backup.
 const holdsDir = "restoring"
 
+// ErrNotHeld means that a schedule may delete a backup while it is being restored.
+var ErrNotHeld = errors.New("a schedule could delete the backup while it is being restored, because the note of the " +
+	"restoration was not written")
+
 // Hold notes that a backup is being restored, so that DeleteUnheld keeps it. The caller reads the manifest afterwards,
-// which fails if the backup was deleted before. id identifies the restoration; Release ends it.
+// which fails if the backup was deleted before. id identifies the restoration; Release ends it. The error is ErrNotHeld
+// if the location is a store, and the note cannot be written.
 func (s *Store) Hold(ctx context.Context, name, id string, now time.Time) error {
 	for _, text := range []string{name, id} {
 		if err := CheckName(text); err != nil {
@@ -21,7 +27,10 @@ func (s *Store) Hold(ctx context.Context, name, id string, now time.Time) error 
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	return s.write(ctx, holdsDir+"/"+name+"/"+id, mark{now})
+	if err := s.write(ctx, holdsDir+"/"+name+"/"+id, mark{now}); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+	}
+	return nil
 }
 
 // Release removes the note of Hold, if it is there. The caller ignores its error: a note that remains keeps the backup

@@ -205,8 +205,11 @@ func (p Places) openDirectory(u *url.URL, location string) (*Store, error) {
 	dir := filepath.Clean(filepath.FromSlash(u.Path))
 	// A directory that is missing is probably one that is not mounted.
 	info, err := p.Disk.Stat(dir)
-	if err != nil {
+	if missing(err) {
 		return nil, fmt.Errorf("backup: open %s: %w; create or mount the directory first", location, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backup: open %s: %w%s", location, err, advice(err))
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("backup: open %s: it is not a directory", location)
@@ -214,7 +217,7 @@ func (p Places) openDirectory(u *url.URL, location string) (*Store, error) {
 	return p.newStore(directory{p.Disk, dir}, strings.TrimSuffix(location, "/")), nil
 }
 
-// failed adds the operation and the store to an error.
+// failed adds the operation, the store and what to do to an error.
 func (s *Store) failed(operation string, err error) error {
-	return fmt.Errorf("backup: %s in %s: %w", operation, s.location, err)
+	return fmt.Errorf("backup: %s in %s: %w%s", operation, s.location, err, advice(err))
 }

@@ -53,6 +53,16 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("the object store answers %d %s: %.300q", r.Status, r.Code, text)
 }
 
+// Full reports whether the service has refused a request because there is no space, or because a quota is used up.
+func (r *Refusal) Full() bool {
+	switch r.Code {
+	// Of Ceph, Google, and MinIO.
+	case "QuotaExceeded", "quotaExceeded", "XMinioAdminBucketQuotaExceeded", "XMinioStorageFull":
+		return true
+	}
+	return r.Status == http.StatusInsufficientStorage
+}
+
 // CredentialsError means that the node has no credentials, or ones for which it gets no token. No request was sent to
 // the service, and none is repeated.
 type CredentialsError struct{ Reason string } // for users
@@ -63,6 +73,9 @@ func (c *CredentialsError) Error() string { return c.Reason }
 // temporary reports whether the same request may succeed later: the service has failed, or asks for slower requests. An
 // answer that says that the request is wrong, or not permitted, is final.
 func (r *Refusal) temporary() bool {
+	if r.Full() {
+		return false
+	}
 	return r.Status >= http.StatusInternalServerError && r.Status != http.StatusNotImplemented ||
 		r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout
 }

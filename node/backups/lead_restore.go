@@ -192,10 +192,13 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 	if err != nil {
 		return err
 	}
-	// Before the backup is read: from then on, no schedule deletes it. A location that may only be read has no schedule
-	// of this node's, so that a failure is no reason to stop.
-	if err := s.Hold(ctx, r.Name, r.Task, n.o.Clock.Now().UTC()); err != nil {
-		n.o.Log.Info("the location is not writable: a schedule could delete the backup", "err", err)
+	// Before the backup is read: from then on, no schedule deletes it. A location that is full, or may only be read, is
+	// no reason not to restore.
+	err = s.Hold(ctx, r.Name, r.Task, n.o.Clock.Now().UTC())
+	if errors.Is(err, backup.ErrNotHeld) && ctx.Err() == nil {
+		n.o.Log.Warn("the restoration continues without a note in the location", "err", err)
+	} else if err != nil {
+		return err
 	}
 	defer func() { _ = s.Release(context.WithoutCancel(ctx), r.Name, r.Task) }()
 	p, err := n.Plan(ctx, s, r)

@@ -185,5 +185,10 @@ func translate(err error) error {
 	case answer.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return fmt.Errorf("the object is too short: %w", io.ErrUnexpectedEOF)
 	}
-	return &bucket.Refusal{Status: answer.StatusCode, Code: answer.Code, Message: answer.Message}
+	text := answer.Message
+	if answer.Code == minio.AccessDenied {
+		text = "The credentials of the node do not suffice: they need the permissions to list the bucket, and to " +
+			"get, put and delete objects below the prefix."
+	}
+	return &bucket.Refusal{Status: answer.StatusCode, Code: answer.Code, Message: text}
 }
