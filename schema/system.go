@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync"
 
 	"cqld/ring"
 	"cqld/schema/systemtables"
@@ -39,9 +40,9 @@ func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 	return build(keyspaces, s.nextStorage)
 }
 
-// systemKeyspaces builds the keyspaces that the program defines. Replication factors are Cassandra's. Every call builds
-// new ones.
-func systemKeyspaces() []*Keyspace {
+// systemKeyspaces returns the keyspaces that the program defines. Replication factors are Cassandra's. All schemas of a
+// process share them: a change of a keyspace or table copies it.
+var systemKeyspaces = sync.OnceValue(func() []*Keyspace {
 	// Each node has its own rows of these, or computes them.
 	local := ring.Replication{Class: ring.Local}
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
@@ -54,7 +55,7 @@ func systemKeyspaces() []*Keyspace {
 		systemKeyspace("system_virtual_schema", local, systemtables.SystemVirtualSchema, virtualOptions),
 		systemKeyspace("system_views", local, systemtables.SystemViews, virtualOptions),
 	}
-}
+})
 
 // systemOptions returns the options of tables in the keyspace system. They are Cassandra's.
 func systemOptions(table string) Options {
@@ -94,9 +95,8 @@ func systemDistributedOptions(table string) Options {
 	o := DefaultOptions()
 	if strings.HasSuffix(table, "repair_history") {
 		o.DefaultTTL = 2592000
-		o.Compaction["class"] = "org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy"
-		o.Compaction["compaction_window_size"] = "1"
-		o.Compaction["compaction_window_unit"] = "DAYS"
+		maps.Copy(o.Compaction, map[string]string{"compaction_window_size": "1", "compaction_window_unit": "DAYS",
+			"class": "org.apache.cassandra.db.compaction.TimeWindowCompactionStrategy"})
 	}
 	return o
 }
