@@ -3,13 +3,22 @@
 package integration
 
 import (
+	"bytes"
+	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"cqld/backup/bucket/s3"
 	"cqld/integration/cqlclient"
 	"cqld/integration/process"
 )
@@ -19,6 +28,7 @@ const backupRows = 2000
 
 // TestLostRingIsRestoredToASmallerOne follows docs/BACKUP.md: a ring of four is backed up while clients write, its
 // disks are deleted, and one command brings all of it back on a ring of three, where each node has every row at ONE.
+// The nodes encrypt the backups in S3.
 func TestLostRingIsRestoredToASmallerOne(t *testing.T) {
 	for kind, serve := range map[string]func(*testing.T) string{
 		"directory": func(t *testing.T) string { return "file://" + t.TempDir() },
@@ -29,9 +39,15 @@ func TestLostRingIsRestoredToASmallerOne(t *testing.T) {
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			location := serve(t)
-			if t.Run("lost", func(t *testing.T) { backUpRing(t, location) }) {
-				t.Run("restored", func(t *testing.T) { restoreRing(t, location) })
+			location, yaml := serve(t), []string(nil)
+			if kind == "s3" {
+				yaml = encryptBackups(t)
+			}
+			if t.Run("lost", func(t *testing.T) { backUpRing(t, location, yaml) }) {
+				if kind == "s3" {
+					t.Run("sealed", func(t *testing.T) { mustBeSealed(t, location) })
+				}
+				t.Run("restored", func(t *testing.T) { restoreRing(t, location, yaml) })
 				// The other kinds would test nothing else.
 				if kind == "directory" {
 					t.Run("copied", func(t *testing.T) { copyRing(t, location) })
@@ -41,9 +57,70 @@ func TestLostRingIsRestoredToASmallerOne(t *testing.T) {
 	}
 }
 
-// backUpRing makes two backups of a ring, and loses it.
-func backUpRing(t *testing.T, location string) {
-	ring := startRing(t, process.Options{Nodes: 4})
+// encryptBackups makes a key, as docs/BACKUP.md says, and returns the configuration of nodes that encrypt backups.
+func encryptBackups(t *testing.T) (yaml []string) {
+	t.Helper()
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	file := filepath.Join(t.TempDir(), "backup.key")
+	if err := os.WriteFile(file, []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"backup_encryption_key_file: " + file}
+}
+
+// mustBeSealed reads all objects of a location in S3. Except for the layout, none shows the name of a table or a role.
+func mustBeSealed(t *testing.T, location string) {
+	u, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s3.Open(s3.Options{Bucket: u.Host, Endpoint: u.Query().Get("endpoint")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := 0
+	var read func(prefix string)
+	read = func(prefix string) {
+		names, err := b.List(t.Context(), prefix, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			name = prefix + name
+			r, _, err := b.Read(t.Context(), name, 0, 0)
+			// A part of the names of other objects.
+			if errors.Is(err, fs.ErrNotExist) {
+				read(name + "/")
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := io.ReadAll(r)
+			if err := errors.Join(err, r.Close()); err != nil {
+				t.Fatal(err)
+			}
+			objects++
+			if strings.HasSuffix(name, "/cqld-backups.json") {
+				continue
+			}
+			for _, text := range []string{"orders", "cassandra", "datacenter1", `"format"`} {
+				if bytes.Contains(content, []byte(text)) {
+					t.Errorf("%s contains %s in clear", name, text)
+				}
+			}
+		}
+	}
+	read(strings.Trim(u.Path, "/") + "/")
+	if objects < 20 {
+		t.Errorf("the location has %d objects", objects)
+	}
+}
+
+// backUpRing makes two backups of a ring, whose nodes have further lines of configuration, and loses it.
+func backUpRing(t *testing.T, location string, yaml []string) {
+	ring := startRing(t, process.Options{Nodes: 4, YAML: yaml})
 	s := ring.Servers[0]
 	statements := []string{"CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', " +
 		"'replication_factor': 3}", "CREATE TYPE shop.place (x int, y int)",
@@ -98,8 +175,8 @@ func backUpRing(t *testing.T, location string) {
 }
 
 // restoreRing restores the second backup, and reads everything at each node.
-func restoreRing(t *testing.T, location string) {
-	ring := startRing(t, process.Options{Nodes: 3})
+func restoreRing(t *testing.T, location string, yaml []string) {
+	ring := startRing(t, process.Options{Nodes: 3, YAML: yaml})
 	s := ring.Servers[1]
 	mustCtl(t, s, "backup", "delete", "--at", location, "first", "--grace", "0s")
 	if plan := mustCtl(t, s, "restore", "--from", location, "--dry-run"); !strings.Contains(plan, "shop.orders") {
