@@ -1,14 +1,18 @@
 package node
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"cqld/cluster/metadata"
+	"cqld/internal/await"
 	"cqld/node/config"
 	"cqld/node/control"
 )
@@ -65,5 +69,53 @@ func TestFullLocationsFailTheJobUntilSpaceIsFreed(t *testing.T) {
 			t.Errorf("%s: %d rows were restored", name, len(a.Rows))
 		}
 		refused.Store(nil)
+	}
+}
+
+// TestOverdueSchedulesAreShown has a schedule whose location cannot be written to. Each node shows in its status that
+// it is overdue, and the node that executes it in the answer of its probe.
+func TestOverdueSchedulesAreShown(t *testing.T) {
+	store := vfs.NewMem()
+	if err := store.MkdirAll("/mnt", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := openNodes(t, 247, 2, func(o *config.Options) {
+		o.BackupFS = errorfs.Wrap(store, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				return syscall.EROFS
+			}
+			return nil
+		}))
+	})
+	status := func(i int) []control.OverdueSchedule {
+		t.Helper()
+		s, err := r.nodes[i].commands.Ring.Status(t.Context(), control.KeyspaceArgs{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Overdue
+	}
+	if all := append(status(0), r.nodes[0].commands.Backups.Overdue()...); len(all) > 0 {
+		t.Errorf("without schedules, %+v are overdue", all)
+	}
+	hourAgo := time.Now().Add(-time.Hour).Unix()
+	err := r.nodes[1].cluster.ProposeBackupSchedule(t.Context(), &metadata.ScheduleChange{Add: &metadata.BackupSchedule{
+		Name: "nightly", Location: "file:///mnt", Every: 60, Created: hourAgo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.nodes {
+		if !await.Reached(time.Minute, func() bool { return len(status(i)) == 1 }) {
+			t.Fatalf("node %d shows %+v", i, status(i))
+		}
+		if o := status(i)[0]; o.Name != "nightly" || o.Last.Unix() != hourAgo {
+			t.Errorf("node %d shows %+v", i, o)
+		}
+	}
+	want := "backup schedule nightly is overdue: it has no good backup since " +
+		time.Unix(hourAgo, 0).UTC().Format(time.RFC3339)
+	if lines := append(r.nodes[0].probes.details(), r.nodes[1].probes.details()...); !slices.Equal(lines,
+		[]string{want}) {
+		t.Errorf("the probes show %q", lines)
 	}
 }

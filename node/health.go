@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"cqld/cluster"
+	"cqld/node/admin"
 	"cqld/node/health"
 )
 
@@ -17,10 +19,11 @@ import (
 const stuckAfter = time.Minute
 
 // probes answers the probes of a supervisor. The zero value answers nothing. open, live and details are called by
-// different goroutines, which share only beating.
+// different goroutines, which share only the pointers.
 type probes struct {
 	server  *health.Server                  // nil: health_address is not set
 	beating atomic.Pointer[cluster.Cluster] // whose loop runs; nil before the loop starts and after it ends
+	backups atomic.Pointer[admin.Backups]   // nil until the node executes schedules
 }
 
 // open serves the probes on an address, if it is set, from the beginning: a start may take long. It does nothing if no
@@ -60,7 +63,19 @@ func (p *probes) details() (lines []string) {
 			lines = append(lines, err.Error())
 		}
 	}
+	if b := p.backups.Load(); b != nil {
+		for _, o := range b.Overdue() {
+			lines = append(lines, fmt.Sprintf("backup schedule %s is overdue: it has no good backup since %s", o.Name,
+				o.Last.Format(time.RFC3339)))
+		}
+	}
 	return lines
+}
+
+// runSchedules executes the schedules of backups until ctx ends. The probes show overdue ones from then on.
+func (p *probes) runSchedules(ctx context.Context, b *admin.Backups) {
+	p.backups.Store(b)
+	b.Scheduler.Run(ctx)
 }
 
 // close stops the server of the probes. It is safe to call if open has failed or was not called.

@@ -303,7 +303,7 @@ func (n *Node) listen() error {
 	n.commands.Replayed()
 	n.running.Go(func() { n.commands.Snapshots.Watch(n.stopping) })
 	n.running.Go(droppedTables{n}.watch)
-	n.running.Go(func() { n.commands.Backups.Scheduler.Run(n.lifetime) })
+	n.running.Go(func() { n.probes.runSchedules(n.lifetime, n.commands.Backups) })
 	n.running.Go(func() { n.commands.Backups.Archive(n.lifetime) })
 	if err := n.openControl(); err != nil {
 		return err

@@ -76,7 +76,7 @@ func (c *Commands) openBackups(o Options) error {
 			Metadata: i.Cluster.Metadata, Stamp: o.Stamp, Clock: o.Jobs.Clock, Await: env.AwaitChannel,
 			Logger: o.Log})
 	}
-	c.Peers.backups = node.Serve
+	c.Peers.backups, c.Peers.overdue = node.Serve, c.Backups.Overdue
 	return err
 }
 

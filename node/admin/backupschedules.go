@@ -87,6 +87,17 @@ func (b *Backups) Schedules(ctx context.Context, _ control.None, _ control.Repor
 	return out, nil
 }
 
+// Overdue returns the schedules whose last good backup is older than two intervals. It is empty on nodes that do not
+// execute the schedules.
+func (b *Backups) Overdue() (out []control.OverdueSchedule) {
+	for _, s := range b.Scheduler.Overview() {
+		if s.Overdue {
+			out = append(out, control.OverdueSchedule{Name: s.Name, Last: s.Last.UTC()})
+		}
+	}
+	return out
+}
+
 // list returns the backups at a location, which may have none yet.
 func (b *Backups) list(ctx context.Context, location string) (all []backup.Listed, err error) {
 	s, err := b.stores.Open(location)

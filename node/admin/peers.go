@@ -9,6 +9,7 @@ import (
 	"cqld/cluster"
 	"cqld/internal/release"
 	"cqld/messaging"
+	"cqld/node/control"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
@@ -25,6 +26,7 @@ type Peers struct {
 	transport *messaging.StreamTransport
 	// backups answers requests for this node's part of a backup or a restoration.
 	backups func(message []byte) ([]byte, error)
+	overdue func() []control.OverdueSchedule
 }
 
 // facts are properties of a node that it reports to all other nodes on request. They are sent as JSON, because they are
@@ -41,6 +43,8 @@ type facts struct {
 	// Unbuilt are the indexes, of views too, that the node has not built. The indexes of views are included, because
 	// they are the same state.
 	Unbuilt []schema.StorageID
+	// Overdue are the schedules of backups without a recent backup, on the node that executes the schedules.
+	Overdue []control.OverdueSchedule
 }
 
 // factsTimeout bounds the wait for the answers of other nodes. A node that does not answer in this time is left out of
@@ -84,7 +88,7 @@ func (p *Peers) askBackup(node ring.NodeID, message []byte, reply func([]byte, e
 // own returns the facts of this node.
 func (p *Peers) own() facts {
 	f := facts{Build: release.Build(), Schema: p.cluster.Metadata().Schema.Version().String(), Load: p.Load(),
-		Unbuilt: p.OwnUnbuilt()}
+		Unbuilt: p.OwnUnbuilt(), Overdue: p.overdue()}
 	f.ClockAhead, f.ClockRefuses = p.cluster.ClockOffset()
 	return f
 }

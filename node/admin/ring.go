@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,7 +27,14 @@ type Ring struct {
 // none.
 func (v *Ring) Status(_ context.Context, a control.KeyspaceArgs, _ control.Report) (control.Status, error) {
 	m := v.cluster.Metadata()
-	s := control.Status{Members: v.members.list(m.Topology, v.peers.all())}
+	all := v.peers.all()
+	s := control.Status{Members: v.members.list(m.Topology, all)}
+	for _, f := range all {
+		s.Overdue = append(s.Overdue, f.Overdue...)
+	}
+	// Two nodes may execute the schedules for a while.
+	slices.SortFunc(s.Overdue, func(a, b control.OverdueSchedule) int { return cmp.Compare(a.Name, b.Name) })
+	s.Overdue = slices.CompactFunc(s.Overdue, func(a, b control.OverdueSchedule) bool { return a.Name == b.Name })
 	return s, ownership(&s, m.Schema, m.Topology, a.Keyspace)
 }
 

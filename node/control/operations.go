@@ -52,6 +52,15 @@ type Status struct {
 	// named and the replications of the keyspaces differ; Owns then counts first replicas only.
 	Effective bool `json:"effective"`
 	Uneven    bool `json:"uneven"`
+	// Overdue are the schedules of backups without a recent backup, by name. A schedule is missing if the node that
+	// executes it does not answer.
+	Overdue []OverdueSchedule `json:"overdue_schedules,omitempty"`
+}
+
+// OverdueSchedule is a schedule whose last good backup is older than two intervals.
+type OverdueSchedule struct {
+	Name string    `json:"name"`
+	Last time.Time `json:"last"` // of the last good backup, or of the creation of the schedule
 }
 
 // Token is a token and its owner.

@@ -143,11 +143,11 @@ func showBackup(w io.Writer, b control.Backup) error {
 	if b.Created.IsZero() {
 		return p.err
 	}
-	p.line("Cluster : %s, %d nodes", b.Cluster, b.Nodes)
+	p.line("Cluster : %s, %s", b.Cluster, counted(b.Nodes, "node"))
 	p.line("Content : %s", backupContent(&b))
 	p.line("Moment  : %s", momentOf(b.HybridTime))
 	p.line("Made    : in %s, by cqld %s", b.Ended.Sub(b.Created).Round(time.Millisecond), b.Build)
-	p.line("Size    : %s in %d files; %s were new", size(b.Size), b.Files, size(b.Stored))
+	p.line("Size    : %s in %s; %s new", size(b.Size), counted(b.Files, "file"), size(b.Stored))
 	switch {
 	case b.MomentsUntil > 0:
 		p.line("Moments : after %s until %s can be restored", b.Ended.UTC().Format(momentTime),
@@ -195,7 +195,8 @@ func (c *deleteBackupCommand) Run(s *session) error {
 			for _, name := range swept.Removed {
 				p.line("Removed backup %s", name)
 			}
-			p.line("Removed %d objects of %s; %d more are removed later", swept.Objects, size(swept.Bytes), swept.Kept)
+			p.line("Removed %s of %s; %d more are removed later", counted(swept.Objects, "object"), size(swept.Bytes),
+				swept.Kept)
 			return p.err
 		})
 }

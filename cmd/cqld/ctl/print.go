@@ -136,3 +136,11 @@ func groups[T any](all []T, key func(T) string) (names []string, by map[string][
 	}
 	return names, by
 }
+
+// counted returns a number with its noun, whose plural ends with s: "1 table", "2 tables".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
+}

@@ -112,7 +112,7 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 	}
 	return func(w io.Writer, r control.Restored) error {
 		p := &printer{w: w}
-		p.line("%s %d tables from backup %s of %s; %s %s", done, len(r.Tables), r.Name,
+		p.line("%s %s from backup %s of %s; %s %s", done, counted(len(r.Tables), "table"), r.Name,
 			r.Created.UTC().Format(backupTime), size(r.Bytes), read)
 		if r.At != 0 {
 			p.line("State of %s", momentOf(r.At))

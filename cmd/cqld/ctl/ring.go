@@ -26,7 +26,8 @@ func (c *statusCommand) Run(s *session) error {
 const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership " +
 	"information is meaningless"
 
-// showStatus prints a table for each data center, like nodetool status, and problems of clocks below. For example:
+// showStatus prints a table for each data center, like nodetool status, and problems of clocks and backups below. For
+// example:
 //
 //	Datacenter: dc1
 //	===============
@@ -60,6 +61,9 @@ func showStatus(w io.Writer, st control.Status) error {
 		if text := clockText(m); text != "" {
 			p.line("%s: %s", host(m.Address), text)
 		}
+	}
+	for _, o := range st.Overdue {
+		p.line("Backup schedule %s is overdue: it has no good backup since %s", o.Name, o.Last.UTC().Format(backupTime))
 	}
 	if st.Uneven {
 		p.line(uneven)

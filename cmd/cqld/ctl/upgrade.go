@@ -60,7 +60,11 @@ func showUpgrade(w io.Writer, u control.Upgrade) error {
 		p.line("All nodes support version %d. Finalize the upgrade when no node has to go back: cqld ctl upgrade "+
 			"finalize", u.Next)
 	case waiting > 0:
-		p.line("The upgrade is in progress: %d nodes have to be upgraded.", waiting)
+		verb := "have"
+		if waiting == 1 {
+			verb = "has"
+		}
+		p.line("The upgrade is in progress: %s %s to be upgraded.", counted(waiting, "node"), verb)
 	default:
 		p.line("There is nothing to finalize.")
 	}
