@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cqld/schema"
@@ -14,6 +15,8 @@ import (
 type Target struct {
 	Keyspace, Name string
 	Into, As       string
+	// Replaces means that the table has another name until Replacement is applied, which may replace a table.
+	Replaces bool
 }
 
 // Renamed reports whether the restored table has another name.
@@ -47,8 +50,8 @@ func Tables(s *schema.Schema, scope []string) (out []*schema.Table, err error) {
 
 // Changes returns the changes of the schema now that create the targets as they were in the schema of a backup, with
 // their keyspaces, types, functions, indexes and views, in an order in which they can be applied. Elements that exist
-// already are not created again; a table that exists is an error, unless an earlier attempt has created it. seed
-// determines the identifiers of the tables: another attempt with the same seed finds them.
+// already are not created again; a table that exists is an error, unless an earlier attempt has created it, or the
+// target replaces it. seed determines the identifiers of the tables: another attempt with the same seed finds them.
 //
 // whole means that keyspaces, functions and views are restored as well, which need not belong to the targets.
 func Changes(then, now *schema.Schema, targets []Target, seed string, whole bool) ([]schema.Change, error) {
@@ -77,6 +80,9 @@ func Changes(then, now *schema.Schema, targets []Target, seed string, whole bool
 			return nil, err
 		}
 	}
+	if replaced(now, targets, seed) {
+		return b.changes, nil
+	}
 	for _, t := range targets {
 		if err := b.table(t); err != nil {
 			return nil, err
@@ -86,7 +92,7 @@ func Changes(then, now *schema.Schema, targets []Target, seed string, whole bool
 		if t.Renamed() {
 			continue
 		}
-		if err := b.views(then.Table(t.Keyspace, t.Name)); err != nil {
+		if err := b.views(t); err != nil {
 			return nil, err
 		}
 	}
@@ -232,14 +238,18 @@ func (b *builder) table(t Target) error {
 		return fmt.Errorf("the backup has no table %s.%s", t.Keyspace, t.Name)
 	}
 	id := IDOf(b.seed, t)
-	if now := b.now.Table(t.Into, t.As); now != nil {
+	name := t.created(b.seed)
+	if now := b.now.Table(t.Into, name); now != nil {
 		if now.ID == id {
 			return nil // by an earlier attempt
 		}
-		return fmt.Errorf("table %s.%s exists: drop it, or restore the table under another name with --as", t.Into,
-			t.As)
+		return fmt.Errorf("table %s.%s exists: drop it, or restore the table under another name with --as, or in its "+
+			"place with --replace", t.Into, name)
 	}
-	c := &schema.CreateTable{Keyspace: t.Into, Table: t.As, ID: id, Options: old.Options, Compact: old.Compact}
+	c := &schema.CreateTable{Keyspace: t.Into, Table: name, ID: id, Options: old.Options, Compact: old.Compact}
+	if t.Replaces {
+		c.Options.Extensions = nil // Replacement sets them
+	}
 	for _, column := range old.StoredColumns() {
 		if t.Into != t.Keyspace && len(userTypes(nil, column.Type)) > 0 {
 			return fmt.Errorf("table %s.%s cannot be restored into another keyspace: its column %s has a user-defined "+
@@ -251,10 +261,13 @@ func (b *builder) table(t Target) error {
 	if t.Into != t.Keyspace && b.now.Keyspace(t.Into) == nil {
 		return fmt.Errorf("there is no keyspace %s", t.Into)
 	}
-	for _, x := range old.Indexes() {
-		index := schema.CreateIndex{Keyspace: t.Into, Table: t.As, Name: x.Name, Class: x.Class,
+	for i, x := range old.Indexes() {
+		index := schema.CreateIndex{Keyspace: t.Into, Table: name, Name: x.Name, Class: x.Class,
 			Column: old.ColumnByID(x.Column).Name, Target: x.Target, Options: x.Options}
-		if t.Renamed() {
+		switch {
+		case t.Replaces:
+			index.Name = temporaryName(id, strconv.Itoa(i))
+		case t.Renamed():
 			index.Name = "" // names of indexes are unique in a keyspace
 		}
 		c.Indexes = append(c.Indexes, index)
@@ -265,23 +278,27 @@ func (b *builder) table(t Target) error {
 
 // views creates the materialized views of a restored table. Columns are named by their numbers in the new table. The
 // rows of a view are not in the backup: they are computed from the rows of the table.
-func (b *builder) views(old *schema.Table) error {
+func (b *builder) views(t Target) error {
+	old := b.then.Table(t.Keyspace, t.Name)
 	ids := map[schema.ColumnID]schema.ColumnID{}
 	for i, column := range old.StoredColumns() {
 		ids[column.ID] = schema.ColumnID(i) // as CreateTable assigns them
 	}
-	base := Target{old.Keyspace, old.Name, old.Keyspace, old.Name}
 	for _, v := range old.Views() {
-		id := IDOf(b.seed, Target{v.Keyspace, v.Name, v.Keyspace, v.Name})
-		if now := b.now.Table(v.Keyspace, v.Name); now != nil {
+		target := t.view(v)
+		id, name := IDOf(b.seed, target), target.created(b.seed)
+		if now := b.now.Table(v.Keyspace, name); now != nil {
 			if now.ID == id {
 				continue // by an earlier attempt
 			}
 			return fmt.Errorf("the materialized view %s.%s cannot be restored, because %[1]s.%[2]s exists: drop it, "+
-				"or restore table %s under another name with --as, without its views", v.Keyspace, v.Name, old.Name)
+				"or restore table %s under another name with --as, without its views", v.Keyspace, name, old.Name)
 		}
-		c := &schema.CreateView{Keyspace: v.Keyspace, View: v.Name, ID: id, Base: old.Name,
-			BaseID: IDOf(b.seed, base), All: v.View.All, Options: v.Options}
+		c := &schema.CreateView{Keyspace: v.Keyspace, View: name, ID: id, Base: t.created(b.seed),
+			BaseID: IDOf(b.seed, t), All: v.View.All, Options: v.Options}
+		if t.Replaces {
+			c.Options.Extensions = nil
+		}
 		for _, column := range v.PartitionKey {
 			c.Partition = append(c.Partition, ids[column.ID])
 		}

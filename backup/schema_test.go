@@ -51,7 +51,7 @@ func all(t *testing.T, s *schema.Schema) (out []Target) {
 		t.Fatal(err)
 	}
 	for _, table := range tables {
-		out = append(out, Target{table.Keyspace, table.Name, table.Keyspace, table.Name})
+		out = append(out, Target{table.Keyspace, table.Name, table.Keyspace, table.Name, false})
 	}
 	return out
 }
@@ -132,7 +132,7 @@ func TestSchemasAreRestored(t *testing.T) {
 // TestTablesAreRestoredUnderOtherNames restores single tables beside those that exist.
 func TestTablesAreRestoredUnderOtherNames(t *testing.T) {
 	then := elements(t)
-	changes, err := Changes(then, then, []Target{{"ks", "t", "ks", "t2"}}, "seed", false)
+	changes, err := Changes(then, then, []Target{{"ks", "t", "ks", "t2", false}}, "seed", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,16 +140,16 @@ func TestTablesAreRestoredUnderOtherNames(t *testing.T) {
 	if len(changes) != 1 || len(now.Table("ks", "t2").Indexes()) != 2 {
 		t.Errorf("%d changes, indexes %v", len(changes), now.Table("ks", "t2").Indexes())
 	}
-	if changes, err = Changes(then, then, []Target{{"ks", "base", "other", "base"}}, "seed", false); err != nil {
+	if changes, err = Changes(then, then, []Target{{"ks", "base", "other", "base", false}}, "seed", false); err != nil {
 		t.Fatal(err)
 	}
 	if now = applied(t, then, changes); len(now.Table("other", "base").Views()) != 0 {
 		t.Error("a view was restored under the name of its own")
 	}
 	for want, target := range map[string]Target{
-		"has a user-defined type":         {"ks", "t", "other", "t"},
-		"there is no keyspace nowhere":    {"ks", "n", "nowhere", "n"},
-		"the backup has no table ks.some": {"ks", "some", "ks", "x"},
+		"has a user-defined type":         {"ks", "t", "other", "t", false},
+		"there is no keyspace nowhere":    {"ks", "n", "nowhere", "n", false},
+		"the backup has no table ks.some": {"ks", "some", "ks", "x", false},
 	} {
 		if _, err := Changes(then, then, []Target{target}, "seed", false); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -162,7 +162,7 @@ func TestTablesAreRestoredUnderOtherNames(t *testing.T) {
 func TestViewsDoNotReplaceTables(t *testing.T) {
 	then := elements(t)
 	now := testschema.New(t, "CREATE TABLE some (k int PRIMARY KEY)")
-	_, err := Changes(then, now, []Target{{"ks", "base", "ks", "base"}}, "seed", false)
+	_, err := Changes(then, now, []Target{{"ks", "base", "ks", "base", false}}, "seed", false)
 	if err == nil || !strings.Contains(err.Error(), "ks.some cannot be restored, because ks.some exists") {
 		t.Errorf("%v", err)
 	}

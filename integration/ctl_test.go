@@ -84,6 +84,10 @@ func ctlCases(address, backups string) []ctlCase {
 		{args: "backup verify --at " + backups + " first", want: `^\d+ files verified, 0 problems\n$`},
 		{args: "restore --from " + backups + " --dry-run --fit-replication --table ctl.t --as ctl.restored",
 			want: `(?s)^Would restore 1 tables from backup first .*\n  ctl\.t as ctl\.restored\n$`},
+		{args: "restore --from " + backups + " --dry-run --table ctl.t --replace",
+			want: `(?s)^Would restore 1 tables from backup first .*\n  ctl\.t, replacing the table\n$`},
+		{args: "restore --from " + backups + " --table ctl.t --replace", once: true,
+			want: `(?s)(^|\n)Restored 1 tables from backup first .*\n  ctl\.t, replacing the table\n$`},
 		{args: "backup schedule create --to " + backups + " --every 24h --at 02:30 --keep 7 nightly ctl",
 			want: `^Created schedule nightly\n$`, once: true},
 		{args: "backup schedule list", want: `(?s)^Name .*\nnightly +24h +02:30 +7 +ctl .* no backup yet\n$`},
@@ -131,7 +135,8 @@ func ctlElsewhere() []string {
 
 // TestControl executes every command of "cqld ctl" on a real ring and checks its table and its JSON.
 func TestControl(t *testing.T) {
-	ring := startRing(t, process.Options{Nodes: 4})
+	archive := "file://" + t.TempDir()
+	ring := startRing(t, process.Options{Nodes: 4, YAML: []string{"backup_log: " + archive}})
 	s := ring.Servers[0]
 	statements := []string{"CREATE KEYSPACE ctl WITH replication = {'class': 'SimpleStrategy', " +
 		"'replication_factor': 4}", "CREATE TABLE ctl.t (k int PRIMARY KEY, v text)",
@@ -176,6 +181,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("nothing runs %s", name)
 		}
 	}
+	controlMoments(t, s, archive)
 	controlRefuses(t, s)
 	controlDrains(t, ring)
 }
@@ -194,6 +200,31 @@ func awaitView(t *testing.T, s *process.Server) {
 	}
 }
 
+// controlMoments plans the restoration of a moment after a backup, which the nodes have archived.
+func controlMoments(t *testing.T, s *process.Server, location string) {
+	t.Helper()
+	mustCtl(t, s, "backup", "create", "--to", location, "--name", "base", "ctl")
+	until := ""
+	for deadline := time.Now().Add(30 * time.Second); until == ""; time.Sleep(200 * time.Millisecond) {
+		out := mustCtl(t, s, "backup", "show", "--at", location, "base")
+		if m := regexp.MustCompile(`Moments : after \S+ until (\S+) can be restored`).FindStringSubmatch(out); m != nil {
+			until = m[1]
+		}
+		if until == "" && time.Now().After(deadline) {
+			t.Fatalf("no moment can be restored:\n%s", out)
+		}
+	}
+	args := []string{"restore", "--from", location, "--at", until, "--table", "ctl.t", "--replace", "--dry-run"}
+	want := `(?s)^Would restore 1 tables from backup base .*\nState of ` + regexp.QuoteMeta(until) +
+		`\n  ctl\.t, replacing the table\n$`
+	if out := mustCtl(t, s, args...); !regexp.MustCompile(want).MatchString(out) {
+		t.Errorf("%q:\n%s\nwant %s", args, out, want)
+	}
+	if out := mustCtl(t, s, append([]string{"--json"}, args...)...); !json.Valid([]byte(out)) {
+		t.Errorf("--json %q:\n%s", args, out)
+	}
+}
+
 // ctlNames returns the commands in the help.
 func ctlNames(t *testing.T, s *process.Server) (names []string) {
 	out := mustCtl(t, s, "--help")
@@ -209,31 +240,32 @@ func ctlNames(t *testing.T, s *process.Server) (names []string) {
 // controlRefuses executes invalid commands.
 func controlRefuses(t *testing.T, s *process.Server) {
 	for args, want := range map[string]string{
-		"status nowhere":                           "does not exist",
-		"describering system":                      "is local to each node",
-		"getendpoints ctl t notint":                "notint",
-		"getendpoints ctl none 1":                  "table ctl.none does not exist",
-		"flush nowhere":                            "does not exist",
-		"snapshot -t ../x":                         "is not a valid snapshot name",
-		"snapshot -t first":                        "snapshot first already exists",
-		"clearsnapshot":                            "Specify snapshot name or --all",
-		"clearsnapshot -t none":                    "snapshot none does not exist",
-		"verifysnapshot -t none":                   "snapshot none does not exist",
-		"showsnapshot -t none":                     "snapshot none does not exist",
-		"import -t none ctl t":                     "snapshot none does not exist",
-		"rotatekeys":                               "the node does not encrypt its files",
-		"import -t first ctl t":                    "it has materialized views",
-		"enableauditlog --included-categories NIX": `"NIX" is not one of`,
-		"enableauditlog --archive-command /bin/x":  "settings never execute commands",
-		"enableauditlog --logger Nix":              `the logger "Nix" is unknown`,
-		"enableauditlog --blocking maybe":          "use true or false",
-		"setlogginglevel loud":                     "not one of debug, info, warn, error",
-		"toppartitions ctl t 0":                    "must be more than 0",
-		"killquery 18446744073709551615":           "is not in progress on this node",
-		"killquery SELECT":                         "is not the thread_id of a query",
-		"removenode unknown":                       "unknown",
-		"abort":                                    "0 operations are in progress",
-		"nonsense":                                 "nonsense",
+		"status nowhere":                                    "does not exist",
+		"describering system":                               "is local to each node",
+		"getendpoints ctl t notint":                         "notint",
+		"getendpoints ctl none 1":                           "table ctl.none does not exist",
+		"flush nowhere":                                     "does not exist",
+		"snapshot -t ../x":                                  "is not a valid snapshot name",
+		"snapshot -t first":                                 "snapshot first already exists",
+		"clearsnapshot":                                     "Specify snapshot name or --all",
+		"clearsnapshot -t none":                             "snapshot none does not exist",
+		"verifysnapshot -t none":                            "snapshot none does not exist",
+		"showsnapshot -t none":                              "snapshot none does not exist",
+		"import -t none ctl t":                              "snapshot none does not exist",
+		"rotatekeys":                                        "the node does not encrypt its files",
+		"import -t first ctl t":                             "it has materialized views",
+		"enableauditlog --included-categories NIX":          `"NIX" is not one of`,
+		"enableauditlog --archive-command /bin/x":           "settings never execute commands",
+		"enableauditlog --logger Nix":                       `the logger "Nix" is unknown`,
+		"enableauditlog --blocking maybe":                   "use true or false",
+		"setlogginglevel loud":                              "not one of debug, info, warn, error",
+		"toppartitions ctl t 0":                             "must be more than 0",
+		"killquery 18446744073709551615":                    "is not in progress on this node",
+		"killquery SELECT":                                  "is not the thread_id of a query",
+		"removenode unknown":                                "unknown",
+		"abort":                                             "0 operations are in progress",
+		"restore --from file:///x --at 2026-11-22T10:00:00": "write 2026-11-22T10:00:00Z for UTC",
+		"nonsense":                                          "nonsense",
 	} {
 		if out, err := ctl(t, s, strings.Fields(args)...); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v\n%s\nwant %q", args, err, out, want)

@@ -140,7 +140,7 @@ func TestLostRingIsRestoredToAMoment(t *testing.T) {
 		return
 	}
 	t.Run("restored", func(t *testing.T) {
-		ring := startRing(t, process.Options{Nodes: 3})
+		ring := startRing(t, process.Options{Nodes: 3, YAML: []string{"drop_grace: 1h"}})
 		moment := at.UTC().Format(time.RFC3339Nano)
 		if plan := mustCtl(t, ring.Servers[1], "restore", "--from", location, "--at", moment, "--dry-run"); !strings.
 			Contains(plan, "shop.dropped") || !strings.Contains(plan, "shop.later") {
@@ -150,7 +150,38 @@ func TestLostRingIsRestoredToAMoment(t *testing.T) {
 		for _, s := range ring.Servers {
 			mustShowMoment(t, s, at, writers)
 		}
+		mustReplace(t, ring, location, at, writers)
 	})
+}
+
+// mustReplace makes mistakes in the restored ring, and restores the moment in the place of the tables. UNDROP TABLE
+// then shows one of them with its mistake.
+func mustReplace(t *testing.T, ring *process.Ring, location string, at time.Time, writers []*dater) {
+	t.Helper()
+	statements := []string{"TRUNCATE shop.truncated", "INSERT INTO shop.later (k) VALUES (2)",
+		"DROP TABLE shop.dropped"}
+	for k := range 100 {
+		statements = append(statements, fmt.Sprintf("DELETE FROM shop.orders USING TIMESTAMP 8 WHERE k = %d", k),
+			fmt.Sprintf("UPDATE shop.visits SET n = n + 1 WHERE k = %d", k))
+	}
+	if err := process.Ask(ring.Servers[0].Address, statements...); err != nil {
+		t.Fatal(err)
+	}
+	moment := at.UTC().Format(time.RFC3339Nano)
+	if complaint, err := ctl(t, ring.Servers[1], "restore", "--from", location, "--at", moment); err == nil ||
+		!strings.Contains(complaint, "with --replace") {
+		t.Errorf("tables that exist are restored: %v\n%s", err, complaint)
+	}
+	began := time.Now()
+	mustCtl(t, ring.Servers[2], "restore", "--from", location, "--at", moment, "--replace")
+	t.Logf("replaced in %v", time.Since(began))
+	for _, s := range ring.Servers {
+		mustShowMoment(t, s, at, writers)
+	}
+	if err := process.Ask(ring.Servers[1].Address, "UNDROP TABLE shop.later AS undone"); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, ring.Servers[0], "shop.undone", 2)
 }
 
 // mustShowMoment reads the state of a moment at ONE.

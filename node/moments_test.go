@@ -130,6 +130,14 @@ func TestMomentsAreRestored(t *testing.T) {
 		want[reads[3]]) {
 		t.Errorf("beside: %q, want %q", got, want[reads[3]])
 	}
+	// In its place: the table was dropped and created again since.
+	if _, err := r.restore(0, control.RestoreArgs{Location: location, At: at, Tables: []string{"a.later"},
+		Replace: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.answers(1, reads[3:])[reads[3]]; !sameRows(got, want[reads[3]]) {
+		t.Errorf("in its place: %q, want %q", got, want[reads[3]])
+	}
 
 	other := openNodes(t, 237, 2, onDisk)
 	plan, err := other.restore(0, control.RestoreArgs{Location: location, At: at, DryRun: true})

@@ -258,7 +258,7 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		// The collector is created below, and the function is called only later.
 		Memory: func() control.Memory { return n.metrics.MemoryUse() }, Refuse: n.clockRefusal, Started: n.started,
 		Stamp: n.hlc.Next, Log: n.log, BackupKeys: backupKeys, First: droppedTables{n}.first,
-		Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
+		DropGrace: droppedTables{n}.grace, Stop: func() { n.stopOnce.Do(func() { close(n.stopRequested) }) },
 	})
 	if err != nil {
 		return err

@@ -39,6 +39,8 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyUndropTable(s, c)
 	case *PurgeTables:
 		return applyPurgeTables(s, c)
+	case *ReplaceTables:
+		return applyReplaceTables(s, c)
 	case *CreateView:
 		return applyCreateView(s, c)
 	case *AlterView:

@@ -24,6 +24,7 @@ type encodedChange struct {
 	DropTable       *DropTable              `json:",omitempty"`
 	UndropTable     *UndropTable            `json:",omitempty"`
 	PurgeTables     *PurgeTables            `json:",omitempty"`
+	ReplaceTables   *ReplaceTables          `json:",omitempty"`
 	CreateView      *CreateView             `json:",omitempty"`
 	AlterView       *AlterView              `json:",omitempty"`
 	DropView        *DropView               `json:",omitempty"`
@@ -78,6 +79,8 @@ func EncodeChange(c Change) []byte {
 		e.UndropTable = c
 	case *PurgeTables:
 		e.PurgeTables = c
+	case *ReplaceTables:
+		e.ReplaceTables = c
 	case *CreateView:
 		e.CreateView = c
 	case *AlterView:
@@ -162,6 +165,8 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.UndropTable, nil
 	case e.PurgeTables != nil:
 		return e.PurgeTables, nil
+	case e.ReplaceTables != nil:
+		return e.ReplaceTables, nil
 	case e.CreateView != nil:
 		return e.CreateView, nil
 	case e.AlterView != nil:

@@ -19,7 +19,7 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 	for i := range draws {
 		name := fmt.Sprintf("t%d", rnd.IntN(8))
 		var c Change
-		switch rnd.IntN(11) {
+		switch rnd.IntN(13) {
 		case 0, 1:
 			create := newTable(i+1, 3)
 			create.Table = name
@@ -52,6 +52,8 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 					c = &PurgeTables{Tables: map[StorageID]int64{dropped.StorageID: dropped.Retention.Until}}
 				}
 			}
+		case 11, 12:
+			c = replaceOne(s, rnd, name, int64(i))
 		}
 		if c == nil {
 			continue
@@ -71,6 +73,28 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 	if applied < draws/5 {
 		t.Fatalf("only %d changes were applied", applied)
 	}
+}
+
+// replaceOne returns a change that gives a table, with its views, the names of another one, or nil.
+func replaceOne(s *Schema, rnd *rand.Rand, name string, now int64) Change {
+	from, to := s.Table("ks", fmt.Sprintf("t%d", rnd.IntN(8))), s.Table("ks", name)
+	if from == nil || from.View != nil || from == to {
+		return nil
+	}
+	c := &ReplaceTables{Tables: []Replacement{{Keyspace: "ks", From: from.Name, Table: name, ID: from.ID}}}
+	if to != nil {
+		c.Tables[0].Replaced = to.ID
+		for i, v := range from.Views() {
+			if i < len(to.Views()) {
+				c.Tables = append(c.Tables, Replacement{Keyspace: "ks", From: v.Name, Table: to.Views()[i].Name,
+					ID: v.ID})
+			}
+		}
+	}
+	if rnd.IntN(2) == 0 {
+		c.Retention = &Retention{Dropped: now, Until: now + 10}
+	}
+	return c
 }
 
 // compareRebuilt compares a schema with one whose indexes are built again, and with one that is decoded.

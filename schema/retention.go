@@ -75,17 +75,7 @@ func (s *Schema) retain(k *Keyspace, t *Table, r Retention) *Schema {
 	c := k.withoutTable(t.Name)
 	// A copy: other schemas share the list.
 	c.retained = append(slices.Clone(k.retained), kept.Seal())
-	// The tables of all keyspaces count, because all nodes have all of them in memory.
-	next := s.with(c)
-	all := next.Retained()
-	if len(all) <= retainedMax {
-		return next
-	}
-	gone := map[StorageID]int64{}
-	for _, t := range all[:len(all)-retainedMax] {
-		gone[t.StorageID] = t.Retention.Until
-	}
-	return next.withoutRetained(gone)
+	return s.with(c).boundRetained()
 }
 
 // withoutRetained returns s without some retained tables, or s itself if it has none of them. gone has the end of the

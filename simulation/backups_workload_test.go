@@ -22,7 +22,7 @@ type backupHost struct {
 
 // backupsKind returns the workload of package backups. unsafe sets the faults that a run must find.
 func backupsKind(unsafe func(*backups.Workload)) workloadKind {
-	return workloadKind{name: "backups", tables: tables(texttable.New(backups.Saved)),
+	return workloadKind{name: "backups", tables: tables(texttable.New(backups.Saved), texttable.New(backups.Replaced)),
 		make: func(c *Cluster) workload {
 			h := &backupHost{Cluster: c, processes: map[*process]*backups.Process{}, failed: c.fail}
 			w := backups.New(h, c.kernel, c.options.Seed)

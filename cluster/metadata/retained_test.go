@@ -82,3 +82,49 @@ func TestRestoredTableHasItsGrants(t *testing.T) {
 		t.Errorf("after the purge: %v", m.RetainedGrants)
 	}
 }
+
+// TestReplacedTableKeepsGrants replaces a table. The roles that had permissions on it have them on the restored table,
+// those on the restored table alone end, and UNDROP TABLE gives the replaced one its own.
+func TestReplacedTableKeepsGrants(t *testing.T) {
+	m, index := Empty(), uint64(0)
+	do := func(c *Command) {
+		t.Helper()
+		index++
+		c.ID = CommandID{byte(index)}
+		var err error
+		if m, err = Apply(m, c, index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	define := func(c schema.Change, creator string) {
+		t.Helper()
+		do(&Command{Schema: &SchemaChange{Change: schema.EncodeChange(c), Creator: creator}})
+	}
+	for _, name := range []string{"maker", "other"} {
+		b, err := auth.EncodeChange(&auth.CreateRole{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(&Command{Roles: &RolesChange{b}})
+	}
+	define(&schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1}}, "")
+	for i, of := range []struct{ table, creator string }{{"t", "maker"}, {"r", "other"}} {
+		define(&schema.CreateTable{Keyspace: "k", Table: of.table, ID: schema.UUID{byte(i + 1)},
+			Options: schema.DefaultOptions(),
+			Columns: []schema.ColumnSpec{{Name: "a", Kind: schema.PartitionKey, Type: types.Native(types.Int)}}},
+			of.creator)
+	}
+	made, id := m.Roles.Granted("maker", auth.Table("k", "t")), m.Schema.Table("k", "t").StorageID
+	define(&schema.ReplaceTables{Retention: &schema.Retention{Dropped: 1, Until: 2}, Tables: []schema.Replacement{
+		{Keyspace: "k", From: "r", Table: "t", ID: schema.UUID{2}, Replaced: schema.UUID{1}}}}, "")
+	if now := m.Schema.Table("k", "t"); made == 0 || now.ID != (schema.UUID{2}) ||
+		m.Roles.Granted("maker", auth.Table("k", "t")) != made || m.Roles.Granted("other", auth.Table("k", "t")) != 0 ||
+		m.Roles.Granted("other", auth.Table("k", "r")) != 0 {
+		t.Errorf("grants on %+v: %v, %v", now, m.Roles.Granted("maker", auth.Table("k", "t")),
+			m.Roles.Granted("other", auth.Table("k", "r")))
+	}
+	define(&schema.UndropTable{Keyspace: "k", Table: id, As: "old"}, "")
+	if got := m.Roles.Granted("maker", auth.Table("k", "old")); got != made {
+		t.Errorf("after UNDROP TABLE: %v, want %v", got, made)
+	}
+}

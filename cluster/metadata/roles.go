@@ -43,7 +43,8 @@ func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) 
 
 // resourcesChanged returns the resources that a change of the schema created and dropped. A keyspace includes its
 // functions. Dropping a keyspace includes its tables. A view that was created is none: permissions to use it are those
-// on its base table, and UNMASK on it would show its creator what the masks of the base table hide.
+// on its base table, and UNMASK on it would show its creator what the masks of the base table hide. A table that was
+// replaced is not dropped: the table that has its name now keeps the grants.
 func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource) {
 	for _, e := range schema.Diff(old, now) {
 		var list []auth.Resource
@@ -63,7 +64,9 @@ func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource
 				created = append(created, list...)
 			}
 		case schema.Dropped:
-			dropped = append(dropped, list...)
+			if e.Target != schema.TargetTable || now.Table(e.Keyspace, e.Name) == nil {
+				dropped = append(dropped, list...)
+			}
 		}
 	}
 	return created, dropped

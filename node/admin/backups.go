@@ -21,7 +21,9 @@ import (
 	"cqld/node/archive"
 	"cqld/node/backups"
 	"cqld/node/control"
+	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // Backups makes, lists, verifies, deletes and restores backups of the cluster. The node that an operator asks leads;
@@ -52,9 +54,13 @@ func (c *Commands) openBackups(o Options) error {
 		Open:    stores.Open,
 		Cluster: i.Cluster, ProposeSchema: i.Cluster.ProposeSchema, ProposeRoles: i.Cluster.ProposeRoles,
 		Engine: i.Engine, Flush: i.Engine.FlushUntil, Truncations: i.Local.Truncations(), Repaired: i.Repaired,
-		Changed: i.Local.Changed,
-		Lacks:   func() []string { return lacking(i.Engine.Lost(), i.Engine.Corruptions(), c.Catalog.schema()) },
-		Stamp:   o.Stamp, Clock: o.Jobs.Clock, Await: env.AwaitChannel, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
+		Changed: i.Local.Changed, DropGrace: o.DropGrace,
+		Unbuilt: func(table schema.StorageID) bool {
+			pending := i.Values.Pending([]schema.StorageID{table})
+			return slices.ContainsFunc(pending, func(w index.Work) bool { return !w.Drop })
+		},
+		Lacks: func() []string { return lacking(i.Engine.Lost(), i.Engine.Corruptions(), c.Catalog.schema()) },
+		Stamp: o.Stamp, Clock: o.Jobs.Clock, Await: env.AwaitChannel, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
 		Rate: o.Config.Background.StreamThroughput, Ask: c.Peers.askBackup, Name: o.Config.ClusterName,
 		ID: func() string { return ClusterID(i.Cluster.Metadata()) }, Build: release.Build(), Log: o.Log})
 	c.Backups = &Backups{node: node, stores: stores, jobs: c.Jobs, now: o.Jobs.Clock.Now,
@@ -283,7 +289,7 @@ type restoreArgs struct {
 // restoration returns the arguments for an attempt.
 func (a *restoreArgs) restoration(task string) *backups.Restoration {
 	return &backups.Restoration{Location: a.Location, Name: a.Name, Scope: a.Tables, At: a.At, As: a.As,
-		Fit: a.FitReplication, Seed: a.Seed, Task: task}
+		Fit: a.FitReplication, Replace: a.Replace, Seed: a.Seed, Task: task}
 }
 
 // Restore restores tables of a backup, as a job, or says what that would do.
@@ -315,20 +321,26 @@ func (b *Backups) Restore(ctx context.Context, a control.RestoreArgs, report con
 
 // restoreWork returns the work of a job that restores tables. The identifiers of the tables follow from the seed in the
 // arguments, so that a new attempt finds its tables. A new attempt creates the tables that are missing, and
-// reads all rows again.
+// reads all rows again, unless the tables replace others and have all rows.
 func (b *Backups) restoreWork(a restoreArgs) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
-		return b.node.Restore(ctx, a.restoration(rand.Text()), j.Progress)
+		r := a.restoration(rand.Text())
+		r.Loaded = string(j.Checkpoint()) == loadedCheckpoint
+		r.NoteLoaded = func() { j.SetCheckpoint([]byte(loadedCheckpoint)) }
+		return b.node.Restore(ctx, r, j.Progress)
 	}
 }
+
+// loadedCheckpoint is the checkpoint of a restoration that replaces tables, when it has restored all rows.
+const loadedCheckpoint = "loaded"
 
 // shownRestoration returns a plan in the form of the control protocol.
 func shownRestoration(p *backups.Planned) control.Restored {
 	out := control.Restored{Name: p.Manifest.Name, Created: p.Manifest.Created, Bytes: p.Bytes, Lacks: p.Lacks,
-		Changes: len(p.Changes), Roles: p.Roles, Tables: []control.RestoredTable{}}
+		Changes: p.SchemaChanges(), Roles: p.Roles, Tables: []control.RestoredTable{}}
 	for _, t := range p.Targets {
 		out.Tables = append(out.Tables, control.RestoredTable{From: t.Keyspace + "." + t.Name,
-			Into: t.Into + "." + t.As})
+			Into: t.Into + "." + t.As, Replaces: p.Replaces(t)})
 	}
 	return out
 }

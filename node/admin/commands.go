@@ -38,6 +38,7 @@ type Options struct {
 	Memory       func() control.Memory // what the parts of the node use
 	First        func() bool           // whether the node does what one live member should do
 	Stamp        func() int64          // the hybrid clock, in microseconds
+	DropGrace    func() time.Duration  // how long tables that are dropped now can be restored
 	Refuse       func() error          // why clients are refused because of the clock, or nil
 	Stop         func()                // requests that the process stops
 	Started      time.Time             // when the node was started

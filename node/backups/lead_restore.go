@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cqld/backup"
@@ -23,6 +24,12 @@ type Restoration struct {
 	As string
 	// Fit adapts the replication of the keyspaces that are created to the ring.
 	Fit bool
+	// Replace means that the restored tables replace those that have their names, when all rows are there.
+	Replace bool
+	// Loaded means that an earlier attempt has restored all rows of tables that replace others. NoteLoaded is called
+	// when this one has; nil does nothing.
+	Loaded     bool
+	NoteLoaded func()
 	// Seed is the same for all attempts, and determines the identifiers of the tables. Task is of this attempt.
 	Seed, Task string
 }
@@ -34,6 +41,9 @@ type Planned struct {
 	// Changes are the changes of the schema, and Roles is the number of changes of roles.
 	Changes []schema.Change
 	Roles   int
+	// Replacement is the last change of the schema. It is nil if no table is replaced, or an earlier attempt has done
+	// it.
+	Replacement *schema.ReplaceTables
 	// Bytes is the size of the files that the nodes read.
 	Bytes int64
 	// Lacks names data that nodes had lost when they stored their files.
@@ -88,7 +98,8 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 	}
 	// Each change is tried on the schema, so that a refused change leaves nothing in the metadata.
 	next := now.Schema
-	for _, c := range p.Changes {
+	p.Replacement = backup.Replacement(p.then.Schema, now.Schema, p.Targets, r.Seed)
+	for _, c := range p.all() {
 		if next, err = schema.Apply(next, c); err != nil {
 			return nil, fmt.Errorf("the schema of the backup does not fit: %w", err)
 		}
@@ -112,6 +123,37 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 		}
 	}
 	return p, nil
+}
+
+// all returns all changes of the schema.
+func (p *Planned) all() []schema.Change {
+	if p.Replacement == nil {
+		return p.Changes
+	}
+	return append(slices.Clone(p.Changes), p.Replacement)
+}
+
+// SchemaChanges returns the number of changes of the schema.
+func (p *Planned) SchemaChanges() int { return len(p.all()) }
+
+// Replaces reports whether a table that exists is replaced by the table of a target.
+func (p *Planned) Replaces(t backup.Target) bool {
+	return p.Replacement != nil && slices.ContainsFunc(p.Replacement.Tables, func(r schema.Replacement) bool {
+		return r.Keyspace == t.Into && r.Table == t.As && r.Replaced != schema.UUID{}
+	})
+}
+
+// loads reports whether the rows of the tables have to be restored. An earlier attempt may have restored them, unless
+// the tables have to be created again.
+func (p *Planned) loads(r *Restoration) bool {
+	if len(p.Targets) == 0 || !r.Replace {
+		return len(p.Targets) > 0
+	}
+	creates := slices.ContainsFunc(p.Changes, func(c schema.Change) bool {
+		_, ok := c.(*schema.CreateTable)
+		return ok
+	})
+	return p.Replacement != nil && (creates || !r.Loaded)
 }
 
 // contained returns the tables whose rows can be restored, and the names of tables whose rows the backup lacks. For a
@@ -170,7 +212,8 @@ func targets(m *backup.Manifest, then *schema.Schema, contained []*schema.Table,
 				m.Name)
 		}
 		if in[t.Keyspace+"."+t.Name] {
-			out = append(out, backup.Target{Keyspace: t.Keyspace, Name: t.Name, Into: t.Keyspace, As: t.Name})
+			out = append(out, backup.Target{Keyspace: t.Keyspace, Name: t.Name, Into: t.Keyspace, As: t.Name,
+				Replaces: r.Replace})
 		} else if len(r.Scope) > 0 {
 			return nil, fmt.Errorf("backup %s does not contain table %s.%s", m.Name, t.Keyspace, t.Name)
 		}
@@ -201,6 +244,12 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 		return err
 	}
 	defer func() { _ = s.Release(context.WithoutCancel(ctx), r.Name, r.Task) }()
+	if r.Replace {
+		// The plan names the tables that are replaced, so that it needs the newest ones.
+		if _, err := n.confirmed(ctx); err != nil {
+			return err
+		}
+	}
 	p, err := n.Plan(ctx, s, r)
 	if err != nil {
 		return err
@@ -210,39 +259,78 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 		return err
 	}
 	defer l.end(ctx)
-	// Before anything is created: the rows of a damaged backup never become visible.
-	request := Request{Step: Verify, Location: r.Location, Backup: r.Name, Nonce: identity(p.Manifest)}
-	if p.at != nil {
-		request.Step, request.At, request.State, request.Tables = VerifyMoment, r.At, p.at.state, p.sources
-	}
-	err = l.each(ctx, request, func(done, total int64) { progress(done, total, "verifying the backup") })
-	if err != nil {
-		return err
-	}
-	progress(0, 0, "creating tables")
-	if err := n.define(ctx, p, r.Seed); err != nil {
-		return err
-	}
-	if request.Step = Restore; p.at != nil {
-		request.Step = RestoreMoment
-	}
+	request := Request{Location: r.Location, Backup: r.Name, Nonce: identity(p.Manifest)}
 	for _, t := range p.Targets {
 		request.Rows = append(request.Rows, Source{Keyspace: t.Keyspace, Name: t.Name, Into: backup.IDOf(r.Seed, t)})
 	}
-	if len(request.Rows) == 0 {
+	loads := p.loads(r)
+	// Before anything is created: the rows of a damaged backup never become visible.
+	if loads || !r.Replace {
+		if err := l.verify(ctx, r, p, request, progress); err != nil {
+			return err
+		}
+	}
+	progress(0, 0, "creating tables")
+	if err := n.define(ctx, p.Changes); err != nil {
+		return err
+	}
+	if !r.Replace {
+		if err := n.defineRoles(ctx, p, r.Seed); err != nil {
+			return err
+		}
+	}
+	if loads {
+		if err := l.load(ctx, r, p, request, progress); err != nil {
+			return err
+		}
+	}
+	if !r.Replace {
 		return nil
 	}
-	return l.each(ctx, request, func(done, total int64) { progress(done, total, "restoring rows") })
+	if err := l.replace(ctx, p, request, progress); err != nil {
+		return err
+	}
+	// Grants on the restored tables name them.
+	return n.defineRoles(ctx, p, r.Seed)
 }
 
-// define creates the tables, with everything that belongs to them, and the roles. Each change returns when all live
-// nodes have applied it. If one fails, the next attempt continues after the last one that was applied.
-func (n *Node) define(ctx context.Context, p *Planned, seed string) error {
-	for _, c := range p.Changes {
+// verify compares the backup with its hashes, and the logs that lead to a moment.
+func (l *leader) verify(ctx context.Context, r *Restoration, p *Planned, request Request,
+	progress func(done, total int64, phase string)) error {
+	request.Step, request.Rows = Verify, nil
+	if p.at != nil {
+		request.Step, request.At, request.State, request.Tables = VerifyMoment, r.At, p.at.state, p.sources
+	}
+	return l.each(ctx, request, func(done, total int64) { progress(done, total, "verifying the backup") })
+}
+
+// load restores the rows of the tables, which exist.
+func (l *leader) load(ctx context.Context, r *Restoration, p *Planned, request Request,
+	progress func(done, total int64, phase string)) error {
+	request.Step = Restore
+	if p.at != nil {
+		request.Step, request.At, request.State = RestoreMoment, r.At, p.at.state
+	}
+	err := l.each(ctx, request, func(done, total int64) { progress(done, total, "restoring rows") })
+	if err == nil && r.Replace && r.NoteLoaded != nil {
+		r.NoteLoaded()
+	}
+	return err
+}
+
+// define applies changes of the schema. Each returns when all live nodes have applied it. If one fails, the next
+// attempt continues after the last one that was applied.
+func (n *Node) define(ctx context.Context, changes []schema.Change) error {
+	for _, c := range changes {
 		if err := n.o.ProposeSchema(ctx, c); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// defineRoles adds the roles, as define does.
+func (n *Node) defineRoles(ctx context.Context, p *Planned, seed string) error {
 	if p.Roles == 0 {
 		return nil
 	}

@@ -42,6 +42,10 @@ type Options struct {
 	Truncations   Truncations
 	Repaired      *repair.History
 	Changed       func(schema.StorageID) // is called after rows of a table were added
+	// Unbuilt reports whether this node has not built an index or a view of a table.
+	Unbuilt func(schema.StorageID) bool
+	// DropGrace returns how long tables that are replaced now can be restored with UNDROP TABLE; 0 means not at all.
+	DropGrace func() time.Duration
 	// Lacks describes what the storage engine has lost.
 	Lacks    func() []string
 	Stamp    func() int64 // the hybrid clock, in microseconds
@@ -149,6 +153,10 @@ func (n *Node) serve(r *Request) (Reply, error) {
 	case Restore, RestoreMoment:
 		return Reply{Running: true}, n.tasks.begin(r, func(ctx context.Context, progress func(int64, int64)) error {
 			return n.restore(ctx, r, progress)
+		})
+	case Build:
+		return Reply{Running: true}, n.tasks.begin(r, func(ctx context.Context, progress func(int64, int64)) error {
+			return n.build(ctx, r, progress)
 		})
 	case Poll:
 		return n.tasks.poll(r)

@@ -25,8 +25,10 @@ const (
 	// Steps of a restoration to a moment. A node that does not know them must not restore another one.
 	VerifyMoment  Step = "verify-moment"
 	RestoreMoment Step = "restore-moment"
-	Poll          Step = "poll"
-	End           Step = "end"
+	// Build waits for the indexes of restored tables that replace others.
+	Build Step = "build"
+	Poll  Step = "poll"
+	End   Step = "end"
 )
 
 // Request is a message from the leader to a node, encoded as JSON. Unknown fields are ignored.

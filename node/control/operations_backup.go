@@ -72,7 +72,7 @@ type SweptBackups struct {
 }
 
 // RestoreArgs select what is restored. A table that exists is never changed: a restoration that would need to is
-// refused.
+// refused, unless Replace is true.
 type RestoreArgs struct {
 	Location string `json:"location"`
 	Name     string `json:"name,omitempty"` // empty means the newest backup
@@ -84,7 +84,9 @@ type RestoreArgs struct {
 	// FitReplication adapts the replication of the keyspaces that are created to the ring: its data centers, and no
 	// more replicas than nodes.
 	FitReplication bool `json:"fit_replication,omitempty"`
-	DryRun         bool `json:"dry_run,omitempty"`
+	// Replace means that tables which exist are replaced by the restored ones, in one step, and dropped.
+	Replace bool `json:"replace,omitempty"`
+	DryRun  bool `json:"dry_run,omitempty"`
 }
 
 // Restored is what a restoration does, or would do in a dry run. It is known before the rows are read.
@@ -101,8 +103,9 @@ type Restored struct {
 
 // RestoredTable is a table of a backup, and the table that gets its rows.
 type RestoredTable struct {
-	From string `json:"from"`
-	Into string `json:"into"`
+	From     string `json:"from"`
+	Into     string `json:"into"`
+	Replaces bool   `json:"replaces,omitempty"` // a table that exists
 }
 
 // The operations on schedules of backups, which are metadata of the cluster.

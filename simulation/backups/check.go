@@ -193,6 +193,7 @@ func (w *Workload) ReadBack() {
 		}
 	}
 	w.checkPurged()
+	w.checkReplaced(listed)
 	for i, l := range listed {
 		if l.Deleted.IsZero() && l.Manifest != nil {
 			w.check(i, &l)

@@ -86,7 +86,11 @@ func (p *Process) attach(k *kernel.Kernel, s *store, stamped func(at int64)) err
 			i.Local.Changed(id)
 			_ = p.sleep(context.Background(), s.random.Between(0, pauseMax))
 		},
-		Lacks: func() []string { return nil },
+		Unbuilt: func(table schema.StorageID) bool {
+			return len(i.Values.Pending([]schema.StorageID{table})) > 0
+		},
+		DropGrace: func() time.Duration { return grace * time.Second },
+		Lacks:     func() []string { return nil },
 		Stamp: func() int64 {
 			at := p.Stamp()
 			stamped(at)

@@ -59,6 +59,8 @@ type Workload struct {
 	changes            history
 	backups            []*made
 	restored           []*restored
+	// replacements are restorations in the place of the table Replaced.
+	replacements []*replacement
 	// empty is a table that the operator creates, drops, restores and purges; it has no rows.
 	empty *restored
 	// stamped contains the tick of each time of a backup, and until the first tick at which it was complete.
@@ -163,6 +165,7 @@ func (w *Workload) attach() {
 			w.host.Excuse(t.StorageID)
 		}
 	}
+	w.excuseReplaced()
 	w.kernel.After(attachEvery, "attach backups", w.attach)
 }
 
@@ -250,7 +253,7 @@ func (w *Workload) operate() {
 			// ended, or may still work on it.
 			w.create(p, w.backups[which%uint64(len(w.backups))])
 		// Sometimes of a backup that is not complete, which must be refused.
-		case what < 70 && len(w.restored) < restoredMost:
+		case what < 60 && len(w.restored) < restoredMost:
 			b := w.choose(which)
 			if !b.complete && some {
 				return
@@ -258,6 +261,8 @@ func (w *Workload) operate() {
 			x := &restored{from: b, name: fmt.Sprint("restored", len(w.restored))}
 			w.restored = append(w.restored, x)
 			w.restore(p, x)
+		case what < 70:
+			w.operateReplacement(p, which, some)
 		// Another attempt continues with the tables of the first.
 		case what < 82 && len(w.restored) > 0:
 			if x := w.restored[which%uint64(len(w.restored))]; x.attempted < attemptsMost {

@@ -15,6 +15,7 @@ import (
 type restoreCommand struct {
 	RestoreFlags
 	As             string `placeholder:"KEYSPACE.TABLE" help:"Another name for the only table."`
+	Replace        bool   `help:"Replace tables that exist, in one step, when all rows are restored."`
 	FitReplication bool   `help:"Adapt the replication of new keyspaces to the nodes and data centers of this ring."`
 	DryRun         bool   `help:"Show what would be restored, and change nothing."`
 }
@@ -25,7 +26,7 @@ func (c *restoreCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	args.As, args.FitReplication, args.DryRun = c.As, c.FitReplication, c.DryRun
+	args.As, args.Replace, args.FitReplication, args.DryRun = c.As, c.Replace, c.FitReplication, c.DryRun
 	return ask(s, control.RestoreBackup, args, showRestored(c.DryRun))
 }
 
@@ -129,8 +130,12 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 
 // restoredName returns the name of a restored table, with its new name if it has one.
 func restoredName(t control.RestoredTable) string {
-	if t.From == t.Into {
-		return t.From
+	name := t.From
+	if t.From != t.Into {
+		name += " as " + t.Into
 	}
-	return t.From + " as " + t.Into
+	if t.Replaces {
+		name += ", replacing the table"
+	}
+	return name
 }

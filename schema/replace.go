@@ -1,0 +1,227 @@
+package schema
+
+import "slices"
+
+// ReplaceTables gives restored tables the names of others, all in one step. A table that has a name until then is
+// dropped as by DROP TABLE, with its indexes; its materialized views are dropped, too. Restored tables keep their
+// numbers in storage, rows and indexes, so that statements find either the table before or the restored one.
+//
+//	before                      after
+//	orders            1024      retained: orders   1024     UNDROP TABLE orders AS …
+//	restoring_orders  1031      orders             1031
+//
+// Clients see the table dropped and created, so that drivers prepare its statements again. Grants belong to names, and
+// stay (package metadata).
+type ReplaceTables struct {
+	Tables []Replacement // and materialized views
+	// Retention keeps the replaced tables so that they can be restored. nil removes them at once.
+	Retention *Retention `json:",omitempty"`
+}
+
+// Replacement is a table or a materialized view that gets another name. A view follows its base table, which must be
+// in the same change.
+type Replacement struct {
+	Keyspace string
+	From     string // the name until now
+	Table    string // the name that it gets
+	ID       UUID   // of the table From
+	// Replaced is the id of the table with the name Table, or zero if there was none. Another table with the name is
+	// refused: it was created after the change was planned. A name without a table is used. Zero for views.
+	Replaced UUID
+	// Indexes contains the names that indexes get, by their names until now. An empty name means the default one. An
+	// index whose name is in use gets another one, as in UndropTable.
+	Indexes map[string]string `json:",omitempty"`
+	// Extensions of the table.
+	Extensions map[string][]byte `json:",omitempty"`
+}
+
+func (*ReplaceTables) change() {}
+
+// applyReplaceTables replaces all tables or none, so that tables of several keyspaces show the same moment. A
+// replacement that was made before has no effect: the proposer may not have learned of it.
+//
+//	the name has no table, or the table Replaced    replaced
+//	the name has the restored table already         no effect
+//	the name has another table, or a view           refused
+//	the table has a view that nothing replaces      refused
+//	the restored table is gone                      refused
+func applyReplaceTables(s *Schema, c *ReplaceTables) (*Schema, error) {
+	var pending []Replacement
+	for _, r := range c.Tables {
+		k := s.keyspaces[r.Keyspace]
+		if k == nil {
+			return nil, &NotFound{Keyspace: r.Keyspace}
+		}
+		if IsSystem(r.Keyspace) {
+			return nil, invalidf("Cannot replace table '%s.%s'", r.Keyspace, r.Table)
+		}
+		if t := k.tables[r.Table]; t == nil || t.ID != r.ID {
+			pending = append(pending, r)
+		}
+	}
+	next := s
+	for len(pending) > 0 {
+		// Each keyspace is changed once: a change of n tables must not sort and hash them n times.
+		k := s.keyspaces[pending[0].Keyspace]
+		x := replacing{old: k, now: k.clone(), retention: c.Retention}
+		pending = slices.DeleteFunc(pending, func(r Replacement) bool {
+			if r.Keyspace == k.Name {
+				x.list = append(x.list, r)
+			}
+			return r.Keyspace == k.Name
+		})
+		if err := x.replace(); err != nil {
+			return nil, err
+		}
+		next = next.with(x.now)
+	}
+	return next.boundRetained(), nil
+}
+
+// replacing makes the replacements of a list in a keyspace. old is the keyspace before them, from which all tables are
+// read, and now the one after them, which is not linked yet.
+type replacing struct {
+	old, now  *Keyspace
+	list      []Replacement // of this keyspace, tables and views
+	retention *Retention
+}
+
+// replace removes all tables that lose their names before it adds one, because the view of one replaced table may have
+// the name of a view of another one.
+func (x *replacing) replace() error {
+	// A copy: other schemas share the list.
+	x.now.retained = slices.Clone(x.old.retained)
+	// All are checked first. Views are added with their base tables.
+	var bases []*Replacement
+	for i := range x.list {
+		r := &x.list[i]
+		t := x.old.tables[r.From]
+		if t == nil || t.ID != r.ID {
+			return invalidf("Cannot replace table '%s.%s': the restored table '%s' was dropped", r.Keyspace, r.Table,
+				r.From)
+		}
+		if t.View == nil {
+			bases = append(bases, r)
+			// A view has the rows of its base table: alone, it would change nothing but names.
+		} else if !slices.ContainsFunc(x.list, func(o Replacement) bool { return o.From == t.View.Base }) {
+			return invalidf("Cannot replace materialized view '%s.%s' without its base table", r.Keyspace, r.Table)
+		}
+	}
+	for _, r := range bases {
+		if err := x.remove(r); err != nil {
+			return err
+		}
+		// The restored table gives up its own name, too.
+		delete(x.now.tables, r.From)
+		for _, v := range x.old.tables[r.From].views {
+			delete(x.now.tables, v.Name)
+		}
+	}
+	for _, r := range bases {
+		if err := x.add(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove drops the table that has a name, with its views, and retains it.
+func (x *replacing) remove(r *Replacement) error {
+	old := x.old.tables[r.Table]
+	switch {
+	case old == nil:
+		return nil
+	case old.View != nil:
+		return invalidf("Cannot replace '%s.%s': it is a materialized view", r.Keyspace, r.Table)
+	case old.ID != r.Replaced:
+		return invalidf("Cannot replace table '%s.%s': it was created while the table was restored", r.Keyspace,
+			r.Table)
+	}
+	// Dropping a view that nothing replaces would surprise its users.
+	for _, v := range old.views {
+		restored := func(o Replacement) bool { return o.Table == v.Name && x.old.tables[o.From].View != nil }
+		if !slices.ContainsFunc(x.list, restored) {
+			return invalidf("Cannot replace table '%s.%s': its materialized view '%s' is not restored with it; drop "+
+				"the view first", r.Keyspace, r.Table, v.Name)
+		}
+		delete(x.now.tables, v.Name)
+	}
+	delete(x.now.tables, old.Name)
+	if x.retention == nil {
+		return nil
+	}
+	// The table itself belongs to other schemas, in which it has its name.
+	kept, retention := old.copyForChange(), *x.retention
+	kept.Retention, kept.views = &retention, nil
+	x.now.retained = append(x.now.retained, kept.Seal())
+	return nil
+}
+
+// add adds a restored table under its new name, with its views.
+func (x *replacing) add(r *Replacement) error {
+	// Number, identifier and ids of columns stay: rows and entries of indexes have them.
+	old := x.old.tables[r.From]
+	t := old.copyForChange()
+	t.Name, t.Options.Extensions = r.Table, r.Extensions
+	// Names of indexes are unique in the keyspace. Tables without indexes need no list of all names.
+	taken := map[string]bool{}
+	if len(t.indexes) > 0 {
+		taken = x.now.IndexesCalled("")
+	}
+	for i, ix := range t.indexes {
+		name, renamed := r.Indexes[ix.Name]
+		// An index that was created on the restored table meanwhile keeps its name.
+		if !renamed {
+			name = ix.Name
+		} else if name == "" {
+			name = defaultIndexName(t, t.ColumnByID(ix.Column).Name)
+		}
+		named := *ix
+		named.Name = unusedIndexName(name, taken)
+		if err := checkIndexName(t, named.Name); err != nil {
+			return err
+		}
+		taken[named.Name], t.indexes[i] = true, &named
+	}
+	if err := x.place(t.Seal()); err != nil {
+		return err
+	}
+	for _, v := range old.views {
+		// Views share their definitions with other schemas: both are copied.
+		view, definition := v.copyForChange(), *v.View
+		view.View = &definition
+		// A view that was created on the restored table meanwhile keeps its name.
+		if i := slices.IndexFunc(x.list, func(o Replacement) bool { return o.ID == v.ID }); i >= 0 {
+			view.Name, view.Options.Extensions = x.list[i].Table, x.list[i].Extensions
+		}
+		view.follow(t)
+		if err := x.place(view); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place adds a sealed table or view, whose name must be free.
+func (x *replacing) place(t *Table) error {
+	if x.now.tables[t.Name] != nil {
+		return invalidf("Cannot restore table '%s.%s': another table or view has the name", t.Keyspace, t.Name)
+	}
+	// Its name is another one than when it was created.
+	x.now.tables[t.Name] = t
+	return t.validate()
+}
+
+// boundRetained returns s without the tables that were dropped first, if it retains more than retainedMax.
+func (s *Schema) boundRetained() *Schema {
+	// The tables of all keyspaces count, because all nodes have all of them in memory.
+	all := s.Retained()
+	if len(all) <= retainedMax {
+		return s
+	}
+	gone := map[StorageID]int64{}
+	for _, t := range all[:len(all)-retainedMax] {
+		gone[t.StorageID] = t.Retention.Until
+	}
+	return s.withoutRetained(gone)
+}
