@@ -14,7 +14,8 @@ import (
 	"cqld/backup/bucket/buckettest"
 )
 
-// smallDisk is a file system with space for some bytes only. Removed files return their bytes.
+// smallDisk is a file system with space for some bytes only. Removed files return their bytes. A directory takes a
+// byte, and names take none, so that a file of no bytes can always be created, as on many file systems.
 type smallDisk struct {
 	vfs.FS
 	mu   sync.Mutex
@@ -61,7 +62,8 @@ func (d *smallDisk) Remove(name string) error {
 	return err
 }
 
-// smallFile is a file on such a disk. What fits is written.
+// smallFile is a file on such a disk. What fits is written before the error: a writer that ignores it, or takes what is
+// there for the whole, is found by the comparison of hashes.
 type smallFile struct {
 	vfs.File
 	disk *smallDisk

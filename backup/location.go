@@ -185,6 +185,14 @@ func OpenBucket(b *bucket.Repeated, location string) *Store {
 	return s
 }
 
+// OpenDirectory opens the store in a directory of a file system, which exists; location is its name in errors. As with
+// OpenBucket, it has one operation at a time in progress, in the goroutine of its caller.
+func OpenDirectory(disk vfs.FS, dir, location string) *Store {
+	s := Places{}.newStore(directory{disk, dir}, location)
+	s.sequential = true
+	return s
+}
+
 // openBucket opens the bucket of a URL, whose parameters were compared with the list. It sends no request: a bucket
 // that does not exist, and wrong credentials, are errors of the first request.
 func openBucket(u *url.URL) (bucket.Bucket, error) {

@@ -22,7 +22,8 @@ type Memory struct {
 	copies chan struct{} // has an element for each copy in progress
 }
 
-// NewMemory returns a part of so many bytes.
+// NewMemory returns a part of so many bytes. Below 16 MiB, which is the smallest part of a node, what cannot be smaller
+// exceeds it.
 func NewMemory(bytes int64) *Memory {
 	// At least one copy, so that a backup makes progress.
 	return &Memory{bytes: bytes, copies: make(chan struct{}, max(bytes/4/copyMemory, 1))}
@@ -40,7 +41,8 @@ func (m *Memory) Charge(n int64) (end func()) {
 	return func() { m.used.Add(-n) }
 }
 
-// copy waits for the memory of a copy, or until ctx ends. The caller calls end if err is nil.
+// copy waits for the memory of a copy, or until ctx ends. The caller calls end if err is nil. It must hold no memory of
+// a copy already: callers that hold one and wait for another would wait for each other.
 func (m *Memory) copy(ctx context.Context) (end func(), err error) {
 	if m == nil {
 		return func() {}, nil
@@ -74,7 +76,8 @@ func (m *Memory) Replay() (flush, needs int64) {
 	return flush, flush * replayMemory
 }
 
-// chunks returns how many parts of files a restoration keeps, besides the one that is read.
+// chunks returns how many parts of files a restoration keeps, besides the one that is read. Iterators of the storage
+// engine read the files of all levels in turns, so that each further part saves requests to the store.
 func (m *Memory) chunks() int {
 	if m == nil {
 		return chunksMax

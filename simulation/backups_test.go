@@ -45,6 +45,28 @@ func TestBackups(t *testing.T) {
 	t.Logf("%v", total.Counted)
 }
 
+// directoryOnly makes the store of a run a directory of a machine whose power is cut.
+func directoryOnly(o *Options, unsynced bool) {
+	backupsOnly(o)
+	o.Extra = []workloadKind{backupsKind(func(w *backups.Workload) { w.Directory, w.Unsynced = true, unsynced })}
+}
+
+// TestBackupsInADirectory makes and restores backups in a directory. What was reported as complete is complete after
+// each power cut of its machine.
+func TestBackupsInADirectory(t *testing.T) {
+	total := runAlone(t, alone(), 20, func(o *Options) { directoryOnly(o, false) })
+	t.Logf("%v", total.Counted)
+	if total.Counted["power cuts of the store of backups"] == 0 {
+		t.Error("the power of the store was never cut")
+	}
+}
+
+// TestBackupsNeedSyncs shows that the simulation finds a file system whose syncs have no effect.
+func TestBackupsNeedSyncs(t *testing.T) {
+	mustFail(t, 0, 60, func(o *Options) { directoryOnly(o, true) }, "objects that it needs are damaged",
+		"is not in the store", "checking backup")
+}
+
 // TestBackupsNeedTheirObjects shows that the simulation finds a store that loses an object.
 func TestBackupsNeedTheirObjects(t *testing.T) {
 	mustFail(t, 0, 60, func(o *Options) {

@@ -1,9 +1,11 @@
 // Package backups makes backups of a simulated cluster and restores them, with the parts of package node/backups, while
 // faults strike. The store is a bucket in memory that outlives all processes; its requests fail, are slow, and lose
-// their answers.
+// their answers. In other runs, it is a directory of a machine whose power is cut: what was synced survives, and what
+// was not, at random.
 //
 //	Workload: clients ─▶ table saved                  operator ─▶ create, restore, delete, sweep at any node
-//	Node:     node/backups with waits and goroutines of the simulation ─▶ store ─▶ buckettest.Memory
+//	Node:     node/backups with waits and goroutines of the simulation ─▶ store ─▶ buckettest.Memory, or
+//	                                                                 machine: the directory of package backup
 //
 // Each backup with a manifest must contain every change that was acknowledged before its hybrid time, and nothing that
 // was never written; each table whose restoration was reported must have this content on every replica.
@@ -48,8 +50,8 @@
 //
 // # What is not simulated
 //
-// Requests that a service executes long after their client has given them up (ADR 49, point 10), the directory as a
-// store (package backup tests it with power failures), and the jobs of node/admin: the operator begins attempts itself.
+// Requests that a service executes long after their client has given them up (ADR 49, point 10), and the jobs of
+// node/admin: the operator begins attempts itself.
 //
 // Package simulation implements Host and Process, and runs the workload.
 package backups

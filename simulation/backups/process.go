@@ -138,6 +138,9 @@ func (p *Process) reply(k *kernel.Kernel, answer []byte) []byte {
 // open opens the store. Pauses between repetitions are half as long as in production, which draws between half and all
 // of them.
 func (p *Process) open(s *store, location string) *backup.Store {
+	if s.machine != nil {
+		return s.mounted(p, location)
+	}
 	pause := func(ctx context.Context, d time.Duration) error { return p.sleep(ctx, d/2) }
 	return backup.OpenBucket(bucket.RepeatAfter(requests{s, p}, pause), location)
 }

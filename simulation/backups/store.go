@@ -12,9 +12,10 @@ import (
 	"cqld/simulation/kernel"
 )
 
-// store is a bucket that all processes use, with the faults of its requests.
+// store is what all processes use, with the faults of its requests: a bucket, or the directory of a machine.
 type store struct {
-	memory *buckettest.Memory
+	memory  *buckettest.Memory
+	machine *machine // nil for a bucket
 	// random draws the faults of small files, the outages, and the pauses of restorations.
 	random *kernel.Stream
 	// healed ends the faults.
@@ -109,12 +110,7 @@ func (r requests) begin(ctx context.Context, operation, name string) (*buckettes
 		f, err := r.object(ctx, operation)
 		return s.memory.View(func(string, string) buckettest.Fault { return f }), err
 	}
-	// Both numbers are drawn before the wait, so that requests of other processes do not change them.
-	delay := s.random.Between(0, fastMax)
-	if s.random.Chance(slow) && !s.healed() {
-		delay = s.random.Between(fastMax, slowMax)
-	}
-	if err := r.process.sleep(ctx, delay); err != nil {
+	if err := r.process.sleep(ctx, s.delay()); err != nil {
 		return nil, err
 	}
 	f, n := buckettest.Fault{}, s.random.Intn(1000)
@@ -131,6 +127,16 @@ func (r requests) begin(ctx context.Context, operation, name string) (*buckettes
 		s.count("faults of the store of backups")
 	}
 	return s.memory.View(func(string, string) buckettest.Fault { return f }), nil
+}
+
+// delay draws how long a request takes. It is drawn before the wait, so that requests of other processes do not change
+// it.
+func (s *store) delay() time.Duration {
+	delay := s.random.Between(0, fastMax)
+	if s.random.Chance(slow) && !s.healed() {
+		delay = s.random.Between(fastMax, slowMax)
+	}
+	return delay
 }
 
 // Stat implements bucket.Bucket.

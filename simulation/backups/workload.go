@@ -49,6 +49,9 @@ type Workload struct {
 	// The following faults must be found: the store loses an object with each outage, and changes that were not sent
 	// count as acknowledged. Both are set before Start.
 	LoseObjects, AcknowledgeUnsent bool
+	// Directory makes the store a directory of a machine whose power is cut, instead of a bucket. Unsynced makes syncs
+	// on it ineffective, which must be found. Both are set before Start.
+	Directory, Unsynced bool
 
 	host   Host
 	kernel *kernel.Kernel
@@ -123,6 +126,14 @@ const storeEpoch = 1_700_000_000
 
 // Start starts the clients and the operator.
 func (w *Workload) Start() {
+	if w.Directory {
+		var err error
+		if w.store.machine, err = newMachine(); err != nil {
+			w.host.Fail("the directory of backups cannot be made: %v", err)
+			return
+		}
+		w.store.machine.unsynced = w.Unsynced
+	}
 	w.attach()
 	for range clients {
 		w.write()
@@ -134,6 +145,10 @@ func (w *Workload) Start() {
 // outages schedules outages of the store.
 func (w *Workload) outages() {
 	w.host.Later(w.store.random.Between(100*time.Millisecond, 3*time.Second), "outage of the store of backups", func() {
+		if w.store.machine != nil && w.store.random.Chance(500) {
+			w.store.machine.cut(w.store.random)
+			w.host.Count("power cuts of the store of backups")
+		}
 		w.store.strike()
 		if w.LoseObjects {
 			w.store.lose()
