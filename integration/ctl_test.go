@@ -83,11 +83,11 @@ func ctlCases(address, backups string) []ctlCase {
 		{args: "backup show --at " + backups + " first", want: `(?s)^Name +: first\nCluster : integration, 4 nodes\n`},
 		{args: "backup verify --at " + backups + " first", want: `^\d+ files verified, 0 problems\n$`},
 		{args: "restore --from " + backups + " --dry-run --fit-replication --table ctl.t --as ctl.restored",
-			want: `(?s)^Would restore 1 tables from backup first .*\n  ctl\.t as ctl\.restored\n$`},
+			want: `(?s)^Would restore 1 table from backup first .*\n  ctl\.t as ctl\.restored\n$`},
 		{args: "restore --from " + backups + " --dry-run --table ctl.t --replace",
-			want: `(?s)^Would restore 1 tables from backup first .*\n  ctl\.t, replacing the table\n$`},
+			want: `(?s)^Would restore 1 table from backup first .*\n  ctl\.t, replacing the table\n$`},
 		{args: "restore --from " + backups + " --table ctl.t --replace", once: true,
-			want: `(?s)(^|\n)Restored 1 tables from backup first .*\n  ctl\.t, replacing the table\n$`},
+			want: `(?s)(^|\n)Restored 1 table from backup first .*\n  ctl\.t, replacing the table\n$`},
 		{args: "backup schedule create --to " + backups + " --every 24h --at 02:30 --keep 7 nightly ctl",
 			want: `^Created schedule nightly\n$`, once: true},
 		{args: "backup schedule list", want: `(?s)^Name .*\nnightly +24h +02:30 +7 +ctl .* no backup yet\n$`},
@@ -215,7 +215,7 @@ func controlMoments(t *testing.T, s *process.Server, location string) {
 		}
 	}
 	args := []string{"restore", "--from", location, "--at", until, "--table", "ctl.t", "--replace", "--dry-run"}
-	want := `(?s)^Would restore 1 tables from backup base .*\nState of ` + regexp.QuoteMeta(until) +
+	want := `(?s)^Would restore 1 table from backup base .*\nState of ` + regexp.QuoteMeta(until) +
 		`\n  ctl\.t, replacing the table\n$`
 	if out := mustCtl(t, s, args...); !regexp.MustCompile(want).MatchString(out) {
 		t.Errorf("%q:\n%s\nwant %s", args, out, want)
