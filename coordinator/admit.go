@@ -67,7 +67,8 @@ func WriteSize(mutations ...*row.Mutation) int64 { return sized(mutations) + wri
 
 // Reserve admits one more write of size bytes, or refuses it with Overloaded. Release releases the reservation.
 func (c *Coordinator) Reserve(size int64) error {
-	// Added first and taken back, so that concurrent writes cannot exceed the bound together.
+	// The counter is incremented before the comparison and decremented on refusal, so that concurrent writes cannot
+	// exceed the bound together.
 	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
 		c.writing.Add(-1)
 		c.counts.overloaded.Add(1)
@@ -88,7 +89,8 @@ func (c *Coordinator) Release(size int64) {
 	c.writeBytes.Add(-size)
 }
 
-// ReserveRead admits one more read, or refuses it with Overloaded. ReleaseRead ends what ReserveRead began.
+// ReserveRead admits one more read, or refuses it with Overloaded. Each admitted read must be followed by one
+// ReleaseRead.
 func (c *Coordinator) ReserveRead() error {
 	if n := c.reading.Add(1); n > c.limits.ReadsInFlight {
 		c.reading.Add(-1)
@@ -98,7 +100,7 @@ func (c *Coordinator) ReserveRead() error {
 	return nil
 }
 
-// ReleaseRead ends a read that ReserveRead admitted.
+// ReleaseRead releases the reservation of a read that ReserveRead admitted.
 func (c *Coordinator) ReleaseRead() { c.reading.Add(-1) }
 
 // Available returns Unavailable if this node considers too few replicas alive for a write of m at level, and
@@ -133,14 +135,14 @@ func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	return nil
 }
 
-// MayReplan reports whether a request that was planned plans times may be planned again.
+// MayReplan reports whether a request may be planned again after the given number of plans.
 func (c *Coordinator) MayReplan(plans int) bool {
 	return plans < c.limits.PlansMax
 }
 
 // LatencyRank returns the latency of a node's answers in steps, to choose between nodes: lower is faster.
 func (c *Coordinator) LatencyRank(node ring.NodeID) int64 {
-	// In steps, so that small differences do not send all coordinators to one replica.
+	// Rounding to steps keeps small differences from sending all coordinators to the same replica.
 	return int64(c.peers.Of(node, c.clock.Monotonic()) / latency.Step)
 }
 
@@ -149,8 +151,8 @@ func (c *Coordinator) RecordLatency(node ring.NodeID, took time.Duration) {
 	c.peers.Record(node, took, c.clock.Monotonic())
 }
 
-// SpeculateAfter returns how long a request that asked as few replicas of the table as it could waits before it asks
-// others as well. It is not ok if the table's speculative_retry forbids that.
+// SpeculateAfter returns how long a request that asked only the necessary replicas of the table waits before it asks
+// further ones. ok is false if the table's speculative_retry forbids speculation.
 func (c *Coordinator) SpeculateAfter(table *schema.Table) (after time.Duration, ok bool) {
 	return c.tables.AskOthersAfter(table)
 }

@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// View is this node's present knowledge of the cluster. Package node implements it.
+// View is this node's current view of the cluster: schema, topology and liveness. Package node implements it.
 type View interface {
 	write.View
 	// PaxosFloor returns the low bound (µs) of a table: its acceptors refuse ballots up to it, as if they had promised
@@ -87,20 +87,21 @@ type WriteRequest struct {
 	Type        WriteType
 	Timeout     time.Duration
 	Trace       Trace
-	// Ordered means that some of the mutations' tables have write_ordering. Cells with the timestamp Stamp, or Stamp-1,
-	// get a timestamp after all that a quorum has for them (order.go); a client's timestamps stay.
+	// Ordered means that some of the mutations' tables have write_ordering. Cells with the timestamp Stamp or Stamp-1
+	// get a timestamp later than all that a quorum stores for them (order.go); timestamps set by clients stay.
 	Ordered bool
 	Stamp   int64
 	// Applied means that this node has applied the mutations already, durably.
 	Applied bool
 	// Blocks means that the caller's goroutine may block on the disk. Package counters then reads in it.
 	Blocks bool
-	// Since is for mutations that this node had stored and writes again: the monotonic time of the BeginSending before
-	// it read them. A truncation that was prepared since makes the hints of the write void. Zero means that the write
-	// begins now.
+	// Since is set for mutations that this node had stored and now replays: it is the monotonic time of the
+	// BeginSending that preceded reading them. A truncation prepared later than Since makes the hints of the write
+	// void. Zero means that the write begins now.
 	Since time.Duration
-	// Created is for such mutations, too: when the oldest of them was first written (ns since 1970). Their hints expire
-	// gc_grace_seconds after it. Zero means that the hints count from the time at which they are made.
+	// Created is also set for replayed mutations: it is the time at which the oldest of them was first written (ns
+	// since 1970). Their hints expire gc_grace_seconds after it. Zero means that hints expire gc_grace_seconds after
+	// they are stored.
 	Created int64
 	// Settled, if not nil, is called once, when no answer to the request is outstanding.
 	Settled func(Settlement)
@@ -109,12 +110,12 @@ type WriteRequest struct {
 	Sender Sender
 }
 
-// Settlement reports which replicas have a write when no answer is outstanding.
+// Settlement reports how far a write has been replicated once no answer is outstanding.
 type Settlement struct {
 	// Hinted reports that every replica has acknowledged its mutations, or that a hint for it is on disk.
 	Hinted bool
-	// Majority reports that a majority of the replicas of each mutation has acknowledged it, or all that were alive,
-	// and at least one.
+	// Majority reports that each mutation was acknowledged by a majority of its replicas or, if fewer were alive, by
+	// all live ones, but at least one.
 	Majority bool
 }
 
@@ -135,8 +136,8 @@ type ReadRequest struct {
 	// Only restricts a read at ALL to these nodes: it reads and repairs all of them that are replicas, and no others.
 	// nil means all replicas.
 	Only []ring.NodeID
-	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil means that nothing does. Command
-	// contains the same.
+	// Cancel ends the read early with env.ErrCanceled, on this node and on the replicas; nil means that the read
+	// cannot be canceled. Command refers to the same Cancel.
 	Cancel *env.Cancel
 	// Blocks means that the caller's goroutine may block on the disk. The first request to this node is then executed
 	// in it, without a worker.
@@ -145,6 +146,7 @@ type ReadRequest struct {
 	// merge and for repairs. A read that needs more fails with NeedsMemory. Zero means no bound.
 	Memory int
 	// Grow reserves memory for the searches of a read of a view (package view), which fails with NeedsMemory without
-	// enough. It begins with what Memory has reserved. nil means no bound. Other reads do not call it.
+	// enough. The bytes of Memory are reserved already when the read begins. nil means no bound. Other reads do not
+	// call it.
 	Grow Grow
 }

@@ -12,13 +12,13 @@ const ReplanPause = 10 * time.Millisecond
 // heartbeat: connecting its stream and the heartbeat take several of these pauses.
 const ArrivalPause = 20 * time.Millisecond
 
-// MayArrive reports whether a request that could not be planned because of err may be planned again after ArrivalPause:
-// it lacks replicas only until a node that has just been admitted to the ring sends its first heartbeat. From that
-// admission on, writes and votes must meet their level among the replicas that include the node; if another replica is
-// down, none can. deadline is monotonic.
+// MayArrive reports whether a request that could not be planned because of err may be planned again after
+// ArrivalPause: it lacks replicas only until a node that has just been admitted to the ring sends its first
+// heartbeat. Once the node is admitted, writes and Paxos rounds must meet their level among replicas that include it;
+// if another replica is down, none of them can. deadline is monotonic.
 func (c *Coordinator) MayArrive(err error, deadline time.Duration) bool {
 	var short *Unavailable
-	// The last condition leaves the request time for the plan after the pause.
+	// The last condition leaves time to execute the request after the pause.
 	return c.awaitingFirstHeartbeat != nil && c.awaitingFirstHeartbeat() && errors.As(err, &short) &&
 		c.clock.Monotonic()+ArrivalPause < deadline
 }

@@ -11,13 +11,13 @@ type Budget struct {
 	held int
 }
 
-// Hold reserves what is missing to n bytes, and fails with NeedsMemory.
+// Hold raises the reservation to n bytes if it is smaller. It fails with NeedsMemory if Grow refuses.
 func (b *Budget) Hold(n int) error {
 	if b.Grow == nil || n <= b.held {
 		return nil
 	}
 	if !b.Grow(n - b.held) {
-		// Twice as much, so that repetitions are few.
+		// The caller repeats the operation with this size; doubling keeps repetitions few.
 		return &NeedsMemory{Bytes: 2 * n}
 	}
 	b.held = n

@@ -20,7 +20,7 @@ type Options struct {
 	View            View
 	Replicas        Replicas
 	Clock           env.Clock
-	Rand            env.Rand // of incarnations; nil means none
+	Rand            env.Rand // makes incarnations unique; nil means that the clock alone does
 	LocalDatacenter string
 	Limits          Limits
 	Hints           Hints      // nil means that no hints are stored
@@ -29,12 +29,13 @@ type Options struct {
 	// AwaitingFirstHeartbeat reports whether a node has just been admitted to the ring and has not sent its first
 	// heartbeat; nil means never.
 	AwaitingFirstHeartbeat func() bool
-	// Confirmed reports whether View is at least as recent as the metadata that a majority of the cluster had committed
-	// when this node started. Until then, hints and logged batches wait. nil means that it always is.
+	// Confirmed reports whether View is at least as recent as the metadata that a majority of the cluster had
+	// committed when this node started. Until then, hints and logged batches are not replayed. nil means that View is
+	// always recent enough.
 	Confirmed func() bool
-	// OnError receives failures for which no request waits; nil means that they are ignored.
+	// OnError receives failures of background work, which no request waits for; nil means that they are ignored.
 	OnError func(error)
-	// Guard ends operations and conditions that panic; nil means that a panic continues.
+	// Guard recovers panics of operations and ends these with an error; nil means that a panic continues.
 	Guard *guard.Guard
 }
 
@@ -56,7 +57,7 @@ type Coordinator struct {
 	awaitingFirstHeartbeat func() bool  // nil means never
 	// confirmed reports whether background work may use the metadata; nil means always.
 	confirmed func() bool
-	// identifies this node's requests that other nodes must execute only once
+	// part of RequestID: identifies requests that other nodes must execute only once
 	incarnation uint64
 	sequence    atomic.Uint64
 
@@ -91,7 +92,7 @@ func New(o Options) *Coordinator {
 	if c.incarnation = uint64(c.stamps.Next()); o.Rand != nil { // clocks can be set back
 		c.incarnation ^= o.Rand.Uint64()
 	}
-	// The operations are pooled with their buffers and closures, so that a usual request allocates nothing.
+	// Pooled operations keep their buffers and closures, so that a usual request allocates nothing.
 	c.writes.New = func() any { return newWriteOp(c) }
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
@@ -110,7 +111,7 @@ func New(o Options) *Coordinator {
 	if o.Hints != nil {
 		c.writeConfig.SatisfyAny = o.Hints.SatisfyAny
 	}
-	// An error is reported, and the next caller reads again.
+	// TruncationsKnown reports an error to OnError, and the next caller reads again.
 	c.TruncationsKnown()
 	return c
 }
@@ -146,7 +147,7 @@ func (c *Coordinator) buffer() *[]byte { return c.buffers.Get().(*[]byte) }
 // bufferKept is the size of the largest buffer that is reused.
 const bufferKept = 64 << 10
 
-// release returns a buffer to the pool. No one may refer to its bytes.
+// release returns a buffer to the pool. The caller must not use the buffer or its bytes afterwards.
 func (c *Coordinator) release(b *[]byte) {
 	// A large buffer would stay in the pool for small requests.
 	if cap(*b) <= bufferKept {
@@ -165,10 +166,10 @@ func (c *Coordinator) replicasOf(t *ring.Topology, table *schema.Table, token ri
 // have left the ring.
 func (c *Coordinator) outdated(epoch uint64) bool { return c.view.Topology().Moved() > epoch }
 
-// Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in
-// order.
+// Remaining returns the time until a monotonic deadline, but at least a millisecond.
 func (c *Coordinator) Remaining(deadline time.Duration) time.Duration {
-	// Also after the deadline: the request is sent, and ends with a time-out in the usual way.
+	// A request past its deadline is still sent, and then times out like any other: callers need no second error
+	// path.
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
 }
 
@@ -186,7 +187,7 @@ func (c *Coordinator) report(err error) {
 	}
 }
 
-// sized returns the bytes of mutations, for the bound.
+// sized returns the size of mutations in bytes, as WriteBytesInFlight counts it.
 func sized(mutations []*row.Mutation) (n int64) {
 	for _, m := range mutations {
 		n += int64(m.Size())

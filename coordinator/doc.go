@@ -31,9 +31,10 @@
 // # Memory
 //
 // Operations are pooled together with their buffers and callbacks. An operation returns to its pool when no event can
-// follow and no goroutine uses it: outstanding answers, the timer, a cancellation that may come, and goroutines that
-// perform its effects keep it. One that has panicked never returns (guard.go).
+// follow and no goroutine uses it. It is kept by outstanding answers, by its timer, by a possible cancellation, and
+// by goroutines that perform its effects. One that has panicked never returns (guard.go).
 //
 // A page is valid until the callback that receives it returns. A read copies a page that it retains into a buffer,
-// which it releases after the client's callback. Mutations belong to a write for ever, because late hints contain them.
+// which it releases after the client's callback. A caller must never change mutations that it has passed to a write,
+// because late hints contain them.
 package coordinator

@@ -27,7 +27,8 @@ func (e *NotReplica) Error() string {
 func (e *NotReplica) Is(target error) bool { return target == ErrNotSent }
 
 // TruncationVoid is a replica's refusal of a truncation that was not prepared there, has expired, or was overtaken by
-// another truncation of the table: its coordinator may be dead, and the rows may be newer. Nothing was done.
+// another truncation of the table: its coordinator may be dead, and the rows may have been written after it. Nothing
+// was dropped.
 type TruncationVoid struct{}
 
 // Error describes the refusal.
@@ -124,9 +125,9 @@ func (e *ReadTimeout) Error() string {
 	return fmt.Sprintf("Operation timed out - received only %d responses.", e.Received)
 }
 
-// CASUnknown means that Accepted replicas, fewer than BlockFor, accepted a conditional change, and that no majority
-// could be asked in time whether it was decided. Received counts the replicas that answered the proposal, also those
-// that refused it, and is less than BlockFor. Package paxos returns it.
+// CASUnknown means that a conditional change was accepted by fewer than BlockFor replicas (Accepted), and that no
+// majority answered in time whether it was decided. Received counts the replicas that answered the proposal,
+// including refusals, and is less than BlockFor. Package paxos returns it.
 type CASUnknown struct {
 	Consistency        ring.Consistency
 	Received, BlockFor int

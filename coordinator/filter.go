@@ -8,10 +8,10 @@ package coordinator
 func (r *reading) filtered() {
 	r.cmd = r.requested
 	if r.cmd.Filter != nil {
-		// A copy: the command belongs to the caller, which may repeat it with more memory.
+		// The command belongs to the caller, which may repeat it with more memory, so a copy is changed.
 		own := *r.requested
 		_, blockFor := r.tally.Totals()
-		// While the ring changes, each side needs an answer, and these are merged.
+		// While the ring changes, replicas before and after the change must answer, and their answers are merged.
 		decisive := blockFor == 1 && !r.tally.TwoSided()
 		switch {
 		case decisive:

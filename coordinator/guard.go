@@ -9,8 +9,9 @@ import "sync/atomic"
 //
 // Without a Guard, in the simulation, the panic continues.
 
-// Continue calls next, which continues an operation and calls done. If next panics before it has called done, Continue
-// calls done with the error, because the operation that panicked no longer has it. done is called once.
+// Continue calls next, which continues an operation and calls done. If next panics before it has called done,
+// Continue calls done with the error, because the operation has already given its callback to next. done is called
+// exactly once.
 func (c *Coordinator) Continue(where string, done func(error), next func(done func(error))) {
 	if c.guard == nil {
 		next(done)

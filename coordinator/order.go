@@ -125,7 +125,7 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 	op := &orderOp{c: c, req: *req, write: write, done: done}
 	o := &op.ordering
 	o.c, o.kind, o.newest = c, req.Type, row.NoTimestamp
-	// write must not come here again.
+	// write calls Write with this request, which must not call Order a second time.
 	op.req.Ordered = false
 	level := ring.Quorum
 	if req.Consistency.IsLocal() {
@@ -139,7 +139,7 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 			return
 		}
 		if table.Options.WriteOrdering == "" {
-			// The timestamps of its mutations stay.
+			// The table has no write_ordering: its mutations keep their timestamps.
 			continue
 		}
 		cmd, some, err := m.Stamped(req.Stamp)
@@ -152,14 +152,14 @@ func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(er
 		}
 	}
 	if len(o.parts) == 0 {
-		// Only timestamps of clients, which stay as well.
+		// All timestamps were set by clients, and stay.
 		write(&op.req, done)
 		return
 	}
 	o.left, op.size = len(o.parts), WriteSize(req.Mutations...)
 	o.self, o.deadline = c.view.Self(), c.clock.Monotonic()+req.Timeout
-	// Last, because only events release it after a panic. It is released when the write begins, which reserves memory
-	// itself.
+	// The reservation is the last step, because after a panic only events release it. It is released when the write
+	// begins, which makes its own.
 	if err := c.Reserve(op.size); err != nil {
 		done(err)
 		return
@@ -172,7 +172,7 @@ func (op *orderOp) deliver(ev *orderEvent) {
 	defer op.c.guard.Recover("coordinator ordered write", op.fail)
 	ev.now = op.c.clock.Monotonic()
 	if ev.kind == orderAnswered && ev.node != op.ordering.self {
-		// Also if the answer is too late: otherwise a slow node would never be detected.
+		// Late answers count as well: otherwise a slow node would never be detected.
 		op.c.peers.Record(ev.node, ev.now-ev.sent, ev.now)
 	}
 	for _, e := range op.step(ev) {
@@ -213,35 +213,35 @@ func (op *orderOp) step(ev *orderEvent) []orderEffect {
 	return out
 }
 
-// tick is the event that the timer has fired.
+// tick delivers the event of a timer that has fired.
 func (op *orderOp) tick() { op.deliver(&orderEvent{kind: orderTicked}) }
 
-// conclude ends the operation and returns the function that answers the client, or nil if that has happened. The
+// conclude ends the operation and returns the callback of the client, or nil if the client was answered already. The
 // machine ignores the events that follow.
 func (op *orderOp) conclude() (done func(error)) {
 	op.mu.Lock()
 	done, timer := op.done, op.timer
 	op.done, op.timer, op.ordering.over = nil, nil, true
 	op.mu.Unlock()
-	// Without the lock: the callback of a timer may wait for it.
+	// Stop is called without the lock, because a timer callback that is running may wait for the lock.
 	if timer != nil {
 		timer.Stop()
 	}
 	if done != nil {
-		// Once: only the call that takes done gets here.
+		// Only the call that has taken done gets here, so the reservation is released once.
 		op.c.Release(op.size)
 	}
 	return done
 }
 
-// fail answers the client with an error, unless it was answered: also after a panic.
+// fail answers the client with an error unless the client was answered already. It is also called after a panic.
 func (op *orderOp) fail(err error) {
 	if done := op.conclude(); done != nil {
 		done(err)
 	}
 }
 
-// ask sends the request to nodes, this node last, because it may answer synchronously.
+// ask sends the request to nodes. This node comes last, because its answer may arrive synchronously.
 func (op *orderOp) ask(e *orderEffect) {
 	c, p, plan := op.c, e.part, e.plan
 	timeout, sent := c.Remaining(op.ordering.deadline), c.clock.Monotonic()
@@ -271,7 +271,7 @@ func (op *orderOp) writeAfter(done func(error)) {
 	// Usually the clock is ahead of all stored timestamps, and nothing changes.
 	if stamp := op.req.Stamp; newest >= stamp {
 		op.c.counts.restamped.Add(1)
-		// New mutations: the caller's must not change, because late hints may contain them.
+		// The mutations are copied: the caller's must not change, because late hints may contain them.
 		to, moved := stampAfter(newest, stamp), make([]*row.Mutation, len(op.req.Mutations))
 		for i, m := range op.req.Mutations {
 			var err error
@@ -282,7 +282,7 @@ func (op *orderOp) writeAfter(done func(error)) {
 		}
 		op.req.Mutations = moved
 	}
-	// What is left of the request's time.
+	// The write gets the time that is left until the deadline of the request.
 	op.req.Timeout = op.c.Remaining(op.ordering.deadline)
 	op.write(&op.req, done)
 }
@@ -295,10 +295,10 @@ func stampAfter(newest, stamp int64) int64 {
 	if newest > math.MaxInt64-stampSpread {
 		return math.MaxInt64 // no timestamp is later: ties remain
 	}
-	// Even distances, because each write uses two timestamps.
+	// Distances are even, because each write uses two timestamps.
 	return newest + 2 + stamp&63*2
 }
 
-// stampSpread is the maximum distance of a new timestamp from the newest, in µs: shorter than the time in which one
-// write can follow another.
+// stampSpread is the maximum distance of a new timestamp from the newest, in µs: shorter than the time between an
+// acknowledged write and the next one of the same client.
 const stampSpread = 130

@@ -21,7 +21,7 @@ func (o *ordering) step(ev *orderEvent, out []orderEffect) []orderEffect {
 	case orderTicked:
 		return o.tick(ev, out)
 	case orderResumed:
-		// The pause was before any part was planned.
+		// The pause preceded the first plan, so all parts are planned now.
 		if ev.part == nil {
 			return o.planAll(ev, out)
 		}
@@ -60,11 +60,12 @@ func (o *ordering) plan(p *orderPart) (nodes []ring.NodeID, err error) {
 	c := o.c
 	t, self := c.view.Topology(), c.view.Self()
 	set := c.replicasOf(t, p.table, p.cmd.Key.Token)
-	// Answers to the plan before are ignored from here on.
+	// Answers to the previous plan are ignored from here on.
 	p.plans++
 	p.epoch, p.refused, p.failures, p.spares = t.Epoch(), false, nil, nil
 	p.tally.Reset(p.level, p.table.Replication, t, self, c.localDC)
-	// While the ring changes, a timestamp that only the other side has must be found, too.
+	// While the ring changes, a timestamp may exist only on the replicas before or only on those after the change, so
+	// both sides are read.
 	p.tally.JoinRead(set, p.level, p.table.Replication)
 	var live []ring.NodeID
 	for _, members := range [][]ring.NodeID{set.Natural, set.Before} {
@@ -92,7 +93,7 @@ func (o *ordering) plan(p *orderPart) (nodes []ring.NodeID, err error) {
 	return nodes, nil
 }
 
-// answered takes a replica's answer. If one fails, all others are asked.
+// answered handles a replica's answer. If a replica fails, all replicas that were not asked before are asked.
 func (o *ordering) answered(ev *orderEvent, out []orderEffect) []orderEffect {
 	p := ev.part
 	if ev.plan != p.plans {
@@ -124,7 +125,7 @@ func (o *ordering) answered(ev *orderEvent, out []orderEffect) []orderEffect {
 		return o.askSpares(p, out)
 	case (p.refused || o.c.outdated(p.epoch)) && o.c.MayReplan(p.plans):
 		o.c.counts.replans.Add(1)
-		// A replica refused, or this node knows a newer ring by now.
+		// A replica refused because of its epoch, or this node has learned of a newer ring.
 		return append(out, orderEffect{
 			kind:  orderPause,
 			part:  p,
@@ -141,12 +142,12 @@ func (o *ordering) askSpares(p *orderPart, out []orderEffect) []orderEffect {
 		return out
 	}
 	e := orderEffect{kind: orderAsk, part: p, nodes: p.spares, plan: p.plans, epoch: p.epoch}
-	// All at once: timestamps are small answers.
+	// All spares are asked at once, because answers that contain a timestamp are small.
 	p.spares = nil
 	return append(out, e)
 }
 
-// replan asks again with the present topology: nothing has been written that could be lost.
+// replan asks again with the current topology. That is safe, because nothing has been written yet.
 func (o *ordering) replan(ev *orderEvent, out []orderEffect) []orderEffect {
 	p := ev.part
 	if ev.plan != p.plans {
@@ -162,7 +163,7 @@ func (o *ordering) replan(ev *orderEvent, out []orderEffect) []orderEffect {
 	return append(out, orderEffect{kind: orderAsk, part: p, nodes: nodes, plan: p.plans, epoch: p.epoch})
 }
 
-// tick takes the end of the timer. The first one asks the remaining replicas; the last one is the deadline.
+// tick handles a timer that has fired. The first tick asks the remaining replicas; the last one is the deadline.
 func (o *ordering) tick(ev *orderEvent, out []orderEffect) []orderEffect {
 	left := o.deadline - ev.now
 	if left <= 0 {
@@ -177,7 +178,7 @@ func (o *ordering) tick(ev *orderEvent, out []orderEffect) []orderEffect {
 	return out
 }
 
-// failure returns the error for the present counts of a part.
+// failure returns the error that describes the current counts of a part.
 func (o *ordering) failure(p *orderPart) error {
 	received, blockFor := p.tally.Totals()
 	if len(p.failures) > 0 {

@@ -6,7 +6,7 @@ import (
 	"cqld/ring"
 )
 
-// plan determines the live replicas, nearest first, and checks that there are enough.
+// plan determines the live replicas, nearest first, and fails with Unavailable if they are too few for the level.
 func (r *reading) plan() error {
 	c := r.c
 	r.plans++
@@ -17,7 +17,7 @@ func (r *reading) plan() error {
 		r.addTarget(node)
 	}
 	if r.tally.TwoSided() {
-		// Reads of the other side of a change: the replicas before it.
+		// While the ring changes, the replicas before the change are read as well.
 		for _, node := range r.set.Before {
 			if !slices.Contains(r.set.Natural, node) {
 				r.addTarget(node)
@@ -63,7 +63,7 @@ func (r *reading) slot(node ring.NodeID) *readTarget {
 	} else {
 		t = new(readTarget)
 	}
-	// The callbacks stay: they refer to the target and to the operation, which are the same.
+	// The callbacks are kept: they refer to this target and to this operation, which are reused together.
 	t.node, t.state, t.err, t.page = node, readSpare, nil, nil
 	return t
 }
@@ -81,7 +81,7 @@ func (r *reading) choose(out []readEffect) []readEffect {
 	}
 	if len(out)-first < len(r.targets) && r.c.tables.Always(r.table) {
 		out = r.ask(r.nextSpare(), true, out)
-		// Two pages: each of them decides the read with the digests of the others.
+		// With two pages requested, either page decides the read together with the digests of the others.
 		second := &out[first+1]
 		second.digest, second.target.state = false, readOpenPage
 	}
@@ -104,7 +104,7 @@ func (r *reading) replan(out []readEffect) []readEffect {
 	r.set = r.c.replicasOf(r.topology, r.table, r.cmd.Key.Token)
 	r.targets = nil // the previous ones may still receive answers
 	r.phase, r.asked, r.resolver = phaseDigest, r.cmd, r.newResolver()
-	// From the start: pages of the earlier plan may be of nodes that have left the ring.
+	// The read starts over, because pages of the earlier plan may come from nodes that have left the ring.
 	r.rounds, r.next = 0, nil
 	if err := r.plan(); err != nil {
 		return r.fail(err, out)

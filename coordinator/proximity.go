@@ -15,12 +15,12 @@ func SortByProximity[T any](c *Coordinator, t *ring.Topology, self ring.NodeID, 
 	rank := func(x T) int64 {
 		node := nodeOf(x)
 		if node == self {
-			// Before every other node, which may have a rank of zero.
+			// This node sorts before every other node; those may have a rank of zero.
 			return -1
 		}
 		r := int64(c.peers.Of(node, now) / latency.Step)
 		if n := t.Node(node); n == nil || n.Datacenter != c.localDC {
-			// After every node of the local data center, however slow that is.
+			// A remote node sorts after every node of the local data center, however slow.
 			r += math.MaxInt32
 		}
 		return r

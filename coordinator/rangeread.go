@@ -75,7 +75,7 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 	op := &rangeOp{c: c, req: req, done: done, deadline: c.clock.Monotonic() + req.Timeout}
 	op.cancel = req.Cancel.Child(c.clock, op.deadline)
 	op.ranging = ranging{c: c, req: req, table: table, cancel: op.cancel, width: 1, out: row.NewPageWriter(nil)}
-	// Last, because only events release it after a panic.
+	// The reservation is the last step, because after a panic only events release it.
 	if err := c.ReserveRead(); err != nil {
 		done(nil, err)
 		return
@@ -91,7 +91,7 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 // canceled is the event that the caller no longer waits for the answer.
 func (op *rangeOp) canceled() {
 	defer op.c.guard.Recover("coordinator range read", nil)
-	// Not through the machine: finish makes it ignore what follows.
+	// The cancellation bypasses the machine: after finish, the machine ignores all events.
 	op.finish(nil, env.ErrCanceled)
 }
 
@@ -99,7 +99,7 @@ func (op *rangeOp) canceled() {
 func (op *rangeOp) deliver(ev *rangeEvent, blocks bool) {
 	defer op.c.guard.Recover("coordinator range read", func(err error) { op.finish(nil, err) })
 	e := op.step(ev)
-	// A loop instead of recursion: a range may have hundreds of pieces that answer at once.
+	// A loop replaces recursion, because hundreds of pieces of a range may answer synchronously.
 	for e.kind == rangeStart {
 		op.start(&e.start, blocks)
 		e = op.step(&rangeEvent{kind: rangeStarted})
@@ -143,13 +143,13 @@ func (op *rangeOp) start(p *rangePiece, blocks bool) {
 	r.deliverBegun(blocks)
 }
 
-// finish answers the client, unless that has happened. Later events have no effect.
+// finish answers the client unless the client was answered already. Later events have no effect.
 func (op *rangeOp) finish(page []byte, err error) {
 	op.mu.Lock()
 	done := op.done
 	op.done, op.ranging.over = nil, true
 	op.mu.Unlock()
-	// A cancellation and the answer may meet here.
+	// A cancellation and the answer may race; the first one takes done.
 	if done == nil {
 		return
 	}
@@ -158,5 +158,5 @@ func (op *rangeOp) finish(page []byte, err error) {
 		op.req.Cancel.Remove(&op.hook)
 	}
 	done(page, err)
-	op.cancel.Cancel() // the pieces, and the replicas whose answers are not needed
+	op.cancel.Cancel() // stops the other pieces, and replicas whose answers are not needed
 }

@@ -88,8 +88,8 @@ func (r *ranging) plan() {
 	r.started, r.taken, r.failed = 0, 0, nil
 }
 
-// pieceBytes returns the size of the pages of ranges that are read now. Together they are not larger than what is left
-// of the answer.
+// pieceBytes returns the maximum size of a piece's page. The pages of all concurrent pieces together fit into the
+// rest of the answer.
 func (r *ranging) pieceBytes() uint32 {
 	limit := r.req.Command.Limits.Bytes
 	if limit == 0 {
@@ -129,10 +129,10 @@ func (r *ranging) next() rangeEffect {
 	cmd.Cancel = r.cancel
 	cmd.Range.Tokens = r.pieces[i].Range
 	if after := cmd.Range.After; after != nil && after.Token <= cmd.Range.Tokens.Start {
-		// The key after which the page begins is in an earlier piece.
+		// Only the first piece contains the key after which the page begins.
 		cmd.Range.After = nil
 	}
-	// A piece is read up to what is left of the limits, because the pieces before it may have no rows.
+	// A piece may use the whole rest of the limits, because the pieces before it may have no rows.
 	if cmd.Limits.Rows > 0 {
 		cmd.Limits.Rows -= r.counted
 	}
@@ -147,7 +147,7 @@ func (r *ranging) next() rangeEffect {
 	}}
 }
 
-// answered takes the page of a piece.
+// answered handles the page of a piece, or its failure.
 func (r *ranging) answered(ev *rangeEvent) rangeEffect {
 	if ev.round != r.round {
 		return rangeEffect{}
@@ -156,7 +156,7 @@ func (r *ranging) answered(ev *rangeEvent) rangeEffect {
 	var memory *NeedsMemory
 	switch i := ev.piece; {
 	case errors.As(ev.err, &small) || errors.As(ev.err, &memory):
-		// Not a failure: the pieces share memory, and one alone may have more.
+		// This need not fail the read: concurrent pieces share memory, and a piece that runs alone may use more.
 		return r.tooSmall(ev.err)
 	case ev.err != nil:
 		return r.fail(ev.err)
@@ -166,7 +166,7 @@ func (r *ranging) answered(ev *rangeEvent) rangeEffect {
 		r.pages[i] = slices.Clone(ev.page) // retained until the earlier pieces are processed
 		return rangeEffect{}
 	}
-	// In token order, whatever the order of the answers.
+	// Pages are appended in token order, in whatever order they arrive.
 	more := r.appendPage(ev.page)
 	for more && r.taken < len(r.pieces) && r.pages[r.taken] != nil {
 		page := r.pages[r.taken]
@@ -188,12 +188,12 @@ func (r *ranging) answered(ev *rangeEvent) rangeEffect {
 }
 
 // tooSmall handles a row that does not fit into the page of a piece, or a merge that does not fit into its part of
-// the memory. If the piece had a part of them, the pieces are read one after the other from there; otherwise the
-// answer ends before the row, and fails if it is empty.
+// the memory. If concurrent pieces shared the limits, the read continues from this piece with one piece at a time;
+// otherwise the answer ends before the row, and fails if it is empty.
 func (r *ranging) tooSmall(err error) rangeEffect {
 	switch {
 	case r.width > 1:
-		// The pieces that still run are ignored, and read again.
+		// Answers of pieces that still run are ignored, and these pieces are read again.
 		r.round++
 		r.width, r.started = 1, r.taken
 		clear(r.pages)
@@ -209,13 +209,13 @@ func (r *ranging) fail(err error) rangeEffect {
 	var refusal *refused
 	if !errors.As(err, &refusal) || !r.c.MayReplan(r.plans) {
 		if refusal != nil {
-			// The wrapper is for this package only.
+			// Clients must not see the wrapper, which only range reads use.
 			err = refusal.error
 		}
 		return r.finish(nil, err)
 	}
 	r.rest = r.req.Command.Range.Tokens
-	// What was appended stays: the rows are correct in any topology.
+	// Appended rows stay in the answer: they are correct in any topology.
 	r.rest.Start = r.pieces[r.taken].Range.Start
 	r.round++
 	r.pausing = true
@@ -258,7 +258,7 @@ func (r *ranging) appendPage(page []byte) bool {
 		r.failed = err
 	}
 	r.endsAt = p.End()
-	// The last piece needs no such end: the page is complete.
+	// After the last piece the page is complete, whatever its size.
 	full := r.out.Len() >= resultBytes(cmd, r.c.limits.ResultBytes) && r.taken < len(r.pieces)
 	return !p.More() && !full
 }
@@ -269,7 +269,7 @@ func (r *ranging) widen() {
 	wanted := len(r.pieces)
 	if limit := r.req.Command.Limits.Rows; limit > 0 && r.counted > 0 {
 		perPiece := (float64(r.counted) / float64(r.taken))
-		// The density of the first pieces is all that is known of the others.
+		// The estimate assumes that the remaining pieces are as dense as those read so far.
 		wanted = int(float64(limit-r.counted)/perPiece) + 1
 	}
 	r.width = max(1, min(wanted, 2*r.width, r.c.limits.RangesInFlight))

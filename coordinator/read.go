@@ -24,7 +24,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		done(nil, errSerialRead)
 		return
 	}
-	// Before the reservation, so that nothing needs to be undone.
+	// Checked before the reservation, so that nothing needs to be released.
 	if req.Cancel.Err() != nil {
 		done(nil, env.ErrCanceled)
 		return
@@ -82,13 +82,13 @@ func (op *readOp) start(req *ReadRequest, table *schema.Table, done func([]byte,
 	c, r := op.c, &op.reading
 	op.prepare(req, true, done)
 	if c.guard != nil {
-		// The steps before the first event may panic as well.
+		// The code before the first event may panic as well.
 		defer op.recovered(new(readDuties))
 	}
 	r.reset(req, table, c.view.Topology())
 	if OnlySelf(r.self, r.topology, table, req.Command.Key.Token) &&
 		r.level.BlockFor(table.Replication, c.localDC) <= 1 {
-		// No clock and no timer: this node's answer is the result.
+		// Only this node is read: its answer is the result, so neither clock nor timer is needed.
 		r.deadline = 0
 		r.set = ring.ReplicaSet{Natural: append(r.natural[:0], r.self)}
 	} else {
@@ -99,7 +99,7 @@ func (op *readOp) start(req *ReadRequest, table *schema.Table, done func([]byte,
 		op.deliverBegun(req.Blocks)
 		return
 	}
-	// A child, so that the read can cancel its requests to replicas without canceling the caller's other work.
+	// A child Cancel lets the read cancel its requests to replicas without canceling the caller's other work.
 	op.cancel = req.Cancel.Child(c.clock, r.deadline)
 	op.watched, op.watching = req.Cancel, true
 	op.performing = 1 // readCanceled may come before the first event
@@ -126,7 +126,7 @@ func (op *readOp) deliverBegun(blocks bool) {
 // ends with the Cancel of req: then there is nothing else to cancel.
 func (op *readOp) endsHere(req *ReadRequest) bool {
 	if op.reading.deadline != 0 || !req.Blocks || req.Command.Cancel != req.Cancel {
-		// Other nodes, or a worker, would have to be reached by a cancellation.
+		// Requests to other nodes, or in a worker, must be canceled there.
 		return false
 	}
 	_, ok := op.c.replica(op.reading.self, op.trace).(Blocking)
@@ -141,7 +141,7 @@ func (op *readOp) deliver(ev *readEvent, blocks bool) {
 	}
 	switch t := ev.target; {
 	case t == nil && op.reading.deadline > 0, t != nil && (t.node != op.reading.self || ev.err != nil):
-		// The time of this node's answers is not needed: reading the clock takes as long as their step.
+		// Latencies of this node are not recorded, and reading the clock would cost as much as the step.
 		ev.now = op.c.clock.Monotonic()
 	}
 	var backing [readEffects]readEffect
@@ -150,7 +150,7 @@ func (op *readOp) deliver(ev *readEvent, blocks bool) {
 		op.perform(out, &d, blocks)
 	}
 	if d.holds {
-		// After the effects, because until then this goroutine uses op.
+		// performed is called after the effects, because until then this goroutine uses op.
 		d.ends = op.performed(ev.kind == readBegun)
 	}
 	if d.ends {
@@ -199,7 +199,7 @@ func (op *readOp) step(ev *readEvent, out []readEffect, d *readDuties) []readEff
 	}
 	op.out = r.step(ev, op.out[:0])
 	r.checkInvariants()
-	// Copied, because the machine may be in another round when the effects are performed.
+	// These are copied, because the machine may be in another round when the effects are performed.
 	d.round, d.cmd, d.epoch = r.round, r.asked, r.topology.Epoch()
 	// After the first requests, performed sets the timer.
 	d.holds = ev.kind == readBegun && r.deadline > 0 || op.trace != nil
@@ -207,7 +207,7 @@ func (op *readOp) step(ev *readEvent, out []readEffect, d *readDuties) []readEff
 	for i := range op.out {
 		switch e := &op.out[i]; e.kind {
 		case readAsk:
-			// Once for all requests of the step.
+			// The clock is read once for all requests of the step.
 			if now == 0 && r.deadline > 0 {
 				now = op.c.clock.Monotonic()
 				d.timeout = max(r.deadline-now, time.Millisecond)
@@ -226,7 +226,8 @@ func (op *readOp) step(ev *readEvent, out []readEffect, d *readDuties) []readEff
 		op.performing++
 	}
 	d.ends = op.endedLocked()
-	// The copy stays on the stack. Steps that call each other would let the memory of out escape.
+	// Appending op.out here keeps out on the stack; passed through the steps, which call each other, out would
+	// escape.
 	return append(out, op.out...)
 }
 
@@ -234,7 +235,8 @@ func (op *readOp) step(ev *readEvent, out []readEffect, d *readDuties) []readEff
 func (op *readOp) concludeLocked(d *readDuties) {
 	r := &op.reading
 	if r.err == nil && r.remote && r.deadline > 0 {
-		// Before done is taken: the clock may panic in tests, and recovered answers the client.
+		// Recorded before done is taken: if the clock panics, as it may in tests, recovered can still answer the
+		// client.
 		op.c.tables.Record(r.table, op.c.clock.Monotonic()-r.started)
 	}
 	d.done, d.page, d.err, d.kept, d.watched, d.whole = op.done, r.page, r.err, r.kept, op.watched, r.whole
@@ -258,7 +260,7 @@ func (op *readOp) performed(first bool) (ends bool) {
 	defer op.mu.Unlock()
 	op.performing--
 	if op.panicked {
-		// recovered has left op to the garbage collector.
+		// After a panic, op is left to the garbage collector.
 		return false
 	}
 	if r := &op.reading; first && !r.over {
@@ -267,7 +269,7 @@ func (op *readOp) performed(first bool) (ends bool) {
 	return op.endedLocked()
 }
 
-// recycle returns op to the pool. Nothing refers to it any longer.
+// recycle returns op to the pool. No other reference to it exists.
 func (op *readOp) recycle() {
 	// Otherwise the pool would keep the request's memory.
 	op.reading.clear()
@@ -295,7 +297,7 @@ func (op *readOp) recovered(d *readDuties) {
 		op.watched.Remove(&op.hook)
 	}
 	if done == nil {
-		// The step had taken the callback, and the panic came before it was called.
+		// The step had taken the callback, and panicked before calling it.
 		done = d.done
 	}
 	if done == nil {
@@ -307,7 +309,7 @@ func (op *readOp) recovered(d *readDuties) {
 	}
 	done(nil, err)
 	if watching {
-		// The requests that are outstanding have no receiver.
+		// The answers of outstanding requests would be ignored.
 		op.cancel.Cancel()
 	}
 }

@@ -50,7 +50,7 @@ func (r *reading) repair(lacks []resolve.Repairs, out []readEffect) []readEffect
 		l := &lacks[i]
 		r.tally.Opened(l.Node)
 		if len(l.Mutations) == 0 {
-			// It has the whole answer already.
+			// This replica has the whole answer already.
 			r.tally.Answered(l.Node)
 			continue
 		}
@@ -74,13 +74,13 @@ func (r *reading) repair(lacks []resolve.Repairs, out []readEffect) []readEffect
 	return out
 }
 
-// repaired takes the acknowledgement of a repair, or its failure.
+// repaired handles the acknowledgement of a repair, or its failure.
 func (r *reading) repaired(ev *readEvent, out []readEffect) []readEffect {
 	if ev.round != r.round {
 		return out
 	}
 	if ev.err == nil {
-		// Monotonic reads: a quorum has what is returned, so a later read cannot return less.
+		// Monotonic reads: a quorum has the returned rows, so a later read cannot return older ones.
 		if r.tally.Answered(ev.node); r.tally.Satisfied() {
 			return r.advance(out)
 		}
@@ -94,7 +94,8 @@ func (r *reading) repaired(ev *readEvent, out []readEffect) []readEffect {
 			t.err, t.state = ev.err, readFailed
 		}
 	}
-	// Another replica can replace it: that one gets all mutations that this one lacked, and the rest of the answer.
+	// Another replica can replace the failed one: it receives the mutations that the failed one lacked, and the rest
+	// of the answer.
 	if spare := r.nextRepaired(ev.node); spare != nil && r.next == nil && r.rounds == 1 {
 		spare.state = readAnswered
 		r.tally.Opened(spare.node)
@@ -126,7 +127,7 @@ func (r *reading) nextRepaired(failed ring.NodeID) *readTarget {
 		case t.state == readSpare:
 			return t
 		case late == nil && (t.state == readOpenPage || t.state == readOpenDigest):
-			// Worse than one that was not asked, because it is slow.
+			// A late replica is the second choice, because it is slow.
 			late = t
 		}
 	}

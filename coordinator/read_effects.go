@@ -19,7 +19,7 @@ func (op *readOp) perform(out []readEffect, d *readDuties, blocks bool) {
 		switch e.kind {
 		case readAsk:
 			if e.target.node == op.reading.self {
-				// Deferred: it may block, and the other nodes should be reading meanwhile.
+				// The own request is executed last: it may block, and the other nodes should read meanwhile.
 				own = e
 				continue
 			}
@@ -41,7 +41,7 @@ func (op *readOp) perform(out []readEffect, d *readDuties, blocks bool) {
 		}
 	}
 	if request != nil {
-		// Transports have copied it.
+		// Transports have copied the request, so its buffer can be reused.
 		c.release(request)
 	}
 	if own != nil {
@@ -54,20 +54,20 @@ func (op *readOp) perform(out []readEffect, d *readDuties, blocks bool) {
 func (op *readOp) reply(d *readDuties) {
 	c := op.c
 	if d.whole {
-		// Before done, which may start the client's next request.
+		// Released before done, which may start the client's next request.
 		c.ReleaseRead()
 	}
 	d.answer(c.guard)
 	for _, b := range d.kept {
-		// The page was valid until done returned.
+		// The page had to be valid until done returned.
 		c.release(b)
 	}
 	if d.watched == nil {
 		return
 	}
 	removed := d.watched.Remove(&op.hook)
-	op.cancel.Cancel() // the requests whose answers are not needed
-	// Otherwise the cancellation is on its way, and its event keeps op.
+	op.cancel.Cancel() // stops requests whose answers are not needed
+	// If the hook could not be removed, the cancellation is in progress, and its event keeps op.
 	if removed {
 		op.mu.Lock()
 		op.watching = false
@@ -79,14 +79,15 @@ func (op *readOp) reply(d *readDuties) {
 func (d *readDuties) answer(g *guard.Guard) {
 	defer g.Recover("coordinator read", nil)
 	done := d.done
-	// recovered must not call it a second time.
+	// If done panics, recovered must not call it a second time.
 	d.done = nil
 	done(d.page, d.err)
 }
 
 // callbacks returns the callbacks for a target's answer. A target keeps its callbacks of the first round.
 func (op *readOp) callbacks(t *readTarget, round int) (func([]byte, error), func(row.Digest, error)) {
-	// Later rounds are rare, and their answers must not be taken for the first one's.
+	// Later rounds are rare and allocate callbacks, so that their answers cannot be mistaken for answers of the first
+	// round.
 	if round > 0 || t.onPage == nil {
 		onPage := func(page []byte, err error) { op.paged(t, round, page, err) }
 		onDigest := func(d row.Digest, err error) { op.digested(t, round, d, err) }
@@ -98,12 +99,12 @@ func (op *readOp) callbacks(t *readTarget, round int) (func([]byte, error), func
 	return t.onPage, t.onDigest
 }
 
-// paged is the event of a replica's page.
+// paged delivers a replica's page, or its failure.
 func (op *readOp) paged(t *readTarget, round int, page []byte, err error) {
 	op.deliver(&readEvent{kind: readPaged, target: t, round: round, page: page, err: err}, false)
 }
 
-// digested is the event of a replica's digest.
+// digested delivers a replica's digest, or its failure.
 func (op *readOp) digested(t *readTarget, round int, d row.Digest, err error) {
 	op.deliver(&readEvent{kind: readDigested, target: t, round: round, digest: d, err: err}, false)
 }
@@ -143,7 +144,7 @@ func (op *readOp) askHere(e *readEffect, d *readDuties, blocks bool) {
 	replica := op.c.replica(e.target.node, op.trace)
 	local, ok := replica.(Blocking)
 	switch {
-	// In this goroutine: no change to a worker and back.
+	// Executed in this goroutine, which saves two switches to and from a worker.
 	case ok && blocks && e.digest:
 		local.DigestHere(d.epoch, d.cmd, d.timeout, onDigest)
 	case ok && blocks:
@@ -168,7 +169,7 @@ func (op *readOp) repair(l *resolve.Repairs, d *readDuties) {
 	if c.truncatedSince(r.table.StorageID, r.started) { // the rows that were read have been or will be removed
 		var err error
 		if r.requested.Repair != nil {
-			// A repair of the table must not consider the replicas equal: the truncation may fail.
+			// The truncation may still fail, so a repair of the table must not conclude that the replicas are equal.
 			err = errTruncating
 		}
 		done(err)

@@ -13,7 +13,7 @@ import (
 // untilTick returns the time until the deadline, or until one more replica is asked because others are late.
 func (r *reading) untilTick() time.Duration {
 	wait := r.deadline - r.started
-	// Without a spare, nothing can be done before the deadline.
+	// Without a spare replica there is nothing to speculate with before the deadline.
 	if d, ok := r.c.tables.After(r.table); ok && r.nextSpare() != nil {
 		wait = min(wait, d)
 	}
@@ -25,7 +25,7 @@ func (r *reading) needPage(out []readEffect) []readEffect {
 	var again *readTarget
 	for _, t := range r.targets {
 		if t.state == readOpenPage {
-			// The page is on its way, or its failure, which then comes here again.
+			// A page is outstanding; if that request fails, needPage is called again.
 			return out
 		}
 		if t.state == readAnswered && again == nil {
@@ -35,12 +35,12 @@ func (r *reading) needPage(out []readEffect) []readEffect {
 	if again == nil {
 		return out
 	}
-	// The answer of this node counts once.
+	// The node's digest was counted; Again keeps its page from being counted twice.
 	r.tally.Again(again.node)
 	return r.ask(again, false, out)
 }
 
-// failed takes a replica's failure: it asks another replica, or fails the read.
+// failed handles a replica's failure: it asks another replica, or fails the read.
 func (r *reading) failed(ev *readEvent, out []readEffect) []readEffect {
 	t, err := ev.target, ev.err
 	wasPage := t.state == readOpenPage
@@ -55,9 +55,10 @@ func (r *reading) failed(ev *readEvent, out []readEffect) []readEffect {
 	}
 	var refusal *NotReplica
 	r.refused = r.refused || errors.As(err, &refusal)
-	// From here on the node counts for no side.
+	// From here on, the node's answer is no longer expected on any side of a ring change.
 	r.tally.Failed(t.node)
-	// Spares are counted: while the ring changes, one side may lack them, and answers of the other side do not help.
+	// Hopeless counts spares as possible answers, per side: while the ring changes, one side may have none, and
+	// answers of the other side do not help.
 	if r.tally.Hopeless() {
 		return r.giveUp(out)
 	}
@@ -68,7 +69,7 @@ func (r *reading) failed(ev *readEvent, out []readEffect) []readEffect {
 		return out
 	}
 	if r.phase == phaseData {
-		// Other pages may suffice.
+		// The pages of the other replicas may suffice.
 		return r.gather(out)
 	}
 	return r.compare(out)
@@ -81,7 +82,7 @@ func (r *reading) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 		switch {
 		case t.state != readSpare:
 		case r.tally.Replaces(t.node, failed):
-			// One is enough; the spares collected so far are not needed.
+			// This spare counts wherever the failed node would have, so the ones collected so far are not needed.
 			return append(spares[:0], t)
 		case r.tally.Helps(t.node, failed):
 			spares = append(spares, t)
@@ -126,7 +127,7 @@ func (r *reading) failure() error {
 	return &ReadTimeout{Consistency: r.level, Received: received, BlockFor: blockFor, DataPresent: data}
 }
 
-// tick takes the end of the timer. The first one speculates; the last one is the deadline.
+// tick handles a timer that has fired. The first tick asks one more replica; the last one is the deadline.
 func (r *reading) tick(now time.Duration, out []readEffect) []readEffect {
 	left := r.deadline - now
 	if left <= 0 {
@@ -134,13 +135,13 @@ func (r *reading) tick(now time.Duration, out []readEffect) []readEffect {
 	}
 	out = append(out, readEffect{kind: readArm, after: left})
 	spare := r.nextSpare()
-	// Repairs are not sent to more replicas: each has its own mutations. In a pause, the plan is given up: an answer to
-	// it could begin a second pause.
+	// Repairs are not speculated: each replica has its own mutations. During a pause the plan has been given up, and
+	// an answer to it could start a second pause.
 	if spare == nil || r.pausing || r.phase == phaseRepair {
 		return out
 	}
 	out = append(out, readEffect{kind: readSpeculate})
-	// The page, unless there is one, because the late replica may be the one that was to send it.
+	// The page is requested unless there is one already, because the late replica may be the one that was to send it.
 	return r.ask(spare, r.phase == phaseDigest && r.withPage() != nil, out)
 }
 

@@ -136,14 +136,14 @@ const (
 
 // reset prepares r for a request; the caller adds the replicas.
 func (r *reading) reset(req *ReadRequest, table *schema.Table, t *ring.Topology) {
-	// filtered replaces the latter two when the plan has determined how many replicas must answer.
+	// filtered replaces cmd and asked once the plan has determined how many replicas must answer.
 	r.requested, r.cmd, r.asked = req.Command, req.Command, req.Command
 	r.level, r.only, r.table = req.Consistency, req.Only, table
 	r.topology, r.self = t, r.c.view.Self()
 	r.round, r.rounds, r.plans, r.phase = 0, 0, 0, phaseDigest
 	r.refused, r.remote, r.pausing, r.next = false, false, false, nil
 	r.open, r.started, r.page, r.err, r.memory = 0, 0, nil, nil, req.Memory
-	// After memory and the command, which it refers to.
+	// The resolver refers to memory and the command, so it is made after them.
 	r.resolver = r.newResolver()
 }
 
@@ -164,7 +164,7 @@ func (r *reading) idle() bool { return r.over && r.open == 0 && !r.pausing }
 
 // newResolver returns the resolver of the present command.
 func (r *reading) newResolver() resolve.Resolver {
-	// Empty: it allocates when pages differ, which is rare.
+	// An empty resolver costs nothing: it allocates only if pages differ, which is rare.
 	x := resolve.New(r.cmd, resultBytes(r.cmd, r.c.limits.ResultBytes))
 	x.SetMemory(r.memory)
 	for _, b := range r.kept { // of an earlier plan
@@ -185,11 +185,11 @@ func resultBytes(cmd *row.ReadCommand, most int) int {
 func (r *reading) step(ev *readEvent, out []readEffect) []readEffect {
 	switch ev.kind {
 	case readPaged, readDigested, readRepaired:
-		// Also after the end, so that idle knows when nothing is outstanding.
+		// Counted even after the read has ended, so that idle becomes true when nothing is outstanding.
 		r.open--
 	case readResumed:
 		r.pausing = false
-	// No answer to a request.
+	// These events answer no request.
 	case readBegun, readTicked, readCanceled:
 	}
 	if r.over {
@@ -205,7 +205,7 @@ func (r *reading) step(ev *readEvent, out []readEffect) []readEffect {
 	case readTicked:
 		return r.tick(ev.now, out)
 	case readResumed:
-		// The topology that the replicas know has probably arrived.
+		// By now, this node has probably received the topology that made the replicas refuse.
 		return r.replan(out)
 	case readCanceled:
 		return r.fail(env.ErrCanceled, out)
@@ -218,7 +218,7 @@ func (r *reading) planAndAsk(now time.Duration, out []readEffect) []readEffect {
 	if err := r.plan(); err != nil {
 		return r.fail(err, out)
 	}
-	// After the plan, which determines whether one answer is enough.
+	// The filter depends on the plan, which determines whether one answer is enough.
 	r.filtered()
 	r.started = now
 	return r.choose(out)
@@ -230,20 +230,20 @@ func (r *reading) ask(t *readTarget, digest bool, out []readEffect) []readEffect
 	if digest {
 		t.state = readOpenDigest
 	}
-	// The answer follows exactly once, even if the replica is dead.
+	// Every request is answered exactly once, with an error if the replica is dead.
 	r.open++
 	r.remote = r.remote || t.node != r.self
 	return append(out, readEffect{kind: readAsk, target: t, digest: digest})
 }
 
-// answered takes a replica's page, its digest, or its failure.
+// answered handles a replica's page, its digest, or its failure.
 func (r *reading) answered(ev *readEvent, out []readEffect) []readEffect {
 	t := ev.target
 	if ev.round != r.round || t.state != readOpenPage && t.state != readOpenDigest {
 		return out // too late to be used
 	}
 	if ev.err != nil {
-		// Before the state changes, because failed distinguishes pages from digests.
+		// Checked before the state changes, because failed uses it to distinguish pages from digests.
 		return r.failed(ev, out)
 	}
 	t.state = readAnswered
@@ -291,7 +291,7 @@ func (r *reading) keep(t *readTarget, page []byte) error {
 // compare ends the digest phase when enough replicas have answered, one of them with a page.
 func (r *reading) compare(out []readEffect) []readEffect {
 	if !r.tally.Satisfied() {
-		// The remaining answers, or the timer, continue the read.
+		// The read continues with the remaining answers, or with the timer.
 		return out
 	}
 	with := r.withPage()
@@ -328,7 +328,7 @@ func (r *reading) agreed() bool {
 	var first *readTarget
 	for _, t := range r.targets {
 		switch {
-		// Late and failed replicas have no say.
+		// Late and failed replicas have no digest to compare.
 		case t.state != readAnswered:
 		case first == nil:
 			first = t
@@ -366,13 +366,13 @@ func (r *reading) dataRound(has func(*readTarget) bool, out []readEffect) []read
 			if has(t) {
 				r.tally.Answered(t.node)
 			} else {
-				// The page of an earlier round; r.kept still holds its memory.
+				// The target's page belongs to an earlier round; r.kept still owns its buffer.
 				t.page = nil
 				asked = true
 				out = r.ask(t, false, out)
 			}
 		case readOpenPage, readOpenDigest, readSpare:
-			// It has not answered, so it becomes a spare of the data round: it is slower than the others.
+			// A replica that has not answered is slower than the others, and becomes a spare of the data round.
 			t.state = readSpare
 			r.tally.Opened(t.node)
 		case readFailed:
@@ -381,7 +381,7 @@ func (r *reading) dataRound(has func(*readTarget) bool, out []readEffect) []read
 	if asked {
 		return out
 	}
-	// Everything is here: the replicas that agree share one page.
+	// No request is necessary: replicas with equal digests share one page.
 	return r.gather(out)
 }
 
@@ -396,7 +396,7 @@ func (r *reading) fail(err error, out []readEffect) []readEffect { return r.conc
 // conclude ends the read with a page or an error.
 func (r *reading) conclude(page []byte, err error, out []readEffect) []readEffect {
 	r.over, r.page, r.err = true, page, err
-	// It may refer to large pages.
+	// The resolver may refer to large pages, so it is cleared before op returns to the pool.
 	r.resolver = resolve.Resolver{}
 	return append(out, readEffect{kind: readReply})
 }

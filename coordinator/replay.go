@@ -26,7 +26,7 @@ type LocalStore interface {
 }
 
 // MayReplay reports whether hints and logged batches may be replayed. They may not before the metadata are confirmed,
-// because some of them would be void or would go to other nodes by an older schema or topology, and not before the
+// because by an older schema or topology some of them would be dropped or sent to the wrong nodes, and not before the
 // truncations of an earlier process are known.
 func (c *Coordinator) MayReplay() bool {
 	// The second condition may read from the disk.
@@ -66,7 +66,7 @@ func (c *Coordinator) EndSending(generation uint64) { c.sent.Leave(generation) }
 // table.
 func (c *Coordinator) Void(table schema.StorageID, mark int64) bool {
 	last, ok := c.truncating.last(table)
-	// Statement 2.
+	// The comparison of statement 2 above.
 	return ok && mark <= last
 }
 

@@ -26,8 +26,8 @@ type TruncationPhase uint8
 
 // The phases, as they are encoded.
 const (
-	// TruncationApply drops the rows. Before, it makes the node's hints and logged batches void again: a batch that was
-	// sent before its coordinator prepared may have arrived since this node prepared.
+	// TruncationApply drops the rows. First, it makes the node's hints and logged batches void once more: a batch
+	// that its coordinator sent before preparing may have arrived here after this node prepared.
 	TruncationApply TruncationPhase = iota
 	// TruncationPrepare makes the node's hints and logged batches void, and waits for the writes that it has sent. From
 	// then on, reads that the node coordinates do not repair: a replica that has dropped its rows would receive those
@@ -41,8 +41,8 @@ const (
 
 // Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that have
 // some of its rows must be alive, because a node that missed the truncation would restore its rows. While the ring
-// changes, all members must be alive, because any of them may be the source of a range. Members without rows are asked
-// if they are alive, because they may have hints.
+// changes, all members must be alive, because any of them may be the source of a range. Live members without rows are
+// asked, too, because they may have hints.
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
@@ -94,7 +94,7 @@ func (op *truncateOp) deliver(step func() truncateEffects) {
 	e := func() truncateEffects {
 		op.mu.Lock()
 		defer op.mu.Unlock()
-		// The operation has ended; late answers have no effect.
+		// The operation has ended, so late answers are ignored.
 		if op.done == nil {
 			return truncateEffects{}
 		}
@@ -108,7 +108,7 @@ func (op *truncateOp) deliver(step func() truncateEffects) {
 	}
 	timeout := op.c.Remaining(op.deadline)
 	if e.order.Phase == TruncationEnd {
-		// The client waits for the end, which is only announced.
+		// The client waits for this phase, which needs no acknowledgement, so the timeout is short.
 		timeout = min(timeout, truncationEndWait)
 	}
 	for _, n := range e.send {
@@ -130,7 +130,7 @@ func (op *truncateOp) panicked(err error) {
 	op.deliver(func() truncateEffects { return op.conclude(err) })
 }
 
-// startPhase sends the requests of a phase, by the present topology.
+// startPhase sends the requests of a phase to the members of the current topology.
 func (op *truncateOp) startPhase() { op.deliver(op.nextPhase) }
 
 // nextPhase is the step of startPhase.
@@ -175,7 +175,7 @@ func (op *truncateOp) abandon(x Truncation) {
 	_, nodes := c.truncates(op.table, t)
 	for _, n := range nodes {
 		if c.believes(n) {
-			// Without an answer, and without a guarantee: a node that does not receive it waits for
+			// The message is sent once, without waiting for answers: a node that does not receive it waits for
 			// Limits.TruncationMost.
 			x.Phase = TruncationEnd
 			c.replicas.Replica(n).Truncate(t.Epoch(), x, truncationEndWait, func(error) {})
@@ -200,7 +200,7 @@ func (c *Coordinator) truncates(table *schema.Table, t *ring.Topology) (required
 			held[n] = true
 		}
 	}
-	// Any member may be the source of a range then, also one that is no replica by the present ring.
+	// While the ring changes, any member may be the source of a range, even if the current ring makes it no replica.
 	changes := len(t.Operations()) > 0
 	for _, n := range t.Nodes() {
 		if held[n.ID] || changes {
@@ -231,7 +231,7 @@ func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffec
 		op.refused = true
 	}
 	if errors.As(err, &void) || errors.As(err, &refusal) {
-		// Not a failure: the phase is repeated with a newer topology or a new ID.
+		// A refusal does not fail the operation: the phase is repeated with a newer topology or a new ID.
 		err = nil
 	}
 	if op.truncation.Phase == TruncationEnd {
@@ -244,7 +244,7 @@ func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffec
 	case len(op.waiting) > 0:
 		return truncateEffects{}
 	case op.refused:
-		// From the first phase, because nodes of the new topology have not prepared.
+		// The operation restarts with the first phase, because nodes that the new topology adds have not prepared.
 		op.truncation.Phase = TruncationPrepare
 		return truncateEffects{pause: true}
 	case op.truncation.Phase == TruncationPrepare:
@@ -269,7 +269,7 @@ func (op *truncateOp) timeout() {
 		}
 		var node ring.NodeID
 		if len(op.waiting) > 0 {
-			// One of them, for the message.
+			// The error names one of the nodes that have not answered.
 			node = op.waiting[0]
 		}
 		return op.conclude(&TruncateFailure{Node: node, Cause: ErrNoReply})
@@ -285,7 +285,7 @@ func (op *truncateOp) conclude(err error) truncateEffects {
 		abort: err != nil && op.plan > 0,
 		order: op.truncation,
 	}
-	// Later events find the operation ended.
+	// Later events see that done is nil, and are ignored.
 	op.done, op.timer = nil, nil
 	return e
 }
@@ -351,7 +351,7 @@ func (c *Coordinator) TruncationsKnown() bool {
 	until := c.clock.Monotonic() + c.limits.TruncationMost
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Another goroutine was faster.
+	// Another goroutine has loaded them meanwhile.
 	if t.loaded {
 		return true
 	}
@@ -457,7 +457,7 @@ func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
 	return ok && began <= mark.until
 }
 
-// errTruncationsUnknown ends a truncation on a node that cannot read its earlier truncations.
+// errTruncationsUnknown fails a truncation on a node that cannot read the records of its earlier truncations.
 var errTruncationsUnknown = errors.New("coordinator: the truncations of an earlier process cannot be read")
 
 // voidStored makes all hints and logged batches of the table void that this node has stored. Its number is on disk
@@ -466,7 +466,7 @@ var errTruncationsUnknown = errors.New("coordinator: the truncations of an earli
 func (c *Coordinator) voidStored(t Truncation) error {
 	now := c.clock.Now().UnixNano()
 	number := c.truncating.next(now)
-	// First on disk, then in memory, on which marks depend.
+	// The number is written to disk before it becomes visible in memory, because marks depend on it.
 	if err := c.saveTruncation(t.Table, number, t.ID); err != nil {
 		return err
 	}
@@ -495,7 +495,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 		return
 	}
 	if t.Phase == TruncationPrepare {
-		// At once, not in the queue: from now on reads must not repair.
+		// prepare does not wait in the queue of records: from now on reads must not repair.
 		c.truncating.prepare(t.Table, t.ID, now+c.limits.TruncationMost)
 	}
 	c.truncating.serially(func() {
@@ -503,7 +503,7 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 		switch {
 		case t.Phase != TruncationEnd:
 			err = c.voidStored(t)
-		// Stored only for the last truncation, so that a late end does not hide the one in progress.
+		// The end is stored only for the last truncation, so that a late message does not hide the one in progress.
 		case c.truncating.recordEnd(t.Table, t.ID, now):
 			number, _ := c.truncating.last(t.Table)
 			err = c.saveTruncation(t.Table, number, 0)

@@ -17,7 +17,7 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {
 		done(nil)
 		if req.Settled != nil {
-			// Nothing lacks a replica.
+			// A write without mutations is complete at once.
 			req.Settled(Settlement{Hinted: true, Majority: true})
 		}
 		return
@@ -30,7 +30,7 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if err := c.Reserve(size); err != nil {
 		done(err)
 		if req.Settled != nil {
-			// After done, as always, and without a promise about replicas.
+			// settled always follows done. A refused write reports nothing about replicas.
 			req.Settled(Settlement{})
 		}
 		return
@@ -44,8 +44,8 @@ const writeOpBytes = 768
 // writeOp is the shell of a write: it locks, steps, checks the invariants, unlocks, and performs the effects.
 // Goroutines that deliver answers at the same time perform their effects at the same time.
 //
-// It returns to the pool when no event can follow and no goroutine uses it. Requests whose answers are outstanding keep
-// it, so a goroutine may use it until it has performed its last Send; from then on, only what it has copied.
+// It returns to the pool when no event can follow and no goroutine uses it. Outstanding requests keep it in use, so a
+// goroutine may access it until it has performed its last Send; after that, only the values that it has copied.
 type writeOp struct {
 	c          *Coordinator
 	kind       WriteType
@@ -93,7 +93,7 @@ func (op *writeOp) start(req *WriteRequest, size int64, done func(error)) {
 	m.Reset(&op.c.writeConfig, req.Mutations, req.Consistency)
 	m.Applied, m.Traced, m.Settles = req.Applied, req.Trace != nil, req.Settled != nil
 	if op.local() {
-		// No timer: this node answers in any case.
+		// The write needs no timer, because this node always answers.
 		op.applyHere(req.Timeout)
 		return
 	}
@@ -163,12 +163,12 @@ func (op *writeOp) step(ev *write.Event, out []write.Effect, d *writeDuties) []w
 		case write.Arm:
 			op.timer = op.c.clock.After(out[i].After, op.onTimeout)
 		case write.Hint:
-			// The mutations are used after the lock was released, and no event follows a hint of most levels.
+			// The effect uses the mutations after the lock was released, and at most levels no event follows a hint.
 			d.holds = true
 		case write.Note:
 			d.holds = true
 		case write.Reply:
-			// Taken under the lock: the client is answered once, whatever follows.
+			// done is taken under the lock, so that the client is answered exactly once.
 			d.done, op.done = op.done, nil
 			d.err = op.outcome(&m.Outcome)
 			d.holds = d.holds || op.settled != nil // which is called after done
@@ -246,7 +246,7 @@ func (op *writeOp) recovered(d *writeDuties) {
 		op.c.clock.After(timeout, op.abandoned)
 	}
 	if done == nil {
-		// The step had taken it, and the panic came before it was called.
+		// The step had taken the callback, and panicked before calling it.
 		done = d.done
 	}
 	if done != nil {
@@ -266,7 +266,7 @@ func (op *writeOp) abandoned() {
 
 // answered is the event of a node's answer to t.
 func (op *writeOp) answered(t *write.Target, err error) {
-	// There is no machine for a write with one local replica.
+	// A write whose only replica is this node has no machine.
 	if op.only == t {
 		op.answeredHere(err)
 		return
@@ -276,7 +276,7 @@ func (op *writeOp) answered(t *write.Target, err error) {
 	op.deliver(&ev)
 }
 
-// answerOf converts the error of a replica for the machine.
+// answerOf converts the error of a replica to the machine's Answer and the reason of a refusal.
 func answerOf(err error) (_ write.Answer, reason uint16) {
 	if err == nil {
 		// Before errors.As, which lets its target escape to the heap.
@@ -304,7 +304,7 @@ func (op *writeOp) outcome(o *write.Outcome) error {
 	case write.UnknownTable:
 		return &UnknownTable{Table: o.Table}
 	case write.Failure:
-		// Copied, because the machine is reset before the client reads the error.
+		// The failures are copied, because the machine is reset before the client reads the error.
 		failures := make([]NodeFailure, len(o.Failures))
 		for i, f := range o.Failures {
 			failures[i] = NodeFailure{Node: f.Node, Reason: FailureReason(f.Reason)}

@@ -26,20 +26,20 @@ func (op *writeOp) perform(out []write.Effect, d *writeDuties) {
 		case write.Note:
 			op.note(e.Target)
 		case write.Reply:
-			// Before done, which may start the client's next request.
+			// Decremented before done, which may start the client's next request.
 			c.writing.Add(-1)
 			d.answer(c.guard)
 		case write.Replan:
 			c.counts.replans.Add(1)
 			c.clock.After(e.After, op.onResume)
-		// Not counted as a replan: the topology is known, and a node's heartbeat is missing.
+		// This pause is not counted as a replan: the topology is current, and only a node's heartbeat is missing.
 		case write.Pause:
 			c.clock.After(e.After, op.onResume)
 		case write.Arm: // step has set the timer
 		}
 	}
 	if shared != nil {
-		// Transports have copied it.
+		// Transports have copied the encoding, so its buffer can be reused.
 		c.release(shared)
 	}
 }
@@ -88,7 +88,7 @@ func (op *writeOp) send(t *write.Target, epoch uint64, shared *[]byte) *[]byte {
 		remote.ApplyEncoded(ForWrite, *shared, timeout, done)
 		return shared
 	}
-	// A part of the mutations.
+	// The node receives only some of the mutations, which are encoded separately.
 	own := c.buffer()
 	*own = remote.AppendMutations((*own)[:0], epoch, t.Mutations)
 	remote.ApplyEncoded(ForWrite, *own, timeout, done)
@@ -114,7 +114,7 @@ func (op *writeOp) hint(t *write.Target, plan int32) {
 		stored = func(err error) {
 			ev := write.Event{Kind: write.Hinted, Target: t, Plan: plan}
 			if err != nil {
-				// A hint that was lost is like a replica that did not answer.
+				// A lost hint counts like a replica that did not answer.
 				ev.Answer = write.Silent
 			}
 			op.deliver(&ev)
@@ -167,7 +167,7 @@ func (op *writeOp) answeredHere(err error) {
 	if op.c.guard != nil {
 		defer op.recovered(new(writeDuties))
 	}
-	// Without the lock: no other event exists.
+	// No lock is needed, because no other event exists.
 	done := op.done
 	op.done = nil
 	if err == nil {

@@ -10,11 +10,11 @@ import (
 	"cqld/row"
 )
 
-// Acceptors sends the requests of a Proposer to the acceptors of the nodes, including this one. Its
-// methods return at once and call done exactly once, possibly before they return. The arguments of done are valid until
-// done returns. The state that an acceptor has confirmed survives a crash. The trace may be nil. A failure that
-// certainly had no effect is coordinator.ErrNotSent (errors.Is). An acceptor that knows a later ring than epoch refuses
-// with coordinator.NotReplica.
+// Acceptors sends the requests of a Proposer to the acceptors of the nodes, including this one. Its methods return at
+// once and call done exactly once, possibly before they return. The arguments of done are valid until done returns.
+// An acceptor confirms only state that survives a crash. The trace may be nil. A failure that certainly had no effect
+// is coordinator.ErrNotSent (errors.Is). An acceptor that knows a later ring than epoch refuses with
+// coordinator.NotReplica.
 type Acceptors interface {
 	// Prepare asks for a promise to accept nothing before the ballot b, and reads. With a previous ballot it only
 	// reads, provided that the acceptor knows no ballot after the previous one.

@@ -2,7 +2,7 @@ package paxos
 
 import "time"
 
-// alarmKind is what happens when the time of an alarm is over.
+// alarmKind determines what the machine does when the alarm fires.
 type alarmKind uint8
 
 const (
@@ -15,7 +15,8 @@ const (
 	alarmTurn             // the arbiter did not answer in time
 )
 
-// alarm is the timer of a round. An alarm that was replaced has another number, and is ignored.
+// alarm is the timer of a round. Each alarm has a number, so that the callback of a replaced one is recognized and
+// ignored.
 type alarm struct {
 	kind   alarmKind
 	phase  roundPhase // in which it was set; it is ignored in others
@@ -29,7 +30,7 @@ func (g *group) arm(kind alarmKind, after time.Duration) {
 	g.alarm = alarm{kind: kind, phase: g.phase, number: g.alarm.number + 1, after: after}
 }
 
-// disarm removes the alarm. Its callback, if it is under way, is ignored.
+// disarm removes the alarm. A callback of it that is already running is ignored.
 func (g *group) disarm() {
 	if g.alarm.kind != alarmNone {
 		// The number changes here, too: the round stops its timer when it differs (round.setTimer).

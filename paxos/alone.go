@@ -12,9 +12,10 @@ import (
 // serializes the round, from the read to the write, with the requests of other nodes, and writes the change and its
 // ballot in one batch with one sync.
 
-// alone reports whether this node is the only voter and holds the partition, and no proposal of the round is in doubt,
-// which a prepare would look up. At LOCAL_SERIAL, the only voter of a data center may not be the only replica: then the
-// other replicas must receive the change, and the consistency level must be met.
+// alone reports whether this node is the only voter and holds the partition, and no proposal of the round is in
+// doubt. The outcome of one in doubt can only be looked up with a prepare. At LOCAL_SERIAL, the only voter of a data
+// center may not be the only replica: then the other replicas must receive the change, and the consistency level must
+// be met.
 func (m *machine) alone() bool {
 	// A pending replica, or one of the ring before or after the change, would have to vote, too.
 	v, self := &m.voters, m.c.view.Self()
@@ -22,7 +23,7 @@ func (m *machine) alone() bool {
 		m.foundProposal || len(m.own) > 0 {
 		return false
 	}
-	// The commit in the same batch reaches this node only, so no other replica may need the change.
+	// The batch commits on this node only, so no other replica may need the change.
 	return coordinator.OnlySelf(self, m.topology, m.table, m.cmd.Key.Token)
 }
 
@@ -49,11 +50,12 @@ func (m *machine) aloneQuestion(known *ballot.Known, page []byte) *question {
 
 // aloneProposal returns the proposal of the changes to be made; nil if there are none.
 func (m *machine) aloneProposal(known *ballot.Known, a *verdict) *ballot.Proposal {
-	// Nothing to change: no ballot is recorded, and the partition stays as it is.
+	// Without a change no ballot is recorded, and the partition keeps its state.
 	if m.accept(a); a.tooMuch || a.update == nil {
 		return nil
 	}
-	// Without an update: it is in the batch beside the proposal, and there is no other acceptor that may need it.
+	// The proposal has no update: the batch contains the mutation itself, and there is no other acceptor that may
+	// need it.
 	m.proposal = ballot.Proposal{
 		Ballot:  m.ballot,
 		Origin:  m.ballot,
@@ -62,17 +64,17 @@ func (m *machine) aloneProposal(known *ballot.Known, a *verdict) *ballot.Proposa
 		Table:   m.cmd.Table,
 		Key:     m.cmd.Key,
 	}
-	// The acceptor retains the proposal, and the machine may have another one by then.
+	// The proposal is copied, because the acceptor retains it while the machine may move on to another one.
 	p := m.proposal
 	return &p
 }
 
-// aloneEnded is the event that the acceptor has decided, or has failed.
+// aloneEnded handles the event that the acceptor has decided, or has failed.
 func (m *machine) aloneEnded(ev *event, out []effect) []effect {
 	err := ev.err
 	if errors.Is(err, ballot.ErrInDoubt) {
-		// The write may have reached the disk. The next attempt makes promises and finds out, for which the proposal
-		// needs its update.
+		// The write may have reached the disk. The next attempt uses promises to find out, and needs the update to
+		// complete the proposal.
 		m.proposal.Update = row.AppendMutation(nil, ev.verdict.update)
 		m.own = append(m.own, doubtful{proposal: m.proposal, outcomes: m.outcomes})
 	}

@@ -54,7 +54,7 @@ const (
 // await sets the timer for the replicas' answers.
 func (m *attempts) await() {
 	m.sent = m.now
-	// One timer for all replicas: the round ends when the last one that it needs is late.
+	// One timer covers all replicas: the phase fails when too few have answered by then.
 	m.arm(alarmLate, m.timeout)
 }
 
@@ -62,20 +62,20 @@ func (m *attempts) await() {
 // with a later ballot needs only a majority. Otherwise a dead node that the failure detector has not noticed yet would
 // delay the round by the whole timeout.
 func (m *attempts) shortenWait() {
-	// Once: a second refusal must not extend the wait.
+	// The wait is shortened once: a second refusal must not extend it again.
 	if m.alarm.kind == alarmLate {
 		m.arm(alarmSlow, min(max(lastVotesTrips*m.c.trips.Of(), lastVotesLeast), m.timeout))
 	}
 }
 
-// again makes another attempt after a pause, for the members with time left. cause is why the last one failed, or
-// CauseQueue if it only did the work of another proposer.
+// again makes another attempt after a pause, for the members with time left. cause is the reason of the last failure,
+// or CauseQueue if the attempt only completed another proposer's change.
 func (m *attempts) again(out []effect, cause Cause, pause time.Duration) []effect {
 	m.disarm()
 	if m.heard = m.responses(); cause != CauseQueue || m.delay == CauseNone {
 		m.delay = cause // work for another proposer does not hide why an earlier attempt failed
 	}
-	// The attempt was planned, so an earlier lack of replicas is not why it failed.
+	// The attempt was planned, so it did not fail because of an earlier lack of replicas.
 	if cause != CauseUnavailable {
 		m.lacking = nil
 	}
@@ -95,7 +95,7 @@ func (m *attempts) again(out []effect, cause Cause, pause time.Duration) []effec
 	return out
 }
 
-// rest ends the attempt: later answers to it are ignored.
+// rest ends the attempt. Later answers to it are ignored, and the round waits for its next alarm.
 func (m *attempts) rest() {
 	m.phase = phaseIdle
 	m.attempt++
@@ -108,7 +108,8 @@ func (m *attempts) expire(out []effect, at time.Duration) []effect {
 		case at < m.deadlineOf(i):
 			return nil
 		case m.lacking != nil && m.delay == CauseUnavailable:
-			// The members wait for replicas to come back; Unavailable is the better answer than a time-out.
+			// The members were waiting for replicas to come back, so Unavailable describes the failure better than a
+			// time-out.
 			return m.errorOf(i, m.lacking, m.voters.required())
 		}
 		return m.errorOf(i, m.timeoutAfter(m.heard), m.voters.required())
@@ -119,7 +120,7 @@ func (m *attempts) expire(out []effect, at time.Duration) []effect {
 func (m *attempts) answerOr(out []effect, failure func(i int) error) []effect {
 	before := len(out)
 	out, left := m.answerSome(out, failure)
-	// The alarm may have been set for a member that has its answer now.
+	// The alarm may have been set for a member that has just been answered.
 	if len(out) > before {
 		m.disarm()
 	}
@@ -171,7 +172,7 @@ func (m *attempts) finish(out []effect) []effect {
 	m.disarm()
 	// An answer to the last request no longer has its number, so a turn that comes late is returned (granted).
 	m.turn.asked++
-	// Before the next round of this node starts, so that coordinators alternate.
+	// The turn is returned before the next round of this node starts, so that coordinators alternate.
 	return append(m.passTurn(out), effect{kind: effectLeave})
 }
 
@@ -183,7 +184,7 @@ func (m *attempts) cancel(x *member, out []effect) []effect {
 	if i < 0 || x.answered || m.phase != phaseIdle && m.phase != phasePreparing || m.own.of(i) != nil {
 		return out
 	}
-	// Marked, not removed: members and outcomes have the same indices.
+	// The member is marked and not removed, because members and outcomes have the same indices.
 	m.mark(x)
 	canceled := answer{member: x, outcome: outcome{err: env.ErrCanceled}, uncounted: true}
 	out = append(out, effect{kind: effectAnswer, answers: []answer{canceled}})
@@ -216,7 +217,7 @@ func (m *attempts) lost(out []effect, commit *ballot.Proposal, lowBound ballot.B
 	return m.again(out, CauseQueue, 0)
 }
 
-// mine reports whether the present proposal is of this round's members.
+// mine reports whether the current proposal contains changes of this round's members.
 func (m *attempts) mine() bool {
 	// A proposal of another proposer that this round completes has an origin that the round never proposed.
 	return m.proposal.Origin == m.ballot || m.own.proposedAt(m.proposal.Origin) >= 0
@@ -271,7 +272,7 @@ func (m *attempts) pause() time.Duration {
 }
 
 // timedOut returns the error of a change that failed and certainly was not made, because voters did not answer the
-// present phase. Those that refused have answered, and those that are behind have not confirmed the missing commit.
+// present phase. Voters that refused count as having answered; voters that lag have not confirmed the missing commit.
 func (m *attempts) timedOut(behind int) error { return m.timeoutAfter(m.responses() - behind) }
 
 // timeoutAfter returns the error of a change that failed and certainly was not made, after a number of responses. Like

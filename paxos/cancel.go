@@ -12,14 +12,14 @@ func (c *Proposer) watch(partition string, m *member) {
 		return
 	}
 	m.req.Cancel.OnCancel(func() {
-		// In the queue: nothing was sent for it.
+		// The member was still in the queue, so no request was sent for it.
 		if c.queues.withdraw(partition, m) {
 			m.done(false, nil, env.ErrCanceled)
 			return
 		}
 		if round := m.round.Load(); round != nil {
-			// Between its queue and its round there is no round yet; the event that begins the round then finds the
-			// request canceled (machine.begun).
+			// A member that has left the queue may not have its round yet; the event that begins the round then finds
+			// the request canceled (machine.begun).
 			round.cancel(m)
 		}
 	})

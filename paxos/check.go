@@ -7,7 +7,7 @@ import (
 	"cqld/paxos/ballot"
 )
 
-// checkpoint is what the last check of a machine saw of what must not move back.
+// checkpoint contains the values that must never decrease, as of the last check of a machine.
 type checkpoint struct {
 	attempt int
 	ballot  ballot.Ballot
@@ -17,7 +17,8 @@ type checkpoint struct {
 
 // checkInvariants stops the program if a step has broken an invariant of the round (doc.go).
 func (m *machine) checkInvariants() {
-	// Invariant 1. A later ballot of other proposers is never forgotten either, or the next attempt would lose again.
+	// Invariant 1. The latest ballot seen of other proposers must not decrease either, or the next attempt would lose
+	// again.
 	last := &m.checked
 	invariant.Check(m.attempt >= last.attempt, "paxos: the attempt moved back")
 	invariant.Check(!last.ballot.After(m.ballot), "paxos: the ballot moved back")

@@ -23,7 +23,7 @@ type decision struct {
 // Send implements coordinator.Sender.
 func (d *decision) Send(node ring.NodeID, epoch uint64, timeout time.Duration, done func(error)) {
 	if !slices.Contains(d.accepted, node) {
-		// The acceptance got lost, or a later proposal has overwritten the update.
+		// The node never received the proposal, or a later proposal has overwritten the update.
 		d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)
 		return
 	}

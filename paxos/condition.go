@@ -45,11 +45,12 @@ func (m *machine) question(page []byte) *question {
 		page:     page,
 		ballot:   m.ballot,
 		span:     m.span(),
-		// Members of a proposal in doubt must stay together: its outcomes are by their indices.
+		// Members of a proposal in doubt must stay together, because its outcomes are indexed like the members.
 		maySplit: len(m.own) == 0,
 	}
 	for i, x := range m.members {
-		// Copied: the round may answer a member, because of its deadline, while the conditions are evaluated.
+		// The flag is copied, because the round may answer a member at its deadline while the conditions are
+		// evaluated.
 		q.members[i] = questioned{x, x.answered}
 	}
 	return q
@@ -85,7 +86,7 @@ func (q *question) ask() (a verdict) {
 		if !m.reads() {
 			stamp += 2
 		}
-		// Its timestamps stay reserved, so that the timestamps of the others do not depend on it.
+		// An answered member keeps its reserved timestamps, so that the timestamps of the others do not change.
 		if asked.answered {
 			continue
 		}
@@ -105,7 +106,7 @@ func (q *question) ask() (a verdict) {
 		case a.update == nil:
 			a.update = new(row.Mutation)
 			a.update.Reset(change.Table, change.Key)
-			// An estimate by the first change, because the changes of a round are often alike.
+			// The size is estimated from the first change, because the changes of a round are often alike.
 			a.update.Grow(min(len(q.members)*change.Size(), q.c.limits.RoundBytes) + change.Size())
 		}
 		a.update.Append(change)
@@ -130,7 +131,7 @@ func (q *question) ask() (a verdict) {
 // update evaluates the member's condition. The condition is code of the request: a panic in it fails only that member.
 func (m *member) update(g *guard.Guard, page []byte, stamp int64) (change *row.Mutation, applies bool, err error) {
 	if g != nil {
-		// Without a guard, in the simulation, the panic shall end the program.
+		// Without a guard, as in the simulation, the panic ends the program.
 		defer g.Recover("condition", func(panicked error) { change, applies, err = nil, false, panicked })
 	}
 	return m.req.Update(page, stamp)

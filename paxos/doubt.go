@@ -8,12 +8,12 @@ import (
 	"cqld/ring"
 )
 
-// A proposal is in doubt if some acceptors may have accepted it and the coordinator does not know that a majority has:
-// an accept was refused, failed, or was not answered in time. The members with a change in it are answered only when
-// its outcome is known. The next attempt of the round looks the outcome up: its prepare asks a majority at a later
-// ballot, and then either completes the proposal or has something else decided, which makes it void. The round makes
-// further attempts, with pauses, until the members' time is over. CASUnknown is returned only if no majority could be
-// asked by then.
+// A proposal is in doubt if some acceptors may have accepted it and the coordinator does not know that a majority
+// has: an accept was refused, failed, or was not answered in time. The members with a change in it are answered only
+// when its outcome is known. The next attempt of the round looks the outcome up: it prepares at a later ballot with a
+// majority, and then either completes the proposal or gets another proposal decided, which makes the one in doubt
+// void. The round makes further attempts, with pauses, until the members' time is over. CASUnknown is returned only
+// if no majority could be asked by then.
 //
 // Let q be a proposal of this round, made by this coordinator n under the ballot q (its origin), and let the promises
 // of a majority at a ballot b > q be known: their latest commit C, their low bound F, and the proposal in progress.
@@ -112,8 +112,8 @@ func (d *doubts) resolve(c *Proposer, commit *ballot.Proposal, lowBound ballot.B
 			continue
 		case Decided:
 			c.counts.lookedUp.Add(1)
-			// At most one: the round proposes again only after promises that showed its earlier proposals neither
-			// decided nor in progress.
+			// At most one proposal is decided: the round proposes again only after promises that showed its earlier
+			// proposals neither decided nor in progress.
 			decided = len(kept)
 		case Lost:
 			lost = true

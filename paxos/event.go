@@ -29,7 +29,7 @@ const (
 	eventPanicked                   // an event or an effect panicked
 )
 
-// event is an input of a machine. A step copies what it keeps of it.
+// event is an input of a machine. A step must copy whatever it retains.
 type event struct {
 	kind    eventKind
 	now     time.Duration   // monotonic
@@ -63,8 +63,8 @@ const (
 	effectLeave                      // start the next round of the partition
 )
 
-// effect is an output of a machine, which the round performs without its lock. It has all that it needs: the machine
-// may have moved on when it is performed.
+// effect is an output of a machine, which the round performs without its lock. It contains everything that performing
+// it needs, because the machine may have moved on by then.
 type effect struct {
 	kind     effectKind
 	attempt  int           // of effectAskTurn, the number of the request
@@ -92,5 +92,5 @@ type answer struct {
 	uncounted bool // the error is no failure: the request was canceled
 }
 
-// stepEffects is the number of effects of a step that need no memory: a commit at ANY with its notes has the most.
+// stepEffects is the number of effects of a step that fit on the stack. A commit at ANY with its notes has the most.
 const stepEffects = 4

@@ -7,10 +7,10 @@ import (
 	"cqld/coordinator"
 )
 
-// Cause is why a conditional change or a serial read failed.
+// Cause classifies why a conditional change or a serial read failed.
 type Cause uint8
 
-// The causes. The first ones are stages of the round in which the time was over.
+// The causes. The first ones are the stages of the round in which a request can time out.
 const (
 	CauseNone       Cause = iota
 	CauseQueue            // the request waited for other rounds of the partition, or completed them, until its timeout
@@ -68,7 +68,7 @@ func (c *Proposer) countFailure(err error, cause Cause) {
 	case errors.As(err, &unknown):
 		c.counts.writeTimeouts.Add(1)
 		c.counts.unknown.Add(1)
-		// Whatever the stage was: the client cannot know whether its change was made.
+		// In any stage, the client cannot know whether its change was made.
 		cause = CauseUnknown
 	case errors.As(err, &timeout):
 		// A time-out of the commit has another type and is counted where it is made.

@@ -18,7 +18,7 @@ const (
 // FateOf returns the outcome of a proposal, made under the ballot q, for which its coordinator still waits. commit is
 // the latest decided change that a majority knows, and low bound is the low bound of that majority.
 func FateOf(q ballot.Ballot, commit *ballot.Proposal, lowBound ballot.Ballot) Fate {
-	// As the next proposal would contain it: with the latest decided change itself.
+	// This is the history that the next proposal would contain: it includes the latest decided change itself.
 	after := ballot.HistoryAfter(commit, lowBound)
 	for _, latest := range after.Latest {
 		switch {

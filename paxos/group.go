@@ -43,12 +43,12 @@ func (g *group) enroll(members []*member) {
 	found := false
 	commands := make([]*row.ReadCommand, len(members))
 	for i, m := range members {
-		// Atomic, because a cancellation reads it in another goroutine.
+		// The store is atomic, because a cancellation reads round in another goroutine.
 		m.round.Store(g.owner)
 		commands[i] = m.req.Command
 		// The round waits for replicas as long as its most impatient member.
 		g.timeout = min(g.timeout, m.req.Timeout)
-		// Reads take part in the commit of any level, so the first change determines it.
+		// Reads do not depend on the level of the commit, so the first change determines it.
 		if !found && !m.reads() {
 			g.level, found = m.req.Consistency, true
 		}
@@ -96,7 +96,7 @@ func (g *group) tracer() coordinator.Trace {
 // note adds a line to the traces of the members.
 func (g *group) note(out []effect, text string) []effect {
 	trace := g.tracer()
-	// The effect would cost memory for nothing.
+	// Without a trace the effect would be useless.
 	if trace == nil {
 		return out
 	}
@@ -106,7 +106,7 @@ func (g *group) note(out []effect, text string) []effect {
 // enterStage makes the round enter a stage, and adds the time since it entered the previous stage to the sum of that
 // stage.
 func (g *group) enterStage(s Stage, now time.Duration) {
-	// The time before the round began is not of a stage.
+	// The time before the round began belongs to no stage.
 	if g.stage != StageNone {
 		g.c.counts.stageTimes[g.stage].Add(int64(now - g.staged))
 	}
@@ -153,7 +153,7 @@ func (g *group) latestDeadline() (at time.Duration) {
 	return at
 }
 
-// lastTimeout returns when the last member stops to wait for replicas.
+// lastTimeout returns the time at which the last member stops waiting for replicas.
 func (g *group) lastTimeout() (at time.Duration) {
 	for _, m := range g.members {
 		at = max(at, m.entered+m.req.Timeout)
@@ -210,7 +210,8 @@ func (g *group) answerAll(out []effect, outcomes []outcome, err error, cause Cau
 		g.mark(m)
 		o := outcomes[i]
 		if err != nil {
-			// Even a condition that did not hold was evaluated on changes that are not certain now.
+			// Even a condition that did not hold was evaluated on changes of other members, which are no longer
+			// certain.
 			o.err = err
 		}
 		answers = append(answers, answer{member: m, outcome: o})
@@ -226,7 +227,8 @@ func (g *group) answerAll(out []effect, outcomes []outcome, err error, cause Cau
 	return append(out, effect{kind: effectAnswer, answers: answers, cause: cause})
 }
 
-// mark records that a member is answered. Its place among the requests in flight is free before its client knows.
+// mark records that a member is answered. The member stops counting as in flight before its client receives the
+// answer.
 func (g *group) mark(m *member) {
 	invariant.Check(!m.answered, "paxos: a member is answered twice")
 	m.answered = true
@@ -235,7 +237,7 @@ func (g *group) mark(m *member) {
 
 // putBackAfter moves the members after i to the next round, unless a proposal of theirs is in doubt.
 func (g *group) putBackAfter(i int) bool {
-	// The outcomes of the proposals in doubt are by the indices of all members.
+	// The outcomes of proposals in doubt are indexed like the members, so none may be removed.
 	if len(g.own) > 0 {
 		return false
 	}
@@ -261,7 +263,7 @@ func (g *group) allFail(outcomes []outcome, required int) bool {
 	}
 	for i := range outcomes {
 		if outcomes[i].err != nil {
-			// No condition could be evaluated, but an earlier attempt may have proposed the change.
+			// No condition could be evaluated in this attempt, but an earlier one may have proposed the change.
 			outcomes[i].err = g.errorOf(i, outcomes[i].err, required)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // A round of several members reads the rows of all commands at once. Each condition is evaluated on the page that its
 // own command would return, including the changes of the members before it in the round.
 
-// Joinable reports whether a command can be merged with others. One with a limit of rows cannot: the limit would
-// count the rows of other commands.
+// Joinable reports whether a command can be merged with others. A command with a limit on rows cannot, because the
+// limit would count the rows of other commands.
 func Joinable(c *row.ReadCommand) bool {
 	l := c.Limits
 	// A reversed page, or one with a limit, cannot be cut from a page of all rows.
@@ -24,7 +24,7 @@ func Joinable(c *row.ReadCommand) bool {
 func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	first := commands[0]
 	if len(commands) == 1 {
-		// The command itself, so that PageOf recognizes it and returns the page unchanged.
+		// The command itself is returned, so that PageOf recognizes it and returns the page unchanged.
 		return first, true
 	}
 	cmd = &row.ReadCommand{Table: first.Table, Key: first.Key, Now: first.Now}
@@ -35,8 +35,9 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	all := make([]row.Slice, 0, n)
 	for _, c := range commands {
 		cmd.StaticCounts = cmd.StaticCounts || c.StaticCounts
-		// The earliest: a replica removes what is purged at the time of the read, and each member ignores what has
-		// expired at its own time. Clients set times (now_in_seconds), so they may be far apart.
+		// The earliest time is used: a replica omits cells that are purgeable at the time of the read, and each
+		// member ignores what has expired at its own time. Clients set times (now_in_seconds), so they may be far
+		// apart.
 		cmd.Now = min(cmd.Now, c.Now)
 		// Each member has reserved memory for its own page, and all together for the page of the round.
 		cmd.Limits.Bytes += c.Limits.Bytes
@@ -132,7 +133,7 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 		at, _ := slices.BinarySearchFunc(j.part.Rows, s.Start,
 			func(r row.Row, start []byte) int { return bytes.Compare(r.Clustering, start) })
 		for ; at < len(j.part.Rows) && s.Contains(j.part.Rows[at].Clustering); at++ {
-			// A partition without rows in these slices is not in the page at all.
+			// begin is called late, because the page must omit a partition without rows in these slices.
 			begin()
 			w.Row(&j.part.Rows[at])
 		}
@@ -161,7 +162,7 @@ func (j *Joined) Apply(own *row.ReadCommand, m *row.Mutation) error {
 		return err
 	}
 	j.empty = false
-	// A new partition: pages that were returned before still have the old one.
+	// The merge creates a new partition, because pages that were returned before still refer to the old one.
 	j.part = row.MergePartitions([]*row.Partition{j.part, change}, false)
 	j.part.Header.HasRangeTombstones = false // readers of a page determine this themselves
 	return nil

@@ -18,7 +18,7 @@ func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 		return nil // a round of all existing replicas
 	}
 	set := c.replicasOf(c.view.Topology(), table, req.Command.Key.Token)
-	// The serial level first: what cannot be decided is not committed either.
+	// The serial level is checked first: a change that cannot be decided is never committed.
 	for _, level := range []ring.Consistency{plainLevel(req.Serial), req.Consistency} {
 		need := level.BlockFor(table.Replication, c.localDC)
 		if level == ring.Any || need <= len(set.Natural) || need > 1 && len(set.Natural) == 0 {
@@ -61,7 +61,7 @@ func (m *machine) refuseCommit(out []effect, err error) []effect {
 		// The members of the earlier proposals can be answered when these are void.
 		return m.supersede(out)
 	}
-	// Before the answers: the attempt is over, although nothing failed in it.
+	// rest is called before the members are answered, because the attempt has ended although nothing failed in it.
 	m.rest()
 	out = m.answerOr(out, func(i int) error {
 		// The others are answered by the next attempt, without these changes.

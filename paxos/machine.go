@@ -39,11 +39,11 @@ func (m *machine) step(ev *event, out []effect) []effect {
 	m.now = ev.now
 	switch {
 	case ev.kind == eventPanicked:
-		// First: whatever the state is, members must be answered.
+		// A panic is handled first: members must be answered in any state.
 		return m.abandon(out, ev.err)
 	case ev.kind == eventGranted:
 		start := false
-		// Also after the end of the round, because the turn must then be returned.
+		// A grant is handled even after the end of the round, because the turn must then be returned.
 		if out, start = m.granted(ev, out); start {
 			m.join()
 		}
@@ -68,7 +68,7 @@ func (m *machine) step(ev *event, out []effect) []effect {
 	}
 	switch {
 	case ev.kind == eventPromised:
-		// In any phase: the last promises may show that nothing is in progress (decline).
+		// Promises are handled in any phase: the last ones may show that nothing is in progress (decline).
 		return m.promised(ev, out)
 	case ev.kind == eventAccepted && m.phase == phaseAccepting:
 		return m.voted(ev, out)
@@ -86,7 +86,7 @@ func (m *machine) step(ev *event, out []effect) []effect {
 	return out
 }
 
-// alarmed is the event that the time of an alarm is over.
+// alarmed handles an alarm that has fired.
 func (m *machine) alarmed(number int, out []effect) []effect {
 	a := m.alarm
 	// The timer fired while another event replaced the alarm, or ended its phase.
@@ -114,8 +114,8 @@ func (m *machine) alarmed(number int, out []effect) []effect {
 	return out
 }
 
-// begun begins the round. A request that was canceled between its queue and the round is not a member of either when
-// its client is heard, so it is answered here.
+// begun begins the round. A request that is canceled after it has left the queue and before it has its round is found
+// in neither, so it is answered here.
 func (m *machine) begun(out []effect) []effect {
 	for _, x := range m.members {
 		if errors.Is(x.req.Cancel.Err(), env.ErrCanceled) {
@@ -159,7 +159,7 @@ func (m *machine) start(out []effect) []effect {
 		return out
 	}
 	m.attempt++
-	// Everything from here to the next attempt is of this one.
+	// The fields of an attempt are reset.
 	m.outcomes, m.reread, m.superseding, m.lagging = nil, false, false, 0
 	m.proposal, m.previous = ballot.Proposal{}, ballot.Ballot{}
 	if m.alone() {
@@ -174,7 +174,7 @@ func (m *machine) start(out []effect) []effect {
 		m.seen = max(m.seen, last.ballot.Micros)
 	}
 	m.ballot = m.c.ballot(m.seen, m.span())
-	// Before the requests, because this node's acceptor may answer while they are sent.
+	// The timer is set before the requests are sent, because this node's acceptor may answer synchronously.
 	m.await()
 	return append(out, effect{
 		kind:     effectPrepare,
@@ -197,7 +197,7 @@ func (m *machine) plan() error {
 	if m.alone() {
 		return nil
 	}
-	// Unavailable is certain now, before a promise that would outvote others for nothing.
+	// If too few voters are alive, failing before any promise avoids outvoting other proposers in vain.
 	if alive := m.invite(); m.hopeless() {
 		c.counts.unavailable.Add(1)
 		return &coordinator.Unavailable{Consistency: m.serial, Required: m.voters.required(), Alive: alive}
@@ -207,7 +207,7 @@ func (m *machine) plan() error {
 
 // abandon ends the round after an event or an effect has panicked.
 func (m *machine) abandon(out []effect, err error) []effect {
-	// Outcomes may be of other members than the round has now, if it panicked between the two.
+	// If the panic came between setting members and outcomes, the two may not match.
 	if (m.phase == phaseAccepting || m.phase == phaseCommitting) && len(m.outcomes) == len(m.members) {
 		m.own = append(m.own, doubtful{proposal: m.proposal, outcomes: m.outcomes}) // it may be decided
 	}

@@ -20,7 +20,7 @@ const (
 	voteFailed // down, did not answer, or failed
 )
 
-// vote contains one acceptor's answers in a round.
+// vote contains one acceptor's answers in an attempt.
 type vote struct {
 	node      ring.NodeID
 	state     voteState
@@ -57,7 +57,7 @@ func (p *poll) invite() (alive int) {
 			if p.reachable(node) {
 				alive++
 			} else {
-				// Nothing is sent to it, and a majority must do without it.
+				// No request is sent to this voter; a majority must form without it.
 				v.state, v.err, v.failed = voteFailed, coordinator.ErrNotSent, true
 			}
 			p.votes = append(p.votes, v)
@@ -77,7 +77,7 @@ func (p *poll) reopen() {
 	for i := range p.votes {
 		v := &p.votes[i]
 		v.state = voteOpen
-		// It may have died since its promise. Its earlier answer stays in the other fields.
+		// The voter may have died since its promise, which stays in the other fields.
 		if !p.reachable(v.node) {
 			v.state, v.err = voteFailed, coordinator.ErrNotSent
 		}
@@ -102,7 +102,7 @@ func (p *poll) open() []ring.NodeID {
 		switch v := &p.votes[i]; {
 		case v.state != voteOpen:
 		case v.node == p.view.Self():
-			// Its acceptor may answer before the request returns, and the other requests should be on their way by
+			// This node's acceptor may answer before the request returns; the other requests should have been sent by
 			// then.
 			own = true
 		default:
@@ -193,7 +193,7 @@ func (p *poll) inProgress() (accepted, commit ballot.Proposal) {
 	}
 	for i := range p.votes {
 		v := &p.votes[i]
-		// Void, or decided and superseded.
+		// This vote holds no proposal, or its proposal is void or superseded.
 		if v.state != voteYes || !v.accepted.Ballot.After(settled) || v.accepted.RestsBefore(settled) {
 			continue
 		}
@@ -211,27 +211,27 @@ func (p *poll) inProgress() (accepted, commit ballot.Proposal) {
 func (p *poll) lowBound() (lowBound ballot.Ballot) {
 	for i := range p.votes {
 		if v := &p.votes[i]; v.state == voteYes {
-			// The highest: one acceptor that has purged suffices for a decision to be missing.
+			// The highest bound counts: if one acceptor has purged its state, a decision may be missing.
 			lowBound = lowBound.Latest(v.lowBound)
 		}
 	}
 	return lowBound
 }
 
-// clean reports whether the acceptor holds no undecided proposal. A proposal that is void because of a decision is
-// superseded nevertheless: it must not outlive that decision, which is purged.
+// clean reports whether the acceptor holds no undecided proposal. A proposal that a decision has made void does not
+// count as clean: an empty proposal must supersede it, because it must not outlive the decision, which is purged.
 func (v *vote) clean() bool {
 	return v.promised && (len(v.accepted.Update) == 0 || !v.accepted.Ballot.After(v.commit.Ballot))
 }
 
-// settled reports whether no acceptor holds a proposal that could still be decided: certain means certainly not;
-// possible means not as far as is known.
-// rests means that the attempt rests on a previous ballot.
+// settled reports whether no acceptor holds a proposal that could still be decided: certain means that this is known
+// of all acceptors; possible means that no answer so far contradicts it. rests means that the attempt rests on a
+// previous ballot.
 func (p *poll) settled(rests bool) (certain, possible bool) {
 	certain = true
 	for i := range p.votes {
 		v := &p.votes[i]
-		// No answer will come, or the answer shows a proposal: waiting does not help.
+		// The acceptor failed, or its answer shows a proposal: waiting for more answers does not help.
 		if v.failed || v.promised && (!v.clean() || v.unchanged != rests) {
 			return false, false
 		}
@@ -252,7 +252,7 @@ func (p *poll) maybeAccepted() bool {
 		switch v := &p.votes[i]; {
 		case v.state == voteYes, v.state == voteOpen:
 			return true
-		// A time-out or a broken connection: the acceptor may have it.
+		// After a time-out or a broken connection, the acceptor may have accepted the proposal.
 		case v.state == voteFailed && !errors.Is(v.err, coordinator.ErrNotSent):
 			return true
 		}
@@ -267,7 +267,7 @@ func (p *poll) laggingOf(commit ballot.Ballot) (nodes []ring.NodeID, natural int
 		if v := &p.votes[i]; v.state == voteYes && commit.After(v.commit.Ballot) {
 			nodes = append(nodes, v.node)
 			if p.isNatural(v.node) {
-				// Errors count natural voters, as the required number does.
+				// Only natural voters count in errors, as in the required number.
 				natural++
 			}
 		}
@@ -283,7 +283,7 @@ func (p *poll) page() (page []byte, equal bool) {
 			if page == nil {
 				page = v.page
 			}
-			// Equal rows that are encoded differently cost one more read, and nothing else.
+			// Equal rows with different encodings only cost one additional read.
 			equal = equal && bytes.Equal(page, v.page)
 		}
 	}

@@ -86,7 +86,8 @@ func (l *lastBallots) remove(partition string, epoch uint64, serial ring.Consist
 	if s.partition != partition {
 		return lastBallot{}, false
 	}
-	// Removed even if it is of another ring or level: after a proposal of this one, it is no longer the last.
+	// The ballot is removed even if it belongs to another ring or level: after the proposal that follows, it is no
+	// longer the last.
 	last, *s = *s, lastBallot{}
 	return last, last.epoch == epoch && last.serial == serial
 }

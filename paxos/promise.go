@@ -4,16 +4,16 @@ import (
 	"cqld/paxos/ballot"
 )
 
-// promised is the event of an acceptor's answer to prepare. Those that a quorum did not need matter to a round that
-// changes nothing.
+// promised handles an acceptor's answer to prepare. Answers beyond a quorum matter to a round that changes nothing
+// (decline).
 func (m *machine) promised(ev *event, out []effect) []effect {
 	v := m.of(ev.node)
 	open := m.phase == phasePreparing
 	switch {
 	case ev.err != nil:
-		// No promise of this attempt will come from it, whatever the phase is.
+		// This voter will not promise in this attempt, whatever the phase.
 		v.failed = true
-		// In later phases, votes of another question are counted in state.
+		// In later phases, state counts the votes of that phase.
 		if open {
 			v.state, v.err = voteFailed, ev.err
 		}
@@ -23,7 +23,7 @@ func (m *machine) promised(ev *event, out []effect) []effect {
 		m.seen = max(m.seen, ev.promise.Promised.Micros)
 		if open {
 			v.state = voteNo
-			// An acceptor that has promised more will not change its mind.
+			// An acceptor that has promised a later ballot never accepts this one.
 			m.shortenWait()
 		}
 	default:
@@ -33,13 +33,13 @@ func (m *machine) promised(ev *event, out []effect) []effect {
 		v.record(ev.promise)
 	}
 	switch {
-	// The answer may be the last one that was waited for.
+	// This may be the last promise for which phaseSettling waits.
 	case m.phase == phaseSettling:
 		return m.decline(out)
 	case !open:
 		return out
 	case m.hasQuorum():
-		// The time of a quorum, by which the pauses of contending rounds are measured.
+		// The round trip to a quorum scales the pauses of contending rounds.
 		m.c.trips.Record(m.now - m.sent)
 		return m.prepared(out)
 	case m.hopeless():
@@ -65,20 +65,21 @@ func (m *machine) prepared(out []effect) []effect {
 		m.previous = ballot.Ballot{}
 		for i := range m.votes {
 			if v := &m.votes[i]; v.unchanged {
-				v.state = voteFailed // this is not a promise
+				v.state = voteFailed // an unchanged vote is not a promise
 			}
 		}
 	}
 	accepted, commit := m.inProgress()
 	lowBound := m.lowBound()
-	// Nothing is decided between the two: up to the low bound, everything is purged or known.
+	// Nothing was decided between the commit and a later low bound: everything up to the low bound is purged or
+	// known.
 	prior := commit.Ballot.Latest(lowBound)
 	decided, lost := m.own.resolve(m.c, &commit, lowBound)
 	m.history = ballot.HistoryAfter(&commit, lowBound)
 	switch {
 	case decided >= 0:
-		// Its commit may not have reached anyone, or another proposer's completion has: in both cases writing it again
-		// is harmless.
+		// Its commit may have reached no replica, or another proposer may have completed it; writing it again is
+		// harmless in both cases.
 		m.proposal = m.own[decided].proposal
 		return m.commit(out, m.level)
 	case lost:
@@ -92,7 +93,7 @@ func (m *machine) prepared(out []effect) []effect {
 		return m.propose(out, accepted.Origin, accepted.Update)
 	case m.ballot.Micros-m.span() < prior.Micros: // all timestamps must be after the prior ballot
 		m.seen = max(m.seen, prior.Micros)
-		// With a later ballot. CauseQueue, because no other proposer is ahead.
+		// The next attempt has a later ballot. The cause is CauseQueue, because no other proposer is ahead.
 		return m.again(out, CauseQueue, 0)
 	}
 	m.prior = prior
@@ -110,7 +111,7 @@ func (m *machine) bring(out []effect, commit ballot.Proposal) []effect {
 	}
 	m.c.counts.commitsSent.Add(1)
 	m.absent, m.lagging = len(missing), natural
-	// Again the whole timeout: the promises were one phase, and this is the next one.
+	// Every phase has the whole timeout.
 	m.await()
 	// A promise does not repeat the partition of its request.
 	commit.Table, commit.Key = m.cmd.Table, m.cmd.Key
@@ -125,7 +126,7 @@ func (m *machine) bring(out []effect, commit ballot.Proposal) []effect {
 	})
 }
 
-// brought is the event of an acceptor's answer to the missing commit.
+// brought handles an acceptor's answer to the missing commit.
 func (m *machine) brought(ev *event, out []effect) []effect {
 	if ev.err != nil {
 		// Every acceptor of the quorum must have it, so that any later quorum shows it.
@@ -166,11 +167,11 @@ func (m *machine) readAgain(out []effect, activity string) []effect {
 	})
 }
 
-// pageRead is the event that the read at a quorum ended.
+// pageRead handles the result of the read at a quorum.
 func (m *machine) pageRead(ev *event, out []effect) []effect {
 	switch {
 	case lacksMemory(ev.err) && len(m.members) > 1:
-		// Half of the members need half of the memory.
+		// Half of the members need about half of the memory.
 		return m.split(out)
 	case ev.err != nil:
 		return m.fail(out, ev.err)
@@ -179,19 +180,19 @@ func (m *machine) pageRead(ev *event, out []effect) []effect {
 	return m.evaluate(out, append([]byte{}, ev.page...))
 }
 
-// evaluate asks for the conditions, which are code of the requests.
+// evaluate requests the evaluation of the conditions. They are code of the requests, so the shell runs them.
 func (m *machine) evaluate(out []effect, page []byte) []effect {
 	return append(out, effect{kind: effectEvaluate, attempt: m.attempt, question: m.question(page)})
 }
 
-// evaluated is the event that the conditions were evaluated. It proposes their changes.
+// evaluated handles the result of the conditions, and proposes the changes.
 func (m *machine) evaluated(a *verdict, out []effect) []effect {
 	m.accept(a)
 	switch {
 	case a.tooMuch:
 		return m.split(out)
 	case m.allFail(m.outcomes, m.voters.required()):
-		// Nothing to decide: every member has an error of its own request.
+		// Every member failed with an error of its request, so there is nothing to decide.
 		return m.conclude(out, m.outcomes, nil)
 	case nothingApplies(m.outcomes):
 		return m.decline(out)
@@ -199,7 +200,7 @@ func (m *machine) evaluated(a *verdict, out []effect) []effect {
 		// A condition holds, and its change is empty: an empty proposal takes its place in the order of changes.
 		return m.propose(out, m.ballot, nil)
 	}
-	// Before the proposal, which could be decided even if its commit cannot be acknowledged.
+	// Checked before the proposal, which could be decided even if its commit cannot be acknowledged.
 	if err := m.commitUnavailable(); err != nil {
 		return m.refuseCommit(out, err)
 	}
@@ -211,8 +212,8 @@ func (m *machine) evaluated(a *verdict, out []effect) []effect {
 func (m *machine) decline(out []effect) []effect {
 	certain, possible := m.settled(m.previous.Present())
 	if m.reread || m.own.open() {
-		// What was reread may be newer than the promises; and a proposal in doubt must become void before its members
-		// are answered.
+		// A page that was read again may be newer than the promises, and a proposal in doubt must become void before
+		// its members are answered.
 		certain, possible = false, false
 	}
 	switch {
@@ -256,10 +257,10 @@ func (m *machine) supersede(out []effect) []effect {
 	return m.propose(out, m.ballot, nil)
 }
 
-// retry retries after a failure of work between the votes.
+// retry makes another attempt after bringing a commit or reading at a quorum has failed.
 func (m *machine) retry(out []effect, err error) []effect {
 	if isNotReplica(err) {
-		// The next attempt plans again in any case.
+		// Every attempt plans again, so a refusal because of the topology only needs to be counted.
 		m.c.counts.replans.Add(1)
 	}
 	return m.again(out, CauseRead, m.pause())

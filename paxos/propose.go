@@ -47,7 +47,7 @@ func (m *machine) propose(out []effect, origin ballot.Ballot, update []byte) []e
 	})
 }
 
-// voted is the event of an acceptor's answer to a proposal.
+// voted handles an acceptor's answer to a proposal.
 func (m *machine) voted(ev *event, out []effect) []effect {
 	v := m.of(ev.node)
 	switch {
@@ -55,7 +55,7 @@ func (m *machine) voted(ev *event, out []effect) []effect {
 		v.state, v.err = voteFailed, ev.err
 	case ev.refused.Present():
 		v.state = voteNo
-		// Refused for a ballot that the next attempt must exceed.
+		// The next attempt must have a later ballot than the one for which the acceptor refused.
 		m.seen = max(m.seen, ev.refused.Micros)
 		m.shortenWait()
 	default:
@@ -86,10 +86,10 @@ func (m *machine) decided(out []effect) []effect {
 		// proposal.
 		return m.commit(out, plainLevel(m.serial))
 	}
-	// An empty proposal needs no commit: acceptors have it, and nothing else.
+	// An empty proposal needs no commit, because it changes no row.
 	m.recordSettled(m.ballot, m.prior, m.history)
 	if m.superseding {
-		// The proposals in doubt are void now, and their members begin again.
+		// The proposals in doubt are void now, so their members are attempted again.
 		m.superseding = false
 		return m.again(out, CauseQueue, 0)
 	}
@@ -102,16 +102,17 @@ func (m *machine) commit(out []effect, level ring.Consistency) []effect {
 		m.own.proposedAt(m.proposal.Origin) >= 0, "paxos: a commit of a proposal that no quorum accepted")
 	m.phase, m.commitLevel = phaseCommitting, level
 	m.enterStage(StageCommit, m.now)
-	// The write has a timeout of its own.
+	// The alarm is removed, because the write has its own timeout.
 	m.disarm()
 	p := m.proposal
 	p.Table, p.Key = m.cmd.Table, m.cmd.Key
 	if at := m.own.proposedAt(p.Origin); at >= 0 {
-		// The answers of the attempt that proposed it; this attempt may not have evaluated the conditions again.
+		// The members receive the outcomes of the attempt that made the proposal; this attempt has perhaps not
+		// evaluated the conditions again.
 		m.outcomes = m.own[at].outcomes
 	}
 	var accepted []ring.NodeID
-	// It was accepted in this attempt; requests to the other acceptors are outstanding.
+	// The proposal was accepted in this attempt, so the other acceptors have been sent it as well.
 	if p.Ballot == m.ballot {
 		accepted = make([]ring.NodeID, 0, len(m.votes))
 		for i := range m.votes {
@@ -137,12 +138,12 @@ func (m *machine) commit(out []effect, level ring.Consistency) []effect {
 	return m.passTurn(out)
 }
 
-// committed is the event that the write of the decided change ended.
+// committed handles the end of the write of the decided change.
 func (m *machine) committed(err error, out []effect) []effect {
 	mine, p := m.mine(), &m.proposal
 	switch {
 	case m.early:
-		// The members have their answers. The coordinator keeps hints for replicas that failed.
+		// The members have been answered already. The coordinator has stored hints for replicas that failed.
 		return m.finish(out)
 	case !mine && err != nil: // whether or not all writes succeeded, the next promises show the state
 		return m.again(out, CauseCommit, m.pause())
@@ -172,7 +173,7 @@ func (m *machine) decidedButFailed(err error) error {
 	if !notSent(err) {
 		return err
 	}
-	// The coordinator has not counted it: to it, the write was not sent.
+	// The coordinator has not counted this time-out, because it considers the write as not sent.
 	m.c.counts.writeTimeouts.Add(1)
 	return &coordinator.WriteTimeout{
 		Consistency: m.commitLevel,
@@ -186,7 +187,7 @@ const mutationRest = 128
 
 // encoded returns the update of a proposal.
 func encoded(update *row.Mutation) []byte {
-	// Allocated once: an update may have a megabyte.
+	// The buffer is allocated once, because an update may have a megabyte.
 	return row.AppendMutation(make([]byte, 0, update.Size()+mutationRest), update)
 }
 

@@ -36,7 +36,8 @@ type Options struct {
 	Rand            env.Rand // jitter of the pauses between attempts; nil means none
 	LocalDatacenter string
 	Limits          Limits
-	// Guard ends rounds and conditions that panic with an error. nil lets a panic through.
+	// Guard recovers panics of rounds and conditions, which then fail with an error. nil means that a panic
+	// continues.
 	Guard *guard.Guard
 }
 
@@ -81,7 +82,7 @@ func NewProposer(o Options) *Proposer {
 	c.arbiter = contention.NewArbiter(c.clock, func(node ring.NodeID) bool {
 		return node == c.view.Self() || c.view.Alive(node)
 	})
-	// Guarded by a lock, because rounds of different partitions draw from it concurrently.
+	// chances has a lock, because rounds of different partitions draw from it concurrently.
 	c.chances.rand = o.Rand
 	c.alarmed = func(r *round, number int) { r.deliver(&event{kind: eventAlarm, alarm: number}) }
 	return c
@@ -124,7 +125,8 @@ type CASRequest struct {
 	// outvote may have read while their changes were reaching the replicas; its result is discarded.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  coordinator.Trace
-	// Cancel ends the wait for others, before anything is proposed, with env.ErrCanceled; nil means that nothing does.
+	// Cancel ends the request with env.ErrCanceled as long as nothing was proposed for it; nil means that it cannot
+	// be canceled.
 	Cancel *env.Cancel
 }
 
@@ -137,7 +139,7 @@ func (c *Proposer) ballot(seen, span int64) ballot.Ballot {
 		// The timestamps of a round are the span up to its ballot. They must be after what acceptors have seen and
 		// after every span that this node has used, for any partition.
 		next := max(now, seen+span, last+span)
-		// Otherwise another round has drawn one meanwhile.
+		// The swap fails if another round has drawn a ballot meanwhile.
 		if c.lastBallot.CompareAndSwap(last, next) {
 			return ballot.Ballot{Micros: next, Node: c.view.Self()}
 		}

@@ -50,7 +50,7 @@ func (l *queues) add(partition string, m *member, most int64) (first, ok bool) {
 		if l.queues == nil {
 			l.queues = map[string][]*member{}
 		}
-		// Present, though empty: the partition has a running round.
+		// An empty queue is stored, because a present key means that a round of the partition is running.
 		l.queues[partition] = nil
 		return true, true
 	}
@@ -62,8 +62,8 @@ func (l *queues) add(partition string, m *member, most int64) (first, ok bool) {
 func (l *queues) putBack(partition string, members []*member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Before the members that arrived later, and in new memory, because a round may hold a part of the old slice. They
-	// are still counted.
+	// The members go in front of those that arrived later. The slice is copied, because a round may hold a part of
+	// the old one. The members are still counted as in flight.
 	l.queues[partition] = append(append(make([]*member, 0, len(members)+len(l.queues[partition])), members...),
 		l.queues[partition]...)
 }
@@ -74,7 +74,7 @@ func (l *queues) regroup(partition string, members []*member, limits *Limits) []
 	defer l.mu.Unlock()
 	// The capacity is cut off, so that the running round's own slice is not overwritten.
 	all := append(members[:len(members):len(members)], l.queues[partition]...)
-	// The running members stay, whatever the limits are.
+	// The members of the running round stay even if they exceed the limits.
 	n := max(together(all, limits), len(members))
 	l.queues[partition] = all[n:]
 	return all[:n:n]
@@ -87,7 +87,7 @@ func (l *queues) withdraw(partition string, m *member) bool {
 	waiting := l.queues[partition]
 	i := slices.Index(waiting, m)
 	if i < 0 {
-		// It is in a round, which decides whether it can still be canceled.
+		// The member is in a round, which decides whether it can still be canceled.
 		return false
 	}
 	l.queues[partition] = slices.Delete(slices.Clone(waiting), i, i+1) // a round may hold a part of the slice
@@ -124,7 +124,7 @@ func (l *queues) next(partition string, limits *Limits) []*member {
 func together(waiting []*member, limits *Limits) int {
 	first := waiting[0].req
 	if !Joinable(first.Command) {
-		// It reads alone, with its own limit.
+		// A command that is not Joinable gets its own round.
 		return 1
 	}
 	var change *CASRequest // the first that may change data

@@ -42,7 +42,7 @@ func (m *machine) outvoted(out []effect) []effect {
 			contended = true
 		case v.state == voteFailed && errors.As(v.err, &refusal):
 			moved = true
-		// Not a failure of the replica; the client shall know that it may try again.
+		// An overloaded replica has not failed: the client should learn that it may retry.
 		case v.state == voteFailed && errors.As(v.err, &overloaded):
 		case v.state == voteFailed && !coordinator.Silent(v.err):
 			failures = append(failures, coordinator.NodeFailure{Node: v.node, Reason: coordinator.ReasonOf(v.err)})
@@ -51,7 +51,8 @@ func (m *machine) outvoted(out []effect) []effect {
 	switch {
 	case contended:
 		m.contended()
-		// Before the other causes: with a later ballot, a majority of the others may suffice.
+		// A refusal is handled before other causes: with a later ballot, a majority of the remaining voters may
+		// suffice.
 		return m.again(out, CauseContention, m.pause())
 	case (moved || m.c.outdated(m.topology.Epoch())) && m.plans < m.c.limits.PlansMax:
 		// The replicas of the newer topology may agree.
@@ -71,12 +72,12 @@ func (m *machine) outvoted(out []effect) []effect {
 	return m.fail(out, m.timedOut(m.lagging))
 }
 
-// replan makes another attempt with the present topology: acceptors refused this one because theirs is later, or it has
-// not reached this node yet.
+// replan makes another attempt with the current topology after acceptors refused this one: their topology is later,
+// and may not have reached this node yet.
 func (m *machine) replan(out []effect) []effect {
 	m.plans++
 	m.c.counts.replans.Add(1)
-	// Doubled each time: metadata usually arrives within milliseconds, and no retry helps before it has.
+	// The pause doubles each time: metadata usually arrives within milliseconds, and a retry fails until then.
 	return m.again(out, CauseRing, coordinator.ReplanPause<<(m.plans-1))
 }
 

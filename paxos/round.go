@@ -23,12 +23,12 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 		done(false, nil, &coordinator.UnknownTable{Table: req.Command.Table})
 		return
 	}
-	// Before the request is counted: nothing needs to be undone.
+	// Checked before the request is counted, so that nothing needs to be undone.
 	if req.Cancel.Err() != nil {
 		done(false, nil, env.ErrCanceled)
 		return
 	}
-	// Before the queue: no wait can make a ring larger.
+	// Checked before queuing, because waiting cannot make a ring larger.
 	if err := c.checkFactor(table, req); err != nil {
 		done(false, nil, err)
 		return
@@ -44,7 +44,8 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 	// This request found no round of its partition, so it begins one.
 	case first:
 		r := c.newRound(partition, []*member{m})
-		// After the round has the member, and before it begins: a cancellation finds it in either case.
+		// watch is called after the round has the member and before the round begins, so that a cancellation always
+		// finds the member.
 		c.watch(partition, m)
 		r.deliverBegun()
 	default:
@@ -76,7 +77,7 @@ func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err
 func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration,
 	done func(error)) {
 	c.CAS(&CASRequest{
-		// Of the rows, any will do: only the votes matter.
+		// Only the votes matter, so the command reads as few rows as possible.
 		Command:     &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
 		Serial:      ring.All,
 		Consistency: ring.All,
@@ -116,11 +117,11 @@ func (r *round) deliverBegun() { r.deliver(&event{kind: eventBegun}) }
 // deliver takes an event, and performs its effects in their order. Effects of other events may be performed meanwhile.
 func (r *round) deliver(ev *event) {
 	defer r.c.guard.Recover(guardWhere, r.fail)
-	// On the stack: most steps allocate nothing for their effects.
+	// The effects of most steps fit on the stack.
 	var backing [stepEffects]effect
 	out := r.apply(ev, backing[:0])
 	for i := range out {
-		// Without the lock: an effect may deliver further events in this goroutine.
+		// No lock is held: an effect may deliver further events in this goroutine.
 		r.perform(&out[i])
 	}
 }
@@ -129,13 +130,14 @@ func (r *round) deliver(ev *event) {
 func (r *round) apply(ev *event, out []effect) []effect {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Read under the lock, so that the time of events never moves back.
+	// The clock is read under the lock, so that the time of events never moves back.
 	ev.now = r.c.clock.Monotonic()
 	out = r.step(ev, out)
 	if ev.kind != eventPanicked { // which may have found the invariant broken
 		r.checkInvariants()
 	}
-	// Part of the step: an alarm that is armed without a timer would let the round wait for ever.
+	// The timer is set within the critical section: if the round panicked between the two, an alarm without a timer
+	// would never fire.
 	r.setTimer()
 	return out
 }
@@ -153,7 +155,7 @@ func (r *round) setTimer() {
 		r.timer = nil
 	}
 	if r.alarm.kind != alarmNone {
-		// Captured: the machine may have another alarm when the timer fires.
+		// The number is captured, because the machine may have another alarm when the timer fires.
 		number := r.alarm.number
 		r.timer = r.c.clock.After(r.alarm.after, func() { r.c.alarmed(r, number) })
 	}
@@ -163,7 +165,7 @@ func (r *round) setTimer() {
 // Guard, in the simulation, the panic continues.
 func (r *round) fail(err error) {
 	switch {
-	// Its members have their answers, and the next round runs.
+	// The members have been answered, and the next round has started.
 	case r.passed.Load():
 	case r.failed.Swap(true): // the end of the round has panicked as well
 		r.leave()
@@ -172,7 +174,7 @@ func (r *round) fail(err error) {
 	}
 }
 
-// cancel is the event that the request of a member was canceled.
+// cancel delivers the event that the request of a member was canceled.
 func (r *round) cancel(m *member) { r.deliver(&event{kind: eventCanceled, member: m}) }
 
 // perform performs an effect. Requests may be answered, by further events, before perform returns.
@@ -254,7 +256,7 @@ func (r *round) write(e *effect) {
 	attempt := e.attempt
 	d := &decision{acceptors: r.c.acceptors, trace: e.trace, proposal: e.proposal, short: *e.proposal,
 		accepted: e.accepted}
-	// Prepared once for all replicas, and immutable from here on.
+	// The short form is prepared once for all replicas, and immutable from here on.
 	d.short.Update, d.short.Accepted = nil, true
 	r.c.coordinator.Write(&coordinator.WriteRequest{
 		Mutations:   []*row.Mutation{mutationIn(e.proposal.Update)},
@@ -272,7 +274,7 @@ func (r *round) requestTurn(e *effect) {
 	granted := func(t contention.Turn) {
 		r.deliver(&event{kind: eventGranted, attempt: asked, node: arbiter, turn: t})
 	}
-	// Without a message; the arbiter's answer may come before Ask returns.
+	// This node's arbiter is called without a message, and may answer before Ask returns.
 	if arbiter == r.c.view.Self() {
 		r.c.arbiter.Ask(r.partition, arbiter, e.timeout, granted)
 		return
@@ -284,7 +286,7 @@ func (r *round) requestTurn(e *effect) {
 			return
 		}
 		at := r.c.clock.Monotonic()
-		// Only with an answer: an error says nothing about how fast the node is.
+		// Only answers are recorded: an error says nothing about the node's latency.
 		r.c.responsive.Answered(arbiter, at-sent, at)
 		granted(t)
 	})
@@ -306,12 +308,12 @@ func (r *round) answer(a *answer, cause Cause) {
 
 // leave starts the next round of the partition.
 func (r *round) leave() {
-	// A panic may lead here a second time.
+	// After a panic, leave may be called a second time.
 	if r.passed.Swap(true) {
 		return
 	}
 	if next := r.c.queues.next(r.partition, &r.c.limits); next != nil {
-		// Not on this stack: its depth would be the length of the queue.
+		// The next round starts on another stack: otherwise the depth of this one would grow with the queue.
 		r.c.clock.After(0, r.c.newRound(r.partition, next).deliverBegun)
 	}
 }

@@ -53,7 +53,7 @@ func describe[N interface {
 	return strings.Join(shown, ",")
 }
 
-// stageTimes holds the same in nanoseconds. Its methods may be called concurrently.
+// stageTimes accumulates StageTimes in nanoseconds. Its methods may be called concurrently.
 type stageTimes [Stages]atomic.Int64
 
 // load returns the times.

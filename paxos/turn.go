@@ -29,7 +29,7 @@ type turnWait struct {
 type contender struct {
 	group
 	turn        turnWait
-	contentions int // attempts that lost to other proposers
+	contentions int // attempts of this round that lost to other proposers
 }
 
 // acquireTurn asks for a turn if the partition is contended and the round has none.
@@ -44,7 +44,7 @@ func (m *contender) acquireTurn(out []effect) (_ []effect, start bool) {
 	// Each wait may ask every arbiter again: responsive avoids the silent ones.
 	m.turn.tried = nil
 	m.enterStage(StageTurn, m.now)
-	// A part of the time remains for the attempt.
+	// Some of the members' time is left for the attempt itself.
 	m.turn.until = m.now + min(contention.WaitMax, m.timeout, max(m.latestDeadline()-m.now, 0)/2)
 	return m.askTurn(out)
 }
@@ -56,11 +56,11 @@ func (m *contender) askTurn(out []effect) (_ []effect, start bool) {
 	if !ok || m.now >= m.turn.until {
 		return out, true
 	}
-	// A turn that answers an earlier request is now returned at once.
+	// With a new number, a turn that answers an earlier request is returned at once.
 	m.turn.asked++
 	m.turn.arbiter, m.turn.waiting = arbiter, true
 	m.turn.tried = append(m.turn.tried, arbiter)
-	// Before the request, which this node's own arbiter may answer at once.
+	// The alarm is set before the request, which this node's own arbiter may answer synchronously.
 	m.awaitTurn()
 	return append(m.note(out, "Waiting for the partition's turn"), effect{
 		kind:    effectAskTurn,
@@ -81,10 +81,10 @@ func (m *contender) awaitTurn() {
 	m.arm(alarmTurn, wait)
 }
 
-// lateTurn is the event that an arbiter did not answer in time. If it has answered other requests meanwhile, the round
-// waits again.
+// lateTurn handles the alarm of an arbiter that did not answer in time. If it has answered other requests meanwhile,
+// the round waits again.
 func (m *contender) lateTurn(out []effect) (_ []effect, start bool) {
-	// It is alive and others have the turn. Another arbiter would grant the turn a second time.
+	// The arbiter is alive, and other coordinators have the turn. Another arbiter would grant the turn a second time.
 	if m.now < m.turn.until && m.arbiterHeard() {
 		m.awaitTurn()
 		return out, false
@@ -113,7 +113,7 @@ func (m *contender) arbiter() (ring.NodeID, bool) {
 	return 0, false
 }
 
-// noTurn gives an arbiter up, whose request failed or was not answered in time, and asks the next one.
+// noTurn gives up on an arbiter whose request failed or was not answered in time, and asks the next one.
 func (m *contender) noTurn(asked int, out []effect) (_ []effect, start bool) {
 	if asked != m.turn.asked || !m.turn.waiting {
 		return out, false
@@ -130,7 +130,7 @@ func (m *contender) noTurn(asked int, out []effect) (_ []effect, start bool) {
 	return m.askTurn(out)
 }
 
-// granted is the event that the turn was granted. It is returned if the round has started without it, or has ended.
+// granted handles a granted turn. The turn is returned at once if the round has started without it or has ended.
 func (m *contender) granted(ev *event, out []effect) (_ []effect, start bool) {
 	// An unused turn would delay all coordinators until it expires.
 	if ev.attempt != m.turn.asked || !m.turn.waiting || m.over {
@@ -160,7 +160,7 @@ func (m *contender) contended() {
 
 // passTurn returns the round's turn, if it has one.
 func (m *contender) passTurn(out []effect) []effect {
-	// Cleared before it is returned: a turn is returned once.
+	// The turn is cleared first, so that it is returned only once.
 	t := m.turn.Turn
 	m.turn.Turn = contention.Turn{}
 	return returned(out, m.turn.arbiter, t)
@@ -168,7 +168,7 @@ func (m *contender) passTurn(out []effect) []effect {
 
 // returned appends the effect that returns a turn to its arbiter.
 func returned(out []effect, arbiter ring.NodeID, t contention.Turn) []effect {
-	// There is no turn, or it was none.
+	// Without a ticket there is no turn to return.
 	if t.Ticket == 0 {
 		return out
 	}

@@ -1,5 +1,5 @@
-// Package fence lets a truncation wait for all requests that were sent to replicas before it: requests enter when they
-// begin, and leave when no replica's answer is outstanding.
+// Package fence lets a truncation wait for all requests that were sent to replicas before it: a request calls Enter
+// when it begins, and Leave when no replica's answer is outstanding.
 package fence
 
 import (
@@ -56,7 +56,7 @@ func (f *Fence) Wait(done func()) {
 
 // advance ends a Wait whose requests have left, and begins the next.
 func (f *Fence) advance() {
-	// Ending a Wait may allow the next one to begin, and that one to end at once.
+	// When a Wait ends, the next one can begin, and may end at once.
 	for {
 		f.mu.Lock()
 		var ended []func()
@@ -70,7 +70,8 @@ func (f *Fence) advance() {
 			f.closing.Store(false)
 		default:
 			f.called, f.next = f.next, nil
-			// before the generation changes, so that a request that leaves the previous one calls advance
+			// set before the generation changes, so that a request that leaves the previous generation sees it and
+			// calls advance
 			f.closing.Store(true)
 			f.generation.Add(1)
 		}

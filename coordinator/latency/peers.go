@@ -39,7 +39,7 @@ func (p *Peers) Of(node ring.NodeID, now time.Duration) time.Duration {
 		return 0
 	}
 	l := v.(*peerLatency)
-	// now may be from before a concurrent update.
+	// A concurrent update may be later than now, so the difference is clamped at zero.
 	age := max(now-time.Duration(l.updated.Load()), 0)
 	// The average halves with each half-life. More than 62 of them would shift the sign.
 	return time.Duration(l.average.Load()) >> min(age/halfLife, 62)

@@ -11,8 +11,8 @@ import (
 )
 
 // samplesKept is the number of a table's last reads from which the percentile is computed, refreshAfter the number of
-// new reads after which it is computed again. afterFirst is how long a read waits before it speculates while there are
-// too few samples: long for a healthy replica, short for a client.
+// new reads after which it is computed again. afterFirst is how long a read waits before it speculates while there
+// are too few samples: longer than a healthy replica takes, and short for a client.
 const (
 	samplesKept  = 256
 	refreshAfter = 64

@@ -164,7 +164,7 @@ func (y *Tally) Ask(node ring.NodeID) bool {
 		q := &y.quotas[i]
 		wanted = wanted || q.asked < q.Need && y.Covers(q, node)
 	}
-	// Also where it was not needed: an answer counts for all quotas that cover the node.
+	// The answer counts for all quotas that cover the node, including those that did not need it.
 	if wanted {
 		y.each(node, func(q *Quota) { q.asked++ })
 	}
@@ -203,7 +203,7 @@ func (y *Tally) Failed(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open-
 // Again records that node, which has answered, is asked once more.
 func (y *Tally) Again(node ring.NodeID) { y.each(node, func(q *Quota) { q.Got--; q.Open++ }) }
 
-// each calls f for each quota that the answer of node counts for.
+// each calls f for every quota that the answer of node counts for.
 func (y *Tally) each(node ring.NodeID, f func(*Quota)) {
 	for i := range y.quotas {
 		if q := &y.quotas[i]; y.Covers(q, node) {
@@ -235,8 +235,8 @@ func (y *Tally) Short() *Quota {
 	return nil
 }
 
-// Totals returns the numbers for errors: answers that count, and the number required. During a change of the ring, they
-// come from the first side that lacks answers, or else of the present side.
+// Totals returns the numbers for errors: answers that count, and the number required. During a change of the ring,
+// they are taken from the first side that lacks answers, or else from the present side.
 func (y *Tally) Totals() (received, blockFor int) {
 	for side := range y.sides {
 		got, need := 0, 0
@@ -245,7 +245,7 @@ func (y *Tally) Totals() (received, blockFor int) {
 				got, need = got+min(q.Got, q.Need), need+q.Need
 			}
 		}
-		// Drivers expect one pair of numbers.
+		// The protocol's errors have one pair of numbers, so one side is chosen.
 		if side == 0 || got < need {
 			received, blockFor = got, need
 		}
@@ -256,5 +256,5 @@ func (y *Tally) Totals() (received, blockFor int) {
 	return received, blockFor
 }
 
-// missed reports whether q lacks answers.
+// missed reports whether q has fewer answers than it needs.
 func (q *Quota) missed() bool { return q.Got < q.Need }

@@ -20,10 +20,10 @@ func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *ro
 	if d := s.difference(&merged.header, have.header.encoded); d != nil {
 		m.AddEncodedHeader(d)
 	}
-	// They are compared apart from the rows: the replica may have rows that they delete and that are not in the
-	// result.
+	// Range tombstones are compared separately from rows: the replica may have rows that a tombstone deletes and that
+	// are therefore not in the result.
 	for _, t := range merged.RangeTombstones {
-		// They do not overlap and are in order: only the one at the start of t can cover it.
+		// Range tombstones are sorted and do not overlap, so only the one at the start of t can cover t.
 		i, _ := slices.BinarySearchFunc(have.RangeTombstones, t.Start, func(h row.RangeTombstone, start []byte) int {
 			if bytes.Compare(h.End, start) <= 0 {
 				return -1
@@ -45,7 +45,8 @@ func (s *Resolver) Difference(cmd *row.ReadCommand, merged, have *Partition) *ro
 				old, at = have.Rows[k].encoded, k+1
 				break
 			}
-			// The row of have is after r: the replica lacks r. at stays, so that the row is compared with a later one.
+			// The row of have sorts after r, so the replica lacks r. at is not advanced: that row is compared with a
+			// later row of merged.
 			if c := bytes.Compare(have.Rows[k].clustering, r.clustering); c > 0 != cmd.Reversed {
 				break
 			}

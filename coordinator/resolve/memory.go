@@ -17,7 +17,7 @@ func (e *NeedsMemory) Error() string {
 	return fmt.Sprintf("the answers of the replicas differ, and their merge needs %d bytes of memory", e.Bytes)
 }
 
-// What a merge allocates beyond the pages.
+// Bytes that a merge allocates in addition to the pages.
 const (
 	// The sizes of structs without what they point to, which is in pages or in chunks.
 	rowBytes       = int(unsafe.Sizeof(Row{}))
@@ -32,8 +32,8 @@ const (
 	// timestamp. Cells of a few bytes, which also need their own time to live, may grow more; that is counted when it
 	// is seen.
 	interleaved = 4
-	// usual is the memory of a usual merge as a multiple of the pages, with which a read that had too little is
-	// repeated.
+	// usual is the memory of a typical merge as a multiple of the size of its pages. A read that had too little
+	// memory is repeated with that much.
 	usual = 8
 )
 
@@ -42,7 +42,7 @@ func (s *Resolver) SetMemory(most int) { s.most = most }
 
 // Hold counts a page that is kept for Parse. It fails with NeedsMemory.
 //
-// The page may be merged in memory that is counted later (Parse, Round).
+// Only the page itself is counted here; Parse and Round count what the merge allocates.
 func (s *Resolver) Hold(bytes int) error {
 	s.pages += bytes
 	s.reserve(bytes)
@@ -52,7 +52,7 @@ func (s *Resolver) Hold(bytes int) error {
 // Err returns the error of a merge, after which its results are void.
 func (s *Resolver) Err() error { return s.err }
 
-// reserve counts n bytes before they are allocated, and reports whether the resolver may have them.
+// reserve counts n bytes before they are allocated, and reports whether they fit into the bound of the resolver.
 func (s *Resolver) reserve(n int) bool {
 	s.used += n
 	if s.err == nil && s.most > 0 && s.used > s.most {
@@ -82,17 +82,17 @@ func (s *Resolver) scratchFor(n int) bool {
 	return true
 }
 
-// grown counts what scratch has more than n bytes.
+// grown counts the bytes by which the capacity of scratch exceeds n.
 func (s *Resolver) grown(n int) {
 	if more := cap(s.scratch) - n; more > 0 {
 		s.reserve(more)
 	}
 }
 
-// headBytes is the size of what precedes the cells of a row, without deletions of columns.
+// headBytes bounds the encoded size of a row in front of its cells, without column deletions.
 const headBytes = 64
 
-// chunkBytes is the size of the memory in which merged rows are.
+// chunkBytes is the size of a chunk, the unit in which memory for merged rows is allocated.
 const chunkBytes = 16 << 10
 
 // keep returns a copy of encoded in the memory of merged rows.

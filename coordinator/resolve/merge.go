@@ -88,7 +88,7 @@ func (s *Resolver) reconcile(r, o *Row) {
 	if bytes.Equal(r.encoded, o.encoded) || !s.scratchFor(interleaved*(len(r.encoded)+len(o.encoded))) {
 		return
 	}
-	// Bytes that exceed the reservation are counted once they are known.
+	// Bytes that exceed the reservation are counted after the merge, when they are known.
 	room := cap(s.scratch)
 	var err error
 	if s.scratch, err = s.stream.Reconcile(s.scratch[:0], r.encoded, o.encoded); err != nil {
@@ -100,7 +100,7 @@ func (s *Resolver) reconcile(r, o *Row) {
 	s.inspect(r)
 }
 
-// inspect sets live.
+// inspect derives live from the encoded row.
 func (s *Resolver) inspect(r *Row) (sum row.Outline) {
 	if s.err == nil {
 		sum, s.err = s.stream.Inspect(r.encoded, s.cmd.Now)
@@ -109,7 +109,7 @@ func (s *Resolver) inspect(r *Row) (sum row.Outline) {
 	return sum
 }
 
-// inspectHeader sets what is known of the header.
+// inspectHeader derives bare and deletion from the encoded header.
 func (s *Resolver) inspectHeader(p *Partition) {
 	sum := s.inspect(&p.header)
 	// AppendPage leaves out a partition with a bare header and nothing else.
@@ -135,7 +135,7 @@ func (s *Resolver) shadow(r *Row, d row.Deletion) bool {
 	if s.err != nil || empty {
 		return false
 	}
-	// The deletion mostly covers nothing, and the row stays where it is.
+	// In most cases the deletion covers no cell, and the row is not copied.
 	if !bytes.Equal(s.scratch, r.encoded) {
 		r.encoded = s.keep(s.scratch)
 	}

@@ -11,7 +11,7 @@ import (
 
 // Version is one replica's decoded page. It shares memory with the page.
 //
-// A round does not change it.
+// Round does not modify it.
 type Version struct {
 	node       ring.NodeID
 	partitions []*Partition
@@ -64,7 +64,7 @@ func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
 	}
 	v.more = r.More()
 	v.at = (*Position)(r.End())
-	// Such a page has no position to continue from, and the read would repeat it for ever.
+	// A page that reports more rows but has no position to continue from would be requested for ever.
 	if v.more && v.at == nil && len(v.partitions) == 0 {
 		return nil, fmt.Errorf("resolve: page of node %d says more, but has nothing", node)
 	}
@@ -222,8 +222,8 @@ func lowestKey(versions []*Version, at []int) (lowest row.PartitionKey, ok bool)
 	return lowest, ok
 }
 
-// partition merges the versions of one partition into the result. It returns a position if the partition must be read
-// on from there before the next one can follow.
+// partition merges the versions of one partition into the result. If a version ended inside the partition, it returns
+// the position from which the partition must be read before the next partition can follow.
 func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *Position, lacks []Repairs) *Position {
 	present := make([]*Partition, 0, len(same))
 	var local *Position // how far all versions cover this partition
@@ -244,7 +244,8 @@ func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *P
 		}
 	}
 	m := s.mergePartitions(present)
-	// Rows after local may be incomplete. Without them, the differences below do not repair what is not known.
+	// Rows after local may be incomplete. They are cut off, so that the differences below only repair rows that all
+	// versions cover.
 	if local != nil {
 		cutBehind(m, local, asked.Reversed)
 	}
@@ -311,7 +312,7 @@ func (s *Resolver) add(m *Partition, part bool) {
 	} else {
 		s.merged = append(s.merged, last)
 	}
-	// Without a limit, no row has this number.
+	// Without a limit, allowed is a number that no row reaches.
 	allowed := ^uint32(0)
 	if n := s.cmd.Limits.PerPartition; n > 0 {
 		allowed = n

@@ -6,7 +6,8 @@ import "cqld/row"
 // rows can follow. It requests the missing rows, and at least twice as many as asked did, because too many of those
 // were deleted, but then at most rowsMax.
 func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax uint32) *row.ReadCommand {
-	// From the client's command, not from asked, which starts after an earlier end and has other limits.
+	// The continuation derives from the client's command, because asked starts at an earlier end and has other
+	// limits.
 	next := *s.cmd
 	if n := s.cmd.Limits.Rows; n > 0 {
 		next.Limits.Rows = max(n-s.counted, min(2*asked.Limits.Rows, rowsMax))

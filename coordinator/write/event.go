@@ -23,7 +23,7 @@ const (
 	Resumed
 )
 
-// Answer is what a node answered.
+// Answer classifies a node's answer to a Send, an Apply or a Hint.
 type Answer uint8
 
 const (
@@ -57,7 +57,7 @@ const (
 	Apply
 	// Hint stores the mutations of Target until the node receives them. Its event is Hinted if AwaitsHints.
 	Hint
-	// Note adds the answer of Target to the trace.
+	// Note records the answer of Target in the request's trace.
 	Note
 	// Reply answers the client with Outcome. It happens once.
 	Reply

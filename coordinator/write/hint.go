@@ -17,7 +17,7 @@ func (w *Machine) hintMissed(out []Effect) []Effect {
 				w.waiting-- // a late answer decides nothing
 			}
 			out = w.hint(t, out)
-		// It disowned its mutations, and no other plan follows that could send them elsewhere.
+		// The node disowned its mutations, and no other plan follows that could send them to another node.
 		case t.State == Failed && t.answer == Disowns:
 			out = w.hint(t, out)
 		}
@@ -48,7 +48,7 @@ func (w *Machine) hintOf(t *Target, plan int, out []Effect) []Effect {
 	return append(out, Effect{Kind: Hint, Plan: int32(plan), Target: t})
 }
 
-// hinted takes the news that a hint is on disk, or lost.
+// hinted handles the event that a hint is on disk, or lost.
 func (w *Machine) hinted(ev *Event, out []Effect) []Effect {
 	w.open--
 	t := ev.Target
@@ -70,8 +70,8 @@ func (w *Machine) hinted(ev *Event, out []Effect) []Effect {
 }
 
 // Settled reports which replicas have the write when nothing is outstanding: hinted means that every replica has
-// acknowledged its mutations, or that a hint for it is on disk; majority means that a majority of the replicas of each
-// mutation has acknowledged it, or all that were alive, and at least one.
+// acknowledged its mutations, or that a hint for it is on disk; majority means that each mutation was acknowledged by
+// a majority of its replicas or, if fewer were alive, by all live ones, but at least one.
 func (w *Machine) Settled() (hinted, majority bool) {
 	hinted, majority = len(w.targets) > 0, len(w.targets) > 0
 	for _, t := range w.targets {

@@ -9,7 +9,7 @@ import (
 	"cqld/schema"
 )
 
-// View has the snapshots from which plans are made.
+// View provides the snapshots of schema, topology and liveness from which writes are planned.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
@@ -18,7 +18,7 @@ type View interface {
 	Alive(ring.NodeID) bool
 }
 
-// Config contains what all writes of a coordinator have in common.
+// Config contains the settings shared by all writes of a coordinator. It must not change once a Machine uses it.
 type Config struct {
 	View            View
 	LocalDatacenter string
@@ -113,7 +113,7 @@ func (w *Machine) Reset(c *Config, mutations []*row.Mutation, level ring.Consist
 	w.sent, w.pausing, w.refused, w.ended, w.checked = false, false, false, false, false
 }
 
-// Clear releases what the write referred to. The memory is kept for another write.
+// Clear drops references to the write's data, and keeps the memory for another write.
 func (w *Machine) Clear() {
 	clear(w.Mutations)
 	for _, t := range w.targets {

@@ -78,7 +78,7 @@ func (w *Machine) target(node ring.NodeID) *Target {
 		t = new(Target)
 	}
 	t.Node, t.plan, t.State, t.hinted, t.kept, t.answer = node, w.plans, Open, false, false, Silent
-	// The view is read once: all decisions about the plan use the same opinion.
+	// Liveness is read once for each node, so that all decisions about a plan agree.
 	t.alive = node == w.Self || w.config.View.Alive(node)
 	t.Mutations, t.parts = t.Mutations[:0], t.parts[:0]
 	w.targets = append(w.targets, t)

@@ -69,11 +69,11 @@ func (w *Machine) send(out []Effect) []Effect {
 	return append(out, Effect{Kind: Apply, Target: self})
 }
 
-// answered takes the answer of a node.
+// answered handles the answer of a node.
 func (w *Machine) answered(ev *Event, out []Effect) []Effect {
 	w.open--
 	t := ev.Target
-	// The request has ended, and no longer keeps the write from its pool.
+	// The request is no longer outstanding, so it does not keep the write from its pool.
 	if t.plan != w.plans || t.State != Open {
 		return out // of an earlier plan, or too late
 	}
@@ -135,7 +135,7 @@ func (w *Machine) proceed(out []Effect, t *Target) []Effect {
 	return out
 }
 
-// decide sets the outcome if the counts determine it, and reports whether the write is planned again.
+// decide sets the outcome if the counts determine it, and reports whether the write must be planned again.
 func (w *Machine) decide() (replan bool) {
 	again := w.mayReplan()
 	if !w.Answered && w.unmet == 0 {
@@ -192,9 +192,10 @@ func (w *Machine) tick(out []Effect) []Effect {
 	if w.Answered {
 		return w.hintMissed(out)
 	}
-	// The outcome is derived before the nodes without an answer count as failed: they are no failures.
+	// The outcome is derived before nodes without an answer are marked as failed, because it must report a timeout,
+	// not a failure.
 	var o Outcome
-	// One part that cannot be met decides: the client gets one error for all mutations.
+	// The first part that is not met determines the error: the client receives one error for all mutations.
 	for i := range w.parts {
 		if !w.parts[i].met {
 			o = w.failure(i)
@@ -230,7 +231,8 @@ func (w *Machine) resume(now time.Duration, out []Effect) []Effect {
 	if w.Answered {
 		return out
 	}
-	// An earlier plan was sent, so that nodes may have applied the write: Unavailable would be wrong.
+	// An earlier plan was sent, so nodes may have applied the write: Unavailable would wrongly promise that nothing
+	// was applied.
 	o := Outcome{Kind: Timeout}
 	o.Received, o.Required = w.parts[0].tally.Totals()
 	return w.reply(o, out)

@@ -74,7 +74,8 @@ func New(local *replica.Local, view coordinator.View) *Acceptor {
 func (a *Acceptor) Select(tables []*schema.Table) func(clustering []byte) bool {
 	of := make(map[string]bool, len(tables))
 	for _, t := range tables {
-		// The clustering of a state's row is the identifier of its table; the rows of all tables share a partition.
+		// A state row's clustering is the identifier of its table; the rows of all tables with the same key share a
+		// partition.
 		of[string(clusteringOf(t))] = true
 	}
 	return func(clustering []byte) bool { return of[string(clustering)] }
@@ -90,7 +91,8 @@ func (a *Acceptor) Undecide(r *row.Row) error {
 		return err
 	}
 	cells := []row.Cell{ballotCell(k.promised, s.stored())}
-	// Both would be in the cells of the proposal, which have room for one.
+	// The cells of the proposal can store one proposal, so the decision moves there only if no later proposal was
+	// accepted.
 	if p := s.accepted; !p.Ballot.Present() && len(s.commit.Update) > 0 {
 		cells = append(cells, ballotCell(k.accepted, s.commit.Ballot), updateCell(k.proposal, &s.commit))
 	} else if p.Ballot.Present() {
@@ -129,8 +131,8 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s partition
 			}
 		}
 	}
-	// The bound is not in the row: it rises for all partitions of the table at once, when this node applies the
-	// metadata.
+	// The low bound is not stored in the row: it rises for all partitions of the table at once, when this node
+	// applies the metadata.
 	s.lowBound = a.lowBound(table)
 	return s, p.Err()
 }
@@ -147,7 +149,8 @@ func (a *Acceptor) admit(epoch uint64, id schema.StorageID, key row.PartitionKey
 	if err := a.replica.AdmitToken(epoch, id, schema.PaxosTable, key.Token); err != nil {
 		return nil, err
 	}
-	// Before the state is written: a repair that asks later must learn that the table has state.
+	// The table is recorded before its state is written: a repair that asks afterwards must learn that the table has
+	// state.
 	a.recordTable(id)
 	return a.view.Schema().TableByStorage(id), nil
 }
@@ -159,10 +162,10 @@ func (a *Acceptor) recordTable(table schema.StorageID) {
 		if (*old)[table] {
 			return
 		}
-		// Copied for each new table, which is rare; the lookup of each request then needs no lock.
+		// The map is copied for each new table, which is rare; in return, the lookup of each request needs no lock.
 		next := maps.Clone(*old)
 		next[table] = true
-		// Another request may have added a table meanwhile; then the copy lacks it.
+		// The swap fails if another request has added a table meanwhile, which the copy lacks.
 		if a.tables.CompareAndSwap(old, &next) {
 			return
 		}
@@ -184,8 +187,8 @@ func (a *Acceptor) Prepare(
 	a.prepare(epoch, b, previous, cmd.Clone(), true, done)
 }
 
-// prepare is Prepare with a command that it may retain. own means that it comes from this node, whose request has
-// reserved the memory of the page.
+// prepare is Prepare with a command that it may retain. own means that the request comes from this node, whose client
+// request has reserved memory for the page.
 func (a *Acceptor) prepare(epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand, own bool,
 	done func(*ballot.Promise, error)) {
 	partition := contention.Partition(cmd.Table, cmd.Key)
@@ -223,8 +226,8 @@ func (a *Acceptor) promiseRemote(
 	partition string, epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand,
 	answer func(*ballot.Promise, error),
 ) {
-	// A request of this node is part of a client's request, which has reserved its memory. No one has for a request of
-	// another node.
+	// A request from this node is part of a client's request, which has reserved memory for the page. For a request
+	// from another node, this node reserves it.
 	release, err := a.replica.ReservePage(cmd.Limits)
 	if err != nil {
 		answer(nil, err)
@@ -240,7 +243,8 @@ func (a *Acceptor) promiseRemote(
 // promiseBlocking is promise in a goroutine that may block on the disk.
 func (a *Acceptor) promiseBlocking(partition string, epoch uint64, b, previous ballot.Ballot, cmd *row.ReadCommand,
 	answer func(*ballot.Promise, error)) {
-	// Until Leave, Settle waits: what was admitted with the present ring is in storage before a stream reads the range.
+	// Settle waits until Leave: writes that were admitted with the current ring reach storage before a stream reads
+	// the range.
 	phase := a.replica.Enter()
 	table, err := a.admit(epoch, cmd.Table, cmd.Key)
 	var s partitionState
@@ -254,7 +258,8 @@ func (a *Acceptor) promiseBlocking(partition string, epoch uint64, b, previous b
 	if err == nil && s.updateOnDisk && s.latest().After(previous) {
 		s, err = a.reread(&s, generation, table, cmd.Key)
 	}
-	// What is returned is the state before the promise, from which the proposer determines what is in progress.
+	// The answer contains the state before the promise, from which the proposer determines which proposal is in
+	// progress.
 	p := &ballot.Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit, LowBound: s.lowBound}
 	p.Refused = !b.After(p.Promised)
 	// Nothing happened after the proposer's own last ballot: it needs no promise, and the proposal will name that
@@ -266,7 +271,7 @@ func (a *Acceptor) promiseBlocking(partition string, epoch uint64, b, previous b
 		// Read after the state, so that the page contains every change that the state lists as decided.
 		p.Page, err = boundPage(a.replica.ReadPage(cmd))
 	}
-	// None of these writes anything.
+	// These answers change no state, so nothing is written.
 	if err != nil || p.Refused || p.Unchanged {
 		a.replica.Leave(phase)
 		if err == nil {
@@ -305,10 +310,10 @@ func (a *Acceptor) writePromise(
 	w.addBallot(a.columns.promised, b)
 	return a.replica.Write(w.change(table, key), true, func(err error) {
 		if err != nil {
-			// The write may be on disk or not. Only the disk knows, so the next request reads it.
+			// The write may be on disk or not. The state is evicted, so the next request reads it from disk.
 			a.evict(partition)
 		} else {
-			// Cached when it is durable, not before: a cached promise must not survive the loss of the one on disk.
+			// The promise is cached only when it is durable: a cached promise must not outlive a lost write.
 			s.promised = b
 			a.store(partition, s, generation)
 		}
@@ -334,10 +339,10 @@ func (a *Acceptor) mayAccept(s *partitionState, p *ballot.Proposal) bool {
 	return p.Ballot.After(latest) || p.Ballot == latest
 }
 
-// Accept accepts the proposal unless a later ballot was promised or, for a proposal without promises, any ballot after
-// the one on which it rests. done receives the ballot that stands against it, or none when the acceptance is durable.
-// It implements Acceptors.Accept of package paxos for this node. The acceptor caches p.Update, which must not change
-// afterwards.
+// Accept accepts the proposal unless a later ballot was promised or, for a proposal without promises, any ballot
+// after the one on which it rests. done receives the ballot that prevents the acceptance, or the zero ballot once the
+// acceptance is durable. It implements Acceptors.Accept of package paxos for this node. The acceptor caches p.Update,
+// which must not change afterwards.
 func (a *Acceptor) Accept(epoch uint64, p *ballot.Proposal, done func(ballot.Ballot, error)) {
 	partition := contention.Partition(p.Table, p.Key)
 	if a.tryAcquire(partition) {
@@ -380,14 +385,14 @@ func (a *Acceptor) acceptOn(
 		done(ballot.Ballot{}, nil) // a duplicate: the proposal was accepted, whatever was promised since
 		return
 	}
-	// With an error, the state is zero and so is the ballot: done must look at the error first.
+	// If there is an error, the state and the ballot are zero, so done must look at the error first.
 	if err != nil || !a.mayAccept(&s, p) {
 		a.replica.Leave(phase)
 		a.release(partition)
 		done(s.latest(), err)
 		return
 	}
-	// Accepting below a promise is the one thing that an acceptor must never do.
+	// An acceptor must never accept a ballot below one that it has promised.
 	s.checkAccept(p)
 	w := a.borrowWrite()
 	// Accepting implies a promise of the ballot. Both are cells of one row, so a crash leaves both or none.
@@ -414,7 +419,8 @@ func (a *Acceptor) acceptOn(
 	}
 }
 
-// failed converts the error of a state that cannot be read, or of an overload, to the form that coordinators expect.
+// failed converts the error of an unreadable state or of an overload to an error that coordinators map to a failure
+// reason.
 func failed(err error) error {
 	var known *coordinator.ReplicaFailure
 	// An error with a reason that coordinators understand is kept.

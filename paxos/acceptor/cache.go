@@ -16,8 +16,8 @@ import (
 const (
 	// shardStates is the maximum number of states in a shard: 32,768 in all 64 shards, of half a KiB each, or 16 MiB.
 	shardStates = 512
-	// shardUpdates bounds the bytes of accepted proposals that are not decided: those of a full round, and of smaller
-	// ones. The total is 80 MiB, if each shard has a full round.
+	// shardUpdates bounds the bytes of accepted proposals that are not decided: one full round (1 MiB) and several
+	// small ones. The total is 80 MiB, if each shard has a full round.
 	shardUpdates = 1280 << 10
 )
 
@@ -35,7 +35,8 @@ func (a *Acceptor) withState(partition string, bytes int, step func(cachedState)
 		step(have)
 		return
 	}
-	// The worker looks the state up again in load: another goroutine does not change it meanwhile, but Reload may.
+	// The worker looks the state up again in load: no other step can change it meanwhile, but Reload may invalidate
+	// it.
 	a.replica.Block(bytes, func() { step(cachedState{}) }, refuse)
 }
 
@@ -46,14 +47,15 @@ func (a *Acceptor) cached(partition string) cachedState {
 	return cachedState{s, ok}
 }
 
-// load returns the state of a partition: have, the cached one or the one on disk. whole means that the state must
-// contain the update of the latest commit. The caller runs a step of the partition and passes the generation on to
-// store.
+// load returns the state of a partition: have if it is ok, else the cached state, else the state on disk. whole means
+// that the state must contain the update of the latest commit. The caller runs a step of the partition and passes the
+// generation on to store.
 func (a *Acceptor) load(have *cachedState, partition string, table *schema.Table, key row.PartitionKey,
 	whole bool) (s partitionState, generation uint64, err error) {
 	s, generation, ok := have.partitionState, have.generation, have.ok
 	if !ok {
-		// Loaded before the state is read: if rows change during the read, store discards what was read.
+		// The generation is loaded before the state is read: if rows change during the read, store discards the
+		// state.
 		generation = a.generation.Load()
 		s, ok = a.lookUp(partition, generation)
 	}
@@ -71,9 +73,9 @@ func (a *Acceptor) load(have *cachedState, partition string, table *schema.Table
 	return s, generation, err
 }
 
-// reread reads the state whose cached copy of a generation lacks the update of its commit. A state on disk with earlier
-// ballots has lost what this acceptor acknowledged, so no request may be answered from it. Only the low bound, and
-// changes that begin a generation, remove ballots from the disk.
+// reread reads the state whose cached copy of a generation lacks the update of its commit. A state on disk with
+// earlier ballots has lost what this acceptor acknowledged, so no request may be answered from it. Only the low
+// bound, and changes that increment the generation, remove ballots from the disk.
 func (a *Acceptor) reread(
 	cached *partitionState, generation uint64, table *schema.Table, key row.PartitionKey,
 ) (partitionState, error) {
@@ -86,24 +88,24 @@ func (a *Acceptor) reread(
 	return s, err
 }
 
-// lookUp returns a copy of the cached state, unless it is of an earlier generation. The updates in it are shared and
-// immutable.
+// lookUp returns a copy of the cached state, unless that belongs to an earlier generation. The updates in it are
+// shared and immutable.
 func (a *Acceptor) lookUp(partition string, generation uint64) (partitionState, bool) {
 	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
 	if s := shard.states[partition]; s != nil && s.generation == generation {
-		// A copy: the request changes it, and stores it when its write is durable.
+		// The request changes its copy of the state, and stores it in the cache once its write is durable.
 		return *s, true
 	}
 	return partitionState{}, false
 }
 
-// store caches a state that was derived from one of a generation. The caller runs a step of the partition. The cache
-// retains the update of an accepted proposal.
+// store caches a state that was derived from a state of the given generation, unless the generation has changed
+// since. The caller runs a step of the partition. The cache retains the update of an accepted proposal.
 func (a *Acceptor) store(partition string, s partitionState, generation uint64) {
 	if !s.accepted.Ballot.After(s.commit.Ballot) {
-		// Decided, or void because something later was decided. Its update would only use memory.
+		// The proposal was decided, or is void because a later one was. Its update would only use memory.
 		s.accepted = ballot.Proposal{}
 	}
 	if len(s.commit.Update) > 0 {
@@ -128,7 +130,7 @@ func (a *Acceptor) store(partition string, s partitionState, generation uint64) 
 		kept, grows = nil, len(s.accepted.Update)
 	}
 	if kept != nil && kept.generation == generation {
-		// Of one generation, each state follows from the one before it.
+		// Within a generation, each state is the successor of the cached one.
 		kept.checkNext(&s)
 	}
 	if kept == nil {
@@ -154,8 +156,8 @@ func (a *Acceptor) evict(partition string) {
 
 // Reload implements replica.PaxosState. It is called after the write.
 func (a *Acceptor) Reload() {
-	// First, so that a request that has read the rows before the change cannot store its state in a shard that was just
-	// emptied.
+	// The generation is incremented first, so that a request that has read rows from before the change cannot store
+	// its state in a shard that was just emptied.
 	a.generation.Add(1)
 	for i := range a.shards {
 		shard := &a.shards[i]

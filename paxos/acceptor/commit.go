@@ -29,7 +29,7 @@ func (a *Acceptor) commit(partition string, epoch uint64, p *ballot.Proposal, do
 		a.commitOn(&have, partition, epoch, p, done)
 		return
 	}
-	// len(p.Update) bytes stay in memory until a worker is free.
+	// The step retains the update (len(p.Update) bytes) until a worker is free.
 	a.replica.Block(len(p.Update), func() { a.commitOn(&cachedState{}, partition, epoch, p, done) }, func(err error) {
 		a.release(partition)
 		done(err)
@@ -60,7 +60,8 @@ func (a *Acceptor) commitOn(have *cachedState, partition string, epoch uint64, p
 		done(err)
 		return
 	}
-	// Always synced: the next proposal may rest on this ballot, without promises, because a quorum has the change.
+	// A commit is always synced, because the next proposal may rest on this ballot instead of promises: it relies on
+	// a quorum having the change.
 	err = a.replica.Write(changes, true, func(err error) {
 		if err != nil {
 			a.evict(partition)
@@ -72,7 +73,8 @@ func (a *Acceptor) commitOn(have *cachedState, partition string, epoch uint64, p
 		// move back.
 		if p.Ballot.After(s.commit.Ballot) {
 			s.commit, s.updateOnDisk = *p, true
-			// The update is large and rarely read again. It is on disk for an acceptor that lacks it.
+			// The update is large and rarely read again. A proposer that must bring it to another acceptor reads it
+			// from disk.
 			s.commit.Update, s.commit.Accepted = nil, false
 		}
 		a.store(partition, s, generation)
@@ -107,8 +109,8 @@ func (a *Acceptor) commitMutations(
 		// update stays in the cell of the proposal.
 		w.row.Cells = append(w.row.Cells, endCell(a.columns.accepted, p.Ballot), endCell(a.columns.proposal, p.Ballot))
 	}
-	// ForgetTable has removed the update: the table was truncated, and the change must not return. The ballot is
-	// recorded all the same.
+	// ForgetTable has removed the update, because the table was truncated: the change must not return. Its ballot is
+	// still recorded.
 	if len(update) == 0 {
 		return w.change(table, p.Key), nil
 	}
@@ -120,9 +122,9 @@ func (a *Acceptor) commitMutations(
 }
 
 // Decide implements Acceptors.Decide of package paxos: it reads, calls decide, and commits, as one step of the
-// partition. This node is the only voter, so what it writes is decided, without promises or votes. decide is called at
-// most once, without a lock, and must not block. done receives ballot.ErrUnsettled if a proposal is in progress, and an
-// error that is ballot.ErrInDoubt if the write failed after it began.
+// partition. This node is the only voter, so its durable write is the decision, without promises or votes. decide is
+// called at most once, without a lock, and must not block. done receives ballot.ErrUnsettled if a proposal is in
+// progress, and an error that is ballot.ErrInDoubt if the write failed after it began.
 func (a *Acceptor) Decide(epoch uint64, cmd *row.ReadCommand,
 	decide func(known ballot.Known, page []byte) (*ballot.Proposal, *row.Mutation), done func(error)) {
 	partition := contention.Partition(cmd.Table, cmd.Key)
@@ -158,7 +160,8 @@ func (a *Acceptor) decideBlocking(partition string, epoch uint64, cmd *row.ReadC
 	}
 	var page []byte
 	if err == nil {
-		// After the state, as in a promise: the page contains every change that the state lists as decided.
+		// The page is read after the state, as in a promise, so that it contains every change that the state lists as
+		// decided.
 		page, err = boundPage(a.replica.ReadPage(cmd))
 	}
 	if err != nil {

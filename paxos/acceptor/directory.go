@@ -34,7 +34,7 @@ func (d *Directory) to(t coordinator.Trace) messaging.Transport {
 	if t == nil {
 		return d.transport
 	}
-	// The events of the other node come back with its reply.
+	// The other node returns its trace events with the reply.
 	return replica.TracedTransport(d.transport, t)
 }
 
@@ -72,7 +72,7 @@ func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint
 		}
 		if request == nil {
 			request = d.requests.Get().(*[]byte)
-			// Grown once to its size: doubling would copy a large update several times.
+			// The buffer is grown once to the final size: doubling would copy a large update several times.
 			*request = appendProposal(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), epoch,
 				p)
 		}

@@ -6,7 +6,8 @@ import (
 	"cqld/row"
 )
 
-// cutPage is the promise of an acceptor whose first row does not fit into the page.
+// cutPage returns the page of a promise whose first row does not fit into the page: no rows, and the mark that rows
+// follow.
 func cutPage() []byte {
 	w := row.NewPageWriter(nil)
 	// true means that rows follow, so no proposer takes the page for an empty partition.

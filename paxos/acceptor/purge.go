@@ -80,14 +80,14 @@ type PurgeOptions struct {
 	Engine    interface{ Drain() error }
 	Transport messaging.Transport
 	Clock     env.Clock
-	// Run runs work that waits for the disk: in a goroutine of its own, or at once in simulation.
+	// Run runs work that waits for the disk: in a separate goroutine in production, or synchronously in simulation.
 	Run func(func())
 	// Streaming reports whether rows of a table are being streamed to this node.
 	Streaming func(schema.StorageID) bool
-	// Look is how long the set of tables with Paxos state stays known; zero means an hour.
+	// Look is how long the set of tables with Paxos state is cached; zero means an hour.
 	Look time.Duration
-	// Confirm calls done when the metadata include every change that was committed before the call. nil keeps the
-	// states of dropped tables.
+	// Confirm calls done when the metadata include every change that was committed before the call. nil means that
+	// states of dropped tables are kept.
 	Confirm func(done func())
 }
 
@@ -114,7 +114,7 @@ func (r *Purge) step(req *PurgeRequest, run func(func()), done func(PurgeStep, e
 	switch {
 	case table == nil:
 		refuse(replica.UnknownTable(req.Table))
-	// The repair asks the replicas of its own ring. In another one, this node may not have all states of the range.
+	// The repair has asked the replicas of its ring. In a different ring, this node may lack states of the range.
 	case t.Moved() != req.Moved:
 		refuse(&coordinator.NotReplica{Epoch: t.Epoch()})
 	// A stream of a pending change could bring a proposal that no replica has listed.
@@ -128,8 +128,8 @@ func (r *Purge) step(req *PurgeRequest, run func(func()), done func(PurgeStep, e
 	default:
 		run(func() {
 			if req.After == nil && !req.Forget {
-				// Requests that were admitted before this node knew the bound may have accepted below it and not be in
-				// storage yet. Once is enough: later ones are refused.
+				// Requests that were admitted before this node knew the bound may have accepted below it without
+				// having reached storage yet. Waiting in the first step suffices, because later requests are refused.
 				a.replica.Settle()
 				// Settle waits until the engine has the writes, Drain until reads find them.
 				if err := r.o.Engine.Drain(); err != nil {
@@ -156,7 +156,8 @@ func (a *Acceptor) stepPage(table *schema.Table, req *PurgeRequest, done func(Pu
 		case len(x.Cells) == 0: // purged, but not yet removed by storage
 		case s.unsettled(lowBound):
 			step.Unsettled = append(step.Unsettled, key)
-		// Collected, and deleted one by one below: this page was read without the partitions' queues.
+		// The keys are collected, and purge deletes each state as a step of its partition, because this page was read
+		// outside the queues.
 		case s.purgeable(lowBound):
 			old = append(old, key)
 		}
@@ -168,7 +169,7 @@ func (a *Acceptor) stepPage(table *schema.Table, req *PurgeRequest, done func(Pu
 	}
 	step.Scanned = states.bytes
 	if states.More() {
-		// The page ended before the range did, by its rows or its bytes.
+		// The limit on rows or bytes ended the page before the end of the range.
 		step.Next = &states.At.Key
 	}
 	if !req.Forget {
@@ -181,8 +182,8 @@ func (a *Acceptor) stepPage(table *schema.Table, req *PurgeRequest, done func(Pu
 	})
 }
 
-// purgeable reports whether the state has content up to the low bound to purge: all of it, or a decision besides later
-// votes. Such a decision would restore deleted data after the tombstones are purged.
+// purgeable reports whether the state has content up to the low bound: either all its content, or a decision that
+// later votes follow. Such a decision would restore deleted data after the tombstones are purged.
 func (s *partitionState) purgeable(lowBound ballot.Ballot) bool {
 	return !s.stored().After(lowBound) || s.commit.Ballot.Present() && !s.commit.Ballot.After(lowBound)
 }
@@ -201,7 +202,7 @@ func (s *partitionState) unsettled(lowBound ballot.Ballot) bool {
 func (a *Acceptor) purge(table *schema.Table, keys []row.PartitionKey, lowBound ballot.Ballot,
 	done func(forgotten int, err error)) {
 	var mu sync.Mutex
-	// One more than the keys, for this loop: done must not be called while it runs.
+	// The count includes this loop, so that done is not called while the loop runs.
 	left, forgotten := len(keys)+1, 0
 	var first error
 	end := func(n int, err error) {
@@ -254,7 +255,7 @@ func (a *Acceptor) purgeState(have *cachedState, partition string, table *schema
 	// Synced: tombstones are purged when all replicas have purged their state, which must not return after that.
 	err = a.replica.Write([]*row.Mutation{stateDeletion(key, clusteringOf(table), lowBound.Micros)}, true,
 		func(err error) {
-			// Also after a success: the cached state contains what was deleted.
+			// The state is evicted even after a success, because the cached one contains the deleted content.
 			a.evict(partition)
 			if err != nil {
 				answer(0, err)
@@ -271,7 +272,7 @@ func (a *Acceptor) purgeState(have *cachedState, partition string, table *schema
 // stateDeletion returns the deletion of a state's content with ballots up to a time (µs).
 func stateDeletion(key row.PartitionKey, clustering []byte, micros int64) *row.Mutation {
 	r := row.NewRow()
-	// A deletion of the row instead of its cells: votes after the bound have later timestamps, and stay.
+	// The row is deleted, not its cells one by one: votes after the bound have later timestamps, and stay.
 	r.Clustering, r.Deletion = clustering, row.Deletion{Timestamp: micros, LocalTime: micros / 1e6}
 	m := new(row.Mutation)
 	m.Reset(schema.PaxosTable, key)
@@ -328,7 +329,7 @@ func (r *Purge) tablesWithState(done func(found map[schema.StorageID]bool, err e
 	found, gone, err := r.o.Acceptor.scanTables(r.o.Clock.Now().UnixMicro())
 	r.deleteDropped(gone)
 	k.Lock()
-	// The time and the generation are from before the scan, which may have missed what changed during it.
+	// The cached set gets the time and the generation from before the scan, which may have missed changes during it.
 	k.found, k.looked, k.at, k.generation = found, err == nil, now, generation
 	waiting := k.waiting
 	k.waiting, k.looking = nil, false
@@ -356,7 +357,7 @@ func (r *Purge) deleteDropped(gone []droppedState) {
 	}
 	r.o.Confirm(func() {
 		catalog := r.o.Acceptor.view.Schema()
-		// Read again: the confirmed catalog may have a table that the scan did not know.
+		// The catalog is read again: after the confirmation, it may contain a table that the scan did not know.
 		known := map[string]bool{}
 		for _, id := range catalog.StorageIDs() {
 			if t := catalog.TableByStorage(id); t != nil {
@@ -395,7 +396,7 @@ func (a *Acceptor) scanTables(now int64) (found map[schema.StorageID]bool, gone 
 			case newest == 0: // purged, but not yet removed by storage
 			case ok:
 				found[id] = true
-			// By the ballots' times, which are near the wall time of the proposers.
+			// The age is derived from the ballots, whose times are close to the proposers' wall clocks.
 			case newest < now-droppedAfter && len(gone) < droppedStatesMax:
 				gone = append(gone, droppedState{key, bytes.Clone(x.Clustering), newest})
 			}

@@ -63,7 +63,7 @@ func appendKey(dst []byte, k *row.PartitionKey) []byte {
 }
 
 func consumeKey(c *wire.Cursor) row.PartitionKey {
-	// A copy: the payload is valid only while the handler, or the callback of the reply, runs.
+	// The key is copied: the payload is valid only while the handler, or the callback of the reply, runs.
 	return row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: append([]byte{}, consumeSized(c)...)}
 }
 

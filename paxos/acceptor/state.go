@@ -30,13 +30,13 @@ func (s *partitionState) stored() ballot.Ballot {
 
 // checkPromise stops the program if a promise of the ballot would move the acceptor back.
 func (s *partitionState) checkPromise(b ballot.Ballot) {
-	// Equal is excluded, too: a second proposal of the same ballot could be accepted.
+	// An equal ballot is excluded as well: otherwise a second proposal with the same ballot could be accepted.
 	invariant.Check(b.After(s.latest()), "paxos: an acceptor promises a ballot up to one that it knows")
 }
 
 // checkAccept stops the program if the acceptor must not accept a proposal.
 func (s *partitionState) checkAccept(p *ballot.Proposal) {
-	// Equal is the proposal of the ballot that was promised.
+	// An equal ballot is allowed: the acceptor has promised it to this proposal.
 	invariant.Check(!s.latest().After(p.Ballot), "paxos: an acceptor accepts a proposal below its promise")
 }
 
@@ -53,8 +53,8 @@ func (k *stateColumns) stateOf(r *row.Row) (s partitionState, err error) {
 			return s, err
 		}
 	}
-	// After all cells: each has the timestamp of its own ballot, so after a merge of two rows the cells may belong to
-	// different ballots.
+	// dropSuperseded runs after all cells are decoded: each cell has the timestamp of its ballot, so after a merge of
+	// two rows the cells may belong to different ballots.
 	s.dropSuperseded()
 	return s, nil
 }
@@ -75,7 +75,8 @@ func (s *partitionState) dropSuperseded() {
 
 // addCell adds one cell to the state. The update of the cell is not copied.
 func (k *stateColumns) addCell(s *partitionState, c *row.Cell) (err error) {
-	// A deletion up to a ballot. Its cell has no content, and storage has removed what it deletes.
+	// A tombstone deletes the content up to a ballot. It has no content, and storage has already removed the deleted
+	// cells.
 	if c.Tombstone {
 		return nil
 	}
@@ -90,7 +91,8 @@ func (k *stateColumns) addCell(s *partitionState, c *row.Cell) (err error) {
 	case k.proposal:
 		err = decodeUpdate(c.Value, &s.accepted)
 	case k.decision:
-		// Compared with the ballot of the decision later: a truncation deletes this cell and keeps the ballot's.
+		// dropSuperseded compares this timestamp with the decision's ballot: a truncation deletes this cell and keeps
+		// the cell of the ballot.
 		s.commitCell = c.Timestamp
 		err = decodeUpdate(c.Value, &s.commit)
 	}

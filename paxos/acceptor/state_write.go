@@ -35,7 +35,7 @@ func (a *Acceptor) borrowWrite() *stateWrite {
 
 // returnWrite returns buffers to the pool. Storage has copied the mutations.
 func (a *Acceptor) returnWrite(w *stateWrite) {
-	// It points into the proposal, which belongs to the request.
+	// update points into the proposal, which belongs to the request, so the pool must not keep it.
 	w.update = row.Mutation{}
 	w.changes = [2]*row.Mutation{}
 	if w.mutation.Size() <= stateWriteKept && cap(w.value) <= stateWriteKept {
@@ -60,7 +60,7 @@ func (w *stateWrite) addBallot(column schema.ColumnID, b ballot.Ballot) {
 
 // addUpdate adds the cell of a proposal's update to w.row, which contains no other.
 func (w *stateWrite) addUpdate(column schema.ColumnID, p *ballot.Proposal) {
-	// One update is copied for storage, into memory that the next proposal uses again.
+	// The update is copied once, into a buffer that later proposals reuse.
 	w.value = append(appendUpdateHead(w.value[:0], p), p.Update...)
 	w.row.Cells = append(w.row.Cells, row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: w.value})
 }

@@ -24,7 +24,7 @@ func stateScan(tokens ring.Range, after *row.PartitionKey, tables row.Slice, row
 		Tokens:  tokens,
 	}}
 	if after != nil {
-		// Done: the states of that key were all returned, in whatever tables.
+		// Done skips the key: the states of all tables for that key were returned.
 		s.At = scan.Position{Key: *after, Done: true}
 	}
 	return s

@@ -34,19 +34,20 @@ func (q *steps) submit(key string, step func()) bool {
 		if len(waiting) >= queueMax {
 			return false
 		}
-		// The closure retains its request, so the bound of the queue bounds memory, too.
+		// The closure retains its request, so bounding the queue also bounds memory.
 		s.busy[key] = append(waiting, step)
 		return true
 	}
 	s.acquireLocked(key)
 	s.Unlock()
-	// Without the lock of the shard: the step takes other locks, and may end before it returns.
+	// The step runs without the lock of the shard, because it takes other locks and may call release before it
+	// returns.
 	step()
 	return true
 }
 
-// tryAcquire is submit without a step: it returns false if another step of the partition is running, and otherwise the
-// caller runs its own, which ends with a call of release. It spares the common case the closure.
+// tryAcquire is submit without a step: it returns false if another step of the partition is running, and otherwise
+// the caller runs its own, which ends with a call of release. The common case thus needs no closure.
 func (q *steps) tryAcquire(key string) bool {
 	s := q.shard(key)
 	s.Lock()
@@ -79,7 +80,8 @@ func (q *steps) release(key string) {
 	// The partition stays busy: the next step takes it over, so no request that arrives now overtakes it.
 	s.busy[key] = waiting[1:]
 	s.Unlock()
-	// On this stack, which does not grow with the queue: a step that writes is released by storage's committer.
+	// The next step runs on this stack. The stack does not grow with the queue, because storage's committer releases
+	// steps that write.
 	waiting[0]()
 }
 

@@ -34,7 +34,7 @@ func (a *Acceptor) forgetTablePage(table *schema.Table, states *states, done fun
 		done(err)
 		return
 	}
-	// Also with a full disk: a truncation is what frees space.
+	// Remove also works with a full disk: a truncation must be able to free space.
 	err = a.replica.Remove(changes, func(err error) {
 		switch {
 		case err != nil:
@@ -46,7 +46,7 @@ func (a *Acceptor) forgetTablePage(table *schema.Table, states *states, done fun
 			done(nil)
 		}
 	})
-	// Remove has not taken the changes, so it calls no callback.
+	// After an error, Remove has not queued the changes and never calls the callback, so done is called here.
 	if err != nil {
 		done(err)
 	}

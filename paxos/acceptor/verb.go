@@ -73,13 +73,13 @@ func appendHistory(dst []byte, p *ballot.Proposal) []byte {
 func consumeHistory(c *wire.Cursor, origin ballot.Ballot) (h ballot.History) {
 	h.Since = consumeBallot(c)
 	n := c.Count(2)
-	// The state of an acceptor contains the history, so its bound is enforced where it enters.
+	// The acceptor stores the history, so its bound is enforced when a message is decoded.
 	if n > ballot.HistoryMax {
 		c.Fail(errMalformedState)
 		return ballot.History{}
 	}
 	if n > 0 {
-		// At most HistoryMax: the number in the message allocates no more.
+		// n is at most HistoryMax here, so a malformed count cannot allocate more.
 		h.Latest = make([]ballot.Ballot, 0, n)
 	}
 	at := origin.Micros
@@ -107,7 +107,7 @@ func consumeProposal(c *wire.Cursor) (epoch uint64, p *ballot.Proposal, err erro
 	epoch = c.Uvarint()
 	table := schema.StorageID(c.Uvarint())
 	key := row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: consumeSized(c)}
-	// An empty key is a key; nil would be none.
+	// An empty key is a valid key, whereas nil would mean that there is none.
 	if key.Bytes == nil {
 		key.Bytes = []byte{}
 	}
@@ -125,7 +125,7 @@ func appendPromise(dst []byte, p *ballot.Promise) []byte {
 	case p.Unchanged:
 		verdict = 2
 	}
-	// The fields of an unchanged promise are zero, and short. Only the page follows then.
+	// In an unchanged promise all fields but the page are zero, which are encoded in few bytes.
 	dst = appendBallot(append(dst, verdict), p.Promised)
 	dst = appendBallot(appendState(appendState(dst, &p.Accepted), &p.Commit), p.LowBound)
 	return appendSized(dst, p.Page)
@@ -241,7 +241,7 @@ func (s *server) prepare(_ ring.NodeID, payload []byte, respond messaging.Respon
 			respond(nil, replica.ToRemote(err))
 			return
 		}
-		// The reply is large only by these three, so it is allocated once.
+		// Only these three fields can be large, so their size suffices to allocate the reply once.
 		size := len(p.Page) + len(p.Accepted.Update) + len(p.Commit.Update)
 		respond(appendPromise(make([]byte, 0, size+promiseRest), p), nil)
 	})
@@ -279,7 +279,7 @@ func (s *server) commit(_ ring.NodeID, payload []byte, respond messaging.Respond
 	p.Accepted = accepted
 	s.acceptor.Commit(epoch, p, func(err error) {
 		if errors.Is(err, ballot.ErrNotAccepted) {
-			// Not an error: the proposer sends the update and asks again.
+			// ErrNotAccepted is part of the protocol, not a failure: the proposer repeats the commit with the update.
 			respond([]byte{1}, nil)
 			return
 		}

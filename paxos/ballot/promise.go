@@ -2,7 +2,8 @@ package ballot
 
 // Promise is an acceptor's answer to Prepare.
 type Promise struct {
-	// Refused reports that the acceptor has promised Promised, which is not before the requested ballot.
+	// Refused reports that the acceptor has already promised the ballot Promised, which is not earlier than the
+	// requested one.
 	Refused bool
 	// Unchanged reports that nothing was promised, because the acceptor knows no ballot after the previous one. Of the
 	// other fields, only Page is then set.

@@ -60,7 +60,7 @@ func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration,
 	// A dead node returns nothing; without this, the others would wait until its turn expires.
 	if l := h.queues[partition]; l != nil && !h.alive(l.holder) {
 		ticket := l.ticket
-		// Pass calls back, which must not happen with the lock.
+		// Pass calls callbacks, so the lock is released first.
 		h.mu.Unlock()
 		h.Pass(partition, ticket)
 		h.mu.Lock()
@@ -69,7 +69,7 @@ func (h *Arbiter) Ask(partition string, from ring.NodeID, timeout time.Duration,
 	switch {
 	case l == nil && len(h.queues) >= partitionsMax, l != nil && len(l.waiting) >= waitersMax:
 		h.mu.Unlock()
-		// Turns are an optimization: when memory is short, coordinators do without.
+		// Turns are an optimization: beyond the bounds, coordinators start without one.
 		done(Turn{})
 		return
 	case l != nil:
@@ -97,10 +97,10 @@ func (h *Arbiter) Pass(partition string, ticket uint64) {
 	}
 	l.timer.Stop()
 	now := h.clock.Monotonic()
-	// By this average, later turns last long enough for a usual round, and not much longer.
+	// The average determines how long later turns last: long enough for a usual round, and not much longer.
 	h.held.Record(now - l.since)
 	var late []waiter
-	// After the lock is released: the callbacks may ask again.
+	// The callbacks run after the lock is released, because they may call Ask.
 	defer func() {
 		for _, w := range late {
 			w.done(Turn{})
@@ -133,7 +133,7 @@ func (h *Arbiter) grantLocked(partition string, l *queue, from ring.NodeID) Turn
 	if held := h.held.Of(); held > 0 {
 		keep = min(max(keptTurns*held, keptLeast), keptMost)
 	}
-	// Expiry is a Pass with the ticket, so a late one of the holder has no effect.
+	// Expiry passes the turn with its ticket, so a later Pass of the holder has no effect.
 	l.timer = h.clock.After(keep, func() { h.Pass(partition, ticket) })
 	// Partitions of one slot displace each other: Alone is then false, which costs promises and nothing else.
 	last := &h.last[Hash(partition)%slots]

@@ -8,9 +8,9 @@ import (
 	"cqld/ring"
 )
 
-// Arbiters contains a coordinator's knowledge of the nodes that it asks for turns: their response times, and which did
-// not respond. A coordinator avoids an unresponsive one for a while, long before the failure detector notices that it
-// is dead. The zero value is empty. Its methods may be called concurrently.
+// Arbiters tracks the response times of the nodes that a coordinator asks for turns, and which of them did not
+// respond. A coordinator avoids an unresponsive one for a while, long before the failure detector notices that it is
+// dead. The zero value is empty. Its methods may be called concurrently.
 type Arbiters struct {
 	waits  latency.Peers
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ func (k *Arbiters) Answered(node ring.NodeID, took, now time.Duration) {
 	if k.heard == nil {
 		k.heard = map[ring.NodeID]time.Duration{}
 	}
-	// Bounded: nodes may have any number of identifiers over time.
+	// The map is bounded, because over time a cluster may use any number of node identifiers.
 	if _, known := k.heard[node]; known || len(k.heard) < heardMax {
 		k.heard[node] = now
 	}
@@ -72,7 +72,7 @@ func (k *Arbiters) Silent(node ring.NodeID, now time.Duration) {
 	if k.silent == nil {
 		k.silent = map[ring.NodeID]time.Duration{}
 	}
-	// Beyond the bound the node is asked again, and costs a wait.
+	// Beyond the bound the node is not recorded, so the next request waits for it again.
 	if len(k.silent) < silentMax {
 		k.silent[node] = now + avoided
 	}

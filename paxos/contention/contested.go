@@ -20,7 +20,7 @@ func (k *Contested) Note(partition string, now time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.places[Hash(partition)%slots]
-	// Displaces another partition of the slot, which then counts as uncontended.
+	// A partition that used the slot before is displaced, and then counts as uncontended.
 	s.partition, s.until = partition, now+contestedFor
 }
 

@@ -1,8 +1,8 @@
 // Package contention gives turns to coordinators that change the same partition concurrently.
 //
-// It only orders them and guarantees nothing. A coordinator that gets no turn in time continues without one, and two
-// arbiters with different views of which nodes are alive let two coordinators continue at once. Paxos does not depend
-// on turns.
+// Turns only order coordinators; they guarantee nothing. A coordinator that gets no turn in time continues without
+// one, and two arbiters with different views of which nodes are alive let two coordinators continue at once. Paxos
+// does not depend on turns.
 //
 //	A ── turn? ──▶ arbiter ◀── turn? ── B
 //	A ◀── turn ─── arbiter              (B waits, and collects further requests for the partition meanwhile)
