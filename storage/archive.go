@@ -16,8 +16,8 @@ func (l Log) Read(after logarchive.Position, maxBytes int) (logarchive.Segment, 
 	return l.e.db.ReadLog(after, maxBytes)
 }
 
-// Release lets go of the log before a position, which was archived. The position is forgotten when the process ends:
-// the logs that were kept at the end stay until it is released again.
+// Release permits deletion of the log before a position, because it was archived. The position is kept in memory
+// only: after a restart, kept logs stay until Release is called again.
 func (l Log) Release(upTo logarchive.Position) { l.e.archive.Release(upTo) }
 
 // Kept returns the size of the logs that are kept for Read only.
@@ -31,5 +31,6 @@ func openArchive(o *Options) (*logarchive.Keeper, error) {
 	return logarchive.New(*o.Archive, o.FS, o.Dir, o.Logger)
 }
 
-// dropKept removes the kept logs, because writes are worth more than the archive, and returns their size in bytes.
+// dropKept removes the logs that are kept for the archive, and returns their size in bytes: accepting writes has
+// priority over the archive.
 func (e *core) dropKept() int64 { return e.archive.DropAll() }

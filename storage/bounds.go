@@ -7,11 +7,11 @@ import (
 	"cqld/storage/failure"
 )
 
-// ownBound begins the engine's own keys of ceilings of timestamps.
+// ownBound is the prefix of the engine's own keys that store ceilings of timestamps.
 const ownBound = 'b'
 
-// loadBounds loads the ceilings of timestamps when the engine is opened. It does not wait for the disk: the next start
-// repeats what was not written.
+// loadBounds loads the ceilings of timestamps when the engine is opened. It does not sync: the next start repeats a
+// write that a crash has lost.
 func (e *core) loadBounds() error {
 	e.bounds.Prefix, e.bounds.Slack = ownKey(ownBound), int64(e.opts.ceilingSlack)
 	return failure.Of(e.db.Overwrite(func(b *pebble.Batch) error { return e.bounds.Load(e.db.DB, b) }))
@@ -21,7 +21,7 @@ func (e *core) loadBounds() error {
 func (e *core) syncCeiling(id schema.StorageID) error {
 	b := e.db.NewBatch()
 	defer b.Close()
-	// Usually none: a ceiling is ahead of the rows by ceilingSlack.
+	// Usually no ceiling must be raised, because ceilings are ahead of the rows by ceilingSlack.
 	raised, err := e.bounds.Raise(b, id)
 	if err != nil || len(raised) == 0 {
 		return err
@@ -29,7 +29,8 @@ func (e *core) syncCeiling(id schema.StorageID) error {
 	if err := e.db.Apply(b, pebble.Sync); err != nil {
 		return err
 	}
-	// Only now: a commit that sees the new ceiling does not write it again.
+	// Committed is called only after the write is durable: a commit that sees the new ceiling does not write it
+	// again.
 	raised.Committed()
 	return e.db.Err()
 }

@@ -21,7 +21,7 @@ type committer struct {
 	queue queue
 	// inline serializes commits of an engine without a committer.
 	inline sync.Mutex
-	// Commits, and waits for their fsync, that took long.
+	// pauses counts commits, and waits for their fsync, that took long.
 	pauses    pause.Counts
 	slowSyncs pause.Durations
 }
@@ -55,7 +55,7 @@ func (e *Engine) Forget(ms []*row.Mutation, durable bool, done func(error)) erro
 	return e.commits.take(ms, durable, takeAndWake|takeFull, done)
 }
 
-// takeMode contains flags that determine how mutations are queued.
+// takeMode is a set of flags that determine how mutations are queued.
 type takeMode uint8
 
 const (
@@ -76,11 +76,11 @@ func (e *Engine) Commit() { e.commits.commitNow() }
 
 // take implements Apply, Forget and Queue.
 func (c *committer) take(ms []*row.Mutation, durable bool, mode takeMode, done func(error)) error {
-	// After a failure nothing is acknowledged, so nothing may be accepted.
+	// After a failure no write is ever acknowledged, so none may be accepted.
 	if err := c.db.Err(); err != nil {
 		return err
 	}
-	// A full disk is refused before anything is queued, so that the caller knows that nothing was applied.
+	// Writes to a full disk are refused before they are queued, so that the caller knows that nothing was applied.
 	if c.disk.Full() && mode&takeFull == 0 {
 		c.counters.refused.Add(1)
 		return failure.ErrDiskFull
@@ -131,13 +131,13 @@ func (c *committer) enqueue(ms []*row.Mutation, size int, durable, wake bool, do
 	if q.closing {
 		return failure.ErrStopped
 	}
-	// An empty queue accepts a mutation of any size, or a large one could never be written.
+	// An empty queue accepts a mutation of any size: otherwise a large one could never be written.
 	if q.bytes+size > c.opts.PendingBytes && q.bytes > 0 {
 		c.counters.refused.Add(1)
 		return failure.ErrOverloaded
 	}
-	// Under the lock of the queue, which DropTable holds while it adds to the dropped tables: what passes here is
-	// committed before the truncation.
+	// Checked with the queue locked, as DropTable adds to the dropped tables: mutations that pass here are committed
+	// before the table is emptied.
 	if err := c.checkDropped(ms); err != nil {
 		return err
 	}
@@ -177,11 +177,11 @@ func (c *committer) checkDropped(ms []*row.Mutation) error {
 // filling returns the group to which size bytes can be added. The queue is locked.
 func (c *committer) filling(size int) *group {
 	q := &c.queue
-	// Only the last group may grow: those before it keep their order.
+	// Only the last group may grow, so that groups are committed in the order of their mutations.
 	if n := len(q.groups); n > 0 && (q.groups[n-1].batch.Len()+size <= groupBytesMax) {
 		return q.groups[n-1]
 	}
-	// The group that is full waits for the committer; a new one is filled meanwhile.
+	// The last group is full and waits for the committer, so a new one is begun.
 	g := c.newGroup()
 	q.groups = append(q.groups, g)
 	return g
@@ -193,7 +193,8 @@ func (c *committer) newGroup() *group {
 	if n := len(q.spare); n > 0 {
 		g := q.spare[n-1]
 		q.spare = q.spare[:n-1]
-		// A callback that is left would be called twice, and a mutation that is left applied twice.
+		// A reused group must be empty: a leftover callback would be called twice, and a leftover mutation applied
+		// twice.
 		invariant.Check(len(g.early)+len(g.synced) == 0 && g.bytes == 0, "storage: a spare group is not empty")
 		invariant.Check(g.batch == nil || g.batch.Empty(), "storage: the batch of a spare group is not empty")
 		return g
@@ -222,7 +223,7 @@ func (c *committer) commitNow() {
 
 // run is the loop of the committer: while one group waits for its fsync, the next one fills.
 func (c *committer) run() {
-	var err error // of a panic, after which the engine has failed
+	var err error // set by a panic, after which the engine has failed
 	defer c.db.Recover(&err)
 	for {
 		g, syncDue, ok := c.wait()
@@ -279,8 +280,8 @@ func (q *queue) popLocked() *group {
 	return g
 }
 
-// finish ends the commit of a group that popLocked returned, and wakes the committer if there is more to do: a caller
-// of Commit has waited long enough.
+// finish ends the commit of a group that popLocked returned. It wakes the committer if more groups are queued,
+// because a caller of Commit commits only one.
 func (c *committer) finish(g *group) {
 	q := &c.queue
 	q.Lock()
@@ -288,7 +289,8 @@ func (c *committer) finish(g *group) {
 	invariant.Check(q.committing, "storage: a commit ended that had not begun")
 	q.committing = false
 	q.bytes -= g.bytes
-	// Bytes that are not given back would refuse writes for ever; too many would queue without a bound.
+	// Bytes that are never released would refuse writes for ever; bytes released twice would let the queue grow
+	// without a bound.
 	if q.bytes < 0 || len(q.groups) == 0 && q.bytes != 0 {
 		invariant.Fail(fmt.Sprintf("storage: %d bytes are in a queue of %d groups", q.bytes, len(q.groups)))
 	}
@@ -320,7 +322,7 @@ func (c *committer) applyInline(ms []*row.Mutation, durable bool, done func(erro
 	// Guarantee 3 of Maintainer: commits are serialized.
 	result := c.commitBatch(g)
 	c.inline.Unlock()
-	// Without a lock: done may call Apply.
+	// No lock is held, because done may call Apply.
 	done(result)
 	c.queue.Lock()
 	c.giveBack(g)
@@ -330,7 +332,7 @@ func (c *committer) applyInline(ms []*row.Mutation, durable bool, done func(erro
 
 // commit commits a group and calls its callbacks.
 func (c *committer) commit(g *group) {
-	// No caller waits for visibility only: one notification after the disk is enough.
+	// No caller waits for visibility only, so one notification after the sync is enough.
 	if len(g.early) == 0 {
 		c.notify(g.synced, c.commitBatch(g))
 		return
@@ -355,21 +357,22 @@ func (c *committer) commitBatch(g *group) error {
 
 // publish makes the group's batch visible, under the latches of its partitions.
 func (c *committer) publish(g *group) (err error) {
-	// The watcher of free space rests while nothing is written.
+	// Use wakes the watcher of free space, which rests while nothing is written.
 	c.disk.Use()
 	if err := c.db.Err(); err != nil {
 		return err
 	}
-	// Durations in the order in which a commit waits: latch, Pebble, disk.
+	// The durations are measured in the order in which a commit waits: for the latch, Pebble, the disk.
 	began := c.opts.Clock.Monotonic()
 	c.latches.RLock(g.stripes)
 	latch := c.opts.Clock.Monotonic() - began
 	defer func() { c.pauses.Note(c.opts.Clock.Monotonic()-began, latch, g.batch.CommitStats()) }()
 	defer c.latches.RUnlock(g.stripes)
-	// Under the latches, also after a panic: maintainers must learn how each commit ended.
+	// settle runs under the latches, even after a panic, because maintainers must learn how each commit ended.
 	defer func() { c.derived.settle(err) }()
 	defer c.db.Recover(&err)
-	// Before the batch is visible, and under the latch: the purger then keeps the tombstones of these partitions.
+	// The purger is notified under the latch before the batch is visible, so that it keeps the tombstones of these
+	// partitions.
 	c.purger.Note(g.tokens)
 	if g.ceilings, err = c.bounds.Raise(g.batch, g.tables...); err != nil {
 		return failure.Of(err)
@@ -389,7 +392,7 @@ func (c *committer) publish(g *group) (err error) {
 	// Later batches of these tables need not set the flag.
 	c.headers.Persisted(g.headers)
 	g.ceilings.Committed()
-	// Only committed deletions: a failed one must not remove rows.
+	// Only committed deletions are recorded: a failed one must not remove rows.
 	c.dead.Suspect(g.deleted)
 	return c.db.Err()
 }
@@ -419,7 +422,7 @@ func (c *committer) await(g *group) (err error) {
 	return nil
 }
 
-// close lets the committer end when nothing is left, and refuses further mutations.
+// close refuses further mutations, and lets the committer end when the queue is empty.
 func (c *committer) close() {
 	q := &c.queue
 	q.Lock()
@@ -465,11 +468,11 @@ func (c *committer) syncLog() {
 
 // drain waits until everything queued so far is committed.
 func (c *committer) drain() error {
-	// Every Apply has committed before it returned.
+	// Without a committer, every Apply commits before it returns.
 	if c.opts.Inline {
 		return nil
 	}
-	// Buffered: the committer must not wait for this goroutine.
+	// The channel is buffered, so that the committer never waits for this goroutine.
 	committed := make(chan error, 1)
 	if err := c.enqueue(nil, 0, false, true, func(err error) { committed <- err }); err != nil {
 		return err

@@ -1,8 +1,8 @@
 // Package storage keeps one node's rows on disk, in one Pebble.
 //
-// It knows tables as numbers, partitions as bytes with a token, and rows as package row encodes
-// them. It knows no CQL, no other node and no consistency; who may read or write what was decided
-// above. It is also where node-local state is kept (local.go).
+// It knows tables as numbers, partitions as bytes with a token, and rows as package row encodes them. It knows no
+// CQL, no other node and no consistency level; the packages above decide which requests are permitted. It also stores
+// node-local state (local.go).
 //
 // A row is one Pebble key; a write is a blind Merge of the encoded change, and the merger is
 // row.Reconcile. So a write reads nothing, the order of writes does not matter, and applying one
@@ -37,14 +37,14 @@
 //	purger ─ latches ─ a maintainer's own locks
 //	the queue of the committer: only for a few instructions
 //
-// Pebble never purges what the Merger merged, so package purge does. It reads, decides and overwrites; a write between
-// would be lost, hence the latches: a commit holds the read side of the stripes of its partitions, an overwrite the
-// write side.
+// Pebble never purges tombstones that the Merger has merged, so package purge does. It reads, decides and overwrites;
+// a write between read and overwrite would be lost, hence the latches: a commit holds the read side of the stripes of
+// its partitions, an overwrite the write side.
 //
 // Indexes are kept by maintainers (maintainer.go): the engine calls them wherever rows enter or leave, and their
 // entries are written in the same batch as the rows. Package storage/index has the maintainers; storage knows none of
 // them.
 //
-// A broken invariant (package invariant) panics: to continue might lose or invent data. Errors of package failure are
-// for what a caller, a disk or another node can cause.
+// A broken invariant (package invariant) panics: to continue might lose or invent data. Errors of package failure
+// report conditions that a caller, a disk or another node can cause.
 package storage

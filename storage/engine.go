@@ -67,7 +67,7 @@ func (e *core) isDropped(id schema.StorageID) bool { return e.dropped.Contains(i
 // stopping reports whether the engine is being closed.
 func (e *core) stopping() bool {
 	select {
-	// Not a wait: purges and walks ask between two steps.
+	// stopping never blocks: purges and walks call it between two steps.
 	case <-e.stop:
 		return true
 	default:
@@ -94,7 +94,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e, err := openLocked(o, lock)
 	if err != nil {
-		// Another process may try again.
+		// The lock is released, so that another process may try.
 		return nil, errors.Join(err, lock.Close())
 	}
 	return e, nil
@@ -120,8 +120,8 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.removals = &remover{core: shared, commits: e.commits}
 	e.losses = &quarantine{core: shared, commits: e.commits, removals: e.removals}
 	e.derived = &maintenance{core: shared}
-	// Everything that Pebble calls while it opens must exist before it: the merger reports hot rows, and a full disk
-	// deletes the ballast.
+	// Pebble calls the merger, which reports hot rows, and the handler of a full disk, which deletes the ballast,
+	// while it opens the database. Both must exist before.
 	e.hot, e.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
 	archive, err := openArchive(&o)
 	if err != nil {
@@ -133,9 +133,9 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 		Reclaim: e.dropKept,
 	})
 	e.commits.queue.wake = sync.NewCond(&e.commits.queue.Mutex)
-	// Before Pebble writes: the ballast must not take the last free bytes from a flush.
+	// The ballast is created before Pebble writes, so that it never takes the last free bytes from a flush.
 	e.disk.OpenBallast()
-	// Files that a crash left are not part of the data, and Pebble does not know them.
+	// Files that a crash left in the ingestion directory are unknown to Pebble, and must be deleted.
 	if err := clearIngestions(&o); err != nil {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
 	}
@@ -165,7 +165,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	return e, nil
 }
 
-// readOptions returns what reads use of the engine.
+// readOptions returns the dependencies of package reading on the engine.
 func (e *core) readOptions() reading.Options {
 	o := &e.opts
 	return reading.Options{
@@ -183,7 +183,7 @@ func (e *Engine) start() {
 	// Close waits for these goroutines, which end when stop is closed.
 	e.owned.Go(e.commits.run)
 	e.owned.Go(func() { e.disk.Watch(e.stop) })
-	// Buffered: a report to the purger is never lost, and never blocks a read.
+	// The channel has a buffer of one, so that a notification of the purger is never lost and never blocks a read.
 	e.dead.Wake = make(chan struct{}, 1)
 	if !e.opts.NoSweep {
 		e.owned.Go(e.purger.Run)
@@ -196,7 +196,7 @@ func (e *Engine) start() {
 // Close commits the applied mutations and closes the database. It does not close a database that failed during an
 // operation, whose locks are held permanently.
 func (e *Engine) Close() error {
-	// First, so that what waits ends: Close must not take as long as a pass of the purger.
+	// stop is closed first, which ends all waits: Close must not take as long as a pass of the purger.
 	close(e.stop)
 	e.commits.close()
 	if e.db.Wedged() { // the committer may never return

@@ -18,7 +18,7 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of f
 	}
 	return export.Append(e.db.DB, dst, &export.Query{Table: id, Tokens: tokens, Of: of, After: after,
 		BytesMax: bytesMax, Refuse: func(r ring.Range) error {
-			// A block without the lost rows would look complete to its receiver.
+			// Without the lost rows, the block would look complete to its receiver, so the export fails.
 			if lost := e.lost.Overlaps(id, r); lost != nil {
 				return lost.Err()
 			}

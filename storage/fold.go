@@ -13,7 +13,7 @@ import (
 // foldHot collapses the hot rows that reads found.
 func (e *core) foldHot() {
 	for e.hot.Len() > 0 {
-		// Several reads may collapse at a time, each other keys.
+		// Several reads may collapse rows concurrently, each different keys.
 		key, ok := e.hot.Take()
 		if !ok {
 			return
@@ -21,7 +21,7 @@ func (e *core) foldHot() {
 		if err := e.fold([]byte(key)); err != nil {
 			e.opts.Logger.Warn("collapsing a hot row failed", "err", err)
 		}
-		// After an error as well: the next read finds the key again.
+		// The key is forgotten even after an error, because the next read finds it again.
 		e.hot.Forget(key)
 	}
 }
@@ -29,7 +29,7 @@ func (e *core) foldHot() {
 // fold replaces the operands of one key by their merge.
 func (e *core) fold(key []byte) error {
 	_, k, _, err := rowkey.Parse(key)
-	// A collapse saves time only; it may be left out.
+	// A collapse only saves time, so it is skipped when writing is impossible or undesirable.
 	if err != nil || e.db.Err() != nil || e.disk.Full() {
 		return err
 	}
@@ -40,7 +40,7 @@ func (e *core) fold(key []byte) error {
 	if err != nil {
 		return failure.Of(err)
 	}
-	// Under the latch: no write comes between this read and the Set, which would hide it.
+	// The latch is held, so that no write comes between this read and the Set, which would hide it.
 	if iter.SeekPrefixGE(key) {
 		value, valueErr := iter.ValueAndErr()
 		if err = valueErr; err == nil {

@@ -39,7 +39,7 @@ func (g *group) reset() {
 	// The slices keep their memory, because a group is reused for each commit.
 	batch := g.batch
 	if !g.committed {
-		batch = nil // it may be stuck somewhere in Pebble
+		batch = nil // a failed commit may still use it
 	}
 	*g = group{
 		batch:  batch,
@@ -49,7 +49,7 @@ func (g *group) reset() {
 }
 
 func clearFuncs(fs []func(error)) []func(error) {
-	// Otherwise the memory of the slice would keep requests alive.
+	// The elements are cleared, because otherwise the reused slice would keep requests alive.
 	clear(fs)
 	return fs[:0]
 }
@@ -90,7 +90,7 @@ func checkMutation(m *row.Mutation) (size int, newest int64, err error) {
 // add copies the operations of m, which was checked, into the group's batch. The queue, or inline, is locked.
 func (c *committer) add(g *group, m *row.Mutation) {
 	flags := &c.headers
-	// Mutations of one table usually arrive together.
+	// Consecutive mutations usually belong to the same table, so the last one is compared first.
 	if n := len(g.tables); n == 0 || g.tables[n-1] != m.Table && !slices.Contains(g.tables, m.Table) {
 		g.tables = append(g.tables, m.Table)
 	}
@@ -101,7 +101,7 @@ func (c *committer) add(g *group, m *row.Mutation) {
 	var entry row.Entry
 	partition := rowkey.FixedSize + len(m.Key.Bytes)
 	for entries := m.Entries(); entries.Next(&entry); {
-		// The flag is raised before the header is visible: a reader that sees no flag skips the header.
+		// The flag is raised before the header is visible, because a reader that sees no flag skips headers.
 		if entry.Kind == row.KindHeader && flags.Raise(m.Table) {
 			g.headers = append(g.headers, m.Table)
 			g.set(headerFlagKey(m.Table), nil)
@@ -109,7 +109,7 @@ func (c *committer) add(g *group, m *row.Mutation) {
 		op := g.batch.MergeDeferred(partition+rowkey.SuffixSize(&entry), len(entry.Value))
 		key := rowkey.AppendPartition(op.Key[:0], m.Table, m.Key)
 		key = rowkey.AppendSuffix(key, entry.Kind, entry.Start, entry.End)
-		// The batch has reserved the key's size: a shorter one would end in bytes of an earlier batch.
+		// The batch has reserved exactly the key's size: a shorter key would end with bytes of an earlier batch.
 		invariant.Check(len(key) == len(op.Key), "storage: a key has another size than was reserved for it")
 		copy(op.Value, entry.Value)
 		g.noteDeletion(key[:partition], &entry)
@@ -120,11 +120,11 @@ func (c *committer) add(g *group, m *row.Mutation) {
 
 // noteDeletion records the keys of rows that an entry deletes, if it deletes several.
 func (g *group) noteDeletion(partition []byte, x *row.Entry) {
-	// More than the purger accepts is found again by reads.
+	// Beyond the purger's bound, deletions are not recorded; reads find them again.
 	if len(g.deleted) >= deadPartitionsMax || x.Kind == row.KindRow {
 		return
 	}
-	// The keys are copied: the batch gives its memory to Pebble.
+	// The keys are copied, because Pebble takes over the memory of the batch.
 	start := append(bytes.Clone(partition), byte(row.KindRow))
 	end := append(bytes.Clone(partition), rowkey.KindEnd)
 	switch x.Kind {

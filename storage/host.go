@@ -21,8 +21,8 @@ import (
 	"cqld/storage/step"
 )
 
-// Host is what a maintainer may ask of its engine. Its methods are safe for concurrent use. Those that write or wait
-// must not be called in a method of Maintainer, unless it says so.
+// Host is the interface through which a maintainer uses its engine. Its methods are safe for concurrent use. Those
+// that write or wait must not be called in a method of Maintainer, unless it says so.
 type Host struct {
 	e     *Engine
 	space KeySpace
@@ -45,10 +45,10 @@ func (h *Host) MarkValues(f func(id schema.StorageID, value []byte)) error {
 	})
 }
 
-// HasRows reports whether anything is stored of a table; true if that cannot be read. It may be called in Enter
+// HasRows reports whether a table has any stored entry; it returns true if the read fails. It may be called in Enter
 // and Ingest.
 func (h *Host) HasRows(table schema.StorageID) bool {
-	// An error counts as rows: a build that has nothing to do costs little.
+	// An error counts as rows, because building the index of an empty table costs little.
 	empty, err := h.e.db.Empty(rowkey.AppendTable(nil, table), rowkey.AppendTableEnd(nil, table))
 	return !empty || err != nil
 }
@@ -63,22 +63,22 @@ func (h *Host) Write(sync bool, fill func(Derived) error) error {
 	return h.e.writeDerived(o, func(b *pebble.Batch) error { return fill(Derived{batch: b, space: h.space}) })
 }
 
-// Writable returns why nothing may be written now: the engine failed, or the disk is full.
+// Writable returns an error if writes are currently refused, because the engine has failed or the disk is full.
 func (h *Host) Writable() error { return h.e.writable() }
 
-// Barrier returns when every write for which Maintains was not called yet when Barrier was called will see the present
-// state of the maintainer, and all others are committed.
+// Barrier waits for the commits in progress. When it returns, every write either was committed before, or calls
+// Maintains after Barrier was called and therefore sees the current state of the maintainer.
 func (h *Host) Barrier() error {
 	if err := h.e.Drain(); err != nil {
 		return err
 	}
-	// Taken and released: the commit that held it has ended.
+	// Acquiring and releasing the lock waits for the commit that held it.
 	h.e.commits.inline.Lock() // as Drain, for an engine without a committer
 	h.e.commits.inline.Unlock()
 	return nil
 }
 
-// Walk calls f with up to n partitions of which anything is stored, from a position on: nil at first. next is the
+// Walk calls f with up to n partitions that have stored entries, from a position on: nil at first. next is the
 // position to continue from, nil after the last partition. The key is valid during the call. It ends with
 // failure.ErrStopped when the engine is being closed.
 func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.PartitionKey)) (next []byte, err error) {
@@ -101,12 +101,12 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 			return nil, errors.Join(err, iter.Close())
 		}
 		invariant.Check(bytes.Compare(next, iter.Key()) <= 0, "storage: a walk over partitions went backwards")
-		// One seek for each partition, over its rows.
+		// One seek for each partition skips its rows.
 		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), rowkey.KindEnd)
 		f(k)
 		valid = step.To(iter, next)
 	}
-	// Nothing follows.
+	// The walk has reached the end of the table.
 	if !valid {
 		next = nil
 	}
@@ -114,9 +114,9 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 	return next, failure.Of(errors.Join(iter.Error(), iter.Close()))
 }
 
-// Emptied calls Emptied of all maintainers if nothing is stored of a partition, unless the disk is full.
+// Emptied calls Emptied of all maintainers if a partition has no stored entry, unless the disk is full.
 func (h *Host) Emptied(table schema.StorageID, key row.PartitionKey) error {
-	// A removal of entries writes as well; the sweep of the maintainer comes back.
+	// Removing entries writes as well, so it is postponed until the maintainer's next sweep.
 	if h.e.disk.Full() {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (x *Entries) Value() ([]byte, error) {
 
 // Close closes the iterator and returns the error of the iteration. It may be called once.
 func (x *Entries) Close() error {
-	// Pebble's pool may have given the iterator to another read.
+	// After Close, Pebble's pool may have given the iterator to another read.
 	invariant.Check(x.iter != nil, "storage: an iterator over entries was closed twice")
 	iter := x.iter
 	x.iter = nil
@@ -210,8 +210,8 @@ func (x *Entries) Close() error {
 // Probe calls f with a prober, which is valid during the call.
 func (h *Host) Probe(f func(*reading.Prober) error) error { return h.e.reads.Probe(f) }
 
-// PartitionsRead asks for the partition keys of a table in the order of their bytes: from From on, up to, and without,
-// To, where nil means no bound; Reversed from the end.
+// PartitionsRead requests the partition keys of a table in the order of their bytes, from From (inclusive) to To
+// (exclusive), where nil means no bound. Reversed starts at the end.
 type PartitionsRead struct {
 	Table    schema.StorageID
 	From, To []byte
@@ -226,8 +226,8 @@ type PartitionsRead struct {
 	Cancel *env.Cancel
 }
 
-// PartitionsPage answers: every wanted partition that has a live row, up to and with Last. A live static row alone does
-// not count. A partition with too many tombstones to decide is included.
+// PartitionsPage is the answer to a PartitionsRead: every wanted partition that has a live row, up to and including
+// Last. A live static row alone does not count. A partition with too many tombstones to decide is included.
 type PartitionsPage struct {
 	Keys    [][]byte
 	Last    []byte // the last key that was looked at; nil when there is none
@@ -235,9 +235,9 @@ type PartitionsPage struct {
 	Scanned int    // keys that were looked at
 }
 
-// PartitionLister lists the partition keys of tables in the order of their bytes. A listing is done in bounded steps: a
-// step ends at the Limit, or when it has looked at enough; the next one begins after Last. failure.ErrInvalid is the
-// error for a table whose keys it does not keep.
+// PartitionLister lists the partition keys of tables in the order of their bytes. A listing consists of bounded
+// steps: a step ends at the Limit, or after a bounded amount of work; the next one begins after Last. It returns
+// failure.ErrInvalid for a table whose keys it does not index.
 type PartitionLister interface {
 	Partitions(q *PartitionsRead) (PartitionsPage, error)
 }
@@ -261,7 +261,7 @@ func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) 
 		return page, lost.Err()
 	}
 	page, err = e.opts.Lister.Partitions(q)
-	// The iterators of the step are closed.
+	// The iterators of the step are closed, so hot rows can be collapsed now.
 	if e.hot.Len() > 0 {
 		e.foldHot()
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also
-// ends when it has read a bounded number of bytes. next is the position to continue from, nil after the last. What f
-// gets is valid during the call. It ends with failure.ErrStopped when the engine is being closed.
+// ends when it has read a bounded number of bytes. next is the position to continue from, nil after the last. The
+// arguments of f are valid during the call. It ends with failure.ErrStopped when the engine is being closed.
 func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Entered)) (next []byte, err error) {
 	if h.e.stopping() {
 		return nil, failure.ErrStopped
@@ -53,7 +53,8 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 	return next, failure.Of(errors.Join(iter.Error(), iter.Close()))
 }
 
-// StoredRows iterates over what is stored of a table: headers, rows and range tombstones, in the order of their keys.
+// StoredRows iterates over the stored entries of a table: headers, rows and range tombstones, in the order of their
+// keys.
 type StoredRows struct {
 	e     *Engine
 	iter  *pebble.Iterator
@@ -61,9 +62,9 @@ type StoredRows struct {
 	n     int64
 }
 
-// StoredRows calls f with an iterator over what is stored of a table, as it is now, under keys from start on and before
-// end. These are keys without their table: token, length and bytes of the partition key, kind, clustering. nil means no
-// bound. The iterator is valid during the call.
+// StoredRows calls f with an iterator over the current entries of a table with keys in [start, end). These are keys
+// without their table: token, length and bytes of the partition key, kind, clustering. nil means no bound. The
+// iterator is valid during the call.
 func (h *Host) StoredRows(table schema.StorageID, start, end []byte, f func(*StoredRows) error) (err error) {
 	o := &pebble.IterOptions{
 		LowerBound: append(rowkey.AppendTable(nil, table), start...), UpperBound: rowkey.AppendTableEnd(nil, table),
@@ -82,7 +83,7 @@ func (h *Host) StoredRows(table schema.StorageID, start, end []byte, f func(*Sto
 	return f(&x)
 }
 
-// Next returns what is stored under the next key; false after the last. It is valid until the next call.
+// Next returns the next entry; false after the last. It is valid until the next call.
 func (x *StoredRows) Next() (entered Entered, ok bool, err error) {
 	// The first call positions the iterator.
 	if x.begun {
@@ -98,7 +99,7 @@ func (x *StoredRows) Next() (entered Entered, ok bool, err error) {
 	return entered, err == nil, failure.Of(err)
 }
 
-// TokenOfPosition returns the token at which a position of Rows is.
+// TokenOfPosition returns the token of a position of Rows.
 func TokenOfPosition(position []byte) (t ring.Token, ok bool) {
 	if len(position) < rowkey.TableSize+rowkey.TokenSize {
 		return 0, false
@@ -116,15 +117,15 @@ func enteredAt(iter *pebble.Iterator) (x Entered, err error) {
 	return Entered{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Value: value}, err
 }
 
-// Revise calls f with what is stored under a key of a partition, nil if nothing is: the header, or a row. It holds the
-// write latch of the partition, so that no commit, ingestion or purge of it runs meanwhile; the changes of d are
-// committed. Nothing is done while the disk is full.
+// Revise calls f with the stored value of a key of a partition, which is the header or a row; nil if there is none.
+// It holds the write latch of the partition, so that no commit, ingestion or purge of it runs meanwhile; the changes
+// of d are committed. Nothing is done while the disk is full.
 func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte,
 	f func(d Derived, value []byte)) error {
 	if h.e.disk.Full() {
 		return nil
 	}
-	// Read and written under one latch, so that no change comes between.
+	// The key is read and written under one latch, so that no change comes between.
 	stripe := latch.StripeOf(key.Token)
 	h.e.latches.Lock(stripe)
 	defer h.e.latches.Unlock(stripe)
@@ -140,7 +141,7 @@ func (h *Host) Lost(cmd *row.ReadCommand) error {
 	return h.e.reads.Lost(cmd)
 }
 
-// Failed returns why the engine failed; nil if it did not.
+// Failed returns the error with which the engine failed; nil if it has not.
 func (h *Host) Failed() error { return h.e.db.Err() }
 
 // Dropped returns the error of a read of a table that was dropped; nil if it was not.
@@ -151,7 +152,7 @@ func (h *Host) Dropped(table schema.StorageID) error {
 	return nil
 }
 
-// Stored returns what is stored under a key of a partition, nil if nothing is: the header, or a row.
+// Stored returns the stored value of a key of a partition, which is the header or a row; nil if there is none.
 func (h *Host) Stored(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte) ([]byte,
 	error) {
 	var out []byte

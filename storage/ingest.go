@@ -62,7 +62,7 @@ func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion
 	g := &Ingestion{e: e.core, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
 	for _, m := range e.derived.list {
 		s := stagedEntries{maintainer: m, note: new(any)}
-		// Rows of a table that becomes maintained later are found by its build.
+		// If the table becomes maintained later, the build of its index finds these rows.
 		if m.Maintains(id) {
 			s.batch = e.db.NewBatch()
 		}
@@ -72,7 +72,7 @@ func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion
 }
 
 // MarkForeign says that the rows are from outside the ring, such as a backup: the archived log of no node contains
-// them. The log then has a note (logarchive.Record.Foreign). It is called before Commit.
+// them. Commit then adds a note to the log (logarchive.Record.Foreign). MarkForeign must be called before Commit.
 func (g *Ingestion) MarkForeign() { g.foreign = true }
 
 // Size returns the bytes of the added entries.
@@ -85,11 +85,11 @@ func (g *Ingestion) Add(data []byte) error {
 	if err := g.e.writable(); err != nil {
 		return err
 	}
-	// A stream writes as commits do, and must not overrun the disk.
+	// A stream fills the disk as commits do, so the watcher of free space must be active.
 	g.e.disk.Use()
 	b := block.NewReader(data)
 	for b.Next() {
-		// The sender is another node: its bytes are checked before they become a file.
+		// The bytes come from another node, so they are validated before they become a file.
 		if err := g.check(b.Key, b.Value); err != nil {
 			return fmt.Errorf("%w entry for %s: %w", failure.ErrInvalid, g.path, err)
 		}
@@ -123,18 +123,18 @@ func (g *Ingestion) stage(data []byte) {
 	}
 }
 
-// unstage lets go of the batches of maintainers.
+// unstage closes the batches of maintainers.
 func (g *Ingestion) unstage() {
 	for _, s := range g.staged {
 		if s.batch != nil {
-			// Also of a batch that was committed: Pebble has copied it.
+			// A committed batch is closed as well, because Pebble has copied it.
 			_ = s.batch.Close() // it frees memory
 		}
 	}
 	g.staged = nil
 }
 
-// check says what is wrong with an entry.
+// check returns an error if an entry is malformed or not part of the range.
 func (g *Ingestion) check(key, value []byte) error {
 	table, k, suffix, err := rowkey.Parse(key)
 	switch {
@@ -162,14 +162,14 @@ func (g *Ingestion) check(key, value []byte) error {
 	if err := row.ValidateRow(value); err != nil {
 		return err
 	}
-	// Invariant 1 of package bounds: noted before the rows are ingested.
+	// Invariant 1 of package bounds: the timestamp is noted before the rows are ingested.
 	if row.EntryKind(suffix[0]) == row.KindRow {
 		g.e.bounds.Note(table, k.Token, bounds.Newest(value))
 	}
 	return nil
 }
 
-// open makes the file when the first entry comes.
+// open creates the file. It is called for the first entry.
 func (g *Ingestion) open() error {
 	if g.w != nil {
 		return nil
@@ -182,7 +182,7 @@ func (g *Ingestion) open() error {
 	if err != nil {
 		return err
 	}
-	// In the format of the database, which Pebble links instead of copying.
+	// A file in the format of the database can be linked by Pebble instead of being copied.
 	g.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f),
 		g.e.db.Format.MakeWriterOptions(0, g.e.db.TableFormat()))
 	return nil
@@ -197,11 +197,11 @@ func (g *Ingestion) Abort() {
 	}
 	_ = g.w.Close() // the file is discarded
 	g.w = nil
-	_ = g.e.db.Format.FS.Remove(g.path) // else it goes at the next start
+	_ = g.e.db.Format.FS.Remove(g.path) // otherwise the next start removes it
 }
 
-// Commit makes what was added part of the data, all of it or, after a crash, none. It is on disk, whatever
-// the mode of the engine, when Commit returns.
+// Commit makes the added entries part of the data atomically: after a crash, all or none of them are visible. They
+// are on disk when Commit returns, whatever the SyncMode of the engine.
 func (g *Ingestion) Commit() error {
 	invariant.Check(!g.ended, "storage: an ingestion is committed after its end")
 	g.ended = true
@@ -234,7 +234,7 @@ func (e *core) ingest(g *Ingestion) (err error) {
 		return &failure.UnknownTable{Table: id}
 	}
 	defer e.db.Recover(&err)
-	// Synced first: after a crash the file may be there, and readers need the flag.
+	// The flag is synced first: after a crash the file may exist, and readers need the flag to see its headers.
 	if g.headers && e.headers.Raise(id) {
 		if err := e.db.Set(headerFlagKey(id), nil, pebble.Sync); err != nil {
 			return err
@@ -247,22 +247,22 @@ func (e *core) ingest(g *Ingestion) (err error) {
 	}
 	e.latches.RLock(latch.AllStripes)
 	defer e.latches.RUnlock(latch.AllStripes)
-	// Before the rows: a note without rows only makes a restore more careful.
+	// The note precedes the rows: a note without rows only makes a restore more careful.
 	if g.foreign && e.archive != nil {
 		err := e.db.Overwrite(func(b *pebble.Batch) error { logarchive.MarkForeign(b, id); return nil })
 		if err != nil {
 			return err
 		}
 	}
-	// Under the latches, before the rows are visible.
+	// The purger is notified under the latches, before the rows are visible.
 	e.purger.NoteAll()
 	return e.ingestStaged(g, g.staged)
 }
 
-// ingestStaged hands a file to Pebble in Ingest of all maintainers, innermost the entries of each are written. They
-// are on disk before the rows are visible, and are not removed meanwhile: the latches are held.
+// ingestStaged nests the Ingest calls of all maintainers around the ingestion of the file. The entries are on disk
+// before the rows are visible, and cannot be removed meanwhile, because the latches are held.
 func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
-	// Innermost: the entries of all maintainers are on disk.
+	// In the innermost call, the entries of all maintainers are on disk.
 	if len(staged) == 0 {
 		e.db.AwaitFlushes()
 		return e.db.Ingest(context.Background(), []string{g.path})
@@ -276,7 +276,8 @@ func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 	calls := 0
 	err := s.Ingest(Derived{batch, s.space, s.note}, g.table, s.batch != nil, func() error {
 		calls++
-		// Entries before rows: a search that finds no row ignores the entry, but a row without an entry is never found.
+		// Entries are written before rows: a search ignores an entry without a row, but would never find a row
+		// without an entry.
 		if !batch.Empty() {
 			if err := e.db.Apply(batch, pebble.Sync); err != nil {
 				return err
@@ -291,7 +292,7 @@ func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 	return err
 }
 
-// writable says why nothing may be written now.
+// writable returns an error if writes are currently refused.
 func (e *core) writable() error {
 	if err := e.db.Err(); err != nil {
 		return err
@@ -302,7 +303,7 @@ func (e *core) writable() error {
 	return nil
 }
 
-// clearIngestions removes what a crash left.
+// clearIngestions removes files of ingestions that a crash interrupted.
 func clearIngestions(o *Options) error {
 	dir := o.FS.PathJoin(o.Dir, ingestDir)
 	if err := o.FS.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {

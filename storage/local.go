@@ -17,7 +17,7 @@ const (
 	localPrefix = 1
 )
 
-// ownHeaderFlag begins the engine's own keys of header flags.
+// ownHeaderFlag is the prefix of the engine's own keys that store header flags.
 const ownHeaderFlag = 'h'
 
 // sweptKey is the local key of the position of the purger's pass:
@@ -51,7 +51,7 @@ func localKey(key []byte) []byte {
 // SetLocal sets a local value of this node, such as its identity or a hint. With sync it is on disk when SetLocal
 // returns. A full disk refuses values of more than localAlwaysBytes.
 func (e *Engine) SetLocal(key, value []byte, sync bool) error {
-	// Notes of a few bytes are needed to remove data, which is what a full disk needs.
+	// Short notes are accepted, because removing data needs them, and only removals free a full disk.
 	if len(value) > localAlwaysBytes && e.disk.Full() {
 		return failure.ErrDiskFull
 	}
@@ -69,7 +69,7 @@ func (e *core) writeLocal(sync bool, write func(*pebble.WriteOptions) error) (er
 	}
 	defer e.db.Recover(&err)
 	options := pebble.NoSync
-	// Hints and marks follow the mode of the engine.
+	// Local values such as hints and marks follow the SyncMode of the engine.
 	if sync && e.opts.Sync != SyncNone {
 		options = pebble.Sync
 	}

@@ -28,8 +28,8 @@ import (
 //	TRUNCATE, DROP TABLE, DropRange, lost ranges                   Remove; DROP TABLE also Drop
 //	loss of entries in a corrupt file                              LoseEntries
 //
-// Export and Checkpoint read rows and change none; the fold of a hot row changes no content. Replay of the log calls
-// nothing either: entries are in the batches that Pebble replays.
+// Export and Checkpoint only read, and collapsing a hot row changes no content, so they call nothing. Replay of the
+// log calls nothing either, because the batches that Pebble replays contain the entries.
 //
 // The engine guarantees:
 //
@@ -38,42 +38,43 @@ import (
 //     entries: the entries of an ingestion are on disk before its rows are visible; Emptied has a batch of its own,
 //     committed after the purge; Remove for a lost range has a batch of its own, committed after the file was removed.
 //  2. Enter, Settle and Ingest run under the read latches of the partitions concerned; Purge, Emptied and Remove run
-//     under their write latches. So an entry that is removed because nothing is left of its rows does not hide a row
+//     under their write latches. So removing an entry because none of its rows is left never hides a row
 //     that is being written.
 //  3. Commits are serialized: Settle of a commit returns before Enter of the next is called. Ingestions run beside
 //     them.
 //
-// A maintainer may take locks of its own in these calls, but must not take a latch while it holds one of them. It must
-// not call the engine except through its Host. A Maintainer belongs to one engine.
+// In these calls, a maintainer may acquire its own locks, but must not acquire a latch while it holds one of them. It
+// must not call the engine except through its Host. A Maintainer belongs to one engine.
 type Maintainer interface {
 	// Space names the keys of this maintainer. It is constant.
 	Space() KeySpace
 	// Open is called once, before all others, when the engine is opened. It reads the marks.
 	Open(h *Host) error
-	// Maintains reports whether rows of a table must have entries. It is called for the tables of each commit and must
-	// be quick. Its answer may change; rows that entered before are the maintainer's concern (Host.Walk).
+	// Maintains reports whether rows of a table must have entries. It is called for the tables of each commit and
+	// must be quick. Its answer may change; the maintainer itself must then process older rows (Host.Walk).
 	Maintains(table schema.StorageID) bool
 	// Enter adds to d the entries of the rows in a commit. The batch is not committed yet.
 	Enter(d Derived, in *Entering)
-	// Settle reports how the commit ended, with the rows of Enter. It is called after every Enter, also after a panic.
+	// Settle reports the result of the commit, with the rows of Enter. It is called after every Enter, even after a
+	// panic.
 	Settle(in *Entering, err error)
 	// Stage adds to d the entries of a block of rows that will be ingested. No latch is held, and other changes may be
 	// made before Ingest commits d. It is called if the table was maintained when the ingestion began.
 	Stage(d Derived, in *Entering)
 	// Ingest calls commit, once, which writes d and adds the rows of the ingestion. staged is false if the table was
-	// not maintained when the ingestion began: rows then enter without entries.
+	// not maintained when the ingestion began: its rows are then ingested without entries.
 	Ingest(d Derived, table schema.StorageID, staged bool, commit func() error) error
-	// Purge removes from d what is no longer derived from a key that the sweeper overwrites or removes.
+	// Purge removes the entries that no longer belong to a key that the purger overwrites or removes.
 	Purge(d Derived, p *Purged)
 	// Emptied removes the entries of a partition that was emptied.
 	Emptied(d Derived, table schema.StorageID, key row.PartitionKey)
-	// Remove removes the entries of a range of tokens, which may wrap, and of which no row is left. It may leave
-	// entries of a part of the table.
+	// Remove removes the entries of a range of tokens, which may wrap and contains no rows any longer. If the range
+	// is only a part of the table, it may leave entries.
 	Remove(d Derived, table schema.StorageID, tokens ring.Range)
-	// Drop removes what is left of a dropped table, after Remove of all of it: its mark.
+	// Drop removes the mark of a dropped table. It is called after Remove of the whole table.
 	Drop(d Derived, table schema.StorageID)
-	// LoseEntries calls remove, once, which removes a corrupt file with entries between two keys of the engine. From
-	// then on the maintainer must not rely on the entries of tables for which Host.Overlaps is true.
+	// LoseEntries calls remove once, which removes a corrupt file with entries between two keys of the engine. From
+	// then on, the maintainer must not rely on the entries of tables for which Host.Overlaps is true.
 	LoseEntries(first, last []byte, remove func() error) error
 }
 
@@ -109,8 +110,8 @@ type Derived struct {
 	staged *any
 }
 
-// Staged is a note of the maintainer that belongs to one ingestion: Stage and Ingest of the ingestion get the same, nil
-// at first. It is nil in other calls.
+// Staged points to a value that the maintainer may keep for one ingestion: Stage and Ingest of that ingestion receive
+// the same pointer, to nil at first. The pointer is nil in other calls.
 func (d Derived) Staged() *any { return d.staged }
 
 // The methods of pebble.Batch used here return errors for indexed batches only.
@@ -144,7 +145,7 @@ func (d Derived) DeleteRange(table schema.StorageID, start, end []byte) {
 // Mark marks a table.
 func (d Derived) Mark(table schema.StorageID) { d.MarkWith(table, nil) }
 
-// MarkWith marks a table, or what else a maintainer numbers so, with a value.
+// MarkWith marks a table, or another object with such an identifier, with a value.
 func (d Derived) MarkWith(id schema.StorageID, value []byte) {
 	_ = d.batch.Set(d.space.mark(id), value, nil)
 }
@@ -152,7 +153,7 @@ func (d Derived) MarkWith(id schema.StorageID, value []byte) {
 // Unmark removes the mark of a table.
 func (d Derived) Unmark(table schema.StorageID) { _ = d.batch.Delete(d.space.mark(table), nil) }
 
-// Entered is an encoded change of one key that enters the data. Its slices are valid until the next one is read.
+// Entered is an encoded change of one key that is being written. Its slices are valid until the next one is read.
 type Entered struct {
 	Table schema.StorageID
 	Key   row.PartitionKey
@@ -197,8 +198,8 @@ func (in *Entering) Next(x *Entered) bool {
 	}
 }
 
-// NextPartition reads the next change of another partition than the last one that it read. A partition may come
-// again, after another one.
+// NextPartition reads the next change of another partition than the last one that it read. A partition may occur
+// again after another one.
 func (in *Entering) NextPartition(x *Entered) bool {
 	for in.Next(x) {
 		// Most keys fit, and need no allocation.
@@ -228,18 +229,18 @@ func (in *Entering) next() (key, value []byte, ok bool) {
 	}
 }
 
-// Purged is a key that the sweeper overwrites or removes, because something under it is dead.
+// Purged is a key that the purger overwrites or removes, because its value is dead as a whole or in part.
 type Purged struct {
 	Table schema.StorageID
 	Key   row.PartitionKey
 	Kind  row.EntryKind
 	// Clustering is as in Entered.
 	Clustering []byte
-	// Before is what was stored. After is what will be, nil if the key is removed.
+	// Before is the stored value. After is the new value, or nil if the key is removed.
 	Before, After []byte
 }
 
-// maintainer is a Maintainer and what the engine knows of it.
+// maintainer is a Maintainer and the engine's state for it.
 type maintainer struct {
 	Maintainer
 	space    KeySpace
@@ -253,7 +254,7 @@ type maintenance struct {
 	list []*maintainer
 }
 
-// open opens the maintainers, and refuses a directory that needs another one: rows would be
+// open opens the maintainers, and refuses a directory that has marks of a maintainer that is missing: rows would be
 // written without its entries.
 func (ms *maintenance) open(e *Engine) error {
 	marks := []byte{ownHeaderFlag, ownLost, ownBound}
@@ -295,7 +296,7 @@ func (ms *maintenance) Maintained(id schema.StorageID) bool {
 func (ms *maintenance) enter(g *group) {
 	for _, m := range ms.list {
 		in := &m.entering
-		// Asked for each commit: a table may become maintained at any time.
+		// Maintains is called for each commit, because a table may become maintained at any time.
 		in.tables = in.tables[:0]
 		for _, id := range g.tables {
 			if m.Maintains(id) {
@@ -317,7 +318,7 @@ func (ms *maintenance) enter(g *group) {
 func (ms *maintenance) settle(err error) {
 	for _, m := range ms.list {
 		if m.entered {
-			// Before the call: a panic in Settle must not repeat it.
+			// The flag is cleared before the call, so that a panic in Settle does not repeat it.
 			m.entered = false
 			m.entering.Rewind()
 			m.Settle(&m.entering, err)
@@ -347,7 +348,7 @@ func (ms *maintenance) Purge(b *pebble.Batch, key, before, after []byte) error {
 	return nil
 }
 
-// Emptied notifies maintainers of a partition if nothing is stored of it.
+// Emptied notifies maintainers of a partition if it has no stored entry.
 func (ms *maintenance) Emptied(id schema.StorageID, k row.PartitionKey) error {
 	if !ms.Maintained(id) {
 		return nil
@@ -356,7 +357,7 @@ func (ms *maintenance) Emptied(id schema.StorageID, k row.PartitionKey) error {
 	ms.latches.Lock(stripe)
 	defer ms.latches.Unlock(stripe)
 	prefix := rowkey.AppendPartition(nil, id, k)
-	// Under the latch: a row that is written now would lose its entries.
+	// Checked under the latch: otherwise a row that is written meanwhile would lose its entries.
 	empty, err := ms.db.Empty(prefix, append(slices.Clone(prefix), rowkey.KindEnd))
 	if !empty || err != nil {
 		return err
@@ -389,7 +390,7 @@ func loseEntries(ms []*maintainer, first, last []byte, remove func() error) erro
 		calls++
 		return loseEntries(ms[1:], first, last, remove)
 	})
-	// Zero calls would leave the corrupt file in use; a second one would remove what was written since.
+	// Without a call the corrupt file would stay in use; a second call would remove keys that were written since.
 	invariant.Check(calls == 1 || err != nil && calls == 0, "storage: a maintainer removed a file %d times", calls)
 	return err
 }
@@ -400,7 +401,7 @@ func (e *core) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) err
 	batch := e.db.NewBatch()
 	err = fill(batch)
 	if err == nil && !batch.Empty() {
-		// Entries of a build are many; they count as writes.
+		// The entries of a build are many, so they count as writes for the watcher of free space.
 		e.disk.Use()
 		err = e.db.Apply(batch, o)
 	}

@@ -26,8 +26,9 @@ type Metrics struct {
 	Seeks             int64 // searches for a key in the database by reads
 	Canceled          int64 // reads that ended early because their result was no longer wanted
 	Stalls            int64 // times that Pebble stalled writers
-	// Pauses counts the commits that took pause.Min without the fsync of the log, PausesByCause by what they waited for
-	// (pause.Cause), and SlowSyncs those that waited so long for the fsync. All writes wait meanwhile.
+	// Pauses counts the commits that took at least pause.Min without the fsync of the log; PausesByCause divides them
+	// by cause (pause.Cause). SlowSyncs counts the commits that waited at least pause.Min for the fsync. All writes
+	// wait during a pause.
 	Pauses, SlowSyncs         int64
 	LongestPause, LongestSync time.Duration
 	PausesByCause             map[string]int64
@@ -49,7 +50,7 @@ func (e *Engine) Metrics() Metrics {
 		SlowSyncs:     e.commits.slowSyncs.Count(), LongestSync: e.commits.slowSyncs.Longest(),
 		Corruptions: int64(len(e.db.Corruptions())), DiskFull: e.disk.Full(),
 	}
-	// Metrics must not hang with a failed database.
+	// Metrics must not block on the locks of a failed database.
 	if e.db.Err() == nil { // otherwise its locks may be held permanently
 		m.Pebble = e.db.Metrics()
 	}

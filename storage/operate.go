@@ -24,7 +24,7 @@ func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID, progress
 	if err != nil {
 		return err
 	}
-	// At least one part, also of a table that is in memtables only.
+	// There is at least one part, even if the table is in memtables only.
 	parts := int(min(1+size.Bytes/compactPartBytes, compactPartsMax))
 	return e.compactTable(ctx, id, parts, progress)
 }
@@ -42,7 +42,7 @@ func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts in
 		if err := e.purger.Span(ctx, &backlog.Sweep{Position: start, End: end}); err != nil {
 			return err
 		}
-		// After the purge, so that the compaction drops what it removed.
+		// The compaction follows the purge, so that it drops the removed keys.
 		if err := e.db.Compact(ctx, start, end, true); err != nil {
 			return failure.Of(err)
 		}

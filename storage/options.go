@@ -33,7 +33,7 @@ const (
 
 // nameOf returns a table's name, or its number if that is unknown.
 func (e *core) nameOf(id schema.StorageID) string {
-	// Only for messages: a dropped table has no name.
+	// The name is used in messages only; a dropped table has none.
 	info := e.opts.Table(id)
 	return info.Name(id)
 }
@@ -55,8 +55,8 @@ type Options struct {
 	FilterRows    int // that a page of a filtered read may omit
 	ShadowedRows  int // rows shadowed by deletions from which a read has them purged
 
-	// Table says what is to be known of a table; it is called often and must be quick. Nil means every
-	// table exists and nothing is purged.
+	// Table returns the properties of a table that storage needs; it is called often and must be quick. Nil means
+	// that every table exists and nothing is purged.
 	Table func(schema.StorageID) tableinfo.Info
 
 	// Maintainers keep entries that are derived from rows (Maintainer). Each belongs to this engine alone.
@@ -72,8 +72,8 @@ type Options struct {
 	// OnCorruption is called when corrupt data is found. It must not call the Engine.
 	OnCorruption func(database.CorruptionInfo)
 
-	// Archive makes the engine keep its log until it was read and released (Log). Nil means that it is not archived; an
-	// archive that an earlier process began ends.
+	// Archive makes the engine keep its log until it was read and released (Log). Nil means that the log is not
+	// archived, which ends an archive that an earlier process began.
 	Archive *logarchive.Options
 
 	// Guard recovers panics in the callbacks of writes, so that they do not reach the committer. Nil means that they
@@ -90,9 +90,9 @@ type Options struct {
 	// the purger runs only in calls of Sweep, and an ingestion waits for Pebble's flushes.
 	Inline bool
 
-	// These replace constants, in tests that need few rows. runMin replaces sweepBatch in endRun.
+	// These fields replace constants in tests, so that few rows suffice. runMin replaces sweepBatch in endRun.
 	purgeRangeMin, runMin, blockBytes, suspectBytes, ceilingSlack, skipAfter int
-	// NoSweep leaves sweeps to calls of Sweep, in tests whose models must know when data is purged.
+	// NoSweep restricts sweeps to calls of Sweep, for tests whose models must know when data is purged.
 	NoSweep bool
 }
 
@@ -104,7 +104,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	// A file in memory frees nothing when it is deleted.
+	// Deleting a file of an in-memory file system frees no disk space, so the default applies to a real disk only.
 	if o.BallastBytes == 0 && encryption.Below(o.FS) == vfs.Default {
 		o.BallastBytes = ballastBytesDefault
 	}

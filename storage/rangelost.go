@@ -20,7 +20,7 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// quarantine removes corrupt files from the data, and keeps the ranges that were lost until a repair restores them.
+// quarantine removes corrupt files from the data, and records the lost ranges until a repair restores them.
 type quarantine struct {
 	*core
 	commits  *committer
@@ -43,18 +43,17 @@ func (e *Engine) Lost() []lost.Range {
 	return slices.Clone(e.lost.List())
 }
 
-// Quarantine removes what cannot be read of the corrupt files that were found so far from the data, with all else that
-// lies between the first and the last such key, in whole partitions. Other files have older versions of these keys:
-// rows that a purge removed would return with them. It returns what was lost: from then on these ranges are not read.
-// The range is noted before the data is removed.
+// Quarantine removes the unreadable parts of the corrupt files found so far from the data. For each file, it removes
+// all keys from the first to the last unreadable one, in whole partitions and from all files: older versions in other
+// files could bring back rows that a purge removed. It returns the lost ranges, which are not read from then on. Each
+// range is recorded before its data is removed.
 //
 //	file       │ table 1 ......... │ table 2 ..... │ table 3 ........ │
 //	unreadable          └──┘
 //	lost               └────┘  whole tokens; the rest of the file stays in use
 //
-// A file is lost from its first to its last key only if it does not show which keys it has. Tables between the keys on
-// both sides of what cannot be read are lost as a whole: those between its first and its last key if the file has one
-// block, and those between two tables if the corrupt block has the border of both.
+// A file is lost from its first to its last key only if its readable parts do not show which keys are unreadable. If
+// the unreadable keys span several tables, the tables in between are lost as a whole.
 func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	if err := e.db.Err(); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 		return nil, err
 	}
 	var errs []error
-	// Each file by itself: one that cannot be removed must not keep the others in use.
+	// Files are removed one by one, so that a file that cannot be removed does not keep the others in use.
 	for _, info := range e.db.Corruptions() {
 		some, err := e.losses.quarantineUnreadable(&info)
 		if err != nil {
@@ -76,14 +75,14 @@ func (e *Engine) Quarantine() (all []lost.Range, err error) {
 	return all, errors.Join(errs...)
 }
 
-// The reasons for which the corrupt part of a file, or the file, is not removed.
+// Errors that keep the corrupt part of a file, or the whole file, from being removed.
 var (
 	// Local keys have no replica from which a repair could copy them.
 	errOwnData = errors.New("it contains the node's own data; replace the node")
 	errBorder  = errors.New("the keys next to the corrupt part cannot be read")
 )
 
-// besideError means that a file cannot be read at the border of what is removed of another one.
+// besideError means that a file cannot be read at the border of the keys to be removed because of another file.
 type besideError struct {
 	file database.CorruptionInfo
 	err  error
@@ -94,7 +93,7 @@ func (e *besideError) Error() string {
 	return fmt.Sprintf("another file, %s, cannot be read at the border of the corrupt part: %v", e.file.Path, e.err)
 }
 
-// widen extends what is removed by what cannot be read of another file, and reports whether that is more.
+// widen extends the bounds of a removal by the unreadable keys of another file, and reports whether they have grown.
 func (q *quarantine) widen(info, beside *database.CorruptionInfo) bool {
 	other, ok := q.db.Unreadable(*beside)
 	if !ok {
@@ -110,16 +109,16 @@ func (q *quarantine) widen(info, beside *database.CorruptionInfo) bool {
 	return before || after
 }
 
-// quarantineUnreadable removes what cannot be read of a file, or the whole file if that is unknown or the rest cannot
-// be read either.
+// quarantineUnreadable removes the unreadable keys of a file, or the whole file if these are unknown or the rest
+// cannot be read either.
 func (q *quarantine) quarantineUnreadable(info *database.CorruptionInfo) ([]lost.Range, error) {
 	if narrow, ok := q.db.Unreadable(*info); ok {
 		ranges, err := q.quarantineFile(&narrow)
 		for beside := new(besideError); errors.As(err, &beside) && q.widen(&narrow, &beside.file); {
 			ranges, err = q.quarantineFile(&narrow)
 		}
-		// The removal reads the rest of the file, and fails if another part is corrupt in a way that was not seen. No
-		// other error is a reason to lose more.
+		// The removal reads the rest of the file, and fails if another part turns out to be corrupt. Only then is the
+		// whole file removed.
 		if !errors.Is(err, failure.ErrCorrupt) && !errors.Is(err, errBorder) {
 			return ranges, err
 		}
@@ -180,7 +179,7 @@ func (q *quarantine) checkBorders(info *database.CorruptionInfo, lower, upper []
 	return &besideError{at, err}
 }
 
-// removeFile notes which ranges are lost and removes the keys of [lower, upper).
+// removeFile records the lost ranges and removes the keys of [lower, upper).
 func (q *quarantine) removeFile(lower, upper []byte, ranges []lost.Range) error {
 	if len(ranges) == 0 {
 		_, err := q.excise(lower, upper, ranges)
@@ -199,13 +198,13 @@ func (q *quarantine) removeFile(lower, upper []byte, ranges []lost.Range) error 
 	}
 	excised, err := q.excise(lower, upper, ranges)
 	if err != nil && !excised {
-		// What is still there must not be reported as lost, nor refused to readers.
+		// The data is still in place, so it must neither be reported as lost nor be refused to readers.
 		err = errors.Join(err, q.putLostLocked(before))
 	}
 	return err
 }
 
-// entriesIn returns where the entries of maintainers begin in a file, nil if it has none.
+// entriesIn returns the first key of entries of maintainers in a file, or nil if it has none.
 func entriesIn(info *database.CorruptionInfo) (first []byte) {
 	first = append(rowkey.AppendTable(nil, 0), derivedPrefix)
 	if rowkey.TableOf(info.Start) != 0 || bytes.Compare(info.End, first) < 0 {
@@ -219,7 +218,7 @@ func entriesIn(info *database.CorruptionInfo) (first []byte) {
 
 // lostIn returns the tokens of tables in a file.
 func (q *quarantine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
-	// The file covers the end of the first table, all of those between, and the beginning of the last.
+	// The file covers the end of the first table, all tables in between, and the beginning of the last.
 	from, to := rowkey.TableOf(info.Start), rowkey.TableOf(info.End)
 	now := q.opts.Clock.Now().UnixNano()
 	for id := max(from, 1); id <= to; id++ {
@@ -241,12 +240,12 @@ func (q *quarantine) lostIn(info *database.CorruptionInfo) (out []lost.Range) {
 	return out
 }
 
-// excise removes keys without reading them, as far as whole files are concerned, and notifies maintainers of
-// the ranges that were lost. excised means that the keys were removed, also if what followed failed.
+// excise removes keys, dropping whole files without reading them, and notifies maintainers of the lost ranges.
+// excised means that the keys were removed, even if a later step failed.
 func (q *quarantine) excise(lower, upper []byte, ranges []lost.Range) (excised bool, err error) {
 	err = q.removals.removeLatched(func(b *pebble.Batch) error {
-		// Commits wait for the change of the MANIFEST: their rows must not go, nor lose the entries that are removed
-		// next.
+		// Commits wait until the MANIFEST has changed: their rows must neither be removed nor lose the entries that
+		// are removed next.
 		if err := q.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
 			return err
 		}
@@ -268,8 +267,8 @@ func (e *Engine) LastLoss() uint64 {
 }
 
 // Lift makes a range, which may wrap, readable again, where it was lost by the loss with this number or before: a
-// repair that began after LastLoss returned the number has brought it back. Numbers and not times decide, because the
-// clock may be set back.
+// repair that began after LastLoss returned the number has restored it. Numbers are compared instead of times,
+// because the clock may be set back.
 func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, number uint64) error {
 	if len(e.lost.List()) == 0 {
 		return nil
@@ -278,7 +277,7 @@ func (e *Engine) Lift(id schema.StorageID, tokens ring.Range, number uint64) err
 	defer e.losses.mu.Unlock()
 	var left []lost.Range
 	for _, x := range e.Lost() {
-		// Lost after the repair began: the repair may have read it before.
+		// The range was lost after the repair began, and the repair may have read it before that.
 		if x.Table != id || x.Number > number {
 			left = append(left, x)
 			continue
@@ -316,7 +315,7 @@ func (q *quarantine) putLostLocked(list []lost.Range) (err error) {
 	if err := q.db.Apply(batch, pebble.Sync); err != nil {
 		return failure.Of(err)
 	}
-	// After the disk: a range that is readable must stay readable after a crash.
+	// Memory changes after the disk: a range that has become readable must stay readable after a crash.
 	q.lost.Replace(list)
 	return q.db.Err()
 }

@@ -20,7 +20,7 @@ import (
 // dropRowsBatch is the number of rows that DropRows removes in one batch.
 const dropRowsBatch = 512
 
-// HasRows reports whether a range of tokens, which may wrap, has rows whose clustering of selects.
+// HasRows reports whether a range of tokens, which may wrap, has rows whose clusterings are selected by of.
 func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (found bool,
 	err error) {
 	err = e.removals.scanRows(id, tokens, nil, of, func(_, _ []byte) bool {
@@ -31,8 +31,9 @@ func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(cluster
 	return found, err
 }
 
-// DropRows removes the rows of a range of tokens, which may wrap, whose clustering of selects, whatever their
-// timestamps. The removal is on disk when DropRows returns. Rows of these clusterings must not be written meanwhile.
+// DropRows removes the rows of a range of tokens, which may wrap, whose clusterings are selected by of, whatever
+// their timestamps. The removal is on disk when DropRows returns. Rows of these clusterings must not be written
+// meanwhile.
 func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) error {
 	if err := e.Drain(); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 	for {
 		var keys, values [][]byte
 		err := e.removals.scanRows(id, tokens, after, of, func(key, value []byte) bool {
-			// Cloned: the iterator is closed before the batch is made.
+			// Keys and values are cloned, because the iterator is closed before the batch is built.
 			keys, values = append(keys, bytes.Clone(key)), append(values, bytes.Clone(value))
 			return len(keys) < dropRowsBatch
 		})
@@ -52,7 +53,7 @@ func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(cluste
 		if err := e.removals.dropKeys(id, keys, values); err != nil {
 			return err
 		}
-		// A bounded batch at a time, so that commits wait only briefly for the latches.
+		// Batches are bounded, so that commits wait only briefly for the latches.
 		after = keys[len(keys)-1]
 	}
 }
@@ -92,7 +93,7 @@ func (rm *remover) scanRowsBetween(lower, upper []byte, of func(clustering []byt
 		if err != nil {
 			return false, errors.Join(err, iter.Close())
 		}
-		// Headers and range tombstones belong to rows of several keyspaces.
+		// Headers and range tombstones may concern rows of several keyspaces, so they stay.
 		if row.EntryKind(suffix[0]) != row.KindRow || !of(suffix[1:]) {
 			continue
 		}
@@ -109,7 +110,7 @@ func (rm *remover) scanRowsBetween(lower, upper []byte, of func(clustering []byt
 func (rm *remover) dropKeys(id schema.StorageID, keys, values [][]byte) error {
 	invariant.Check(len(keys) == len(values), "storage: %d keys with %d values", len(keys), len(values))
 	err := rm.removeLatched(func(b *pebble.Batch) error {
-		// In one batch with the rows, so that no entry is left without a row.
+		// The entries are removed in the batch of the rows, so that no entry is left without a row.
 		for i, key := range keys {
 			if err := rm.derived.Purge(b, key, values[i], nil); err != nil {
 				return err
@@ -124,7 +125,7 @@ func (rm *remover) dropKeys(id schema.StorageID, keys, values [][]byte) error {
 		if err != nil {
 			return err
 		}
-		// After the removal: a partition may have lost its last row.
+		// Emptied is called after the removal, because a partition may have lost its last row.
 		_, k, _, _ := rowkey.Parse(key) // it was parsed before
 		err = rm.derived.Emptied(id, k)
 	}

@@ -42,7 +42,7 @@ func (rm *remover) dropRange(id schema.StorageID, tokens ring.Range) error {
 				}
 			}
 		}
-		// A range without keys has no entries either.
+		// An empty batch means that the range has no keys, and therefore no entries.
 		if !b.Empty() {
 			rm.derived.remove(b, id, tokens)
 		}

@@ -12,15 +12,16 @@ import (
 )
 
 // reclaimer frees the space of removed data. A removal is a range deletion in the memtable. Pebble drops the covered
-// files when the deletion is itself in a file, which otherwise happens with later writes, but a full disk accepts
-// none. Pebble checks once, and skips files that a compaction uses, so reclaimer compacts the remaining ones.
+// files once the deletion itself is in a file. Later writes would cause that flush, but a full disk accepts none, so
+// reclaimer flushes. Pebble checks only once, and skips files that a compaction uses, so reclaimer compacts the
+// remaining ones.
 type reclaimer struct {
 	mu      sync.Mutex
 	spans   []backlog.Span // removed spans that are not processed yet
 	running bool
 }
 
-// reclaim frees the space of a removed span, soon and in the background.
+// reclaim frees the space of a removed span soon, in the background.
 func (rm *remover) reclaim(start, end []byte) {
 	// The simulation must not depend on when a goroutine compacts.
 	if rm.opts.Inline {
@@ -33,7 +34,7 @@ func (rm *remover) reclaim(start, end []byte) {
 		r.spans = append(r.spans, backlog.Span{Start: start, End: end})
 		invariant.Check(bytes.Compare(start, end) < 0, "storage: space of the empty span [%x, %x)", start, end)
 	}
-	// The goroutine ends when nothing is left, so that an idle engine has none.
+	// The goroutine ends when no span is left, so that an idle engine has none.
 	if !r.running {
 		r.running = true
 		rm.owned.Go(rm.reclaimLoop)
@@ -47,7 +48,7 @@ func (rm *remover) reclaimLoop() {
 		r.mu.Lock()
 		spans := r.spans
 		r.spans = nil
-		// Under the lock: a span that is added later starts the goroutine again.
+		// running is cleared under the lock, so that a span that is added later starts the goroutine again.
 		r.running = len(spans) > 0
 		r.mu.Unlock()
 		if len(spans) == 0 {

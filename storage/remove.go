@@ -29,7 +29,7 @@ func (e *Engine) Truncate(id schema.StorageID) error {
 // truncate is Truncate, and the removal of a dropped table.
 func (rm *remover) truncate(id schema.StorageID, drop bool) error {
 	err := rm.removeTable(id, drop)
-	// Only after the removal is on disk: a compaction drops what it covers.
+	// Space is reclaimed only after the removal is on disk, because compactions drop the covered keys.
 	if err == nil {
 		rm.reclaim(rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id))
 	}
@@ -41,10 +41,10 @@ func (rm *remover) removeTable(id schema.StorageID, drop bool) error {
 		return err
 	}
 	return rm.removeLatched(func(b *pebble.Batch) error {
-		// Entries go in the batch of their rows, so that none is left without rows.
+		// Entries are removed in the batch of their rows, so that none is left without rows.
 		rm.derived.remove(b, id, ring.FullRange())
 		if drop {
-			// The mark of a dropped table goes as well: its number is never used again.
+			// The mark of a dropped table is removed as well, because its number is never used again.
 			for _, m := range rm.derived.list {
 				m.Drop(Derived{batch: b, space: m.space}, id)
 			}
@@ -54,8 +54,8 @@ func (rm *remover) removeTable(id schema.StorageID, drop bool) error {
 }
 
 // removeLatched commits the removals that fill adds to a batch, under the write latches of all partitions: the purger
-// must not apply a deletion that is gone, and no collapse may write back a row that it read before. It waits for the
-// disk after it has released them, so that commits do not.
+// must not apply a deletion that was removed, and no collapse may write back a row that it read before. It waits for
+// the disk after it has released them, so that commits do not.
 func (rm *remover) removeLatched(fill func(*pebble.Batch) error) (err error) {
 	// Pebble may panic with its locks held.
 	defer rm.db.Recover(&err)
@@ -72,17 +72,17 @@ func (rm *remover) removeLatched(fill func(*pebble.Batch) error) (err error) {
 	return failure.Of(errors.Join(err, batch.Close()))
 }
 
-// publishLatched makes the removals that fill adds to a batch visible. published means that the batch has any; its
-// caller waits for the disk.
+// publishLatched makes the removals that fill adds to a batch visible. published means that the batch contains
+// removals, so the caller must wait for the disk.
 func (rm *remover) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) error) (published bool, err error) {
-	// The purger is excluded before the latches: it takes its lock first, too.
+	// The purger is excluded before the latches are acquired, because it acquires its own lock first, too.
 	err = rm.purger.Exclude(func() error {
 		rm.latches.Lock(latch.AllStripes)
 		defer rm.latches.Unlock(latch.AllStripes)
 		if err := fill(batch); err != nil || batch.Empty() {
 			return err
 		}
-		// Also if the next call fails: the batch may be visible then.
+		// published is set first, because the batch may be visible even if the next call fails.
 		published = true
 		return rm.db.ApplyNoSyncWait(batch, pebble.Sync)
 	})
@@ -96,7 +96,7 @@ func (e *Engine) DropTable(id schema.StorageID) error {
 	q.Lock()
 	e.dropped.Add(id)
 	q.Unlock()
-	// What was queued before is committed before the truncation.
+	// Mutations that were queued before are committed before the truncation.
 	if err := e.commits.drain(); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package backlog keeps what reads and commits find to be done in storage: partitions to be purged and rows to be
-// collapsed. Both lists are bounded; what does not fit is found again by a later read.
+// Package backlog keeps maintenance work that reads and commits discover: partitions to be purged and rows to be
+// collapsed. Both lists are bounded; work that does not fit is discovered again by a later read.
 package backlog
 
 import (
@@ -10,26 +10,26 @@ import (
 	"cqld/internal/invariant"
 )
 
-// Span is the keys in [Start, End).
+// Span is the interval of keys [Start, End).
 type Span struct{ Start, End []byte }
 
-// Sweep is a part of the database that is being swept. It belongs to the purger.
+// Sweep is the state of a sweep over a part of the database. It belongs to the purger.
 type Sweep struct {
 	Position []byte // the key to continue from; empty at the start
 	End      []byte // the first key that does not belong to it; nil means no bound
 }
 
 // Dead contains partitions in which a read met many rows that deletions shadow. The purger removes these rows soon,
-// with range deletions, so that later reads do not look at each of them again.
+// with range deletions, so that later reads need not skip each of them again.
 type Dead struct {
-	// Wake has a value if the purger must look; nil in an engine without goroutines. It is set before the other methods
-	// are called.
+	// Wake receives a value when the purger has new work; nil in an engine without goroutines. It is set before the
+	// other methods are called.
 	Wake  chan struct{}
 	max   int
 	count atomic.Int32
 	mu    sync.Mutex
 	spans map[string]*Sweep // by the first key
-	// suspects are deleted partitions and ranges whose size was not looked at yet.
+	// suspects are deleted partitions and ranges whose size has not been examined yet.
 	suspects []Span
 }
 
@@ -43,7 +43,7 @@ func (d *Dead) wake() {
 	}
 }
 
-// Suspect records what was deleted, unless too much waits.
+// Suspect records deleted spans, which it keeps. It drops those that exceed the bound.
 func (d *Dead) Suspect(deleted []Span) {
 	if len(deleted) == 0 {
 		return
@@ -64,9 +64,9 @@ func (d *Dead) TakeSuspects() []Span {
 	return out
 }
 
-// Add records a span, which it keeps, unless too many wait.
+// Add records a span, which it keeps. It drops the span if too many are queued.
 func (d *Dead) Add(x Span) {
-	// An empty span would be swept for ever: its sweep never passes a key.
+	// A sweep of an empty span would never end, because it never passes a key.
 	invariant.Check(len(x.Start) > 0 && bytes.Compare(x.Start, x.End) < 0,
 		"backlog: span [%x, %x) is empty", x.Start, x.End)
 	d.mu.Lock()
@@ -81,8 +81,7 @@ func (d *Dead) Add(x Span) {
 	d.wake()
 }
 
-// Any returns a span that waits and its first key, one whose sweep has begun if there is one; nil means that there is
-// none.
+// Any returns a queued span and its first key, preferably one whose sweep has begun; nil means that none is queued.
 func (d *Dead) Any() (start string, x *Sweep) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +104,7 @@ func (d *Dead) Remove(start string) {
 	}
 }
 
-// Len returns the number of spans that wait.
+// Len returns the number of queued spans.
 func (d *Dead) Len() int { return int(d.count.Load()) }
 
 // Crowded contains keys whose merge had many operands: in the memtable, every reader pays for every operand. The read
@@ -155,7 +154,7 @@ func (c *Crowded) Take() (key string, ok bool) {
 func (c *Crowded) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A key that was not taken is still counted; without it, Len would never be zero.
+	// A key that was not taken is still counted, so forgetting it would keep Len from ever reaching zero.
 	invariant.Check(c.keys[key], "backlog: a crowded row is forgotten that was not taken")
 	delete(c.keys, key)
 }

@@ -18,7 +18,8 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// Writer appends entries to a block. The zero value is an empty block; the caller takes Bytes when it is large enough.
+// Writer appends entries to a block. The zero value is an empty block; the caller takes Bytes when they are large
+// enough.
 type Writer struct {
 	Bytes []byte
 	last  []byte // the previous key in the block
@@ -26,7 +27,7 @@ type Writer struct {
 
 // Add appends an entry, whose key must be greater than the previous one.
 func (w *Writer) Add(key, value []byte) {
-	// The next block starts after the last key: an entry out of order would be sent twice, or never.
+	// The next block starts after the last key, so an entry out of order would be sent twice or not at all.
 	invariant.Check(bytes.Compare(w.last, key) < 0, "block: a key is not greater than the previous one")
 	shared := 0
 	for shared < len(w.last) && shared < len(key) && w.last[shared] == key[shared] {
@@ -115,7 +116,7 @@ type Reader struct {
 // NewReader returns a reader that is at the start of a block.
 func NewReader(block []byte) Reader { return Reader{c: wire.NewCursor(block)} }
 
-// Err returns why the block is malformed, after Next has returned false.
+// Err returns the error of a malformed block after Next has returned false, or nil.
 func (b *Reader) Err() error { return b.c.Err() }
 
 // Next reads the next entry. It returns false at the end of the block, and if the block is malformed.
@@ -124,7 +125,7 @@ func (b *Reader) Next() bool {
 		return false
 	}
 	shared, rest := b.c.Uvarint(), b.c.Uvarint()
-	// The block comes from another node: no length is believed before it is compared with what is there.
+	// The block comes from another node, so each length is compared with the bytes that are left before it is used.
 	if shared > uint64(len(b.Key)) || rest > uint64(b.c.Len()) {
 		b.c.Fail(wire.ErrMalformed)
 		return false

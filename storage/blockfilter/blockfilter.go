@@ -3,9 +3,9 @@
 // would be.
 //
 // Each block has a bloom filter of its partitions as a block property, which Pebble keeps in the index of the file. A
-// filter depends on the partition in the keys only: if a block with a tombstone of a key is skipped, so is every
-// block with an older version of that key, and no version appears that is deleted. Files without the property are
-// read as before.
+// filter depends on the partition in the keys only: if a block with a tombstone of a key is skipped, every block with
+// an older version of that key is skipped, too, so no deleted version appears. Files without the property are read as
+// before.
 package blockfilter
 
 import (
@@ -38,7 +38,7 @@ func hash(table schema.StorageID, token ring.Token) uint64 {
 	return h ^ h>>31
 }
 
-// position returns the bit of the filter that a probe of a hash looks at.
+// position returns the bit of the filter that a probe of a hash tests.
 func position(h uint64, probe, size int) uint64 {
 	at, _ := bits.Mul64(h+uint64(probe)*(h<<32|h>>32|1), uint64(size)*8)
 	return at

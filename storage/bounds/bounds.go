@@ -11,8 +11,8 @@
 //  3. The ceiling of a table on disk is at least as great as every timestamp of its rows on disk: it is raised in the
 //     batch that contains the row, or synced before the ingestion. Bounds start there when the engine is opened again.
 //
-// A fold, a purge and a removal write no timestamp that was not stored before. A bound that is too great is not
-// wrong: the rows are read then, as they are if any of them was written after the deletion.
+// A collapse, a purge and a removal write no timestamp that was not stored before. A bound that is too great is safe:
+// reads then examine the rows, as they do if any of them was written after the deletion.
 package bounds
 
 import (
@@ -27,15 +27,14 @@ import (
 	"cqld/schema"
 )
 
-// buckets is the number of bounds of timestamps: 128 KiB. With 10,000 writes per second, another partition of a
-// deletion's bucket is written within 10 ms, between the timestamp of the deletion and the removal of its rows, in 6
-// of 1,000 cases.
+// buckets is the number of bounds of timestamps: 128 KiB. At 10,000 writes per second, in 6 of 1,000 cases another
+// partition with the same bucket is written in the 10 ms between a deletion and the removal of its rows.
 const buckets = 1 << 14
 
 // Bounds contains the bounds of one engine. Its methods are safe for concurrent use.
 type Bounds struct {
-	// Prefix begins the keys of ceilings. Slack is the distance of a new ceiling from the timestamp that requires it.
-	// Both are set before the methods are called.
+	// Prefix is the prefix of the keys of ceilings. Slack is the distance of a new ceiling from the timestamp that
+	// requires it. Both are set before the methods are called.
 	Prefix []byte
 	Slack  int64
 
@@ -81,7 +80,7 @@ func (b *Bounds) table(id schema.StorageID) *table {
 	if next == nil {
 		next = map[schema.StorageID]*table{}
 	}
-	// Another goroutine may have added it between the look without the lock and the lock.
+	// Another goroutine may have added it before this one acquired the lock.
 	if next[id] == nil {
 		next[id] = new(table)
 	}
@@ -93,13 +92,13 @@ func (b *Bounds) table(id schema.StorageID) *table {
 func (b *Bounds) Note(id schema.StorageID, token ring.Token, timestamp int64) {
 	raise(b.bucket(id, token), timestamp)
 	raise(&b.table(id).noted, timestamp)
-	if invariant.Enabled { // invariant 1: from here on, no deletion before the timestamp shadows all rows
+	if invariant.Enabled { // invariant 1: from here on, no deletion older than the timestamp shadows all rows
 		invariant.Check(timestamp <= 0 || !b.Reached(id, token, timestamp-1),
 			"bounds: timestamp %d of table %d was noted and is not bounded", timestamp, id)
 	}
 }
 
-// raise makes a value at least least.
+// raise sets a value to least unless it is greater.
 func raise(value *atomic.Int64, least int64) {
 	for old := value.Load(); old < least; old = value.Load() {
 		if value.CompareAndSwap(old, least) {
@@ -124,7 +123,8 @@ func (t *table) open(ceiling int64) {
 }
 
 // required returns the ceiling on disk, zero if there is none, and the one that must replace it before the rows are
-// written whose timestamps were noted. It is the same if none is required, and otherwise slack further than necessary.
+// written whose timestamps were noted. Both are equal if no new ceiling is required; a new one exceeds the necessary
+// value by Slack.
 func (t *table) required(slack int64) (stored, required int64) {
 	noted, stored := t.noted.Load(), t.ceiling.Load()
 	if noted <= stored {
@@ -133,7 +133,8 @@ func (t *table) required(slack int64) (stored, required int64) {
 	return stored, noted + min(slack, math.MaxInt64-noted)
 }
 
-// Newest returns the greatest timestamp of an encoded row. It is infinite for a malformed row, which reads report.
+// Newest returns the greatest timestamp of an encoded row. A malformed row counts as infinitely new, so that reads
+// examine and report it.
 func Newest(encoded []byte) int64 {
 	newest, err := row.TimestampMax(encoded)
 	if err != nil {

@@ -58,9 +58,9 @@ func (b *Bounds) Raise(batch *pebble.Batch, tables ...schema.StorageID) (out Rai
 	return out, err
 }
 
-// Load loads the ceilings of a database. It adds to batch what must be written if rows were written without ceilings:
-// then the bounds of all tables that have rows are infinite, permanently. A *rowkey.Malformed error means that a key is
-// corrupt. Load must be called before other methods.
+// Load loads the ceilings of a database. If rows were written without ceilings, it makes the bounds of all tables
+// that have rows infinite, permanently, and adds the necessary entries to batch. A *rowkey.Malformed error means that
+// a key is corrupt. Load must be called before other methods.
 func (b *Bounds) Load(db *pebble.DB, batch *pebble.Batch) (err error) {
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: b.Prefix, UpperBound: rowkey.PrefixEnd(b.Prefix)})
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *Bounds) openUnbounded(db *pebble.DB, batch *pebble.Batch) error {
 		valid = iter.SeekGE(rowkey.AppendTableEnd(nil, id))
 	}
 	if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
-		// A corrupt file with rows does not keep a node from starting. The next start tries again.
+		// A corrupt file with rows must not keep a node from starting. The next start tries again.
 		b.unknown = true
 		batch.Reset()
 	}

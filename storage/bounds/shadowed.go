@@ -33,7 +33,8 @@ func Shadowed(tombstones []row.RangeTombstone, clustering []byte, covers func(ro
 		last++
 	}
 	start, end = tombstones[first].Start, tombstones[last].End
-	// A read skips the interval from its present row on: an interval elsewhere would skip live rows.
+	// A read skips the rest of the interval that starts before its current row, so an interval elsewhere would skip
+	// live rows.
 	invariant.Check(bytes.Compare(start, clustering) <= 0 && bytes.Compare(clustering, end) < 0,
 		"bounds: the shadowed interval does not contain the row that it was asked for")
 	return start, end, true

@@ -51,7 +51,8 @@ func (s *Scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.finished || s.mu.running >= s.db.GetAllowedWithoutPermission() {
-		// The granter may have counted a compaction that it is about to find unwanted.
+		// The granter may have reserved a slot for a compaction that the database does not want; it then has to look
+		// again.
 		s.mu.again = s.mu.granter
 		return false, nil
 	}

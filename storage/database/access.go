@@ -12,7 +12,7 @@ import (
 )
 
 // Overwrite commits Sets and Deletes without waiting for the disk: the entries that they replace precede them in the
-// log. The latch of their partition is held.
+// log, so a crash that loses the overwrite leaves those entries. The caller holds the write latch of their partition.
 func (db *DB) Overwrite(fill func(*pebble.Batch) error) (err error) {
 	invariant.Check(db.opened.Load(), "database: an overwrite before the database is open")
 	defer db.Recover(&err)
@@ -52,7 +52,7 @@ func (db *DB) Scan(prefix []byte, f func(key, value []byte) error) error {
 
 // Empty reports whether there is no key between two bounds.
 func (db *DB) Empty(lower, upper []byte) (bool, error) {
-	// Reversed bounds would report that data is gone which is not.
+	// With reversed bounds, existing data would look empty.
 	invariant.Check(bytes.Compare(lower, upper) < 0, "database: bounds [%x, %x) contain no key", lower, upper)
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -62,7 +62,7 @@ func (db *DB) Empty(lower, upper []byte) (bool, error) {
 	return !valid, errors.Join(iter.Error(), iter.Close())
 }
 
-// LookUp calls f with what is stored under a key, nil if nothing is. Unlike pebble.DB.Get, it uses the filters of all
+// LookUp calls f with the value of a key, or nil if there is none. Unlike pebble.DB.Get, it uses the filters of all
 // levels.
 func (db *DB) LookUp(key []byte, f func(value []byte)) error {
 	// The upper bound is the next possible key, so the iterator reads nothing else. The full slice expression protects

@@ -8,16 +8,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// CheckBorders returns an error and the file with it unless the keys next to the borders of [lower, upper) can be read
-// in all files that have keys on both sides of one. Excise needs that: Pebble takes a seek that fails for the end of
-// the file, and drops that side of the file without an error.
+// CheckBorders returns an error and the file with it unless the keys next to the borders of [lower, upper) can be
+// read in all files that have keys on both sides of one. Excise requires this: Pebble mistakes a failed seek for the
+// end of the file, and drops that side of the file without an error.
 func (db *DB) CheckBorders(lower, upper []byte) (CorruptionInfo, error) {
 	for {
 		info, replaced, err := db.checkFiles(lower, upper)
 		if !replaced {
 			return info, err
 		}
-		// Again, because the new files have not been read. Each repetition needs another compaction.
+		// The files that the compaction wrote must be checked as well. Each repetition needs another compaction, so
+		// the loop ends.
 	}
 }
 
@@ -44,7 +45,7 @@ func (db *DB) checkFiles(lower, upper []byte) (info CorruptionInfo, replaced boo
 func (db *DB) checkBorders(info *CorruptionInfo, lower, upper []byte) error {
 	below := bytes.Compare(info.Start, lower) < 0 && bytes.Compare(info.End, lower) >= 0
 	above := bytes.Compare(info.Start, upper) < 0 && bytes.Compare(info.End, upper) >= 0
-	// A file without a rest is not opened: it may be one that cannot be.
+	// A file that crosses no border is not opened, because it may be the corrupt one.
 	if !below && !above {
 		return nil
 	}
@@ -58,7 +59,7 @@ func (db *DB) checkBorders(info *CorruptionInfo, lower, upper []byte) error {
 		return err
 	}
 	defer func() { _ = iter.Close() }()
-	// The same seeks as those of Excise, which reads no values.
+	// These are the seeks of Excise, which reads no values either.
 	if below && iter.SeekLT(lower, 0) == nil && iter.Error() != nil {
 		return iter.Error()
 	}

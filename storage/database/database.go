@@ -45,11 +45,11 @@ type Options struct {
 	CacheBytes    int64
 	MemTableBytes int64
 	BlockBytes    int // of a block of a file before compression
-	// SyncLog asks the disk for the log while nothing waits for it, so that less remains when a memtable is full.
+	// SyncLog makes the kernel write the log in the background, so that less is left to sync when a memtable is full.
 	SyncLog bool
-	// Archive keeps the logs, and stamps what is written. Nil means that Pebble removes its logs.
+	// Archive keeps the logs, and adds a stamp to each batch. Nil means that Pebble removes its logs.
 	Archive *logarchive.Keeper
-	// Inline disables what makes results depend on the progress of Pebble's goroutines.
+	// Inline disables features that make results depend on the progress of Pebble's goroutines.
 	Inline bool
 
 	Crowded      func(key []byte)     // is called for keys with many merge operands
@@ -67,12 +67,12 @@ type DB struct {
 	opts  Options
 	guard *logguard.FS
 
-	// Set once, by Fail. All that is acknowledged is checked against it first.
+	// failed is set once, by Fail. Every commit checks it before it acknowledges.
 	failed atomic.Pointer[error]
 	broken chan struct{} // closed when failed is set
 	wedged atomic.Bool   // Pebble's locks are held permanently
 	opened atomic.Bool
-	// Times at which Pebble made writers wait, since the database was opened.
+	// stalls counts how often Pebble stalled writers since the database was opened.
 	stalls atomic.Int64
 	// flushFailures counts failures of Pebble's background work since the database was opened.
 	flushFailures atomic.Int64
@@ -81,7 +81,8 @@ type DB struct {
 	corrupt       struct {
 		sync.Mutex
 		found []CorruptionInfo // at most corruptionsMax
-		// Files that were taken out of the data. Compactions that read them before may report them again.
+		// removed lists corrupt files that were removed from the database. Compactions that read them before may
+		// report them again.
 		removed []CorruptionInfo
 	}
 }
@@ -95,7 +96,7 @@ func Open(o Options) (*DB, error) {
 	defer cache.Unref() // Pebble has a reference of its own
 	db.Format = db.pebbleOptions(cache)
 	db.Format.Lock = o.Lock
-	// Before Open, so that Format has the values that Pebble uses.
+	// EnsureDefaults is called before Open, so that Format has the values that Pebble uses.
 	db.Format.EnsureDefaults()
 	opened, err := pebble.Open(o.Dir, db.Format)
 	if err == nil {
@@ -136,13 +137,13 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	}
 	collector := blockfilter.NewCollector
-	// The rest depends on the mode: with Inline, a simulation must give the same results each time.
+	// The remaining options depend on the mode: with Inline, a simulation must give the same results each time.
 	o.Experimental.SpanPolicyFunc = spanPolicy
 	o.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	if db.opts.Inline {
-		// The time at which background work ends must not change the result of a read.
+		// With Inline, the time at which background work ends must not change the result of a read.
 		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
-		// A goroutine collects them for which a failed Open does not wait.
+		// A goroutine collects table statistics, and a failed Open does not wait for it.
 		o.DisableTableStats = true
 	} else {
 		collector = compaction.Yielding(db.opts.Clock, collector)
@@ -154,7 +155,7 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		o.Cleaner = logarchive.Cleaner()
 	}
 	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{collector}
-	// Ten bits a key: about one lookup in a hundred reads a block in vain.
+	// With ten bits per key, about one lookup in a hundred reads a block in vain.
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = db.opts.BlockBytes
 		o.Levels[i].IndexBlockSize = indexBlocks * db.opts.BlockBytes
@@ -168,11 +169,12 @@ func (db *DB) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 // operation. A log that fails stops the database, not the process.
 func (db *DB) watchedFS() vfs.FS {
 	fs := db.opts.FS
-	// In memory, bytes ahead of a log save nothing.
+	// Ahead writes zeros ahead of a log, which saves nothing in a file system in memory.
 	if fs == vfs.Default {
 		fs = logguard.Ahead(fs)
 	}
-	// Below the encryption: zeros that are encrypted and then overwritten would reveal the key stream.
+	// The zeros are written below the encryption: encrypted zeros that are overwritten later would reveal the key
+	// stream.
 	if encrypted, ok := fs.(*encryption.FS); ok && encrypted.Unwrap() == vfs.Default {
 		fs = encrypted.Over(logguard.Ahead)
 	}
@@ -185,9 +187,9 @@ func (db *DB) watchedFS() vfs.FS {
 	return db.guard
 }
 
-// spanPolicy ends each file where the tables of users begin. What the system writes all the time (Paxos state,
-// entries of maintainers) lies before them: a flushed file with both would overlap everything between,
-// and compactions would write all of it again, even when the users' rows come in order.
+// spanPolicy ends each file where the tables of users begin. Keys that the system writes constantly (Paxos state,
+// entries of maintainers) sort before them: a flushed file with both would overlap everything between, and
+// compactions would write all of it again, even when the users' rows come in order.
 func spanPolicy(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 	if users := rowkey.AppendTable(nil, schema.FirstStorageID); bytes.Compare(start, users) < 0 {
 		end = users
@@ -212,7 +214,7 @@ func (db *DB) Close() error {
 	}
 	invariant.Check(!db.closed.Swap(true), "database: closed twice")
 	err := errors.Join(db.DB.Close(), db.opts.Lock.Close())
-	// The first failure explains whatever Close reports.
+	// The first failure is the cause of any error of Close.
 	if failed := db.Err(); failed != nil {
 		return failed
 	}
@@ -247,7 +249,8 @@ func (db *DB) Checkpoint(dir string, options ...pebble.CheckpointOption) error {
 		return err
 	}
 	made := make(chan error, 1)
-	// Pebble's call has no context: a goroutine waits for it, so that a failure of the database ends this one.
+	// Pebble's call takes no context, so another goroutine waits for it, and a failure of the database ends this
+	// call.
 	go func() { made <- db.DB.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...) }()
 	var err error
 	select {

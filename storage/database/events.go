@@ -19,11 +19,11 @@ type pebbleLog struct{ db *DB }
 
 // Infof logs at level debug: Pebble reports each flush and compaction.
 func (l pebbleLog) Infof(format string, args ...any) {
-	l.db.opts.Logger.Debug("message of Pebble", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.db.opts.Logger.Debug("Pebble message", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.db.opts.Logger.Error("error of Pebble", "err", strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.db.opts.Logger.Error("Pebble error", "err", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 // Fatalf does not return to Pebble's background work, which would continue with a state that differs from the disk:
@@ -84,12 +84,13 @@ func (db *DB) listener() *pebble.EventListener {
 			})
 		},
 		BackgroundError: func(err error) {
-			// Work that Close interrupted is no failure.
+			// Background work that Close interrupted has not failed.
 			if errors.Is(err, pebble.ErrClosed) {
 				return
 			}
 			db.flushFailures.Add(1)
-			// Failed work is retried immediately and repeatedly. %v of the error contains pages of stack.
+			// Pebble retries failed work immediately and repeatedly, so only the first of equal errors is logged. The
+			// %v form of the error would contain pages of stack traces.
 			text := err.Error()
 			if last := db.background.Swap(&text); last == nil || *last != text {
 				db.opts.Logger.Error("a flush or compaction failed; it will be retried", "err", text)
@@ -112,7 +113,7 @@ func (db *DB) Corrupted(info CorruptionInfo) {
 	if !known && len(db.corrupt.found) < corruptionsMax {
 		db.corrupt.found = append(db.corrupt.found, info)
 	}
-	// Unlocked before the callback, which may call Corruptions.
+	// The lock is released before the callback, which may call Corruptions.
 	db.corrupt.Unlock()
 	if known {
 		return
@@ -145,7 +146,7 @@ func (db *DB) Corruptions() []CorruptionInfo {
 func (db *DB) Removed(info CorruptionInfo) {
 	db.corrupt.Lock()
 	defer db.corrupt.Unlock()
-	// Kept in removed as well, so that a late report does not start the repair of the range again.
+	// The file is remembered in removed, so that a late report does not start the repair of the range again.
 	db.corrupt.found = slices.DeleteFunc(db.corrupt.found, info.overlaps)
 	db.corrupt.removed = append(db.corrupt.removed, info)
 	invariant.Check(len(db.corrupt.found) <= corruptionsMax, "database: more corruptions are kept than the bound")

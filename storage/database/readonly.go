@@ -20,16 +20,16 @@ const readOnlyCacheBytes = 2 << 20
 
 // OpenReadOnly opens a copy of a database for reading. It adds no file to the directory and changes none.
 func OpenReadOnly(fs vfs.FS, dir string, log *slog.Logger) (*pebble.DB, error) {
-	// It is never failed by commits; only its log uses it.
+	// A read-only database has no commits that could fail it; only Pebble's logger uses db.
 	db := &DB{opts: Options{Logger: log, OnFatal: func(error) {}}, broken: make(chan struct{})}
 	err := db.openCopy(unlocked{fs}, dir, func(o *pebble.Options) { o.ReadOnly = true })
 	return db.DB, err
 }
 
 // OpenReplay opens a copy of a database to which batches of a log are added. It has no log of its own: what was added
-// and not flushed is lost at Close. It compacts nothing. The caller flushes after batches of about flushBytes, so that
-// a flush that fails does not block Apply for ever. The memtable has twice the space, because entries take more than
-// their bytes.
+// and not flushed is lost at Close. It compacts nothing. The caller flushes after batches of about flushBytes, so
+// that a failing flush does not block Apply for ever. The memtable has twice the space, because entries take more
+// than their bytes.
 func OpenReplay(fs vfs.FS, dir string, flushBytes int, log *slog.Logger) (*DB, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
@@ -42,10 +42,10 @@ func OpenReplay(fs vfs.FS, dir string, flushBytes int, log *slog.Logger) (*DB, e
 	err = db.openCopy(fs, dir, func(o *pebble.Options) {
 		o.Lock, o.DisableWAL = lock, true
 		o.MemTableSize, o.MemTableStopWritesThreshold = uint64(2*flushBytes), memTablesMax
-		// Each flush adds a file that is never compacted.
+		// Each flush adds a file, and no compaction removes it, so the limits on level 0 are lifted.
 		o.L0CompactionThreshold, o.L0StopWritesThreshold = 1<<20, 1<<20
 		o.EventListener = db.listener()
-		// Pebble repeats a flush that fails for ever. The copy is given up instead.
+		// Pebble would retry a failing flush for ever. The copy fails instead.
 		o.EventListener.BackgroundError = db.Fail
 	})
 	if err != nil {

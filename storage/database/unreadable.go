@@ -26,7 +26,7 @@ func (db *DB) Unreadable(info CorruptionInfo) (narrow CorruptionInfo, ok bool) {
 	if deletions != nil {
 		deletions.Close()
 	}
-	// The bounds stay where the first, or the last, key cannot be read.
+	// If the first or the last key cannot be read, that bound stays as it is.
 	narrow = info
 	before, failed := readableKey(r, &info, false)
 	if !failed {
@@ -39,11 +39,11 @@ func (db *DB) Unreadable(info CorruptionInfo) (narrow CorruptionInfo, ok bool) {
 	if after != nil {
 		narrow.End = after
 	}
-	// A sound file that reads differently the second time proves nothing.
+	// If the second reading finds no corruption, the bounds cannot be narrowed.
 	return narrow, failed && bytes.Compare(narrow.Start, narrow.End) <= 0
 }
 
-// openFile opens an sstable without the block cache: what matters is on disk.
+// openFile opens an sstable without the block cache, because the bytes on disk must be verified.
 func (db *DB) openFile(path string) (*sstable.Reader, error) {
 	f, err := db.opts.FS.Open(path)
 	if err != nil {

@@ -48,8 +48,9 @@ type tableFile struct {
 }
 
 // Verify reads the files on disk, past the block cache, and compares the checksum of every block. If only a part of a
-// file is in use, because the rest was removed, it reads that part. Corrupt files are recorded as if a request had
-// found them. A file that a compaction removes meanwhile is not read: the compaction has read its rows.
+// file is in use, because the rest was removed, it reads that part. Verify reports corrupt files as reads do
+// (OnCorruption, Corruptions). A file that a compaction removes meanwhile is not read: the compaction has read its
+// rows.
 //
 // Memtables, and the log of their rows, are not verified: the log was read when the database was opened.
 func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error) {
@@ -71,7 +72,7 @@ func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error
 		}
 		err := db.verifyFile(ctx, f, o.Wait)
 		switch {
-		// First, because a read that was interrupted fails like any other.
+		// The context is checked first, because an interrupted read fails like any other.
 		case ctx.Err() != nil:
 			return v, ctx.Err()
 		case errors.Is(err, fs.ErrNotExist) && !db.uses(f.number):
@@ -81,7 +82,7 @@ func (db *DB) Verify(ctx context.Context, o Verification) (v Verified, err error
 			db.Corrupted(f.CorruptionInfo)
 			v.Corrupt = append(v.Corrupt, f.Path)
 		case err != nil:
-			// A disk that cannot read one file may read the others.
+			// The other files may still be readable, so the verification continues.
 			errs = append(errs, fmt.Errorf("storage: read %s: %w", f.Path, err))
 		}
 		v.Files++
@@ -163,7 +164,8 @@ func (db *DB) verifyFile(ctx context.Context, f *tableFile, wait func(context.Co
 	if f.whole {
 		return r.ValidateBlockChecksums()
 	}
-	// Blocks of the rest need not be sound. A range deletion may cover any key of the part.
+	// Blocks outside the part that is in use may be corrupt. A range deletion may cover any key of the part, so all
+	// range deletions are read.
 	deletions, err := r.NewRawRangeDelIter(ctx, sstable.NoFragmentTransforms, sstable.NoReadEnv)
 	if err != nil {
 		return err
@@ -183,7 +185,7 @@ func (db *DB) verifyFile(ctx context.Context, f *tableFile, wait func(context.Co
 	return errors.Join(iter.Error(), iter.Close())
 }
 
-// openPaced opens an sstable whose reads wait.
+// openPaced opens an sstable whose reads are paced by wait.
 func (db *DB) openPaced(ctx context.Context, path string, wait func(context.Context, int) error) (*sstable.Reader,
 	error) {
 	f, err := db.opts.FS.Open(path, vfs.SequentialReadsOption)
@@ -193,14 +195,14 @@ func (db *DB) openPaced(ctx context.Context, path string, wait func(context.Cont
 	return db.newReader(&pacedFile{File: f, ctx: ctx, wait: wait})
 }
 
-// pacedFile is a file whose reads wait.
+// pacedFile is a file that calls wait before each read, which bounds the rate.
 type pacedFile struct {
 	vfs.File
 	ctx  context.Context
 	wait func(context.Context, int) error
 }
 
-// ReadAt waits, and reads.
+// ReadAt calls wait with the number of bytes, and then reads.
 func (f *pacedFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.wait(f.ctx, len(p)); err != nil {
 		return 0, err

@@ -29,7 +29,8 @@ func (db *DB) stamped(b *pebble.Batch, o *pebble.WriteOptions,
 	if db.opts.Archive == nil || b.Empty() {
 		return apply(b, o)
 	}
-	// Last, so that the stamp is later than the stamps of all batches whose effects this one has read.
+	// The stamp is drawn as late as possible, so that it is later than the stamps of all batches whose effects this
+	// one has read.
 	clock := db.opts.Archive.Clock()
 	stamp := clock.Begin()
 	// When apply returns, the batch is in the log's queue, in the order of the log: a sync that begins later includes
@@ -51,7 +52,7 @@ func (db *DB) Delete(key []byte, o *pebble.WriteOptions) error {
 
 // writeOne commits a batch with one entry.
 func (db *DB) writeOne(o *pebble.WriteOptions, fill func(*pebble.Batch) error) error {
-	// As Pebble's own methods do.
+	// Pebble's own methods also use a batch.
 	b := db.NewBatch()
 	if err := errors.Join(fill(b), db.Apply(b, o)); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (db *DB) ReadLog(after logarchive.Position, maxBytes int) (logarchive.Segme
 	}
 	s, err := db.opts.Archive.Read(after, maxBytes, func(stamp int64) (err error) {
 		defer db.Recover(&err)
-		// A record makes Pebble sync everything before it. It changes no data.
+		// A synced record makes Pebble sync the log before it. It changes no data.
 		b := db.NewBatch()
 		logarchive.Stamp(b, stamp)
 		return errors.Join(db.DB.Apply(b, pebble.Sync), b.Close())

@@ -1,7 +1,7 @@
 // Package dropped is a set of dropped tables that readers search without a lock.
 //
 // It does not remove tables or refuse requests: package storage does. A set only grows, because identifiers of tables
-// are not used again.
+// are never reused.
 package dropped
 
 import (
@@ -26,8 +26,8 @@ const slotsMin = 16
 // Empty reports whether no table was dropped.
 func (d *Tables) Empty() bool { return d.slots.Load() == nil }
 
-// Contains reports whether a table was dropped. It costs one load while no table was dropped, as it is asked by each
-// read.
+// Contains reports whether a table was dropped. Each read calls it, so it costs only one load while no table was
+// dropped.
 func (d *Tables) Contains(id schema.StorageID) bool {
 	slots := d.slots.Load()
 	if slots == nil {

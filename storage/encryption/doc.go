@@ -8,9 +8,9 @@
 //	                                                           │
 //	data key, counter ── AES-256-CTR ──▶ content of the file ◀─┘
 //
-// A file carries all that is needed to read it except for the store key, so renames, hard links, snapshots and copies
-// of directories need no registry, and a power failure cannot separate a file from its key. CTR has no blocks to fill:
-// a byte of content is a byte on the disk, and any part of a file is read without the rest.
+// A file contains everything that is needed to read it except for the store key, so renames, hard links, snapshots
+// and copies of directories need no registry, and a power failure cannot separate a file from its key. CTR needs no
+// padding: each byte of content is one byte on disk, and any part of a file can be read without the rest.
 //
 // Invariants:
 //

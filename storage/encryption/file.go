@@ -17,11 +17,12 @@ type file struct {
 	cipher *contentCipher
 	read   int64 // where the next Read begins
 
-	// Of the writer. stream is nil until the next Write creates it at written.
+	// These fields belong to the writer. stream is nil until the next Write creates it at offset written.
 	written int64
 	stream  cipher.Stream
 	scratch []byte
-	// inPlace means that Write writes at written, because the position of the file on disk is its beginning.
+	// inPlace means that Write uses WriteAt at offset written, because the file on disk is positioned at its
+	// beginning.
 	inPlace bool
 }
 
@@ -78,7 +79,7 @@ func (f *file) writePart(p []byte) (n int, err error) {
 		n, err = f.File.Write(b)
 	}
 	f.written += int64(n)
-	// The stream is beyond what was written.
+	// After a short write, the key stream is ahead of the content, so it must be created again.
 	if n < len(p) {
 		f.stream = nil
 	}

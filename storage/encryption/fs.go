@@ -19,10 +19,10 @@ type FS struct {
 // shared is what all views of one file system share (FS.Over).
 type shared struct {
 	keys *Keys
-	// names is held exclusively while a rewritten file replaces the original, and shared by what changes names:
-	// a file that was removed must not appear again.
+	// names is held exclusively while a rewritten file replaces the original, and shared by operations that change
+	// names: a file that was removed must not reappear.
 	names sync.RWMutex
-	// rewrites is held during a rewrite: the names of its files are made of the names of the originals.
+	// rewrites is held during a rewrite, because its temporary names derive from the original names.
 	rewrites sync.Mutex
 
 	mu struct {
@@ -100,7 +100,7 @@ func (f *FS) begin(inner vfs.File, name string, inPlace bool) (vfs.File, error) 
 		_, err = inner.Write(page)
 	}
 	if err != nil {
-		// Not joined: callers look for the error of a full disk.
+		// The error of Close is not joined, because callers examine err for a full disk.
 		_ = inner.Close()
 		return nil, err
 	}
@@ -164,7 +164,8 @@ func (f *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...
 func (f *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f.names.RLock()
 	defer f.names.RUnlock()
-	// The old file is removed first, as its space may be the last. It is missing if the caller repeats the call.
+	// The old file is removed first, because no other space may be left. If the caller repeats the call, the file is
+	// missing already.
 	if err := f.FS.Remove(oldname); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (f *FS) Rename(oldname, newname string) error {
 	if err == nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		// The file that is replaced keeps its writers, but has no name to rewrite.
+		// A replaced file may still have writers, but no name under which it could be rewritten.
 		delete(f.mu.writers, newname)
 		if w := f.mu.writers[oldname]; w != nil {
 			delete(f.mu.writers, oldname)
@@ -210,7 +211,7 @@ func (f *FS) Link(oldname, newname string) error {
 	return f.FS.Link(oldname, newname)
 }
 
-// Stat implements vfs.FS. It reads the beginning of a file to know the size of its content.
+// Stat implements vfs.FS. It reads the header of a file to determine the size of the content.
 func (f *FS) Stat(name string) (vfs.FileInfo, error) {
 	info, err := f.FS.Stat(name)
 	if err != nil || info.IsDir() || info.Size() < int64(fieldsBytes) {

@@ -36,7 +36,7 @@ const (
 	sealedEnd  = idEnd + nonceBytes + keyBytes + aes.BlockSize + tagBytes
 )
 
-// header is the beginning of a file, as far as it identifies the file: an encrypted file has random bytes in it.
+// header contains the leading bytes of a file that identify it: those of an encrypted file contain random bytes.
 type header [fieldsBytes]byte
 
 // encrypted reports whether the header is one of an encrypted file, possibly a damaged one. A file whose magic alone is

@@ -86,14 +86,14 @@ func decodeKey(text string) ([]byte, error) {
 		return nil, fmt.Errorf("a key of %d characters is not 32 bytes in hexadecimal digits or base64; "+
 			"`openssl rand -hex 32` makes one", len(text))
 	}
-	// Such a key is a placeholder of an example.
+	// A key of equal bytes is probably a placeholder from an example.
 	if bytes.Count(raw, raw[:1]) == len(raw) {
 		return nil, errors.New("all bytes of the key are equal; `openssl rand -hex 32` makes a random one")
 	}
 	return raw, nil
 }
 
-// newStoreKey derives what is used of a key.
+// newStoreKey derives the id and the ciphers of a store key.
 func newStoreKey(raw []byte) (*storeKey, error) {
 	// The key is uniformly random, so it needs no extraction.
 	id, err := hkdf.Expand(sha256.New, raw, "cqld store key: id", len(KeyID{}))

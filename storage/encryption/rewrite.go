@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// rewriteSuffix ends the name of a file that a rewrite has not completed. The name begins with a dot: Pebble and
+// rewriteSuffix is the suffix of the temporary file of a rewrite in progress. The name begins with a dot: Pebble and
 // snapshots ignore hidden files.
 const rewriteSuffix = ".rewriting"
 
@@ -63,7 +63,7 @@ func (f *FS) Stale(paths ...string) (stale []Stale, err error) {
 }
 
 // Rewrite writes a file with the newest key, and reports how many names have it then. Readers that have the old file
-// open keep it. Names that another file has meanwhile, and names that were removed, are left as they are. A power
+// open keep it. Names that now belong to another file, and names that were removed, are left as they are. A power
 // failure leaves the old or the new file. copied, which may be nil, is called before each part is written, with its
 // bytes; its error ends the rewrite. Files are rewritten one after the other: a second caller waits.
 func (f *FS) Rewrite(ctx context.Context, s Stale, copied func(bytes int) error) (names int, err error) {
@@ -71,7 +71,7 @@ func (f *FS) Rewrite(ctx context.Context, s Stale, copied func(bytes int) error)
 	defer f.rewrites.Unlock()
 	for i, path := range s.Paths {
 		// A file that a compaction has removed needs no key, and a file that was rewritten meanwhile has the new one.
-		// The links of both in snapshots are still to be rewritten.
+		// The links of either file in snapshots must still be rewritten.
 		same, err := f.isSame(path, s.id)
 		if err != nil {
 			return 0, err
@@ -93,7 +93,8 @@ func (f *FS) rewrite(ctx context.Context, paths []string, id identity, copied fu
 	first := f.rewriting(paths[0])
 	err = f.copyTo(ctx, paths[0], first, copied)
 	if err == nil {
-		// Compared after the copy, because the name may have become one of another file before it was opened.
+		// The identity is compared after the copy, because the name may have been given to another file before it was
+		// opened.
 		var same bool
 		if same, err = f.isSame(paths[0], id); err == nil && !same {
 			err = fs.ErrNotExist
@@ -140,7 +141,7 @@ func (f *FS) copyTo(ctx context.Context, from, to string, copied func(int) error
 		}
 		var n int
 		n, err = io.ReadFull(source, b)
-		// Written before the error is looked at: the last part of a file ends with one.
+		// The bytes are written before the error is examined, because the last part of a file comes with io.EOF.
 		var werr error
 		if copied != nil {
 			werr = copied(n)
@@ -165,7 +166,8 @@ func (f *FS) replace(temp, path string, id identity) (int, error) {
 	if err != nil || !replaced {
 		return 0, errors.Join(err, removeIfExists(f.FS, temp))
 	}
-	// The old key is not needed when the rewrite has returned, also after a power failure.
+	// The directory is synced, so that the old key is no longer needed once Rewrite has returned, even after a power
+	// failure.
 	dir, err := f.FS.OpenDir(f.FS.PathDir(path))
 	if err != nil {
 		return 1, err
@@ -200,9 +202,10 @@ func removeIfExists(base vfs.FS, path string) error {
 	return nil
 }
 
-// RemoveInterrupted removes what a crash has left of rewrites in directories. No rewrite may be in progress.
+// RemoveInterrupted removes temporary files that a crash during a rewrite left in directories. No rewrite may be in
+// progress.
 func (f *FS) RemoveInterrupted(dirs ...string) error {
-	// A file whose header a power failure has torn is one of them.
+	// All files are visited, including temporary ones whose header a power failure has torn.
 	return eachFile(f.FS, dirs, func(path string, _ vfs.FileInfo) error {
 		if strings.HasSuffix(path, rewriteSuffix) {
 			return removeIfExists(f.FS, path)

@@ -16,9 +16,9 @@ type found struct {
 	header header
 }
 
-// walk calls visit for every file in directories and in the directories in them, in the order of their names. A path
-// may also be one of a file. Empty files contain nothing that a key could protect, and are left out, as are files with
-// damaged headers, and what disappears meanwhile. base is the file system below the encryption.
+// walk calls visit for every file below the given directories, in the order of their names. A path may also name a
+// file. It skips empty files, which have no content to protect, files with damaged headers, and files that disappear
+// meanwhile. base is the file system below the encryption.
 func walk(base vfs.FS, paths []string, visit func(found) error) error {
 	return eachFile(base, paths, func(path string, info vfs.FileInfo) error {
 		return visitFile(base, path, info, visit)
@@ -61,7 +61,7 @@ func visitFile(base vfs.FS, path string, info vfs.FileInfo, visit func(found) er
 		return nil
 	}
 	h, err := headerOf(base, path)
-	// A damaged file is one for the database to find.
+	// The database detects damaged files, so they are skipped here.
 	if err != nil || h.damaged() {
 		return err
 	}

@@ -42,7 +42,7 @@ func (p Partitions) All() int64 {
 func (p Partitions) In(ranges ...ring.Range) int64 {
 	var n float64
 	for _, r := range ranges {
-		// Both tokens of a range are compared as numbers, which a range that wraps does not allow.
+		// The tokens of a range are compared as numbers, so a range that wraps is split first.
 		for _, piece := range r.Unwrap() {
 			if p.density > 0 {
 				n += p.density * width(piece)
@@ -84,8 +84,8 @@ const rowsMeasured = 32
 
 // Of estimates how many partitions a table has in the ranges that this node holds. Tokens are hashes: from any
 // position, the distance to the next partition is exponentially distributed with the density as its rate. So the
-// estimate seeks from evenly spaced positions and divides the number of partitions found by the distances walked to
-// them. Partitions of which only tombstones are left count. The cost is at most 48 seeks and 1,536 entries, whatever
+// estimate seeks from evenly spaced positions, and divides the number of partitions found by the sum of the distances
+// to them. Partitions that consist only of tombstones count. The cost is at most 48 seeks and 1,536 entries, whatever
 // the table's size. It reads the present state of db from the disk, without a snapshot.
 func Of(db *pebble.DB, id schema.StorageID, held []ring.Range) (p Partitions, err error) {
 	s := &sample{db: db, id: id}
@@ -111,7 +111,7 @@ type sample struct {
 	iter   *pebble.Iterator
 	key    []byte // scratch
 
-	// Partitions measured so far, and their bytes.
+	// measured counts the partitions measured so far, and bytes their size.
 	measured int
 	bytes    int64
 }
@@ -125,7 +125,8 @@ func (s *sample) run() (Partitions, error) {
 	if all {
 		return Partitions{exact: exact, MeanBytes: s.mean()}, nil
 	}
-	// The partitions that walk measured are the first ones of the ranges; only evenly spaced ones count.
+	// The partitions that walk measured are discarded: they are the first ones of the ranges, whereas a sample must
+	// be evenly spaced.
 	s.measured, s.bytes = 0, 0
 	var held float64
 	for _, r := range s.pieces {
@@ -172,10 +173,10 @@ func (s *sample) evenly(total float64) (density float64, err error) {
 	var walked float64
 	found := 0
 	for i := range Samples {
-		// The middle of each of equally long parts.
+		// The positions are the middles of equally long parts.
 		r, from := s.position(total * (float64(i) + 0.5) / Samples)
 		at, ok := s.next(rowkey.AppendToken(s.key[:0], s.id, from))
-		// There is none up to the end of the piece. This part counts as walked, which lowers the density.
+		// No partition follows in this piece. The distance to its end counts as walked, which lowers the density.
 		if !ok || !inPiece(r, at) {
 			walked += width(ring.Range{Start: from, End: r.End})
 			continue
@@ -199,7 +200,7 @@ func (s *sample) position(at float64) (ring.Range, ring.Token) {
 		}
 		at -= w
 	}
-	// Only rounding can lead here.
+	// Only a rounding error can lead here.
 	last := s.pieces[len(s.pieces)-1]
 	return last, first(last)
 }
@@ -243,7 +244,8 @@ func (s *sample) measure() error {
 	var size int64
 	n := 0
 	for ok := true; ok && bytes.HasPrefix(s.iter.Key(), start); ok = s.iter.Next() {
-		// EstimateDiskUsage counts compressed bytes in files, so the sum so far may be larger.
+		// EstimateDiskUsage returns compressed bytes in files, so the sum so far may be larger, and the greater one
+		// counts.
 		if n == rowsMeasured {
 			onDisk, err := s.db.EstimateDiskUsage(start, s.key)
 			if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // Checkpoint is a checkpoint of a storage engine, open for reading. Nothing in its directory changes: rows in its log
-// are read into memory. Its methods are safe for concurrent use, except Close. It does not know which rows the engine
-// had lost.
+// are read into memory. Its methods are safe for concurrent use, except Close. A checkpoint does not record which
+// rows the engine had lost.
 type Checkpoint struct {
 	db    *pebble.DB
 	close func() error
@@ -32,7 +32,7 @@ func Open(disk vfs.FS, dir string, log *slog.Logger) (*Checkpoint, error) {
 }
 
 func checkFormat(disk vfs.FS, dir string) error {
-	// Without the file, Check would begin a new directory.
+	// Check would initialize a directory without the format file, so the file must exist.
 	if _, err := disk.Stat(disk.PathJoin(dir, format.FileName)); err != nil {
 		return err
 	}

@@ -71,11 +71,12 @@ func (x *exporter) scan(db *pebble.DB, lower, upper []byte) (full bool, err erro
 		return false, err
 	}
 	for valid := iter.First(); valid; valid = iter.Next() {
-		// Omitted entries count: a step is bounded even if nothing is selected.
+		// Omitted entries count as well, so that a step is bounded even if no entry is selected.
 		if len(x.block.Bytes)+x.omitted >= x.bytesMax {
 			return true, iter.Close()
 		}
-		// The receiver asks for what follows the last position: keys must ascend, within a range and between two.
+		// The receiver requests the entries after the last position, so keys must ascend, within a range and from one
+		// range to the next.
 		invariant.Check(!invariant.Enabled || bytes.Compare(x.position, iter.Key()) < 0,
 			"storage: an export went backwards")
 		x.position = append(x.position[:0], iter.Key()...)

@@ -38,8 +38,8 @@ type PointInTime struct {
 	// Segments yields the Data of segments in the order of the log, up to one with Until >= At. Parts that occur twice,
 	// or that the checkpoint contains, are skipped. It may yield an error, which ends OpenAt.
 	Segments iter.Seq2[[]byte, error]
-	// FlushBytes is the size of the batches after which they are flushed. Four times as much is in memory at most,
-	// besides larger batches.
+	// FlushBytes is the size of the batches after which they are flushed. At most four times as much is in memory,
+	// unless a single batch is larger.
 	FlushBytes int
 	// Foreign is called, if it is not nil, for each table that ingested rows from outside the ring, with the hybrid
 	// time. The log does not contain the rows. The checkpoint does if it is newer.
@@ -58,7 +58,7 @@ func OpenAt(ctx context.Context, o *PointInTime) (*Checkpoint, error) {
 	if err := checkFormat(o.Base, o.BaseDir); err != nil {
 		return nil, err
 	}
-	// Before the database is opened, which removes what it does not need.
+	// The MANIFEST is read before the database is opened, because opening removes files that are no longer needed.
 	start, err := LogStart(o.Base, o.BaseDir)
 	if err != nil {
 		return nil, err
@@ -82,8 +82,8 @@ func OpenAt(ctx context.Context, o *PointInTime) (*Checkpoint, error) {
 	return &Checkpoint{db.DB, db.Close}, nil
 }
 
-// replay adds batches of the log to a checkpoint. It is for one goroutine. After an error, the database is in a state
-// between two moments, and is closed.
+// replay adds batches of the log to a checkpoint. One goroutine uses it. After an error the caller must close the
+// database, which then contains only some of the batches.
 type replay struct {
 	*PointInTime
 	db    *database.DB
@@ -108,7 +108,7 @@ func (r *replay) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// No later segment has a batch of the moment.
+		// Later segments contain only batches after the moment.
 		if r.until >= r.At {
 			break
 		}
@@ -160,7 +160,7 @@ func (r *replay) record(ctx context.Context, x *logarchive.Record) error {
 	if x.Stamp != 0 {
 		r.last = x.Stamp
 	}
-	// A batch without a stamp belongs to what precedes it.
+	// A batch without a stamp belongs to the last batch with one.
 	if r.last > r.At {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (r *replay) record(ctx context.Context, x *logarchive.Record) error {
 	}
 	// Pebble gives it a new sequence number, and adds it to a memtable, or to its queue if it is large.
 	batch := r.db.NewBatch()
-	// Not copied: a large batch keeps the memory of its segment.
+	// The batch is not copied, so a large one retains the memory of its segment.
 	if err := batch.SetRepr(x.Batch); err != nil {
 		return failure.Of(err)
 	}
@@ -187,7 +187,7 @@ func (r *replay) record(ctx context.Context, x *logarchive.Record) error {
 	if r.unflushed += len(x.Batch); r.unflushed < r.FlushBytes {
 		return nil
 	}
-	// A flush in time: Apply would wait for memtables without a bound if none could be written.
+	// Flushing here reports errors: Apply would wait for ever if no memtable could be flushed.
 	r.unflushed = 0
 	return r.db.FlushUntil(ctx)
 }

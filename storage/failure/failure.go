@@ -95,7 +95,7 @@ func Of(err error) error {
 // BadKey returns the error for a key that is not one of storage.
 func BadKey(key []byte) error { return &CorruptError{Err: &rowkey.Malformed{Key: key}} }
 
-// BadRow returns the error for a key whose value is no row.
+// BadRow returns the error for a key whose value is not a valid row.
 func BadRow(key []byte, err error) error {
 	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", key, err)}
 }

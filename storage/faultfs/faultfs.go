@@ -1,4 +1,4 @@
-// Package faultfs is a file system whose operations fail when a test says so.
+// Package faultfs is a file system whose operations fail when a test requests it.
 //
 // Pebble's own errorfs hands out files taken for reuse as they are, so that recycled logs never
 // fail; here every file that can be written is wrapped. It injects errors and a bound on space; it
@@ -31,48 +31,48 @@ const (
 	OpRemove
 )
 
-// FS passes operations on to another file system unless they are to fail. It is safe for concurrent use, because Pebble
-// calls it from many goroutines.
+// FS passes operations on to another file system unless the test's function fails them. It is safe for concurrent
+// use, because Pebble calls it from many goroutines.
 type FS struct {
 	vfs.FS
 
 	mu struct {
 		sync.Mutex
-		// nil means that no operation fails.
+		// fail decides about each operation; nil means that no operation fails.
 		fail func(op Op, name string) error
-		// Bytes of all files that were written through this FS, and of each by its full name. Files that existed before
-		// do not count.
+		// used and sizes count the bytes of all files written through this FS, in total and by full name. Files that
+		// existed before do not count.
 		used  int64
 		space int64 // bytes; 0: no bound
 		sizes map[string]int64
 	}
 }
 
-// Wrap makes an FS that lets everything pass. inner is usually in memory.
+// Wrap returns an FS in which no operation fails yet. inner is usually in memory.
 func Wrap(inner vfs.FS) *FS {
 	f := &FS{FS: inner}
 	f.mu.sizes = map[string]int64{}
 	return f
 }
 
-// Fail sets the function that is asked before every operation, with the base name of the file: an error that is not nil
-// is the operation's. Nil lets everything pass. decide may be called by several goroutines at once, also while Fail
-// changes it.
+// Fail sets the function that is called before every operation, with the base name of the file: if it returns an
+// error, the operation fails with that error. nil means that no operation fails. decide may be called by several
+// goroutines at once, also while Fail changes it.
 func (f *FS) Fail(decide func(op Op, name string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.fail = decide
 }
 
-// SetSpace bounds what all files written through f may hold together; a write beyond it fails with ENOSPC. Zero lifts
-// the bound. Files that are larger than the bound already stay as they are.
+// SetSpace bounds the total size, in bytes, of all files written through f. A write beyond it fails with ENOSPC. Zero
+// removes the bound. Existing files may exceed it.
 func (f *FS) SetSpace(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.space = bytes
 }
 
-// Space returns what is free and what there is, as Options.FreeSpace wants it. Without a bound, the total is 0, which
+// Space returns the free and the total bytes in the form of Options.FreeSpace. Without a bound, the total is 0, which
 // means that both are unknown.
 func (f *FS) Space() (free, total int64) {
 	f.mu.Lock()
@@ -80,11 +80,11 @@ func (f *FS) Space() (free, total int64) {
 	return f.mu.space - f.mu.used, f.mu.space
 }
 
-// check returns the error that the test wants for an operation. It is not atomic with the operation: another one may
-// come between.
+// check returns the error with which an operation must fail, or nil. It is not atomic with the operation: another one
+// may run in between.
 func (f *FS) check(op Op, name string) error {
 	f.mu.Lock()
-	// Called without the lock, so that a test may call Fail or SetSpace in it.
+	// decide is called without the lock, so that it may call Fail or SetSpace.
 	decide := f.mu.fail
 	f.mu.Unlock()
 	if decide == nil {
@@ -93,7 +93,7 @@ func (f *FS) check(op Op, name string) error {
 	return decide(op, filepath.Base(name))
 }
 
-// grow takes the space by which a file becomes larger. to is the new size in bytes, if the file is smaller.
+// grow reserves the space by which a file grows to a size of to bytes. A larger file keeps its size.
 func (f *FS) grow(name string, to int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,8 @@ func (f *FS) grow(name string, to int64) error {
 	return nil
 }
 
-// forget gives back the space of a file that is gone, or moves it to its new name. renamed is empty for a removal.
+// forget releases the space of a removed file, or moves its accounting to the new name. renamed is empty for a
+// removal.
 func (f *FS) forget(name, renamed string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +129,7 @@ func (f *FS) forget(name, renamed string) {
 	f.mu.sizes[renamed] = size
 }
 
-// wrap returns the file whose operations are checked; an error is passed on.
+// wrap returns a file whose operations call check; it passes err on.
 func (f *FS) wrap(name string, file vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err

@@ -6,9 +6,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Unsynced is a file system that reports syncs of log files which it has not made. A crash of the file system below it
-// then loses what was acknowledged. Only files with the suffix .log are concerned: Pebble's commit log. Tests show with
-// it that a simulation finds lost writes.
+// Unsynced is a file system that reports success for syncs of log files without syncing them. A crash of the file
+// system below it then loses acknowledged writes. Only files with the suffix .log are concerned: Pebble's commit log.
+// Tests use it to show that a simulation detects lost writes.
 type Unsynced struct{ vfs.FS }
 
 // unsyncedFile is a file whose syncs do nothing.

@@ -1,5 +1,5 @@
-// Package format keeps the file that says in which format a directory of the storage engine is. The file CQLD_FORMAT
-// has one line:
+// Package format manages the file that records the format version of a directory of the storage engine. The file
+// CQLD_FORMAT has one line:
 //
 //	cqld storage format 4
 //
@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Version is the version of what stands on disk: keys, rows, records under local keys, and Pebble's own format. It
-// grows by one with every change that an older cqld could not read. A node writes the new version only after the
-// cluster version has enabled it (CONTRIBUTING.md, "Change a format").
+// Version is the version of all data on disk: keys, rows, records under local keys, and Pebble's own format. Every
+// change that an older cqld cannot read increments it. A node writes the new version only after the cluster version
+// has enabled it (CONTRIBUTING.md, "Change a format").
 //
 //	1  rows
 //	2  entries of maintainers: a cqld of version 1 would write rows without their entries
@@ -26,7 +26,7 @@ import (
 //	   taken for one that lost its rows, and an older state of Paxos be misread
 //	4  the history of decided changes in the state of Paxos: an older state would be misread
 //
-// Older directories are refused: none of them was of a release.
+// Older directories are refused: no release has written them.
 const Version = 4
 
 // FileName is the name of the file.
@@ -72,7 +72,7 @@ func Check(disk vfs.FS, dir string) error {
 	return nil
 }
 
-// create writes the format file into a directory that holds no database yet.
+// create writes the format file into a directory without a database.
 func create(disk vfs.FS, dir string) error {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("storage: %w", err)

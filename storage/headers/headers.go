@@ -31,7 +31,7 @@ const (
 // Has reports whether partitions of the table may have headers.
 func (f *Flags) Has(id schema.StorageID) bool { return f.stateOf(id) != 0 }
 
-// stateOf reads the map without the lock: it is replaced, never changed.
+// stateOf reads the map without the lock, because the map is replaced and never modified.
 func (f *Flags) stateOf(id schema.StorageID) state {
 	if p := f.states.Load(); p != nil {
 		return (*p)[id]

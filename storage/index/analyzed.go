@@ -6,8 +6,8 @@ import (
 	"cqld/types/analysis"
 )
 
-// analyzedTerms converts the terms of an index of texts with an analyzer. Each of them is the ordered form of a text.
-// For example, the text "The Cats" has the terms the and cats, or only cat with stop words and stems.
+// analyzedTerms passes the terms of a text index through an analyzer. Each term is the ordered form of a text. For
+// example, the text "The Cats" has the terms the and cats, or only cat with stop words and stemming.
 type analyzedTerms struct {
 	// Terms of the column without the analyzer.
 	of Terms
@@ -18,14 +18,14 @@ type analyzedTerms struct {
 
 // Append implements Terms.
 func (t *analyzedTerms) Append(found *Found, x *Source, now int64) {
-	// The terms are collected apart, because each of them is replaced by the terms of the analyzer: none for a text of
-	// stop words, several for a sentence.
+	// The unanalyzed terms are collected separately, because the analyzer replaces each by any number of terms: none
+	// for a text of stop words, several for a sentence.
 	var texts Found
 	t.of.Append(&texts, x, now)
 	for i := range texts.Len() {
 		text, _, err := t.text.ConsumeOrdered(nil, texts.Term(i), false)
 		if err != nil {
-			continue // the terms come from this node; the row cannot be shown either
+			continue // the stored value is malformed, so a read of the row fails as well
 		}
 		for _, term := range t.analyzer.Terms(text) {
 			found.Add(func(dst []byte) []byte { return t.text.AppendOrdered(dst, term, false) }, texts.Value(i))

@@ -14,10 +14,10 @@ func (x *Values) Built(table, id schema.StorageID) bool {
 	return s.state == built
 }
 
-// Build does the next step of making an index complete that has rows from before it was known: it writes the entries of
-// some stored rows. Rows that enter meanwhile have entries already. more is false once the index is built, or is
-// unknown. The caller rests between steps. Steps that were done before a restart are not done again. An error does not
-// end the build: more is true with it, and the next call repeats the step. A build passes these states:
+// Build executes the next step of building an index whose table has older rows: it writes the entries of some stored
+// rows. Rows that are written meanwhile have entries already. more is false once the index is built, or is unknown.
+// The caller pauses between steps. After a restart, the build continues where it was. An error does not end the
+// build: more is true with it, and the next call repeats the step. A build passes these states:
 //
 //	unbuilt ─ fence ─▶ fenced ─ steps ─▶ built
 //	   ▲                  │ rows came without entries (void)
@@ -41,7 +41,7 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 		return true, err
 	}
 	next := s
-	// Entries and position are in one batch, so a position on disk never passes rows without entries. The batch need
+	// Entries and position are in one batch, so a position on disk never is past rows without entries. The batch need
 	// not be synced: a crash that loses it loses the position as well, and the step is done again.
 	err = x.host.Write(false, func(d storage.Derived) error {
 		entries := x.scratch.Get().(*scratch)
@@ -69,8 +69,8 @@ func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error)
 	// The state is read while deciding is held, because an ingestion may change it.
 	x.deciding.acquire()
 	s, _ = x.state(table, s.id)
-	// An index that is unknown or void begins at the first row: a position would be from before rows came without
-	// entries.
+	// The build of an unknown or void index begins at the first row: rows without entries may have been added before
+	// any stored position.
 	if s.state != unbuilt {
 		s.state, s.position, s.fenced = unbuilt, nil, false
 	}
@@ -79,7 +79,7 @@ func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error)
 	if s.fenced {
 		return s, nil
 	}
-	// The barrier is awaited without deciding: commits acquire it in Enter, and the barrier waits for commits.
+	// The barrier waits for commits, and these acquire deciding in Enter, so deciding must not be held here.
 	if err := x.host.Barrier(); err != nil {
 		return s, err
 	}
@@ -91,7 +91,7 @@ func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error)
 	return now, nil
 }
 
-// built ends a step that began in the state s. A change of voids means that rows came without entries since the step
+// built ends a step that began in the state s. If voids has changed, rows were added without entries since the step
 // began.
 func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, err error) {
 	x.deciding.acquire()
@@ -108,7 +108,7 @@ func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, e
 		return true, nil
 	}
 	now.state, now.position, now.rows, now.bytes = built, nil, next.rows, next.bytes
-	// Synced: a search may rely on the index as soon as its state is built, so the mark must survive a crash.
+	// The mark is synced: searches rely on the index as soon as its state is built, so the mark must survive a crash.
 	if err := x.host.Write(true, func(d storage.Derived) error {
 		d.MarkWith(s.id,
 			now.mark(table))
@@ -120,16 +120,16 @@ func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, e
 	return false, nil
 }
 
-// Work is something to do for an index. The caller passes its fields to the named method until nothing is left. It is a
-// value; the state may have changed when it is used.
+// Work is a pending task for an index. The caller passes its fields to the named method until the task is done. It is
+// a snapshot; the state may have changed when it is used.
 type Work struct {
 	Table, Index schema.StorageID
 	// Drop means that DropIndex must be called; otherwise Build.
 	Drop bool
 }
 
-// Pending returns what is to be done: indexes of tables that are not built, and entries of indexes that are defined no
-// more. The caller must know the whole schema.
+// Pending returns the pending tasks: to build indexes that are not built, and to drop the entries of indexes that are
+// no longer defined. The caller must know the whole schema.
 func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 	for _, table := range tables {
 		for _, d := range x.definitions(table) {
@@ -151,8 +151,8 @@ func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 	return out
 }
 
-// DropIndex removes the entries of an index that is defined no more, and its mark. An index that is defined again, or
-// that is unknown, is left as it is. It costs one range deletion, whatever the number of entries.
+// DropIndex removes the entries and the mark of an index that is no longer defined. It does nothing for an index that
+// is defined again or unknown. It costs one range deletion, whatever the number of entries.
 func (x *Values) DropIndex(table, id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()

@@ -8,14 +8,13 @@ import (
 	"cqld/types/similarity"
 )
 
-// Catalog has the definitions of the indexes of the tables of a schema. Its methods are safe for concurrent use.
+// Catalog caches the definitions of the indexes of the tables of a schema. Its methods are safe for concurrent use.
 type Catalog struct {
 	// table and more are the functions that NewCatalog received.
 	table func(schema.StorageID) *schema.Table
 	more  func(*schema.Table) []Definition
-	// known has the definitions, *[]Definition by *schema.Table, of versions of tables that have any. A map that is
-	// copied for each table would cost the square of the number of tables after each start. Pointers as keys are not
-	// allocated.
+	// known maps *schema.Table, a version of a table with indexes, to its definitions (*[]Definition). Copying a map
+	// for each table would cost quadratic time after each start. Pointers as keys need no allocation.
 	known sync.Map
 	mu    sync.Mutex // guards what follows
 	added int        // entries stored since those of former versions were removed
@@ -39,7 +38,7 @@ func (c *Catalog) Of(id schema.StorageID) []Definition {
 	if known, ok := c.known.Load(t); ok {
 		return *known.(*[]Definition)
 	}
-	// Two callers may compute the same list. LoadOrStore below makes both return the same one.
+	// Two callers may compute the same list. LoadOrStore below makes both of them return the same one.
 	list := Definitions(t)
 	if c.more != nil {
 		list = append(list, c.more(t)...)
@@ -53,8 +52,8 @@ func (c *Catalog) Of(id schema.StorageID) []Definition {
 	return nil
 }
 
-// removeFormer removes the definitions of dropped tables and of former versions of tables, after as many entries were
-// stored as there are.
+// removeFormer removes the definitions of dropped tables and of former versions of tables, each time that the number
+// of entries has doubled since the last removal.
 func (c *Catalog) removeFormer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,8 +74,8 @@ func (c *Catalog) removeFormer() {
 	c.added, c.due = 0, left
 }
 
-// Definitions returns the definitions of the indexes of a table, as far as Values keeps them: those of static vectors
-// it does not.
+// Definitions returns the definitions of the indexes of a table that Values maintains; it maintains none of static
+// vectors.
 func Definitions(t *schema.Table) (out []Definition) {
 	for _, x := range t.Indexes() {
 		if d, ok := DefinitionOf(t, x); ok {
@@ -86,8 +85,8 @@ func Definitions(t *schema.Table) (out []Definition) {
 	return out
 }
 
-// DefinitionOf returns the definition of an index of a table. It is not ok for indexes that Values does not keep. An
-// index of a class that Values does not know is not refused here: its statements fail when the index is searched.
+// DefinitionOf returns the definition of an index of a table. ok is false for indexes that Values does not maintain.
+// An index of a class that Values does not know is not refused here: its statements fail when the index is searched.
 func DefinitionOf(t *schema.Table, x *schema.Index) (d Definition, ok bool) {
 	c := t.ColumnByID(x.Column)
 	switch {

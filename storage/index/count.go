@@ -7,10 +7,10 @@ import (
 	"cqld/storage"
 )
 
-// Count counts the entries that a search in ByToken looks at, up to most, without reading rows: entries of single terms
-// in the bounds of the query, and all entries of other intervals. Stale entries count. ErrNotBuilt is the error for an
-// index that is not built. It is an estimate from above, as far as stale entries and terms that were cut count.
-// q.Limit, q.From and q.Filter do not count.
+// Count returns the number of entries that a search in ByToken examines, up to most, without reading rows: entries of
+// single terms in the bounds of the query, and all entries of other intervals. It returns ErrNotBuilt for an index
+// that is not built. The count is an upper bound, because stale entries and entries with equal cut terms are
+// included. q.Limit, q.From and q.Filter do not count.
 func (x *Values) Count(q *Query, most int) (n int, err error) {
 	if err := x.host.Failed(); err != nil {
 		return 0, err
@@ -31,7 +31,8 @@ func (x *Values) Count(q *Query, most int) (n int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.entries.Close()) }()
-	// Stale entries count too: the number is an estimate, and reading rows would cost what it saves.
+	// Stale entries are counted, because detecting them would require the reads of rows that the estimate should
+	// save.
 	for more := true; more && n < most; {
 		var found bool
 		if found, more = e.step(); found {

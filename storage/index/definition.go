@@ -16,8 +16,8 @@ type Definition struct {
 	Partitions bool
 	// Values means that an entry has a value, the one passed to Found.Add. Other entries have none.
 	Values bool
-	// Whole keeps terms of any length whole, for indexes that are read in the order of terms. Others are cut at termMax
-	// bytes; readers compare the whole term with the row.
+	// Whole keeps terms of any length uncut, for indexes that are read in the order of terms. Others are cut at
+	// termMax bytes; readers compare the whole term with the row.
 	Whole bool
 	// Vectors is not nil if the values of entries are vectors.
 	Vectors *Vectors
@@ -25,10 +25,9 @@ type Definition struct {
 
 // Terms finds the terms of one row, or of the header of a partition.
 type Terms interface {
-	// Append adds the terms of x that are live at the time now (seconds) to found. x may be a change, of which nothing
-	// else is known: a row that has a term after changes were reconciled must have it in one of these changes, or in
-	// the key. At math.MinInt64 everything is live that is not a tombstone. The terms that are added need not be
-	// distinct, and their order has no meaning.
+	// Append adds the terms of x that are live at the time now (seconds) to found. x may be a single change of a row:
+	// each term of a reconciled row must be a term of one of the changes, or of the key. At math.MinInt64 everything
+	// that is not a tombstone is live. The added terms may repeat, in any order.
 	Append(found *Found, x *Source, now int64)
 }
 
@@ -42,8 +41,8 @@ type Source struct {
 	Row *row.Row
 }
 
-// Found collects terms. Its memory is used again. A Found must not be used by two goroutines at a time. The zero value
-// is empty.
+// Found collects terms. Its memory is reused. A Found must not be used by two goroutines at a time. The zero value is
+// empty.
 type Found struct {
 	// The terms and values, one after the other; spans contains their offsets, which stay valid when bytes is moved.
 	bytes []byte
@@ -75,8 +74,8 @@ func (f *Found) Term(i int) []byte { s := f.spans[i]; return f.bytes[s.from:s.te
 // Value returns the value of term number i, valid until the next change of f.
 func (f *Found) Value(i int) []byte { s := f.spans[i]; return f.bytes[s.term:s.value:s.value] }
 
-// InAny reports whether a term is in one of the intervals, which are ascending and disjoint. It compares whole terms,
-// so it decides about entries whose terms were cut.
+// InAny reports whether a term is in one of the intervals, which are ascending and disjoint. It compares uncut terms,
+// so it filters entries whose cut terms matched by accident.
 func (f *Found) InAny(intervals []row.Slice) bool {
 	for i := range f.spans {
 		if row.InSlices(intervals, f.Term(i)) {
@@ -86,7 +85,7 @@ func (f *Found) InAny(intervals []row.Slice) bool {
 	return false
 }
 
-// Order is the order of a search. The numbers are part of requests between nodes, and must not change.
+// Order is the order of the results of a search. The numbers are part of requests between nodes, and must not change.
 type Order uint8
 
 // The orders.

@@ -14,8 +14,8 @@
 //	Sweep   ─ entries whose rows have another value ─ write latch ─ compared again ─ removed
 //
 // The invariant that the package keeps: each live row of a table whose index is marked as built has the entry of its
-// value. A missing entry would be a missing row, a stale entry costs a read. Whatever could break it (an ingestion
-// whose entries were not staged, a corrupt file with entries) takes the mark away, and the index is built again.
+// value. A missing entry would be a missing row, a stale entry costs a read. Events that could break it (an ingestion
+// whose entries were not staged, a corrupt file with entries) remove the mark, and the index is built again.
 //
 // Indexes of vectors have entries as well; the graph of nearest neighbors (package vector) is memory only, built from
 // the entries, and bounded by limits.go.

@@ -7,8 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// entryOf is an entry of Values. Its slices belong to the key from which it was parsed. An entry has no timestamp:
-// whether it is stale, the row shows.
+// entryOf is an entry of Values. Its slices belong to the key from which it was parsed. An entry has no timestamp;
+// comparing it with the row shows whether it is stale.
 type entryOf struct {
 	index schema.StorageID
 	term  []byte // escaped, with its end
@@ -19,7 +19,7 @@ type entryOf struct {
 	clustering []byte
 }
 
-// parseEntry splits the key of an entry. The parts point into key. It is not ok for a key that Values did not write.
+// parseEntry splits the key of an entry. The parts point into key. ok is false for a key that Values did not write.
 // Callers treat such an entry as stale, so that a sweep removes it.
 func parseEntry(key []byte) (e entryOf, ok bool) {
 	if len(key) < indexSize {

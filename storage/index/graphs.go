@@ -11,18 +11,19 @@ import (
 	"cqld/types/similarity"
 )
 
-// graphs keeps the vectors of entries in graphs in memory, so that searches ByScore need not look at all entries.
+// graphs keeps the vectors of entries in graphs in memory, so that searches ByScore need not compare all entries.
 //
 // Invariant: a graph that is ready, together with what is pending for it, has each entry of its index. It may have
-// entries that were removed. Searches look at the row of each entry that they find.
+// entries that were removed. Searches verify each entry that they find against its row.
 //
 // A graph is filled by Values.Refresh: from the stored entries first, and then from pending. If more is pending than
 // fits, or rows were ingested, the graph is not ready until the stored entries were compared with it again.
 type graphs struct {
-	// mu is not held while a graph is searched or filled: vector.Index has its own lock, and either may take long. It
-	// is taken after graph.applying.
+	// mu is not held while a graph is searched or filled: vector.Index has its own lock, and either may take long.
+	// Lock order: graph.applying, mu.
 	mu sync.Mutex
-	// By index. An index without a graph has not been filled since the start, or is not built.
+	// of has the graphs by index. An index has no graph if it is not built, or if filling has not begun since the
+	// start.
 	of map[schema.StorageID]*graph
 	// bytesMax bounds all graphs together; zero means no bound. It is constant.
 	bytesMax int64
@@ -32,7 +33,8 @@ type graphs struct {
 
 // graph is the graph of one index. Its fields except nearest and applying are guarded by graphs.mu.
 type graph struct {
-	// drain holds applying while entries leave nearest, and the last attempt of a search shares it.
+	// drain holds applying exclusively while it removes entries from nearest; the last attempt of a search holds it
+	// shared.
 	applying sync.RWMutex
 	nearest  *vector.Index // by entry
 	ready    bool
@@ -40,10 +42,10 @@ type graph struct {
 	excess   int    // of a full one: when as many entries more were removed than added, it is filled again
 	after    []byte // the last entry with which it was compared, unless it is ready
 	epoch    int    // grows when the comparison begins again
-	// Changes by entry that are committed and not yet applied to nearest. A later change of an entry replaces the
-	// earlier.
+	// pending contains committed changes by entry that are not yet applied to nearest. A later change of an entry
+	// replaces an earlier one.
 	pending map[string]change
-	// The number of the last change, so that drain applies changes in order and sees whether one was replaced.
+	// changes is the number of the last change. With it, drain applies changes in order and detects replaced ones.
 	changes int // in all
 	// removed is the number of the last removal that drain began to apply.
 	removed int
@@ -70,14 +72,14 @@ func (g *graphs) record(list []added) {
 	}
 }
 
-// forget notes that an entry is removed. The write latch of its partition is held.
+// forget records that an entry is removed. The caller holds the write latch of its partition.
 func (g *graphs) forget(index schema.StorageID, entry []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.change(index, string(entry), nil)
 }
 
-// g.mu is held. An index without a graph needs no changes, and of a full one they are counted.
+// g.mu is held. Without a graph, no change is recorded; for a full graph, changes are only counted.
 func (g *graphs) change(index schema.StorageID, entry string, vector []byte) {
 	x := g.of[index]
 	if x == nil {
@@ -87,8 +89,8 @@ func (g *graphs) change(index schema.StorageID, entry string, vector []byte) {
 		x.count(vector != nil)
 		return
 	}
-	// Searches compare all pending vectors, so there must be few. Comparing the stored entries again finds the changes
-	// that are forgotten here.
+	// Searches compare all pending vectors, so their number is bounded. Beyond the bound they are dropped, and the
+	// graph is compared with all stored entries again.
 	if len(x.pending) >= pendingMax {
 		x.again()
 	}
@@ -110,9 +112,9 @@ func (x *graph) count(added bool) {
 
 // again makes the graph unready until all entries were compared with it again.
 func (x *graph) again() {
-	// The vectors in the graph stay: compareEntries adds only those that it does not have.
+	// The vectors in the graph stay: compareEntries adds only missing ones.
 	x.ready, x.after, x.pending = false, nil, map[string]change{}
-	// A comparison that runs now must not make the graph ready.
+	// A new epoch keeps a running comparison from making the graph ready.
 	x.epoch++
 }
 
@@ -147,7 +149,7 @@ func (g *graphs) drop(index schema.StorageID) {
 	delete(g.of, index)
 }
 
-// view is a graph that is ready, at one moment.
+// view is a snapshot of a ready graph and its pending changes.
 type view struct {
 	graph   *graph // nil if the index has none that is ready
 	nearest *vector.Index
@@ -165,17 +167,18 @@ func (g *graphs) find(index schema.StorageID) view {
 	if x == nil || !x.ready {
 		return view{}
 	}
-	// A copy of a bounded map: the search reads it without the lock.
+	// pending is bounded, so it is copied for the search, which reads it without the lock.
 	return view{x, x.nearest, maps.Clone(x.pending), x.changes}
 }
 
 // removedSince reports whether an entry that was removed after find returned v has left the graph since. A search of
-// the graph may then have missed the row: its old entry was gone when the search came to it, and the new one was added
-// where the search had been.
+// the graph may then have missed the row: the old entry was removed before the search reached it, and the new one was
+// added in a part that the search had already passed.
 func (g *graphs) removedSince(v *view) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// Of the graph that was searched: drain may change it until it ends, even if the graph was dropped meanwhile.
+	// removed is read from the graph that was searched: drain may still be changing it, even if the graph was dropped
+	// meanwhile.
 	return v.graph.removed > v.changes
 }
 
@@ -212,7 +215,7 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 	entries = entries[:min(n, len(entries))]
 	list := make([]change, len(entries))
 	for i, entry := range entries {
-		// Before the graph changes, for searches that are under way.
+		// removed is set before the graph changes, so that searches in progress notice.
 		if list[i] = x.pending[entry]; list[i].vector == nil {
 			x.removed = list[i].number
 		}
@@ -229,7 +232,7 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, entry := range entries {
-		// Otherwise a later change has replaced the one that was applied.
+		// If the numbers differ, a later change has replaced the applied one, and stays pending.
 		if x.pending[entry].number == list[i].number {
 			delete(x.pending, entry)
 		}
@@ -237,8 +240,8 @@ func (g *graphs) drain(x *graph, n int) (applied int) {
 	return len(entries)
 }
 
-// remove removes the entries of a batch whose change has no vector. It waits for searches that share the graph, and
-// they for the whole batch: additions, which take longer, are applied without the lock.
+// remove removes the entries of a batch whose change has no vector. It waits for searches that hold applying, and
+// these wait for the whole batch. Additions take longer, and are applied without the lock.
 func (x *graph) remove(entries []string, list []change) {
 	x.applying.Lock()
 	defer x.applying.Unlock()
@@ -249,24 +252,24 @@ func (x *graph) remove(entries []string, list []change) {
 	}
 }
 
-// set adds a vector. One that cannot be compared has no entry, so the error is impossible.
+// set adds a vector. Vectors that cannot be compared have no entry, so Set cannot fail.
 func (x *graph) set(entry string, vector []byte) {
 	_ = x.nearest.Set(entry, similarity.Decode(nil, vector))
 }
 
-// Graphs is what Refresh found.
+// Graphs is the result of Refresh.
 type Graphs struct {
 	Any  bool // there are vector indexes
 	More bool // vectors wait
 }
 
-// exceeded reports whether all graphs together have more bytes than they may. The graph that grows is then given up,
-// and those that have been filled before stay.
+// exceeded reports whether all graphs together exceed their bound in bytes. The caller then drops the graph that
+// grows, and keeps those that are filled.
 func (g *graphs) exceeded() bool {
 	if g.bytesMax == 0 {
 		return false
 	}
-	// Computed each time, because graphs grow and shrink on their own and are few.
+	// The sum is computed each time, because graphs are few and change their size independently.
 	all := int64(0)
 	for _, one := range g.of {
 		all += one.nearest.Bytes()
@@ -276,12 +279,12 @@ func (g *graphs) exceeded() bool {
 
 // GraphStats describes the graphs of vectors of this node.
 type GraphStats struct {
-	// Ready counts the graphs that searches use, Filling those that do not have all vectors yet, and Full those that
-	// are not kept because they would be too large, until enough entries are removed.
+	// Ready counts the graphs that searches use, Filling the graphs that lack vectors, and Full the graphs that were
+	// dropped because they would be too large; these are filled again when enough entries have been removed.
 	Ready, Filling, Full int
 	// Vectors and Bytes are sums over all graphs. Pending vectors are not in a graph yet.
 	Vectors, Bytes, Pending int64
-	// Searches counts the steps of searches that used a graph, and Scans those that looked at all entries instead,
+	// Searches counts the steps of searches that used a graph, and Scans the steps that read all entries instead,
 	// since the start. Visited counts the vectors that searches of graphs compared.
 	Searches, Scans, Visited uint64
 }
@@ -327,14 +330,15 @@ func (x *Values) Refresh(tables []schema.StorageID, n int) (found Graphs, err er
 }
 
 func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more bool, err error) {
-	// First come the pending changes, since they make searches slower, then stored entries with what is left of n.
+	// Pending changes are applied first, because they slow searches down; stored entries use the rest of n.
 	g := x.graphs.begin(d)
 	n -= x.graphs.drain(g, n)
 	x.graphs.mu.Lock()
-	// A graph that was dropped meanwhile is not accounted. A full one gives its memory back by an empty index in its
-	// place.
+	// A graph that was dropped meanwhile is not accounted. A graph that becomes full is replaced by an empty one,
+	// which frees its memory.
 	if !g.full && x.graphs.of[d.ID] == g && (g.nearest.Bytes() > x.bytes || x.graphs.exceeded()) {
-		// Half of the vectors that it has, so that filling it in vain costs two insertions for each removal.
+		// The graph is filled again after half of its vectors were removed, so that filling in vain costs two
+		// insertions for each removal.
 		g.excess = (g.nearest.Len() + 1) / 2
 		g.full, g.ready, g.pending, g.nearest = true, false, nil, emptyGraph(d)
 	}
@@ -350,7 +354,7 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 	}
 	x.graphs.mu.Lock()
 	defer x.graphs.mu.Unlock()
-	// Otherwise method again was called since after was read: the comparison begins at the first entry.
+	// If the epoch has changed, method again was called meanwhile, and the comparison restarts at the first entry.
 	if g.epoch == epoch {
 		g.after, g.ready = last, ended
 	}
@@ -376,7 +380,7 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 	}()
 	seen := 0
 	for valid := entries.First(); valid; valid = entries.Next() {
-		// Entries that the graph has cost little, but are bounded too, so that a step ends soon.
+		// Entries that are in the graph already cost little, but are bounded as well, so that a step ends soon.
 		if n == 0 || seen == compareMax {
 			return last, false, nil
 		}
@@ -394,8 +398,9 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 	return nil, true, nil
 }
 
-// inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones after the
-// position of the query, and all that are pending. Of entries with equal scores, it passes on all: their places decide.
+// inGraph offers the entries that the graph of the index finds: the best ones after the position of the query, and
+// all pending ones. Of entries with equal scores it offers all, because their places decide. It returns false if the
+// index has no ready graph.
 func (s *search) inGraph(best *bestScored) (ok bool) {
 	g := &s.x.graphs
 	for range graphAttempts {
@@ -409,7 +414,7 @@ func (s *search) inGraph(best *bestScored) (ok bool) {
 		}
 		best.list, best.dropped = best.list[:0], false
 	}
-	// Entries that leave the graph all the time must not make each search look at all entries.
+	// Constant removals must not force each search to read all entries, so the last attempt makes removals wait.
 	if s.inSharedGraph(best) {
 		return true
 	}
@@ -426,7 +431,7 @@ func (s *search) inSharedGraph(best *bestScored) (ok bool) {
 	}
 	x.applying.RLock()
 	defer x.applying.RUnlock()
-	// Another graph, of an index that was dropped and created again meanwhile, is not locked.
+	// If the index was dropped and created again meanwhile, its new graph is not the locked one.
 	v := g.find(s.q.Index)
 	if v.graph != x {
 		return false
@@ -439,13 +444,13 @@ func (s *search) inSharedGraph(best *bestScored) (ok bool) {
 func (s *search) searchGraph(best *bestScored, v *view) {
 	s.x.graphs.searches.Add(1)
 	for entry, c := range v.pending {
-		// Removed entries are pending too, so that accept below leaves them out.
+		// Removed entries are pending without a vector; accept below skips them.
 		if c.vector != nil {
 			s.offer(best, []byte(entry), c.vector)
 		}
 	}
 	accept := func(entry string) bool {
-		// Offered above with its present vector, or removed.
+		// The entry was offered above with its current vector, or is removed.
 		if _, changed := v.pending[entry]; changed {
 			return false
 		}
@@ -475,14 +480,14 @@ func (s *search) searchGraph(best *bestScored, v *view) {
 	}
 }
 
-// forgetVector notes that an entry is removed. The write latch of its partition is held.
+// forgetVector records that an entry is removed. The caller holds the write latch of its partition.
 func (x *Values) forgetVector(d *Definition, entry []byte) {
 	if d.Vectors != nil {
 		x.graphs.forget(d.ID, entry)
 	}
 }
 
-// take notes a vector that enters, for settleVectors.
+// take collects a vector of the commit in progress, for settleVectors.
 func (s *scratch) take(index schema.StorageID, entry, vector []byte) {
 	s.added = append(s.added, added{index, slices.Clone(entry), slices.Clone(vector)})
 }

@@ -9,12 +9,12 @@ import (
 	"cqld/storage"
 )
 
-// intervals passes on the entries of intervals of terms of one index, in the order of their keys or in the reverse. One
-// iterator moves through all of them: an IN of many values costs a seek for each value that has entries, not an
+// intervals iterates over the entries of intervals of terms of one index, in the order of their keys or in reverse.
+// One iterator moves through all of them: an IN of many values costs a seek for each value that has entries, not an
 // iterator for each, and all entries are of one state of the database.
 type intervals struct {
 	entries *storage.Entries
-	// The terms whose entries were not passed, the next ones first.
+	// terms contains the intervals that are not exhausted, in the order of the iteration.
 	terms    []row.Slice
 	reversed bool
 	// bounds returns the interval of the entries of an interval of terms. It may be empty.
@@ -25,7 +25,7 @@ type intervals struct {
 	entered bool
 }
 
-// openIntervals opens an iterator over the entries of terms, which are ascending. cut may make intervals smaller.
+// openIntervals opens an iterator over the entries of terms, which are ascending. cut may narrow intervals.
 func (s *search) openIntervals(id schema.StorageID, terms []row.Slice, reversed bool,
 	open func(bounds) (*storage.Entries, error), cut func(row.Slice) bounds) (x *intervals, err error) {
 	terms = slices.DeleteFunc(slices.Clone(terms), func(t row.Slice) bool { return t.Empty() })
@@ -45,7 +45,7 @@ func (s *search) openIntervals(id schema.StorageID, terms []row.Slice, reversed 
 // step moves the iterator once. found reports whether it is at an entry of the intervals, and more is false if no entry
 // follows. A step without an entry follows the last entry of an interval.
 func (x *intervals) step() (found, more bool) {
-	// Intervals are empty if the position of the query has passed them.
+	// Intervals before the position of the query are empty, and are skipped.
 	for len(x.terms) > 0 && !x.known {
 		x.now = x.bounds(x.terms[0])
 		if x.known = !x.now.empty(); !x.known {

@@ -20,11 +20,11 @@ import (
 // Invariant: where the index is complete, a partition of which anything is stored has its entry. The opposite may
 // fail: an entry without a partition is removed by the sweeper or by a listing that meets it.
 //
-//   - An entry stands in the batch that brings a row, or in one before. It is left out if it was written lately:
+//   - An entry is in the batch of a row, or in an earlier batch. A commit omits an entry that was written recently:
 //     entries that are committed are remembered, and looked up under the latch of the partition. An entry is removed
 //     under the write side of the latch, when nothing is left of the partition, and is then forgotten.
 //   - The mark is written with the first row of an empty table. A table that had rows before it had an index is marked
-//     when its partitions were walked (build), at the first listing. From the mark on its index is kept, whatever
+//     when its partitions were walked (build), at the first listing. From then on its index is maintained, whatever
 //     Ordered says.
 //   - Streamed rows come without entries; the receiver writes them.
 //
@@ -33,24 +33,24 @@ type Partitions struct {
 	// The function of NewPartitions.
 	ordered func(schema.StorageID) bool
 	host    *storage.Host
-	// states, replaced and never changed, belong to tables that have an index or should have one.
+	// states contains the tables that have an index or should have one. The map is replaced and never modified.
 	states atomic.Pointer[map[schema.StorageID]state]
 	mu     sync.Mutex // held by who replaces states
-	// deciding is held while the state of a table is decided by what is stored of it, and while rows are ingested.
+	// deciding is held while the state of a table is derived from its stored rows, and while rows are ingested.
 	deciding reservation
 	building sync.Mutex
 	voided   int // how often an index that was partial lost entries; deciding is held
-	// commit is what Enter keeps for Settle.
+	// commit is the state that Enter passes on to Settle.
 	commit struct {
 		deciding bool // is held
 		marked   []schema.StorageID
 	}
-	// written are entries that are committed, by stripe and place. Commits, of which there is one at a time, hold the
-	// read side of the stripe's latch, all others the write side.
+	// written caches committed entries, by stripe and slot. Commits, of which one runs at a time, access it under the
+	// read side of the stripe's latch, all others under the write side.
 	written [64]*[remembered]entry
 }
 
-// state is how far the index of a table is. The zero value means that there is no index.
+// state is the build state of the index of a table. The zero value means that there is no index.
 type state uint8
 
 const (
@@ -58,7 +58,7 @@ const (
 	complete                  // and it is marked so on disk
 )
 
-// entry is an entry that is remembered; a nil key is none.
+// entry is a cached entry; a nil key means that the slot is empty.
 type entry struct {
 	table schema.StorageID
 	key   []byte
@@ -78,8 +78,8 @@ func Maintain(o *storage.Options, x *Partitions) {
 // Space implements storage.Maintainer.
 func (x *Partitions) Space() storage.KeySpace { return storage.KeySpace{Entries: 2, Marks: 'p'} }
 
-// Open implements storage.Maintainer. Each mark belongs to a complete index. A table with a partial index has no mark,
-// and is decided again at its first row.
+// Open implements storage.Maintainer. Each mark belongs to a complete index. A table with a partial index has no
+// mark; its state is decided again at its first row.
 func (x *Partitions) Open(h *storage.Host) error {
 	x.host = h
 	return h.Marks(func(table schema.StorageID) { x.put(table, complete) })
@@ -92,7 +92,7 @@ func (x *Partitions) Maintains(table schema.StorageID) bool {
 
 func (x *Partitions) state(id schema.StorageID) state { return x.all()[id] }
 
-// all are the states of all tables, not to be changed.
+// all returns the states of all tables, which the caller must not modify.
 func (x *Partitions) all() map[schema.StorageID]state {
 	if p := x.states.Load(); p != nil {
 		return *p
@@ -109,14 +109,14 @@ func (x *Partitions) put(id schema.StorageID, s state) {
 	if next == nil {
 		next = map[schema.StorageID]state{}
 	}
-	// State 0 is the state of an index that is not in the map.
+	// State 0 is represented by the absence of the table.
 	if next[id] = s; s == 0 {
 		delete(next, id)
 	}
 	x.states.Store(&next)
 }
 
-// Enter implements storage.Maintainer. It adds the entries that are not known to be there.
+// Enter implements storage.Maintainer. It adds the entries that are not cached as committed.
 func (x *Partitions) Enter(d storage.Derived, in *storage.Entering) {
 	var p storage.Entered
 	for in.NextPartition(&p) {
@@ -129,19 +129,20 @@ func (x *Partitions) Enter(d storage.Derived, in *storage.Entering) {
 			continue
 		}
 		d.Set(p.Table, p.Key.Bytes, nil)
-		// Remembered before the commit is durable; Settle forgets it if the commit fails.
+		// The entry is cached before the commit is durable; Settle removes it if the commit fails.
 		x.remember(p.Table, p.Key.Token, p.Key.Bytes)
 	}
 }
 
-// decide decides the state of a table that has none: complete if it is empty, and then its mark is in the commit. The
-// commit then holds deciding until Settle, so that neither a build nor an ingestion sees the state in between.
+// decide determines the state of a table that has none: complete if the table is empty, and then the commit contains
+// its mark. The commit then holds deciding until Settle, so that neither a build nor an ingestion sees the state in
+// between.
 func (x *Partitions) decide(d storage.Derived, table schema.StorageID) {
 	if !x.commit.deciding {
 		x.deciding.acquire()
 		x.commit.deciding = true
 	}
-	// A table that occurred before in this commit has its mark in the batch; its state follows in Settle.
+	// If the table occurred earlier in this commit, the batch contains its mark already; Settle sets its state.
 	for _, id := range x.commit.marked {
 		if id == table {
 			return
@@ -158,8 +159,8 @@ func (x *Partitions) decide(d storage.Derived, table schema.StorageID) {
 	}
 }
 
-// Settle implements storage.Maintainer. After a failed commit, no entry of it may be remembered: the next commit of the
-// partition must write it.
+// Settle implements storage.Maintainer. After a failed commit, none of its entries may stay cached: the next commit
+// of the partition must write them.
 func (x *Partitions) Settle(in *storage.Entering, err error) {
 	if err != nil {
 		var p storage.Entered
@@ -179,8 +180,8 @@ func (x *Partitions) Settle(in *storage.Entering, err error) {
 	x.deciding.release()
 }
 
-// Stage implements storage.Maintainer. It adds the entries of all partitions: what is remembered now may be gone when
-// the rows come.
+// Stage implements storage.Maintainer. It adds the entries of all partitions, because a cached entry may be removed
+// before the rows are ingested.
 func (x *Partitions) Stage(d storage.Derived, in *storage.Entering) {
 	var p storage.Entered
 	for in.NextPartition(&p) {
@@ -192,7 +193,7 @@ func (x *Partitions) Stage(d storage.Derived, in *storage.Entering) {
 func (x *Partitions) Ingest(d storage.Derived, table schema.StorageID, staged bool, commit func() error) error {
 	x.deciding.acquire()
 	defer x.deciding.release()
-	// The file of rows has no entries, so no invariant holds until a build.
+	// The ingested rows have no entries, so the index is not complete until it is built again.
 	if !staged {
 		if err := x.void(table); err != nil {
 			return err
@@ -216,13 +217,14 @@ func (x *Partitions) Purge(storage.Derived, *storage.Purged) {}
 
 // Emptied implements storage.Maintainer.
 func (x *Partitions) Emptied(d storage.Derived, table schema.StorageID, key row.PartitionKey) {
-	// Forgotten first: the write latch is held, so no commit looks the entry up before it is deleted.
+	// The cached entry is removed first. The write latch is held, so no commit looks the entry up before it is
+	// deleted.
 	x.strike(table, key.Token, key.Bytes)
 	d.Delete(table, key.Bytes)
 }
 
-// Remove implements storage.Maintainer. The entries of a part of a table are not together; they are left to the next
-// listing.
+// Remove implements storage.Maintainer. The entries of a part of a table are not contiguous, so the next listing
+// removes them.
 func (x *Partitions) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
 	if tokens == ring.FullRange() {
 		x.strikeTable(table)
@@ -238,8 +240,8 @@ func (x *Partitions) Drop(d storage.Derived, table schema.StorageID) {
 	}
 }
 
-// LoseEntries implements storage.Maintainer. The indexes that lose entries are built again at the next listing, after
-// the file was removed.
+// LoseEntries implements storage.Maintainer. Indexes that lose entries are rebuilt at the next listing, after the
+// file was removed.
 func (x *Partitions) LoseEntries(first, last []byte, remove func() error) error {
 	x.building.Lock()
 	defer x.building.Unlock()
@@ -249,13 +251,13 @@ func (x *Partitions) LoseEntries(first, last []byte, remove func() error) error 
 			tables = append(tables, id)
 		}
 	}
-	// Voided before the file is removed: a crash in between leaves an index that is built again, not an incomplete one
-	// that counts as complete.
+	// The marks are removed before the file is: after a crash in between, the index is rebuilt, whereas an incomplete
+	// index with a mark would count as complete.
 	if err := x.voidAll(tables); err != nil {
 		return err
 	}
 	err := remove()
-	// Remembered entries may have been in the file, so the next commits must write them again.
+	// Cached entries may have been in the file, so the next commits must write them again.
 	x.host.Latched(func() {
 		for _, id := range tables {
 			x.strikeTable(id)
@@ -276,8 +278,8 @@ func (x *Partitions) voidAll(tables []schema.StorageID) error {
 	return nil
 }
 
-// void makes the index of a table, if it has one, partial: rows come without entries, or entries were lost. deciding is
-// held.
+// void makes the index of a table, if it has one, partial, because rows are ingested without entries or entries were
+// lost. deciding is held.
 func (x *Partitions) void(id schema.StorageID) error {
 	switch x.state(id) {
 	case 0:
@@ -290,8 +292,8 @@ func (x *Partitions) void(id schema.StorageID) error {
 	return x.host.Write(true, func(d storage.Derived) error { d.Unmark(id); return nil })
 }
 
-// build makes the index of a table complete that had rows before: it walks its partitions. Rows that enter after the
-// state is partial have entries; all others are committed when the walk begins. Other callers wait.
+// build makes the index of a table complete that had rows before: it walks its partitions. Rows that are written
+// after the state is partial have entries; all others are committed when the walk begins. Concurrent callers wait.
 func (x *Partitions) build(id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()
@@ -302,7 +304,7 @@ func (x *Partitions) build(id schema.StorageID) error {
 		return err
 	}
 	x.deciding.acquire()
-	// Compared at the end: an ingestion without entries in between makes the walk incomplete.
+	// voided is compared at the end, because an ingestion without entries in between makes the walk incomplete.
 	voided := x.voided
 	if x.state(id) == 0 {
 		// Any new row has its entry from here on, also if the build fails later.
@@ -314,7 +316,7 @@ func (x *Partitions) build(id schema.StorageID) error {
 		return err
 	}
 	var position []byte
-	// A nil position is both the beginning and the end.
+	// A nil position is both the beginning and the end, hence first.
 	for first := true; first || position != nil; first = false {
 		var err error
 		if position, err = x.buildPart(id, position); err != nil {
@@ -344,13 +346,13 @@ func (x *Partitions) buildPart(id schema.StorageID, position []byte) (next []byt
 	return next, err
 }
 
-// place is where an entry is remembered. The stripe must be the one of the latch of the partition, because its latch
-// guards the entry.
+// place returns the stripe and slot of a cached entry. The stripe must equal the stripe of the partition's latch,
+// which guards the slot.
 func place(token ring.Token) (stripe, slot int) {
 	return int(uint64(token) & 63), int(uint64(token) >> 6 % remembered)
 }
 
-// remembers reports whether an entry is remembered. A latch of the stripe is held.
+// remembers reports whether an entry is cached. A latch of the stripe is held.
 func (x *Partitions) remembers(id schema.StorageID, token ring.Token, key []byte) bool {
 	stripe, slot := place(token)
 	entries := x.written[stripe]
@@ -358,14 +360,14 @@ func (x *Partitions) remembers(id schema.StorageID, token ring.Token, key []byte
 		bytes.Equal(entries[slot].key, key)
 }
 
-// remember notes an entry; long keys are not worth it. It displaces the entry that was in the slot, which costs that
-// partition one more write of its entry.
+// remember caches an entry unless its key is long. It displaces the entry in its slot; the next commit of that
+// partition writes its entry again.
 func (x *Partitions) remember(id schema.StorageID, token ring.Token, key []byte) {
 	if len(key) > keyRemembered {
 		return
 	}
 	stripe, slot := place(token)
-	// Allocated on first use, so that an engine without a partition index takes no memory for it.
+	// The cache is allocated on first use, so that an engine without a partition index needs no memory for it.
 	if x.written[stripe] == nil {
 		x.written[stripe] = new([remembered]entry)
 	}
@@ -375,7 +377,7 @@ func (x *Partitions) remember(id schema.StorageID, token ring.Token, key []byte)
 	}
 }
 
-// strike forgets an entry.
+// strike removes an entry from the cache.
 func (x *Partitions) strike(id schema.StorageID, token ring.Token, key []byte) {
 	if x.remembers(id, token, key) {
 		stripe, slot := place(token)
@@ -383,7 +385,7 @@ func (x *Partitions) strike(id schema.StorageID, token ring.Token, key []byte) {
 	}
 }
 
-// strikeTable forgets the entries of a table; the write latches of all partitions are held.
+// strikeTable removes the entries of a table from the cache; the write latches of all partitions are held.
 func (x *Partitions) strikeTable(id schema.StorageID) {
 	for _, entries := range x.written {
 		for slot := 0; entries != nil && slot < len(entries); slot++ {

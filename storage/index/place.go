@@ -73,7 +73,8 @@ func appendIndex(dst []byte, id schema.StorageID) []byte {
 // appendTerm appends a term, escaped and with its end.
 func appendTerm(dst, term []byte) []byte { return append(appendTermBound(dst, term), 0, 1) }
 
-// appendTermBound appends a term, escaped and without an end: a bound of the escaped terms that are not before it.
+// appendTermBound appends a term, escaped and without its end: the lower bound of all escaped terms that are not less
+// than it.
 func appendTermBound(dst, term []byte) []byte {
 	for _, c := range term {
 		// The FF sorts after the 01 of an end: a term that is a prefix of another one comes first, as it does

@@ -6,20 +6,19 @@ import (
 	"cqld/storage"
 )
 
-// Progress is how far the build of an index is on one node. It is a snapshot; a build in progress has moved on when it
-// is shown.
+// Progress is the progress of the build of an index on one node. It is a snapshot.
 type Progress struct {
 	Built bool
-	// Fraction is the part of the ring, from the least token on, whose rows have entries: 0 to 1.
+	// Fraction is the fraction of the ring, from the least token on, whose rows have entries: 0 to 1.
 	Fraction float64
 	// Token belongs to the partition from which the build continues. Begun means that there is one.
 	Token ring.Token
 	Begun bool
-	// Rows and Bytes are what this process has read for the build: entries of rows and partitions, as they are stored.
+	// Rows and Bytes count the stored rows and headers that this process has read for the build.
 	Rows, Bytes int64
 }
 
-// Progress returns how far the build of an index is. One that is unknown is not built.
+// Progress returns the progress of the build of an index. An unknown index counts as not built.
 func (x *Values) Progress(table, id schema.StorageID) Progress {
 	s, _ := x.state(table, id)
 	p := Progress{Built: s.state == built, Rows: s.rows, Bytes: s.bytes}
@@ -34,8 +33,8 @@ func (x *Values) Progress(table, id schema.StorageID) Progress {
 	return p
 }
 
-// Rebuild voids what is built of an index: Build begins again. Entries that exist stay, because those of new rows are
-// among them; the build writes the same ones once more. An unknown index is no error.
+// Rebuild makes an index unbuilt, so that Build starts over. Existing entries stay, because those of new rows are
+// among them; the build writes them again. Rebuild does nothing for an unknown index.
 func (x *Values) Rebuild(table, id schema.StorageID) error {
 	x.building.Lock()
 	defer x.building.Unlock()

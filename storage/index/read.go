@@ -25,7 +25,7 @@ func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.Partiti
 	if err := l.run(); err != nil {
 		return l.page, err
 	}
-	// The iterators are closed now. Emptied takes the write latch and looks again, so a partition that was written
+	// The iterators are closed now. Emptied reads again under the write latch, so a partition that was written
 	// meanwhile keeps its entry.
 	for _, k := range l.removed {
 		if err := x.host.Emptied(q.Table, k); err != nil {
@@ -39,14 +39,15 @@ func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.Partiti
 type listing struct {
 	x *Partitions
 	q *storage.PartitionsRead
-	// The result. Its keys are copies; Last is the key at which the next step continues, whether it was live or not.
+	// page is the result. Its keys are copies; Last is the key at which the next step continues, whether it was live
+	// or not.
 	page    storage.PartitionsPage
 	removed []row.PartitionKey // perhaps nothing is left of them
 	bytes   int                // of the keys in the page
 }
 
 func (l *listing) run() (err error) {
-	// The entries are opened first: a partition that has its entry there has its rows in what is opened later.
+	// The iterator over entries is opened first, so that the later one over rows shows the rows of every entry.
 	entries, err := l.x.host.Entries(l.q.Table, l.q.From, l.q.To)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (l *listing) run() (err error) {
 	return l.x.host.Probe(func(p *reading.Prober) error { return l.walk(entries, p) })
 }
 
-// walk looks at the entries of the index.
+// walk iterates over the entries of the index.
 func (l *listing) walk(entries *storage.Entries, p *reading.Prober) (err error) {
 	first, next := entries.First, entries.Next
 	if l.q.Reversed {
@@ -74,7 +75,7 @@ func (l *listing) walk(entries *storage.Entries, p *reading.Prober) (err error) 
 	return err
 }
 
-// enough reports whether the step has done its share.
+// enough reports whether the step has reached one of its limits.
 func (l *listing) enough() bool {
 	return len(l.page.Keys) >= l.q.Limit || l.page.Scanned >= stepKeys || l.bytes >= stepBytes
 }
@@ -89,7 +90,8 @@ func (l *listing) add(key []byte, p *reading.Prober) error {
 	}
 	l.page.Last = append(l.page.Last[:0], key...)
 	k := row.NewPartitionKey(key)
-	// This node does not own the token: a leftover of a move of ranges. The entry goes once its rows are gone.
+	// This node no longer owns the token: the entry is a leftover of a range movement, and is removed once its rows
+	// are.
 	if l.q.Holds != nil && !l.q.Holds(k.Token) {
 		l.suspect(k)
 		return nil
@@ -111,9 +113,9 @@ func (l *listing) add(key []byte, p *reading.Prober) error {
 	return nil
 }
 
-// suspect notes that a partition's entry may have to go.
+// suspect records a partition whose entry may be stale.
 func (l *listing) suspect(k row.PartitionKey) {
-	// A later listing meets the others. The key is copied, because the iterator moves on.
+	// Beyond the bound, a later listing finds the others. The key is copied, because the iterator moves on.
 	if len(l.removed) < stepDropped {
 		k.Bytes = append([]byte{}, k.Bytes...)
 		l.removed = append(l.removed, k)

@@ -12,11 +12,11 @@ import (
 type reservation struct {
 	mu   sync.Mutex
 	held bool
-	// One channel for each goroutine in acquire.
+	// waiting has one channel for each goroutine in acquire.
 	waiting []chan struct{} // closed in the order of arrival
 }
 
-// acquire waits until the reservation is free, and takes it.
+// acquire waits until the reservation is free, and holds it.
 func (r *reservation) acquire() {
 	r.mu.Lock()
 	if !r.held {
@@ -39,7 +39,7 @@ func (r *reservation) release() {
 		r.held, r.waiting = false, nil
 		return
 	}
-	// held stays true: the reservation never looks free to a third goroutine in between.
+	// held stays true, so that no third goroutine can acquire the reservation in between.
 	close(r.waiting[0])
 	r.waiting = r.waiting[1:]
 }

@@ -14,8 +14,8 @@ import (
 	"cqld/storage/reading"
 )
 
-// Query asks for the rows of a table whose terms in an index are in intervals. The caller must not change what it
-// refers to while Search runs. From belongs to the same Order and Reversed as the query.
+// Query selects the rows of a table whose terms in an index are in intervals. The caller must not change the query,
+// or memory that it refers to, while Search runs. From must come from a query with the same Order and Reversed.
 type Query struct {
 	Table, Index schema.StorageID
 	Terms        []row.Slice // ascending and disjoint
@@ -37,13 +37,13 @@ type Query struct {
 	Cancel *env.Cancel
 }
 
-// Branch is intervals of terms of one more index.
+// Branch is a further index of a union, with intervals of its terms.
 type Branch struct {
 	Index schema.StorageID
 	Terms []row.Slice // ascending and disjoint
 }
 
-// Page has the candidates of one step, up to and including Last. The caller owns it.
+// Page contains the candidates of one step, up to and including Last. The caller owns it.
 type Page struct {
 	Candidates []Candidate
 	Last       Position // up to which the step has looked; nil if it looked at nothing
@@ -51,25 +51,25 @@ type Page struct {
 	Scanned    int      // entries that were looked at
 }
 
-// Candidate is a row, or a partition, that matches by what this node stores.
+// Candidate is a row, or a partition, that matches on this node.
 type Candidate struct {
-	// At is the position after the row; of a partition, after all its rows.
+	// At is the position after the row, or after all rows of a partition.
 	At Position
 	// Page is the row as a read of it by its key returns it (row.PageReader). It is nil for a partition.
 	Page []byte
 }
 
-// Search does one bounded step of a search: a step ends at the Limit, or when it has looked at enough; the next one
-// begins after Last. ErrNotBuilt is the error for an index that is not built.
+// Search executes one bounded step of a search: it ends at the Limit, or after a bounded amount of work; the next
+// step begins after Last. It returns ErrNotBuilt for an index that is not built.
 func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := x.host.Failed(); err != nil {
 		return page, err
 	}
-	// The bounds are an interval of bytes, and a range that wraps is two of them. Coordinators split it.
+	// A search has one interval of keys, and a range that wraps would need two. Coordinators split such ranges.
 	if q.Key.Bytes == nil && q.Tokens.Wraps() {
 		return page, fmt.Errorf("%w: token range %v wraps", failure.ErrInvalid, q.Tokens)
 	}
-	// An index says nothing about rows that this node has lost, so the search must fail as a read would.
+	// Rows that this node has lost may be missing from the index as well, so the search must fail as a read would.
 	cmd := row.ReadCommand{Table: q.Table, Key: q.Key, Range: row.KeyRange{Tokens: q.Tokens}}
 	if err := x.host.Lost(&cmd); err != nil {
 		return page, err
@@ -79,8 +79,8 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return page, ErrNotBuilt
 	}
 	switch {
-	// Each order needs something of the index: whole terms, vectors of as many dimensions, or nothing. Only entries of
-	// one partition can be read backwards, because coordinators merge pages in ring order.
+	// ByTerm needs whole terms, ByScore vectors with the same number of dimensions, and ByToken nothing. Only entries
+	// of one partition can be read backwards, because coordinators merge pages in ring order.
 	case q.Order == ByTerm && def.Whole && !def.Partitions:
 	case q.Order == ByScore && def.Vectors != nil && len(q.Near) == 4*def.Vectors.Dimensions && !q.Reversed:
 	case q.Order == ByToken && (!q.Reversed || q.Key.Bytes != nil):
@@ -94,7 +94,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := s.run(); err != nil {
 		return s.page, err
 	}
-	// The iterators are closed now. revise takes the write latch and looks again, so a term that was written meanwhile
+	// The iterators are closed now. revise reads again under the write latch, so a term that was written meanwhile
 	// keeps its entry.
 	for _, entry := range s.stale {
 		if err := s.examine(entry); err != nil {
@@ -104,7 +104,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	if err := x.host.Failed(); err != nil {
 		return s.page, err
 	}
-	// Checked at the end as well: a table that was dropped during the search must not look empty.
+	// The table is checked at the end as well, because one that was dropped during the search must not look empty.
 	return s.page, x.host.Dropped(q.Table)
 }
 
@@ -133,7 +133,7 @@ type search struct {
 	reader  row.PageReader
 	cmd     row.ReadCommand // of a row
 	source  Source
-	// derived means that the present entry stands for a row of the table, and need not be stored.
+	// derived means that the current entry was made from a row of the table, and may not be stored.
 	derived bool
 }
 
@@ -144,14 +144,14 @@ func (s *search) run() error {
 	if s.bounds.empty() {
 		return nil
 	}
-	// The entries are opened first: a row that has its entry there is in what is opened later.
+	// The iterator over entries is opened first, so that the later one over rows shows the row of every entry.
 	return s.withEntries(func(next func() (entry []byte, ok bool, err error)) error {
 		return s.x.host.Probe(func(p *reading.Prober) error { return s.walk(next, p) })
 	})
 }
 
-// walk looks at entries until the step has done its share. next returns entries in the order of the query. A row can
-// have several of them. Scanned bounds the rows that it reads, and so the time of a step.
+// walk examines entries until the step has reached one of its limits. next returns entries in the order of the query.
+// A row can have several of them. Scanned bounds the rows that it reads, and so the time of a step.
 func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) error {
 	var last []byte
 	for {
@@ -160,7 +160,8 @@ func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) erro
 			s.page.More = s.page.More && err == nil
 			return err
 		}
-		// Decided before the entry is looked at, so More is true only if an entry follows.
+		// The limits are checked when an entry follows and before it is examined, so that More is true only if an
+		// entry follows.
 		if s.enough() || p.Exhausted() {
 			s.page.More = true
 			return nil
@@ -184,19 +185,20 @@ func (s *search) walk(next func() ([]byte, bool, error), p *reading.Prober) erro
 	}
 }
 
-// enough reports whether the step has done its share.
+// enough reports whether the step has reached one of its limits.
 func (s *search) enough() bool {
 	return len(s.page.Candidates) >= s.q.Limit || s.page.Scanned >= stepKeys || s.bytes >= searchBytes
 }
 
-// look adds the row of an entry if it matches. The slices of e point into entry, which is valid during the call.
+// look examines an entry, and adds its row if it matches. The slices of e point into entry, which is valid during the
+// call.
 func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 	if s.page.Scanned++; s.page.Scanned%cancelEvery == 0 {
 		if err := s.q.Cancel.Err(); err != nil {
 			return err
 		}
 	}
-	// Set before the entry is judged: a step that finds no candidate advances too.
+	// Last is set before the entry is examined, so that a step without candidates advances, too.
 	s.page.Last = s.position(s.page.Last[:0], e)
 	if s.q.Holds != nil && !s.q.Holds(e.key.Token) {
 		s.suspect(entry)
@@ -208,7 +210,7 @@ func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 	if s.def.Partitions {
 		return s.lookPartition(entry, e, p)
 	}
-	// Read as a client would read the row, so a candidate needs no second read by its coordinator.
+	// The row is read in the form of a client's read, so that its coordinator need not read it again.
 	page, matches, has, err := s.read(e, p)
 	switch {
 	case err != nil:
@@ -224,7 +226,7 @@ func (s *search) look(entry []byte, e *entryOf, p *reading.Prober) error {
 	return nil
 }
 
-// add adds a candidate at the last position.
+// add adds a candidate at position Last.
 func (s *search) add(page []byte) {
 	c := Candidate{At: Position(s.keep(s.page.Last))}
 	if page != nil {
@@ -256,15 +258,15 @@ func (s *search) position(dst []byte, e *entryOf) []byte {
 		dst = append(dst, e.term...)
 	case s.q.Order == ByScore:
 		dst = append(dst, s.code...)
-	// A partition is passed as a whole, so the next step must not meet its rows.
+	// A candidate partition includes all its rows, so the next step must begin after them.
 	case s.def.Partitions && !s.q.Reversed:
 		return AppendPlaceEnd(dst, e.key)
 	}
 	return append(dst, e.place...)
 }
 
-// read reads the row of an entry. has reports whether the row has terms of the query, matches whether it is a
-// candidate: the filter may omit it.
+// read reads the row of an entry. has reports whether the row has terms of the query; matches reports whether it is a
+// candidate, which the filter may prevent.
 func (s *search) read(e *entryOf, p *reading.Prober) (page []byte, matches, has bool, err error) {
 	// An exact slice in reused memory, as row.ExactRow allocates it: storage then uses its bloom filters.
 	s.end = append(append(s.end[:0], e.clustering...), 0)
@@ -277,15 +279,15 @@ func (s *search) read(e *entryOf, p *reading.Prober) (page []byte, matches, has 
 	s.raw = page
 	s.reader.Reset(page)
 	r := &s.scratch.row
-	// A deleted row has no term, so its entry is stale, unless the filter hides a row that lives.
+	// A deleted row has no term, so its entry is stale, unless the filter omitted a live row.
 	if !s.reader.NextPartition() || !s.reader.NextRow(r) || !r.Live(s.q.Now) {
 		return nil, false, s.q.Filter != nil, s.reader.Err() // the filter may have omitted a row that has the term
 	}
 	s.scratch.found.Reset()
 	s.source = Source{Key: e.key, Kind: e.kind, Row: r}
 	s.def.Terms.Append(&s.scratch.found, &s.source, s.q.Now)
-	// The position contains the term or the score of this entry, so it must still be one of the row. In ByToken, the
-	// position is the place only, and any term of the query is enough.
+	// In ByTerm and ByScore, the position contains the term or the score of this entry, which the row must still
+	// have. In ByToken, the position is only a place, so any term of the query suffices.
 	if s.q.Order != ByToken {
 		s.scratch.key = consumeTerm(s.scratch.key[:0], e.term)
 		has = s.def.has(&s.scratch.found, s.scratch.key)
@@ -297,7 +299,7 @@ func (s *search) read(e *entryOf, p *reading.Prober) (page []byte, matches, has 
 
 // lookPartition adds the partition of an entry if it matches: the column is static, or of the partition key.
 func (s *search) lookPartition(entry []byte, e *entryOf, p *reading.Prober) error {
-	// The key never changes, so the entry is right as long as anything of the partition is live.
+	// The key never changes, so the entry is valid as long as the partition has a live row.
 	if s.def.OfKey() {
 		_, nothing, err := p.Alive(s.q.Table, e.key, s.q.Now, s.q.Cancel)
 		if err == nil && nothing {
@@ -327,8 +329,8 @@ func (s *search) lookPartition(entry []byte, e *entryOf, p *reading.Prober) erro
 	return s.reader.Err()
 }
 
-// examine removes an entry if it is stale. It takes a latch only if what is stored lacks the term: searches meet the
-// entries of rows that have expired until these are purged.
+// examine removes an entry if it is stale. It acquires a latch only if the stored row lacks the term, because
+// searches find entries of expired rows until these are purged.
 func (s *search) examine(entry []byte) error {
 	memory := s.x.scratch.Get().(*scratch)
 	suspect, err := s.x.suspect(s.q.Table, memory, entry)
@@ -339,7 +341,7 @@ func (s *search) examine(entry []byte) error {
 	return s.x.removeStale(s.q.Table, entry)
 }
 
-// suspect notes that an entry may be stale.
+// suspect records an entry that may be stale.
 func (s *search) suspect(entry []byte) {
 	// A derived entry is not stored, so there is nothing to remove.
 	if len(s.stale) < stepDropped && !s.derived {

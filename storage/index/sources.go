@@ -27,7 +27,7 @@ func (s *search) placeBounds() (b bounds) {
 	if q.Key.Bytes != nil {
 		partition := appendPartition(nil, q.Key)
 		b = bounds{start: slices.Clone(partition), end: append(partition, kindEnd)}
-		// From the first slice to the last one. Entries in gaps between slices are left out by look.
+		// The bounds reach from the first slice to the last one. look skips entries in gaps between slices.
 		if len(q.Slices) > 0 && !s.def.Partitions {
 			b.start = append(append(b.start, byte(row.KindRow)), q.Slices[0].Start...)
 			if end := q.Slices[len(q.Slices)-1].End; end != nil {
@@ -50,7 +50,7 @@ func (s *search) placeBounds() (b bounds) {
 	case inside:
 		b.start = maxBytes(b.start, appendPartition(nil, key))
 	default:
-		// A zero byte more is the next key in the order of bytes.
+		// Appending a zero byte makes the next key in the order of bytes.
 		b.start = maxBytes(b.start, append(slices.Clone(q.From), 0))
 	}
 	return b
@@ -91,8 +91,8 @@ func maxBytes(a, b []byte) []byte {
 	return b
 }
 
-// cutTerms returns intervals of terms of an index as entries have them: a superset of the given ones. A row whose term
-// is outside the given intervals can be found by them; it is compared with the query afterwards.
+// cutTerms returns intervals of cut terms, as entries contain them, that include all given terms. They may also
+// include terms outside the given intervals, so each row is compared with the query afterwards.
 func cutTerms(def *Definition, terms []row.Slice) []row.Slice {
 	// The slices of the query belong to its caller.
 	out := slices.Clone(terms)
@@ -101,7 +101,7 @@ func cutTerms(def *Definition, terms []row.Slice) []row.Slice {
 	}
 	for i := range out {
 		if t := &out[i]; len(t.Start) > termMax {
-			// A shorter start includes more, so no entry is missed.
+			// A cut start is less than the given one, so no entry is missed.
 			t.Start = t.Start[:termMax]
 		}
 		if t := &out[i]; len(t.End) > termMax {
@@ -128,8 +128,8 @@ func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (e
 		return e, err
 	}
 	terms := cutTerms(s.def, s.q.Terms)
-	// Entries are stored by term first, and by place within a term. Which source is best depends on that: single terms
-	// are already in the order of places, and only need a merge.
+	// Entries are sorted by term, and by place within a term. The entries of single terms are therefore already in
+	// the order of places, and only need a merge.
 	single := !slices.ContainsFunc(terms, func(t row.Slice) bool { return !t.Exact() })
 	switch {
 	case s.q.Order == ByTerm:
@@ -156,8 +156,8 @@ func keyBounds(id schema.StorageID, t row.Slice) (b bounds) {
 	return b
 }
 
-// exactBounds returns the interval of the entries of a single term in the bounds of the query, and the length of what
-// precedes the place in each.
+// exactBounds returns the interval of the entries of a single term in the bounds of the query, and the length of the
+// prefix before the place in each.
 func (s *search) exactBounds(id schema.StorageID, term []byte) (b bounds, prefix int) {
 	p := appendTerm(appendIndex(nil, id), term)
 	// The places of one term are contiguous, so the bounds of places apply directly to the iterator.
@@ -167,12 +167,12 @@ func (s *search) exactBounds(id schema.StorageID, term []byte) (b bounds, prefix
 // cursor is an iterator over the entries of one term.
 type cursor struct {
 	entries *storage.Entries
-	// Length of the part of each key that precedes the place.
+	// prefix is the length of the part of each key that precedes the place.
 	prefix int
 	valid  bool
 }
 
-// merged passes on the entries of single terms in the order of their places.
+// merged iterates over the entries of single terms in the order of their places.
 func (s *search) merged(terms []row.Slice, open func(bounds) (*storage.Entries, error),
 	f func(func() ([]byte, bool, error)) error) error {
 	return s.mergedOf([]Branch{{s.q.Index, terms}}, open, f)
@@ -198,7 +198,7 @@ func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, err
 			cursors = append(cursors, c)
 		}
 	}
-	at := -1 // the cursor whose entry was passed on
+	at := -1 // the cursor whose entry was returned last
 	return f(func() ([]byte, bool, error) {
 		if at >= 0 {
 			if s.q.Reversed {
@@ -208,7 +208,7 @@ func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, err
 			}
 		}
 		at = -1
-		// At most mergedTerms cursors: a scan of them costs less than a heap.
+		// There are at most mergedTerms cursors, so scanning them costs less than a heap.
 		for i := range cursors {
 			if c := &cursors[i]; c.valid && (at < 0 || s.before(c.entries.Key()[c.prefix:],
 				cursors[at].entries.Key()[cursors[at].prefix:])) {
@@ -230,7 +230,7 @@ func (s *search) before(a, b []byte) bool {
 	return bytes.Compare(a, b) < 0
 }
 
-// offered returns the interval of entries that may be in the bounds of the query.
+// offered returns an interval of entries that includes all entries in the bounds of the query.
 func (s *search) offered(id schema.StorageID, t row.Slice) bounds {
 	if t.Exact() {
 		b, _ := s.exactBounds(id, t.Start)
@@ -239,8 +239,8 @@ func (s *search) offered(id schema.StorageID, t row.Slice) bounds {
 	return keyBounds(id, t)
 }
 
-// firsts is a heap of the first entries in the order of their places, the last of them on top. It keeps entries of
-// terms in any order, so it can only answer when all of them were offered.
+// firsts is a heap of the first entries in the order of their places, the last of them on top. Entries may be offered
+// in any order of terms, so the result is complete only when all of them were offered.
 type firsts struct {
 	s       *search
 	most    int
@@ -263,13 +263,13 @@ func (h *firsts) Less(i, k int) bool { return h.s.before(h.list[k].place, h.list
 // Swap implements heap.Interface.
 func (h *firsts) Swap(i, k int) { h.list[i], h.list[k] = h.list[k], h.list[i] }
 
-// Push implements heap.Interface. It is not called: the list is made a heap when it is full.
+// Push implements heap.Interface. It is never called, because a full list is made a heap at once.
 func (h *firsts) Push(any) {}
 
 // Pop implements heap.Interface. It is not called.
 func (h *firsts) Pop() any { return nil }
 
-// offer keeps an entry if it is in the bounds of the query and among the first. The key is valid during the call.
+// offer keeps a copy of an entry if it is in the bounds of the query and among the first ones.
 func (h *firsts) offer(key []byte) {
 	n, ok := splitTerm(key[indexSize:])
 	if !ok || !h.s.bounds.contains(key[indexSize+n:]) {
@@ -278,11 +278,11 @@ func (h *firsts) offer(key []byte) {
 	place := key[indexSize+n:]
 	if len(h.list) == h.most {
 		h.dropped = true
-		// Not among the first: its key is not copied.
+		// Entries that are not among the first are not copied.
 		if !h.s.before(place, h.list[0].place) {
 			return
 		}
-		// The memory of the entry that is displaced is used again.
+		// The new entry reuses the memory of the displaced one.
 		top := &h.list[0]
 		top.entry = append(top.entry[:0], key...)
 		top.place = top.entry[indexSize+n:]
@@ -300,8 +300,8 @@ func (h *firsts) offer(key []byte) {
 	}
 }
 
-// inOrder returns the entries in the order of the query. The heap is destroyed. Several entries of one row stay, next
-// to each other.
+// inOrder returns the entries in the order of the query. The heap is destroyed. Several entries of one row remain,
+// next to each other.
 func (h *firsts) inOrder() []placedEntry {
 	slices.SortFunc(h.list, func(a, b placedEntry) int {
 		if h.s.before(a.place, b.place) {
@@ -315,7 +315,7 @@ func (h *firsts) inOrder() []placedEntry {
 	return h.list
 }
 
-// inTermOrder passes on the entries of intervals in the order of their terms.
+// inTermOrder iterates over the entries of intervals in the order of their terms.
 func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entries, error),
 	f func(func() ([]byte, bool, error)) error) error {
 	at, err := s.openIntervals(s.q.Index, terms, s.q.Reversed, open,

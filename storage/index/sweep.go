@@ -10,9 +10,9 @@ import (
 	"cqld/storage"
 )
 
-// sweeps is what is known about stale entries by table. A table is clean if a sweep has examined all its entries and
-// nothing has changed since the sweep began. A mark on disk says so, so that neither an idle node nor one that restarts
-// reads its indexes:
+// sweeps records by table whether its entries may be stale. A table is clean if a sweep has examined all its entries
+// and nothing has changed since the sweep began. A mark on disk records this, so that neither an idle node nor one
+// that restarts reads its indexes:
 //
 //	sweep of all entries ──▶ clean, marked ── change ──▶ not marked, in the batch of the change
 //
@@ -26,7 +26,7 @@ type sweeps struct {
 	at       sweepPosition // used only by Sweep
 }
 
-// tableSweep is what is known about the stale entries of one table.
+// tableSweep is the state of the sweeps of one table.
 type tableSweep struct {
 	clean bool
 	// changes counts the changes in this process since the last complete sweep began; entries counts what that sweep
@@ -34,7 +34,7 @@ type tableSweep struct {
 	changes, entries, ended int64
 }
 
-// sweepPosition is how far the sweep of a table has come.
+// sweepPosition is the position of the running sweep in a table.
 type sweepPosition struct {
 	table   schema.StorageID
 	active  bool
@@ -43,14 +43,14 @@ type sweepPosition struct {
 	changes int64 // when it began
 }
 
-// changed records n changes that may leave entries of a table without their terms. d belongs to the batch of the
-// changes. Enter, Purge, Remove and Ingest call it with each batch that can leave stale entries.
+// changed records n changes that may make entries of a table stale. d belongs to the batch of the changes. Enter,
+// Purge, Remove and Ingest call it with each batch that can leave stale entries.
 func (s *sweeps) changed(d storage.Derived, table schema.StorageID, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(table)
 	t.changes += n
-	// Only the first change after a sweep writes: a busy table costs nothing.
+	// Only the first change after a sweep removes the mark, so a busy table causes no further writes.
 	if t.clean {
 		t.clean = false
 		d.Unmark(table)
@@ -80,7 +80,7 @@ func (s *sweeps) wanted(table schema.StorageID, now int64) bool {
 	return t.ended == 0 || t.changes*sweepShare >= t.entries || now-t.ended >= s.patience
 }
 
-// begin sets the position to the first entry of a table.
+// begin starts a sweep of a table at its first entry.
 func (s *sweeps) begin(table schema.StorageID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *sweeps) complete(now int64) (clean bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tableLocked(s.at.table)
-	// Changes from before the sweep began are covered by it. Others may concern entries that it had passed.
+	// The sweep covers changes from before it began. Later changes may concern entries that it had already passed.
 	t.changes -= s.at.changes
 	// ended is never 0, which would mean that no sweep has ended.
 	t.entries, t.ended = s.at.entries, max(now, 1)
@@ -107,7 +107,7 @@ func (s *sweeps) isClean(table schema.StorageID) bool {
 	return s.tableLocked(table).clean
 }
 
-// forget removes what is known about a dropped table.
+// forget removes the state of a dropped table.
 func (s *sweeps) forget(table schema.StorageID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,10 +128,10 @@ func (s *sweeps) load(table schema.StorageID) {
 	t.clean, t.ended = true, 1
 }
 
-// Sweep examines up to n more entries, which no reader may meet, and removes those that are stale and those of indexes
-// that are no longer defined. now is in seconds. It passes over tables that are clean, and waits until the changes of a
-// table are many. wrapped means that it has reached the end and will begin again. One goroutine at a time may call it.
-// An error leaves the position at the entries that were examined last; the next call continues.
+// Sweep examines up to n more entries, including those that no search reaches, and removes stale ones and those of
+// indexes that are no longer defined. now is in seconds. It skips clean tables, and tables with few changes for a
+// while (wanted). wrapped means that it has reached the end and will begin again. One goroutine at a time may call
+// it. An error leaves the position at the entries that were examined last; the next call continues.
 func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) {
 	at := &x.sweeps.at
 	if !at.active {
@@ -143,7 +143,8 @@ func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) 
 		}
 		x.sweeps.begin(table)
 	}
-	// The iterator is closed before latches are taken: removals wait for commits, and an open iterator keeps files.
+	// The iterator is closed before latches are acquired, because removals wait for commits and an open iterator
+	// keeps files.
 	stale, scanned, err := x.staleEntries(at.table, n)
 	if err != nil {
 		return 0, false, err
@@ -171,7 +172,7 @@ func (x *Values) endSweep(now int64) error {
 	if !clean {
 		return nil
 	}
-	// Not synced: a mark that a crash loses costs a sweep.
+	// The mark is not synced, because losing it in a crash only costs a sweep.
 	if err := x.host.Write(false, func(d storage.Derived) error {
 		mark := append(binary.BigEndian.AppendUint32(nil, uint32(table)), byte(swept))
 		d.MarkWith(table, append(mark, make([]byte, sweptMark-markFixed)...))
@@ -179,7 +180,7 @@ func (x *Values) endSweep(now int64) error {
 	}); err != nil || x.sweeps.isClean(table) {
 		return err
 	}
-	// A change came between complete and the mark, so the mark is removed again.
+	// A change was recorded between complete and the mark, so the mark is removed again.
 	return x.host.Write(false, func(d storage.Derived) error { d.Unmark(table); return nil })
 }
 
@@ -216,7 +217,7 @@ func (x *Values) staleEntries(table schema.StorageID, n int) (stale [][]byte, sc
 		if suspect {
 			stale = append(stale, bytes.Clone(entries.Key()))
 		}
-		// The smallest key after this one, so that the next call does not look at it again.
+		// The appended zero byte makes the next key, so that the next call does not examine this entry again.
 		at.after = append(append(at.after[:0], entries.Key()...), 0)
 	}
 	return stale, scanned, nil
@@ -233,7 +234,7 @@ func (x *Values) suspect(table schema.StorageID, s *scratch, entry []byte) (bool
 		_, marked := x.state(table, e.index)
 		return !marked, nil // DropIndex removes those of an index with a mark
 	}
-	// Whether anything of the partition is left is only known under the latch, so all of these entries are suspects.
+	// Only under the latch is it known whether the partition is empty, so all entries of partition keys are suspects.
 	if def.OfKey() {
 		return true, nil
 	}
@@ -257,7 +258,7 @@ func (x *Values) removeStale(table schema.StorageID, entry []byte) error {
 	return x.host.Write(false, func(d storage.Derived) error { d.Delete(table, entry); return nil })
 }
 
-// revise removes an entry if nothing that is stored of its row, or of its partition, has its term.
+// revise removes an entry if its stored row, or its stored partition, no longer has its term.
 func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte) error {
 	e, ok := parseEntry(entry)
 	if !ok {
@@ -269,7 +270,7 @@ func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte) e
 	return x.host.Revise(table, e.key, e.kind, e.clustering, func(d storage.Derived, value []byte) {
 		s := x.scratch.Get().(*scratch)
 		defer x.scratch.Put(s)
-		// Compared again under the write latch: no commit can add the term between this and the removal.
+		// The term is looked up again under the write latch, so that no commit can add it before the removal.
 		if !s.yields(def, &e, value) {
 			d.Delete(table, entry)
 			x.forgetVector(def, entry)
@@ -294,7 +295,7 @@ func (s *scratch) yields(def *Definition, e *entryOf, value []byte) bool {
 	s.found.Reset()
 	def.Terms.Append(&s.found, &Source{Key: e.key, Kind: e.kind, Row: &s.row}, anyTime)
 	for i := range s.found.Len() {
-		// Compared as entries have it, cut and escaped.
+		// The terms are compared in the form of entries, cut and escaped.
 		s.key = appendTerm(s.key[:0], def.cut(s.found.Term(i)))
 		if bytes.Equal(s.key, e.term) {
 			return true

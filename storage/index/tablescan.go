@@ -20,14 +20,15 @@ func usualRanges() rangeBounds {
 	return rangeBounds{rangeEntries, rangeRows, rangeStep, stepKeys + 1, mergedTerms}
 }
 
-// ranged passes on the entries of intervals in the order of their places. Entries are in the order of their terms, so
-// it would have to look at all of them to find the first ones. If there are many, the rows of the table, which are in
-// the order of places, may lead to a full page sooner. It depends on how many entries and rows there are, and neither
-// is known. So ranged looks at entries and at rows alternately, and uses what finishes first: the entries, of which it
-// then has the first ones, or the rows, with a full page. This takes at most about twice the time of the better of the
-// two.
+// ranged iterates over the entries of intervals in the order of their places. Entries are stored in the order of
+// their terms, so finding the first places requires reading all entries. If there are many, the rows of the table,
+// which are in the order of places, may lead to a full page sooner. It depends on how many entries and rows there
+// are, and neither is known. So ranged reads entries and rows alternately, until either all entries have been read,
+// and their first places are known, or the rows have filled the page. This takes at most about twice the time of the
+// better of the two.
 //
-// Both find the same rows: a stored row is passed on if its terms, which its entries have as well, are in the query.
+// Both find the same rows: a stored row is returned if its terms, which are the terms of its entries, are in the
+// query.
 type ranged struct {
 	s    *search
 	kept firsts
@@ -40,12 +41,12 @@ type ranged struct {
 	at     []byte // the place up to which rows were looked at; empty at first
 	looked int    // rows
 	left   int    // rows of this turn
-	// Both count down from rangeRows and rangeBytes.
+	// left and bytes count down from rangeRows and rangeBytes.
 	bytes int    // of this turn
-	entry []byte // what is passed on for a row
+	entry []byte // the substitute entry of a row
 }
 
-// sorted passes on the entries of intervals in the order of their places.
+// sorted iterates over the entries of intervals in the order of their places.
 func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, error),
 	f func(func() ([]byte, bool, error)) error) error {
 	return s.sortedOf([]Branch{{s.q.Index, terms}}, open, f)
@@ -63,10 +64,10 @@ func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, err
 		}
 		r.entries = append(r.entries, e)
 	}
-	// The first turn belongs to the entries: a selective interval ends here, and no row is read.
+	// Entries have the first turn: a selective interval ends here, without reading rows of the table.
 	more, err := r.offer(s.x.ranges.entries)
-	// Rows of the table are read forwards only, and entries of partitions do not stand for rows. Such searches look at
-	// all entries.
+	// Rows of the table are read forwards only, and entries of partitions do not belong to single rows, so these
+	// searches read all entries.
 	for more && err == nil && (s.q.Reversed || s.def.Partitions) {
 		more, err = r.offer(s.x.ranges.entries)
 	}
@@ -83,9 +84,9 @@ func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, err
 	})
 }
 
-// offer looks at entries in up to n further steps. more means that there may be others.
+// offer reads entries in up to n further steps. more means that further entries may follow.
 func (r *ranged) offer(n int) (more bool, err error) {
-	// Places that rows have covered are of no interest: the heap keeps entries after them.
+	// Rows up to r.at have been returned already, so the heap keeps only entries after that place.
 	if len(r.at) > 0 {
 		r.s.bounds.start = append(append(r.s.bounds.start[:0:0], r.at...), 0)
 	}
@@ -102,18 +103,19 @@ func (r *ranged) offer(n int) (more bool, err error) {
 	return len(r.entries) > 0, r.s.q.Cancel.Err()
 }
 
-// list continues with the entries after the rows that were looked at: all entries have been looked at.
+// list is called when all entries have been read: the search continues with the entries after the rows that were
+// read.
 func (r *ranged) list() {
 	r.listed, r.s.derived = true, false
 	r.inOrder = r.kept.inOrder()
 	if len(r.at) > 0 {
-		// Entries that were kept before rows passed their places would be candidates twice.
+		// Entries at places that rows have passed since would yield their rows twice.
 		r.inOrder = slices.DeleteFunc(r.inOrder, func(e placedEntry) bool { return bytes.Compare(e.place, r.at) <= 0 })
 	}
 }
 
-// next returns the next entry, or one that stands for the next row. After false, Page.More says whether the step ended
-// early.
+// next returns the next entry, or a substitute entry for the next row. After false, Page.More reports whether the
+// step ended early.
 func (r *ranged) next() ([]byte, bool, error) {
 	s := r.s
 	for !r.listed {
@@ -125,7 +127,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 		case r.looked >= s.x.ranges.step:
 			r.endAtRow()
 			return nil, false, nil
-		// The turn of the rows is over; entries follow.
+		// The turn of the rows has ended, so the entries have theirs.
 		case r.left <= 0 || r.bytes <= 0:
 			more, err := r.offer(s.x.ranges.entries)
 			if err != nil {
@@ -141,7 +143,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 			return nil, false, err
 		}
 		if r.has(&x) {
-			// An entry with an empty term: in ByToken only its place counts.
+			// The substitute has an empty term, because in ByToken only its place counts.
 			r.entry = append(appendTerm(appendIndex(r.entry[:0], s.q.Index), nil), r.at...)
 			s.derived = true
 			return r.entry, true, nil
@@ -159,10 +161,10 @@ func (r *ranged) next() ([]byte, bool, error) {
 	return e.entry, true, nil
 }
 
-// endAtRow ends the page after the last row that was looked at, or after the last candidate if that is farther.
+// endAtRow ends the page after the last row that was read, or after the last candidate if that is farther.
 func (r *ranged) endAtRow() {
 	r.s.page.More = true
-	// A place never moves back: the next step would return candidates again.
+	// Last never moves back: otherwise the next step would return candidates again.
 	if bytes.Compare(r.at, r.s.page.Last) > 0 {
 		r.s.page.Last = append(r.s.page.Last[:0], r.at...)
 	}

@@ -8,7 +8,7 @@ import (
 	"cqld/types"
 )
 
-// Part is what of a column is indexed.
+// Part selects the part of a column that is indexed.
 type Part uint8
 
 // The parts.
@@ -45,7 +45,8 @@ type columnTerms struct {
 	column schema.ColumnID
 	static bool
 	since  int64 // (µs) cells up to then are of a dropped column
-	// Which bytes of a cell make its term; Set columns have Keys, because their elements are paths.
+	// part determines which bytes of a cell form its term; set columns have Keys, because their elements are cell
+	// paths.
 	part  Part
 	value *types.Type // of the cells' values
 }
@@ -58,7 +59,7 @@ func (t *columnTerms) Append(found *Found, x *Source, now int64) {
 	}
 	for i := range x.Row.Cells {
 		c := &x.Row.Cells[i]
-		// A column that was dropped and added again has the same number. Its cells from before are not part of it.
+		// A column that was dropped and added again has the same number. Cells of the dropped column are ignored.
 		if c.Column != t.column || c.Timestamp <= t.since && t.since > 0 || !c.Live(now) {
 			continue
 		}
@@ -99,11 +100,11 @@ func (t *clusteringTerms) Append(found *Found, x *Source, now int64) {
 		return
 	}
 	rest := x.Row.Clustering
-	// Components are not of fixed size, so those before are skipped one by one.
+	// Components have no fixed size, so the preceding ones are skipped one by one.
 	for _, c := range t.columns[:t.position] {
 		var err error
 		if rest, err = c.Type.SkipOrdered(rest, c.Desc); err != nil {
-			return // the row cannot be shown either
+			return // the clustering is malformed, so a read of the row fails as well
 		}
 	}
 	c := t.columns[t.position]
@@ -127,13 +128,13 @@ func (t *clusteringTerms) Append(found *Found, x *Source, now int64) {
 }
 
 // KeyTerms returns the terms of a column of the partition key, whose entries stand for partitions: its value, for
-// partitions with a live row. columns is the partition key. Each node finds them without reading rows, because the
-// partition key is part of the place.
+// partitions with a live row. columns is the partition key. The terms need no read of rows, because the place
+// contains the partition key.
 func KeyTerms(columns []*schema.Column, position int) Terms {
 	return &keyTerms{columns: columns, position: position}
 }
 
-// Its entries are of partitions, so the term of any live row is the same.
+// All live rows of a partition have the same term.
 type keyTerms struct {
 	columns  []*schema.Column
 	position int

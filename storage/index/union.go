@@ -31,9 +31,9 @@ func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
 	return out, nil
 }
 
-// united passes on the entries of all branches in the order of their places: merged if all terms are single and not too
-// many, and otherwise after looking at all of them. A row has an entry for each of its terms. The cost is the sum of
-// the branches: a row that two of them find is read once.
+// united iterates over the entries of all branches in the order of their places: by merging them if all terms are
+// single and not too many, and otherwise after reading all of them. A row has an entry for each of its terms. The
+// cost is the sum of the branches: a row that two of them find is read once.
 func (s *search) united(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
 	// The index of the query itself is the first branch.
 	all := []Branch{{s.q.Index, cutTerms(s.def, s.q.Terms)}}

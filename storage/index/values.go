@@ -17,23 +17,23 @@ import (
 // ErrNotBuilt is the error of a search by an index whose entries are not complete.
 var ErrNotBuilt = errors.New("index: the index is not built")
 
-// Values keeps the indexes of the values of one engine: a storage.Maintainer with an entry for each term of each row.
-// Writes add entries and read nothing, so an entry can be of a value that was overwritten or deleted; readers look at
-// the row.
+// Values maintains the value indexes of one engine: a storage.Maintainer with an entry for each term of each row.
+// Writes add entries and read nothing, so an entry may contain a value that was overwritten or deleted since;
+// searches verify entries against rows.
 //
 // Invariant: if an index is built, each row that has a term has its entry. The opposite may fail.
 //
 //   - The entries of a change are in its batch, or on disk before it. An entry is removed under the write side of the
-//     latch of its partition, when what is stored has the term no more.
-//   - A mark says of each index that has entries whether it is built, and otherwise up to where. An index that is
-//     unknown while rows of its table enter is void: it is built again if it becomes known again.
+//     latch of its partition, when the stored row no longer has the term.
+//   - The mark of each index with entries records whether it is built, and otherwise the position of its build. An
+//     index that is unknown while rows of its table are written is void: it is built again if it becomes known again.
 //
 // Lock order: building, latches of storage, deciding, mu.
 type Values struct {
 	// The function of NewValues.
 	definitions func(schema.StorageID) []Definition
 	host        *storage.Host
-	// states, replaced and never changed, belong to the indexes with a mark, by table.
+	// states contains the indexes with a mark, by table. The map is replaced and never modified.
 	states atomic.Pointer[map[schema.StorageID][]indexState]
 	mu     sync.Mutex // held by those who replace states
 	// deciding is held while rows are ingested, and while a build ends.
@@ -49,17 +49,17 @@ type Values struct {
 	ranges   rangeBounds
 }
 
-// indexState is what is known of the entries of one index.
+// indexState is the state of the entries of one index.
 type indexState struct {
 	id    schema.StorageID
 	state buildState
 	// position is where the build continues; nil is the beginning.
 	position []byte
-	// voids counts how often rows came without entries, or entries were lost, in this process.
+	// voids counts how often rows were added without entries, or entries were lost, in this process.
 	voids int
-	// fenced means that all writes that were under way when this process met the index are committed.
+	// fenced means that all writes that were in progress when the index became known to this process are committed.
 	fenced bool
-	// rows and bytes are what the build has read in this process, since it last began.
+	// rows and bytes count what the build has read in this process since it last began.
 	rows, bytes int64
 }
 
@@ -139,7 +139,7 @@ func (x *Values) Open(h *storage.Host) error {
 			return
 		}
 		s := indexState{id: id, state: buildState(value[4]), position: slices.Clone(value[markFixed:])}
-		// An empty position was written for the beginning.
+		// An empty position on disk means the beginning.
 		if len(s.position) == 0 {
 			s.position = nil
 		}
@@ -153,7 +153,7 @@ func (x *Values) Maintains(table schema.StorageID) bool {
 	return len(x.definitions(table)) > 0 || len(x.all()[table]) > 0
 }
 
-// all are the states by table, not to be changed.
+// all returns the states by table, which the caller must not modify.
 func (x *Values) all() map[schema.StorageID][]indexState {
 	if p := x.states.Load(); p != nil {
 		return *p
@@ -184,7 +184,7 @@ func (x *Values) put(table schema.StorageID, s indexState) {
 	if s.state != 0 {
 		of = append(of, s)
 	}
-	// A graph of an index that is not built would be filled from incomplete entries.
+	// An index that is not built has incomplete entries, so its graph is dropped.
 	if s.state != built {
 		x.graphs.drop(s.id)
 	}
@@ -194,8 +194,8 @@ func (x *Values) put(table schema.StorageID, s indexState) {
 	x.states.Store(&next)
 }
 
-// definition returns the definition of an index. It is not ok for an index that was dropped, also if its entries exist
-// still.
+// definition returns the definition of an index. ok is false for an index that was dropped, even if its entries still
+// exist.
 func (x *Values) definition(table, id schema.StorageID) (d Definition, ok bool) {
 	for _, d := range x.definitions(table) {
 		if d.ID == id {
@@ -217,7 +217,7 @@ func (x *Values) Enter(d storage.Derived, in *storage.Entering) {
 				x.sweeps.changed(d, last, changes)
 			}
 			last, of, changes = e.Table, x.definitions(e.Table), 0
-			// Once for each run of rows of a table, before the first of its entries.
+			// decide is called once for each run of rows of a table, before the first of its entries.
 			x.decide(d, e.Table, of)
 		}
 		changes++
@@ -228,7 +228,7 @@ func (x *Values) Enter(d storage.Derived, in *storage.Entering) {
 	}
 }
 
-// decide records indexes that are new to this node, and those that are unknown now.
+// decide records indexes that are new to this node, and voids those that are no longer defined.
 func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definition) {
 	for i := range of {
 		if s, known := x.state(table, of[i].ID); !known {
@@ -238,11 +238,12 @@ func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definiti
 			x.put(table, s)
 		}
 	}
-	// Equal numbers suffice: the loop above has made all of the definitions known, so any other state makes one more.
+	// Comparing the numbers suffices: the loop above has made all definitions known, so a state without a definition
+	// makes one more.
 	if len(x.all()[table]) == len(of) {
 		return // all are known
 	}
-	// Held until Settle, so that no build marks the index as built while this commit lacks its entries.
+	// deciding is held until Settle, so that no build marks the index as built while this commit lacks its entries.
 	if !x.voiding {
 		x.deciding.acquire()
 		x.voiding = true
@@ -256,9 +257,9 @@ func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definiti
 	}
 }
 
-// enter adds the entries of a row that enters. take means that vectors are noted for the graphs. Everything that is not
-// a tombstone has a term, whether it has expired or not: what expired by this clock may be alive by the clock of a
-// coordinator.
+// enter adds the entries of a written row. take means that vectors are collected for the graphs. Every cell that is
+// not a tombstone has a term, even if it has expired: a value that has expired by this node's clock may be live by
+// the clock of a coordinator.
 func (s *scratch) enter(d storage.Derived, of []Definition, e *storage.Entered, take bool) {
 	if e.Kind == row.KindRangeTombstone || len(of) == 0 || row.DecodeRow(&s.row, e.Value) != nil {
 		return // the engine has checked the row
@@ -299,8 +300,8 @@ func (d *Definition) cut(term []byte) []byte {
 	return term[:termMax]
 }
 
-// Settle implements storage.Maintainer. The states that Enter has put may lack a mark after a commit that failed; then
-// the engine has failed too, or the next mark follows.
+// Settle implements storage.Maintainer. After a failed commit, states that Enter has set may lack a mark on disk.
+// Then either the engine has failed, or a later commit writes the mark.
 func (x *Values) Settle(_ *storage.Entering, err error) {
 	x.settleVectors(err)
 	if x.voiding {
@@ -309,7 +310,7 @@ func (x *Values) Settle(_ *storage.Entering, err error) {
 	}
 }
 
-// Stage implements storage.Maintainer. It notes the indexes that all blocks of the ingestion had entries for.
+// Stage implements storage.Maintainer. It records the indexes for which all blocks of the ingestion had entries.
 func (x *Values) Stage(d storage.Derived, in *storage.Entering) {
 	s := x.scratch.Get().(*scratch)
 	defer x.scratch.Put(s)
@@ -325,12 +326,12 @@ func (x *Values) Stage(d storage.Derived, in *storage.Entering) {
 	}
 }
 
-// note keeps, for Ingest, which indexes have entries of the whole ingestion.
+// note records for Ingest which indexes have entries for the whole ingestion.
 func note(d storage.Derived, of []Definition) {
 	before, noted := (*d.Staged()).([]schema.StorageID)
 	ids := []schema.StorageID{}
 	for i := range of {
-		// Only an index that every block had entries for is complete at the end.
+		// Only an index with entries for every block is complete at the end.
 		if !noted || slices.Contains(before, of[i].ID) {
 			ids = append(ids, of[i].ID)
 		}
@@ -338,14 +339,14 @@ func note(d storage.Derived, of []Definition) {
 	*d.Staged() = ids
 }
 
-// Ingest implements storage.Maintainer. Indexes that were unknown when a part of the rows came are no longer built.
+// Ingest implements storage.Maintainer. Indexes that were unknown while some of the rows were staged become unbuilt.
 func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commit func() error) error {
 	x.deciding.acquire()
 	defer x.deciding.release()
 	staged, _ := (*d.Staged()).([]schema.StorageID)
 	of := x.definitions(table)
 	for i := range of {
-		// Known from now on, so that the loop below and later builds see it.
+		// The index becomes known, so that the loop below and later builds see it.
 		if _, known := x.state(table, of[i].ID); !known {
 			x.put(table, indexState{id: of[i].ID, state: unbuilt})
 		}
@@ -361,8 +362,8 @@ func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commi
 	return x.graphs.ingest(of, commit)
 }
 
-// void makes an index not built: rows come without entries, or entries were lost. deciding is held. An index that is
-// void stays so: its new rows have no entries until it is defined again.
+// void makes an index unbuilt, because rows are added without entries or entries were lost. deciding is held. A void
+// index stays void: its new rows have no entries until it is defined again.
 func (x *Values) void(table, id schema.StorageID, to buildState) error {
 	s, known := x.state(table, id)
 	if !known {
@@ -375,14 +376,14 @@ func (x *Values) void(table, id schema.StorageID, to buildState) error {
 		s.state = to
 	}
 	x.put(table, s)
-	// The mark on disk says the same already.
+	// The mark on disk already has this state.
 	if was.state == s.state && was.position == nil {
 		return nil
 	}
 	return x.host.Write(true, func(d storage.Derived) error { d.MarkWith(id, s.mark(table)); return nil })
 }
 
-// Purge implements storage.Maintainer. It removes the entries of terms that are gone.
+// Purge implements storage.Maintainer. It removes the entries of terms that the purge removes.
 func (x *Values) Purge(d storage.Derived, p *storage.Purged) {
 	of := x.definitions(p.Table)
 	if p.Kind == row.KindRangeTombstone || len(of) == 0 || p.Before == nil {
@@ -393,8 +394,8 @@ func (x *Values) Purge(d storage.Derived, p *storage.Purged) {
 	if row.DecodeRow(&s.row, p.Before) != nil {
 		return
 	}
-	// The entry is removed if the term is in what was stored and not in what is left. A nil After means that nothing is
-	// left.
+	// An entry is removed if its term is in the value before the purge and not in the value after it. A nil After
+	// means that nothing is left.
 	s.after.Reset()
 	if p.After != nil && row.DecodeRow(&s.after, p.After) != nil {
 		return
@@ -435,7 +436,7 @@ func (d *Definition) has(f *Found, cut []byte) bool {
 // Emptied implements storage.Maintainer. It removes the entries of the partition in indexes of the partition key; those
 // of values went with the values.
 func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.PartitionKey) {
-	// KeyTerms wants a live row; the terms depend on the key only.
+	// KeyTerms requires a live row, although its terms depend only on the key.
 	live := row.NewRow()
 	live.Liveness.Timestamp = 0
 	var found Found
@@ -452,8 +453,8 @@ func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.Part
 	}
 }
 
-// Remove implements storage.Maintainer. The entries of a part of a table are not together; they are left to readers and
-// to Sweep.
+// Remove implements storage.Maintainer. The entries of a part of a table are not contiguous, so searches and Sweep
+// remove them.
 func (x *Values) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
 	x.sweeps.changed(d, table, ingestChanges)
 	if tokens == ring.FullRange() {
@@ -477,13 +478,14 @@ func (x *Values) Drop(d storage.Derived, table schema.StorageID) {
 
 // LoseEntries implements storage.Maintainer. The indexes that lose entries must be built again.
 func (x *Values) LoseEntries(first, last []byte, remove func() error) error {
-	// No build ends meanwhile, so that what is voided stays void until the file is removed.
+	// building is held, so that no build ends and the indexes stay unbuilt until the file is removed.
 	x.building.Lock()
 	defer x.building.Unlock()
 	if err := x.voidIn(first, last); err != nil {
 		return err
 	}
-	// Without deciding: remove acquires latches of storage, and an ingestion holds latches when it acquires deciding.
+	// deciding is not held here: remove acquires latches of storage, and an ingestion holds latches when it acquires
+	// deciding.
 	return remove()
 }
 

@@ -155,7 +155,8 @@ func (h *bestScored) Pop() any {
 	return last
 }
 
-// worst returns a score that is less than those of all entries that are kept. Graphs round scores differently.
+// worst returns a score that is less than the scores of all kept entries, with a margin because graphs round scores
+// differently.
 func (h *bestScored) worst() float32 {
 	score := scoreOf(h.list[0].position)
 	return score - scoreError*max(1, float32(math.Abs(float64(score))))
@@ -175,14 +176,14 @@ func (h *bestScored) offer(position, entry []byte) {
 	}
 }
 
-// offer offers an entry if it is in the bounds of the query and after its position.
+// offer passes an entry to best if it is in the bounds of the query and after its position.
 func (s *search) offer(best *bestScored, entry, vector []byte) bool {
 	n, ok := splitTerm(entry[indexSize:])
 	if !ok || !s.bounds.contains(entry[indexSize+n:]) || len(vector) != 4*len(s.near) {
 		return false
 	}
 	s.at = append(s.def.Vectors.appendScore(s.at[:0], s.near, vector), entry[indexSize+n:]...)
-	// A former step returned it, or passed it.
+	// An earlier step returned this entry or passed it.
 	if bytes.Compare(s.at, s.q.From) <= 0 {
 		return false
 	}
@@ -198,8 +199,8 @@ func encode(dst []byte, v []float32) []byte {
 	return dst
 }
 
-// nearest passes on the entries with the best scores after the position of the query: of the graph if there is one,
-// and otherwise of all entries.
+// nearest iterates over the entries with the best scores after the position of the query, from the graph if there is
+// one, and otherwise from all entries.
 func (s *search) nearest(open func(bounds) (*storage.Entries, error),
 	f func(func() ([]byte, bool, error)) error) error {
 	best := bestScored{most: min(s.q.Limit, stepKeys) + nearestExtra}
@@ -207,7 +208,7 @@ func (s *search) nearest(open func(bounds) (*storage.Entries, error),
 		best.most = stepKeys + nearestExtra // most entries may be omitted
 	}
 	s.near = similarity.Decode(nil, s.q.Near)
-	// The graph is an accelerator: without it the result is the same, and the search reads all entries.
+	// The graph only accelerates the search: without it, the search reads all entries, with the same result.
 	if !s.inGraph(&best) {
 		if err := s.allVectors(open, &best); err != nil {
 			return err

@@ -16,7 +16,8 @@ import (
 )
 
 // Latches exclude a commit and an overwrite of the same partition from each other. There are as many stripes as a
-// word has bits, so that one word represents the stripes of a whole commit. A holder waits for no disk.
+// word has bits, so that one word represents the stripes of a whole commit. No holder waits for the disk, except an
+// ingestion.
 type Latches struct {
 	stripes [64]struct {
 		sync.RWMutex

@@ -45,8 +45,8 @@ func MarkForeign(b *pebble.Batch, table schema.StorageID) {
 	_ = b.LogData(payload[:], nil) // as in Stamp
 }
 
-// contents is what the archive has to know of a batch. A batch of an archived log that changes data has a stamp, or
-// contains ingested files only.
+// contents describes a batch as far as the archive needs it. A batch of an archived log that changes data has a
+// stamp, or contains ingested files only.
 type contents struct {
 	stamp   int64            // 0 means none
 	foreign schema.StorageID // 0 means none
@@ -92,7 +92,7 @@ func parse(batch []byte) (c contents, err error) {
 		c.changes = true
 		count--
 	}
-	// A file that is ingested is a batch of its own.
+	// Ingested files are always in a batch without other entries.
 	if count != 0 || len(c.files) > 0 && len(c.files) != int(binary.LittleEndian.Uint32(batch[8:])) {
 		return c, errBatch
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Clock stamps batches. Its stamps rise, also over restarts. It knows which stamps belong to batches that are not in
+// Clock stamps batches. Its stamps increase, even across restarts. It tracks the stamps of batches that are not in
 // the log yet. It is safe for concurrent use.
 type Clock struct {
 	next func() int64
@@ -32,28 +32,29 @@ func (c *Clock) takeLocked() int64 {
 	return c.mu.last
 }
 
-// take returns a stamp for something else than a batch.
+// take returns a stamp that belongs to no batch.
 func (c *Clock) take() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.takeLocked()
 }
 
-// Begin returns the stamp of a batch. End follows when the batch is in the log, or failed.
+// Begin returns the stamp of a batch. The caller must call End when the batch is in the log or has failed.
 func (c *Clock) Begin() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Under the lock: until must not return a time between a stamp and its note. The slice keeps its memory.
+	// The stamp is drawn and added to open under one lock, so that until cannot return a later time in between. The
+	// slice keeps its memory.
 	stamp := c.takeLocked()
 	c.mu.open = append(c.mu.open, stamp)
 	return stamp
 }
 
-// End notes that the batch with a stamp is in the log.
+// End records that the batch with a stamp is in the log, or has failed.
 func (c *Clock) End(stamp int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// The committer has one batch on the way; purges, removals and local values have a few more.
+	// The list is short: the committer has one batch in progress; purges, removals and local values have a few more.
 	if i := slices.Index(c.mu.open, stamp); i >= 0 {
 		c.mu.open = slices.Delete(c.mu.open, i, i+1)
 	}
@@ -66,6 +67,6 @@ func (c *Clock) until() int64 {
 	if len(c.mu.open) > 0 {
 		return slices.Min(c.mu.open) - 1
 	}
-	// A stamp of its own: the next batch has a later one.
+	// No batch is open. A new stamp is drawn, so that the next batch has a later one.
 	return c.takeLocked()
 }

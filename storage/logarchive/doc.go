@@ -13,17 +13,18 @@
 //  2. Hybrid time travels with each frame between nodes. The batches of all replicas with a stamp of at most T
 //     therefore contain each write that was acknowledged before T, and none that a coordinator accepted after T.
 //  3. Batches are in the log in the order of their sequence numbers, and only roughly in the order of their stamps.
-//     Segment.Until says up to which time a segment, and those before it, are complete.
+//     Segment.Until is the time up to which a segment and those before it are complete.
 //  4. A segment contains only what a crash cannot take from the log again: Pebble would give the sequence numbers of
-//     lost batches to others.
+//     lost batches to new ones.
 //  5. A directory in which a process without archiving has written begins a new archive (Position.Since): a reader
 //     with an older position gets a Gap.
 //
-// Kept logs are bounded (Options.KeepBytes), and go first when the disk is full: writes are worth more than the
-// archive. A reader that comes too late gets a Gap, and the archive continues with a newer checkpoint.
+// Kept logs are bounded (Options.KeepBytes), and are deleted first when the disk is full, because writes have
+// priority over the archive. A reader that comes too late gets a Gap, and the archive continues with a newer
+// checkpoint.
 //
-// The package knows Pebble's logs and batches, and nothing of rows. Package export opens a checkpoint with the batches
-// of segments; the caller stores segments and decides when.
+// The package knows Pebble's logs and batches, but not rows. Package export opens a checkpoint with the batches of
+// segments; the caller stores segments and decides when.
 //
 // Ingested files are not in the log. Rows that one replica sends to another are in the log of the first. Rows from
 // outside the ring are in none, and are marked (Record.Foreign).

@@ -7,7 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// keepContents makes Pebble use no log file twice.
+// keepContents keeps Pebble from reusing log files.
 type keepContents struct{ pebble.ArchiveCleaner }
 
 // cleaner removes files as Pebble does by default: the methods of DeleteCleaner are less deeply embedded.
@@ -25,8 +25,8 @@ func (cleaner) String() string { return cleanerName }
 // Cleaner returns the Cleaner of a database whose logs are kept: it must not reuse their files.
 func Cleaner() pebble.Cleaner { return cleaner{} }
 
-// FS returns fs as Pebble must see it: logs that it removes may stay, and the keeper knows which part of the present
-// one is on disk.
+// FS wraps fs for Pebble: the keeper may keep logs that Pebble removes, and learns how much of the current log is on
+// disk.
 func (k *Keeper) FS(fs vfs.FS) vfs.FS { return &keepingFS{fs, k} }
 
 type keepingFS struct {
@@ -82,7 +82,7 @@ func (l *liveLog) Sync() error { return l.note(l.File.Sync()) }
 // SyncData implements vfs.File.
 func (l *liveLog) SyncData() error { return l.note(l.File.SyncData()) }
 
-// note notes the end of a sync.
+// note records how much of the log is on disk after a sync.
 func (l *liveLog) note(err error) error {
 	if err == nil {
 		// No write runs during a sync.

@@ -40,8 +40,8 @@ type Kept struct {
 	Lost int64
 }
 
-// Keeper keeps the log files of one engine that Pebble would delete, until they are released. They stay where they are:
-// Pebble reads none that is older than its MANIFEST demands, and offers them for deletion again at the next start.
+// Keeper keeps the log files of one engine that Pebble would delete, until they are released. They stay in place:
+// Pebble reads no log that is older than its MANIFEST requires, and deletes older ones again at the next start.
 //
 //	Pebble removes a log ─▶ FS ─ released, or before the start of the archive ──▶ removed
 //	                         └── kept ─▶ Release, DropAll, or more than KeepBytes ──▶ removed
@@ -72,7 +72,7 @@ type Keeper struct {
 // "CQLD_LOG_ARCHIVE-0005f3c2a1b0c9d8-12". The file is empty.
 const markerPrefix = "CQLD_LOG_ARCHIVE-"
 
-// New returns the keeper of the logs in a directory of disk. Pebble has not opened the directory yet.
+// New returns the keeper of the logs in a directory of disk. It must be called before Pebble opens the directory.
 func New(o Options, disk vfs.FS, dir string, log *slog.Logger) (*Keeper, error) {
 	if o.KeepBytes <= 0 {
 		o.KeepBytes = keepBytesDefault
@@ -123,7 +123,8 @@ func (k *Keeper) lastStamp(names []string) (last int64, err error) {
 		}
 	}
 	slices.Sort(logs)
-	// Stamps rise roughly: batches that were committed at the same time may be in two logs in another order.
+	// Stamps increase only roughly along the logs: concurrent batches may be in two logs in the opposite order of
+	// their stamps.
 	found := 0
 	for _, number := range slices.Backward(logs) {
 		stamp, err := k.lastOf(number)
@@ -139,7 +140,7 @@ func (k *Keeper) lastStamp(names []string) (last int64, err error) {
 	return last, nil
 }
 
-// lastOf returns the greatest stamp in a log, or 0. Pebble finds whether the log is corrupt.
+// lastOf returns the greatest stamp in a log, or 0. It ignores corruption, which Pebble detects.
 func (k *Keeper) lastOf(number uint64) (last int64, err error) {
 	f, err := k.disk.Open(k.path(number), vfs.SequentialReadsOption)
 	if err != nil {
@@ -239,7 +240,7 @@ func (k *Keeper) keep(number uint64) bool {
 		k.mu.kept[number] = size
 		k.mu.bytes += size
 	}
-	// Also if it was released meanwhile.
+	// The log may have been released meanwhile, so it is removed with the released ones.
 	excess := append(k.takeLocked(-1, k.mu.released), k.takeLocked(k.opts.KeepBytes, ^uint64(0))...)
 	k.mu.Unlock()
 	k.remove(excess, "the kept logs exceed their bound")
@@ -267,9 +268,10 @@ func (k *Keeper) syncOld(number uint64) (size int64, err error) {
 	return size, errors.Join(err, f.Close())
 }
 
-// takeLocked takes the oldest kept logs with numbers below a bound off the books, until at most bytes remain.
+// takeLocked removes the oldest logs with numbers below a bound from kept, until at most the given number of bytes
+// remains. The caller deletes the returned files.
 func (k *Keeper) takeLocked(bytes int64, below uint64) (taken []uint64) {
-	// A removal in the middle would be a gap that no reader notices.
+	// Logs are removed in order, because no reader would notice a gap in the middle.
 	for _, number := range slices.Sorted(maps.Keys(k.mu.kept)) {
 		if k.mu.bytes <= bytes || number >= below {
 			break
@@ -285,11 +287,11 @@ func (k *Keeper) takeLocked(bytes int64, below uint64) (taken []uint64) {
 	return taken
 }
 
-// remove removes logs that takeLocked returned. reason says why if they had not been released.
+// remove deletes logs that takeLocked returned. reason is logged for logs that had not been released.
 func (k *Keeper) remove(logs []uint64, reason string) {
 	for _, number := range logs {
 		err := k.disk.Remove(k.path(number))
-		// Pebble offers a log that stays at the next start again.
+		// A log that stays is offered for deletion again at the next start.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.log.Warn("cannot remove a log", "log", number, "err", err)
 		} else if reason != "" {
@@ -298,8 +300,8 @@ func (k *Keeper) remove(logs []uint64, reason string) {
 	}
 }
 
-// Release removes the kept logs that are wholly before a position, and those that will be: they are archived. A nil
-// Keeper keeps none.
+// Release deletes the kept logs that lie before a position, because they are archived, and lets Pebble delete such
+// logs in future. A nil Keeper keeps none.
 func (k *Keeper) Release(upTo Position) {
 	if k == nil {
 		return
@@ -343,7 +345,7 @@ func (k *Keeper) path(number uint64) string {
 	return k.disk.PathJoin(k.dir, fmt.Sprintf("%06d.log", number))
 }
 
-// LogNumber returns the number of a log file with a name.
+// LogNumber returns the number in the name of a log file.
 func LogNumber(base string) (number uint64, ok bool) {
 	digits, ok := strings.CutSuffix(base, ".log")
 	if !ok {

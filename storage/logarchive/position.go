@@ -33,7 +33,8 @@ func (p Position) String() string {
 }
 
 // Gap is the error for a position from which the log cannot be read, because a part after it was deleted, or because
-// archiving was off for a while. What is archived from Oldest on needs a checkpoint that is newer than Oldest.
+// archiving was off for a while. To use the log from Oldest on, a restore needs a checkpoint that is newer than
+// Oldest.
 type Gap struct {
 	After  Position
 	Oldest Position // the first position that can be read

@@ -18,7 +18,7 @@ import (
 func (k *Keeper) Read(after Position, maxBytes int, sync func(stamp int64) error) (Segment, error) {
 	k.reading.Lock()
 	defer k.reading.Unlock()
-	// In this order: batches with stamps up to until are in the log, which is synced after that.
+	// The order matters: batches with stamps up to until are in the log before it is synced.
 	until := k.clock.until()
 	s := Segment{From: after, To: after, Data: make([]byte, headerBytes)}
 	// The stamp lets the next process find one that is greater than until, although older logs may be released
@@ -30,7 +30,7 @@ func (k *Keeper) Read(after Position, maxBytes int, sync func(stamp int64) error
 	if err != nil {
 		return Segment{}, err
 	}
-	// A new reader takes what there is. One that continues must not miss anything.
+	// A new reader begins with the oldest log. A reader that continues must not miss any.
 	s.From = logs.oldest()
 	if !after.IsZero() {
 		s.From = after
@@ -39,7 +39,7 @@ func (k *Keeper) Read(after Position, maxBytes int, sync func(stamp int64) error
 		return Segment{}, &Gap{After: after, Oldest: logs.oldest()}
 	}
 	reached, err := k.read(&s, logs, end, maxBytes)
-	// The log lost bytes that were on disk when they were read.
+	// The log has lost bytes that an earlier read found on disk.
 	if errors.Is(err, errShort) {
 		return Segment{}, &Gap{After: after, Oldest: logs.oldest()}
 	}
@@ -59,7 +59,7 @@ type logList struct {
 	numbers []uint64
 }
 
-// oldest returns the beginning of the first log.
+// oldest returns the position at the beginning of the first log.
 func (l *logList) oldest() Position { return Position{Since: l.since, Log: l.numbers[0]} }
 
 // contain reports whether the log of a position exists.
@@ -74,7 +74,7 @@ func (k *Keeper) logs() (l logList, end Position, err error) {
 	live, start := k.mu.live, k.mu.start
 	l.since = k.mu.since
 	k.mu.Unlock()
-	// The size first: the log may be replaced now, and is then read up to here.
+	// The synced size is read first: if a new log replaces this one meanwhile, it is read up to here.
 	end = Position{Since: l.since, Log: live.number, Offset: uint64(live.synced.Load())}
 	names, err := k.disk.List(k.dir)
 	if err != nil {
@@ -98,8 +98,8 @@ var errShort = errors.New("the log is too short")
 // read adds the batches after s.To to s. reached means that it reached the end of the log.
 func (k *Keeper) read(s *Segment, logs logList, end Position, maxBytes int) (reached bool, err error) {
 	i, _ := slices.BinarySearch(logs.numbers, s.To.Log)
-	// The numbers have gaps, because Pebble numbers all its files in one order. Which logs are missing, only the keeper
-	// knows: it removes the oldest ones first.
+	// The numbers have gaps, because Pebble numbers all its files in one order. Gaps in the numbers therefore mean
+	// nothing; the keeper removes the oldest logs first.
 	for ; i < len(logs.numbers); i++ {
 		if logs.numbers[i] != s.To.Log {
 			s.To = Position{Since: s.To.Since, Log: logs.numbers[i]}
@@ -144,7 +144,7 @@ func (k *Keeper) readLog(s *Segment, end Position, maxBytes int) (full bool, err
 		if err != nil {
 			return false, fmt.Errorf("%w: %s: the record before byte %d: %w", pebble.ErrCorruption, path, at, err)
 		}
-		// At least one batch, so that a reader makes progress.
+		// The segment gets at least one batch, so that a reader makes progress.
 		if len(s.Data) > headerBytes && len(s.Data)+len(batch) > headerBytes+maxBytes {
 			return true, nil
 		}

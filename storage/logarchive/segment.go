@@ -47,7 +47,7 @@ func (m *Malformed) Error() string {
 
 // seal writes the fields of s to the header of its Data, which has space for it.
 func (s *Segment) seal() {
-	// In the order of the struct; ReadHeader reads them in the same order.
+	// The fields are in the order of the struct, in which ReadHeader reads them.
 	h := append(append(s.Data[:0], magic...), version)
 	for _, field := range []uint64{
 		uint64(s.From.Since), s.From.Log, s.From.Offset, uint64(s.To.Since), s.To.Log, s.To.Offset,

@@ -11,6 +11,5 @@
 //
 // In a MANIFEST, each record is synced before the next one is written, so any later record is evidence.
 //
-// The last chunk of a log has none after it: if it was synced and becomes unreadable, that cannot be found. The package
-// reads files, and changes nothing.
+// No chunk follows the last one of a log, so its corruption cannot be detected. The package only reads files.
 package logcheck

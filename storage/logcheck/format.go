@@ -19,7 +19,7 @@ const (
 	syncHeader   = logHeader + 8
 )
 
-// format is what the type of a chunk says.
+// format describes a chunk by its type.
 type format struct {
 	header int
 	log    bool // it has the number of its log
@@ -62,7 +62,7 @@ func repaired(b []byte, number uint32) (end int, ok bool) {
 		return 0, false
 	}
 	sum, length := binary.LittleEndian.Uint32(b), int(binary.LittleEndian.Uint16(b[4:]))
-	// A bit of the length, or of the type, which says where the payload begins.
+	// First, a bit of the length may have changed, or of the type, which determines where the payload begins.
 	for bit := range 16 {
 		if end, ok = readable(b, b[6], length^1<<bit, sum, number); ok {
 			return end, true

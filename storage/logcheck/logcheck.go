@@ -17,7 +17,7 @@ func (c *Corrupt) Error() string {
 }
 
 // Log reads the write-ahead log with a number, and returns a Corrupt if there is evidence of one. Other errors are
-// errors of the reader. Chunks of older logs, whose file the log uses again, end it.
+// errors of the reader. A log may reuse the file of an older one; chunks of the older log end it.
 func Log(r io.Reader, number uint64) error {
 	return check(r, func(s *scan) bool { return s.log(uint32(number)) })
 }
@@ -105,7 +105,7 @@ func (s *scan) skip(accept func(chunk) bool) int {
 		return 0
 	}
 	at := 0
-	// A shorter rest is padding.
+	// A rest that is shorter than a header is padding.
 	for len(s.block)-at >= legacyHeader {
 		c, ok := chunkAt(s.block[at:], accept)
 		if !ok {

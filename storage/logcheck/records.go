@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Records reads the records of a write-ahead log, beginning between any two of them. It is for one goroutine. It does
-// not know whether the bytes that end the log are corrupt: Log finds that.
+// Records reads the records of a write-ahead log, beginning between any two of them. One goroutine may use it. It
+// does not detect whether the bytes that end the log are corrupt; Log does.
 type Records struct {
 	file   io.ReaderAt
 	number uint64
@@ -53,7 +53,8 @@ func (r *Records) chunk() (c chunk, err error) {
 		if err := r.read(); err != nil {
 			return c, err
 		}
-		// The writer fills the end of a block with zeros if no header fits there. Without a whole block, it may follow.
+		// The writer fills the end of a block with zeros if no header fits there. If the block is not complete, the
+		// padding may still be written.
 		s := scan{block: r.block}
 		at := int(r.at - r.start)
 		if len(r.block)-at < legacyHeader && len(r.block) == blockSize || s.padding(at) {
@@ -61,7 +62,7 @@ func (r *Records) chunk() (c chunk, err error) {
 			continue
 		}
 		c, ok := chunkAt(r.block[at:], func(c chunk) bool { return c.format.log && c.number() == uint32(r.number) })
-		// The chunk of another log ends this one: it is the trailer of a log that was closed.
+		// A chunk of another log ends this one, as does the trailer of a closed log.
 		if !ok {
 			return c, io.EOF
 		}
@@ -74,7 +75,7 @@ func (r *Records) read() error {
 	if r.at >= r.limit {
 		return io.EOF
 	}
-	// A block at a time: chunks are small, and a read of an encrypted file has a cost of its own.
+	// The file is read in whole blocks, because chunks are small and each read of an encrypted file has a fixed cost.
 	start := r.at - r.at%blockSize
 	if start == r.start {
 		return nil

@@ -55,7 +55,7 @@ type aheadFile struct {
 
 // Write implements vfs.File.
 func (f *aheadFile) Write(p []byte) (int, error) {
-	// Write zeros after this write, not below it: bytes that are written now need not be written twice.
+	// The zeros begin after the end of this write, so that no byte is written twice.
 	if end := f.written + int64(len(p)); end > f.ready && !f.refused {
 		if _, err := f.WriteAt(f.zeros, end); err != nil {
 			f.refused = true // the disk may be full; writing p reports it

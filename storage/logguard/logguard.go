@@ -7,13 +7,13 @@
 //	Pebble ──▶ FS ──▶ the disk
 //	            └── the first error ──▶ fail
 //
-// From then on nothing is written to logs, and no log is begun on the disk: the one that failed stays the last, of
-// which a reader expects that its end is torn. What Pebble flushes meanwhile is whole without logs.
+// From then on nothing is written to logs, and no log is created on disk: the failed log stays the last one, whose
+// end a reader expects to be torn. Files that Pebble flushes meanwhile are complete without logs.
 //
 // While Pebble opens its directory, the package also verifies each log before Pebble reads it (package logcheck), so
 // that Open fails if a log was changed, and remembers the name of the file for errors of Pebble that lack it.
 //
-// It is for nothing but logs: Pebble reports other failures itself (Logger, EventListener).
+// It only handles logs: Pebble reports other failures itself (Logger, EventListener).
 package logguard
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Category is what Pebble calls the writes of its log.
+// Category is Pebble's name for writes to its log.
 const Category = "pebble-wal"
 
-// FS is the file system as one Pebble sees it.
+// FS is the file system of one Pebble database.
 type FS struct {
 	vfs.FS
 	failed func() bool
@@ -37,7 +37,7 @@ type FS struct {
 	reading atomic.Pointer[string]
 }
 
-// New makes an FS: failed reports whether the owner has stopped acknowledging, which fail makes it do. Both may be
+// New returns an FS. failed reports whether the owner has stopped acknowledging writes; fail stops it. Both may be
 // called at any time, by any goroutine, with Pebble's locks held.
 func New(fs vfs.FS, failed func() bool, fail func(error)) *FS {
 	return &FS{FS: fs, failed: failed, fail: fail}
@@ -65,7 +65,7 @@ func (fs *FS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCateg
 	return fs.log(func() (vfs.File, error) { return fs.FS.ReuseForWrite(oldname, newname, category) })
 }
 
-// log returns the file that begin makes, or one that goes nowhere.
+// log returns the file that begin creates, or a file that discards writes if the owner has failed.
 func (fs *FS) log(begin func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	if err := fs.guard("begin", func() (err error) { f, err = begin(); return err }); err != nil {
@@ -120,8 +120,8 @@ func (f file) Close() error {
 	return f.fs.guard("close", func() error { return err })
 }
 
-// dir is the directory as one part of Pebble has it open. The part that has logs is the one that syncs it when the
-// first log was made, which Open does before anything else can happen.
+// dir is an open handle of the directory. Several parts of Pebble have one. The first sync after a log was created
+// identifies the handle that syncs logs; Pebble's Open makes that sync before all others.
 type dir struct {
 	vfs.File
 	fs   *FS
@@ -139,8 +139,8 @@ func (d *dir) Sync() error {
 	return d.fs.guard("begin", d.File.Sync)
 }
 
-// guard does something to the log, unless the owner has failed. An error fails it, and is not returned, unless Pebble
-// is being opened.
+// guard executes an operation on the log unless the owner has failed. An error fails the owner and is hidden from
+// Pebble, except while Pebble is being opened.
 func (fs *FS) guard(what string, do func() error) error {
 	if fs.failed() {
 		return nil

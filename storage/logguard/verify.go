@@ -25,7 +25,7 @@ func (fs *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 }
 
 // Named returns an error of Pebble's Open with the name of the file that Pebble opened last for reading: many of its
-// errors have none. nil stays nil.
+// errors have none. It returns nil for nil.
 func (fs *FS) Named(err error) error {
 	if name := fs.reading.Load(); err != nil && name != nil && !strings.Contains(err.Error(), fs.PathBase(*name)) {
 		return fmt.Errorf("%s: %w", *name, err)

@@ -6,7 +6,7 @@
 //	                                     │ repair restores the range
 //	                                     └─▶ Without, Replace
 //
-// It does not find corrupt files and writes none: the engine does.
+// It neither detects corrupt files nor writes the list to disk; the engine does both.
 package lost
 
 import (
@@ -38,7 +38,7 @@ type Ranges struct {
 // Overlaps returns a lost range that overlaps tokens, which does not wrap, or nil. The list is short, so it is searched
 // from the beginning.
 func (l *Ranges) Overlaps(id schema.StorageID, tokens ring.Range) *Range {
-	// nil in the usual case, in which a read must cost nothing more.
+	// Usually the list is nil, and the check costs a read only this load.
 	list := l.list.Load()
 	if list == nil {
 		return nil

@@ -4,7 +4,7 @@
 //	write ─▶ operand ─┼─ read or compaction: row.Reconcile ─▶ one row
 //	write ─▶ operand ─┘
 //
-// Writes therefore read nothing, and a row with many operands is collapsed by the engine (CrowdedMin).
+// Writes therefore read nothing, and the engine collapses rows with many operands (CrowdedMin).
 package merging
 
 import (
@@ -22,7 +22,7 @@ const (
 	// CrowdedMin is the number of merge operands from which a row is crowded: at 0.4 µs each, a read spends some 10 µs
 	// on merging them, as much as it costs to collapse them once.
 	CrowdedMin = 32
-	// ArenaBytes is the number of bytes that a merge gathers before it merges them.
+	// ArenaBytes is the number of bytes of operands that a merge gathers before it merges them.
 	ArenaBytes = 64 << 10
 	// largeBytes is the size from which an operand is merged immediately: copying it would cost more than checking
 	// whether it changes anything.
@@ -32,8 +32,8 @@ const (
 // mergerName is stored in the OPTIONS file. Pebble refuses to open a database with another merger.
 const mergerName = "cqld.row.1"
 
-// New returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had CrowdedMin operands, and
-// corrupt makes the error for a key with a value that is no row.
+// New returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had at least CrowdedMin
+// operands. corrupt returns the error for a key whose value is not a row.
 //
 // It must stay a plain ValueMerger: with DeletableValueMerger, Pebble v2.1.7 panics in compactions, or older operands
 // reappear (cockroachdb/pebble#6168). Therefore the purger removes data instead.
@@ -139,7 +139,7 @@ func (m *merge) reduce() (err error) {
 func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
 	invariant.Check(m.open && len(m.ends) > 0, "merging: a merge of no operands, or one that was closed")
 	invariant.Check(m.ends[len(m.ends)-1] == len(m.arena), "merging: the last operand does not end with the arena")
-	// The goroutine that reads pays for all operands each time, until the row is collapsed.
+	// Until the row is collapsed, each read merges all operands again.
 	if m.operands >= CrowdedMin {
 		m.crowded(m.key)
 	}

@@ -48,11 +48,11 @@ func (f *FS) Unwrap() vfs.FS { return f.FS }
 // below returns the path in the base of a file that is there, is not hidden, and not in the scratch directory.
 func (f *FS) below(name string) (path string, ok bool) {
 	base := f.PathBase(name)
-	// Paths outside of the directory, and in directories in it, are the scratch file system's.
+	// Paths outside of the directory, and in its subdirectories, belong to the scratch file system.
 	if f.PathDir(name) != f.opts.ScratchDir || f.isHidden(base) {
 		return "", false
 	}
-	// A file that was written again hides the one of the base.
+	// A file in the scratch directory hides the one of the base.
 	if _, err := f.FS.Stat(name); err == nil {
 		return "", false
 	}
@@ -102,9 +102,10 @@ func (f *FS) List(dir string) ([]string, error) {
 
 // Remove implements vfs.FS.
 func (f *FS) Remove(name string) error {
-	// Before the name is hidden: what is neither here nor there cannot be removed.
+	// below is called before the name is hidden: a file that exists in neither directory cannot be removed.
 	_, below := f.below(name)
-	// Also if the file is in the scratch directory: the one below must not appear in its place.
+	// The name is hidden even if the file is in the scratch directory: the file of the base must not appear in its
+	// place.
 	if f.PathDir(name) == f.opts.ScratchDir {
 		f.mu.Lock()
 		f.mu.hidden[f.PathBase(name)] = true

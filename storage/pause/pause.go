@@ -1,9 +1,9 @@
-// Package pause counts the commits that took long, by what they waited for.
+// Package pause counts slow commits by the cause of their wait.
 //
-// Commits of an engine are serialized, so all writes of the node wait while one does. Pebble counts only the waits that
-// it imposes itself ("write stalls"), for too many memtables or files. A commit also waits for a latch, and for the
-// switch to a new log when a memtable is full. What remains of its duration is the time in which its goroutine did not
-// run: the processor was busy, or the memory of a new memtable was not yet mapped.
+// Commits of an engine are serialized, so all writes of the node wait while one does. Pebble counts only the waits
+// that it imposes itself ("write stalls"), for too many memtables or files. A commit also waits for a latch, and for
+// the switch to a new log when a memtable is full. During the rest of its duration, its goroutine did not run,
+// because the processor was busy or the memory of a new memtable was not yet mapped.
 package pause
 
 import (
@@ -18,7 +18,7 @@ import (
 // Min is the duration from which a commit, or its fsync, counts as a pause.
 const Min = 100 * time.Millisecond
 
-// Cause is what a commit waited for.
+// Cause is the reason for which a commit waited.
 type Cause uint8
 
 // The causes.
@@ -34,7 +34,7 @@ const (
 // String returns the name of the cause in metrics.
 func (c Cause) String() string { return [causes]string{"latch", "stall", "log", "other"}[c] }
 
-// CauseOf returns what took the largest part of a commit.
+// CauseOf returns the cause of the longest part of a commit's duration.
 func CauseOf(took, latch time.Duration, s pebble.BatchCommitStats) Cause {
 	parts := [causes]time.Duration{
 		Latch: latch,
@@ -77,7 +77,7 @@ func (d *Durations) Longest() time.Duration { return time.Duration(d.longest.Loa
 // Counts counts pauses of commits by cause. Note is called by one goroutine at a time, the other methods by any.
 type Counts [causes]Durations
 
-// Note counts a commit if it was a pause: it took some time, latch of it for latches.
+// Note counts a commit if it was a pause. took is its duration, and latch the part of it spent waiting for latches.
 func (c *Counts) Note(took, latch time.Duration, s pebble.BatchCommitStats) {
 	if took >= Min {
 		c[CauseOf(took, latch, s)].Note(took)

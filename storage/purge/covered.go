@@ -13,8 +13,8 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// removeCovered removes the rows of a deleted partition or range with one range deletion and without reading them, if
-// no row of the partition is newer than the deletion according to package bounds. mu is held.
+// removeCovered removes the rows of a deleted partition or range with one range deletion, without reading them, if
+// according to package bounds no row of the partition is newer than the deletion. mu is held.
 //
 // The write latch of the partition makes the bound exact enough: a commit notes the timestamps of its rows before it
 // acquires the read latch, so it is either part of the bound, or it follows the range deletion in Pebble. The deletion
@@ -26,7 +26,8 @@ func (s *Purger) removeCovered(x backlog.Span) (removed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// These spans are purged row by row. Err is nil unless the database has failed.
+	// If rows must be read, or removal is impossible, the span is left to row-by-row purges. Err is nil unless the
+	// database has failed.
 	if s.opts.Maintainers.Maintained(table) || s.opts.Disk.Full() || s.opts.DB.Err() != nil {
 		return false, s.opts.DB.Err()
 	}
@@ -45,7 +46,7 @@ func (s *Purger) removeCovered(x backlog.Span) (removed bool, err error) {
 	if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
 		return false, err
 	}
-	// The deletion itself stays: the pass removes it after gc_grace, when it is repaired.
+	// The deletion itself stays; the pass removes it after gc_grace, once it is repaired.
 	if !deletion.Present() || !s.opts.Bounds.Reached(table, key.Token, deletion.Timestamp) {
 		return false, nil
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // SweepDead purges up to budget entries of the partitions in which reads met many shadowed rows. done means that no
-// such partition is left. A partition that fails is removed from the list too, so that one corrupt block does not keep
-// the others waiting; the pass meets it again.
+// such partition is left. A partition that fails is removed from the list as well, so that one corrupt block does not
+// keep the others waiting; the pass finds it again.
 func (s *Purger) SweepDead(budget int) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,8 +41,8 @@ func (s *Purger) MeasureSuspects() error {
 	return s.measureSuspects()
 }
 
-// measureSuspects has the rows purged that were deleted together, if files contain much of them: a read would look at
-// each as soon as the partition has a newer row.
+// measureSuspects purges rows that were deleted together if files contain many of them: once the partition has a
+// newer row, each read would have to examine all of them.
 func (s *Purger) measureSuspects() error {
 	for _, x := range s.dead.TakeSuspects() {
 		// The estimate covers files only; rows in memtables do not count.
@@ -97,7 +97,7 @@ func (s *Purger) savePass(wrapped bool) error {
 	s.unsaved = 0
 	value := wire.AppendInt64(nil, s.ended)
 	if wrapped {
-		// A wall clock, because FirstRest compares it after a restart.
+		// The time is a wall-clock time, because FirstRest compares it after a restart.
 		s.ended = s.opts.Clock.Now().Unix()
 		value = wire.AppendInt64(value[:0], s.ended)
 	} else {
@@ -118,8 +118,8 @@ func (s *Purger) Load() error {
 	return nil
 }
 
-// FirstRest returns how long the purger waits after the start: it continues an interrupted pass soon, and begins the
-// next pass when it would have begun without the restart.
+// FirstRest returns how long the purger waits after the start. It continues an interrupted pass soon, and begins the
+// next pass at the time at which it would have begun without the restart.
 func (s *Purger) FirstRest() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Purger) Run() {
 				return
 			}
 		}
-		// The purger was woken for reported partitions before the pass is due.
+		// The purger was woken for reported partitions, and the pass is not due yet.
 		if now := s.opts.Clock.Monotonic(); now < due {
 			rest = due - now
 			continue

@@ -1,18 +1,18 @@
 // Package purge removes data that Pebble cannot remove: rows that a deletion shadows, and tombstones and expired cells
 // that no replica needs.
 //
-// Pebble never purges what its merger merged. The purger therefore reads each partition, decides what is dead, acquires
-// the write latch of the partition, reads it again, and overwrites or deletes:
+// Pebble never purges tombstones that its merger merged. The purger therefore reads each partition, decides what is
+// dead, acquires the write latch of the partition, reads it again, and overwrites or deletes:
 //
 //	pass over everything ─┐
 //	partitions that reads ├─ find dead rows ─ write latch ─ read again ─ Set, Delete or DeleteRange
 //	and commits reported ─┘
 //
 // It purges the rows of a partition first, and the range tombstones and the header last: a tombstone may be removed
-// only when nothing is left that it shadows. A concurrent write could add such a row, so a partition that was written
+// only when no row is left that it shadows. A concurrent write could add such a row, so a partition that was written
 // to during its sweep keeps its tombstones until the next one (watch).
 //
-// Nothing is purged whose deletion is younger than gc_grace or not yet repaired (tableinfo.Info.GCBefore): a replica
+// Deletions that are younger than gc_grace or not yet repaired (tableinfo.Info.GCBefore) are not purged: a replica
 // that missed the deletion would bring the data back.
 package purge
 
@@ -42,34 +42,34 @@ type Maintainers interface {
 	// Maintained reports whether a table has entries that are derived from its rows. Its rows must then be read
 	// before they are removed.
 	Maintained(schema.StorageID) bool
-	// Purge adds to a batch what follows from another value of a key, nil for none. The write latch of its partition is
-	// held.
+	// Purge adds to a batch the changes of entries that follow from a new value of a key; a nil after removes the
+	// key. The write latch of its partition is held.
 	Purge(b *pebble.Batch, key, before, after []byte) error
-	// Emptied removes what is derived from a partition if nothing is stored of it. No latch is held.
+	// Emptied removes the entries of a partition that has no stored key. No latch is held.
 	Emptied(schema.StorageID, row.PartitionKey) error
 }
 
-// Options are what the purger uses of its engine. All fields are required, except those with a default.
+// Options are the dependencies of the purger on its engine. All fields are required, except those with a default.
 type Options struct {
 	DB *database.DB
-	// Serializes the purger with commits, per partition. Shared with the engine.
+	// Latches serialize the purger with commits, per partition. They are shared with the engine.
 	Latches *latch.Latches
-	// The newest timestamps that rows of a partition can have.
+	// Bounds are upper bounds of the timestamps of a partition's rows.
 	Bounds *bounds.Bounds
-	// While the disk is full nothing is purged: a deletion needs space before it frees any.
+	// Disk reports a full disk. Nothing is purged then, because a deletion needs space before it frees any.
 	Disk   *space.Watcher
 	Clock  env.Clock
 	Logger *slog.Logger
-	// How the tombstones of a table are purged. It is called once a partition.
+	// Table returns how the tombstones of a table are purged. It is called once for each partition.
 	Table       func(schema.StorageID) tableinfo.Info
 	Maintainers Maintainers
 	Dead        *backlog.Dead   // partitions that reads and commits reported
 	PositionKey []byte          // under which the position of the pass is saved
 	Stop        <-chan struct{} // closed when the engine is being closed
-	// Inline means that nothing but Sweep runs the purger: Sweep then purges Dead, too.
+	// Inline means that the purger runs only in calls of Sweep, which then purge Dead, too.
 	Inline bool
 
-	// These replace constants, in tests that need few rows. Zero means the constant.
+	// These fields replace constants in tests, so that few rows suffice. Zero means the constant.
 	PurgeRangeMin, RunMin, SuspectBytes int
 }
 
@@ -86,10 +86,10 @@ type Purger struct {
 	watched watch
 
 	mu sync.Mutex // held during each step of a purge
-	// The spans that are swept in turns; only one of them has a partition in progress.
+	// Sweeps of the pass and of reported spans alternate; now is the one that has a partition in progress.
 	pass backlog.Sweep  // over everything
 	now  *backlog.Sweep // to which part belongs; nil if part is not active
-	// Reused from partition to partition, so that a sweep allocates little.
+	// part is reused from partition to partition, so that a sweep allocates little.
 	part sweptPartition
 	// unsaved counts the steps of the pass since its position was saved.
 	unsaved int
@@ -123,14 +123,14 @@ func (s *Purger) NoteAll() { s.watched.noteAll() }
 func (s *Purger) Exclude(f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Before f, so that no state of the purger refers to removed keys even if f fails halfway.
+	// forget is called before f, so that no state of the purger refers to removed keys even if f fails halfway.
 	s.forget()
 	return f()
 }
 
-// watch detects commits to one partition. beginPartition sets all three under the write latch of the
-// partition, and commits read them under the read latch. So a commit that is not noted is in the database before
-// beginPartition returns, where the iterator of the sweep sees it.
+// watch detects commits to one partition. beginPartition sets all three under the write latch of the partition, and
+// commits read them under the read latch. So a commit that is not noted is in the database before beginPartition
+// returns, and the iterator of the sweep sees it.
 type watch struct {
 	active atomic.Bool
 	token  atomic.Int64
@@ -139,8 +139,8 @@ type watch struct {
 
 // note is called with the partitions of a commit, under their latches.
 func (w *watch) note(tokens []ring.Token) {
-	// Two tables may have a partition with this token. A commit to the other one makes the partition dirty without
-	// need, which only postpones the removal of its tombstones.
+	// Two tables may have a partition with this token. A commit to the other one marks the partition as dirty
+	// needlessly, which only postpones the removal of its tombstones.
 	if w.active.Load() && slices.Contains(tokens, ring.Token(w.token.Load())) {
 		w.dirty.Store(true)
 	}

@@ -23,16 +23,16 @@ type sweptPartition struct {
 	active bool
 	table  schema.StorageID
 	token  ring.Token
-	// Of all keys of the partition: table, token and partition key.
+	// prefix begins all keys of the partition: table, token and partition key.
 	prefix []byte
-	// Seconds: tombstones with an earlier local deletion time may be removed.
+	// gcBefore is in seconds; tombstones with an earlier local deletion time may be removed.
 	gcBefore int64
 	header   row.Row
-	// The range tombstones as they are stored, in order, and normalized once a row needs them, see deletionAt.
+	// raw contains the range tombstones as stored, in order; deletionAt normalizes them when a row needs them.
 	raw        []row.RangeTombstone
 	deletions  []row.RangeTombstone
 	normalized bool
-	// Only keys are kept: purgeRows reads the values again under the latch.
+	// pending contains only keys, because purgeRows reads the values again under the latch.
 	pending [][]byte // keys of rows to be purged
 	bytes   int      // of these rows
 	removed bool     // a key of it was removed
@@ -53,7 +53,7 @@ type deadRun struct {
 // Sweep scans up to budget more entries and purges dead data among them. wrapped means that it has reached the end
 // and will start again.
 func (s *Purger) Sweep(budget int) (wrapped bool, err error) {
-	// Nothing else runs the purger, so this call does what Run would have done since the last one.
+	// No goroutine runs the purger, so this call also purges the reported partitions, as Run would.
 	if s.opts.Inline {
 		s.opts.Disk.Check()
 		for done := false; !done && err == nil; {
@@ -83,8 +83,8 @@ func (s *Purger) sweepLocked(x *backlog.Sweep, budget int) (done bool, err error
 	if s.opts.Disk.Full() {
 		return true, nil
 	}
-	// Another span has a partition in progress. Its rows are purged now, because the state of the purger describes one
-	// partition; the header has to wait until a sweep passes the partition as a whole.
+	// Another span has a partition in progress. Its recorded rows are purged now, because the purger keeps the state
+	// of one partition only; its header is purged by a later sweep that passes the whole partition.
 	if s.now != x {
 		if err := s.leavePartition(); err != nil {
 			return false, err
@@ -92,7 +92,8 @@ func (s *Purger) sweepLocked(x *backlog.Sweep, budget int) (done bool, err error
 		s.now = x
 	}
 	if done, err = s.sweepFrom(x, budget); err != nil {
-		// Do not read the same corrupt block forever: start again from the beginning.
+		// After an error the sweep restarts at the beginning, so that it does not read the same corrupt block
+		// forever.
 		s.forget()
 		x.Position = x.Position[:0]
 		s.watched.active.Store(false)
@@ -100,7 +101,7 @@ func (s *Purger) sweepLocked(x *backlog.Sweep, budget int) (done bool, err error
 	return done, err
 }
 
-// forget drops what is known of the partition being swept: keys were removed other than by writes, or could not be
+// forget drops the state of the partition being swept, because keys were removed other than by writes or could not be
 // read. The sweep resumes at its position.
 func (s *Purger) forget() {
 	s.now, s.part.active, s.part.pending, s.part.run.rows = nil, false, s.part.pending[:0], 0
@@ -140,15 +141,16 @@ func (s *Purger) sweepFrom(x *backlog.Sweep, budget int) (done bool, err error) 
 		case !stopped:
 			x.Position = x.Position[:0]
 			return true, s.endPartition()
-		// The partition stays in progress. Its rows are purged now, so that the keys need not be kept over the pause.
+		// The partition stays in progress. Its recorded rows are purged now, so that their keys need not be kept
+		// during the pause.
 		case budget <= 0:
 			return false, s.purgeRows()
 		}
 	}
 }
 
-// sweepWith sweeps until the iterator or the budget ends, or until a partition with a header begins: conclusions from
-// its header require an iterator that was created after commits to it are detected.
+// sweepWith sweeps until the iterator or the budget ends, or until a partition with a header begins: its header may
+// be purged only if the iterator was created after the detection of commits to the partition began.
 func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int, now int64) (stopped bool, err error) {
 	first := true
 	for valid := iter.First(); valid; valid = iter.Next() {
@@ -163,8 +165,8 @@ func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 			}
 			s.beginPartition(table, key, now)
 			kind := row.EntryKind(suffix[0])
-			// The first entry of a sweep may be a row in the midst of a partition, whose deletions lie before the
-			// position. Any other partition is seen from its first entry on, and has no header if that is a row.
+			// The first entry of a sweep may be a row in the middle of a partition, whose deletions precede the
+			// position. All other partitions are scanned from their first entry, and have no header if that is a row.
 			if s.part.watched = kind == row.KindHeader; first && kind != row.KindHeader {
 				if err := s.resumePartition(); err != nil {
 					return false, err
@@ -173,7 +175,7 @@ func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 		}
 		first = false
 		if *budget <= 0 || begins && s.part.watched {
-			// The span is swept in order: a position that falls would repeat a partition for ever.
+			// The span is swept in order; if the position moved back, the sweep would repeat a partition for ever.
 			invariant.Check(bytes.Compare(x.Position, iter.Key()) <= 0, "purge: the position of a sweep falls")
 			x.Position = append(x.Position[:0], iter.Key()...)
 			return true, nil
@@ -215,7 +217,7 @@ func (s *Purger) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	// A purge above the present would remove tombstones that other replicas have not seen.
 	invariant.Check(p.gcBefore <= now, "purge: the gc position of a partition is in the future")
 	invariant.Check(len(p.pending) == 0, "purge: rows of the previous partition are left")
-	// No header is the same as an empty one: it deletes nothing.
+	// A missing header is equivalent to an empty one, which deletes nothing.
 	p.header.Reset()
 	p.raw, p.deletions, p.normalized, p.removed = p.raw[:0], nil, false, false
 	p.watched, p.resumed, p.run.rows = false, false, 0
@@ -297,8 +299,8 @@ func (s *Purger) sweepRow(key, clustering, value []byte) error {
 }
 
 // endRun removes a long run of shadowed rows with one range deletion, over which readers go in one step. The rows
-// have been removed in smaller pieces, each checked under the latch; nothing was written between them since, unless a
-// commit was detected.
+// have already been removed in smaller pieces under the latch. No row was written between them since, unless a commit
+// was detected.
 func (s *Purger) endRun() error {
 	p := &s.part
 	defer func() { p.run.rows = 0 }()
@@ -311,8 +313,8 @@ func (s *Purger) endRun() error {
 	stripe := latch.StripeOf(p.token)
 	s.opts.Latches.Lock(stripe)
 	defer s.opts.Latches.Unlock(stripe)
-	// A commit may have added a live row between the first and the last key, which the range deletion would remove. The
-	// single rows of the run have been removed already; only the shorter form is lost.
+	// A commit may have added a live row between the first and the last key, which the range deletion would remove.
+	// The rows of the run have been removed already, so skipping it only keeps the smaller range deletions.
 	if s.watched.dirty.Load() {
 		return nil
 	}
@@ -341,7 +343,7 @@ func (s *Purger) purgeRows() error {
 	if len(p.pending) == 0 {
 		return nil
 	}
-	// Also after an error: a key that failed would fail again, and the pass returns to it.
+	// The keys are dropped even after an error: they would fail again, and the next pass finds them.
 	defer func() { p.pending, p.bytes = p.pending[:0], 0 }()
 	stripe := latch.StripeOf(p.token)
 	s.opts.Latches.Lock(stripe)
@@ -358,7 +360,7 @@ func (s *Purger) purgeRows() error {
 	return errors.Join(err, iter.Close())
 }
 
-// purgePending adds the purges of the recorded rows to a batch: adjacent rows that go are removed together.
+// purgePending adds the purges of the recorded rows to a batch. It removes adjacent dead rows together.
 func (s *Purger) purgePending(b *pebble.Batch, iter *pebble.Iterator) error {
 	p := &s.part
 	from := 0 // of the rows that go and are not in the batch yet
@@ -397,7 +399,8 @@ func (s *Purger) purgePending(b *pebble.Batch, iter *pebble.Iterator) error {
 	return remove(len(p.pending))
 }
 
-// purgeRow purges the row at the iterator. gone means that nothing is left of it, and that the caller removes its key.
+// purgeRow purges the row at the iterator. gone means that the whole row is dead, and that the caller must remove its
+// key.
 func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (gone bool, err error) {
 	p := &s.part
 	value, err := iter.ValueAndErr()
@@ -418,7 +421,7 @@ func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 		s.Counts.Purged.Add(1)
 		return true, s.opts.Maintainers.Purge(b, key, value, nil)
 	}
-	// The row may have changed since it was recorded, so that nothing of it is dead now.
+	// The row may have changed since it was recorded, and no part of it may be dead now.
 	encoded := row.AppendRow(nil, canonical)
 	if bytes.Equal(encoded, value) {
 		return false, nil
@@ -426,8 +429,8 @@ func (s *Purger) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (g
 	return false, s.replace(b, key, value, encoded)
 }
 
-// replace adds to a batch that a key has another value or, if after is nil, none. The latch of its partition is held.
-// before is what the key contained, from which the maintainers know their entries.
+// replace adds a new value of a key to a batch or, if after is nil, its deletion. The latch of its partition is held.
+// before is the old value, from which maintainers derive the entries to remove.
 func (s *Purger) replace(b *pebble.Batch, key, before, after []byte) error {
 	invariant.Check(bytes.HasPrefix(key, s.part.prefix), "purge: a key of another partition, whose latch is not held")
 	s.Counts.Purged.Add(1)
@@ -460,7 +463,7 @@ func (s *Purger) endPartition() error {
 	return s.opts.Maintainers.Emptied(p.table, row.PartitionKey{Token: p.token, Bytes: p.prefix[rowkey.FixedSize:]})
 }
 
-// endHeader is endPartition's look at range tombstones and header.
+// endHeader is the part of endPartition that purges range tombstones and the header.
 func (s *Purger) endHeader() error {
 	p := &s.part
 	defer s.watched.active.Store(false)
@@ -481,10 +484,11 @@ func (s *Purger) endHeader() error {
 // partition since they were read.
 func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	p := &s.part
-	// A tombstone goes after the rows that it shadows: a crash in between would bring them back.
+	// A tombstone is removed after the rows that it shadows: in the opposite order, a crash in between would bring
+	// them back.
 	invariant.Check(len(p.pending) == 0 && p.run.rows == 0, "purge: tombstones before the rows that they shadow")
 	invariant.Check(!s.watched.dirty.Load(), "purge: tombstones of a partition that was written to")
-	// Only for its effect: a partition without rows has not normalized its tombstones yet.
+	// deletionAt is called to normalize the tombstones, which a partition without rows has not done yet.
 	p.deletionAt(nil)
 	kept := slices.DeleteFunc(slices.Clone(p.deletions), func(t row.RangeTombstone) bool {
 		return t.Deletion.LocalTime < p.gcBefore
@@ -525,7 +529,7 @@ func (s *Purger) purgeHeader(b *pebble.Batch) error {
 	before, after := row.AppendRow(nil, &p.header), row.AppendRow(nil, canonical)
 	header := append(slices.Clone(p.prefix), byte(row.KindHeader))
 	switch {
-	// The header said no more than that there were range tombstones, or its deletion was purged.
+	// The header only had the flag of range tombstones, or its deletion was purged.
 	case canonical.Empty():
 		p.removed = true
 		return s.replace(b, header, before, nil)

@@ -16,14 +16,14 @@ import (
 type cursor struct {
 	iter *pebble.Iterator
 	seek []byte // the key of the last seek
-	// stepping means that the iterator may step to the next key: it was moved by anything but SeekPrefixGE.
+	// stepping means that the iterator may step to the next key, because its last move was not SeekPrefixGE.
 	stepping bool
 }
 
 // toKey moves to the first key that is not less than seek. Within a read, these keys ascend.
 func (c *cursor) toKey() bool {
-	// A step to a near key costs less than a seek. After SeekPrefixGE the iterator may only be moved by seeks, because
-	// it stands among the keys of one prefix.
+	// A step to a near key costs less than a seek. After SeekPrefixGE the iterator may only be moved by seeks,
+	// because it only shows the keys of one prefix.
 	if c.stepping {
 		return step.To(c.iter, c.seek)
 	}
@@ -49,7 +49,7 @@ func (c *cursor) toEnd(prefix []byte, s row.Slice) bool {
 
 // toNextPartition moves to the next partition.
 func (r *reader) toNextPartition() bool {
-	// The page is complete, so the move would cost a seek for nothing.
+	// The page is complete, so the move would only cost a seek.
 	if r.full {
 		return false
 	}
@@ -71,5 +71,5 @@ func hasRange(s []row.Slice) bool {
 	return slices.ContainsFunc(s, func(s row.Slice) bool { return !s.Exact() })
 }
 
-// badValue returns the error for a value at the iterator that is no row.
+// badValue returns the error for a value at the iterator that is not a row.
 func (c *cursor) badValue(err error) error { return failure.BadRow(c.iter.Key(), err) }

@@ -24,9 +24,9 @@ func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
 	return !matches, nil
 }
 
-// dropRow counts a row of n bytes that the filter omits. It ends the page after it, and returns true, if the page has
-// read as much as it may. Rows that are omitted cost a read without filling a page, so they are bounded by their own
-// limits.
+// dropRow counts a row of n bytes that the filter omits. If the read has reached its limit of omitted rows, dropRow
+// ends the page after the row and returns true. Rows that are omitted cost a read without filling a page, so they are
+// bounded by their own limits.
 func (r *reader) dropRow(clustering []byte, n int) (done bool) {
 	if !r.dropped(n) {
 		return false
@@ -40,7 +40,7 @@ func (r *reader) dropPartition(err error) error {
 	if err != nil {
 		return r.badValue(err)
 	}
-	// A read of one partition has nothing after it, so its page need not end early.
+	// In a read of one partition no other follows, so the page need not end early.
 	if !r.cmd.SinglePartition() && r.dropped(0) {
 		r.endAfter(nil, true)
 	}
@@ -55,20 +55,19 @@ func (r *reader) dropped(n int) bool {
 	return r.omitted >= r.e.opts.FilterRows || r.omittedBytes >= filterBytesMax
 }
 
-// endAfter ends the page after a position in the present partition. whole means after the partition, and not after a
-// row of it.
+// endAfter ends the page after a row of the current partition or, if whole, after the whole partition.
 func (r *reader) endAfter(clustering []byte, whole bool) {
 	r.full = true
 	r.end = row.Position{
-		// Copied: r.key points into the prefix, which the next partition overwrites.
+		// The key is copied, because r.key points into the prefix, which the next partition overwrites.
 		Key:        row.PartitionKey{Token: r.key.Token, Bytes: append([]byte{}, r.key.Bytes...)},
 		Clustering: append(r.end.Clustering[:0], clustering...), Whole: whole,
 	}
 }
 
-// onlyStatic reports whether the page need not contain the partition's header without rows: nothing is merged with it,
-// and it deletes nothing. A partition without matching rows is no row of the result even if it has static cells, unless
-// StaticCounts is set.
+// onlyStatic reports whether the page may omit the header of a partition without rows, because the header is merged
+// with no other and deletes nothing. A partition without matching rows is no row of the result even if it has static
+// cells, unless StaticCounts is set.
 func (r *reader) onlyStatic() bool {
 	f := r.cmd.Filter
 	return f != nil && f.Decisive && !r.cmd.StaticCounts && len(r.shownRT) == 0 && !r.shown.Deletion.Present()
@@ -76,9 +75,9 @@ func (r *reader) onlyStatic() bool {
 
 // finish ends the page and returns it. It is called once, after a read without an error.
 func (r *reader) finish() []byte {
-	// Without "more", the coordinator would not ask for what follows the position.
+	// Without "more", the coordinator would not request the rows after the position.
 	invariant.Check(r.end.Key.Bytes == nil || r.full, "reading: a page ends at a position, but is complete")
-	// Rows that were omitted after the last row of the page are not read again.
+	// The page contains its end position, so that rows omitted after its last row are not read again.
 	if r.end.Key.Bytes != nil {
 		return r.w.FinishAfter(&r.end)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap. A hash of a large
-// range is made in steps, so that no iterator stays open for long. BytesMax counts keys and values as they are stored.
+// range is made in steps, so that no iterator stays open for long. BytesMax counts stored keys and values.
 type HashCommand struct {
 	Table  schema.StorageID
 	Tokens ring.Range
@@ -31,8 +31,8 @@ type HashCommand struct {
 // LeafHash is the hash of one part of a range. It is a sum over rows: the hashes of several steps are added, in any
 // order. Two parts with equal hashes are taken as equal by repair; 128 bits of the digests are compared.
 type LeafHash struct {
-	// The digests of rows, each as two numbers, added modulo 2^64. Addition commutes, so neither the steps nor their
-	// order changes the sum.
+	// Sum adds the digests of rows, each as two numbers, modulo 2^64. Addition commutes, so neither the steps nor
+	// their order changes the sum.
 	Sum  [2]uint64
 	Rows uint64 // including headers
 }
@@ -60,7 +60,7 @@ func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byt
 	}
 	h := &hasher{cmd: cmd, leaf: leaf}
 	h.e, h.cmd = e, cmd
-	// Repair is set: hashes are made of ranges that may be lost, and no number of tombstones ends them.
+	// Repair is set, so that ranges that may be lost are hashed, and no number of tombstones ends the read.
 	h.reader.cmd = &row.ReadCommand{Table: cmd.Table, Range: row.KeyRange{Tokens: cmd.Tokens},
 		Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Repair: new(row.Repair)}
 	h.info = e.opts.Table(cmd.Table)
@@ -71,7 +71,7 @@ func (e *Reads) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []byt
 		h.info.GC = tableinfo.GCTimeout
 	}
 	err = h.run()
-	// Closed also after an error: an open iterator keeps files.
+	// The iterator is closed even after an error, because an open iterator keeps files.
 	if h.iter != nil {
 		e.CountSeeks(h.iter)
 		err = errors.Join(err, h.iter.Close())
@@ -92,7 +92,7 @@ type hasher struct {
 	next    []byte
 	sum     LeafHash // of the partition
 	buffer  []byte
-	// Reused memory: buffer holds the bytes that are hashed, encoded a canonical row.
+	// buffer contains the bytes to be hashed, encoded a canonical row. Both are reused.
 	encoded []byte
 }
 
@@ -124,7 +124,7 @@ func (h *hasher) run() error {
 		if h.sum.Rows > 0 {
 			// A partition is in one part as a whole, because all its rows have its token.
 			part := h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves)
-			// A leaf of another part would make repair copy the wrong range.
+			// With the hash in a wrong leaf, repair would copy the wrong range.
 			invariant.Check(part >= 0 && part < h.cmd.Leaves, "reading: a partition is in no part of the range")
 			h.leaf(part, h.sum)
 		}
@@ -140,7 +140,7 @@ func (h *hasher) partition() error {
 	if err != nil {
 		return err
 	}
-	// Copied, because the iterator moves on while the partition is hashed.
+	// The prefix is copied, because the iterator moves on while the partition is hashed.
 	h.prefix = append(h.prefix[:0], h.iter.Key()[:len(h.iter.Key())-len(suffix)]...)
 	key.Bytes = h.prefix[rowkey.FixedSize:]
 	h.beginPartition(key)
@@ -177,7 +177,7 @@ func (h *hasher) partition() error {
 // hashHeader hashes the parts of the partition that a page contains besides rows. The form of the bytes is the same on
 // all nodes, and changing it would make every range differ during an upgrade.
 func (h *hasher) hashHeader() {
-	// Counted even if nothing is hashed, because it was read.
+	// The header is counted even if nothing is hashed, because it was read.
 	h.scanned += int64(len(h.header) + len(h.prefix))
 	if h.shown.Empty && len(h.shownRT) == 0 {
 		return
@@ -186,7 +186,7 @@ func (h *hasher) hashHeader() {
 	b := append(append(h.buffer[:0], h.prefix[rowkey.TableSize:]...), byte(row.KindHeader))
 	b = append(b, h.header...)
 	for _, t := range h.shownRT {
-		// Escaped, so that the parts of two different tombstones never form the same bytes.
+		// The bounds are escaped, so that two different tombstones never form the same bytes.
 		b = rowkey.AppendEscaped(rowkey.AppendEscaped(b, t.Start), t.End)
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.Timestamp))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.LocalTime))
@@ -228,7 +228,7 @@ func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, erro
 		return nil, h.badValue(err)
 	case sum.Empty:
 		return nil, nil
-	// As in readMortalRow: nothing of the row is shadowed or purged.
+	// As in readMortalRow, no part of the row is shadowed or purged.
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= h.gcBefore:
 		return value, nil
 	}

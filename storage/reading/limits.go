@@ -8,12 +8,12 @@ const (
 	filterBytesMax = 16 << 20
 	// cellsKept is the number of decoded cells, of 72 bytes, for which an idle reader keeps memory.
 	cellsKept = 4096
-	// headerKept is the largest copy of a partition's header for which an idle reader keeps memory, and headerFree the
-	// largest one that a page does not count besides the header in it.
+	// headerKept is the largest copy of a partition's header for which an idle reader keeps memory, and headerFree
+	// the largest copy that is not counted in addition to the header in the page.
 	headerKept = 64 << 10
 	headerFree = 1 << 10
 	// probeBytesKept is the largest scratch memory that a Prober keeps from one partition to the next.
 	probeBytesKept = 256 << 10
-	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
+	// cancelEvery is the number of entries that a read scans between two checks for cancellation: 100 µs.
 	cancelEvery = 256
 )

@@ -29,11 +29,11 @@ func (e *Reads) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	}
 	r.release()
 	e.readers.Put(r)
-	// As in Read: rows with many operands are collapsed now that the iterator is closed.
+	// As in Read, rows with many operands are collapsed now that the iterator is closed.
 	if e.opts.Hot.Len() > 0 {
 		e.opts.Fold()
 	}
-	// All other errors come from the disk. TooManyTombstones is impossible: nothing is counted here.
+	// All other errors come from the disk. TooManyTombstones cannot occur, because tombstones are not counted here.
 	if err != nil && !errors.Is(err, failure.ErrInvalid) && !Canceled(err) {
 		err = failure.Of(err)
 	}
@@ -51,7 +51,7 @@ func (r newestRead) newest() (newest int64, err error) {
 	if err := r.openOne(); err != nil {
 		return 0, err
 	}
-	// Less than every timestamp, so max needs no case for a partition that is empty.
+	// NoTimestamp is less than every timestamp, so max needs no case for an empty partition.
 	newest = row.NoTimestamp
 	// The flag must be checked after the iterator was created: see headers.Flags.
 	if r.e.opts.Headers.Has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
@@ -92,7 +92,7 @@ func (r newestRead) newer(t int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The time decides only what is live, which does not matter here.
+	// The time only determines what is live, which does not matter here.
 	sum, err := row.Summarize(value, 0)
 	if err != nil {
 		return 0, r.badValue(err)
@@ -111,7 +111,7 @@ func (r newestRead) newestOfHeader() (newest int64, err error) {
 	if err != nil {
 		return 0, r.badValue(err)
 	}
-	// row.NoTimestamp if the partition is not deleted.
+	// The timestamp is row.NoTimestamp if the partition is not deleted.
 	newest = header.Deletion.Timestamp
 	// The static cells count only if the command asks for them. The deletion of the partition always does.
 	if r.cmd.StaticCounts {
@@ -124,7 +124,7 @@ func (r newestRead) newestOfHeader() (newest int64, err error) {
 	}
 	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
 	for valid := r.iter.SeekGE(r.seek); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
-		// Its bounds are compared at once, so one tombstone's memory is enough.
+		// The bounds are compared immediately, so the arena is reused for each tombstone.
 		r.arena = r.arena[:0]
 		t, err := r.rangeTombstone()
 		if err != nil {

@@ -5,10 +5,10 @@ import (
 	"cqld/row"
 )
 
-// writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed. It is
-// the usual path: value is copied from the block cache into the page once.
+// writeEncoded adds a row whose stored form is canonical, which is the usual case: value is copied from the block
+// cache into the page once. done means that no further row of the partition is needed.
 func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
-	// The state to return to if the row does not fit.
+	// undo returns to this state if the row does not fit.
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()
 	// before a large row is copied
@@ -19,24 +19,26 @@ func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, e
 	return r.wrote(live), nil
 }
 
-// writeCanonical adds what is left of a row: deletion comes from the partition and from range tombstones there.
+// writeCanonical adds the live and unpurged parts of a row; deletion is the newest deletion of the partition and of
+// range tombstones that covers it.
 func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()
-	// The size of what is left is known only afterwards, so the row is written first and undone if it must not stay.
+	// The size of the remaining parts is known only afterwards, so the row is written first and undone if it must not
+	// stay.
 	left, live, err := r.w.Canonical(&r.stream, clustering, value, deletion, r.gcBefore, r.cmd.Now)
 	if err != nil {
 		err = r.badValue(err)
 	}
 	omit := false
-	// The filter sees what a reader would see, not cells that are deleted.
+	// The filter is applied to the cells that a client would see, not to deleted ones.
 	if left != nil && r.filter.Active() {
 		omit, err = r.omits(clustering, left, live)
 	}
 	// Nothing of the row is in the page.
 	if left == nil || omit || err != nil {
 		r.w.Undo(mark)
-		// A header that was written for this row only goes with it.
+		// A header that was written only for this row is undone as well.
 		r.begun = begun
 		return omit && r.dropRow(clustering, len(value)), err
 	}
@@ -46,12 +48,12 @@ func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion)
 	return r.wrote(live), nil
 }
 
-// size returns the bytes that the page takes, with the copy of its partition's header.
+// size returns the bytes of the page, including the reader's copy of its partition's header.
 func (r *reader) size() int { return r.w.Len() - r.pageStart + r.copied() }
 
-// copied returns the bytes of the reader's copy of a large header, which it has until the partition ends.
+// copied returns the size of the reader's copy of a large header, which it keeps until the partition ends.
 func (p *partition) copied() int {
-	// A small copy is not worth counting. A large one takes memory besides the page.
+	// A small copy is ignored. A large one needs memory in addition to the page.
 	if n := len(p.header); n > headerFree {
 		return n
 	}
@@ -62,10 +64,10 @@ func (p *partition) copied() int {
 // pageBytes instead, after the row that exceeds it.
 func (r *reader) exceeds(n int) bool { return r.cmd.Limits.Bytes > 0 && n > int(r.cmd.Limits.Bytes) }
 
-// undo ends the page at mark, because the row after it would make it a page of n bytes. begun is whether the page had
-// the partition's header there. A page that would be empty is an error, and asks for room for as many bytes of rows as
-// a large header has: each page repeats it. The end depends only on the contents of the page, so that replicas with the
-// same data return the same bytes.
+// undo ends the page at mark, because the row after it would make it a page of n bytes. begun reports whether the
+// page had the partition's header at mark. A page that would be empty is an error, which requests room for as many
+// bytes of rows as a large header has, because each page repeats the header. The end depends only on the contents of
+// the page, so that replicas with the same data return the same bytes.
 func (r *reader) undo(mark int, begun bool, n int) error {
 	invariant.Check(mark >= r.pageStart && mark <= r.w.Len(), "reading: a page ends outside of itself")
 	invariant.Check(!begun || mark > r.pageStart, "reading: an empty page has a partition's header")

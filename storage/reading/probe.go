@@ -13,28 +13,28 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// Prober finds out whether partitions have live rows. All of its partitions are read with one iterator, opened by the
-// first call of Alive. It is used by one goroutine, in Reads.Probe. It serves listings and counts of partitions, in
-// which a new iterator for each would cost more than the read.
+// Prober determines whether partitions have live rows. All of its partitions are read with one iterator, opened by
+// the first call of Alive. It is used by one goroutine, in Reads.Probe. It serves listings and counts of partitions,
+// in which a new iterator for each would cost more than the read.
 type Prober struct {
 	e *Reads
-	// Taken from the pool for the life of the prober; its iterator moves from partition to partition.
+	// r is borrowed from the pool for the life of the prober; its iterator moves from partition to partition.
 	r *reader
-	// Memory of the pages of Alive, which are discarded.
+	// scratch is the memory of pages in Alive, which are discarded.
 	scratch []byte
-	// Sum over all partitions so far.
+	// tombstones is the sum over all partitions so far.
 	tombstones int
 }
 
-// Exhausted reports whether the prober has met as many tombstones as a read may. The caller then ends its step, as one
-// read of all partitions would have failed.
+// Exhausted reports whether the prober has scanned as many tombstones as one read may. The caller then ends its step,
+// as one read of all partitions would have failed.
 func (p *Prober) Exhausted() bool { return p.tombstones >= failure.TombstonesMax }
 
 // Alive reports whether a partition has a live row at the time now (seconds); nothing reports that a read would return
 // nothing of it. A partition with too many tombstones to decide counts as alive.
 func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, cancel *env.Cancel) (live, nothing bool,
 	err error) {
-	// A nil key would make the command one of a range.
+	// With a nil key, the command would read a range.
 	if k.Bytes == nil {
 		k.Bytes = []byte{}
 	}
@@ -46,17 +46,17 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	err = r.run()
 	p.tombstones += r.tombstones
 	invariant.Check(r.live <= 1, "reading: a probe read more than the row that it asked for")
-	// A page with a header or with tombstones only is not nothing: other replicas need them.
+	// A page that consists of a header or of tombstones does not count as nothing, because other replicas need them.
 	live, nothing = r.live > 0, r.w.Len() == 0
-	// One large row must not keep its memory for all partitions that follow.
+	// One large row must not keep its memory for all following partitions.
 	if p.scratch = r.w.Finish(false); cap(p.scratch) > probeBytesKept {
 		p.scratch = nil
 	}
 	r.release()
 	var tooMany *failure.TooManyTombstones
 	switch {
-	// An error would make a listing impossible as long as the partition exists. The client that reads it gets the
-	// error.
+	// An error would make listings impossible as long as the partition exists. A client that reads the partition
+	// receives the error.
 	case errors.As(err, &tooMany):
 		return true, false, nil
 	case err != nil && !Canceled(err):
@@ -65,8 +65,8 @@ func (p *Prober) Alive(table schema.StorageID, k row.PartitionKey, now int64, ca
 	return live, nothing, err
 }
 
-// Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of the
-// prober. Unlike Reads.Read, it asks neither whether the table was dropped nor logs tombstones.
+// Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of
+// the prober. Unlike Reads.Read, it neither checks whether the table was dropped nor logs tombstones.
 func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
 	r := p.r
 	r.begin(p.e, dst, cmd)
@@ -78,7 +78,7 @@ func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 		err = r.readRows()
 	}
 	if err == nil {
-		// Before release, which drops the page.
+		// finish is called before release, which drops the page.
 		page = r.finish()
 	}
 	p.tombstones += r.tombstones
@@ -113,7 +113,8 @@ func (r *reader) openRows() error {
 	if len(r.cmd.Key.Bytes) > rowkey.PartitionBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", failure.ErrInvalid, len(r.cmd.Key.Bytes))
 	}
-	// The iterator of the previous row serves, unless it is of another table or has the bounds of a partition.
+	// The iterator of the previous row is reused, unless it belongs to another table or has the bounds of a
+	// partition.
 	if r.iter == nil || r.wide != r.cmd.Table {
 		r.lower, r.upper = rowkey.AppendTable(r.lower[:0], r.cmd.Table), rowkey.AppendTableEnd(r.upper[:0], r.cmd.Table)
 		if err := r.open(); err != nil {

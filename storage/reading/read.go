@@ -29,15 +29,15 @@ type reader struct {
 	opts pebble.IterOptions
 	// alone means that the iterator serves one command: it may skip blocks without keys of the partition.
 	alone bool
-	// The filter of blocks, and the slice that passes it to Pebble without an allocation.
+	// blocks is the filter of blocks, and filters the slice that passes it to Pebble without an allocation.
 	blocks  blockfilter.Filter
 	filters [1]pebble.BlockPropertyFilter
 	w       row.PageWriter
 
 	info tableinfo.Info
-	// Seconds: tombstones and expired cells from before are purged in the partition.
+	// gcBefore is in seconds; older tombstones and expired cells of the partition count as purged.
 	gcBefore int64
-	// Length of dst, which precedes the page.
+	// pageStart is the length of dst, which precedes the page.
 	pageStart int
 	pageBytes int // size at which the page ends
 	// pageAllowed is the number of bytes that ReadCommand.Memory has allowed.
@@ -59,9 +59,9 @@ type reader struct {
 	lower, upper []byte // bounds of the iterator
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
 	wide schema.StorageID
-	// Bounds of range tombstones are copied into it.
+	// arena is memory for copied bounds of range tombstones.
 	arena []byte
-	// The range tombstones of the partition as they are stored.
+	// raw contains the range tombstones of the partition as stored.
 	raw    []row.RangeTombstone
 	stored row.Row // a range tombstone
 	// The row from which an empty header is encoded.
@@ -69,7 +69,7 @@ type reader struct {
 	stream row.Streamer
 }
 
-// partition is what a read knows of one partition.
+// partition is the state of a read for one partition.
 type partition struct {
 	key       row.PartitionKey
 	prefix    []byte               // prefix of its keys
@@ -86,9 +86,9 @@ type partition struct {
 
 // begin prepares a reader from the pool for a command. The page is appended to dst.
 func (r *reader) begin(e *Reads, dst []byte, cmd *row.ReadCommand) {
-	// A reader with a command belongs to another read: two reads would share its page.
+	// A reader with a command belongs to a running read, and two reads would share its page.
 	invariant.Check(r.cmd == nil, "reading: the pool has a reader that is in use")
-	// All that the previous read left is reset here or in beginPartition; release dropped only references.
+	// beginPartition resets the other state of the previous read; release has dropped only references.
 	r.e, r.cmd = e, cmd
 	r.w = row.NewPageWriter(dst)
 	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
@@ -150,7 +150,7 @@ func (r *reader) run() error {
 func (r *reader) checkLost() error {
 	tokens := r.cmd.Range.Tokens
 	if r.cmd.SinglePartition() {
-		// A range excludes its start: this one contains the token of the key only.
+		// A range excludes its start, so this one contains only the token of the key.
 		tokens = ring.Range{Start: r.cmd.Key.Token - 1, End: r.cmd.Key.Token}
 	}
 	if lost := r.e.opts.Lost.Overlaps(r.cmd.Table, tokens); lost != nil && r.cmd.Repair == nil {
@@ -257,10 +257,9 @@ func (r *reader) open() (err error) {
 		r.iter.SetBounds(r.lower, r.upper)
 		return nil
 	}
-	// Reads by key often find nothing, and the filter saves them the block of the last level.
+	// Reads by key often find nothing; the bloom filter saves them from reading a block of the last level.
 	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper, UseL6Filters: r.cmd.SinglePartition()}
-	// A filter of blocks belongs to one partition and stays for the life of the iterator. A Prober, whose iterator
-	// serves many, has none.
+	// A filter of blocks is for one partition, for the iterator's life. A Prober, which reads many, has none.
 	if r.alone && r.cmd.SinglePartition() && hasRange(r.cmd.Slices) {
 		r.blocks.Partition(r.cmd.Table, r.cmd.Key.Token)
 		r.filters[0] = &r.blocks
@@ -347,7 +346,7 @@ func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 }
 
 // readPartition reads the rows and writes the partition with its header. A partition without rows is in the page only
-// if its header or its tombstones say something.
+// if its header or its tombstones have content.
 func (r *reader) readPartition() error {
 	if r.filter.Active() {
 		if matches, err := r.filter.EncodedPartition(&r.stream, r.key, r.header); err != nil || !matches {
@@ -356,7 +355,7 @@ func (r *reader) readPartition() error {
 	}
 	before := r.omitted
 	err := r.readSlices()
-	// Also after an error, such as too many tombstones: these partitions need the purger most.
+	// Reported even after an error such as too many tombstones: these partitions need the purger most.
 	r.noteShadowed()
 	if err != nil {
 		return err
@@ -364,7 +363,7 @@ func (r *reader) readPartition() error {
 	if err := r.iterError(); err != nil {
 		return err
 	}
-	// No row has brought the header into the page yet. A page that was cut ended before this partition.
+	// No row has written the header into the page yet. A page that was cut ended before this partition.
 	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty) && !(r.omitted > before && r.onlyStatic()) {
 		mark := r.w.Len()
 		r.beginPage()
@@ -387,7 +386,7 @@ func (r *reader) readPartition() error {
 
 // readSlices reads the rows of all slices, in the order of the command.
 func (r *reader) readSlices() error {
-	// The deletion of the partition shadows all of its rows, so none is looked at.
+	// The deletion of the partition shadows all of its rows, so none is read.
 	if r.covered(r.deletion) {
 		return nil
 	}
@@ -464,7 +463,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		invariant.Check(bytes.HasSuffix(r.iter.Key(), clustering), "reading: a row under another clustering")
 	}
 	r.cmd.Process(len(value))
-	// A row without a marker has nothing to show to this command.
+	// This command only returns rows with a row marker.
 	if r.cmd.Inserted {
 		if value, err = r.stream.Head(value); err != nil {
 			return false, r.badValue(err)
@@ -491,7 +490,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 
 // readMortalRow is readRow for rows with tombstones or expiring data.
 func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
-	// One scan finds out whether the row can be copied, must be rewritten, or is shadowed.
+	// One scan determines whether the row can be copied, must be rewritten, or is shadowed.
 	sum, err := row.Summarize(value, r.cmd.Now)
 	if err != nil {
 		return false, r.badValue(err)
@@ -506,13 +505,13 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 	switch {
 	case sum.Empty:
 		return false, nil
-	// Counted, so that advance skips ahead and noteShadowed reports the partition. Shadowed rows are not in the page.
+	// The page omits shadowed rows. Counting them lets advance skip ahead and noteShadowed report the partition.
 	case deletion.Present() && sum.TimestampMax <= deletion.Timestamp:
-		// A purge removes it: the deletion is newer than all parts of the row.
+		// The deletion is newer than all parts of the row, so a purge will remove it.
 		r.shadowed++
 		return false, nil
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
-		// Nothing is removed: the bytes are canonical as they are.
+		// No part of the row is removed, so its stored bytes are canonical.
 		if r.filter.Active() {
 			if omit, err := r.omits(clustering, value, live); omit || err != nil {
 				return omit && r.dropRow(clustering, len(value)), err
@@ -534,14 +533,14 @@ func (r *reader) wrote(live bool) (done bool) {
 	if r.pageFull() {
 		r.full = true
 	}
-	// The coordinator merges as many rows as it asked for: one more would be on two pages.
+	// The coordinator merges as many rows as it requested; an additional one would be on two pages.
 	invariant.Check(r.cmd.Limits.Rows == 0 || r.live <= r.cmd.Limits.Rows, "reading: more live rows than the limit")
 	invariant.Check(r.cmd.Limits.PerPartition == 0 || r.liveRows <= r.cmd.Limits.PerPartition,
 		"reading: more live rows of a partition than the limit")
 	return r.full || r.cmd.Limits.PerPartition > 0 && r.liveRows >= r.cmd.Limits.PerPartition
 }
 
-// pageFull reports whether the page ends here: it has reached its maximum size, or gets no more memory. It asks for
+// pageFull reports whether the page ends here: it has reached its maximum size, or gets no more memory. It requests
 // twice the current size each time.
 func (r *reader) pageFull() bool {
 	invariant.Check(r.w.Len() >= r.pageStart, "reading: the page lost bytes that precede it")
@@ -553,7 +552,7 @@ func (r *reader) pageFull() bool {
 	if n <= r.pageAllowed || r.cmd.Memory == nil {
 		return false
 	}
-	// Doubling keeps the number of questions small while a page grows.
+	// Doubling keeps the number of requests for memory small while a page grows.
 	r.pageAllowed = 2 * n
 	return !r.cmd.Memory.Grow(r.pageAllowed)
 }
@@ -590,9 +589,9 @@ func Canceled(err error) bool {
 	return errors.Is(err, env.ErrCanceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// met counts scanned tombstones. Many of them end the read with TooManyTombstones.
+// met counts scanned tombstones. Too many of them end the read with TooManyTombstones.
 func (r *reader) met(n int) error {
-	// As Cassandra's tombstone_failure_threshold. A repair must read such partitions to reconcile them.
+	// This is Cassandra's tombstone_failure_threshold. A repair is exempt, because it must reconcile such partitions.
 	if r.tombstones += n; r.tombstones > failure.TombstonesMax && r.cmd.Repair == nil {
 		return &failure.TooManyTombstones{Table: r.info.Name(r.cmd.Table), Live: int(r.live), Tombstones: r.tombstones}
 	}

@@ -1,8 +1,8 @@
 // Package reading reads pages, hashes and newest timestamps from an engine's database.
 //
-// A read opens one iterator over its partition, or its range of tokens, and passes each partition once, in the order of
-// its keys: the header, the range tombstones, the rows. It removes from each row what a deletion shadows or the purger
-// may remove, counts tombstones and live rows, and writes the rest into the page.
+// A read opens one iterator over its partition, or its range of tokens, and passes each partition once, in the order
+// of its keys: the header, the range tombstones, the rows. It removes the parts of each row that a deletion shadows
+// or the purger may remove, counts tombstones and live rows, and writes the rest into the page.
 //
 //	iterator ─ header ─ range tombstones ─ rows ─ shadow, purge, filter, count ─ page, hash or timestamp
 //
@@ -29,15 +29,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Options are what reads use of their engine. All fields are required.
+// Options are the dependencies of reads on their engine. All fields are required.
 type Options struct {
 	DB *database.DB
-	// Receives warnings about reads of many tombstones.
+	// Logger receives warnings about reads of many tombstones.
 	Logger *slog.Logger
-	// What reads must know of a table: its name and how its tombstones are purged.
+	// Table returns the name of a table and how its tombstones are purged.
 	Table   func(schema.StorageID) tableinfo.Info
 	Dropped func(schema.StorageID) bool // whether a table was dropped; a read of it fails
-	// Which tables have headers of partitions, and up to which timestamp rows of a table can be: both save seeks.
+	// Headers records which tables have headers of partitions, and Bounds the newest timestamps of rows. Both save
+	// seeks.
 	Headers *headers.Flags
 	Bounds  *bounds.Bounds
 	Lost    *lost.Ranges
@@ -82,15 +83,14 @@ func (e *Reads) CountSeeks(iter *pebble.Iterator) {
 		stats.ReverseSeekCount[pebble.InterfaceCall]))
 }
 
-// Counted are what a read command examined. The coordinator's statistics of rows and tombstones per read are made of
-// them.
+// Counted counts what a read command examined, for the coordinator's statistics of rows and tombstones per read.
 type Counted struct {
 	Rows       int64 // live rows, also those that its filter omitted
 	Tombstones int64
 }
 
-// Read is Engine.ReadCounted. The page is appended to dst. With an error, the page is dst, and n counts what was
-// examined before.
+// Read is Engine.ReadCounted. The page is appended to dst. With an error, it returns dst unchanged, and n counts what
+// was examined before the error.
 func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, err error) {
 	if err := e.opts.DB.Err(); err != nil {
 		return dst, n, err
@@ -104,7 +104,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 	if err == nil {
 		err = e.opts.DB.Err()
 	}
-	// Asked after the read: a table that is dropped meanwhile loses its rows, and the read must not return a part of
+	// Checked after the read: a table that is dropped meanwhile loses its rows, and the read must not return some of
 	// them.
 	dropped := cmd.Repair == nil && e.opts.Dropped(cmd.Table)
 	if err == nil && !dropped {
@@ -115,12 +115,13 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 		e.opts.Logger.Warn("read scanned many tombstones",
 			"table", r.info.Name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
-	// Read before release; the reader may belong to another read afterwards.
+	// The counter is read before release, because the reader may belong to another read afterwards.
 	looked := r.looked
 	n = Counted{Rows: int64(r.live) + int64(r.omitted), Tombstones: int64(r.tombstones)}
 	r.release()
 	e.readers.Put(r)
-	// Rows with many operands make reads slow; the reader that found them has them collapsed. Its iterator is closed.
+	// Rows with many operands slow reads down, so the read that found them collapses them, now that its iterator is
+	// closed.
 	if e.opts.Hot.Len() > 0 {
 		e.opts.Fold()
 	}
@@ -147,7 +148,7 @@ func (e *Reads) Read(dst []byte, cmd *row.ReadCommand) (page []byte, n Counted, 
 
 // Lost returns the error of a read whose partition, or range, this node may have lost. It reads nothing.
 func (e *Reads) Lost(cmd *row.ReadCommand) error {
-	// checkLost uses nothing else, so no reader from the pool is needed.
+	// checkLost needs only these fields, so no reader from the pool is necessary.
 	r := reader{e: e, cmd: cmd}
 	return r.checkLost()
 }

@@ -80,7 +80,7 @@ func AppendEscaped(dst, b []byte) []byte {
 	return append(dst, 0, 1)
 }
 
-// consumeEscaped decodes an encoding of AppendEscaped and appends it to dst. rest is the remaining input. It is not ok
+// consumeEscaped decodes an encoding of AppendEscaped and appends it to dst. rest is the remaining input. ok is false
 // if the terminator is missing.
 func consumeEscaped(dst, b []byte) (out, rest []byte, ok bool) {
 	for i := 0; i < len(b); i++ {
@@ -158,7 +158,7 @@ func ParseRangeTombstone(arena, suffix []byte) (out, start, end []byte, ok bool)
 	mid := len(out)
 	out = append(out, rest...)
 	if invariant.Enabled {
-		// Two encodings of the same bounds would be two keys: a purge of one would leave the other.
+		// Two encodings of the same bounds would be different keys, and a purge of one would leave the other.
 		again := append(AppendEscaped(nil, out[at:mid]), out[mid:]...)
 		invariant.Check(bytes.Equal(again, suffix[1:]), "rowkey: bounds %x are encoded in two ways", suffix[1:])
 	}
@@ -173,7 +173,7 @@ func (e *Malformed) Error() string { return fmt.Sprintf("malformed key %x", e.Ke
 // Bounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false if the
 // range is empty. For example, the range (5, 9] has the bounds of the tokens 6 and 10.
 func Bounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ []byte, ok bool) {
-	// The bounds of a range that wraps would be reversed: its caller would find the range empty.
+	// The bounds of a range that wraps would be reversed, so the range would look empty.
 	invariant.Check(!tokens.Wraps(), "rowkey: bounds of a range that wraps")
 	switch tokens.Start {
 	case ring.MaxToken:

@@ -25,13 +25,13 @@ const BallastFile = "CQLD_BALLAST"
 const freeBytesEnough = 1 << 30
 
 const (
-	// partMin and partResume are the parts of the disk that must be free: below the first writes are refused, above the
-	// second they are taken again.
+	// partMin and partResume are the parts of the disk that must be free: below partMin writes are refused, above
+	// partResume they are accepted again.
 	partMin    = 0.05
 	partResume = 0.06
-	// Every is how often the free space is looked at while something is written: a refusal comes within a second.
+	// Every is the interval of checks of the free space during writes, so that writes are refused within a second.
 	Every = 250 * time.Millisecond
-	// Rest is how often it is looked at while nothing is written, so that an idle node rests.
+	// Rest is the interval of checks while nothing is written, so that an idle node rests.
 	Rest = 5 * time.Second
 )
 
@@ -43,19 +43,19 @@ type Options struct {
 	Logger *slog.Logger
 	// Free returns the free and the total number of bytes of the disk; a total of 0 means that they are unknown.
 	Free func() (free, total int64)
-	// Reclaim removes what the engine can do without, and returns its size in bytes. It is called before writes are
+	// Reclaim removes dispensable data of the engine, and returns its size in bytes. It is called before writes are
 	// refused, by any goroutine.
 	Reclaim func() int64
 	// BallastBytes is the size of the ballast file; no file is created if it is not positive.
 	BallastBytes int64
 }
 
-// Watcher knows whether the disk has free space. Its methods are safe for concurrent use. full is read by each write,
-// so it is an atomic.
+// Watcher tracks whether the disk has free space. Its methods are safe for concurrent use. Each write reads full, so
+// it is an atomic.
 type Watcher struct {
 	opts Options
 	full atomic.Bool
-	// written is set by writes, and cleared by Watch when it looks at the free space.
+	// written is set by writes, and cleared by Watch when it checks the free space.
 	written atomic.Bool
 	wake    chan struct{} // ends the rest of Watch
 	mu      sync.Mutex
@@ -63,14 +63,15 @@ type Watcher struct {
 	dropped bool // the file existed, and its space is in use
 }
 
-// New returns a watcher that has not looked at the disk yet.
+// New returns a watcher that has not checked the disk yet.
 func New(o Options) *Watcher { return &Watcher{opts: o, wake: make(chan struct{}, 1)} }
 
-// Full reports whether the disk is nearly full: the engine refuses writes. Reads, flushes and compactions continue.
+// Full reports whether the disk is nearly full, so that the engine refuses writes. Reads, flushes and compactions
+// continue.
 func (w *Watcher) Full() bool { return w.full.Load() }
 
-// Overflow notes that the disk is full, and deletes the ballast file. It is called at ENOSPC, by any goroutine, also
-// repeatedly.
+// Overflow records that the disk is full, and deletes the ballast file. It is called at ENOSPC, by any goroutine, and
+// possibly repeatedly.
 func (w *Watcher) Overflow() {
 	// Writes are refused from here on, so that the space of the ballast is left to flushes and compactions.
 	w.full.Store(true)
@@ -87,7 +88,7 @@ func (w *Watcher) Overflow() {
 	}
 }
 
-// reclaim reports whether it made space.
+// reclaim calls Options.Reclaim, and reports whether that freed space.
 func (w *Watcher) reclaim() bool { return w.opts.Reclaim != nil && w.opts.Reclaim() > 0 }
 
 // BallastPath returns the path of the ballast file.
@@ -99,7 +100,7 @@ func (w *Watcher) OpenBallast() {
 	if w.opts.BallastBytes <= 0 {
 		return
 	}
-	// A ballast file that nearly fills the disk would cause what it guards against.
+	// A ballast file that nearly fills the disk would cause the failure that it should prevent.
 	if free, total := w.opts.Free(); total > 0 && free < 4*w.opts.BallastBytes {
 		return
 	}
@@ -121,8 +122,8 @@ func (w *Watcher) OpenBallast() {
 	w.ballast = true
 }
 
-// writeBallast creates the file and takes its space. The file is not synced: after a crash it is written again if its
-// size differs.
+// writeBallast creates the file and allocates its space. The file is not synced: after a crash it is written again if
+// its size differs.
 func (w *Watcher) writeBallast() error {
 	f, err := w.opts.FS.Create(w.BallastPath(), vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -143,8 +144,8 @@ func (w *Watcher) writeBallast() error {
 	return errors.Join(err, f.Close())
 }
 
-// Check checks the free space and decides whether writes are accepted. The two thresholds keep it from changing at each
-// check.
+// Check checks the free space and decides whether writes are accepted. The two thresholds keep the decision from
+// changing at each check.
 func (w *Watcher) Check() {
 	full, free, total := w.measure()
 	if total <= 0 { // unknown; after a real ENOSPC, try again
@@ -192,14 +193,14 @@ func (w *Watcher) Use() {
 	}
 }
 
-// Watch checks the free space until stop is closed: every Every while something is written or the disk is full, and
-// otherwise, for the state that is shown, every Rest.
+// Watch checks the free space until stop is closed: at intervals of Every while writes arrive or the disk is full,
+// and otherwise at intervals of Rest, so that metrics stay current.
 func (w *Watcher) Watch(stop <-chan struct{}) {
 	for env.Pause(w.opts.Clock, Every, nil, stop) {
-		// Cleared before the look, so that a write during it causes another one.
+		// written is cleared before the check, so that a write during the check causes another one.
 		written := w.written.Swap(false)
 		w.Check()
-		// A full disk is looked at often even without writes, so that they are taken again soon.
+		// A full disk is checked often even without writes, so that writes are soon accepted again.
 		for !written && !w.full.Load() {
 			if !env.Pause(w.opts.Clock, Rest, w.wake, stop) {
 				return

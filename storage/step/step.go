@@ -32,13 +32,13 @@ func To(iter *pebble.Iterator, key []byte) bool {
 		valid = iter.Next()
 	}
 	valid = iter.SeekGE(key)
-	// SeekGE respects bounds, and never returns a smaller key: a caller would read a row twice.
+	// SeekGE respects bounds, and must never return a smaller key, or the caller would read a row twice.
 	invariant.Check(!valid || !invariant.Enabled || bytes.Compare(iter.Key(), key) >= 0, "step: a seek went backwards")
 	return valid
 }
 
-// Before moves an iterator to the last key that is less than key. What To requires applies here, too. It may be called
-// on either side of the key.
+// Before moves an iterator to the last key that is less than key. The requirements of To apply here, too. The
+// iterator may be on either side of the key.
 func Before(iter *pebble.Iterator, key []byte) bool {
 	valid := iter.Valid()
 	for steps := 0; valid && steps < most; steps++ {

@@ -1,4 +1,5 @@
-// Package tableinfo says what storage must know of a table: its name for logs, and when its dead data may be purged.
+// Package tableinfo describes the properties of a table that storage needs: its name for logs, and when its dead data
+// may be purged.
 package tableinfo
 
 import (

@@ -8,9 +8,9 @@ import (
 
 // point is a vector, and the factor that makes its length 1 if the function is the cosine.
 type point struct {
-	// Never changed: results hand it out.
+	// vector is never modified, because results refer to it.
 	vector []float32
-	// 1 for the other functions, and 0 for the zero vector, which has no direction.
+	// scale is 1 for the other functions, and 0 for the zero vector, which has no direction.
 	scale float32
 }
 
@@ -20,7 +20,7 @@ func pointOf(f similarity.Function, v []float32) point {
 	if f != similarity.Cosine {
 		return point{v, 1}
 	}
-	// In float64, so that the square of a large element does not overflow.
+	// The sum is computed in float64, so that the square of a large element does not overflow.
 	var sum float64
 	for _, e := range v {
 		sum += float64(e) * float64(e)
@@ -31,8 +31,8 @@ func pointOf(f similarity.Function, v []float32) point {
 	return point{v, float32(1 / math.Sqrt(sum))}
 }
 
-// distance orders points by score: less is nearer. It leaves out what does not change the order: the root of the
-// Euclidean distance, and the mapping to a score.
+// distance orders points by score: less is nearer. It omits steps that do not change the order: the square root of
+// the Euclidean distance, and the mapping to a score.
 func (x *Index) distance(a, b *point) float32 {
 	if x.o.Function == similarity.Euclidean {
 		return squared(a.vector, b.vector)
@@ -50,7 +50,7 @@ func score(f similarity.Function, d float32) float32 {
 	return (1 - d) / 2
 }
 
-// dot and squared have four sums, so that the processor adds beside each other what does not depend on each other.
+// dot and squared have four independent sums, which the processor can add in parallel.
 
 // dot returns the scalar product of two vectors of the same length.
 func dot(a, b []float32) float32 {

@@ -1,6 +1,6 @@
 package vector
 
-// candidate is a node and its distance from what is searched for.
+// candidate is a node and its distance from the vector of a search or an insertion.
 type candidate struct {
 	distance float32
 	node     *node
@@ -39,7 +39,7 @@ func (h *heap) push(c candidate) {
 func (h *heap) pop() candidate {
 	first, last := h.items[0], len(h.items)-1
 	h.items[0] = h.items[last]
-	// Heaps keep their memory: without this, the slot would keep a deleted node reachable.
+	// Heaps keep their memory, so the slot is cleared: otherwise it would keep a deleted node reachable.
 	h.items[last] = candidate{}
 	h.items = h.items[:last]
 	for i := 0; ; {

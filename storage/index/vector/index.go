@@ -31,7 +31,7 @@ type Index struct {
 	// The table of nodes by slot. Readers load it without the lock; it grows by a copy with another chunk.
 	chunks atomic.Pointer[[]*chunk] // every node that is not yet unlinked
 	entry  atomic.Pointer[node]     // where searches begin; has the highest level
-	// The number of nodes that are alive, and the estimated memory of all nodes in slots.
+	// live counts the nodes that are not deleted, and bytes estimates the memory of all nodes in slots.
 	live  atomic.Int64
 	bytes atomic.Int64
 	pool  sync.Pool // of *visited
@@ -114,8 +114,8 @@ func (x *Index) Check(v []float32) error {
 }
 
 // Set inserts a key, or replaces its vector, which it copies. A search that runs sees the old vector, the new one,
-// both, or neither. A vector that the key has already changes nothing, so that searches find it. An error leaves the
-// index as it was.
+// both, or neither. Setting the vector that the key already has changes nothing, so that running searches still find
+// the key. An error leaves the index as it was.
 func (x *Index) Set(key string, v []float32) error {
 	if err := x.Check(v); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (x *Index) level() int {
 	z := x.random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	// In (0, 1]: the logarithm of 0 would be infinite.
+	// uniform is in (0, 1], because the logarithm of 0 would be infinite.
 	uniform := (float64((z^z>>31)>>11) + 1) / (1 << 53)
 	return min(int(-math.Log(uniform)/math.Log(float64(max(x.o.Connections, 2)))), maxLevel)
 }

@@ -20,7 +20,7 @@ func (x *Index) link(n *node) {
 		return
 	}
 	x.connect(n, entry)
-	// After connect, so that a search that begins at n finds its links.
+	// n becomes the entry after connect, so that a search that begins at n finds its links.
 	if len(n.links) > len(entry.links) {
 		x.entry.Store(n)
 	}
@@ -35,7 +35,7 @@ func (x *Index) connect(n, entry *node) {
 	for level := min(len(n.links), len(entry.links)) - 1; level >= 0; level-- {
 		near := x.beam(n, from, level, seen)
 		seen.reset()
-		// Fewer than capacity allows on level 0, so that links from later nodes fit.
+		// On level 0, n selects fewer links than capacity allows, so that links from later nodes fit.
 		chosen := x.choose(near, x.o.Connections)
 		n.links[level].Store(&chosen)
 		for _, m := range chosen {

@@ -2,10 +2,10 @@ package vector
 
 import "slices"
 
-// repair is the state of unlinking deleted nodes. Deleted nodes (ghosts) stay linked, so that what they lead to is
-// found. When they are many, each write visits a few nodes and replaces their links to ghosts by links to the
-// neighbours of those; after a pass over all nodes no link leads to a ghost that was there when it began. The states of
-// a node: alive ─ bury ─▶ ghost ─ release ─▶ released.
+// repair is the state of unlinking deleted nodes. Deleted nodes (ghosts) stay linked, so that searches still reach
+// their neighbors. When they are many, each write visits a few nodes and replaces their links to ghosts by links to
+// the neighbours of those; after a pass over all nodes no link leads to a ghost that was there when it began. The
+// states of a node: alive ─ bury ─▶ ghost ─ release ─▶ released.
 type repair struct {
 	waiting  []*node // ghosts that the next pass unlinks
 	draining []*node // ghosts that the running pass unlinks
@@ -24,7 +24,7 @@ func (x *Index) bury(n *node) {
 func (x *Index) unlink() {
 	r := &x.repair
 	if len(r.draining) == 0 {
-		// A pass visits all nodes, so it waits until it unlinks enough ghosts at once.
+		// A pass visits all nodes, so it begins only when enough ghosts can be unlinked at once.
 		bound := max(minGhosts, x.Len()/ghostDivisor)
 		if len(r.waiting) < bound {
 			return

@@ -2,7 +2,7 @@ package vector
 
 import "slices"
 
-// Search is a search that runs. It belongs to one goroutine.
+// Search is a running search. One goroutine may use it at a time.
 type Search struct {
 	x     *Index
 	query point
@@ -36,7 +36,7 @@ func (x *Index) Search(query []float32, beam int, accept func(key string) bool) 
 	switch {
 	case entry == nil:
 		s.scanned = true
-	// As exact as a comparison with every vector, and about as cheap as the graph at this size.
+	// Small indexes are scanned: the result is exact, and at this size a scan costs about as much as the graph.
 	case x.Len() <= x.o.Exact:
 		s.scan()
 	default:
@@ -95,12 +95,12 @@ func (s *Search) fill() bool {
 	}
 	take()
 	for !s.scanned && len(s.open.items) > 0 {
-		// The same end as in Index.beam. The open nodes stay for the next batch.
+		// The walk ends under the same condition as in Index.beam. The open nodes stay for the next batch.
 		if len(best.items) == s.beam && s.open.items[0].distance > best.items[0].distance {
 			break
 		}
-		// The filter rejects most keys, or the caller reads far: a scan computes each remaining score once, without
-		// following links.
+		// The filter rejects most keys, or the caller requests many results. A scan computes each remaining score
+		// once, without following links.
 		if s.scores > s.x.o.Exact && s.scores > s.x.Len()/scanDivisor {
 			s.scan()
 			break
@@ -134,7 +134,7 @@ func (s *Search) visit(c candidate) {
 	}
 }
 
-// scan visits all nodes that were not seen. The open nodes are dropped: whatever they lead to is in the table.
+// scan visits all nodes that were not seen. The open nodes are dropped, because all their neighbors are in the table.
 func (s *Search) scan() {
 	s.scanned, s.open = true, heap{}
 	for i, c := range *s.x.chunks.Load() {
