@@ -61,7 +61,7 @@ type handOver struct {
 	l    *Log
 	done func(error)
 
-	// Guarded by Log.mu.
+	// Log.mu guards the following fields.
 	begun   bool
 	queued  []*held // by name
 	retries []*held // queued again after a pause
@@ -72,13 +72,13 @@ type handOver struct {
 	more    bool
 }
 
-// proceed is the event of the start, of the end of a batch, and of the end of a pause.
+// proceed continues the handover after its start, after the end of a transfer, and after a pause.
 func (h *handOver) proceed() {
 	l := h.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Only one goroutine is in the loop. An event that comes meanwhile sets more, and the loop runs again for it, so
-	// that calls do not nest when transfers end at once.
+	// Only one goroutine is in the loop. A concurrent event sets more, and the loop runs again for it, so that calls
+	// do not nest when transfers end at once.
 	for h.more = true; h.more && !h.working && !h.ended && !l.mu.closed; {
 		h.more, h.working = false, true
 		next, err := h.nextLocked()
@@ -123,11 +123,11 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 		}
 	}
 	switch {
-	// The end of a transfer continues.
+	// The end of a transfer continues the handover.
 	case h.open > 0 || len(h.queued) > 0:
 	case h.begun && len(h.retries) == 0:
 		h.ended = true
-	// Only failed batches are left: they are tried again after a pause.
+	// Only failed batches are left, and they are retried after a pause.
 	case !h.paused:
 		h.paused = true
 		l.clock.After(l.limits.Retry, func() { l.run(h.resume) })
@@ -135,7 +135,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 	return next, nil
 }
 
-// resume is the event of the end of a pause.
+// resume continues the handover after a pause.
 func (h *handOver) resume() {
 	h.l.mu.Lock()
 	h.paused = false
@@ -147,7 +147,7 @@ func (h *handOver) resume() {
 // transferBatch asks two other nodes to store a batch.
 func (h *handOver) transferBatch(b *held) {
 	l := h.l
-	// Before read, so that a truncation which begins later waits for this transfer.
+	// BeginSending is called before read, so that a truncation which begins later waits for this transfer.
 	generation := l.c.BeginSending()
 	batch, err := l.read(b)
 	switch {
@@ -155,7 +155,7 @@ func (h *handOver) transferBatch(b *held) {
 		if !errors.Is(err, errTruncating) {
 			l.onError(err)
 		}
-	// The delay is the original one: the new holders wait as long before they apply it.
+	// The batch keeps its original delay, so the new holders wait as long before they apply it.
 	case batch != nil:
 		l.transferEncoded(b.id, appendBatch(nil, batch.created, batch.delay, batch.mutations), func(err error) {
 			l.c.EndSending(generation)
@@ -167,12 +167,12 @@ func (h *handOver) transferBatch(b *held) {
 	h.given(b, err)
 }
 
-// given is the event that other nodes store a batch, or that too few do.
+// given handles the result of a transfer: other nodes store the batch, or too few do.
 func (h *handOver) given(b *held, err error) {
 	l := h.l
 	l.mu.Lock()
 	h.open--
-	// The coordinator may have secured the batch meanwhile, or a replay have applied it.
+	// The coordinator may have secured the batch meanwhile, or a replay may have applied it.
 	held := l.mu.held[b.id] == b
 	switch {
 	case err != nil:

@@ -23,7 +23,8 @@ import (
 // mark is Coordinator.StoredMark. Keys of earlier versions have none; then the batch's creation time is its mark.
 const prefix = "batch/"
 
-// recordKey returns the key of a batch. It has all that load needs except the creation time and the delay.
+// recordKey returns the key of a batch. It contains everything that load needs except the creation time and the
+// delay.
 func recordKey(id coordinator.RequestID, mark int64) []byte {
 	k := wire.AppendUint64([]byte(prefix), uint64(id.Node))
 	return wire.AppendInt64(wire.AppendUint64(wire.AppendUint64(k, id.Incarnation), id.Sequence), mark)
@@ -60,8 +61,8 @@ type Options struct {
 	Holders         Holders // the logs of the other nodes
 	LocalDatacenter string
 	Store           Store // nil means that this node stores no batches
-	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. At most one
-	// such piece of work runs for replay and for a handover. nil means that the caller runs it.
+	// Run runs work that may wait for the disk in its own goroutine; timers and messages must not block. Replay and a
+	// handover have at most one such piece of work each. nil means that the caller runs it.
 	Run     func(func())
 	Limits  Limits
 	OnError func(error)  // receives failures that no request waits for; nil means that they are dropped
@@ -91,12 +92,12 @@ type Log struct {
 		sync.Mutex
 		loaded bool
 		closed bool
-		// held has all batches whose record exists, or is being written.
+		// held contains all batches whose record exists or is being written.
 		held  map[coordinator.RequestID]*held
 		order []*held // by time of arrival; those that are not in held are removed
 		bytes int64
 		timer env.Timer // of the next replay; nil also while a batch is replayed
-		// busy is set from the claim of a batch on, while it is replayed, and during the pause after it.
+		// busy is set from the claim of a batch until the end of the pause after its replay.
 		busy bool
 
 		releases map[ring.NodeID][]coordinator.RequestID // to be sent
@@ -109,7 +110,7 @@ func New(o Options) *Log {
 	l := &Log{c: o.Coordinator, view: o.View, clock: o.Clock, holders: o.Holders, localDC: o.LocalDatacenter,
 		store: o.Store, run: o.Run,
 		limits: o.Limits.withDefaults(), onError: o.OnError, guard: o.Guard}
-	// For tests, which run everything in the caller's goroutine.
+	// In tests, everything runs in the caller's goroutine.
 	if l.run == nil {
 		l.run = func(f func()) { f() }
 	}
@@ -160,7 +161,8 @@ type held struct {
 	began      time.Duration // monotonic: of that BeginSending
 }
 
-// load finds the batches on disk; until it has succeeded, no batch is accepted: its mark could be a truncation's mark.
+// load finds the batches on disk; until it has succeeded, no batch is accepted, because its mark could be one that a
+// truncation has used.
 func (l *Log) load() {
 	var found []*held
 	now, known := l.clock.Monotonic(), l.c.TruncationsKnown()
@@ -201,14 +203,14 @@ func (l *Log) holdLocked(h *held) {
 
 // scheduleLocked schedules the replay of the oldest batch.
 //
-// It does nothing if the next replay is scheduled or under way.
+// It does nothing if a replay is scheduled or in progress.
 func (l *Log) scheduleLocked() {
 	// Most batches are removed by their coordinators, and order still lists them. Compacting only then keeps the cost
 	// of a removal constant on average.
 	if len(l.mu.order) > 2*len(l.mu.held)+64 {
 		l.mu.order = slices.DeleteFunc(l.mu.order, func(h *held) bool { return l.mu.held[h.id] != h })
 	}
-	// One batch at a time is replayed; the end of a replay schedules the next.
+	// Batches are replayed one at a time; the end of a replay schedules the next.
 	if l.mu.timer != nil || l.mu.busy || l.mu.closed || len(l.mu.order) == 0 {
 		return
 	}
@@ -221,7 +223,7 @@ func (l *Log) Keep(id coordinator.RequestID, encoded []byte, done func(error)) {
 	done(l.keep(id, encoded))
 }
 
-// keep is Keep for a caller that may wait for the disk. A message that comes twice stores the batch once.
+// keep is Keep for a caller that may wait for the disk. A duplicated message stores the batch once.
 func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	batch, err := decodeBatch(id, encoded)
 	if err != nil {
@@ -235,19 +237,19 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	case !l.stays(): // checked with mu held: a later HandOver finds all accepted batches
 		l.mu.Unlock()
 		return &coordinator.Unavailable{Consistency: ring.One, Required: 1}
-	// The coordinator asks another node.
+	// After a refusal, the coordinator asks another node.
 	case !l.mu.loaded || l.mu.closed || l.mu.bytes+size > l.limits.Bytes:
 		l.mu.Unlock()
 		return &coordinator.Overloaded{What: "the batch log is full"}
 	}
-	// Held before it is on disk, so that a HandOver which begins now waits for it (stored is false).
+	// The batch is added before it is on disk, so that a HandOver which begins now waits for it (stored is false).
 	if first := l.mu.held[id]; first == nil {
 		l.holdLocked(h)
 	} else { // the message is a duplicate; the first batch may not be on disk yet
 		h.key, h.mark = first.key, first.mark
 	}
 	l.mu.Unlock()
-	// Without mu: the sync takes milliseconds, and many batches share one.
+	// The record is written without mu, because the sync takes milliseconds, and many batches share one.
 	err = l.store.SetLocal(h.key, encoded, true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,13 +285,13 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 	for _, id := range ids {
 		l.mu.Lock()
 		held := l.mu.held[id]
-		// Before the record is deleted, so that no replay begins with it.
+		// The batch is dropped before its record is deleted, so that no replay begins with it.
 		l.dropLocked(id)
 		l.mu.Unlock()
 		if held == nil {
 			continue
 		}
-		// Without a sync: a batch that reappears after a crash is applied again, which is idempotent.
+		// The deletion is not synced: a batch that reappears after a crash is applied again, which is idempotent.
 		if err := l.store.DeleteLocal(held.key, false); err != nil && first == nil {
 			first = err
 		}
@@ -305,12 +307,12 @@ func (l *Log) replayDue() {
 	if !l.claim() {
 		return
 	}
-	// Without mu: MayReplay asks other packages, and may read the disk.
+	// MayReplay is called without mu, because it calls other packages and may read the disk.
 	h := l.take(l.c.MayReplay())
 	if h == nil {
 		return
 	}
-	// Without mu, because it reads the disk.
+	// read is called without mu, because it reads the disk.
 	batch, err := l.read(h)
 	switch {
 	case err != nil:
@@ -357,7 +359,7 @@ func (l *Log) take(permitted bool) *held {
 	}
 	h := l.mu.order[0]
 	l.mu.order = l.mu.order[1:]
-	// With mu, before read: a truncation that begins after it waits for this replay.
+	// BeginSending is called before read: a truncation that begins later waits for this replay.
 	h.generation, h.began = l.c.BeginSending(), l.clock.Monotonic()
 	return h
 }
@@ -370,8 +372,8 @@ func (l *Log) dueLocked() bool {
 	return !l.mu.closed && len(l.mu.order) > 0 && l.mu.order[0].due <= l.clock.Monotonic()
 }
 
-// errTruncating means that a batch has to wait for the end of a truncation of one of its tables: it may be from before
-// it.
+// errTruncating means that a batch has to wait for the end of a truncation of one of its tables, because it may be
+// older than the truncation.
 var errTruncating = errors.New("batchlog: a table of the batch is being truncated")
 
 // read returns a batch from disk without void mutations; nil means that there is none or that it cannot be decoded, and
@@ -384,7 +386,7 @@ func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 		encoded = slices.Clone(value)
 		return nil
 	})
-	// No record: the coordinator has removed the batch.
+	// Without a record, the coordinator has removed the batch.
 	if encoded == nil || err != nil {
 		return nil, err
 	}
@@ -419,7 +421,8 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	batch.mutations = slices.DeleteFunc(batch.mutations,
 		func(m *row.Mutation) bool { return catalog.TableByStorage(m.Table) == nil })
 	if l.expired(batch) {
-		// Before the record is deleted: after a crash in between, the batch is dropped once more.
+		// lose is called before the record is deleted, so that after a crash in between the batch is dropped and
+		// reported again.
 		l.lose(batch)
 		l.written(h, true)
 		return
@@ -430,7 +433,8 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 		return
 	}
 	l.replayed.Add(1)
-	// At ANY, so that the write does not fail for lack of replicas. Settled decides whether the batch is removed.
+	// The level is ANY, so that the write does not fail for lack of replicas. Settled decides whether the batch is
+	// removed.
 	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.Any, Type: coordinator.WriteBatch,
 		Timeout: max(batch.delay/2, time.Second), Created: batch.created,
 		Since: h.began, Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
@@ -449,10 +453,10 @@ func (l *Log) someAlive(m *row.Mutation) bool {
 	return slices.ContainsFunc(set.Natural, alive) || slices.ContainsFunc(set.Pending, alive)
 }
 
-// written is the event that a batch is written, or that its replay must be repeated.
+// written handles the end of a replay: the batch is written, or its replay must be repeated.
 func (l *Log) written(h *held, secured bool) {
 	l.c.EndSending(h.generation)
-	// The pause after a batch is as long as its size takes at the permitted rate.
+	// The pause after a batch is its size divided by the permitted rate.
 	pause := time.Duration(h.size * int64(time.Second) / l.limits.BytesPerSecond)
 	due := l.clock.Monotonic() + l.limits.Retry
 	l.mu.Lock()
@@ -461,7 +465,7 @@ func (l *Log) written(h *held, secured bool) {
 		l.dropLocked(h.id)
 	}
 	if held && !secured {
-		// At the end of the order, so that one batch which cannot be written does not hold up the others.
+		// The batch moves to the end of the order, so that one which cannot be written does not delay the others.
 		h.due = due
 		l.mu.order = append(l.mu.order, h)
 	}
@@ -473,7 +477,7 @@ func (l *Log) written(h *held, secured bool) {
 	}
 	l.clock.After(pause, func() {
 		l.mu.Lock()
-		// After the pause: the rate holds for one batch after the other.
+		// busy is cleared only after the pause, which enforces the rate.
 		l.mu.busy = false
 		l.scheduleLocked()
 		l.mu.Unlock()
@@ -486,7 +490,7 @@ func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock() // the event of a batch may panic in the clock
 	for _, n := range holders {
-		// Holders that may have the batch are among them; for a batch that they do not hold, the id is ignored.
+		// The list may include nodes that do not hold the batch; they ignore the id.
 		l.mu.releases[n] = append(l.mu.releases[n], id)
 	}
 	if !l.mu.flushing && !l.mu.closed {

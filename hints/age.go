@@ -9,18 +9,18 @@ import (
 	"cqld/row"
 )
 
-// aged is mutations of one table that were first written at about the same time.
+// aged contains mutations of one table that were first written at about the same time.
 type aged struct {
 	created   int64 // ns since 1970: when the oldest was written
 	mutations []*row.Mutation
 }
 
-// ageParts is how exactly the age of mutations is kept that are written or handed over together: they expire up to this
-// fraction of gc_grace_seconds early, and never late.
+// ageParts is the precision with which the age of mutations is kept that are written or handed over together: they
+// expire up to this fraction of gc_grace_seconds early, and never late.
 const ageParts = 100
 
 // byAge divides the mutations of a delivery. Hints and batches that replace the delivery expire with the oldest
-// mutation of their part, and a batch is dropped as a whole, so that one of another table would be lost with it.
+// mutation of their part, and a batch is dropped as a whole, so mutations of different tables are separated.
 func (h *Hints) byAge(d *delivery) (parts []aged) {
 	order := make([]int, len(d.mutations))
 	for i := range order {
@@ -57,7 +57,7 @@ func gather(n int, done func(error)) func(error) {
 		}
 		last, result := n == 0, first
 		mu.Unlock()
-		// Without the lock: done may write again.
+		// done is called without the lock, because it may write again.
 		if last {
 			done(result)
 		}

@@ -9,7 +9,7 @@ import (
 
 // check stops the program if an invariant is broken:
 //
-//  1. The bytes that are given back are the bytes that were taken: no count is negative.
+//  1. The bytes that are released are the bytes that were reserved: no count is negative.
 //  2. Records that exist are being delivered, or an event is awaited that begins their delivery. Otherwise they would
 //     stay until the node is restarted.
 //  3. A node has one delivery at a time, and none is scheduled while it is under way.
@@ -18,7 +18,7 @@ import (
 //  6. The counts of all nodes add up.
 func (m *machine) check(ev *event) {
 	invariant.Check(m.bytes >= 0, "hints: more bytes were given back than taken") // 1
-	// Always the node of the event, and in tests all nodes: a ring may have many.
+	// The node of the event is always checked. All nodes are checked in tests only, because a ring may have many.
 	if q := m.nodes[ev.queue()]; q != nil {
 		m.checkQueue(q)
 	}

@@ -32,7 +32,7 @@ func (h *Hints) step(ev *event) []effect {
 		//exhaustive:ignore
 		switch e := &out[i]; e.kind {
 		case effectArm:
-			// Set with the lock, so that a Disarm of a later step finds the timer.
+			// The timer is set under the lock, so that a Disarm of a later step finds it.
 			h.mu.timers[e.node] = h.clock.After(e.after, h.dueLater(e.node, e.number))
 		case effectDisarm:
 			if timer := h.mu.timers[e.node]; timer != nil {
@@ -43,7 +43,7 @@ func (h *Hints) step(ev *event) []effect {
 	return out
 }
 
-// dueLater returns a function that makes eventDue in a goroutine that may wait for the disk.
+// dueLater returns a function that delivers eventDue in a goroutine that may wait for the disk.
 func (h *Hints) dueLater(node ring.NodeID, number uint64) func() {
 	return func() { h.run(func() { h.deliver(&event{kind: eventDue, node: node, number: number}) }) }
 }
@@ -95,7 +95,7 @@ func (h *Hints) perform(e *effect) {
 	}
 }
 
-// flushLater returns a function that makes eventFlushed in a goroutine that may wait for the disk.
+// flushLater returns a function that delivers eventFlushed in a goroutine that may wait for the disk.
 func (h *Hints) flushLater(node ring.NodeID) func() {
 	return func() { h.run(func() { h.deliver(&event{kind: eventFlushed, node: node}) }) }
 }
@@ -106,7 +106,7 @@ func (h *Hints) write(r *record) {
 	h.deliver(&event{kind: eventWritten, record: r, err: err})
 }
 
-// lostOne reports a mutation that is not delivered.
+// lostOne reports a mutation that will not be delivered to OnLost.
 func (h *Hints) lostOne(m *row.Mutation) {
 	if f := h.onLost.Load(); f != nil {
 		(*f)(m.Table, m.Key.Token)
@@ -150,14 +150,14 @@ func (h *Hints) readRecords(d *delivery) error {
 	now := h.clock.Now()
 	start := wire.AppendUint64([]byte(prefix), uint64(d.node))
 	err := h.store.ScanLocal(start, func(key, value []byte) error {
-		// At least one record, however large it is.
+		// At least one record is read, however large it is.
 		if d.size > 0 && d.size+int64(len(value)) > int64(h.limits.BufferBytes) {
 			return errEnough
 		}
 		d.keys = append(d.keys, append([]byte(nil), key...))
 		d.sizes = append(d.sizes, int64(len(value)))
 		d.size += int64(len(value))
-		// A copy, because the mutations point into it and are sent after the scan.
+		// The value is copied, because the mutations point into it and are sent after the scan.
 		c := wire.NewCursor(append([]byte(nil), value...))
 		for c.Len() > 0 {
 			h.readHint(d, &c, now)
@@ -207,7 +207,7 @@ func (h *Hints) send(d *delivery) {
 		h.deliver(&event{kind: eventAnswered, delivery: d, err: err, epoch: h.view.Topology().Epoch()})
 	}
 	replica := h.replicas.Replica(d.node)
-	// Only Remote can send with the verb of hints. A hint for this node itself is applied directly.
+	// Only a Remote can send with the verb of hints. Hints for this node itself are applied directly.
 	remote, ok := replica.(coordinator.Remote)
 	if !ok {
 		replica.Apply(h.view.Topology().Epoch(), d.mutations, deliveryTimeout, done)
@@ -260,7 +260,7 @@ func (h *Hints) reroute(d *delivery) {
 func (h *Hints) remove(d *delivery) {
 	ev := &event{kind: eventRemoved, delivery: d}
 	for _, k := range d.keys {
-		// The records before it are removed, and ev.count says how many.
+		// The records before this one are removed; ev.count is their number.
 		if ev.err = h.store.DeleteLocal(k, false); ev.err != nil {
 			break
 		}

@@ -17,8 +17,8 @@ type entry struct {
 	mutation *row.Mutation
 }
 
-// entryVersion begins an entry. Entries of an earlier version begin with their expiry, whose first byte is zero, and
-// have no created.
+// entryVersion is the first byte of an entry. Entries of an earlier version begin with their expiry, whose first byte
+// is zero, and have no created.
 const entryVersion = 1
 
 // appendEntry encodes an entry: version 1, expiry 8, mark 8, created 8, mutation (row.AppendMutation).
@@ -55,8 +55,8 @@ func grace(table *schema.Table) time.Duration {
 }
 
 // validUntil returns when a hint expires that is made at now, of a mutation of a table that was first written at
-// created (ns since 1970). The window counts from now, also for a hint that replaces another one. gc_grace_seconds
-// counts from the write: a later deletion of what it wrote may have been purged after that time.
+// created (ns since 1970). The window counts from now, even for a hint that replaces another one. gc_grace_seconds
+// counts from the write: after that time, a later deletion of the written data may have been purged.
 func (h *Hints) validUntil(table *schema.Table, now time.Time, created int64) time.Time {
 	end := now.Add(h.limits.Window)
 	if purged := time.Unix(0, created).Add(grace(table)); purged.Before(end) {
@@ -72,8 +72,8 @@ func (e *entry) expired(table *schema.Table, now time.Time) bool {
 		table != nil && e.created != 0 && !now.Before(time.Unix(0, e.created).Add(grace(table)))
 }
 
-// madeAt returns when the mutation of an entry was first written (ns since 1970). The creation time of an entry of an
-// earlier version is estimated: it was made when its validity began, by the present options of the table.
+// madeAt returns when the mutation of an entry was first written (ns since 1970). For an entry of an earlier version
+// this is estimated, as the beginning of its validity by the current options of the table.
 func (h *Hints) madeAt(e *entry, table *schema.Table, now time.Time) int64 {
 	switch {
 	case e.created != 0:

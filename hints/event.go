@@ -85,9 +85,9 @@ const (
 	effectArm
 	// effectDisarm stops the timer of a node.
 	effectDisarm
-	// effectWake makes eventDue without a pause.
+	// effectWake delivers eventDue without a pause.
 	effectWake
-	// effectArmFlush makes eventFlushed after Limits.Flush, and effectFlush makes it at once.
+	// effectArmFlush delivers eventFlushed after Limits.Flush, and effectFlush delivers it at once.
 	effectArmFlush
 	effectFlush
 	// effectWrite writes a record and syncs it. Its event is eventWritten.
@@ -113,7 +113,7 @@ const (
 	effectLoseRecord
 	// effectReport reports the failure of a node's hints.
 	effectReport
-	// effectArmCheck makes eventChecked after a pause.
+	// effectArmCheck delivers eventChecked after a pause.
 	effectArmCheck
 )
 
@@ -133,7 +133,7 @@ type effect struct {
 	handOver   *handOver       // armCheck
 }
 
-// record is hints of one node on disk, or on their way there.
+// record contains hints for one node that are on disk, or are being written.
 type record struct {
 	node     ring.NodeID
 	sequence uint64
@@ -141,7 +141,7 @@ type record struct {
 	stored   []func(error) // called when it is written
 }
 
-// delivery is the oldest records of one node. It belongs to the machine, or to the effect under way.
+// delivery contains the oldest records of one node. It is owned by the machine, or by the effect in progress.
 type delivery struct {
 	node      ring.NodeID
 	keys      [][]byte
@@ -159,7 +159,8 @@ type delivery struct {
 	since      time.Duration // monotonic; when rerouting began
 }
 
-// handOver waits until others have the hints that the node stored when it began.
+// handOver is the state of a handover, which waits until other nodes have the hints that this node stored when it
+// began.
 type handOver struct {
 	left map[ring.NodeID]uint64 // queue.removed that the queue must reach
 	done func(error)

@@ -8,7 +8,7 @@ import (
 	"cqld/row"
 )
 
-// A node that leaves the ring takes the hints that it stores with it. A write at ANY may have no other copy. So, from
+// When a node leaves the ring, the hints that it stores are lost, and a write at ANY may have no other copy. So, from
 // the moment at which the node learns that it leaves,
 //
 //  1. a hint that it stores no longer satisfies ANY (Add, SatisfyAny), and
@@ -26,7 +26,7 @@ func (h *Hints) stays() bool {
 	return n != nil && n.State != ring.Leaving
 }
 
-// leaves reports whether this node is about to leave the ring, and must not keep anything for others.
+// leaves reports whether this node is about to leave the ring, so that it must not store data for others.
 func (h *Hints) leaves() bool { return !h.stays() }
 
 // SatisfyAny implements coordinator.Hints.
@@ -53,7 +53,7 @@ func (h *Hints) transfer(d *delivery) {
 // HandOver gives all stored hints to other nodes while this node leaves the ring. It calls done once: with nil after
 // the last one, or with an error when the node does not leave.
 func (h *Hints) HandOver(done func(error)) {
-	// Before Start no hint was accepted.
+	// No hint was accepted before Start.
 	if h.c == nil {
 		done(nil)
 		return
@@ -64,7 +64,7 @@ func (h *Hints) HandOver(done func(error)) {
 // handOverRetry is the pause between two checks whether others have all hints.
 const handOverRetry = 5 * time.Second
 
-// checkHandOver is called after each pause of a handover.
+// checkHandOver delivers eventChecked after each pause of a handover.
 func (h *Hints) checkHandOver(o *handOver) {
 	h.deliver(&event{kind: eventChecked, handOver: o, stays: h.stays()})
 }

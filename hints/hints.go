@@ -54,7 +54,7 @@ var ErrLost = errors.New("hints: the hint was not stored")
 // Hints are buffered briefly, so that one sync serves many. The records of a node are delivered one after the other,
 // oldest first.
 //
-// Hints is the shell of a machine: it serializes the events, checks the invariants and performs the effects.
+// It is the shell of a machine: it serializes the events, checks the invariants and performs the effects.
 type Hints struct {
 	c        *coordinator.Coordinator // set by Start
 	batches  Batches                  // set by Start
@@ -149,7 +149,7 @@ func (h *Hints) Pending(node ring.NodeID) int {
 	if q == nil {
 		return 0
 	}
-	// The buffer will be one record.
+	// The buffer counts as one record.
 	n := q.records + q.writing
 	if len(q.buffer) > 0 {
 		n++
@@ -167,7 +167,7 @@ func (h *Hints) load() {
 func (h *Hints) scan() (map[ring.NodeID]*queue, error) {
 	nodes := map[ring.NodeID]*queue{}
 	err := h.store.ScanLocal([]byte(prefix), func(key, value []byte) error {
-		// Not a record of this version.
+		// Keys of other lengths are not records of this version.
 		if len(key) != len(prefix)+16 {
 			return nil
 		}
@@ -217,7 +217,7 @@ func (h *Hints) loaded() bool {
 // WriteRequest.
 func (h *Hints) encode(dst []byte, mutations []*row.Mutation, began time.Duration, created int64) (_, hint []byte) {
 	catalog, now := h.view.Schema(), h.clock.Now()
-	// Another node's clock, which made a batch, may be ahead.
+	// created may come from the clock of the node that made a batch, which may be ahead.
 	if created == 0 || created > now.UnixNano() {
 		created = now.UnixNano()
 	}

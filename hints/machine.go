@@ -25,12 +25,12 @@ type machine struct {
 	nodes    map[ring.NodeID]*queue
 }
 
-// queue is the hints of one node.
+// queue is the state of the hints for one node.
 type queue struct {
 	node     ring.NodeID
 	sequence uint64 // of the next record
-	// records are on disk, and writing on their way there. A replay may remove a record before the event that it was
-	// written, so that records is negative for a moment.
+	// records are on disk, and writing on their way there. A replay may remove a record before its eventWritten, so
+	// that records is briefly negative.
 	records    int
 	writing    int
 	bytes      int64         // in records, writing and buffer
@@ -83,8 +83,8 @@ func (m *machine) step(ev *event, out []effect) []effect {
 	return out
 }
 
-// scanned takes the records on disk. Until it has succeeded no hint is accepted: the hint could overwrite a record, or
-// its mark could be a truncation's mark.
+// scanned handles the result of the scan of records on disk. Until a scan has succeeded, no hint is accepted: it
+// could overwrite a record, or get a mark that a truncation has used.
 func (m *machine) scanned(ev *event, out []effect) []effect {
 	switch {
 	case m.closed:
@@ -149,7 +149,7 @@ func (m *machine) queue(node ring.NodeID) *queue {
 	return q
 }
 
-// flush makes a record of the buffer.
+// flush converts the buffer to a record, which is then written.
 func (m *machine) flush(q *queue, out []effect) []effect {
 	if len(q.buffer) == 0 {
 		return out
@@ -162,7 +162,7 @@ func (m *machine) flush(q *queue, out []effect) []effect {
 	return append(out, effect{kind: effectWrite, record: r})
 }
 
-// written takes the outcome of the write of a record.
+// written handles the result of the write of a record.
 func (m *machine) written(ev *event, out []effect) []effect {
 	r := ev.record
 	q := m.nodes[r.node]
@@ -179,7 +179,7 @@ func (m *machine) written(ev *event, out []effect) []effect {
 	return append(out, effect{kind: effectAnswer, stored: r.stored, err: ev.err})
 }
 
-// release gives bytes of a queue back.
+// release subtracts bytes from a queue and from the total.
 func (m *machine) release(q *queue, size int64) {
 	q.bytes -= size
 	m.bytes -= size
@@ -202,7 +202,7 @@ func (m *machine) schedule(q *queue, after time.Duration, out []effect) []effect
 	if q.delivery != nil || q.due != 0 || q.records <= 0 || m.closed {
 		return out
 	}
-	// Jitter, so that the nodes of a ring do not all replay to a node at the same moment.
+	// Jitter keeps the nodes of a ring from replaying to a node all at the same moment.
 	if m.rand != nil && after >= m.limits.Retry {
 		after += time.Duration(m.rand.Uint64() % uint64(m.limits.Retry/4+1))
 	}
@@ -223,7 +223,7 @@ func (m *machine) wake(q *queue, out []effect) []effect {
 	return append(out, effect{kind: effectWake, node: q.node, number: q.due})
 }
 
-// disarm makes the awaited event due void, if there is one.
+// disarm invalidates the awaited eventDue, if there is one.
 func (m *machine) disarm(q *queue, out []effect) []effect {
 	if q.due == 0 {
 		return out
@@ -242,12 +242,12 @@ func (m *machine) due(ev *event, out []effect) []effect {
 	if q.due = 0; q.records <= 0 {
 		return out
 	}
-	// The number of a delivery's events is not needed: there is one delivery at a time.
+	// Events of a delivery need no number, because a node has one delivery at a time.
 	q.delivery = &delivery{node: q.node}
 	return append(out, effect{kind: effectLoad, delivery: q.delivery})
 }
 
-// read decides where the records of a delivery go.
+// read handles the records of a delivery, and decides to which nodes they are sent.
 func (m *machine) read(ev *event, out []effect) []effect {
 	d := ev.delivery
 	q := m.nodes[d.node]
@@ -268,8 +268,9 @@ func (m *machine) read(ev *event, out []effect) []effect {
 	return append(out, effect{kind: effectSend, delivery: d})
 }
 
-// answered takes the answer of the node. A refusal by a node with the same topology means that other nodes are the
-// replicas; one with a later topology is repeated when this node has it, too.
+// answered handles the answer of the node. A refusal by a node with the same topology means that other nodes are the
+// replicas. After a refusal by a node with a later topology, the delivery is repeated when this node has that
+// topology, too.
 func (m *machine) answered(ev *event, out []effect) []effect {
 	d := ev.delivery
 	var refusal *coordinator.NotReplica
@@ -283,8 +284,8 @@ func (m *machine) answered(ev *event, out []effect) []effect {
 	return append(out, effect{kind: effectRemove, delivery: d})
 }
 
-// sifted sends the valid mutations of a delivery to other nodes. If there are no answers to wait for, the generation of
-// that ends here; otherwise with the last answer, which may be after the delivery.
+// sifted sends the valid mutations of a delivery to other nodes. If no answer is awaited, their generation
+// (rerouting) ends here; otherwise it ends with the last answer, which may arrive after the end of the delivery.
 func (m *machine) sifted(ev *event, out []effect) []effect {
 	d := ev.delivery
 	switch {
@@ -298,7 +299,7 @@ func (m *machine) sifted(ev *event, out []effect) []effect {
 	return append(out, effect{kind: effectReroute, delivery: d})
 }
 
-// removed takes the outcome of a removal. The next delivery follows at the rate of Limits.BytesPerSecond.
+// removed handles the result of a removal. The next delivery follows at the rate of Limits.BytesPerSecond.
 func (m *machine) removed(ev *event, out []effect) []effect {
 	d := ev.delivery
 	q := m.nodes[d.node]
@@ -348,7 +349,7 @@ func (m *machine) checkHandOver(ev *event, out []effect) []effect {
 	if ev.stays {
 		return append(out, effect{kind: effectAnswer, stored: done, err: errStays})
 	}
-	// Records that are not known yet would be lost with this node.
+	// Records that the scan has not found yet would be lost with this node.
 	waits := !m.loaded
 	for node, all := range o.left {
 		q := m.nodes[node]

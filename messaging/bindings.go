@@ -36,7 +36,7 @@ func (b *Bindings) Set(members map[ring.NodeID]netip.AddrPort, now time.Duration
 		addrs[next[id]] = true
 	}
 	former := map[ring.NodeID]formerMember{}
-	// Former members whose time is over are removed here, so the map stays small.
+	// Expired former members are removed here, so the map stays small.
 	for id, f := range b.former {
 		if _, member := next[id]; !member && f.until > now {
 			former[id] = f
@@ -60,7 +60,7 @@ func (b *Bindings) Known(addr netip.Addr) bool { return b.addrs[addr.Unmap()] }
 func (b *Bindings) Bound(id ring.NodeID, addr netip.Addr, now time.Duration) bool {
 	// The IPv4-in-IPv6 form is the same address.
 	addr = addr.Unmap()
-	// A present member is never bound to the address that it had before.
+	// A current member is never bound to an address that it had before.
 	if a, ok := b.members[id]; ok {
 		return a == addr
 	}

@@ -12,8 +12,8 @@ type Connections struct {
 	ToEncrypted, ToPlain     int // that this node opened
 }
 
-// Connections returns the number of open connections. The two directions are counted one after the other, so the sum is
-// no exact snapshot.
+// Connections returns the number of open connections. The two directions are counted one after the other, so the sum
+// is not an exact snapshot.
 func (t *StreamTransport) Connections() (c Connections) {
 	t.conns.mu.Lock()
 	for in := range t.conns.open {
@@ -24,7 +24,7 @@ func (t *StreamTransport) Connections() (c Connections) {
 		}
 	}
 	t.conns.mu.Unlock()
-	// Without conns.mu: present acquires another lock.
+	// conns.mu is released first, because present acquires another lock.
 	for _, p := range t.present() {
 		switch l := p.connected(); {
 		case l == nil:

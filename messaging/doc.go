@@ -13,6 +13,6 @@
 //
 //	sender ──append──▶ link.buffer ──writer──▶ network ──▶ reader ──calls──▶ Handler or Reply
 //
-// The writer writes all that senders appended since its last write. The reader calls handlers that do not block, and
-// passes the others to a pool of workers.
+// The writer writes everything that senders appended since its last write. The reader calls handlers that do not
+// block, and passes the others to a pool of workers.
 package messaging

@@ -25,13 +25,14 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errChecksum means that the bytes of a frame changed on their way, or that the sender does not speak the protocol.
+// errChecksum means that the bytes of a frame were corrupted in transit, or that the sender does not speak the
+// protocol.
 var errChecksum = errors.New("messaging: the checksum of a frame is wrong")
 
 // errFrameLength means that a frame is longer than the receiver allows, or too short to be one.
 var errFrameLength = errors.New("messaging: the length of a frame is out of bounds")
 
-// beginFrame appends the header of an empty frame. The length counts the stamp already, so an empty frame is valid.
+// beginFrame appends the header of an empty frame. Its length includes the stamp, so an empty frame is valid.
 func beginFrame(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0, 0, 0, 0, frameStamp, 0, 0, 0, 0, 0, 0, 0, 0)
 }
@@ -41,8 +42,9 @@ func setFrameLength(frame []byte) {
 	binary.BigEndian.PutUint32(frame[frameChecksum:], uint32(len(frame)-frameChecksum-frameLength))
 }
 
-// sealFrames sets stamps and checksums of consecutive frames, whose lengths are set. The stamp is taken when the frames
-// are written, not when their messages were queued: the receiver's clock should not be late by the time in the queue.
+// sealFrames sets stamps and checksums of consecutive frames, whose lengths are set. The stamp is drawn when the
+// frames are written, not when their messages were queued, so that the receiver's clock does not lag by the time in
+// the queue.
 func sealFrames(frames []byte, stamp int64) {
 	for len(frames) > 0 {
 		// The next frame begins where the length of this one ends.
@@ -54,8 +56,8 @@ func sealFrames(frames []byte, stamp int64) {
 }
 
 // frameReader reads frames from a connection. Frames of at most receiveBufferMax bytes are checked and processed in a
-// buffer that is reused; one read of the connection may bring many. The memory of a larger frame is reserved before its
-// body is read. A frameReader is not safe for concurrent use.
+// buffer that is reused; one read of the connection may return many of them. The memory of a larger frame is reserved
+// before its body is read. A frameReader is not safe for concurrent use.
 type frameReader struct {
 	src io.Reader
 	// lengthMax returns the greatest length of the next frame.
@@ -75,7 +77,7 @@ type frameReader struct {
 // connection ended between two frames.
 func (r *frameReader) next() ([]byte, error) {
 	r.release()
-	// The header is checked before anything of the body is read.
+	// The header is checked before the body is read.
 	if err := r.fill(frameHeader); err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func (r *frameReader) next() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// After this, the connection cannot be used: the length itself may be wrong.
+	// After a wrong checksum, the connection cannot be used, because the length itself may be wrong.
 	if crc32.Checksum(frame[frameChecksum:], castagnoli) != binary.BigEndian.Uint32(frame) {
 		return nil, errChecksum
 	}
@@ -103,7 +105,7 @@ func (r *frameReader) release() {
 
 // frame returns the next n bytes.
 func (r *frameReader) frame(n int) ([]byte, error) {
-	// Large frames are rare: they get memory of their own, which is given back after the frame.
+	// Large frames are rare. Each gets separate memory, which is released after the frame.
 	if n > receiveBufferMax {
 		return r.largeFrame(n)
 	}
@@ -121,7 +123,7 @@ func (r *frameReader) fill(n int) error {
 	if have >= n {
 		return nil
 	}
-	// A read has filled the buffer, so a larger one brings more with the next read.
+	// The last read filled the buffer, so the next one gets a larger buffer.
 	if full := r.end == len(r.buf); full && len(r.buf) < receiveBufferMax || n > len(r.buf) {
 		grown := make([]byte, min(max(2*len(r.buf), n, receiveBufferMin), receiveBufferMax))
 		copy(grown, r.buf[r.start:r.end])
@@ -132,7 +134,7 @@ func (r *frameReader) fill(n int) error {
 	r.start, r.end = 0, have
 	k, err := io.ReadAtLeast(r.src, r.buf[have:], n-have)
 	r.end += k
-	// The end is only regular between two frames.
+	// The connection may end only between two frames.
 	if err == io.EOF && have > 0 {
 		err = io.ErrUnexpectedEOF
 	}
@@ -141,7 +143,7 @@ func (r *frameReader) fill(n int) error {
 
 // largeFrame reads a frame of n bytes, whose header is in the buffer, into memory of its own.
 func (r *frameReader) largeFrame(n int) ([]byte, error) {
-	// It may wait. Meanwhile the connection is not read, which slows its sender down.
+	// Admit may wait. Meanwhile the connection is not read, which slows its sender down.
 	body, err := r.memory.Admit(int64(n), true, r.abort, r.stop)
 	if err != nil {
 		return nil, fmt.Errorf("messaging: receive a frame of %d bytes: %w", n, err)
@@ -152,7 +154,7 @@ func (r *frameReader) largeFrame(n int) ([]byte, error) {
 	r.start += have
 	body.Received(have)
 	for have < n {
-		// In steps, so that the intake sees the progress.
+		// The body is read in steps, so that the intake sees the progress.
 		k, err := io.ReadAtLeast(r.src, frame[have:], min(n-have, receiveBufferMin))
 		have += k
 		body.Received(k)

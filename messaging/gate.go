@@ -57,12 +57,12 @@ func (g *gate) pace(ctx context.Context) error {
 		g.next = earliest
 	}
 	begin := g.next
-	// It would wait in vain, and take the turn of another one.
+	// This handshake cannot begin before its deadline, so it must not use up a turn.
 	if begin.After(deadline) {
 		g.mu.Unlock()
 		return errBusy
 	}
-	// The turn is taken before the wait, so that others queue after it.
+	// The turn is reserved before the wait, so that others queue after it.
 	g.next = begin.Add(g.every)
 	g.mu.Unlock()
 	if !begin.After(now) {

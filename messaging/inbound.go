@@ -20,7 +20,7 @@ type inbound struct {
 	link *link
 	conn *inboundConn
 	from ring.NodeID // the id that the peer sent; the id of a member only while conn is bound
-	// A semaphore: one for each blocking request of the peer.
+	// slots is a semaphore with one slot for each blocking request of the peer.
 	slots   chan struct{}
 	running sync.WaitGroup
 	// refused is the service of the first message that was refused because the peer is not known as a member.
@@ -89,7 +89,7 @@ func (in *inbound) receive(e envelope) {
 		return
 	case request, oneWay:
 	default:
-		// Replies come on the connections that this node opened.
+		// Replies arrive only on connections that this node opened.
 		in.t.refused.note("envelope", in.from, errUnexpectedKind)
 		return
 	}
@@ -102,7 +102,7 @@ func (in *inbound) receive(e envelope) {
 	}
 	respond := in.responder(e.kind, e.verb, e.id, trace)
 	call := Call{From: in.from, Payload: e.payload, Trace: trace}
-	// Read once, so that one message is judged by one state.
+	// bound is read once, so that one state decides about the message.
 	bound := in.conn.bound.Load()
 	switch {
 	// Handlers of such verbs get the address and decide themselves, for example about a join request.
@@ -113,7 +113,7 @@ func (in *inbound) receive(e envelope) {
 		respond(nil, &RemoteError{Code: CodeUnknownPeer, Message: errUnknownPeer.Error()})
 	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
-	// It runs on the goroutine of the connection: without a copy, and in the order of arrival.
+	// The handler runs on the goroutine of the connection, without a copy of the payload and in the order of arrival.
 	case !service.Blocking:
 		in.call(service, call, respond)
 	default:
@@ -139,7 +139,7 @@ func (in *inbound) responder(kind envelopeKind, verb Verb, id uint64, trace *Tra
 
 // respond sends the reply to a request.
 func (in *inbound) respond(verb Verb, id uint64, trace *Trace, payload []byte, err error) {
-	// The id is the one of the request: the sender finds its pending request by it.
+	// The reply has the id of the request, by which the sender finds its pending request.
 	out := envelope{kind: reply, verb: verb, id: id, payload: payload}
 	if err != nil {
 		out.kind, out.payload = failure, appendFailure(nil, err)
@@ -158,10 +158,10 @@ func (in *inbound) respond(verb Verb, id uint64, trace *Trace, payload []byte, e
 	}
 }
 
-// dispatch gives a request that may block to a worker.
+// dispatch passes a request that may block to a worker.
 func (in *inbound) dispatch(service *Service, e *envelope, call Call, respond Respond) {
 	select {
-	// Never waits: the connection's goroutine also receives cancel messages.
+	// The send never waits, because the connection's goroutine also receives cancel messages.
 	case in.slots <- struct{}{}:
 	default:
 		respond(nil, &RemoteError{Code: CodeOverloaded, Message: "too many requests of one peer"})
@@ -205,7 +205,7 @@ func (in *inbound) register(service *Service, e *envelope, respond Respond) (*en
 	if service.Call == nil || e.kind != request {
 		return nil, respond
 	}
-	// Copied, because e belongs to the caller, and the response may come much later.
+	// The id is copied, because e belongs to the caller and the response may follow much later.
 	id := e.id
 	// The request also ends by itself when its sender no longer waits, even if no cancel message arrives.
 	c := (*env.Cancel)(nil).Child(in.t.clock, in.t.clock.Monotonic()+time.Duration(e.timeout)*time.Millisecond)
@@ -225,7 +225,7 @@ func (in *inbound) cancel(id uint64) {
 	in.mu.Lock()
 	c := in.cancels[id]
 	in.mu.Unlock()
-	// nil, for a request that has ended or is not cancelable, does nothing.
+	// c is nil for a request that has ended or is not cancelable; Cancel then does nothing.
 	c.Cancel()
 }
 

@@ -35,7 +35,7 @@ type inboundConns struct {
 	cluster  clusterID // of this node
 	open     map[*inboundConn]struct{}
 	unbound  int // number of unbound connections in open
-	// Number of the connection that was accepted last.
+	// opened is the number of the connection that was accepted last.
 	opened  uint64
 	stopped bool
 }
@@ -116,7 +116,7 @@ func (c *inboundConn) Close() error {
 // does not come from the address of a member. After stop, the connection itself is closed.
 func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c := &inboundConn{Conn: conn, set: s, early: true}
-	// Parsed from the text, because implementations of Network have types of their own.
+	// The address is parsed from its text, because implementations of Network have their own types.
 	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
 		c.addr = a.Addr().Unmap()
 	}
@@ -134,10 +134,10 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c.number = s.opened
 	s.open[c] = struct{}{}
 	s.unbound++
-	// Set under the lock, so that remove finds it.
+	// The timer is set under the lock, so that remove finds it.
 	c.timer = time.AfterFunc(s.limits.UnknownPeerTime, func() { s.expire(c) })
 	s.mu.Unlock()
-	// Without the lock, which remove takes.
+	// Close is called without the lock, which remove acquires.
 	if oldest != nil {
 		_ = oldest.Close() // the connection is closed even after an error
 	}
@@ -193,7 +193,7 @@ func (s *inboundConns) remove(c *inboundConn) {
 func (s *inboundConns) state(c *inboundConn, id ring.NodeID, cluster clusterID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A node that reached itself, by a wrong address.
+	// The node has connected to itself by a wrong address.
 	if id != 0 && id == s.self {
 		return false
 	}

@@ -71,12 +71,12 @@ func (k *keepalive) compare(l *link) (quiet bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	quiet = received == k.received || written == k.written
-	// Counted first, and reset below if there was progress.
+	// Both counters are incremented first, and reset below if there was progress.
 	k.silent, k.stuck = k.silent+1, k.stuck+1
 	if received != k.received {
 		k.silent = 0
 	}
-	// A link with nothing to write is not stuck.
+	// A link without bytes to write is not stuck.
 	if written != k.written || !waiting {
 		k.stuck = 0
 	}

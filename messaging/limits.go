@@ -22,13 +22,13 @@ type Limits struct {
 	// WorkWaiting bounds the tasks that wait for a worker, and WorkBytes the memory of the waiting and the running
 	// tasks. At 20,000 reads a second the last one waits for 0.2 s.
 	WorkWaiting, WorkBytes int
-	// FrameBytes is the maximum size of a frame: a mutation of 16 MiB, and space for what is sent with it.
+	// FrameBytes is the maximum size of a frame: a mutation of 16 MiB, and space for the rest of its request.
 	FrameBytes int
 	// ReceiveBytes bounds the memory of all frames above receiveBufferMax that are being received or handled: four of
 	// the maximum size.
 	ReceiveBytes int
-	// UnknownPeers is how many connections may be open whose peers are not known as members: more than all nodes of a
-	// large ring that start at once. When one more comes, the oldest is closed.
+	// UnknownPeers bounds the open connections whose peers are not known as members: more than all nodes of a large
+	// ring that start at once. For a further one, the oldest is closed.
 	UnknownPeers int
 	// UnknownPeerBytes bounds the bytes that such a connection may send. A join request is under 1 KiB, and the first
 	// messages of a new leader are below 64 KiB.
@@ -99,7 +99,7 @@ const sendBufferKept = 512 << 10
 // writeMax bounds the bytes of one write, so that the keepalive sees progress while megabytes are queued.
 const writeMax = 1 << 20
 
-// refusalsEvery is how often, at most, refused messages are logged.
+// refusalsEvery is the minimum interval between log messages about refusals.
 const refusalsEvery = 10 * time.Second
 
 // DefaultLimits returns the limits of a node.

@@ -52,12 +52,12 @@ var errTooLarge = errors.New("messaging: the message is too large")
 // send queues e and copies its payload. It never waits.
 func (l *link) send(e *envelope) error {
 	size := envelopeHeader + len(e.payload)
-	// It would never fit, so the error is another one than for a full queue.
+	// The envelope would never fit, so the error differs from the one for a full queue.
 	if size+frameStamp > l.t.limits.FrameBytes || size+frameHeader > l.t.limits.QueuedBytes {
 		return fmt.Errorf("%w: %d bytes", errTooLarge, len(e.payload))
 	}
 	l.mu.Lock()
-	// Nothing is queued after close, so dropQueued leaves no bytes counted.
+	// Nothing is queued after close, so that after dropQueued no bytes are counted.
 	if l.mu.closed {
 		l.mu.Unlock()
 		return ErrUnreachable
@@ -91,7 +91,7 @@ func (l *link) send(e *envelope) error {
 	return nil
 }
 
-// wake makes the writer look at the buffer. One value in the channel is enough for any number of senders.
+// wake makes the writer check the buffer. One value in the channel suffices for any number of senders.
 func (l *link) wake() {
 	select {
 	case l.ready <- struct{}{}:
@@ -116,13 +116,13 @@ func (l *link) run() (stop func()) {
 	}
 }
 
-// unqueue gives back bytes that wait no longer.
+// unqueue subtracts bytes that are no longer queued.
 func (l *link) unqueue(n int64) {
 	left := l.t.queued.Add(-n)
 	invariant.Check(left >= 0, "messaging: more bytes leave the queues than entered")
 }
 
-// dropQueued drops what is queued in a closed link whose writer has ended.
+// dropQueued drops the queued bytes of a closed link whose writer has ended.
 func (l *link) dropQueued() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (t *StreamTransport) Memory() int64 {
 	return t.queued.Load() + received + t.pool.held()
 }
 
-// close makes the writer return, and ends the connection. What is queued is dropped. The reader returns as well.
+// close makes the writer return, and ends the connection. Queued bytes are dropped. The reader returns as well.
 func (l *link) close() {
 	l.mu.Lock()
 	l.mu.closed = true
@@ -152,7 +152,7 @@ func (l *link) close() {
 	_ = l.conn.Close() // it is closed even after an error
 }
 
-// write sends what is queued until the link closes or the connection breaks.
+// write sends queued frames until the link is closed or the connection breaks.
 func (l *link) write() error {
 	var buf []byte
 	for {
@@ -165,9 +165,9 @@ func (l *link) write() error {
 			<-l.ready
 			continue
 		}
-		// Without the lock: nothing else uses buf now.
+		// No lock is needed, because nothing else uses buf now.
 		sealFrames(buf, l.t.opts.stamp())
-		// In pieces, so that the keepalive sees the progress of a large buffer.
+		// The buffer is written in pieces, so that the keepalive sees the progress of a large one.
 		for rest := buf; len(rest) > 0; {
 			n, err := l.conn.Write(rest[:min(len(rest), writeMax)])
 			if err != nil {
@@ -179,7 +179,8 @@ func (l *link) write() error {
 	}
 }
 
-// take returns what is queued, and leaves an empty buffer for what follows: written, which the writer has written.
+// take returns the queued frames, and leaves an empty buffer for later ones: it reuses written, which the writer has
+// just written.
 func (l *link) take(written []byte) (buf []byte, closed bool) {
 	// A burst must not leave every link with a large buffer.
 	if cap(written) > sendBufferKept {
@@ -201,7 +202,7 @@ func (l *link) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// lengthMax returns the greatest length of a frame that the peer may send at present.
+// lengthMax returns the greatest length of a frame that the peer may currently send.
 func (l *link) lengthMax() int {
 	if l.bound != nil && !l.bound.Load() {
 		return min(l.t.limits.UnknownPeerBytes, l.t.limits.FrameBytes)
@@ -229,7 +230,7 @@ func (l *link) read(f func(envelope)) error {
 		}
 		for c.Len() > 0 {
 			e := consumeEnvelope(&c)
-			// The checksum was right, so the peer does not speak the protocol: the connection ends.
+			// The checksum was correct, so the peer itself violates the protocol, and the connection ends.
 			if err := c.Err(); err != nil {
 				return err
 			}

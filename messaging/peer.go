@@ -31,7 +31,8 @@ type peer struct {
 	mu struct {
 		sync.Mutex
 		link *link // nil while not connected
-		// Ids ascend over all connections of the peer, so that a late reply of a former one matches no request.
+		// Ids ascend over all connections of the peer, so that a late reply from an earlier connection matches no
+		// request.
 		nextID  uint64
 		pending map[uint64]pendingRequest
 	}
@@ -68,7 +69,7 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	rep Reply) (id uint64) {
 	r := pendingRequest{rep, traced, time.Now().Add(timeout)}
 	p.mu.Lock()
-	// Read together with the pending requests: failPending must not run between the two.
+	// The link is read under the lock of the pending requests, so that failPending cannot run in between.
 	l := p.mu.link
 	if l == nil {
 		p.mu.Unlock()
@@ -83,14 +84,14 @@ func (p *peer) request(verb Verb, payload []byte, timeout time.Duration, traced 
 	}
 	p.mu.nextID++
 	id = p.mu.nextID
-	// Before it is sent: the reply may arrive before send returns.
+	// The request is registered before it is sent, because the reply may arrive before send returns.
 	p.mu.pending[id] = r
 	p.mu.Unlock()
 	p.t.awaited()
 	e := envelope{kind: request, verb: verb, id: id, timeout: timeoutMillis(timeout), traced: traced != nil,
 		payload: payload}
 	if err := l.send(&e); err != nil {
-		// Not if the connection has ended meanwhile, which has failed the request.
+		// If the connection has ended meanwhile, the request has failed already.
 		if r, ok := p.take(id); ok {
 			if errors.Is(err, errQueueFull) {
 				err = ErrOverloaded
@@ -109,7 +110,7 @@ func timeoutMillis(d time.Duration) uint32 {
 
 // cancelRequest cancels a request that has no reply yet.
 func (p *peer) cancelRequest(id uint64) {
-	// The request ends here, whether the peer gets the message or not.
+	// The request ends here, whether or not the peer receives the message.
 	r, ok := p.take(id)
 	if !ok {
 		return
@@ -137,7 +138,7 @@ func (p *peer) take(id uint64) (pendingRequest, bool) {
 func (p *peer) expire(now time.Time) (pending bool) {
 	var late []pendingRequest
 	p.mu.Lock()
-	// All are looked at, because timeouts differ. expireLoop runs this only while requests wait.
+	// All requests are examined, because timeouts differ. expireLoop calls expire only while requests wait.
 	for id, r := range p.mu.pending {
 		if now.After(r.deadline) {
 			late = append(late, r)
@@ -161,7 +162,7 @@ func (p *peer) run() {
 		if p.ctx.Err() != nil {
 			return
 		}
-		// A connection that was used means that the node works; the next attempt comes soon.
+		// A connection that succeeded shows that the node works, so the next attempt follows soon.
 		if connected {
 			backoff = 10 * time.Millisecond
 		}
@@ -196,12 +197,12 @@ func (p *peer) connect() (connected bool, err error) {
 	}
 	l := newLink(p.t, conn, nil)
 	stop := l.run()
-	// read has no context: the end of the peer closes its connection.
+	// read has no context, so the end of p.ctx closes the connection.
 	interrupt := context.AfterFunc(p.ctx, l.close)
 	p.mu.Lock()
 	p.mu.link = l
 	p.mu.Unlock()
-	// After the link is set, so that a caller that is notified can send.
+	// notify is called after the link is set, so that a notified caller can send.
 	p.t.notify(p.id, true)
 	err = l.read(p.receive)
 	p.mu.Lock()
@@ -209,7 +210,7 @@ func (p *peer) connect() (connected bool, err error) {
 	p.mu.Unlock()
 	interrupt()
 	stop()
-	// After stop, so that no reply is being handled.
+	// failPending is called after stop, so that no reply is being handled.
 	p.failPending()
 	p.t.notify(p.id, false)
 	return true, err
@@ -217,7 +218,7 @@ func (p *peer) connect() (connected bool, err error) {
 
 // receive handles an envelope from the peer.
 func (p *peer) receive(e envelope) {
-	// Taken first, so that a timeout at the same moment cannot report a second outcome.
+	// The request is taken first, so that a concurrent timeout cannot report a second outcome.
 	r, ok := p.take(e.id)
 	if !ok {
 		return // the request has expired
@@ -255,7 +256,7 @@ func (p *peer) failPending() {
 	}
 }
 
-// close ends the connection, and fails what is pending. It waits for run, so a reply must not call it.
+// close ends the connection, and fails pending requests. It waits for run, so a Reply must not call it.
 func (p *peer) close() {
 	p.cancel()
 	<-p.done

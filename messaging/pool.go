@@ -54,12 +54,12 @@ func (p *pool) run(bytes int, f func()) error {
 	case p.mu.tasks >= p.workers+p.waiting, p.mu.bytes > 0 && p.mu.bytes+bytes > p.bytes:
 		return ErrOverloaded
 	}
-	// Counted until the task ends, not until it begins: running tasks occupy their memory, too.
+	// A task counts until it ends, because running tasks occupy their memory, too.
 	p.mu.tasks++
 	p.mu.bytes += bytes
 	p.push(work{f, bytes})
 	switch {
-	// Counted here and not by the worker: the next task must not count on the same one.
+	// parked is decremented here and not by the worker, so that the next task does not rely on the same worker.
 	case p.mu.parked > 0:
 		p.mu.parked--
 		p.mu.wake.Signal()
@@ -72,7 +72,7 @@ func (p *pool) run(bytes int, f func()) error {
 
 // push appends to the queue, and reuses the memory of tasks already taken. p.mu is held.
 func (p *pool) push(w work) {
-	// Otherwise append would allocate, although the beginning of the queue is free.
+	// Tasks are moved to the front: otherwise append would allocate although the beginning of the queue is free.
 	if p.mu.next > 0 && len(p.mu.queue) == cap(p.mu.queue) {
 		n := copy(p.mu.queue, p.mu.queue[p.mu.next:])
 		clear(p.mu.queue[n:])
@@ -107,7 +107,8 @@ func (p *pool) work() {
 	}
 }
 
-// giveBackLocked ends a task. If more were given back than taken, the bounds of the pool would grow without notice.
+// giveBackLocked subtracts a task that has ended. Subtracting more than was added would silently raise the bounds of
+// the pool.
 func (p *pool) giveBackLocked(w work) {
 	p.mu.tasks--
 	p.mu.bytes -= w.bytes

@@ -50,7 +50,7 @@ func (r *refusals) report(what string, from ring.NodeID, err error) {
 	r.mu.Lock()
 	now := time.Now()
 	if !r.logged.IsZero() && now.Sub(r.logged) < refusalsEvery {
-		// The next message that is logged says how many were not.
+		// The next logged message contains the number of suppressed ones.
 		r.silent++
 		r.mu.Unlock()
 		return
@@ -58,11 +58,11 @@ func (r *refusals) report(what string, from ring.NodeID, err error) {
 	silent := r.silent
 	r.silent, r.logged = 0, now
 	r.mu.Unlock()
-	// Logged without the lock.
+	// The message is logged without the lock.
 	r.log.Warn(r.event, "what", what, "claimed node", from, "err", err, "reason", reasonOf(err), "not logged", silent)
 }
 
-// reasonOf returns the reason of a handshake that failed; empty for other errors.
+// reasonOf returns the reason of a failed handshake, or "" for other errors.
 func reasonOf(err error) string {
 	var s *SecurityError
 	if errors.As(err, &s) {
@@ -71,7 +71,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// reasons returns the number of handshakes by the reason for which they failed.
+// reasons returns the number of failed handshakes by reason.
 func (r *refusals) reasons() map[string]uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

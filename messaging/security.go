@@ -20,7 +20,7 @@ import (
 //	accepted ──first byte begins TLS──▶ handshake ──▶ Authenticate ──▶ hello
 //	    └──otherwise, AcceptsPlain──────────────────────────────────────▶ hello
 //
-// Nothing of the internode protocol is sent before Authenticate has returned nil.
+// No byte of the internode protocol is sent before Authenticate has returned nil.
 type Security interface {
 	// Server returns the configuration for a connection that a peer opened. It requires a certificate of the peer.
 	Server() *tls.Config
@@ -46,7 +46,7 @@ type Security interface {
 
 // SecurityError is the error of a connection that was not encrypted or authenticated as required.
 type SecurityError struct {
-	Reason string // a word for counters: one of Security.Reason, or of the constants
+	Reason string // a word for counters: a result of Security.Reason, or one of the constants
 	Err    error
 }
 
@@ -56,7 +56,7 @@ func (e *SecurityError) Error() string { return "messaging: " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SecurityError) Unwrap() error { return e.Err }
 
-// The reasons that the transport itself finds.
+// Reasons that the transport itself detects.
 const (
 	ReasonPlaintext = "plaintext" // the peer does not use TLS, which is required
 	ReasonNoTLS     = "no_tls"    // the peer uses TLS, for which this node has no certificate
@@ -83,7 +83,7 @@ const recordHandshake = 22
 // secure authenticates the peer of an inbound connection, and returns the connection on which the hello follows. A
 // stranger that does not complete the handshake has received nothing but the certificate of this node.
 func (t *StreamTransport) secure(in *inboundConn) (net.Conn, error) {
-	// It covers TLS and the hello; accept removes it.
+	// The deadline covers TLS and the hello; accept removes it.
 	if err := in.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (t *StreamTransport) secure(in *inboundConn) (net.Conn, error) {
 	}
 	s := t.opts.Security
 	switch {
-	// Nothing is answered: the peer expects TLS, and would not understand a refusal.
+	// No answer is sent: the peer expects TLS, and would not understand a refusal.
 	case s == nil && first == recordHandshake:
 		return nil, &SecurityError{ReasonNoTLS, errNoTLS}
 	case s == nil:
@@ -117,7 +117,7 @@ func (t *StreamTransport) secure(in *inboundConn) (net.Conn, error) {
 		}
 		return nil, err
 	}
-	// Only now: CloseRevoked looks at certificates that were checked.
+	// secured is set only now, because CloseRevoked examines certificates that were verified.
 	in.secured.Store(conn)
 	return conn, nil
 }

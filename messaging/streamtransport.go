@@ -20,7 +20,8 @@ import (
 	"cqld/ring"
 )
 
-// Options configure a StreamTransport. Listen with port 0 takes a free port, which Addr returns.
+// Options configure a StreamTransport. If the port of Listen is 0, the system chooses a free port, which Addr
+// returns.
 type Options struct {
 	Cluster string         // nodes of a cluster with another name are refused
 	Listen  netip.AddrPort // of this node
@@ -50,13 +51,13 @@ type StreamTransport struct {
 	limits   Limits
 	log      *slog.Logger
 	listener net.Listener
-	// By verb. Constant once the transport is open.
+	// services contains the service of each verb. It is constant once the transport is open.
 	services [256]Service
 	pool     *pool
 	memory   *intake.Intake // of large frames that are received
 	queued   atomic.Int64   // bytes that wait to be written to all peers
 	clock    monotonicClock
-	// The cluster of this node; SetLineage replaces it.
+	// identities names the cluster of this node; SetLineage replaces it.
 	identities atomic.Pointer[identities]
 	conns      *inboundConns
 	gate       *gate
@@ -112,7 +113,7 @@ func (t *StreamTransport) reply(r pendingRequest, events []TraceEvent, payload [
 	r.end(events, payload, err)
 }
 
-// end reports the outcome. The events come first, as Tracer says.
+// end reports the outcome, after the events (Tracer).
 func (r pendingRequest) end(events []TraceEvent, payload []byte, err error) {
 	if r.traced != nil {
 		r.traced(events)
@@ -120,7 +121,7 @@ func (r pendingRequest) end(events []TraceEvent, payload []byte, err error) {
 	r.reply(payload, err)
 }
 
-// SetSelf sets the id of this node, once it is known. Before, the node can only ask by address.
+// SetSelf sets the id of this node, once it is known. Without an id, the node can only use RequestAddr and AskAddr.
 func (t *StreamTransport) SetSelf(id ring.NodeID) {
 	t.mu.Lock()
 	t.mu.self = id
@@ -148,7 +149,7 @@ func (t *StreamTransport) Open() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.open = true
-	// Peers that were set before Open have waited for it.
+	// Connections to peers that were set before Open start now.
 	for _, p := range t.mu.peers {
 		t.work.Go(p.run)
 	}
@@ -212,7 +213,7 @@ func (t *StreamTransport) awaited() {
 	}
 }
 
-// present returns the peers at present. The result is a copy, in no order.
+// present returns a copy of the current list of peers, in no order.
 func (t *StreamTransport) present() []*peer {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -228,7 +229,7 @@ func (t *StreamTransport) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 	if t.conns.setMembers(addrs) {
 		t.clock.After(formerGrace+time.Second, t.conns.rebind)
 	}
-	// Without mu: close waits for replies, which may send messages.
+	// close is called without mu, because it waits for replies, which may send messages.
 	for _, p := range t.dropPeers(addrs) {
 		p.close()
 	}
@@ -238,7 +239,7 @@ func (t *StreamTransport) SetPeers(addrs map[ring.NodeID]netip.AddrPort) {
 		return
 	}
 	for id, a := range addrs {
-		// This node sends nothing to itself by messages.
+		// This node sends no messages to itself.
 		if t.mu.peers[id] == nil && id != t.mu.self {
 			p := newPeer(t, id, a)
 			t.mu.peers[id] = p
@@ -352,7 +353,7 @@ func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, 
 	switch {
 	case failed != nil:
 		err = failed
-	// Closing the link made read fail, which does not matter.
+	// read failed because the link was closed, which is expected.
 	case answered:
 		return answer, nil
 	case ctx.Err() != nil:
@@ -366,7 +367,7 @@ func (t *StreamTransport) RequestAddr(ctx context.Context, addr netip.AddrPort, 
 // AskAddr is RequestAddr without blocking. rep is called exactly once, from another goroutine or, after Close, before
 // AskAddr returns.
 func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte, timeout time.Duration, rep Reply) {
-	// The caller may change it when AskAddr has returned.
+	// The payload is copied, because the caller may change it when AskAddr has returned.
 	payload = slices.Clone(payload)
 	if !t.begin(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -380,7 +381,7 @@ func (t *StreamTransport) AskAddr(addr netip.AddrPort, verb Verb, payload []byte
 		})
 		rep(t.RequestAddr(ctx, addr, verb, payload))
 	}) {
-		// Without mu: the reply may call the transport.
+		// rep is called without mu, because it may call the transport.
 		rep(nil, ErrUnreachable)
 	}
 }
@@ -409,7 +410,7 @@ func (t *StreamTransport) Close() {
 	peers := t.mu.peers
 	t.mu.peers = map[ring.NodeID]*peer{}
 	t.mu.Unlock()
-	// Ends the loops, and reads that wait for memory.
+	// Closing stop ends the loops, and reads that wait for memory.
 	close(t.stop)
 	for _, p := range peers {
 		if running {
@@ -419,10 +420,10 @@ func (t *StreamTransport) Close() {
 	if t.listener != nil {
 		_ = t.listener.Close() // it is closed even after an error
 	}
-	// After the listener is closed, so that no connection is added later.
+	// The connections are closed after the listener, so that none is added later.
 	t.conns.stop()
 	t.work.Wait()
-	// Last: handlers of connections may still use it until work has ended.
+	// The pool is closed last, because handlers of connections may use it until work has ended.
 	t.pool.close()
 }
 

@@ -69,7 +69,7 @@ func consumeTrace(c *wire.Cursor) []TraceEvent {
 	events := make([]TraceEvent, 0, n)
 	for i := 0; i < n && c.Err() == nil; i++ {
 		micros := c.Uvarint()
-		// One byte more than allowed is enough to see that it is too long.
+		// At most one byte more than allowed is read, which shows that the activity is too long.
 		activity := c.Take(int(min(c.Uvarint(), traceBytesMax+1)))
 		// A larger number would overflow a Duration.
 		if micros > uint64(time.Hour.Microseconds()) || len(activity) > traceBytesMax {

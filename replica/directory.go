@@ -10,7 +10,8 @@ import (
 
 // Directory contains the replicas of all nodes: Local for this one, a Remote for each other.
 //
-// A Remote exists for every node that was ever named, also if the node has left: Remotes have no resources.
+// A Remote is kept for every node that was ever requested, even if the node has left, because Remotes hold no
+// resources.
 type Directory struct {
 	local     *Local
 	transport messaging.Transport
@@ -28,7 +29,8 @@ func (d *Directory) Replica(node ring.NodeID) coordinator.Replica {
 	if r, ok := d.remotes.Load(node); ok {
 		return r.(*Remote)
 	}
-	// After the map, because the other nodes are asked for more often. This node's id is zero until it is a member.
+	// The map is searched first, because other nodes are requested more often. This node's id is zero until it is a
+	// member.
 	if node == d.view.Self() {
 		return d.local
 	}

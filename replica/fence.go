@@ -16,17 +16,17 @@ var ErrFenced = errors.New("replica: this node is dropping its data of the range
 
 // FencedRange is a range of tokens, which does not wrap, of some tables.
 //
-// A drop of data after a change of the ring fences the ranges that this node lost.
+// Ranges that this node has lost by a change of the ring are fenced while their data is dropped.
 type FencedRange struct {
 	Tables []schema.StorageID
 	Tokens ring.Range
 }
 
-// Fence refuses mutations, votes and streams for exactly these ranges, until Unfence or another Fence. It returns when
-// storage has all mutations that were admitted before.
+// Fence refuses mutations, votes and streams for exactly these ranges, until Unfence or another Fence. Fence returns
+// when storage has all mutations that were admitted before.
 func (l *Local) Fence(ranges []FencedRange) {
-	// First the ranges, then the wait: a mutation that entered the gate before and has not checked them yet is waited
-	// for.
+	// The ranges are stored before the wait, so that the wait covers every mutation that entered the gate without
+	// seeing them.
 	l.fenced.Store(&ranges)
 	l.gate.wait()
 }
@@ -36,7 +36,7 @@ func (l *Local) Unfence() { l.fenced.Store(nil) }
 
 // refuseFenced refuses mutations of fenced ranges. The caller has entered the gate.
 func (l *Local) refuseFenced(mutations []*row.Mutation) error {
-	// Mostly nothing is fenced.
+	// Usually no range is fenced.
 	if l.fenced.Load() == nil {
 		return nil
 	}

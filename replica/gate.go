@@ -22,8 +22,8 @@ func newGate() *gate { return &gate{empty: make(chan struct{}, 1)} }
 func (g *gate) enter() uint64 {
 	for {
 		p := g.phase.Load()
-		// Counted before the phase is read again: wait changes the phase first and reads the count afterwards, so one
-		// of the two notices the other.
+		// The mutation is counted before the phase is read again, whereas wait changes the phase before it reads the
+		// count, so one of the two notices the other.
 		g.inside[p&1].Add(1)
 		if g.phase.Load() == p {
 			return p
@@ -32,12 +32,12 @@ func (g *gate) enter() uint64 {
 	}
 }
 
-// leave ends what enter began in phase p. If wait has begun the next phase meanwhile, the last one to leave signals
-// it.
+// leave ends the passage of a mutation that entered in phase p. If wait has begun the next phase meanwhile, the last
+// mutation to leave signals it.
 func (g *gate) leave(p uint64) {
 	if g.inside[p&1].Add(-1) == 0 && g.phase.Load() != p {
 		select {
-		// Never blocks: if a signal is pending, wait will read the count anyway.
+		// The send never blocks: if a signal is pending, wait will read the count anyway.
 		case g.empty <- struct{}{}:
 		default:
 		}
@@ -48,7 +48,7 @@ func (g *gate) leave(p uint64) {
 func (g *gate) wait() {
 	g.waiting.Lock()
 	defer g.waiting.Unlock()
-	// Mutations that enter from here on are counted in the other element, so wait ends even under constant load.
+	// From here on, mutations are counted in the other element, so wait ends even under constant load.
 	p := g.phase.Add(1) - 1
 	// A signal may be left over from an earlier wait, or come from a mutation that entered and left again: the count
 	// decides.

@@ -13,7 +13,7 @@ type guardedEngine struct {
 	guard *guard.Guard
 }
 
-// GuardReads returns an Engine that converts panics in reads of e to errors; without a guard it returns e.
+// GuardReads returns an Engine that converts panics in reads of e to errors; it returns e if the guard is nil.
 func GuardReads(e Engine, g *guard.Guard) Engine {
 	if g == nil {
 		return e

@@ -17,7 +17,7 @@ import (
 	"cqld/storage/failure"
 )
 
-// Engine is what Local needs of storage.
+// Engine is the interface through which Local uses storage.
 type Engine interface {
 	// Apply refuses with an error, without calling done, or calls done later, in another goroutine.
 	Apply(mutations []*row.Mutation, durable bool, done func(error)) error
@@ -56,8 +56,9 @@ type Local struct {
 	workers func(bytes int, f func()) error
 }
 
-// pageKept is the size of the largest page buffer that is reused. A read that runs has one buffer and does not wait, so
-// there are as many as processors. Growing a buffer to a page of 1 MiB again would cost more than the read.
+// pageKept is the size of the largest page buffer that is reused. A running read uses one buffer and does not wait,
+// so there are about as many buffers as processors. Growing a buffer to a page of 1 MiB again would cost more than
+// the read.
 const pageKept = 2 << 20
 
 // NewLocal returns the replica of the engine. onTruncate, which may be nil, executes this node's part of a truncation
@@ -82,8 +83,8 @@ func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, 
 
 // apply applies mutations if admit, which may be nil, admits them.
 func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row.Mutation) error, done func(error)) {
-	// In this order: a mutation that passes the checks below is in the gate, so Settle and Fence wait until storage
-	// has it.
+	// The mutation enters the gate before the checks, so that Settle and Fence wait until storage has every mutation
+	// that passes them.
 	phase := l.gate.enter()
 	err := l.CheckEpoch(epoch)
 	if err == nil && admit != nil {
@@ -95,7 +96,7 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 	if err == nil {
 		err = l.Write(mutations, l.durable(mutations), done)
 	}
-	// Before done, which may begin other work.
+	// The mutation leaves the gate before done, which may begin other work.
 	l.gate.leave(phase)
 	if err != nil {
 		done(err)
@@ -114,7 +115,7 @@ func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error))
 	return nil
 }
 
-// applying is a write that the engine applies. It is reused, so that a write allocates no function.
+// applying is a write in progress in the engine. It is pooled, so that a write allocates no function.
 type applying struct {
 	l         *Local
 	done      func(error)
@@ -123,7 +124,7 @@ type applying struct {
 
 // applied is called once, by the engine.
 func (a *applying) applied(err error) {
-	// Released first: done may begin the next write, which then finds a pooled one.
+	// The value is returned to the pool first, so that a write which done begins can reuse it.
 	done := a.done
 	a.release()
 	if err != nil {
@@ -146,7 +147,7 @@ func (l *Local) CheckEpoch(epoch uint64) error {
 	return nil
 }
 
-// Settle returns when the engine has all mutations that were admitted at an earlier topology than the present one. It
+// Settle returns when the engine has all mutations that were admitted at an earlier topology than the current one. It
 // delays no other request.
 func (l *Local) Settle() { l.gate.wait() }
 
@@ -156,7 +157,7 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	for _, m := range mutations {
 		table := catalog.TableByStorage(m.Table)
 		// A counter's next sum is computed from the stored one, so a sum that a crash has lost would be replaced by a
-		// smaller one. An unknown table is treated like most tables.
+		// smaller one. An unknown table counts as durable, like most tables.
 		if table == nil || table.IsCounter() {
 			return true
 		}
@@ -190,7 +191,8 @@ func (l *Local) ReadHere(epoch uint64, cmd *row.ReadCommand, _ time.Duration, do
 	l.readPage(epoch, cmd, true, done)
 }
 
-// readPage reads a page. own means that the command comes from this node: if it bounds the page, memory is reserved.
+// readPage reads a page. own means that the command comes from this node: if it bounds the page, its memory is
+// reserved already.
 func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func(page []byte, err error)) {
 	if err := l.CheckEpoch(epoch); err != nil {
 		done(nil, err)
@@ -205,8 +207,8 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 	l.memory.Turn(&p.turn, owner)
 	p.cmd.Work = &p.turn
 	var err error
-	// Without a bound by the sender, the page grows as far as there is memory. A page that another node bounds has its
-	// memory reserved before; for a page of this node, the request has reserved it.
+	// If the sender sets no bound, the page grows as long as there is memory. The memory of a bounded page is
+	// reserved: for another node's page here, for a page of this node by the request.
 	if p.cmd.Limits.Bytes == 0 {
 		p.cmd.Memory = p
 	} else if !own {
@@ -215,7 +217,7 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 			return
 		}
 	}
-	// done gets memory of the pool: it must not keep the page after it returns.
+	// The page is in pooled memory, so done must not keep it after it returns.
 	p.bytes, err = l.engine.Read(p.bytes[:0], &p.cmd)
 	p.turn.Rest() // done may wait
 	if err != nil {
@@ -273,7 +275,7 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 		return refuseReplica(topology) // local data of this node only
 	}
 	placement := topology.Placement(table.Replication)
-	// One token: the usual case, without a list of ranges.
+	// The usual case of one token needs no list of ranges.
 	if tokens.Start == tokens.End-1 {
 		if !placement.Replicas(tokens.End).Contains(self) {
 			return refuseReplica(topology)
@@ -312,7 +314,7 @@ func FromStorage(err error) error {
 		return env.ErrCanceled
 	case errors.As(err, &tooSmall):
 		return tooSmall
-	// The read ran out of time. The coordinator treats it like an answer that did not come.
+	// The read ran out of time. The coordinator treats it like a missing answer.
 	case errors.Is(err, context.DeadlineExceeded):
 		return coordinator.ErrNoReply
 	case errors.As(err, &panicked):

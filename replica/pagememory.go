@@ -12,10 +12,10 @@ import (
 // pageMemoryFree is the size up to which a page needs no reservation: with 256 workers, 16 MiB in all.
 const pageMemoryFree = 64 << 10
 
-// page accounts for the memory of one page; it is reused. The memory for a page of a request of this node, which bounds
-// it, is the request's own.
+// page accounts for the memory of one page; it is pooled. If a request of this node bounds the page, the request has
+// reserved its memory.
 type page struct {
-	// memory is what the page has reserved. It is closed with the page.
+	// memory is the account of the page's reservation. It is closed with the page.
 	memory memory.Account
 	turn   memory.Turn // of the read
 	ended  *atomic.Int64
@@ -23,10 +23,10 @@ type page struct {
 	cmd    row.ReadCommand
 }
 
-// Grow implements row.PageMemory for commands that do not bound their pages. A page that gets no more memory ends
-// early: its reader requests the next one, as after every full page.
+// Grow implements row.PageMemory for commands that do not bound their pages. If no more memory is available, the page
+// ends early, and its reader requests the next one, as after every full page.
 func (p *page) Grow(n int) bool {
-	// It never waits for memory. The page ends instead, and its rows so far are useful.
+	// Grow never waits for memory: the page ends instead, and its rows so far are useful.
 	if more := int64(n) - pageMemoryFree - p.memory.Bytes(); more > 0 && !p.memory.TryGrow(more) {
 		p.ended.Add(1)
 		return false
@@ -34,12 +34,14 @@ func (p *page) Grow(n int) bool {
 	return true
 }
 
-// reserve reserves memory for a page that another node bounds. It waits in its worker, which holds nothing then.
+// reserve reserves memory for a page that another node bounds. It may wait in its worker, which holds no other memory
+// then.
 func (p *page) reserve() error { return reservePage(&p.memory, p.cmd.Limits) }
 
 // reservePage reserves the memory of a page that is bounded by limits, beyond what needs no reservation. It may wait.
 func reservePage(a *memory.Account, limits row.Limits) error {
-	// The whole bound at once, although the page may be smaller: the account is closed as soon as the page was sent.
+	// The whole bound is reserved although the page may be smaller, because the account is closed as soon as the page
+	// was sent.
 	n := int64(limits.Bytes)
 	if n <= pageMemoryFree {
 		return nil
@@ -51,7 +53,8 @@ func reservePage(a *memory.Account, limits row.Limits) error {
 }
 
 // ReservePage reserves memory for a page that another node bounds and that ReadPage reads. It may wait, so its caller
-// holds nothing that others wait for without a bound. The caller releases the memory when it has passed the page on.
+// must hold nothing for which others wait without a bound. The caller releases the memory when it has passed the page
+// on.
 func (l *Local) ReservePage(limits row.Limits) (release func(), err error) {
 	if l.memory == nil || limits.Bytes <= pageMemoryFree {
 		return func() {}, nil
@@ -65,7 +68,7 @@ func (l *Local) ReservePage(limits row.Limits) (release func(), err error) {
 	return a.Close, nil
 }
 
-// freePage returns the memory of a page.
+// freePage closes the account of a page, and returns the page to the pool.
 func (l *Local) freePage(p *page) {
 	p.turn.Rest() // after a panic
 	p.memory.Close()

@@ -12,7 +12,7 @@ import (
 	"cqld/storage/failure"
 )
 
-// Admission, storage, workers and traces for other protocols between replicas.
+// This file has the admission, storage, workers and traces that other protocols between replicas use.
 
 // PaxosState is this node's state in system.paxos. It must be informed of writes to the table that it does not make
 // itself. Package paxos implements it.
@@ -36,7 +36,7 @@ type PaxosState interface {
 // node has no Paxos state.
 func (l *Local) SetPaxos(s PaxosState) { l.paxos = s }
 
-// Changed records that rows of a table were written other than by requests.
+// Changed records that rows of a table were written by other means than requests.
 func (l *Local) Changed(table schema.StorageID) {
 	if table == schema.PaxosTable && l.paxos != nil {
 		l.paxos.Reload()
@@ -47,7 +47,7 @@ func (l *Local) Changed(table schema.StorageID) {
 // the keyspaces. The rows of all tables share system.paxos, and each belongs to the replicas of its table's keyspace.
 func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 	if l.paxos == nil {
-		// Without Paxos state there is no row to select.
+		// Without Paxos state, no row is selected.
 		return func([]byte) bool { return false }
 	}
 	catalog := l.view.Schema()
@@ -98,7 +98,7 @@ func (l *Local) AdmitToken(epoch uint64, table, state schema.StorageID, token ri
 
 // ReadPage reads in the caller's goroutine. The caller owns the page. Errors have the form that coordinators expect.
 func (l *Local) ReadPage(cmd *row.ReadCommand) ([]byte, error) {
-	// A new buffer, because the caller keeps the page.
+	// The buffer is not pooled, because the caller keeps the page.
 	page, err := l.engine.Read(nil, cmd)
 	if err != nil {
 		return nil, FromStorage(err)

@@ -34,7 +34,7 @@ func (r *Remote) AppendMutations(dst []byte, epoch uint64, mutations []*row.Muta
 
 // ApplyEncoded implements coordinator.Remote.
 func (r *Remote) ApplyEncoded(purpose coordinator.Purpose, request []byte, timeout time.Duration, done func(error)) {
-	// The receiver handles all three alike (Serve).
+	// The receiver handles all three verbs alike (Serve).
 	verb := messaging.VerbMutation
 	switch purpose {
 	case coordinator.ForReadRepair:
@@ -77,7 +77,7 @@ func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, cancel *en
 			switch {
 			case err != nil:
 				err = FromRemote(err)
-			// A digest is not a page: the answer has no other check.
+			// The length is the only check of a digest.
 			case len(payload) != len(d):
 				err = errBadDigest
 			default:

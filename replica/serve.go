@@ -29,8 +29,7 @@ func Serve(transport messaging.Transport, l *Local) {
 	)
 }
 
-// server answers the requests of other nodes. It adds to Local what only they need: decoding, and the check that this
-// node is a replica.
+// server answers the requests of other nodes. It adds decoding to Local, and the check that this node is a replica.
 type server struct {
 	local    *Local
 	admit    func([]*row.Mutation) error
@@ -64,7 +63,7 @@ func (s *server) mutate(c messaging.Call, respond messaging.Respond) {
 	s.local.apply(epoch, mutations, s.admit, done)
 }
 
-// read answers with a page, which belongs to this node again when respond has returned.
+// read answers with a page, whose memory is reused when respond has returned.
 func (s *server) read(c messaging.Call, respond messaging.Respond) {
 	s.answer(c, respond, func(page []byte) { respond(page, nil) })
 }
@@ -102,7 +101,7 @@ func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(pa
 	if c.Trace != nil {
 		done = s.local.traceRead(c.Trace.Add, cmd, done)
 	}
-	// In this goroutine, which is a worker already.
+	// The page is read in this goroutine, which is a worker already.
 	s.local.readPage(epoch, cmd, false, done)
 }
 

@@ -11,7 +11,7 @@ import (
 // Traced implements coordinator.TraceableReplica: requests ask for a trace, and the events in the node's answer are
 // added to t.
 func (r *Remote) Traced(t coordinator.Trace) coordinator.Replica {
-	// A copy: the Remote of the directory serves other requests at the same time.
+	// The Remote is copied, because other requests use the one of the directory at the same time.
 	traced := *r
 	traced.transport = TracedTransport(r.transport, t)
 	return &traced

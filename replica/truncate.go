@@ -47,7 +47,7 @@ type preparedTruncation struct {
 	until time.Duration // monotonic
 }
 
-// prepare permits a truncation until timeout has passed.
+// prepare permits the application of a truncation until timeout has passed.
 func (t *Truncations) prepare(x coordinator.Truncation, timeout time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *Truncations) prepare(x coordinator.Truncation, timeout time.Duration) e
 		return &coordinator.TruncationVoid{}
 	}
 	s.prepared = slices.DeleteFunc(s.prepared, func(p preparedTruncation) bool { return p.id == x.ID })
-	// The oldest one is given up: its coordinator is informed by TruncationVoid, and prepares again.
+	// The oldest one is dropped: its coordinator receives TruncationVoid, and prepares again.
 	if len(s.prepared) == truncationsKept {
 		s.voidLocked(s.prepared[:1])
 		s.prepared = s.prepared[1:]
@@ -71,11 +71,11 @@ func (s *truncated) voidLocked(prepared []preparedTruncation) {
 	for _, p := range prepared {
 		s.void = append(s.void, p.id)
 	}
-	// Older ids are forgotten. They are not prepared either, so they are still not applied.
+	// Older ids are dropped from void. They are not prepared either, so they are still not applied.
 	s.void = s.void[max(0, len(s.void)-truncationsKept):]
 }
 
-// takeLocked selects the prepared truncation that is applied now and makes the others void. It reports false when the
+// takeLocked selects the prepared truncation that is applied now and makes the others void. It returns false when the
 // truncation must not be applied.
 func (t *Truncations) takeLocked(s *truncated, id uint64) bool {
 	// Without a clock, before Load, a prepared truncation does not expire.
@@ -168,7 +168,7 @@ func (t *Truncations) tableLocked(id schema.StorageID) *truncated {
 	return x
 }
 
-// save records the last truncation of a table. Without mu, because it waits for the disk.
+// save records the last truncation of a table. The caller must not hold mu, because save waits for the disk.
 func (t *Truncations) save(id schema.StorageID, truncation uint64, made, sync bool) error {
 	if t.store == nil {
 		return nil
@@ -195,8 +195,8 @@ func (t *Truncations) begin(x coordinator.Truncation, then func()) (made bool, e
 		return false, &coordinator.TruncationVoid{}
 	}
 	t.mu.Unlock()
-	// Durable before the first row is removed: after a crash in between, this node must not answer streams that
-	// require the truncation as if it had been applied.
+	// The record is durable before the first row is removed: after a crash in between, this node must not answer
+	// streams that require the truncation as if it had been applied.
 	if err := t.save(x.Table, x.ID, false, true); err != nil {
 		return false, err
 	}
@@ -290,7 +290,7 @@ func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation,
 		}
 	}
 	for _, x := range named {
-		// Its data is removed anyway.
+		// The data of a dropped table is removed anyway.
 		if catalog.Dropped(x.Table) {
 			continue
 		}
@@ -301,7 +301,7 @@ func (t *Truncations) Ready(id schema.StorageID, named []coordinator.Truncation,
 	return true
 }
 
-// Commit calls f, which commits a stream file, and reports false without calling it when Count is no longer count.
+// Commit calls f, which commits a stream file. If Count is no longer count, it returns false without calling f.
 // Truncations wait for f.
 func (t *Truncations) Commit(id schema.StorageID, count uint64, f func() error) (ok bool, err error) {
 	t.mu.Lock()
@@ -311,7 +311,8 @@ func (t *Truncations) Commit(id schema.StorageID, count uint64, f func() error) 
 		return false, nil
 	}
 	s := t.tableLocked(id)
-	// While it is positive, begin does not call then, so the file is complete before the truncation removes its rows.
+	// While committing is positive, begin does not call then, so the file is complete before the truncation removes
+	// its rows.
 	s.committing++
 	t.mu.Unlock()
 	err = f()
@@ -403,7 +404,7 @@ func (op *truncateOp) apply() {
 	})
 }
 
-// drop is apply after this node's coordinator has made what it stores void.
+// drop is the rest of apply after this node's coordinator has made its hints and logged batches void.
 func (op *truncateOp) drop() {
 	l, table := op.l, op.truncation.Table
 	first := make(chan error, 1) // holds the first of the two results
@@ -414,7 +415,7 @@ func (op *truncateOp) drop() {
 			op.end(errors.Join(<-first, err))
 		}
 	}
-	// Both run at the same time. The second one to end, whichever it is, ends the truncation.
+	// Both removals run concurrently, and the last one to end ends the truncation.
 	op.forgetPaxos(end)
 	err := l.engine.Truncate(table)
 	if err != nil {

@@ -110,7 +110,7 @@ func ToRemote(err error) error {
 		return &messaging.RemoteError{Code: codeNotReplica, Message: strconv.FormatUint(refusal.Epoch, 10)}
 	case errors.As(err, &overloaded):
 		return &messaging.RemoteError{Code: codeOverloaded, Message: overloaded.What}
-	// Certainly nothing was applied here.
+	// This node has certainly applied nothing.
 	case errors.Is(err, coordinator.ErrNotSent):
 		return &messaging.RemoteError{Code: codeNotApplied, Message: err.Error()}
 	case errors.As(err, &failure) && failure.Reason < codeNotReplica:
@@ -153,7 +153,7 @@ func FromRemote(err error) error {
 	return err
 }
 
-// notApplied is a failure after which certainly nothing was applied.
+// notApplied wraps a failure after which certainly nothing was applied.
 type notApplied struct{ error }
 
 // Is makes it a coordinator.ErrNotSent.

@@ -19,7 +19,7 @@ func Allocate(t *Topology, datacenter, rack string, count, factor int) []Token {
 	} else {
 		tokens = newSearch(l, count).run()
 	}
-	// The layout knows only the tokens of one data center; a token must be unique in the whole ring.
+	// The layout contains only the tokens of one data center, but a token must be unique in the whole ring.
 	for i, tok := range tokens {
 		tokens[i] = t.free(tok, tokens[:i])
 	}
@@ -72,7 +72,7 @@ type search struct {
 // newSearch returns a search whose tokens divide the widest ranges, which adds them to the layout.
 func newSearch(l *layout, count int) *search {
 	s := &search{l: l, undo: make([]float64, len(l.owned))}
-	// A good first position makes the search short: each token halves the range that is widest then.
+	// Good initial positions shorten the search: each token halves the currently widest range.
 	for range count {
 		tok := s.widestMiddle()
 		l.insert(tok, l.newcomer())

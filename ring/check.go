@@ -71,7 +71,7 @@ func (p *Placement) check() {
 			invariant.Check(!slices.Contains(s.Natural, id), "ring: a natural replica is pending")
 			invariant.Check(!p.topology.Gone(id), "ring: a dead node is pending")
 		}
-		// Counting racks takes longer than the placement.
+		// Counting racks takes longer than the placement, so it is checked only in tests.
 		if invariant.Enabled {
 			p.checkRacks(s.Natural)
 		}

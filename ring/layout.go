@@ -49,9 +49,10 @@ func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 		l.owners = append(l.owners, index[n.ID])
 	}
 	add(rack)
-	// The last node on a walk does not matter: all nodes together own everything.
+	// factor is less than the number of nodes, because all nodes together own everything.
 	l.factor = max(1, min(factor, len(l.racks)-1))
-	// From the whole factor, as tokenRing.placements does: walks here must select the nodes that placement selects.
+	// repeats derives from the whole factor, as in tokenRing.placements, because walks here must select the same
+	// nodes as placement does.
 	l.repeats = max(0, factor-len(rackIndex))
 	l.owned = make([]float64, len(l.racks)*l.factor)
 	l.seenNode, l.seenRack = make([]int, len(l.racks)), make([]int, len(rackIndex))

@@ -74,8 +74,8 @@ type Operation struct {
 	Switched uint64   // epoch at which Switching began
 	Gaining  []NodeID // nodes that must stream data, ascending
 	Streamed []NodeID // those of Gaining that have streamed it, ascending
-	// Known means that no quorum of readers is left that has not applied Switching. Compared are the nodes that have
-	// compared their gained ranges since then, ascending.
+	// Known means that no quorum of readers is left that has not applied Switching. Compared lists the nodes that
+	// have compared their gained ranges since then, ascending.
 	Known    bool     `json:",omitempty"`
 	Compared []NodeID `json:",omitempty"`
 	// Hands means that Node must hand over batches and hints before the operation ends, and Handed that it has. They
@@ -131,7 +131,7 @@ func (o *Operation) apply(owned map[NodeID][]Token) {
 
 // Completed reports whether the operation, which has ended, took effect in t. If it did not, it was aborted.
 //
-// Each kind leaves a different trace in the members, because an operation that has ended is no longer listed.
+// An operation that has ended is no longer listed, so its effect on the members is examined, which differs by kind.
 func (o *Operation) Completed(t *Topology) bool {
 	n := t.Node(o.Node)
 	switch o.Kind {
@@ -184,8 +184,8 @@ func (t *Topology) Gains(o *Operation, r Replication, node NodeID) []Gain {
 	}
 	// Compare by id, not by pointer, because o may be from an earlier topology.
 	others := func(x *Operation) bool { return x.ID != o.ID && x.Phase == Switching }
-	// Other operations that are Switching are taken as complete in both rings: their ranges have moved already.
-	// Operations that still stream are taken as not begun, because they may be aborted.
+	// Other operations that are Switching count as complete in both rings, because their ranges have moved already.
+	// Operations that still stream count as not begun, because they may be aborted.
 	before := newTokenRing(t.nodes, t.operations, others)
 	after := newTokenRing(t.nodes, t.operations, func(x *Operation) bool { return x.ID == o.ID || others(x) })
 	var out []Gain
@@ -224,8 +224,8 @@ func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID,
 			if same {
 				local++
 			}
-			// Only a source in the same data center can stand for the gained replica, because quorums of a data center
-			// count its own replicas.
+			// Only a source in the same data center can replace the gained replica in quorums, because quorums of a
+			// data center count its own replicas.
 			if same && !slices.Contains(after, b) && !o.gone(b) && g.From == 0 && !t.claimed(out, at, b) {
 				g.From = b
 			}

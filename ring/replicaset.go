@@ -43,7 +43,7 @@ func (s ReplicaSet) Involves(id NodeID) bool {
 
 // join adds the replicas at another stage of the operations of t, and reports whether they differ.
 func (s *ReplicaSet) join(t *Topology, others []NodeID) (differ bool) {
-	// Compared as sets: the order of replicas does not matter to a write.
+	// The replicas are compared as sets, because their order does not matter to a write.
 	same := len(others) == len(s.Natural)
 	for _, id := range others {
 		same = same && slices.Contains(s.Natural, id)

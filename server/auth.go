@@ -8,9 +8,9 @@ import (
 	"cqld/query/invalid"
 )
 
-// Authenticator authenticates clients by SASL. Its methods are called concurrently. Package login implements it by
-// passwords, and login/certificate by certificates. Check is called at the end of the exchange and after each change of
-// roles, by several goroutines.
+// Authenticator authenticates clients by SASL. Its methods are called concurrently. Package login implements it with
+// passwords, and login/certificate with certificates. Check is called at the end of the exchange and after each
+// change of roles, by several goroutines.
 type Authenticator interface {
 	// Class is the name that AUTHENTICATE contains. Some drivers accept only names that they know, such as
 	// org.apache.cassandra.auth.PasswordAuthenticator.
@@ -38,8 +38,8 @@ func (c *conn) begin(a Authenticator) Exchange {
 	return a.Begin(c.client)
 }
 
-// Exchange is the authentication of one client. It is used by one goroutine. It is discarded when the client is
-// authenticated or its connection ends; there is no Close.
+// Exchange is the authentication of one client. It is used by one goroutine. It needs no Close: it is discarded when
+// the client is authenticated or its connection ends.
 type Exchange interface {
 	// Evaluate handles a token of the client. It returns the user once the client has been authenticated, or else a
 	// challenge for another token. A *BadCredentials error refuses the client. Evaluate may block until ctx ends, which
@@ -48,9 +48,9 @@ type Exchange interface {
 	Evaluate(ctx context.Context, token []byte) (user string, done bool, challenge []byte, err error)
 }
 
-// Standing says whether an authenticated client may continue. The zero value means that it may. It changes while the
-// client is connected, for example when its role loses LOGIN. A value is immutable and shared by goroutines through an
-// atomic pointer.
+// Standing determines whether an authenticated client may continue. The zero value means that it may. It changes
+// while the client is connected, for example when its role loses LOGIN. A value is immutable and shared by goroutines
+// through an atomic pointer.
 type Standing struct {
 	// Ended ends the connection: the role was dropped or may no longer log in.
 	Ended bool
@@ -84,14 +84,14 @@ func (e *AuthenticationOverloaded) Error() string { return e.Message }
 // errLoggedOut refuses statements that were not yet executed when the client's role was dropped.
 var errLoggedOut = &invalid.Unauthorized{Msg: "You have not logged in"}
 
-// RecheckClients applies a change of roles to the open connections. A connection whose role may no longer log in ends
-// when its running requests have ended, and reads no more of them. It takes time proportional to the connections, and
-// is called by the cluster's loop after a change of roles.
+// RecheckClients applies a change of roles to the open connections. A connection whose role may no longer log in
+// stops reading, and ends when its running requests have ended. It takes time proportional to the connections, and is
+// called by the cluster's loop after a change of roles.
 func (s *Server) RecheckClients() {
 	if s.options.Authenticator == nil {
 		return
 	}
-	// Each connection is checked against the roles as they are now, not against what has changed.
+	// Each connection is checked against the current roles, not against the change.
 	for _, c := range s.connections() {
 		c.recheck()
 	}
@@ -110,7 +110,7 @@ func (c *conn) recheck() {
 			c.revoke()
 			return
 		}
-		// Stored before the second check: a change between the two is seen by one of them.
+		// The standing is stored before the second check: a change of roles after that check calls recheck again.
 		c.refused.Store(&s)
 		// The roles have not changed since they were checked, so no other call can have stored an older standing after
 		// this one.
@@ -127,7 +127,7 @@ func (c *conn) revoke() {
 	c.stop()
 }
 
-// refusal returns why statements of the client are refused, or nil.
+// refusal returns the error with which statements of the client are refused, or nil.
 func (c *conn) refusal() error {
 	// Checked first: a role that may not log in has no other standing.
 	if c.revoked.Load() {

@@ -22,7 +22,7 @@ func (s *Server) Clients() []Client {
 	conns := s.connections()
 	list := make([]Client, 0, len(conns))
 	for _, c := range conns {
-		// The fields may be of different moments: a connection is not stopped for the table.
+		// The fields need not be consistent with each other, because the connection is not stopped to read them.
 		client := Client{
 			Address:  c.client,
 			Stage:    stage(c.stage.Load()).String(),

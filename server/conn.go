@@ -62,7 +62,7 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	secure *tlsconfig.Conn // the same connection, if it is or may be encrypted
-	// Without the IPv4-in-IPv6 form, so that limits and roles see one address for one client.
+	// client is never in the IPv4-in-IPv6 form, so that limits and roles see one address for each client.
 	client      netip.AddrPort
 	version     frame.Version
 	compression frame.Compression
@@ -107,14 +107,15 @@ func (c *conn) principal() auth.Principal {
 // Executing implements drain.Executor.
 func (c *conn) Executing() int { return int(c.executing.Load()) }
 
-// start counts a request that is executed. finish must be called when it has ended. It must be called by the reader:
-// jobs must not be incremented while the reader waits for it.
+// start counts a request that is executed; finish must be called when it has ended. Only the reader may call start,
+// because jobs must not be incremented while the reader waits for them.
 func (c *conn) start() {
 	c.jobs.Add(1)
 	c.executing.Add(1)
 }
 
-// finish ends what start has begun. The count must be lower before the wait ends, so that Executing is zero then.
+// finish is called once for each start. It decrements the count before jobs, so that Executing is zero when the
+// reader's wait ends.
 func (c *conn) finish() {
 	c.executing.Add(-1)
 	c.jobs.Done()
@@ -123,11 +124,11 @@ func (c *conn) finish() {
 // errHangUp ends a connection after an error was sent. The reader lingers so that the client receives it.
 var errHangUp = errors.New("server: protocol error")
 
-// newConn returns a connection that is neither registered nor read yet. It does not read or write yet, so it does not
+// newConn returns a connection that is neither registered nor read yet. It neither reads nor writes, so it does not
 // block.
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, net: nc, opened: time.Now(), halt: make(chan struct{}), ended: make(chan struct{})}
-	// Tests use other kinds of connections, whose client is the zero address.
+	// Tests use connections of other types, whose client is the zero address.
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
@@ -136,7 +137,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		c.secure = tlsconfig.NewConn(nc, s.options.TLS, s.options.TLSOptional)
 		c.net = c.secure
 	}
-	// Not a context of the server: Drain lets requests finish.
+	// The context does not derive from one of the server, because Drain lets requests finish.
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.drain.conn, c.parking.conn = c, c
 	c.reader = reader{conn: c, in: buffer.NewInput(&c.drain, s.output.Buffers)}
@@ -145,7 +146,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// written is what the output of a connection reports.
+// written is the connection as its output sees it.
 type written struct{ c *conn }
 
 // Fail implements output.Connection.
@@ -157,8 +158,8 @@ func (w written) Executing() int { return w.c.Executing() }
 // Written implements output.Connection.
 func (w written) Written() { w.c.parking.resume() }
 
-// serve is the reader. It returns when the connection and all of its goroutines have ended. A connection that the
-// client ends with requests in progress cancels them, as nothing could receive their answers.
+// serve is the reader. It returns when the connection and all of its goroutines have ended. If the client disconnects
+// while requests are in progress, they are canceled, because nothing could receive their answers.
 func (c *conn) serve() {
 	defer close(c.ended)
 	defer c.server.unregister(c)
@@ -168,10 +169,10 @@ func (c *conn) serve() {
 		c.cancel() // the client has disconnected, so replies would not be read
 		c.breakOutput()
 	}
-	// The reader has ended, so no request is added.
+	// The reader has stopped, so no request is added.
 	c.jobs.Wait()
 	c.out.Close()
-	// Only when the server ends the connection can the client still be sending.
+	// The client can still be sending only if the server ends the connection.
 	if errors.Is(err, errHangUp) || err == nil && c.drain.active.Load() || c.revoked.Load() {
 		c.linger()
 	}
@@ -193,7 +194,7 @@ func (c *conn) read() (err error) {
 		return err
 	}
 	for err == nil {
-		// Before the next request is read: a reader that waits slows its client down by the flow control of TCP.
+		// The reader waits before it reads the next request, which slows the client down by the flow control of TCP.
 		c.waitForMemory()
 		if c.stopping.Load() {
 			return nil
@@ -204,7 +205,7 @@ func (c *conn) read() (err error) {
 		}
 		err = c.reader.next()
 	}
-	// A deadline of stop is no fault of the client.
+	// A deadline that stop has set is not the client's fault.
 	if errors.Is(err, os.ErrDeadlineExceeded) && !c.stopping.Load() {
 		if stage(c.stage.Load()) != stageReady {
 			c.server.limited[BoundHandshakeTime].Add(1)
@@ -215,12 +216,12 @@ func (c *conn) read() (err error) {
 	return err
 }
 
-// stop makes the reader end at the next envelope. Requests that were already read are answered. It is used for the end
-// of the server and for revoked roles; fail is the way out after an error.
+// stop makes the reader end at the next envelope. Requests that were already read are answered. It is used for the
+// end of the server and for revoked roles; after an error, fail is called instead.
 func (c *conn) stop() {
 	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means that the connection is closed
-	// The reader may wait for memory instead of in a Read.
+	// The reader may be waiting for memory instead of blocking in Read.
 	c.account.Wake()
 }
 
@@ -233,7 +234,7 @@ func (c *conn) stopReading() {
 // fail ends the connection immediately. Unsent replies are discarded. It may be called more than once, and from any
 // goroutine.
 func (c *conn) fail(err error) {
-	// Only the first failure is logged, and not the ends that this node has caused.
+	// Only the first failure is logged, unless this node ended the connection.
 	if c.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, context.Canceled) {
 		c.server.log.Debug("client connection failed", "client", c.client.String(), "err", err)
 	}
@@ -244,11 +245,11 @@ func (c *conn) fail(err error) {
 	c.account.Wake()
 }
 
-// linger lets the client read the last error before the connection is closed: closing it with unread input would reset
-// it. A TCP stack that closes a socket with unread input sends a reset, and the peer's stack then discards what the
-// client has not read yet (RFC 2525, section 2.17).
+// linger lets the client read the last error before the connection is closed. A TCP stack that closes a socket with
+// unread input sends a reset, and the peer's stack then discards bytes that the client has not read yet (RFC 2525,
+// section 2.17).
 func (c *conn) linger() {
-	// The client sees the end after the last reply, and closes its side.
+	// After the last reply the client sees the end of the stream, and closes its side.
 	if half, ok := c.net.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
@@ -261,14 +262,15 @@ func (c *conn) linger() {
 
 // waitForMemory pauses the reader while too many bytes are in flight, or while requests wait for the disk.
 func (c *conn) waitForMemory() {
-	// A client with THROW_ON_OVERLOAD prefers an error to a wait, and Calm refuses its requests.
+	// A client with THROW_ON_OVERLOAD prefers an error to a wait, so its reader pauses only at the connection's own
+	// bound.
 	if c.parking.stalled() && !c.throw {
 		c.account.Await(func() bool { return c.stopping.Load() || !c.parking.stalled() })
 	}
 	c.account.Calm(c.throw, &c.stopping)
 }
 
-// breakOutput drops all replies, and requests that wait for the client to read.
+// breakOutput drops all replies, and the requests that are parked until the client reads.
 func (c *conn) breakOutput() {
 	c.out.Break()
 	c.parking.end()

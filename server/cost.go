@@ -11,8 +11,8 @@ import (
 )
 
 // costKey is the key by which the custom payload of a QUERY, EXECUTE or BATCH requests the cost of that request. Its
-// value has no meaning. A key of a custom payload is ignored by servers that do not know it (native protocol v4,
-// section 2.2), so drivers may send it to any server.
+// value is ignored. Servers ignore keys of a custom payload that they do not know (native protocol v4, section 2.2),
+// so drivers may send it to any server.
 const costKey = "cqld-cost"
 
 // The keys of the custom payload with the cost, named after the properties of EXPLAIN ANALYZE. The values are text: the
@@ -29,9 +29,9 @@ const (
 	microsecondsKey = "cqld-microseconds"
 )
 
-// consumePrefix consumes what precedes the message of the request, and measures the request if its custom payload has
-// costKey. Other keys are ignored, and so is the payload of PREPARE. The cursor is at the message afterwards. A
-// malformed payload is found by the message's own decoding.
+// consumePrefix consumes the parts before the message of the request, and measures the request if its custom payload
+// has costKey. Other keys are ignored, and so is the payload of PREPARE. The cursor is at the message afterwards.
+// Decoding the message reports a malformed payload.
 func (w *worker) consumePrefix(c *wire.Cursor, h header) {
 	payload := frame.ConsumeRequestPrefix(c, h.Version, h.Flags)
 	// PREPARE reads no data, so there is nothing to measure.
@@ -72,7 +72,7 @@ func (w *worker) costPayload(s *Server) map[string][]byte {
 
 // replicaNames returns the internode addresses of nodes, separated by ", ".
 func (s *Server) replicaNames(nodes []ring.NodeID) string {
-	// In the order of nodes. Addresses are what an operator knows of a node.
+	// Nodes are named by their addresses, in the order of nodes, because operators know nodes by address.
 	names := make([]string, len(nodes))
 	for i, node := range nodes {
 		names[i] = s.replicaAddress(node).String()

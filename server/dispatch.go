@@ -6,16 +6,16 @@ import (
 	"cqld/server/frame"
 )
 
-// handle handles an envelope whose header judge has accepted. It owns body. An error ends the connection. All other
-// outcomes are answered, and charge is then released with the reply. It runs in the reader. A statement is only
-// submitted here, so the reader continues with the next envelope at once.
+// handle processes an envelope whose header judge has accepted. It owns body. An error ends the connection. In all
+// other cases the envelope is answered, and charge is released with the reply. It runs in the reader. A statement is
+// only submitted here, so the reader continues with the next envelope at once.
 func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 	c := r.conn
-	// Also messages of the handshake count.
+	// Messages of the handshake count as requests, too.
 	c.requests.Add(1)
 	// v5 ignores the flag, because its segments are compressed.
 	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
-		// Only this message is refused: the next header follows its compressed body.
+		// Only this message is refused, because the next header can be found after its compressed body.
 		inflated, more, err := r.decompress(body)
 		if err != nil {
 			c.refuse(h, err, charge)
@@ -27,7 +27,7 @@ func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 	}
 	cur := wire.NewCursor(body)
 	switch h.Opcode {
-	// Drivers send OPTIONS as a heartbeat. It is answered by the reader, so that it needs no worker under load.
+	// Drivers send OPTIONS as a heartbeat. The reader answers it, so that it needs no worker under load.
 	case frame.OpOptions:
 		c.answer(h, frame.OpSupported, charge, func(dst []byte) []byte {
 			return frame.AppendSupported(dst, c.server.supported)
@@ -53,7 +53,7 @@ func (r *reader) handle(h header, body []byte, charge memory.Held) error {
 		c.refuse(h, err, charge)
 		return nil
 	}
-	// Before submit: the request may end before submit returns.
+	// start is called before submit, because the request may end before submit returns.
 	c.start()
 	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
 		c.finish()
@@ -78,7 +78,7 @@ func (r *reader) decompress(body []byte) (inflated []byte, charge memory.Held, e
 	if !ok {
 		return nil, charge, errOverloaded
 	}
-	// The declared size was plausible, but wrong.
+	// The declared size was plausible, but the body does not have it.
 	if inflated, err = frame.DecompressBody(body, c.compression, most); err != nil {
 		c.account.Release(charge)
 		return nil, charge, err

@@ -13,8 +13,8 @@ import (
 // drainer ends a connection while the server drains, at the moment that package drain decides.
 //
 // The connection is closed for writing first, and read until the client closes it: closing it with unread input would
-// reset the connection, and lose answers that the client has not read. begin is called by Drain, end and the waits by
-// the reader; the atomic fields are what they share.
+// reset the connection, and lose answers that the client has not read. Drain calls begin, and the reader calls end
+// and waits; they share the atomic fields.
 type drainer struct {
 	conn      *conn
 	begun     atomic.Bool                  // begin was called
@@ -39,7 +39,7 @@ func (d *drainer) begin() {
 	ready := stage(c.stage.Load()) == stageReady
 	if ready {
 		d.client.Store(c.server.drainingClient(c))
-		// Announced before active is set, so the event precedes the end.
+		// The event is sent before active is set, so that it precedes the end.
 		if c.announcesEnd() {
 			d.announced.Store(true)
 			c.announceEnd()
@@ -100,7 +100,7 @@ func (d *drainer) awaitLastRequests() (more bool, err error) {
 			return false, nil
 		}
 		d.follow(action)
-		// A time-out here is no error, but the time for the next decision.
+		// A time-out here only means that the next decision is due.
 		r.setReadDeadline(now.Add(d.state.Poll()))
 		if _, err := r.in.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false, err
@@ -109,7 +109,7 @@ func (d *drainer) awaitLastRequests() (more bool, err error) {
 	return false, nil
 }
 
-// view returns what package drain needs to decide. now is read once for a decision.
+// view returns the state from which package drain decides. now is read once for each decision.
 func (d *drainer) view(now time.Time) drain.View {
 	answers := d.conn.out.Holding()
 	return drain.View{
@@ -122,10 +122,10 @@ func (d *drainer) view(now time.Time) drain.View {
 	}
 }
 
-// follow holds answers, or releases those that are held.
+// follow executes an action on the output: it holds answers, or releases the held ones.
 func (d *drainer) follow(action drain.Action) {
 	switch action {
-	// Anything else leaves the output as it is.
+	// Other actions do not change the output.
 	case drain.Hold:
 		d.conn.out.Hold()
 	case drain.Serve:
@@ -145,14 +145,14 @@ func (d *drainer) end() bool {
 	}
 	released := false
 	defer func() { client.FinishEnd(time.Now(), released) }()
-	// Another connection of the client may have ended meanwhile.
+	// Another connection of the client may have ended meanwhile, so the decision is repeated.
 	if action := d.state.Step(d.view(time.Now())); action != drain.End {
 		d.follow(action)
 		return false
 	}
 	held := c.out.Holding().Held
-	// The last answers and the end should arrive together: a client that sees the answers first may send the next
-	// request into the end.
+	// The last answers and the end should arrive together: a client that sees the answers first may send its next
+	// request to a connection that is being closed.
 	cork(c.net)
 	defer uncork(c.net)
 	released = c.out.Close()
@@ -203,7 +203,7 @@ func (s *Server) drainingClient(c *conn) *drain.Client {
 	if c.aboutNodes() {
 		return nil
 	}
-	// It distinguishes processes and sessions of one address, as far as drivers send it.
+	// The key distinguishes processes and sessions at one address, if drivers send the options for it.
 	key := drain.Key{Address: c.client.Addr(), Driver: c.options["DRIVER_NAME"], Session: c.options["CLIENT_ID"]}
 	return s.draining.Join(key, c)
 }
@@ -218,7 +218,7 @@ func (s *Server) releaseHeld(ctx context.Context, done <-chan struct{}) {
 			return
 		case <-ctx.Done():
 			return
-		// Release writes what has been held for long enough; drainers see it in Holding.
+		// Release writes answers that have been held for long enough; drainers see it in Holding.
 		case <-look.C:
 			for _, c := range s.connections() {
 				c.out.Release(s.limits.DrainHold)

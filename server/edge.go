@@ -12,7 +12,7 @@ import (
 )
 
 // Bound identifies a bound on what clients may use, in Server.Limited. A bound is an index of Server.limited and a
-// label of metrics; new ones are added before Bounds.
+// label of metrics; new bounds are added before Bounds.
 type Bound int
 
 // The bounds.
@@ -59,8 +59,8 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the limit of %d connections is reached", e.limit)
 }
 
-// address is what the connections of one client address share. Guarded by Server.mu. It exists as long as the address
-// has a connection.
+// address is the state shared by the connections of one client address. Server.mu guards it. It exists as long as the
+// address has a connection.
 type address struct {
 	connections int
 	budget      *account.Budget // nil without AddressBytesMax
@@ -90,7 +90,7 @@ func (s *Server) enterLocked(c *conn) error {
 // leaveLocked is the opposite of enterLocked.
 func (s *Server) leaveLocked(addr netip.Addr) {
 	if a := s.mu.addresses[addr]; a != nil {
-		// The entry goes with its last connection: addresses that only once connected take no memory.
+		// The entry is deleted with its last connection, so that addresses without connections use no memory.
 		if a.connections--; a.connections <= 0 {
 			delete(s.mu.addresses, addr)
 		}
@@ -115,8 +115,8 @@ func newRate(perSecond int) *rate {
 	return &rate{interval: max(time.Second/time.Duration(perSecond), 1)}
 }
 
-// admit returns how long a request must wait. If wait is false, a request that would have to wait is not counted.
-// Waiting requests are counted when they are admitted, so later ones wait longer.
+// admit returns how long a request must wait. If wait is false, a request that would have to wait is not counted. A
+// request that waits is counted at once, so that later ones wait longer.
 func (r *rate) admit(now time.Time, wait bool) (delay time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +161,7 @@ func (c *conn) limitRate() error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	// The connection stops. Its request is executed all the same, because it was read.
+	// The connection stops reading. This request is still executed, because it was read.
 	case <-c.halt:
 	}
 	return nil

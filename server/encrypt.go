@@ -14,8 +14,8 @@ import (
 // Encryption returns the TLS handshakes of clients so far.
 func (s *Server) Encryption() tlsconfig.HandshakeStats { return s.encryption.Stats() }
 
-// handshake performs the TLS handshake, if the connection has one. It runs on the connection's own goroutine, within
-// the time of Limits.HandshakeTimeout and as one of Limits.HandshakesMax.
+// handshake performs the TLS handshake, if the connection has one. It runs in the reader, takes at most
+// Limits.HandshakeTimeout, and counts towards Limits.HandshakesMax.
 func (c *conn) handshake() error {
 	if c.secure == nil {
 		return nil
@@ -27,8 +27,7 @@ func (c *conn) handshake() error {
 	if c.stopping.Load() { // stop may have set its deadline before
 		return nil
 	}
-	// fail and stop interrupt it by closing the socket and by the deadline. No context is needed: the deadlines and
-	// closing the socket end it.
+	// No context is needed: deadlines end the handshake, fail closes the socket, and stop sets an expired deadline.
 	err := c.secure.Handshake(context.Background())
 	if err != nil {
 		// Counted by reason for the metrics.
@@ -52,7 +51,7 @@ func (c *conn) handshake() error {
 // the version of the request, and is readable without TLS.
 func (c *conn) refusePlaintext(err error) {
 	var first tls.RecordHeaderError
-	// Only a first record that is no TLS can be a plain request.
+	// Only a first record that is not TLS can be an unencrypted request.
 	if !errors.As(err, &first) || c.secure.Encrypted() {
 		return
 	}

@@ -32,7 +32,7 @@ func (s *Server) wireError(err error) *frame.Error {
 	if s.errors.counts == nil {
 		s.errors.counts = map[frame.ErrorCode]int64{}
 	}
-	// The code is the one before AppendError maps it to the version of the client.
+	// The code is counted before AppendError maps it to the version of the client.
 	s.errors.counts[e.Code]++
 	return e
 }
@@ -83,7 +83,7 @@ func requestError(err error) *frame.Error {
 		killed        *Killed
 	)
 	switch {
-	// Errors of decoding come first: they say that the message itself is wrong.
+	// Errors of decoding come first, because they mean that the message itself is malformed.
 	case errors.Is(err, wire.ErrShort):
 		return &frame.Error{Code: frame.CodeProtocolError,
 			Message: "Not enough bytes in the message body for what it declares"}
@@ -156,10 +156,10 @@ func (s *Server) replicaError(err error) *frame.Error {
 		logins       *AuthenticationOverloaded
 		tooLarge     *memory.TooLarge
 	)
-	// One value for all cases: each sets the fields of its code.
+	// All cases share one value, in which each sets the fields of its code.
 	e := &frame.Error{Message: err.Error()}
 	switch {
-	// It would never fit, so a retry is useless. OVERLOADED would make drivers repeat it.
+	// The request will never fit. OVERLOADED would make drivers retry it in vain.
 	case errors.As(err, &tooLarge):
 		e.Code = frame.CodeInvalid
 	case errors.Is(err, errOverloaded), errors.Is(err, memory.ErrExhausted), errors.As(err, &overloaded),
@@ -197,7 +197,7 @@ func (s *Server) replicaError(err error) *frame.Error {
 	return e
 }
 
-// wireFailures returns the reasons by the addresses of the replicas, as v5 sends them.
+// wireFailures returns the replicas' failure reasons with their addresses, as v5 sends them.
 func (s *Server) wireFailures(list []coordinator.NodeFailure) []frame.Failure {
 	out := make([]frame.Failure, len(list))
 	for i, f := range list {
@@ -213,6 +213,6 @@ func (s *Server) replicaAddress(node ring.NodeID) netip.Addr {
 			return a
 		}
 	}
-	// The message needs some address.
+	// The reason map requires an address.
 	return netip.IPv4Unspecified()
 }

@@ -9,7 +9,7 @@ import (
 	"cqld/server/frame"
 )
 
-// eventStream is the stream id of events. No request has it: clients use 0 to 32767.
+// eventStream is the stream id of events. No request uses it, because clients use 0 to 32767.
 const eventStream = -1
 
 // NotifySchema sends a schema change to the registered clients. It is called on every node, once the node itself has
@@ -47,7 +47,8 @@ func (s *Server) push(kind frame.Events, body func([]byte, frame.Version) []byte
 		if frame.Events(c.events.Load())&kind == 0 {
 			continue
 		}
-		// An event is not charged. A client that does not read would collect them without bound.
+		// Events are not charged, so without this check, a client that does not read would accumulate them without
+		// bound.
 		if c.account.Exceeded() {
 			c.fail(errSlowClient)
 			continue
@@ -68,7 +69,7 @@ func appendEvent(v frame.Version, body func([]byte, frame.Version) []byte) []byt
 	return e
 }
 
-// aboutNodes reports whether the client uses the connection for events about the ring, and not for the requests of the
+// aboutNodes reports whether the client uses the connection for events about the ring instead of requests of the
 // application.
 func (c *conn) aboutNodes() bool { return frame.Events(c.events.Load())&frame.AboutNodes != 0 }
 

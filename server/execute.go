@@ -12,7 +12,7 @@ import (
 )
 
 // worker executes one request at a time. It reuses its decoded messages and buffers, so a request allocates only what
-// the Processor does. It is used by the goroutine of workers.run, and slot by others under its own lock. Decoded
+// the Processor does. Only the goroutine of workers.run uses it, except for slot, which has its own lock. Decoded
 // messages point into the body of the request, which lives until forget.
 type worker struct {
 	next chan job
@@ -27,14 +27,14 @@ type worker struct {
 	batch   frame.Batch
 
 	request request.Request
-	// Reserved by the statement while it runs: its result, and the decoded request if that is large.
+	// memory is reserved by the running statement for its result, and for the decoded request if that is large.
 	memory  memory.Account // of request
 	began   time.Time      // of a request that is measured
 	decoded bool           // the memory of the decoded request is reserved
 	params  query.Params
 	entries []query.BatchEntry
 	columns []frame.Column // of the result's metadata
-	// The memory of small replies, which the output copies.
+	// reply is memory for small replies, which the output copies.
 	reply []byte
 }
 
@@ -48,7 +48,7 @@ func (w *worker) run(j job) {
 	defer c.finish()
 	defer c.parking.resume()
 	sent := false
-	// The memory that the statement reserves is its own; Close returns what is left.
+	// The statement reserves its memory in this account; Close releases the rest.
 	c.account.Open(&w.memory)
 	defer w.memory.Close()
 	defer func() {
@@ -60,8 +60,8 @@ func (w *worker) run(j job) {
 	if c.ctx.Err() != nil {
 		return
 	}
-	// A panic while the reply is encoded leaves it incomplete, so the connection ends. A panic of the statement is an
-	// error of the statement only.
+	// A panic while the reply is encoded leaves it incomplete, so the connection ends. A panic of the statement only
+	// fails the statement.
 	defer c.server.guard.Recover("CQL reply", c.fail)
 	w.enter(j)
 	result, err := w.processGuarded(j)
@@ -71,7 +71,7 @@ func (w *worker) run(j job) {
 	}
 	reply, charge := w.encode(j, result, err)
 	sent = true
-	// From now on the client is known to be useful: intakes prefer it under load.
+	// A client with an executed statement has proved itself, so intakes prefer it under load.
 	c.served.Store(true)
 	if c.out.Enqueue(reply, j.charge.Plus(charge), true) {
 		w.reply = nil // the output may have its memory
@@ -80,8 +80,8 @@ func (w *worker) run(j job) {
 	w.keep(reply)
 }
 
-// encode returns the reply to j, given the result or error, and the memory that is reserved for it. charge is what the
-// encoded reply holds until it has been written to the socket.
+// encode returns the reply to j, given the result or error, and the memory that is reserved for it. charge is the
+// memory that the encoded reply holds until it has been written to the socket.
 func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, charge memory.Held) {
 	c := j.conn
 	payload := w.costPayload(c.server)
@@ -108,11 +108,11 @@ func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, c
 	return reply, c.account.Convert(&w.memory, int64(len(reply)))
 }
 
-// reserveReply reserves memory for the reply, in addition to the memory of the result. With compression, it takes twice
+// reserveReply reserves memory for the reply, in addition to the memory of the result. A compressed reply needs twice
 // its size.
 func (w *worker) reserveReply(c *conn, result *query.Result) error {
 	n := len(result.Rows)
-	// A write that was applied must be answered, whatever memory there is.
+	// An applied write must be answered, even if no memory is left.
 	if n <= replyFree {
 		return nil
 	}
@@ -132,17 +132,17 @@ func (w *worker) buffer(c *conn, n int) []byte {
 	return w.reply[:0]
 }
 
-// keep keeps the memory of a reply that was copied.
+// keep stores the memory of a copied reply for reuse.
 func (w *worker) keep(reply []byte) {
 	if w.reply = reply; cap(reply) > outputBufferKeep {
 		w.reply = nil
 	}
 }
 
-// use sets the connection's keyspace. After two concurrent USE requests, which no driver sends, either one may be in
-// effect.
+// use sets the connection's keyspace. After two concurrent USE requests, which no driver sends, either keyspace may
+// be in effect.
 func (c *conn) use(keyspace string) {
-	// A copy: requests that run use the previous session to their end.
+	// The session is copied, because running requests use the previous one to their end.
 	session := *c.session.Load()
 	session.Keyspace = keyspace
 	c.session.Store(&session)
@@ -283,13 +283,14 @@ func (w *worker) forgetRequest() {
 	w.entries, w.params = emptied(w.entries), query.Params{}
 }
 
-// emptied returns s without its elements, or nil if it is large. 64 elements are more than most statements have.
+// emptied returns s without its elements for reuse, or nil if it has more than 64, which is more than most statements
+// need.
 func emptied[E any](s []E) []E {
 	const keep = 64
 	if cap(s) > keep {
 		return nil
 	}
-	// Up to the capacity: former elements refer to bodies of requests too.
+	// All elements up to the capacity are cleared, because earlier ones refer to bodies of requests, too.
 	clear(s[:cap(s)])
 	return s[:0]
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // handshakes tracks the connections that are not READY, oldest first. A client needs only a few round trips until
-// READY, so a connection that is closed in favor of others never gets there: clients that only connect delay no others.
-// Without the bound, a peer that opens connections and sends nothing could use up ConnectionsMax; with it, it can only
-// displace other clients that have not authenticated.
+// READY, so a connection that is closed in favor of others never gets there: clients that only connect do not delay
+// others. Without the bound, a peer that opens connections and sends nothing could use up ConnectionsMax; with it, it
+// can only displace other clients that have not authenticated.
 type handshakes struct {
 	max    int
 	closed atomic.Int64 // in favor of others

@@ -25,7 +25,7 @@ type InProgress struct {
 // taskBytesMax bounds the statement in a Task.
 const taskBytesMax = 4096
 
-// task is what a request executes. It holds references only, so that a request costs no copy of its statement.
+// task describes what a request executes. It holds references only, so that the statement need not be copied.
 type task struct {
 	opcode   frame.Opcode
 	text     string   // of the statement, or of the first one of a BATCH, unless it is prepared
@@ -35,13 +35,13 @@ type task struct {
 
 // shown returns the Task. textOf returns the text of a prepared statement, or "" if it is no longer prepared.
 func (t *task) shown(textOf func(id [16]byte) string) string {
-	// Empty for a prepared statement: its text is looked up only for the rare reader of the table.
+	// text is empty for a prepared statement, whose text is looked up only when the table is read, which is rare.
 	text := t.text
 	if text == "" && t.prepared != ([16]byte{}) {
 		text = textOf(t.prepared)
 	}
-	// Cut before it is redacted: Redact parses, and a cut statement is redacted as an invalid one, which removes rather
-	// more.
+	// The text is cut before it is redacted: Redact parses it, and redacts a cut statement like an invalid one, which
+	// errs on the side of removing more.
 	if len(text) > taskBytesMax {
 		text = strings.ToValidUTF8(text[:taskBytesMax], "")
 	}
@@ -70,7 +70,7 @@ type lease struct {
 	cancel context.CancelFunc
 }
 
-// leases are the contexts of a connection that no request uses now.
+// leases are the idle contexts of a connection.
 type leases struct {
 	mu   sync.Mutex
 	free []*lease
@@ -81,7 +81,7 @@ type leases struct {
 func (s *leases) take(ctx context.Context) *lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The last one, so that a connection with few requests uses few contexts.
+	// The most recent one is used, so that a connection with few requests uses few contexts.
 	if n := len(s.free); n > 0 {
 		l := s.free[n-1]
 		s.free = s.free[:n-1]
@@ -99,8 +99,8 @@ func (s *leases) giveBack(l *lease) {
 	s.free = append(s.free, l)
 }
 
-// slot shows the request that a worker executes. It belongs to a worker, and its lock is held only for moments. Its
-// worker writes it twice for each request; readers are rare.
+// slot describes the request that a worker executes, for readers of the table. It belongs to the worker, and its lock
+// is held only briefly. Its worker writes it twice for each request; readers are rare.
 type slot struct {
 	mu struct {
 		sync.Mutex
@@ -113,7 +113,7 @@ type slot struct {
 	}
 }
 
-// begin shows a request from now on.
+// begin makes the slot show a request.
 func (s *slot) begin(id uint64, j job, cancel context.CancelFunc) {
 	now := time.Now()
 	s.mu.Lock()
@@ -131,7 +131,7 @@ func (s *slot) describe(text string, prepared []byte, others int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.task.text, s.mu.task.others = text, others
-	// Copied, because the id points into the body of the request. A nil id leaves zeros.
+	// The id is copied, because it points into the body of the request. A nil id leaves zeros.
 	copy(s.mu.task.prepared[:], prepared)
 }
 
@@ -161,12 +161,12 @@ func (s *slot) kill(id uint64) (found, first bool) {
 	}
 	first = !s.mu.killed
 	s.mu.killed = true
-	// Cancelled under the lock: end cannot return before, so the lease is not given back in between.
+	// cancel is called under the lock, so that end waits for it and the lease is not given back in between.
 	s.mu.cancel()
 	return true, first
 }
 
-// slots has one for each worker, and is therefore as bounded as they are.
+// slots has one slot for each worker, and is bounded like the workers.
 type slots struct {
 	last   atomic.Uint64 // id of a request
 	killed atomic.Int64
@@ -224,7 +224,7 @@ func (s *Server) InProgress(textOf func(id [16]byte) string) []InProgress {
 func (s *Server) Kill(id uint64) bool {
 	for _, one := range s.workers.slots.list() {
 		if found, first := one.kill(id); found {
-			// Two operators may end the same request, which counts once.
+			// Two operators may kill the same request, which counts once.
 			if first {
 				s.workers.slots.killed.Add(1)
 			}
@@ -237,13 +237,14 @@ func (s *Server) Kill(id uint64) bool {
 // Killed returns the number of requests that Kill has cancelled.
 func (s *Server) Killed() int64 { return s.workers.slots.killed.Load() }
 
-// enter makes InProgress show a request, and Kill end it, until leave is called.
+// enter makes a request visible to InProgress and Kill until leave is called.
 func (w *worker) enter(j job) {
 	w.lease, w.id = j.conn.leases.take(j.conn.ctx), j.conn.server.workers.slots.last.Add(1)
 	w.slot.begin(w.id, j, w.lease.cancel)
 }
 
-// leave ends what enter began. It returns the error for the client, given the one with which the request has ended.
+// leave hides the request that enter made visible. It returns the error for the client, given the error with which
+// the request ended.
 func (w *worker) leave(c *conn, err error) error {
 	killed, l := w.slot.end(), w.lease
 	w.lease = nil

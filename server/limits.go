@@ -8,7 +8,7 @@ import (
 )
 
 // Limits bound the resources that clients can use on the node. A zero field means the default beside it. Sizes are in
-// bytes. The arithmetic of each default stands beside its constant.
+// bytes. The comment of each constant contains the arithmetic of the default.
 type Limits struct {
 	// FrameBytesMax is the size of the largest request (native_transport_max_frame_size): of its body in protocol v5,
 	// and of its frame in earlier versions.
@@ -73,7 +73,7 @@ const (
 	smallShare        = 4
 
 	// A connection is read until 80 % of its bound are in use. With five frames of the largest size, the remaining 20
-	// % hold one more, so a client that is alone is slowed down and never refused.
+	// % hold one more, so the requests of a lone client are slowed down and never refused.
 	connectionFrames = 5
 
 	// An idle connection costs its reader's stack (8 KiB), this package's structures and a read buffer: under 16 KiB,
@@ -98,7 +98,7 @@ const (
 	handshakeFrameMax = 16 << 10
 	handshakeTimeout  = 5 * time.Second
 
-	// Idle deadlines may be early by one in idleSlack.
+	// Idle deadlines may be early by 1/idleSlack of the timeout.
 	idleSlack = 16
 
 	receiveTimeout = 30 * time.Second
@@ -133,7 +133,7 @@ const (
 	stuckGrace = time.Second
 	stuckShare = 4
 
-	// What a request may hold at least, in frames of the largest size.
+	// The minimum memory that a request may hold, in frames of the largest size.
 	frameCopies = 2
 
 	// Replies of this size exist before they are charged: those of writes, which cannot be refused when they were
@@ -151,8 +151,8 @@ const (
 	lingerTime  = time.Second
 	lingerBytes = 1 << 20
 
-	// The pause between the end of connections for requests and the event on other connections: some round trips,
-	// because connections are not ordered.
+	// The pause between the end of connections for requests and the event on other connections: a few round trips,
+	// because there is no order between connections.
 	leaveGap = 100 * time.Millisecond
 )
 

@@ -10,13 +10,13 @@ import (
 )
 
 // parking keeps requests that wait. A connection executes no further requests while its client does not read the
-// replies that it has, or while its requests wait for memory. Parked requests hold their bodies, and no worker. A
-// client that sends requests and reads no replies would otherwise fill the memory of replies with its own.
+// replies that it has, or while its requests wait for memory. Parked requests hold their bodies, and no worker.
+// Otherwise a client that sends requests and reads no replies would fill the memory of replies.
 type parking struct {
 	conn *conn
 	any  atomic.Bool // jobs is not empty, or is about to have its first element
 	mu   sync.Mutex
-	// In the order of their arrival.
+	// jobs are in the order of their arrival.
 	jobs  []job
 	ended bool // the connection executes no further requests
 }
@@ -33,16 +33,16 @@ func (p *parking) stalled() bool { return p.any.Load() && p.conn.account.Flow().
 
 // add keeps a request until the client has read more. It returns false if the request may be executed.
 func (p *parking) add(j job) bool {
-	// Without the lock: usually nothing waits.
+	// Checked without the lock, because usually no request is parked.
 	if !p.over() {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A goroutine that ends what is waited for calls resume after it. Either that call sees any and waits for mu, or
-	// over sees its change here: no request is left behind.
+	// A goroutine that ends the reason for parking calls resume afterwards. Either that call sees any and waits for
+	// mu, or over sees the change here, so no request stays parked.
 	p.any.Store(true)
-	// After the end, run sees that the connection has ended.
+	// After end, the job is executed: run sees that the connection has ended, and drops it.
 	if p.ended || !p.over() {
 		p.any.Store(len(p.jobs) > 0)
 		return false
@@ -51,7 +51,8 @@ func (p *parking) add(j job) bool {
 	return true
 }
 
-// resume executes some parked requests, if it is time. Those call it again when they have ended.
+// resume executes some parked requests unless the reason for parking persists. These call it again when they have
+// ended.
 func (p *parking) resume() {
 	if !p.any.Load() {
 		return
@@ -60,10 +61,10 @@ func (p *parking) resume() {
 	p.mu.Lock()
 	n := 0
 	if !p.over() {
-		// A few at a time: their replies may fill the output again.
+		// Only a few are resumed at a time, because their replies may fill the output again.
 		n = min(len(p.jobs), unparkMax)
 	}
-	// A copy, because the jobs are submitted without the lock and Delete moves the rest.
+	// The jobs are copied, because they are submitted without the lock and Delete moves the rest.
 	next := slices.Clone(p.jobs[:n])
 	if p.jobs = slices.Delete(p.jobs, 0, n); len(p.jobs) == 0 {
 		p.jobs = nil
@@ -109,7 +110,8 @@ func (s *Server) disconnectStuck() {
 		bytes int64
 	}
 	var all []stuck
-	// The time of a write, not of a reply: a slow client that reads something starts a new write.
+	// The age of the current write counts, not of the reply: whenever a slow client reads something, a new write
+	// begins.
 	late := time.Now().Add(-stuckGrace).UnixNano()
 	for _, c := range s.connections() {
 		if since := c.out.Stuck(); since != 0 && since <= late {
@@ -119,7 +121,7 @@ func (s *Server) disconnectStuck() {
 	slices.SortFunc(all, func(a, b stuck) int { return cmp.Compare(b.bytes, a.bytes) })
 	need := s.memory.Limits().Bytes / stuckShare
 	for _, x := range all {
-		// The rest holds no replies, so ending it frees nothing.
+		// The remaining connections hold no replies, so ending them frees no memory.
 		if need -= x.bytes; x.bytes == 0 {
 			return
 		}

@@ -11,8 +11,8 @@ import (
 	"cqld/server/frame"
 )
 
-// reader reads the requests of a connection. Only the connection's reading goroutine uses it. One goroutine uses it, so
-// it has no locks. Bodies that it passes on are copies, as its input buffer is reused.
+// reader reads the requests of a connection. Only the connection's reading goroutine uses it, so it has no locks.
+// Bodies that it passes on are copies, because its input buffer is reused.
 type reader struct {
 	conn     *conn
 	in       buffer.Input
@@ -31,7 +31,7 @@ func (r *reader) next() error {
 	return r.readEnvelope()
 }
 
-// close returns the memory of a connection that has ended.
+// close releases the memory of a connection that has ended.
 func (r *reader) close() {
 	r.large.held.End()
 	r.in.Close()
@@ -49,7 +49,7 @@ func (r *reader) expectMore() {
 // expectNothing removes the deadline of expectMore: a client may be idle forever.
 func (r *reader) expectNothing() {
 	if r.waiting {
-		// The deadline of armIdle is gone too, and is set again before the next request.
+		// This also removes the deadline of armIdle, which is set again before the next request.
 		r.waiting, r.idleAt = false, time.Time{}
 		r.setReadDeadline(time.Time{})
 	}
@@ -80,7 +80,7 @@ func (r *reader) peekRequest() error {
 		}
 		r.idleAt = time.Time{}
 		idle := r.conn.server.limits.IdleTimeout
-		// The deadline only says that nothing arrived. Replies and events are activity as well.
+		// An expired deadline only means that no request arrived. Replies and events are activity as well.
 		if r.conn.executing.Load() == 0 && time.Since(r.conn.out.LastWrite()) >= idle-idle/idleSlack {
 			s := r.conn.server
 			s.limited[BoundIdle].Add(1)
@@ -98,7 +98,7 @@ func (r *reader) armIdle() {
 		return
 	}
 	now := time.Now()
-	// The deadline that is set is late enough.
+	// The current deadline is late enough.
 	if now.Before(r.idleAt.Add(idle/idleSlack - idle)) {
 		return
 	}
@@ -136,7 +136,7 @@ func (r *reader) readEnvelope() error {
 		r.conn.refuse(h, err, memory.Held{})
 		return errHangUp
 	}
-	// Judged by the header alone, before memory is reserved for the body.
+	// The header is validated before memory is reserved for the body.
 	if fatal, err := r.conn.judge(h); err != nil {
 		if stage(r.conn.stage.Load()) == stageStartup && r.conn.server.refusesVersion(h.Version) {
 			h.Version = r.conn.server.limits.VersionMax // which the client may understand
@@ -169,7 +169,7 @@ func (r *reader) refuseVersion(err error) error {
 	}
 	unsupported.Newest = r.conn.server.newestVersion()
 	size := frame.HeaderSize
-	// Their stream is one signed byte at offset 2.
+	// In these versions, the stream is one signed byte at offset 2.
 	if unsupported.Version == 1 || unsupported.Version == 2 {
 		size = frame.LegacyHeaderSize
 	}
@@ -185,16 +185,17 @@ func (r *reader) refuseVersion(err error) error {
 	raw = append([]byte{byte(frame.V5)}, raw[1:]...)
 	h, err := frame.DecodeHeader(raw)
 	r.conn.out.Send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), memory.Held{})
-	// The header may not be one of ours, so only a plausible length is skipped.
+	// The bytes may not be a header at all, so only a plausible length is skipped.
 	if err != nil || h.Length > handshakeFrameMax {
 		return errHangUp
 	}
 	return r.in.Skip(h.Length)
 }
 
-// takeBody is readBody for a body in memory that the reader reuses. The result belongs to the request.
+// takeBody is readBody for a body in memory that the reader reuses: it copies the body, and the request owns the
+// copy.
 func (r *reader) takeBody(b []byte) (body []byte, charge memory.Held, err error) {
-	// Before the copy: a request without memory must not take any.
+	// Memory is reserved before the copy is made.
 	charge, ok := r.reserveRequest(requestOverhead + int64(len(b)))
 	if !ok {
 		return nil, charge, errOverloaded

@@ -9,8 +9,7 @@ import (
 )
 
 // Incomplete requests use the memory of the intake, not the memory of the budgets: a client that sends slowly, or
-// stops, uses no memory of complete requests. Small bodies, and the first parts of large ones, have an intake of their
-// own.
+// stops, uses no memory of complete requests. Small bodies, and the first parts of large ones, use a separate intake.
 
 // errSlow ends a connection whose request arrives too slowly while others wait for memory.
 var errSlow = errors.New("the client sends its request too slowly while other requests wait for memory")
@@ -40,7 +39,7 @@ func (r *reader) readBody(n int) (body []byte, charge memory.Held, err error) {
 		}
 		return body, charge, nil
 	}
-	// The body takes memory of the intake until it is complete. The budgets do not wait for slow clients.
+	// The body uses memory of the intake until it is complete, so that the budgets do not wait for slow clients.
 	if body, err = r.receiveBody(n); err != nil {
 		return nil, charge, err
 	}
@@ -53,13 +52,13 @@ func (r *reader) readBody(n int) (body []byte, charge memory.Held, err error) {
 // receiveBody reads a body that is not completely buffered. A body of up to bodyStep takes one reservation, a larger
 // one two: the first part proves that the client sends.
 func (r *reader) receiveBody(n int) (body []byte, err error) {
-	// A client that only declares a large body gets no more memory than this.
+	// A client that declares a large body and sends nothing gets no more memory than this.
 	first := min(n, bodyStep)
 	held, err := r.conn.server.small.Admit(int64(first), r.conn.served.Load(), r.tooSlow, r.conn.halt)
 	if err != nil {
 		return nil, r.skipOverloaded(n)
 	}
-	// held is replaced below, so the deferred call must read it then.
+	// held is replaced below, so the deferred function must read the variable when it runs.
 	defer func() { held.End() }()
 	r.expectMore()
 	defer r.expectNothing()
@@ -73,7 +72,7 @@ func (r *reader) receiveBody(n int) (body []byte, err error) {
 	}
 	held.End()
 	held = whole
-	// The first part counts, or the intake would take the client for a slow one.
+	// The first part is counted, or the intake would consider the client slow.
 	held.Received(first)
 	bigger := make([]byte, n)
 	copy(bigger, body)

@@ -27,7 +27,7 @@ type partial struct {
 //	payload   up to 128 KiB - 1 bytes: envelopes, or a slice of one
 //	trailer   4 bytes of CRC-32 of the payload
 //
-// A wrong header checksum is fatal, since the length cannot be trusted and the next segment not be found.
+// A wrong header checksum is fatal: the length cannot be trusted, so the next segment cannot be found.
 func (r *reader) readSegment() error {
 	lz4 := r.conn.compression == frame.LZ4
 	raw, err := r.in.Next(frame.SegmentHeaderSize(lz4))
@@ -38,7 +38,7 @@ func (r *reader) readSegment() error {
 	if err != nil {
 		return r.corrupt("unrecoverable CRC mismatch detected in frame header")
 	}
-	// The header of the envelope is inside the segment, so judge would come too late.
+	// The envelope's header is inside the segment, so judge would be called too late.
 	if stage(r.conn.stage.Load()) != stageReady && max(sh.PayloadLength, sh.UncompressedLength) > handshakeFrameMax {
 		return r.corrupt("frame is too big before authentication")
 	}
@@ -62,7 +62,7 @@ func (r *reader) readSegment() error {
 	if err != nil {
 		return err
 	}
-	held.Complete() // what it may wait for from here is memory, not its client
+	held.Complete() // from here it waits for memory, not for its client
 	payload, err := frame.SegmentPayload(raw, sh)
 	if err != nil {
 		return r.corrupt("unrecoverable CRC mismatch detected in frame body")
@@ -119,7 +119,7 @@ func (r *reader) corrupt(message string) error {
 	return errHangUp
 }
 
-// handleWhole handles the payload of a self-contained segment. Each envelope is answered or refused for itself; a
+// handleWhole handles the payload of a self-contained segment. Each envelope is answered or refused individually; a
 // malformed one ends the connection.
 func (r *reader) handleWhole(payload []byte) error {
 	// Slices of an envelope follow each other without other segments in between.
@@ -217,7 +217,7 @@ func (r *reader) beginLarge(payload []byte) error {
 		return r.abandonLarge(h.Length - len(payload))
 	}
 	r.large.held, r.large.until = held, time.Now().Add(r.conn.server.limits.ReceiveTimeout)
-	// Allocated at once: the intake has admitted the whole length.
+	// The body is allocated at its whole length, which the intake has admitted.
 	r.large.body = make([]byte, 0, h.Length)
 	return r.appendLarge(payload)
 }

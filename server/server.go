@@ -25,9 +25,9 @@ import (
 	"cqld/tlsconfig"
 )
 
-// Processor executes statements; query.Processor implements it. Its methods block until the statement is complete, and
-// are called concurrently. They must not keep slices of the parameters after a call, except for the bytes of values,
-// which are never overwritten. Errors are typed values, which wireError translates; any other error becomes a
+// Processor executes statements; query.Processor implements it. Its methods block until the statement is complete,
+// and are called concurrently. They must not keep slices of the parameters after a call, except for the bytes of
+// values, which are never overwritten. wireError translates their typed errors; any other error becomes a
 // ServerError.
 type Processor interface {
 	Query(r *request.Request, s *query.Session, text string, p *query.Params) (*query.Result, error)
@@ -132,7 +132,7 @@ func New(o Options) *Server {
 	if s.memory == nil {
 		s.memory = memory.New(memory.Options{Limits: limits.memory()})
 	}
-	// The pool may belong to several servers; forget removes the callback when this one ends.
+	// Several servers may share the pool; forget removes the callback when this one ends.
 	s.forget = s.memory.OnShortage(s.disconnectStuck)
 	if s.guard == nil {
 		s.guard = guard.New(o.Logger)
@@ -146,7 +146,7 @@ func New(o Options) *Server {
 	s.mu.conns = map[*conn]struct{}{}
 	s.mu.addresses = map[netip.Addr]*address{}
 	s.mu.listeners = map[net.Listener]struct{}{}
-	// Supported versions are the list of SUPPORTED, the oldest first.
+	// SUPPORTED lists the supported versions, the oldest first.
 	for v := frame.V3; v <= s.newestVersion(); v++ {
 		s.supported[0].Values = append(s.supported[0].Values, v.String())
 	}
@@ -158,7 +158,8 @@ func New(o Options) *Server {
 // affected.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
-	// Under the lock of listeners: stopAccepting has closed all listeners that it saw, and this one came later.
+	// Checked under the lock of listeners: stopAccepting has closed the listeners it found, and this one was added
+	// later.
 	if s.closing.Load() {
 		s.mu.Unlock()
 		l.Close()
@@ -183,7 +184,7 @@ func (s *Server) Serve(l net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return fmt.Errorf("server: accept on %s: %w", l.Addr(), err)
 			}
-			// Most likely out of file descriptors, until other connections are closed.
+			// Most likely the process has no free file descriptor until other connections are closed.
 			s.log.Warn("cannot accept a client connection", "listener", l.Addr().String(), "err", err)
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
@@ -241,7 +242,7 @@ func (s *Server) unregister(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
 	s.leaveLocked(c.client.Addr())
-	// After the connection is out of the map, so that disconnectStuck no longer finds it.
+	// Leave is called after the connection was removed from the map, so that disconnectStuck no longer finds it.
 	c.account.Leave()
 }
 
@@ -264,7 +265,7 @@ func (s *Server) connections() []*conn {
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
-		// An ended context is Close: connections end after the current request instead of when they are quiet.
+		// With an ended context (Close), connections end after the current request instead of when they are quiet.
 		if ctx.Err() == nil {
 			c.drain.begin()
 		} else {
@@ -285,7 +286,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	// The time is over. Their requests are canceled, and the goroutine above waits for all of them.
+	// The time is over: requests are canceled, and the goroutine above waits for all of them.
 	for _, c := range s.connections() {
 		c.fail(ctx.Err())
 	}
@@ -302,7 +303,7 @@ func (s *Server) Drain(ctx context.Context) error {
 // Close closes all connections without sending pending answers. It returns when the requests being executed have
 // ended.
 func (s *Server) Close() error {
-	// A drain whose time is over when it begins.
+	// Close is a drain whose time is over when it begins.
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Drain(ctx); !errors.Is(err, context.Canceled) {

@@ -10,5 +10,5 @@ func cork(net.Conn) {}
 // uncork does nothing on this system.
 func uncork(net.Conn) {}
 
-// unread returns false on this system: input that arrives in the last moment is found after the end.
+// unread returns false on this system: input that arrives at the last moment is detected only after the end.
 func unread(net.Conn) bool { return false }

@@ -14,9 +14,9 @@ import (
 	"cqld/server/frame"
 )
 
-// judge checks a request's header. It returns an error, and whether the connection must end because of it. Messages are
-// Cassandra's, because drivers and their tests search in them. It looks at the header only. A non-fatal error refuses
-// the message alone, and the connection continues after its body.
+// judge checks a request's header. It returns an error, and whether the connection must end because of it. Messages
+// are Cassandra's, because drivers and their tests search in them. It examines the header only. A non-fatal error
+// refuses the message alone, and the connection continues after its body.
 func (c *conn) judge(h header) (fatal bool, err error) {
 	switch {
 	// A client that sends the bit of responses, or an opcode of responses, gets the message for the wrong direction.
@@ -65,7 +65,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 // in protocol v5, and to the whole frame in earlier versions. The connection continues.
 func (c *conn) tooBig(h header) error {
 	switch bound := c.server.limits.FrameBytesMax; {
-	// Before STARTUP the version is zero, and the smaller bound of the handshake was checked already.
+	// Before STARTUP the version is zero, and the smaller bound of the handshake has been checked already.
 	case c.version >= 5 && h.Length > bound:
 		return &invalid.Error{Msg: fmt.Sprintf("CQL Message of size %d bytes exceeds allowed maximum of %d bytes",
 			h.Length, bound)}
@@ -90,8 +90,8 @@ func versionMismatch(got, want frame.Version) error {
 		"version %v", got, want))
 }
 
-// startup sets the version, compression and options of the connection. An error in the options is answered and leaves
-// the stage, as drivers probe for compressions and versions.
+// startup sets the version, compression and options of the connection. An error in the options is answered without
+// changing the stage, because drivers probe for compressions and versions.
 func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge memory.Held) error {
 	options := make(map[string]string, len(pairs))
 	for _, p := range pairs {
@@ -173,7 +173,8 @@ func (c *conn) authenticate(h header, token []byte, err error, charge memory.Hel
 	c.user.Store(&auth.Principal{Name: user})
 	c.account.SetRole(c.server.memory.Role(user))
 	c.exchange = nil
-	// After user is set: a change of roles in between is seen by one of the two.
+	// recheck is called after user is set, so that a concurrent change of roles is seen either by it or by
+	// RecheckClients.
 	c.recheck()
 	c.ready()
 	c.answer(h, frame.OpAuthSuccess, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })

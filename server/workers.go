@@ -45,7 +45,7 @@ func newWorkers(l Limits) *workers {
 func (p *workers) submit(j job) bool {
 	p.mu.Lock()
 	p.mu.submitted++
-	// The last of the list became idle most recently.
+	// The last worker in the list became idle most recently.
 	if n := len(p.mu.idle); n > 0 {
 		w := p.mu.idle[n-1]
 		p.mu.idle = p.mu.idle[:n-1]
@@ -62,7 +62,7 @@ func (p *workers) submit(j job) bool {
 		return true
 	}
 	if len(p.mu.queue)-p.mu.head >= p.queueMax {
-		// Load counts what was accepted.
+		// Load counts only accepted jobs.
 		p.mu.submitted--
 		p.mu.refused++
 		p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *workers) run(w *worker, j job) {
 	for {
 		w.run(j)
 		p.mu.Lock()
-		// Jobs only wait if all workers are busy, so a worker looks into the queue before it becomes idle.
+		// Jobs wait only if all workers are busy, so a worker checks the queue before it becomes idle.
 		if queued, ok := p.dequeueLocked(); ok {
 			p.mu.Unlock()
 			j = queued
@@ -116,7 +116,7 @@ func (p *workers) dequeueLocked() (job, bool) {
 	switch {
 	case p.mu.head == len(p.mu.queue):
 		p.mu.queue, p.mu.head = nil, 0
-	// Moved when half of a large queue is empty, so each job is moved once on average.
+	// Jobs are moved when half of a large queue is empty, so that each job is moved once on average.
 	case p.mu.head >= 1024 && p.mu.head*2 >= len(p.mu.queue):
 		p.mu.queue = append([]job(nil), p.mu.queue[p.mu.head:]...)
 		p.mu.head = 0
@@ -127,7 +127,7 @@ func (p *workers) dequeueLocked() (job, bool) {
 // close ends the idle workers and waits for the others. submit must not be called again.
 func (p *workers) close() {
 	p.mu.Lock()
-	// Busy workers see it when their job is done and the queue is empty.
+	// Busy workers check closed when their job is done and the queue is empty.
 	p.mu.closed = true
 	idle := p.mu.idle
 	p.mu.idle = nil

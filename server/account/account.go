@@ -11,7 +11,8 @@ import (
 	"cqld/internal/memory"
 )
 
-// Large requests wait briefly until their clients have read replies, as long as a write may take, and are then refused.
+// A large request waits briefly, at most as long as a write may take, until its client has read replies. Then it is
+// refused.
 const (
 	largeWait     = 2 * time.Second
 	largeWaitStep = 2 * time.Millisecond
@@ -36,8 +37,9 @@ func (a *Account) Init(pool *memory.Pool, bytesMax int64) {
 	a.pool, a.own = pool, NewBudget(bytesMax)
 }
 
-// Join makes the connection one of an address. shared bounds all connections of the address, and nil means no bound;
-// refused counts the requests for which there is no memory because of it. It must be called before the first request.
+// Join assigns the connection to a client address. shared bounds all connections of the address, and nil means no
+// bound; refused counts the requests that are refused because of that bound. Join must be called before the first
+// request.
 func (a *Account) Join(address *memory.Owner, shared *Budget, refused *atomic.Int64) {
 	a.address, a.shared, a.refused = address, shared, refused
 }
@@ -45,13 +47,14 @@ func (a *Account) Join(address *memory.Owner, shared *Budget, refused *atomic.In
 // SetRole charges later requests to a role as well.
 func (a *Account) SetRole(role *memory.Owner) { a.role.Store(role) }
 
-// Leave returns the address and the role of a connection that has ended to the pool.
+// Leave releases the connection's owners in the pool, its address and its role. It is called when the connection has
+// ended.
 func (a *Account) Leave() {
 	a.pool.Release(a.address)
 	a.pool.Release(a.role.Load())
 }
 
-// Flow returns what the connection's requests wait for.
+// Flow returns the flow whose memory the connection's requests wait for.
 func (a *Account) Flow() *memory.Flow { return &a.flow }
 
 // Open opens the account of one request of the connection.
@@ -62,21 +65,22 @@ func (a *Account) Origin() memory.Origin {
 	return memory.Origin{Role: a.role.Load(), Address: a.address}
 }
 
-// Exceeded reports whether the connection uses more than its bound, which only replies and events can do.
+// Exceeded reports whether the connection uses more than its bound. Only replies and events can exceed it.
 func (a *Account) Exceeded() bool { return a.own.used.Load() > a.own.limit }
 
 // Calm waits while too many bytes are in flight, until stop returns true. A connection without requests may send one,
-// so that clients which wait for each answer do not wait for the memory of others. A connection that is to be refused
-// instead of being slowed down waits only for its own replies. The goroutine that makes stop true must call Wake.
+// so that clients which wait for each answer do not wait for the memory of others. A connection that prefers refusals
+// to waiting (refuse) waits only until it is below its own bound. The goroutine that makes stop true must call Wake.
 func (a *Account) Calm(refuse bool, stop *atomic.Bool) {
 	a.own.wait(stop.Load)
-	// A connection without requests holds no memory that others could wait for; one that wants refusals never waits.
+	// A connection without requests holds no memory for which others could wait, and one that prefers refusals never
+	// waits here.
 	if refuse || a.own.used.Load() == 0 || a.shared == nil && a.pool.IsCalm() {
 		return
 	}
 	a.paused.Store(true)
 	defer a.paused.Store(false)
-	// It also ends when the connection's own requests are done: it is then not the cause of the shortage.
+	// The pause also ends when the connection's own requests have ended, because it does not cause the shortage then.
 	resume := func() bool { return stop.Load() || a.own.used.Load() == 0 }
 	if a.shared != nil {
 		a.shared.wait(resume)
@@ -99,12 +103,12 @@ func (a *Account) Wake() {
 // Waiting reports whether the reader waits for memory.
 func (a *Account) Waiting() bool { return a.paused.Load() || a.own.waiters.Load() > 0 }
 
-// WakeReader makes the reader check again, if it is in Await.
+// WakeReader makes a reader in Await call ready again.
 func (a *Account) WakeReader() { a.own.wakeAny() }
 
 // Reserve reserves n bytes, or none if that would exceed a bound.
 func (a *Account) Reserve(n int64) (h memory.Held, ok bool) {
-	// The narrow budgets come first: a connection that exceeds its own does not disturb the pool.
+	// The narrow budgets are checked first, so that a connection that exceeds its own does not touch the pool.
 	if !a.reserveOwn(n) {
 		return h, false
 	}
@@ -140,7 +144,7 @@ func (a *Account) reserveOwn(n int64) bool {
 		return false
 	}
 	if a.shared != nil && !a.shared.reserve(n) {
-		// All or nothing: a part that stays reserved would never be released.
+		// The reservation is all or nothing: a part that stays reserved would never be released.
 		a.own.release(n)
 		a.refused.Add(1)
 		return false
@@ -154,7 +158,7 @@ func (a *Account) releaseOwn(n int64) {
 	if a.shared != nil {
 		a.shared.release(n)
 	}
-	// The reader looks at used after it has set paused, so one of both goroutines sees what the other has done.
+	// The reader sets paused before it reads used, so at least one of the two goroutines sees the other's change.
 	if a.paused.Load() && a.own.used.Load() == 0 {
 		if a.shared != nil {
 			a.shared.wake()

@@ -80,8 +80,8 @@ func (b *Budget) wait(stop func() bool) {
 	if b.used.Load() < b.pause {
 		return
 	}
-	// A release between the check and the wait sees waiters > 0 and blocks on
-	// mu until Wait has given it up: no wake-up is lost.
+	// A release between the check and the wait sees waiters > 0 and blocks on mu until Wait has unlocked it, so no
+	// wake-up is lost.
 	b.mu.Lock()
 	b.waiters.Add(1)
 	for b.used.Load() >= b.pause && !stop() {

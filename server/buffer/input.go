@@ -16,8 +16,8 @@ type Input struct {
 // NewInput returns an Input that reads conn, with buffers of pool.
 func NewInput(conn io.Reader, pool *Pool) Input { return Input{conn: conn, pool: pool} }
 
-// Next returns the next n bytes, which are valid until the following call. An error leaves what is buffered for a later
-// call.
+// Next returns the next n bytes, which are valid until the following call. After an error, buffered bytes stay for a
+// later call.
 func (in *Input) Next(n int) ([]byte, error) {
 	if in.end-in.start < n {
 		if err := in.fill(n); err != nil {
@@ -48,11 +48,12 @@ func (in *Input) fill(n int) error {
 	for in.end-in.start < n {
 		m, err := in.conn.Read(in.buf[in.end:])
 		in.end += m
-		// These choose the size of the next buffer: a read that fills the buffer asks for a larger one.
+		// lastRead and filled determine the size of the next buffer: a read that fills the buffer leads to a larger
+		// one.
 		in.lastRead, in.filled = m, in.end == len(in.buf)
-		// An error together with enough bytes is reported by the next read.
+		// If the read returned enough bytes together with an error, the next read reports the error.
 		if err != nil && in.end-in.start < n {
-			// io.EOF means that the client closed between two messages; here it has closed within one.
+			// io.EOF would mean that the client closed between two messages; here it closed within one.
 			if err == io.EOF && in.end > in.start {
 				return io.ErrUnexpectedEOF
 			}
@@ -71,7 +72,7 @@ func (in *Input) resize(n int) {
 	case len(in.buf) > Large && n <= Large,
 		len(in.buf) < Large && in.filled:
 		in.replace(in.pool.Get())
-	// A connection with little traffic gives its large buffer back.
+	// A connection with little traffic returns its large buffer to the pool.
 	case len(in.buf) > Small && in.lastRead < Small/2 && n <= Small:
 		in.replace(make([]byte, Small))
 	}
@@ -86,8 +87,8 @@ func (in *Input) makeRoom(n int) {
 	case n <= Large:
 		to = in.pool.Get()
 	default:
-		// Larger than the pool's buffers; with room for what follows the message, so that its end needs no further
-		// read.
+		// The message is larger than the pool's buffers. The buffer has room for bytes after the message, so that one
+		// read can return both.
 		to = make([]byte, n+Large)
 	}
 	in.end = copy(to, in.buf[in.start:in.end])
@@ -97,7 +98,7 @@ func (in *Input) makeRoom(n int) {
 	}
 }
 
-// replace returns the buffer and continues with another.
+// replace returns the buffer to the pool and continues with another.
 func (in *Input) replace(to []byte) {
 	in.pool.Put(in.buf)
 	in.buf = to
@@ -125,7 +126,7 @@ func (in *Input) Skip(n int) error {
 				return err
 			}
 		}
-		// What is skipped is never collected, so its size is not bounded by a buffer.
+		// Skipped bytes are not collected, so n may exceed the size of the buffer.
 		m := min(n, in.end-in.start)
 		in.start += m
 		n -= m
@@ -133,7 +134,7 @@ func (in *Input) Skip(n int) error {
 	return nil
 }
 
-// Close returns the buffer.
+// Close returns the buffer to the pool.
 func (in *Input) Close() {
 	in.replace(nil)
 	in.start, in.end = 0, 0

@@ -4,7 +4,7 @@
 //	busy connection    buffer of Large bytes, lent by Pool
 //	large replies      Large << 1, Large << 2, … lent by Pool
 //
-// A buffer has one user at a time: who puts a slice back must not have passed it on.
+// A buffer has one user at a time: a caller must not put back a slice that others still use.
 package buffer
 
 import (
@@ -23,8 +23,9 @@ const (
 	sizes = 7
 )
 
-// Pool lends byte slices of Large bytes to busy connections, and larger ones for replies, in sizes that double. Others
-// may be returned to it, and are kept if they are usable. The zero value is ready for use, also concurrently.
+// Pool lends byte slices of Large bytes to busy connections, and larger ones for replies, in sizes that double.
+// Slices from elsewhere may be returned to it as well, and are kept if their sizes fit. The zero value is ready for
+// use, also concurrently.
 type Pool struct {
 	pools [sizes]sync.Pool // *[]byte
 	boxes sync.Pool        // *[]byte that are nil: Put allocates none
@@ -42,7 +43,7 @@ func (p *Pool) Sized(n int) []byte {
 	}
 	if box, ok := p.pools[class].Get().(*[]byte); ok {
 		b := *box
-		// Boxes are pooled by themselves, so that Put does not allocate one.
+		// Boxes have their own pool, so that Put allocates none.
 		*box = nil
 		p.boxes.Put(box)
 		return b
@@ -60,7 +61,7 @@ func (p *Pool) Put(b []byte) {
 		class-- // it suffices for the smaller size
 	}
 	if cap(b) > 2*Large<<class {
-		return // it would waste memory
+		return // a larger capacity than its class would waste memory
 	}
 	box, ok := p.boxes.Get().(*[]byte)
 	if !ok {

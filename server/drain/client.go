@@ -45,9 +45,9 @@ func (s *Clients) Join(key Key, e Executor) *Client {
 	return c
 }
 
-// Client is one client with draining connections. The end of one connection releases threads that waited for its
-// answers, and they may use the next connection, which therefore must not end at that moment, however quiet it was. A
-// nil Client means that a connection ends independently of others.
+// Client is one client with draining connections. When one connection ends, threads that waited for its answers
+// continue, and may use another connection. That one must therefore not end at the same moment, however quiet it was.
+// A nil Client means that a connection ends independently of others.
 type Client struct {
 	ending   atomic.Bool  // one connection is being ended
 	ended    atomic.Int64 // when the last one ended, ns since 1970
@@ -86,7 +86,7 @@ func (c *Client) executing() (n int) {
 	return n
 }
 
-// many reports whether the client has too many connections for each to look at the others often.
+// many reports whether the client has too many connections for each to examine the others often.
 func (c *Client) many() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,7 +2,7 @@ package drain
 
 import "time"
 
-// View is what the reader of a draining connection sees.
+// View is the state of a draining connection that its reader observes.
 type View struct {
 	Now       time.Time
 	Requests  int64     // that have been received on the connection
@@ -20,8 +20,8 @@ type Connection struct {
 	counted int64     // requests that were added to client.requests
 }
 
-// Begin begins to drain. last is when something was last sent on the connection, which has received requests so far. If
-// announced, the client was sent GRACEFUL_DISCONNECT.
+// Begin starts draining the connection. last is the time at which bytes were last sent on it, and requests is the
+// number of requests received so far. If announced, the client was sent GRACEFUL_DISCONNECT.
 func (c *Connection) Begin(now, last time.Time, requests int64, client *Client, announced bool, limits Limits) {
 	c.client, c.counted, c.until = client, requests, now.Add(limits.Timeout)
 	if c.ending = newEnding(now, last, requests, limits); announced {
@@ -35,7 +35,7 @@ func (c *Connection) Begun() bool { return !c.until.IsZero() }
 // Expired reports whether the connection must no longer be read.
 func (c *Connection) Expired(now time.Time) bool { return now.After(c.until) }
 
-// Step returns what the reader must do.
+// Step returns the action that the reader must execute.
 func (c *Connection) Step(v View) Action {
 	m := moment{
 		now:      v.Now,

@@ -2,8 +2,8 @@ package drain
 
 import "time"
 
-// ending decides when a draining connection ends (docs/adr/0020). It does no I/O and reads no clock: the reader of the
-// connection calls step with what it sees, and executes the action.
+// ending decides when a draining connection ends (docs/adr/0020). It does no I/O and reads no clock: the reader of
+// the connection calls step with the observed state (moment), and executes the action.
 //
 // A request that crosses the end is lost, so the moment depends on how the client sends:
 //
@@ -41,7 +41,7 @@ const (
 	phaseAnnounced
 )
 
-// moment is what the reader of a draining connection sees.
+// moment is the state of a draining connection at one moment, as its reader observes it.
 type moment struct {
 	now      time.Time
 	requests int64     // that have been received on the connection
@@ -54,7 +54,7 @@ type moment struct {
 	sibling  time.Time // when the end of a sibling last released answers; zero if none did
 }
 
-// Action is what the reader of a draining connection does.
+// Action is an action of the reader of a draining connection.
 type Action uint8
 
 // The actions.
@@ -65,7 +65,8 @@ const (
 	End          // send the held answers, and the end
 )
 
-// newEnding returns the state of a connection that begins to drain. last is when something was last sent on it.
+// newEnding returns the state of a connection that begins to drain. last is the time at which bytes were last sent on
+// it.
 func newEnding(now, last time.Time, requests int64, limits Limits) ending {
 	return ending{
 		limits:   limits,
@@ -77,7 +78,7 @@ func newEnding(now, last time.Time, requests int64, limits Limits) ending {
 	}
 }
 
-// step returns what the reader must do.
+// step returns the action that the reader must execute.
 func (e *ending) step(m moment) Action {
 	if m.requests > e.requests {
 		e.requests, e.arrived = m.requests, m.now
@@ -130,7 +131,7 @@ func (e *ending) stepHolding(m moment) Action {
 	switch {
 	case m.since.IsZero(): // the client may be busy with other nodes
 		quiet = max(HoldNoneQuiet, e.longest*3/2)
-	// the answers must be sent soon: this moment is still better than a later one
+	// the held answers must be sent soon, so the connection had better end now than later
 	case m.now.Sub(m.since) >= e.limits.Hold*3/4:
 		quiet = HoldQuiet / 2
 	}
@@ -142,8 +143,8 @@ func (e *ending) stepHolding(m moment) Action {
 
 // paused reports whether the client is at the beginning of a pause: the requests that are sent together have arrived,
 // and the next ones are not due. All connections of the client then end together, because each would receive the
-// requests of the others. If the client leaves no pause, as when requests take long or the server cannot distinguish
-// several processes, a pause of the connection is enough.
+// requests of the others. If the client makes no pauses, for example because requests take long or the server cannot
+// distinguish several processes, a pause of the connection suffices.
 func (e *ending) paused(m moment) bool {
 	active, running := e.active, m.parallel > 0
 	if m.now.Sub(e.began) > e.limits.Timeout/4 {

@@ -7,22 +7,22 @@ import (
 	"cqld/server/frame"
 )
 
-// flush writes until nothing is pending. There is at most one at a time (flushing). It runs in a goroutine of its own,
-// or in Close's caller.
+// flush writes until nothing is pending. At most one flush runs at a time (flushing), in a separate goroutine or in
+// the caller of Close.
 func (q *Queue) flush() {
 	defer q.flushers.Done()
 	defer q.config.Guard.Recover("CQL connection writer", q.connection.Fail)
-	// Workers that are ready to run finish first, so that their replies are part of the same write. The scheduler then
-	// lets every other goroutine run first, too, which a reply must not wait for without a reason.
+	// Workers that are ready to run finish first, so that their replies are part of the same write. Yielding lets
+	// every other goroutine run first, too, so it happens only if the connection has running requests.
 	if q.connection.Executing() > 0 {
 		runtime.Gosched()
 	}
 	var segments []byte
 	q.mu.Lock()
 	for len(q.mu.pending) > 0 && !q.mu.broken && (!q.mu.held || q.mu.due) {
-		// One write is due, not all later ones.
+		// due covers the envelopes of this write only.
 		q.mu.due = false
-		// The flusher takes all that is pending, and writes without the lock, so that workers can append meanwhile.
+		// The flusher takes all pending chunks, and writes without the lock, so that workers can append meanwhile.
 		batch, compressor := q.mu.pending, q.mu.compressor
 		q.mu.pending, q.mu.spare = q.mu.spare, nil
 		q.mu.Unlock()
@@ -45,14 +45,15 @@ func (q *Queue) flush() {
 			q.mu.spare = batch[:0]
 		}
 	}
-	// Under the same lock as the look at pending: an envelope that comes later starts another flusher.
+	// flushing is cleared under the lock under which pending was empty, so that a later envelope starts another
+	// flusher.
 	q.mu.flushing = false
 	q.mu.Unlock()
 	q.config.Buffers.Put(segments)
 	q.connection.Written()
 }
 
-// written releases a chunk that was written, or that cannot be.
+// written releases the memory of a chunk that was written or dropped.
 func (q *Queue) written(b *chunk) {
 	q.bytes.Add(-int64(len(b.envelopes)))
 	q.config.Buffers.Put(b.envelopes)
@@ -77,7 +78,7 @@ func (q *Queue) writeChunk(b *chunk, segments []byte, compressor *frame.Compress
 			rest = rest[n:]
 		}
 		return segments, nil
-	// Each slice is written by itself, so that one reply does not need its size again in segments.
+	// Slices of a large envelope are written one by one, so that its segments do not need its whole size again.
 	case b.large && len(rest) > frame.SegmentPayloadMax:
 		for len(rest) > 0 {
 			n := min(len(rest), frame.SegmentPayloadMax)
@@ -94,8 +95,8 @@ func (q *Queue) writeChunk(b *chunk, segments []byte, compressor *frame.Compress
 	}
 }
 
-// writeSize returns the size of a part of a reply. A client that reads nothing of it for a while is disconnected, if
-// requests wait for memory.
+// writeSize returns the size of a part of a reply. While requests wait for memory, a client that reads none of a part
+// for a while is disconnected.
 func (q *Queue) writeSize() int {
 	if q.config.Memory.Scarce() {
 		return frame.SegmentPayloadMax
@@ -106,7 +107,7 @@ func (q *Queue) writeSize() int {
 // write writes b with a deadline. Other goroutines read lastWrite and stuck, to find idle and stuck clients. It blocks
 // for at most WriteTimeout. A time-out fails the connection: a part of an envelope may have been written.
 func (q *Queue) write(b []byte) error {
-	// An empty write would count as a sign of life.
+	// An empty write would count as activity of the client.
 	if len(b) == 0 {
 		return nil
 	}

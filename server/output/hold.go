@@ -9,7 +9,8 @@ type Holding struct {
 	Released time.Time // when held answers were last sent; zero if none were
 }
 
-// Hold keeps pending and later envelopes until Serve, Release or Close. A second call restarts the age of what is held.
+// Hold keeps pending and later envelopes until Serve, Release or Close. A second call restarts the age of the held
+// envelopes.
 func (q *Queue) Hold() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -21,7 +22,7 @@ func (q *Queue) Hold() {
 func (q *Queue) Release(age time.Duration) {
 	q.mu.Lock()
 	now := time.Now()
-	// due is for the answers that are pending now: flush clears it when it takes them.
+	// due applies to the answers that are pending now; flush clears it when it takes them.
 	q.mu.due = q.mu.held && len(q.mu.pending) > 0 && now.Sub(q.mu.since) >= age
 	start := false
 	if q.mu.due {

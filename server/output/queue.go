@@ -5,9 +5,9 @@
 //	workers, reader, events ── Send, Enqueue ──▶ pending chunks ── flush (one goroutine) ──▶ segments (v5) ──▶ socket
 //	                                                   └── Hold: nothing is written until Serve, Release or Close
 //
-// Envelopes are written in the order in which they were queued. Replies of different requests have no order, so workers
-// queue them when they are ready. The package does not look into envelopes, except for their lengths when it divides
-// them into segments.
+// Envelopes are written in the order in which they were queued. Replies of different requests have no order, so
+// workers queue them when they are ready. The package does not decode envelopes, except for their lengths when it
+// divides them into segments.
 package output
 
 import (
@@ -35,7 +35,7 @@ const (
 	spareChunks = 8
 )
 
-// Config is what the queues of a server share.
+// Config contains the dependencies shared by the queues of a server.
 type Config struct {
 	Buffers *buffer.Pool
 	Memory  *memory.Pool
@@ -44,7 +44,7 @@ type Config struct {
 	WriteTimeout time.Duration
 }
 
-// Connection is what a Queue needs of its connection.
+// Connection is the interface through which a Queue uses its connection.
 type Connection interface {
 	// Fail ends the connection: it cannot be written.
 	Fail(err error)
@@ -93,7 +93,7 @@ type chunk struct {
 	large     bool        // a single envelope, in memory of its own
 }
 
-// Init prepares a queue that writes to socket, and returns the memory of what is written to a.
+// Init prepares a queue that writes to socket, and releases the memory of written envelopes in a.
 func (q *Queue) Init(config *Config, socket net.Conn, a *account.Account, connection Connection) {
 	q.config, q.socket, q.account, q.connection = config, socket, a, connection
 	q.run = q.flush
@@ -134,7 +134,7 @@ func (q *Queue) Enqueue(envelopes []byte, charge memory.Held, owned bool) (taken
 	if len(q.mu.pending) == 0 && q.mu.held {
 		q.mu.since = time.Now()
 	}
-	// The size includes what a flusher is writing.
+	// The size includes envelopes that a flusher is writing.
 	bytes := q.bytes.Add(int64(len(envelopes)))
 	switch last := q.lastLocked(len(envelopes)); {
 	case owned && len(envelopes) > buffer.Large:
@@ -195,7 +195,7 @@ func (q *Queue) Break() {
 	pending := q.mu.pending
 	q.mu.broken, q.mu.pending = true, nil
 	q.mu.Unlock()
-	// Without the lock: Release may wake other connections.
+	// No lock is held, because Release may wake other connections.
 	for _, b := range pending {
 		q.bytes.Add(-int64(len(b.envelopes)))
 		q.account.Release(b.charge)
@@ -206,12 +206,12 @@ func (q *Queue) Break() {
 // whether there were any.
 func (q *Queue) Close() (pending bool) {
 	q.mu.Lock()
-	// Held answers are part of what must be written before the end.
+	// Held answers must be written before the end as well.
 	q.mu.closed, q.mu.held = true, false
 	pending = len(q.mu.pending) > 0
 	start := q.startLocked()
 	q.mu.Unlock()
-	// In this goroutine, which waits for the write in any case.
+	// The flush runs in this goroutine, which waits for the write anyway.
 	if start {
 		q.flush()
 	}
