@@ -82,7 +82,7 @@ func TestCheckpointIsReadIntoAnotherTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rewritten, err := block.Rewrite(b, other, func(r *row.Row) {
+		rewritten, err := block.Rewrite(nil, b, other, func(r *row.Row) {
 			// The rows with odd values are left out.
 			value := r.Cells[0].Value
 			seen++

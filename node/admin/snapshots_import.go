@@ -214,7 +214,7 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 		if err != nil {
 			return err
 		}
-		rewritten, err := block.Rewrite(read, p.table.StorageID, p.columns.Apply)
+		rewritten, err := block.Rewrite(nil, read, p.table.StorageID, p.columns.Apply)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"cqld/storage"
 	"cqld/storage/block"
 	"cqld/storage/export"
+	"cqld/storage/rowkey"
 )
 
 const (
@@ -32,13 +33,15 @@ type restoring struct {
 	epoch    uint64         // of the ring that is restored to
 	former   *ring.Topology // of the backup
 	tables   []restored
+	// read and rewritten are the memory of the blocks of rows. A block is used until the next one is read.
+	read, rewritten []byte
 }
 
 // restored is a table that is restored.
 type restored struct {
 	from *schema.Table // of the backup
 	into *schema.Table // of the cluster
-	// edit changes a row of from to one of into.
+	// edit changes a row of from to one of into; nil if they are the same.
 	edit func(*row.Row)
 	// count is of the truncations of into when the restoration began. A later one ends it.
 	count uint64
@@ -123,11 +126,15 @@ func (n *Node) plan(ctx context.Context, s *backup.Store, r *Request) (*restorin
 		if err != nil {
 			return nil, fmt.Errorf("table %s.%s: %w", source.Keyspace, source.Name, err)
 		}
-		t := restored{from: from, into: into, edit: columns.Apply, count: n.o.Truncations.Count(into.StorageID),
+		t := restored{from: from, into: into, count: n.o.Truncations.Count(into.StorageID),
 			placed:  now.Topology.Placement(into.Replication).Ranges(ring.FullRange()),
 			sources: x.former.Placement(from.Replication).Ranges(ring.FullRange())}
-		if from.IsCounter() {
+		// Rows may have cells of dropped columns, whose numbers the new table has given to no column or to another.
+		switch {
+		case from.IsCounter():
 			t.edit = func(row *row.Row) { columns.Apply(row); renameShards(m, row) }
+		case len(from.Dropped) > 0 || !columns.Identical():
+			t.edit = columns.Apply
 		}
 		x.tables = append(x.tables, t)
 	}
@@ -227,11 +234,15 @@ func (x *restoring) share(ctx context.Context, s *backup.Store, p *sharePlan, pa
 	defer func() { err = errors.Join(err, c.Close(), end()) }()
 	for i, part := range p.parts {
 		t := part.table
-		if err := x.rows(ctx, c, t, part.tokens); err != nil {
+		// A part may be all of a large table.
+		within := func(done float64) {
+			progress(int64(float64(p.bytes) * (float64(i) + done) / float64(len(p.parts))))
+		}
+		if err := x.rows(ctx, c, t, part.tokens, within); err != nil {
 			return fmt.Errorf("restore %s.%s from the files of node %s: %w", t.from.Keyspace, t.from.Name,
 				p.share.Host, err)
 		}
-		progress(int64(float64(p.bytes) * float64(i+1) / float64(len(p.parts))))
+		within(1)
 	}
 	return nil
 }
@@ -268,7 +279,9 @@ func intersect(a, b ring.Range) (out []ring.Range) {
 
 // rows adds the rows of a range, in files of about ingestBytes. A file becomes part of the table as a whole, and in the
 // order of tokens. After an error, the rows of complete files stay: the next attempt adds them again without effect.
-func (x *restoring) rows(ctx context.Context, c *export.Checkpoint, t *restored, r ring.Range) error {
+// progress gets the part of the range that is done, from 0 to 1.
+func (x *restoring) rows(ctx context.Context, c *export.Checkpoint, t *restored, r ring.Range,
+	progress func(float64)) error {
 	var file *storage.Ingestion
 	defer func() {
 		if file != nil {
@@ -280,16 +293,17 @@ func (x *restoring) rows(ctx context.Context, c *export.Checkpoint, t *restored,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		read, next, err := c.Append(nil, &export.Query{Table: t.from.StorageID, Tokens: r, After: after,
+		read, next, err := c.Append(x.read[:0], &export.Query{Table: t.from.StorageID, Tokens: r, After: after,
 			BytesMax: blockBytes})
-		if err != nil {
+		if x.read = read; err != nil {
 			return err
 		}
 		// Tombstones are restored as well: another former replica may have what they delete.
-		rewritten, err := block.Rewrite(read, t.into.StorageID, t.edit)
+		rewritten, err := block.Rewrite(x.rewritten[:0], read, t.into.StorageID, t.edit)
 		if err != nil {
 			return err
 		}
+		x.rewritten = rewritten
 		// Most ranges of a small table are empty.
 		if len(rewritten) > 0 {
 			if file == nil {
@@ -311,6 +325,7 @@ func (x *restoring) rows(ctx context.Context, c *export.Checkpoint, t *restored,
 			return nil
 		}
 		after = next
+		progress(ring.Range{Start: r.Start, End: rowkey.TokenOf(next, r.Start)}.Share() / r.Share())
 	}
 }
 

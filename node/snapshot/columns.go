@@ -99,6 +99,16 @@ func MapColumns(from, to []Column) (ColumnMap, error) {
 	return m, nil
 }
 
+// Identical reports whether Apply changes no row, if no column of the snapshot's table was ever dropped.
+func (m ColumnMap) Identical() bool {
+	for id, to := range m {
+		if to.id != id || to.after != row.NoTimestamp {
+			return false
+		}
+	}
+	return true
+}
+
 // Apply changes the columns of a row of the snapshot, which may be empty then: cells of dropped columns are removed.
 func (m ColumnMap) Apply(r *row.Row) {
 	cells := r.Cells[:0]

@@ -92,6 +92,17 @@ func TestCellsOfEarlierColumnsAreLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if m.Identical() {
+		t.Error("a map to another number is called identical")
+	}
+	// Only the time of the drop is left.
+	to[1].ID = columns[1].ID
+	if same, err := MapColumns(columns, to); err != nil || same.Identical() {
+		t.Errorf("a map that leaves cells out is called identical, or %v", err)
+	}
+	if same, err := MapColumns(to, to); err != nil || !same.Identical() {
+		t.Errorf("a map of a table to itself is not identical, or %v", err)
+	}
 	r := row.NewRow()
 	for _, at := range []int64{49, 50, 51} {
 		r.Cells = append(r.Cells, row.Cell{Column: 3, Path: []byte{byte(at)}, Timestamp: at})

@@ -72,10 +72,11 @@ func Edit(block []byte, edit func(key row.PartitionKey, r *row.Row) error) ([]by
 	return x.Bytes, nil
 }
 
-// Rewrite returns a copy of a block with the keys of another table, in which edit has changed the rows and the headers.
-// Those that are empty then are omitted. edit may modify the row, and must not retain it.
-func Rewrite(block []byte, table schema.StorageID, edit func(*row.Row)) ([]byte, error) {
-	b, x := NewReader(block), Writer{}
+// Rewrite appends to dst a copy of a block with the keys of another table, in which edit has changed the rows and the
+// headers. Those that are empty then are omitted. edit may modify the row, and must not retain it. If edit is nil,
+// values are copied without being decoded. block and dst must not overlap.
+func Rewrite(dst, block []byte, table schema.StorageID, edit func(*row.Row)) ([]byte, error) {
+	b, x := NewReader(block), Writer{Bytes: dst}
 	r := row.NewRow()
 	var key, encoded []byte
 	for b.Next() {
@@ -85,7 +86,8 @@ func Rewrite(block []byte, table schema.StorageID, edit func(*row.Row)) ([]byte,
 		}
 		value := b.Value
 		// A range tombstone has no columns.
-		if kind := row.EntryKind(suffix[0]); kind == row.KindRow || kind == row.KindHeader {
+		kind := row.EntryKind(suffix[0])
+		if edit != nil && (kind == row.KindRow || kind == row.KindHeader) {
 			r.Reset()
 			if err := row.DecodeRow(r, value); err != nil {
 				return nil, err
