@@ -123,6 +123,10 @@ func TestBackupsAreRestoredToARingOfAnotherSize(t *testing.T) {
 	if err != nil || len(plan.Tables) != 2 {
 		t.Fatalf("%+v, %v", plan, err)
 	}
+	// Each of the two nodes compares half of the files, and then needs the rows of all.
+	if want := plan.Bytes/2 + plan.Bytes; plan.NodeBytes < want-1 || plan.NodeBytes > want+1 || plan.Estimate <= 0 {
+		t.Errorf("the estimate is %d bytes of %d and %s", plan.NodeBytes, plan.Bytes, plan.Estimate)
+	}
 	if other.nodes[0].cluster.Metadata().Schema.Keyspace("a") != nil {
 		t.Error("a dry run has created a keyspace")
 	}

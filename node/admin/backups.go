@@ -337,7 +337,8 @@ const loadedCheckpoint = "loaded"
 // shownRestoration returns a plan in the form of the control protocol.
 func shownRestoration(p *backups.Planned) control.Restored {
 	out := control.Restored{Name: p.Manifest.Name, Created: p.Manifest.Created, Bytes: p.Bytes, Lacks: p.Lacks,
-		Changes: p.SchemaChanges(), Roles: p.Roles, Tables: []control.RestoredTable{}}
+		NodeBytes: p.NodeBytes, Rate: p.Rate, Estimate: p.Estimate, Changes: p.SchemaChanges(), Roles: p.Roles,
+		Tables: []control.RestoredTable{}}
 	for _, t := range p.Targets {
 		out.Tables = append(out.Tables, control.RestoredTable{From: t.Keyspace + "." + t.Name,
 			Into: t.Into + "." + t.As, Replaces: p.Replaces(t)})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"cqld/backup"
 	"cqld/schema"
@@ -46,6 +47,12 @@ type Planned struct {
 	Replacement *schema.ReplaceTables
 	// Bytes is the size of the files that the nodes read.
 	Bytes int64
+	// NodeBytes is how many bytes each node reads, on average: its part of the files to compare them, and what its
+	// ranges need. It is an upper bound if only some tables of the backup are restored, whose sizes are not known.
+	NodeBytes int64
+	// Rate is at most how many bytes a node reads per second, and Estimate how long the restoration takes.
+	Rate     int64
+	Estimate time.Duration
 	// Lacks names data that nodes had lost when they stored their files.
 	Lacks []string
 	then  backup.Contents
@@ -117,6 +124,7 @@ func (n *Node) Plan(ctx context.Context, s *backup.Store, r *Restoration) (*Plan
 			p.sources = append(p.sources, p.then.Schema.Table(t.Keyspace, t.Name).StorageID)
 		}
 	}
+	n.estimate(p, next, now.Topology)
 	for _, share := range p.Manifest.Shares {
 		for _, text := range share.Lacks {
 			p.Lacks = append(p.Lacks, fmt.Sprintf("node %s: %s", share.Host, text))

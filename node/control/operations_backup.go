@@ -98,7 +98,11 @@ type Restored struct {
 	Changes int             `json:"schema_changes"`
 	Roles   int             `json:"role_changes"`
 	Bytes   int64           `json:"bytes"` // of the files that are read
-	Lacks   []string        `json:"lacks,omitempty"`
+	// NodeBytes is how many bytes each node reads, Rate at most how many per second, and Estimate how long it takes.
+	NodeBytes int64         `json:"node_bytes"`
+	Rate      int64         `json:"rate"`
+	Estimate  time.Duration `json:"estimate_ns"`
+	Lacks     []string      `json:"lacks,omitempty"`
 }
 
 // RestoredTable is a table of a backup, and the table that gets its rows.

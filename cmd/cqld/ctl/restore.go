@@ -115,6 +115,11 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 		p := &printer{w: w}
 		p.line("%s %s from backup %s of %s; %s %s", done, counted(len(r.Tables), "table"), r.Name,
 			r.Created.UTC().Format(backupTime), size(r.Bytes), read)
+		if dryRun {
+			p.line("It would take about %s: each node would read %s, at %s/s", about(r.Estimate), size(r.NodeBytes),
+				size(r.Rate))
+			p.line("Changes of the schema: %d; of roles: %d", r.Changes, r.Roles)
+		}
 		if r.At != 0 {
 			p.line("State of %s", momentOf(r.At))
 		}
@@ -126,6 +131,11 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 		}
 		return p.err
 	}
+}
+
+// about rounds an estimate. Starting and ending the steps takes seconds in any case.
+func about(d time.Duration) time.Duration {
+	return max(d.Round(time.Second), 5*time.Second)
 }
 
 // restoredName returns the name of a restored table, with its new name if it has one.
