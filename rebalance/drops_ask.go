@@ -72,8 +72,8 @@ func (x *dropDecision) addHoldings(i int, view coordinator.View) {
 		since = max(item.former.Since, 1)
 	}
 	// An item without a keyspace concerns Paxos states of all keyspaces.
-	for _, name := range catalog.KeyspaceNames() {
-		k := catalog.Keyspace(name)
+	for _, name := range catalog.StoredKeyspaceNames() {
+		k := catalog.StoredKeyspace(name)
 		if k.Replication.Class == ring.Local || schema.IsReplicatedSystem(name) || len(tablesOf(k)) == 0 ||
 			item.keyspace != "" && item.keyspace != name {
 			continue
@@ -179,9 +179,10 @@ func (d *Drops) holds(asked []*holding) []byte {
 	lost := d.o.Engine.Lost()
 	out := make([]byte, len(asked))
 	for i, h := range asked {
-		// The answer stays 0 for a keyspace that this node does not know.
-		k := catalog.Keyspace(h.keyspace)
-		if k == nil || k.Replication.Class == ring.Local || h.tokens.Wraps() {
+		// The answer stays 0 for a keyspace that this node does not know. One without tables is not the one of the
+		// question: it was created after the drop of that one.
+		k := catalog.StoredKeyspace(h.keyspace)
+		if k == nil || len(tablesOf(k)) == 0 || k.Replication.Class == ring.Local || h.tokens.Wraps() {
 			continue
 		}
 		pieces := t.Placement(k.Replication).Ranges(h.tokens)

@@ -57,7 +57,7 @@ func (d *Drops) confirmed(number uint64) {
 		operations: len(t.Operations()), epoch: d.o.Epoch(), unclean: d.o.Unclean(), items: d.list(),
 		former: map[string]*FormerData{}}
 	// Read now, before the disk is waited for: effectSettle must report what was confirmed, not a later change.
-	for _, name := range d.o.View.Schema().KeyspaceNames() {
+	for _, name := range d.o.View.Schema().StoredKeyspaceNames() {
 		if f := d.o.Former(name); f != nil {
 			ev.former[name] = f
 		}

@@ -36,7 +36,7 @@ func (d *Drops) checkGained() {
 
 // hasRepaired reports whether all ranges of a keyspace that this node holds were repaired after its last change.
 func (d *Drops) hasRepaired(g GainedData) bool {
-	k := d.o.View.Schema().Keyspace(g.Keyspace)
+	k := d.o.View.Schema().StoredKeyspace(g.Keyspace)
 	if k == nil {
 		return false
 	}

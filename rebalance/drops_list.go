@@ -31,8 +31,8 @@ func (d *Drops) list() (items []dropItem) {
 	}
 	var all []ring.Range
 	changed := false // this node may have the only copies, and the only votes, of some keyspace
-	for _, name := range catalog.KeyspaceNames() {
-		k := catalog.Keyspace(name)
+	for _, name := range catalog.StoredKeyspaceNames() {
+		k := catalog.StoredKeyspace(name)
 		if k.Replication.Class == ring.Local {
 			continue
 		}

@@ -188,7 +188,7 @@ func (m *Movements) handedOver(operation uint64, err error) {
 func (m *Movements) fenced(p Session) bool {
 	tables := []schema.StorageID{p.Table}
 	for _, name := range p.Keyspaces {
-		if k := m.o.View.Schema().Keyspace(name); k != nil {
+		if k := m.o.View.Schema().KeyspaceCalled(name); k != nil {
 			tables = append(tables, tablesOf(k)...)
 		}
 	}

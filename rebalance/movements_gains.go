@@ -30,8 +30,8 @@ func (f *gainedRange) required() bool {
 func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 	catalog, self := v.m.view.Schema(), v.m.view.Self()
 	var states [][]string // keyspaces of the same replication
-	for _, name := range catalog.KeyspaceNames() {
-		k := catalog.Keyspace(name)
+	for _, name := range catalog.StoredKeyspaceNames() {
+		k := catalog.StoredKeyspace(name)
 		tables := tablesOf(k)
 		if k.Replication.Class == ring.Local || len(tables) == 0 {
 			continue
@@ -41,7 +41,7 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 		}
 		// States of keyspaces with one replication move together: one session streams them all.
 		same := slices.IndexFunc(states, func(of []string) bool {
-			return catalog.Keyspace(of[0]).Replication.Equal(k.Replication)
+			return catalog.StoredKeyspace(of[0]).Replication.Equal(k.Replication)
 		})
 		if same < 0 {
 			same, states = len(states), append(states, nil)
@@ -53,7 +53,7 @@ func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
 		return all
 	}
 	for _, keyspaces := range states {
-		for _, g := range t.Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication, self) {
+		for _, g := range t.Gains(v.operation, catalog.StoredKeyspace(keyspaces[0]).Replication, self) {
 			all = append(all, &gainedRange{gain: g, tables: []schema.StorageID{schema.PaxosTable},
 				keyspaces: keyspaces})
 		}
@@ -129,11 +129,11 @@ func (v *movement) gainOf(p Session) *gainedRange {
 		keyspaces = []string{t.Keyspace}
 	}
 	keyspaces = slices.DeleteFunc(slices.Clone(keyspaces),
-		func(name string) bool { return catalog.Keyspace(name) == nil }) // dropped
+		func(name string) bool { return catalog.KeyspaceCalled(name) == nil }) // dropped, and not retained
 	if len(keyspaces) == 0 {
 		return nil
 	}
-	for _, g := range v.m.view.Topology().Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication,
+	for _, g := range v.m.view.Topology().Gains(v.operation, catalog.KeyspaceCalled(keyspaces[0]).Replication,
 		v.m.view.Self()) {
 		// With other bounds, the range is part of the ranges that a later topology brings.
 		if g.Range == p.Range {

@@ -70,8 +70,8 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 				unfetched))
 		}
 	}()
-	for _, keyspace := range catalog.KeyspaceNames() {
-		k := catalog.Keyspace(keyspace)
+	for _, keyspace := range catalog.StoredKeyspaceNames() {
+		k := catalog.StoredKeyspace(keyspace)
 		if k.Replication.Class == ring.Local || o.Keyspace != "" && o.Keyspace != keyspace {
 			continue
 		}

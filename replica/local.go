@@ -161,7 +161,7 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 		if table == nil || table.IsCounter() {
 			return true
 		}
-		if k := catalog.Keyspace(table.Keyspace); k == nil || k.DurableWrites {
+		if k := catalog.StoredKeyspace(table.Keyspace); k == nil || k.DurableWrites {
 			return true
 		}
 	}

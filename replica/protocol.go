@@ -53,8 +53,9 @@ func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 	catalog := l.view.Schema()
 	var tables []*schema.Table
 	for _, name := range keyspaces {
-		// A keyspace that was dropped meanwhile has no states that matter.
-		if k := catalog.Keyspace(name); k != nil {
+		// The node that asks may have planned its request before a drop of the keyspace. One that was dropped without a
+		// grace has no states that matter.
+		if k := catalog.KeyspaceCalled(name); k != nil {
 			tables = append(tables, k.StoredTables()...)
 		}
 	}

@@ -29,6 +29,10 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyAlterKeyspace(s, c)
 	case *DropKeyspace:
 		return applyDropKeyspace(s, c)
+	case *UndropKeyspace:
+		return applyUndropKeyspace(s, c)
+	case *PurgeKeyspaces:
+		return applyPurgeKeyspaces(s, c)
 	case *CreateTable:
 		return applyCreateTable(s, c)
 	case *AlterTable:
@@ -159,7 +163,8 @@ func extend(old, set map[string][]byte) map[string][]byte {
 	return next
 }
 
-// applyDropKeyspace removes a keyspace with everything in it. System keyspaces cannot be dropped, also replicated ones.
+// applyDropKeyspace removes a keyspace with everything in it, or hides it until the end of its grace. System keyspaces
+// cannot be dropped, also replicated ones.
 func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -170,6 +175,10 @@ func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	}
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop keyspace '%s'", c.Keyspace)
+	}
+	// Without a retention, as in changes of earlier versions, the data are removed at once.
+	if c.Retention != nil && Restorable(k) {
+		return s.retainKeyspace(k, *c.Retention), nil
 	}
 	keyspaces := maps.Clone(s.keyspaces)
 	delete(keyspaces, c.Keyspace)

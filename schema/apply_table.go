@@ -27,6 +27,10 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	// Two statements may have the same id in WITH.
 	// A dropped table that can be restored keeps its id.
 	other := s.tableByID(c.ID)
+	if other != nil && IsHidden(other.Keyspace) {
+		return nil, invalidf("Table id %s is the id of table %s of a dropped keyspace, which UNDROP KEYSPACE restores "+
+			"and PURGE KEYSPACE removes", c.ID, other.Name)
+	}
 	if other != nil && other.Retention != nil {
 		return nil, invalidf("Table id %s is the id of the dropped table %s.%s, which UNDROP TABLE restores and "+
 			"PURGE TABLE removes", c.ID, other.Keyspace, other.Name)
@@ -76,7 +80,8 @@ func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 // tableByID returns the table, view or retained table with an id, or nil. It reads the ids side by side with the
 // digests, not the tables.
 func (s *Schema) tableByID(id UUID) *Table {
-	for _, k := range s.keyspaces {
+	for _, name := range s.StoredKeyspaceNames() {
+		k := s.StoredKeyspace(name)
 		if i := slices.IndexFunc(k.digests, func(d digested) bool { return d.id == id }); i >= 0 {
 			return k.sorted[i]
 		}

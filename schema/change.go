@@ -8,7 +8,7 @@ import (
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
 // *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType,
 // *DropType, *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction, *UndropTable, *PurgeTables,
-// *ReplaceTables.
+// *ReplaceTables, *UndropKeyspace, *PurgeKeyspaces.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It
 // is immutable.
@@ -42,6 +42,20 @@ type AlterKeyspace struct {
 type DropKeyspace struct {
 	Keyspace string
 	IfExists bool
+	// Retention keeps the keyspace so that it can be restored. nil removes it at once.
+	Retention *Retention `json:",omitempty"`
+}
+
+// UndropKeyspace restores a dropped keyspace with the name As.
+type UndropKeyspace struct {
+	Keyspace string // the hidden name: several dropped keyspaces may have had one name
+	As       string
+}
+
+// PurgeKeyspaces removes dropped keyspaces. Several nodes may propose it, and a node may propose it by an old schema: a
+// keyspace that was restored is ignored.
+type PurgeKeyspaces struct {
+	Keyspaces map[string]int64 // the end of the grace (Retention.Until) of each, by hidden name
 }
 
 // CreateTable creates a table. Key columns are in key order, before the others; the order of the others determines
@@ -194,6 +208,8 @@ type DropIndex struct {
 func (*CreateKeyspace) change() {}
 func (*AlterKeyspace) change()  {}
 func (*DropKeyspace) change()   {}
+func (*UndropKeyspace) change() {}
+func (*PurgeKeyspaces) change() {}
 func (*CreateTable) change()    {}
 func (*AlterTable) change()     {}
 func (*DropTable) change()      {}

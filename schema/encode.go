@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"cqld/ring"
 	"cqld/types"
@@ -28,6 +30,8 @@ type encodedSchema struct {
 	NextStorage StorageID
 	// By name.
 	Keyspaces []encodedKeyspace
+	// Dropped are the keyspaces that can be restored, by hidden name.
+	Dropped []encodedKeyspace `json:",omitempty"`
 }
 
 // encodedKeyspace is a keyspace with its elements, each kind by name or signature. Types are class names, whose
@@ -47,6 +51,9 @@ type encodedKeyspace struct {
 	Retained   []encodedTable     `json:",omitempty"` // in the order of their drops
 	Functions  []encodedFunction  `json:",omitempty"`
 	Aggregates []encodedAggregate `json:",omitempty"`
+	// Of dropped keyspaces only. Name is then the name before the drop.
+	Number    StorageID  `json:",omitempty"`
+	Retention *Retention `json:",omitempty"`
 }
 
 // encodedTable is a table. The name of its keyspace is the keyspace's. Column order is the order of stored: key columns
@@ -107,6 +114,9 @@ func Encode(s *Schema) []byte {
 			e.Keyspaces = append(e.Keyspaces, encodeKeyspace(s.keyspaces[name]))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.dropped)) {
+		e.Dropped = append(e.Dropped, encodeKeyspace(s.dropped[name]))
+	}
 	return marshal(e)
 }
 
@@ -124,12 +134,17 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites,
 		Extensions: k.Extensions,
 		Comments:   k.comments, Labels: k.labels}
+	if d := k.Dropped; d != nil {
+		e.Name, e.Number, e.Retention = d.Name, d.Number, &d.Retention
+	}
 	for _, name := range k.TypeNames() {
 		// Declared classes restore the types as they were declared.
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
 	for _, name := range k.allNames() {
-		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
+		t := encodeTable(k.tables[name])
+		t.Retention = nil // of the keyspace; such a table has none of its own
+		e.Tables = append(e.Tables, t)
 	}
 	for _, t := range k.retained {
 		e.Retained = append(e.Retained, encodeTable(t))
@@ -181,31 +196,58 @@ func Decode(b []byte) (*Schema, error) {
 	// Numbers of tables and indexes are unique in the schema.
 	ids := map[StorageID]bool{}
 	for i := range e.Keyspaces {
-		k, err := decodeKeyspace(&e.Keyspaces[i])
+		k, err := e.decode(&e.Keyspaces[i], ids)
 		if err != nil {
 			return nil, err
 		}
-		if keyspaces[k.Name] != nil || IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
+		if keyspaces[k.Name] != nil || k.Dropped != nil {
 			return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
-		}
-		// Two tables with the same number would share their rows.
-		for _, t := range k.present {
-			own := []StorageID{t.StorageID}
-			for _, ix := range t.indexes {
-				own = append(own, ix.ID)
-			}
-			for _, id := range own {
-				// NextStorage is at least FirstStorageID, also in an encoding without it.
-				if ids[id] || id >= max(e.NextStorage, FirstStorageID) {
-					return nil, fmt.Errorf("%w: storage id %d of %s.%s", ErrFormat, id, k.Name, t.Name)
-				}
-				ids[id] = true
-			}
 		}
 		keyspaces[k.Name] = k
 	}
+	dropped := map[string]*Keyspace{}
+	for i := range e.Dropped {
+		k, err := e.decode(&e.Dropped[i], ids)
+		if err != nil {
+			return nil, err
+		}
+		if k.Dropped == nil || IsSystem(k.Dropped.Name) {
+			return nil, fmt.Errorf("%w: dropped keyspace %q is not allowed", ErrFormat, k.Name)
+		}
+		dropped[k.Name] = k
+	}
 	// The program's own keyspaces are added last: their numbers are below FirstStorageID, and not in the encoding.
-	return build(keyspaces, max(e.NextStorage, FirstStorageID)).withOwn(), nil
+	return build(keyspaces, dropped, max(e.NextStorage, FirstStorageID)).withOwn(), nil
+}
+
+// decode decodes a keyspace of e. ids are the numbers of the keyspaces before it, to which it adds.
+func (e *encodedSchema) decode(encoded *encodedKeyspace, ids map[StorageID]bool) (*Keyspace, error) {
+	k, err := decodeKeyspace(encoded)
+	if err != nil {
+		return nil, err
+	}
+	if IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
+		return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
+	}
+	// Two tables with the same number would share their rows.
+	var own []StorageID
+	for _, t := range k.present {
+		own = append(own, t.StorageID)
+		for _, ix := range t.indexes {
+			own = append(own, ix.ID)
+		}
+	}
+	if k.Dropped != nil {
+		own = append(own, k.Dropped.Number)
+	}
+	for _, id := range own {
+		// NextStorage is at least FirstStorageID, also in an encoding without it.
+		if ids[id] || id >= max(e.NextStorage, FirstStorageID) {
+			return nil, fmt.Errorf("%w: number %d of keyspace %s", ErrFormat, id, k.Name)
+		}
+		ids[id] = true
+	}
+	return k, nil
 }
 
 // unmarshal decodes one JSON value and refuses unknown fields and further bytes.
@@ -273,6 +315,9 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	// After all tables: a view may come before its base table.
 	if err := k.checkViews(); err != nil {
 		return nil, err
+	}
+	if e.Retention != nil {
+		k = hide(k, DroppedKeyspace{Retention: *e.Retention, Name: e.Name, Number: e.Number})
 	}
 	k.link()
 	return k, nil

@@ -19,6 +19,8 @@ type encodedChange struct {
 	CreateKeyspace  *CreateKeyspace         `json:",omitempty"`
 	AlterKeyspace   *AlterKeyspace          `json:",omitempty"`
 	DropKeyspace    *DropKeyspace           `json:",omitempty"`
+	UndropKeyspace  *UndropKeyspace         `json:",omitempty"`
+	PurgeKeyspaces  *PurgeKeyspaces         `json:",omitempty"`
 	CreateTable     *CreateTable            `json:",omitempty"`
 	AlterTable      *AlterTable             `json:",omitempty"`
 	DropTable       *DropTable              `json:",omitempty"`
@@ -66,6 +68,10 @@ func EncodeChange(c Change) []byte {
 		e.AlterKeyspace = c
 	case *DropKeyspace:
 		e.DropKeyspace = c
+	case *UndropKeyspace:
+		e.UndropKeyspace = c
+	case *PurgeKeyspaces:
+		e.PurgeKeyspaces = c
 	// The types of its columns follow in e.Types, in the order of the columns.
 	case *CreateTable:
 		e.CreateTable = c
@@ -150,6 +156,10 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterKeyspace, nil
 	case e.DropKeyspace != nil:
 		return e.DropKeyspace, nil
+	case e.UndropKeyspace != nil:
+		return e.UndropKeyspace, nil
+	case e.PurgeKeyspaces != nil:
+		return e.PurgeKeyspaces, nil
 	case e.CreateTable != nil:
 		return e.CreateTable, giveTypes(e.CreateTable.Columns, decoded)
 	case e.AlterTable != nil:

@@ -23,6 +23,8 @@ type Keyspace struct {
 	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The
 	// map is immutable.
 	Extensions map[string][]byte
+	// Dropped is set while the keyspace is dropped and can be restored. Name is then its hidden name.
+	Dropped *DroppedKeyspace
 	// Tables and views, by name.
 	tables map[string]*Table
 	types  map[string]*types.Type // not frozen

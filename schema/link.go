@@ -191,24 +191,40 @@ func (s *Schema) withNext(k *Keyspace, next StorageID) *Schema {
 	return s.rebuilt(keyspaces, next)
 }
 
-// build returns a schema of the keyspaces and its indexes. It keeps the map. The keyspaces must be linked.
-func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	return Empty().rebuilt(keyspaces, next)
+// build returns a schema of the keyspaces and its indexes. It keeps the maps. The keyspaces must be linked.
+func build(keyspaces, dropped map[string]*Keyspace, next StorageID) *Schema {
+	return Empty().rebuiltWith(keyspaces, dropped, next)
 }
 
 // rebuilt returns a schema of the keyspaces, most of whose tables are shared with s. It keeps the map. Only keyspaces
 // whose pointers differ are compared.
 func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	n := &Schema{keyspaces: keyspaces, byStorage: maps.Clone(s.byStorage), byIndex: maps.Clone(s.byIndex),
-		nextStorage: next, stored: s.stored, indexed: s.indexed}
-	// Keyspaces that were changed or dropped, then those that are new.
+	return s.rebuiltWith(keyspaces, s.dropped, next)
+}
+
+// rebuiltWith is rebuilt, with other dropped keyspaces. It keeps both maps.
+func (s *Schema) rebuiltWith(keyspaces, dropped map[string]*Keyspace, next StorageID) *Schema {
+	n := &Schema{keyspaces: keyspaces, dropped: dropped, byStorage: maps.Clone(s.byStorage),
+		byIndex: maps.Clone(s.byIndex), nextStorage: next, stored: s.stored, indexed: s.indexed}
+	// Keyspaces that were changed or dropped, then those that are new: a keyspace that was restored has the numbers of
+	// the dropped one.
 	for name, old := range s.keyspaces {
 		if now := keyspaces[name]; now != old {
 			n.replaceTables(old.present, now.tablesByName())
 		}
 	}
+	for name, old := range s.dropped {
+		if now := dropped[name]; now != old {
+			n.replaceTables(old.present, now.tablesByName())
+		}
+	}
 	for name, k := range keyspaces {
 		if s.keyspaces[name] == nil {
+			n.replaceTables(nil, k.present)
+		}
+	}
+	for name, k := range dropped {
+		if s.dropped[name] == nil {
 			n.replaceTables(nil, k.present)
 		}
 	}
@@ -308,6 +324,9 @@ func contentVersion(s *Schema) UUID {
 		if !IsLocalSystem(name) && !IsVirtualSystem(name) {
 			s.keyspaces[name].writeContent(h)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.dropped)) {
+		s.dropped[name].writeContent(h)
 	}
 	return hashUUID([md5.Size]byte(h.Sum(nil)))
 }

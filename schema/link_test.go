@@ -99,7 +99,7 @@ func replaceOne(s *Schema, rnd *rand.Rand, name string, now int64) Change {
 
 // compareRebuilt compares a schema with one whose indexes are built again, and with one that is decoded.
 func compareRebuilt(t *testing.T, s *Schema) {
-	again := build(s.keyspaces, s.nextStorage)
+	again := build(s.keyspaces, s.dropped, s.nextStorage)
 	if again.version != s.version || len(again.byStorage) != len(s.byStorage) || len(again.byIndex) != len(s.byIndex) {
 		t.Errorf("%d tables and %d indexes, version %s; want %d, %d, %s", len(s.byStorage), len(s.byIndex), s.version,
 			len(again.byStorage), len(again.byIndex), again.version)

@@ -28,12 +28,13 @@ const retainedMax = 256
 // other tables. Callers must not modify the slice.
 func (k *Keyspace) Retained() []*Table { return k.retained }
 
-// Retained returns the retained tables of all keyspaces, in the order of their drops.
+// Retained returns the tables of all keyspaces that DROP TABLE has dropped and that are retained, in the order of their
+// drops. Tables of a dropped keyspace are among them only if they had been dropped before it.
 func (s *Schema) Retained() []*Table {
 	// By name of the keyspace first, so that the order of drops in one second is the same on all nodes.
 	var all []*Table
-	for _, name := range s.KeyspaceNames() {
-		all = append(all, s.keyspaces[name].retained...)
+	for _, name := range s.StoredKeyspaceNames() {
+		all = append(all, s.StoredKeyspace(name).retained...)
 	}
 	slices.SortStableFunc(all, byDrop)
 	return all
@@ -86,21 +87,23 @@ func (s *Schema) withoutRetained(gone map[StorageID]int64) *Schema {
 		return ok && until == t.Retention.Until
 	}
 	// Tables of several keyspaces may be removed by one change.
-	keyspaces := maps.Clone(s.keyspaces)
+	keyspaces, dropped := maps.Clone(s.keyspaces), maps.Clone(s.dropped)
 	changed := false
-	for name, k := range s.keyspaces {
-		if !slices.ContainsFunc(k.retained, is) {
-			continue
+	for _, all := range [...]map[string]*Keyspace{keyspaces, dropped} {
+		for name, k := range all {
+			if !slices.ContainsFunc(k.retained, is) {
+				continue
+			}
+			c := k.clone()
+			c.retained = slices.DeleteFunc(slices.Clone(k.retained), is)
+			c.link()
+			all[name], changed = c, true
 		}
-		c := k.clone()
-		c.retained = slices.DeleteFunc(slices.Clone(k.retained), is)
-		c.link()
-		keyspaces[name], changed = c, true
 	}
 	if !changed {
 		return s
 	}
-	return s.rebuilt(keyspaces, s.nextStorage)
+	return s.rebuiltWith(keyspaces, dropped, s.nextStorage)
 }
 
 // applyPurgeTables removes retained tables. Their numbers are not used again.

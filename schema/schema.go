@@ -13,6 +13,8 @@ type StorageID uint32
 type Schema struct {
 	// By name.
 	keyspaces map[string]*Keyspace
+	// The keyspaces that were dropped and can be restored, by hidden name. nil is empty.
+	dropped map[string]*Keyspace
 	// Tables and views.
 	byStorage map[StorageID]*Table
 	byIndex   map[StorageID]*Table // the tables of the indexes with these ids

@@ -174,7 +174,9 @@ func randomChange(rnd *rand.Rand) Change {
 	k, table := name("k"), name("t")
 	kinds := []types.Kind{types.Int, types.Text, types.Counter, types.Duration}
 	typ := types.Native(kinds[rnd.IntN(len(kinds))])
-	switch rnd.IntN(12) {
+	switch rnd.IntN(13) {
+	case 12:
+		return &UndropKeyspace{Keyspace: fmt.Sprintf("%s#%d", k, 1024+rnd.IntN(20)), As: name("k")}
 	case 10:
 		return &AlterKeyspace{Keyspace: k, Extend: map[string][]byte{name("x"): randomExtension(rnd)}}
 	case 11:
@@ -182,7 +184,8 @@ func randomChange(rnd *rand.Rand) Change {
 	case 0:
 		return createKeyspace(k)
 	case 1:
-		return &DropKeyspace{Keyspace: k, IfExists: rnd.IntN(2) == 0}
+		return &DropKeyspace{Keyspace: k, IfExists: rnd.IntN(2) == 0,
+			Retention: []*Retention{nil, {Dropped: 1, Until: 2}}[rnd.IntN(2)]}
 	case 2, 3:
 		c := createTable(k, table, byte(rnd.IntN(200)))
 		c.IfNotExists = rnd.IntN(2) == 0

@@ -37,7 +37,7 @@ func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 			keyspaces[own.Name] = own
 		}
 	}
-	return build(keyspaces, s.nextStorage)
+	return build(keyspaces, s.dropped, s.nextStorage)
 }
 
 // systemKeyspaces returns the keyspaces that the program defines. Replication factors are Cassandra's. All schemas of a

@@ -100,7 +100,12 @@ func (s *Schema) BaseOf(view *Table) *Table {
 	if view.View == nil {
 		return nil
 	}
-	base := s.Table(view.Keyspace, view.View.Base)
+	// Rows of a dropped keyspace are still written, for example by hints.
+	k := s.StoredKeyspace(view.Keyspace)
+	if k == nil {
+		return nil
+	}
+	base := k.Table(view.View.Base)
 	if base == nil || base.ID != view.View.BaseID {
 		return nil
 	}

@@ -225,7 +225,7 @@ func admitToFetch(m *Metadata, c *Admit, node *ring.Node, index uint64) error {
 
 // userKeyspaces returns the keyspaces that users created.
 func userKeyspaces(s *schema.Schema) (names []string) {
-	for _, name := range s.KeyspaceNames() {
+	for _, name := range s.StoredKeyspaceNames() {
 		if !schema.IsSystem(name) {
 			names = append(names, name)
 		}
@@ -284,6 +284,13 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 				"changing: " + m.describe(m.Topology.Operations()[0])}
 		}
 	}
+	undropped, restoresKeyspace := change.(*schema.UndropKeyspace)
+	if restoresKeyspace && len(m.Topology.Operations()) > 0 {
+		// Sessions of the operation name keyspaces: a source must recognize the name that a node has planned with.
+		return &Refused{Busy: true, Reason: "a keyspace cannot be restored while the ring is changing: " +
+			m.describe(m.Topology.Operations()[0])}
+	}
+	m.Former = renamedFormer(m, s, undropped)
 	// Before m.Schema changes, because noteFormer compares it with s.
 	if err := m.noteFormer(s, c.At, index); err != nil {
 		return err
@@ -291,8 +298,8 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	// An old table is no creation of its client, who may have had no permission on it.
 	creator := c.Creator
 	undrop, restores := change.(*schema.UndropTable)
-	if restores {
-		creator = "" // a restored table has the grants that it had
+	if restores || restoresKeyspace {
+		creator = "" // what is restored has the grants that it had
 	}
 	roles, err := rolesAfter(m.Roles, m.Schema, s, creator)
 	if err != nil {
@@ -301,8 +308,12 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	if restores {
 		roles = restoreGrants(roles, m.RetainedGrants, undrop)
 	}
+	if restoresKeyspace {
+		roles = restoreKeyspaceGrants(roles, m.RetainedKeyspaceGrants, undropped)
+	}
 	// With the schema before the change, which shows the tables that it drops.
 	m.retainGrants(s)
+	m.retainKeyspaceGrants(s)
 	m.Schema, m.Roles = s, roles
 	m.dropPaxosFloors()
 	return nil

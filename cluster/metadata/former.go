@@ -14,9 +14,10 @@ import (
 func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error {
 	// Each ALTER KEYSPACE is compared with the ring as it is now. applySchema has refused changes of replication while
 	// an operation is in progress, so the placement of a keyspace changes for one reason at a time.
-	former := slices.DeleteFunc(slices.Clone(m.Former), func(f Former) bool { return next.Keyspace(f.Keyspace) == nil })
-	for _, name := range m.Schema.KeyspaceNames() {
-		old, now := m.Schema.Keyspace(name), next.Keyspace(name)
+	former := slices.DeleteFunc(slices.Clone(m.Former),
+		func(f Former) bool { return next.StoredKeyspace(f.Keyspace) == nil })
+	for _, name := range m.Schema.StoredKeyspaceNames() {
+		old, now := m.Schema.StoredKeyspace(name), next.StoredKeyspace(name)
 		if now == nil || old.Replication.Class == ring.Local || now.Replication.Class == ring.Local ||
 			old.Replication.Equal(now.Replication) {
 			continue
@@ -69,6 +70,28 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 	return nil
 }
 
+// renamedFormer returns the former replications. Those of a keyspace that is dropped and retained, or restored
+// (undropped is not nil), get its next name: its data stay where they are.
+func renamedFormer(m *Metadata, next *schema.Schema, undropped *schema.UndropKeyspace) []Former {
+	names := map[string]string{}
+	if undropped != nil {
+		names[undropped.Keyspace] = undropped.As
+	}
+	for _, k := range next.DroppedKeyspaces() {
+		if m.Schema.StoredKeyspace(k.Name) == nil {
+			names[k.Dropped.Name] = k.Name
+		}
+	}
+	// Readers share the list of the metadata before the command.
+	former := slices.Clone(m.Former)
+	for i := range former {
+		if name, ok := names[former[i].Keyspace]; ok {
+			former[i].Keyspace = name
+		}
+	}
+	return former
+}
+
 // over reports whether a former replication can be removed.
 func (f *Former) over() bool { return len(f.Nodes) == 0 && len(f.Gained) == 0 }
 
@@ -80,7 +103,7 @@ func (f *Former) over() bool { return len(f.Nodes) == 0 && len(f.Gained) == 0 }
 func (m *Metadata) regain(index uint64) {
 	var left []Former
 	for _, f := range m.Former {
-		if k := m.Schema.Keyspace(f.Keyspace); k != nil && len(f.Gained) > 0 {
+		if k := m.Schema.StoredKeyspace(f.Keyspace); k != nil && len(f.Gained) > 0 {
 			f.Gained, f.Changed = m.compareReplications(f.Replication, k.Replication).gain, index
 		}
 		if !f.over() {

@@ -66,7 +66,7 @@ func (m *Metadata) noteIncomplete(o *ring.Operation) {
 // GainedBy returns the numbers of ranges of the users' keyspaces that a node gains.
 func (m *Metadata) GainedBy(o *ring.Operation, id ring.NodeID) (out []ring.Shortfall) {
 	for _, name := range userKeyspaces(m.Schema) {
-		if n := len(m.Topology.Gains(o, m.Schema.Keyspace(name).Replication, id)); n > 0 {
+		if n := len(m.Topology.Gains(o, m.Schema.StoredKeyspace(name).Replication, id)); n > 0 {
 			out = append(out, ring.Shortfall{Node: id, Keyspace: name, Ranges: n})
 		}
 	}

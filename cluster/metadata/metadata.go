@@ -37,6 +37,9 @@ type Metadata struct {
 
 	// RetainedGrants are the permissions on tables that were dropped and can be restored.
 	RetainedGrants []RetainedGrant
+	// RetainedKeyspaceGrants are the permissions on keyspaces that were dropped and can be restored, and on what is in
+	// them. The order is the order of the drops.
+	RetainedKeyspaceGrants []RetainedKeyspaceGrant
 
 	// Former are earlier replications of keyspaces, as long as some node may have the only copies of data placed by
 	// them, or some replica may lack such data. They are ordered by epoch.
@@ -143,6 +146,8 @@ type metadataJSON struct {
 	ClusterVersion clusterversion.Version `json:",omitempty"`
 	// Added with UNDROP TABLE:
 	RetainedGrants []RetainedGrant `json:",omitempty"`
+	// Added with UNDROP KEYSPACE:
+	RetainedKeyspaceGrants []RetainedKeyspaceGrant `json:",omitempty"`
 	// Added with schedules of backups:
 	BackupSchedules []BackupSchedule `json:",omitempty"`
 }
@@ -176,7 +181,8 @@ func (m *Metadata) Encode() ([]byte, error) {
 		Operations:     m.Topology.Operations(),
 		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
 		Incomplete: m.Incomplete, Recoveries: m.Recoveries, ClusterVersion: m.ClusterVersion,
-		RetainedGrants: m.RetainedGrants, BackupSchedules: m.BackupSchedules}
+		RetainedGrants: m.RetainedGrants, RetainedKeyspaceGrants: m.RetainedKeyspaceGrants,
+		BackupSchedules: m.BackupSchedules}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
 			n.Tokens, n.DiskID, n.Versions})
@@ -234,8 +240,9 @@ func Decode(b []byte) (*Metadata, error) {
 	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: t, Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
 		Incomplete: j.Incomplete, Recoveries: j.Recoveries, ClusterVersion: max(j.ClusterVersion, clusterversion.V1),
-		RetainedGrants: j.RetainedGrants, BackupSchedules: j.BackupSchedules,
-		nextNode: j.NextNode, recent: j.Recent}, nil
+		RetainedGrants: j.RetainedGrants, RetainedKeyspaceGrants: j.RetainedKeyspaceGrants,
+		BackupSchedules: j.BackupSchedules,
+		nextNode:        j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost returns the member with a host ID, or nil.

@@ -9,7 +9,9 @@ import (
 )
 
 // replications returns the replications of all keyspaces whose data is on nodes, without duplicates.
-func replications(s *schema.Schema) []ring.Replication { return replicationsOf(s, s.KeyspaceNames()) }
+func replications(s *schema.Schema) []ring.Replication {
+	return replicationsOf(s, s.StoredKeyspaceNames())
+}
 
 // UserReplications returns the replications that at least one user keyspace has.
 func UserReplications(s *schema.Schema) []ring.Replication {
@@ -20,7 +22,7 @@ func UserReplications(s *schema.Schema) []ring.Replication {
 // computed once for each.
 func replicationsOf(s *schema.Schema, keyspaces []string) (out []ring.Replication) {
 	for _, name := range keyspaces {
-		r := s.Keyspace(name).Replication
+		r := s.StoredKeyspace(name).Replication
 		if r.Class != ring.Local && !slices.ContainsFunc(out, r.Equal) {
 			out = append(out, r)
 		}
@@ -86,7 +88,7 @@ func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 	// SimpleStrategy ignores data centers, so operations anywhere can affect the same range. System keyspaces are not
 	// considered, because they block no operation.
 	for _, name := range userKeyspaces(m.Schema) {
-		if m.Schema.Keyspace(name).Replication.Class == ring.Simple {
+		if m.Schema.StoredKeyspace(name).Replication.Class == ring.Simple {
 			return false
 		}
 	}
@@ -95,11 +97,11 @@ func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 
 // checkSources refuses an operation that would lose a range.
 func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
-	for _, name := range m.Schema.KeyspaceNames() {
+	for _, name := range m.Schema.StoredKeyspaceNames() {
 		if schema.IsSystem(name) {
 			continue // traces and other system data never block an operation
 		}
-		r := m.Schema.Keyspace(name).Replication
+		r := m.Schema.StoredKeyspace(name).Replication
 		for _, g := range t.Gains(o, r, 0) {
 			if g.From == 0 && len(g.Sources) == 0 {
 				return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be "+
