@@ -84,6 +84,10 @@ func definition(named func(Type, cql.QualifiedName) Subject, stmt cql.Statement)
 		return named(DropTable, s.Table), true
 	case *cql.UndropTable:
 		return named(CreateTable, s.Table), true
+	case *cql.UndropKeyspace:
+		return Subject{Type: CreateKeyspace, Keyspace: s.As}, true
+	case *cql.PurgeKeyspace:
+		return Subject{Type: DropKeyspace, Keyspace: s.Keyspace}, true
 	case *cql.CreateType:
 		return named(CreateType, s.Type), true
 	case *cql.AlterType:

@@ -81,6 +81,8 @@ func TestStatementsHaveCassandrasTypes(t *testing.T) {
 		"CREATE TABLE a.t LIKE b.u":          {CreateTable, "a", "t"},
 		"UNDROP TABLE a.t AS u":              {CreateTable, "a", "t"},
 		"PURGE TABLE a.t":                    {DropTable, "a", "t"},
+		"UNDROP KEYSPACE b AS a":             {Type: CreateKeyspace, Keyspace: "a"},
+		"PURGE KEYSPACE a":                   {Type: DropKeyspace, Keyspace: "a"},
 		"COMMENT ON KEYSPACE a IS 'x'":       {Type: AlterKeyspace, Keyspace: "a"},
 		"COMMENT ON COLUMN a.t.c IS 'x'":     {AlterTable, "a", "t"},
 		"COMMENT ON FIELD a.u.f IS NULL":     {AlterType, "a", "u"}} {

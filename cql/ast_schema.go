@@ -217,6 +217,20 @@ type PurgeTable struct {
 	Properties Properties // as in UndropTable
 }
 
+// UndropKeyspace is UNDROP KEYSPACE, an extension.
+type UndropKeyspace struct {
+	Keyspace   string
+	As         string     // the name of the restored keyspace
+	Properties Properties // id selects one of several dropped keyspaces with the name
+}
+
+// PurgeKeyspace is PURGE KEYSPACE, an extension: it removes dropped keyspaces before their time.
+type PurgeKeyspace struct {
+	Keyspace   string
+	IfExists   bool
+	Properties Properties // as in UndropKeyspace
+}
+
 // CreateType is CREATE TYPE. Fields are in the order of their encoding.
 type CreateType struct {
 	Type        QualifiedName
@@ -501,6 +515,8 @@ func (*AlterTable) statement()             {}
 func (*DropTable) statement()              {}
 func (*UndropTable) statement()            {}
 func (*PurgeTable) statement()             {}
+func (*UndropKeyspace) statement()         {}
+func (*PurgeKeyspace) statement()          {}
 func (*CreateType) statement()             {}
 func (*AlterType) statement()              {}
 func (*DropType) statement()               {}

@@ -129,6 +129,11 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	case *grammar.PurgeTableContext:
 		return &PurgeTable{Table: tableName(c.TableName()), IfExists: c.IfExists() != nil,
 			Properties: definitions.properties(c.Properties())}
+	case *grammar.UndropKeyspaceContext:
+		return definitions.undropKeyspace(c)
+	case *grammar.PurgeKeyspaceContext:
+		return &PurgeKeyspace{Keyspace: name(c.Ident()), IfExists: c.IfExists() != nil,
+			Properties: definitions.properties(c.Properties())}
 	}
 	// Not reached unless the grammar gets a rule that has no case here.
 	panic("cql: a rule of statement has no builder")

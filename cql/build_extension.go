@@ -99,6 +99,15 @@ func (b schemaBuilder) undropTable(ctx *grammar.UndropTableContext) Statement {
 	return u
 }
 
+// undropKeyspace builds UNDROP KEYSPACE. Without AS, the keyspace gets its own name again.
+func (b schemaBuilder) undropKeyspace(ctx *grammar.UndropKeyspaceContext) Statement {
+	names := ctx.AllIdent()
+	u := &UndropKeyspace{Keyspace: name(names[0]), Properties: b.properties(ctx.Properties())}
+	// The last name is the only one, or the one after AS.
+	u.As = name(names[len(names)-1])
+	return u
+}
+
 // commented builds the object of COMMENT ON.
 func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 	c := &CommentOn{}

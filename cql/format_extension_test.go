@@ -57,6 +57,19 @@ func appendDroppedTable(dst []byte, s Statement) []byte {
 	return appendProperties(dst, u.Properties)
 }
 
+func appendDroppedKeyspace(dst []byte, s Statement) []byte {
+	if p, ok := s.(*PurgeKeyspace); ok {
+		dst = appendIf(append(dst, "PURGE KEYSPACE "...), p.IfExists, "IF EXISTS ")
+		return appendProperties(appendIdentifier(dst, p.Keyspace), p.Properties)
+	}
+	u := s.(*UndropKeyspace)
+	dst = appendIdentifier(append(dst, "UNDROP KEYSPACE "...), u.Keyspace)
+	if u.As != u.Keyspace {
+		dst = appendIdentifier(append(dst, " AS "...), u.As)
+	}
+	return appendProperties(dst, u.Properties)
+}
+
 func appendTimeout(dst []byte, timeout Term) []byte {
 	if timeout == nil {
 		return dst

@@ -31,6 +31,8 @@ func AppendFormat(dst []byte, s Statement) []byte {
 		return appendCommentOn(dst, s)
 	case *UndropTable, *PurgeTable:
 		return appendDroppedTable(dst, s)
+	case *UndropKeyspace, *PurgeKeyspace:
+		return appendDroppedKeyspace(dst, s)
 	case *Describe:
 		return appendDescribe(dst, s)
 	case *CreateKeyspace, *AlterKeyspace, *DropKeyspace, *CreateTable, *AlterTable, *DropTable,

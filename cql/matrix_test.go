@@ -64,10 +64,11 @@ func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 		"selectStatement > timeoutClause", "truncate > timeoutClause",
 		"usingOption > usingTimeout", "deleteUsing > usingTimeout", "statement > commentOn",
 		"statement > securityLabelOn", "statement > undropTable", "statement > purgeTable",
+		"statement > undropKeyspace", "statement > purgeKeyspace",
 		"alterTable > columnConstraints",
 		"alterTable > columnDefault", "alterTable > K_SET", "alterTable > K_CHECK", "alterTable > K_DEFAULT"}
 	laterRules := []string{"offset", "timeoutClause", "usingTimeout", "likeOption", "commentOn", "securityLabelOn",
-		"commented", "memberName", "undropTable", "purgeTable"}
+		"commented", "memberName", "undropTable", "purgeTable", "undropKeyspace", "purgeKeyspace"}
 	for _, production := range productions(t) {
 		rule, _, _ := strings.Cut(production, " > ")
 		if slices.Contains(later, production) || slices.Contains(laterRules, rule) {

@@ -77,6 +77,7 @@ func notRecorded() []string {
 		"usingTimeout > ISO_DURATION", "usingTimeout > marker", "commented > K_FIELD", "commented > ident",
 		"commented > keyspaceKeyword",
 		"likeOption > K_INDEXES", "statement > undropTable", "statement > purgeTable", "undropTable", "purgeTable",
+		"statement > undropKeyspace", "statement > purgeKeyspace", "undropKeyspace", "purgeKeyspace",
 		"laterKeyword > K_PURGE", "laterKeyword > K_UNDROP",
 		// Roles need authentication; the permission matrix has the other forms.
 		"alterRole > K_AND", "alterUser > ifExists", "alterUser > userPassword", "createUser > ifNotExists",

@@ -33,6 +33,8 @@ statement
     | securityLabelOn
     | undropTable
     | purgeTable
+    | undropKeyspace
+    | purgeKeyspace
     ;
 
 create
@@ -416,10 +418,14 @@ rename : ident K_TO ident ;
 
 dropTable : K_COLUMNFAMILY ifExists? tableName ;
 
-// Extensions: Cassandra cannot restore a dropped table.
+// Extensions: Cassandra cannot restore a dropped table or keyspace.
 undropTable : K_UNDROP K_COLUMNFAMILY tableName ( K_AS ident )? ( K_WITH properties )? ;
 
 purgeTable : K_PURGE K_COLUMNFAMILY ifExists? tableName ( K_WITH properties )? ;
+
+undropKeyspace : K_UNDROP keyspaceKeyword ident ( K_AS ident )? ( K_WITH properties )? ;
+
+purgeKeyspace : K_PURGE keyspaceKeyword ifExists? ident ( K_WITH properties )? ;
 
 commentOn : K_COMMENT K_ON commented K_IS ( STRING_LITERAL | K_NULL ) ;
 

@@ -81,6 +81,8 @@ func authorized() map[string][]string {
 		"DROP TABLE t":                             {"DROP on <table ks.t>"},
 		"UNDROP TABLE t AS u":                      {"CREATE on <all tables in ks>"},
 		"PURGE TABLE IF EXISTS other.t":            {"DROP on <all tables in other>"},
+		"UNDROP KEYSPACE ks AS other":              {"CREATE on <all keyspaces>"},
+		"PURGE KEYSPACE IF EXISTS other":           {"DROP on <all keyspaces>"},
 		"DROP TABLE IF EXISTS nothing":             {"DROP on <table ks.nothing>"},
 		"CREATE TYPE x (a int)":                    {"CREATE on <all tables in ks>"},
 		"ALTER TYPE ty ADD b int":                  {"ALTER on <all tables in ks>"},

@@ -67,6 +67,7 @@ func onSystemKeyspaces(s *schema.Schema) []string {
 			"ALTER TYPE %s.x ADD b int", "DROP TYPE %s.x",
 			"CREATE FUNCTION %s.f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
 			"DROP FUNCTION %s.f", "CREATE AGGREGATE %s.a (int) SFUNC f STYPE int", "DROP AGGREGATE %s.a",
+			"UNDROP KEYSPACE %s", "UNDROP KEYSPACE gone AS %s", "PURGE KEYSPACE %s",
 			"DROP INDEX %s.i", "DROP MATERIALIZED VIEW %s.v",
 			"ALTER MATERIALIZED VIEW %s.v WITH comment = 'x'", "CREATE TABLE %s.x LIKE ks.t",
 			"COMMENT ON FIELD %s.x.f IS 'x'", "GRANT MODIFY ON KEYSPACE %s TO mallory",

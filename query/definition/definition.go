@@ -111,6 +111,10 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return dropping{d}.undrop(stmt)
 	case *cql.PurgeTable:
 		return dropping{d}.purge(stmt)
+	case *cql.UndropKeyspace:
+		return dropping{d}.undropKeyspace(stmt)
+	case *cql.PurgeKeyspace:
+		return dropping{d}.purgeKeyspace(stmt)
 	case *cql.CreateMaterializedView:
 		return d.createView(stmt)
 	case *cql.AlterMaterializedView:

@@ -89,8 +89,11 @@ func (d dropping) named(n cql.QualifiedName, given cql.Properties, permission st
 			return "", nil, invalid.Configf("Invalid table id")
 		}
 	}
-	// Dropped tables belong to a keyspace that exists: they are removed with it.
+	// Dropped tables stay with their keyspace when it is dropped.
 	k := d.Schema.Keyspace(keyspace)
+	if dropped, _ := d.keyspacesNamed(keyspace, nil, permission); k == nil && len(dropped) > 0 {
+		return "", nil, invalid.Errorf("Keyspace '%s' was dropped: restore it first, with UNDROP KEYSPACE", keyspace)
+	}
 	if k == nil {
 		return "", nil, &schema.NotFound{Keyspace: keyspace}
 	}

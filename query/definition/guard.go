@@ -23,11 +23,12 @@ type guarding struct {
 //
 //	CREATE KEYSPACE         replication, keyspaces
 //	ALTER KEYSPACE          replication
-//	DROP KEYSPACE           guardrail.DropKeyspace
+//	DROP, PURGE KEYSPACE    guardrail.DropKeyspace
 //	CREATE TABLE            compact tables, tables, columns, vectors, options
 //	ALTER TABLE             guardrail.AlterTable, columns, vectors, options
 //	DROP and PURGE TABLE    guardrail.DropTruncateTable
 //	UNDROP TABLE            tables
+//	UNDROP KEYSPACE         replication, keyspaces, tables
 //	CREATE VIEW             views of the table
 //	CREATE and ALTER TYPE   fields
 func (g guarding) apply(def Definition) Definition {
@@ -61,8 +62,12 @@ func (g guarding) apply(def Definition) Definition {
 		err = g.Enabled(guardrail.DropTruncateTable)
 	case *schema.UndropTable:
 		err = g.undrop(c)
+	case *schema.UndropKeyspace:
+		err = g.undropKeyspace(c)
 	case *schema.PurgeTables:
 		err = g.Enabled(guardrail.DropTruncateTable)
+	case *schema.PurgeKeyspaces:
+		err = g.Enabled(guardrail.DropKeyspace)
 	// Fields are counted as they will be.
 	case *schema.CreateType:
 		err = g.Within(guardrail.FieldsPerUDT, int64(len(c.Type.FieldNames())), c.Type.UDTName())
@@ -83,7 +88,12 @@ func (g guarding) keyspace(c *schema.CreateKeyspace) error {
 	if g.schema.Keyspace(c.Keyspace) != nil {
 		return nil
 	}
-	if err := g.replication(c.Keyspace, c.Replication); err != nil {
+	return g.oneMore(c.Keyspace, c.Replication)
+}
+
+// oneMore checks the replication of a new keyspace, and the number of keyspaces with it.
+func (g guarding) oneMore(name string, r ring.Replication) error {
+	if err := g.replication(name, r); err != nil {
 		return err
 	}
 	// The new one. System keyspaces do not count.
@@ -93,7 +103,7 @@ func (g guarding) keyspace(c *schema.CreateKeyspace) error {
 			count++
 		}
 	}
-	return g.Within(guardrail.Keyspaces, int64(count), c.Keyspace)
+	return g.Within(guardrail.Keyspaces, int64(count), name)
 }
 
 // replication checks the strategy and each factor. For NetworkTopologyStrategy these are the factors of the data

@@ -113,8 +113,17 @@ func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 	if err := mayChange(stmt.Keyspace, "DROP", "keyspace "+stmt.Keyspace); err != nil {
 		return refuse(err)
 	}
-	return Definition{Change: &schema.DropKeyspace{Keyspace: stmt.Keyspace, IfExists: stmt.IfExists},
+	// One value: the clock is read for it.
+	retention := dropping{d}.retention()
+	def := Definition{Change: &schema.DropKeyspace{Keyspace: stmt.Keyspace, IfExists: stmt.IfExists,
+		Retention: retention},
 		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
+	if k := d.Schema.Keyspace(stmt.Keyspace); k != nil && retention != nil && !schema.Restorable(k) {
+		// Apply decides by the same number. The statement succeeds, as in Cassandra.
+		def.Warnings = append(def.Warnings, fmt.Sprintf("Keyspace '%s' was removed at once, and UNDROP KEYSPACE "+
+			"cannot restore it: it had more tables, views, types and functions than drop_grace keeps", k.Name))
+	}
+	return def
 }
 
 // replications parses the replication of keyspaces, which depends on the data centers and nodes of a ring.

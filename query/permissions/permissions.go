@@ -215,6 +215,11 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.tables(auth.Create, stmt.Table)
 	case *cql.PurgeTable:
 		c.tables(auth.Drop, stmt.Table)
+	// A dropped keyspace is no resource either.
+	case *cql.UndropKeyspace:
+		c.need(auth.Create, auth.AllKeyspaces())
+	case *cql.PurgeKeyspace:
+		c.need(auth.Drop, auth.AllKeyspaces())
 	// Types are no resources: the permission on all tables of the keyspace includes them.
 	case *cql.CreateType:
 		c.tables(auth.Create, stmt.Type)

@@ -148,19 +148,49 @@ func (s *Source) figureRows(b *builder) {
 		}
 	// All nodes have the same rows, apart from the sizes.
 	case b.table.Name == "dropped_tables":
-		for _, t := range s.o.View.Schema().Retained() {
-			row := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuid(t.ID),
-				"dropped_at":       timestampOrNull(time.Unix(t.Retention.Dropped, 0)),
-				"restorable_until": timestampOrNull(time.Unix(t.Retention.Until, 0))}
-			// Null where the size is unknown, as in other tables.
-			if f.DroppedBytes != nil {
-				row["size_on_disk"] = bigint(f.DroppedBytes(t.StorageID))
-			}
-			b.add(row)
-		}
+		s.droppedTables(b)
+	case b.table.Name == "dropped_keyspaces":
+		s.droppedKeyspaces(b)
 	// The remaining tables have a row for each table.
 	case f.Tables != nil:
 		s.tableRows(b, f.Tables())
+	}
+}
+
+// droppedTables adds the rows of dropped_tables. Sizes are null where they are unknown, as in other tables.
+func (s *Source) droppedTables(b *builder) {
+	for _, t := range s.o.View.Schema().Retained() {
+		// UNDROP TABLE finds it when its keyspace is restored.
+		if schema.IsHidden(t.Keyspace) {
+			continue
+		}
+		row := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuid(t.ID),
+			"dropped_at":       timestampOrNull(time.Unix(t.Retention.Dropped, 0)),
+			"restorable_until": timestampOrNull(time.Unix(t.Retention.Until, 0))}
+		if f := &s.o.Figures; f.DroppedBytes != nil {
+			row["size_on_disk"] = bigint(f.DroppedBytes(t.StorageID))
+		}
+		b.add(row)
+	}
+}
+
+// droppedKeyspaces adds the rows of dropped_keyspaces.
+func (s *Source) droppedKeyspaces(b *builder) {
+	for _, k := range s.o.View.Schema().DroppedKeyspaces() {
+		// With the tables that had been dropped before the keyspace.
+		tables := k.StoredTables()
+		row := values{"keyspace_name": text(k.Dropped.Name), "id": bigint(int64(k.Dropped.Number)),
+			"tables":           integer(int32(len(tables))),
+			"dropped_at":       timestampOrNull(time.Unix(k.Dropped.Retention.Dropped, 0)),
+			"restorable_until": timestampOrNull(time.Unix(k.Dropped.Until, 0))}
+		if f := &s.o.Figures; f.DroppedBytes != nil {
+			var bytes int64
+			for _, t := range tables {
+				bytes += f.DroppedBytes(t.StorageID)
+			}
+			row["size_on_disk"] = bigint(bytes)
+		}
+		b.add(row)
 	}
 }
 

@@ -217,6 +217,8 @@ const SystemViews = `
 349 dropped_tables | dropped tables that UNDROP TABLE can restore
 	keyspace_name text P; table_name text C; id uuid C; dropped_at timestamp; restorable_until timestamp;
 	size_on_disk bigint
+350 dropped_keyspaces | dropped keyspaces that UNDROP KEYSPACE can restore
+	keyspace_name text P; id bigint C; dropped_at timestamp; restorable_until timestamp; size_on_disk bigint; tables int
 346 snapshots | available snapshots
 	name text P; keyspace_name text C; table_name text C; created_at timestamp; ephemeral boolean; expires_at timestamp;
 	size_on_disk bigint; true_size bigint
