@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"cqld/internal/env"
@@ -11,8 +12,8 @@ import (
 // droppedEvery is how often a node looks for dropped tables whose grace has ended.
 const droppedEvery = 30 * time.Second
 
-// droppedTables are the tables that were dropped and can be restored until their grace ends (ADR 50). The schema has
-// them; this node determines how long the grace is, and proposes its end.
+// droppedTables are the tables and keyspaces that were dropped and can be restored until their grace ends (ADR 50). The
+// schema has them; this node determines how long the grace is, and proposes its end.
 type droppedTables struct{ node *Node }
 
 // grace returns how long a table that is dropped now can be restored. While the disk is nearly full, it is removed at
@@ -32,22 +33,30 @@ func (d droppedTables) watch() {
 	}
 }
 
-// purge proposes the removal of the dropped tables that need not be kept. Another node may propose the same, and the
-// schema may be an old one: the change names the drop that it concerns.
+// purge proposes the removal of the dropped tables and keyspaces that need not be kept. Another node may propose the
+// same, and the schema may be an old one: the change names the drop that it concerns.
 func (d droppedTables) purge() {
-	tables := d.purgeable(d.node.clock.Now().Unix())
-	if len(tables) == 0 {
-		return
-	}
+	now := d.node.clock.Now().Unix()
 	// The names may be in use by other tables, so that only the number is logged.
-	log := d.node.log.With("tables", len(tables))
-	// A failed proposal is repeated after the pause.
-	d.node.cluster.StartSchema(&schema.PurgeTables{Tables: tables}, func(err error) {
+	if tables := d.purgeable(now); len(tables) > 0 {
+		d.propose(&schema.PurgeTables{Tables: tables}, "dropped tables", len(tables))
+	}
+	// Two changes: one that fails does not hold up the other.
+	if keyspaces := d.purgeableKeyspaces(now); len(keyspaces) > 0 {
+		d.propose(&schema.PurgeKeyspaces{Keyspaces: keyspaces}, "dropped keyspaces", len(keyspaces))
+	}
+}
+
+// propose proposes a purge. It does not wait for the outcome: the next look at the schema shows it. A failed proposal
+// is repeated after the pause.
+func (d droppedTables) propose(c schema.Change, what string, count int) {
+	log := d.node.log.With("what", what, "count", count)
+	d.node.cluster.StartSchema(c, func(err error) {
 		if err != nil {
-			log.Warn("dropped tables could not be purged", "err", err)
+			log.Warn("purge failed", "err", err)
 			return
 		}
-		log.Info("dropped tables purged")
+		log.Info("purged")
 	})
 }
 
@@ -56,17 +65,31 @@ func (d droppedTables) purgeable(now int64) map[schema.StorageID]int64 {
 	tables := map[schema.StorageID]int64{}
 	full, first := d.node.engine.DiskFull(), d.first()
 	for _, t := range d.node.cluster.Metadata().Schema.Retained() {
-		purge := first && now >= t.Retention.Until
-		// Only tables with rows here: the removal of others would not help the disk.
-		if !purge && full {
-			empty, err := d.node.engine.EmptyRange(t.StorageID, ring.FullRange())
-			purge = err == nil && !empty
-		}
-		if purge {
+		if first && now >= t.Retention.Until || full && d.hasRows(t) {
 			tables[t.StorageID] = t.Retention.Until
 		}
 	}
 	return tables
+}
+
+// purgeableKeyspaces returns the dropped keyspaces that this node removes, by hidden name, with the ends of their
+// grace. now is in seconds.
+func (d droppedTables) purgeableKeyspaces(now int64) map[string]int64 {
+	keyspaces := map[string]int64{}
+	full, first := d.node.engine.DiskFull(), d.first()
+	for _, k := range d.node.cluster.Metadata().Schema.DroppedKeyspaces() {
+		if first && now >= k.Dropped.Until || full && slices.ContainsFunc(k.StoredTables(), d.hasRows) {
+			keyspaces[k.Name] = k.Dropped.Until
+		}
+	}
+	return keyspaces
+}
+
+// hasRows reports whether this node has rows of a table. The removal of a table without rows here would not help the
+// disk of this node.
+func (d droppedTables) hasRows(t *schema.Table) bool {
+	empty, err := d.node.engine.EmptyRange(t.StorageID, ring.FullRange())
+	return err == nil && !empty
 }
 
 // first reports whether this node has the lowest number of the live members, and does what one node should do. Several

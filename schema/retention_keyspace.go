@@ -58,6 +58,10 @@ func (s *Schema) DroppedKeyspaces() []*Keyspace {
 
 // StoredKeyspace returns the keyspace with a name, or the dropped keyspace with a hidden name, or nil. It is for code
 // that stores, moves or repairs rows, and starts from Table.Keyspace or StoredKeyspaceNames.
+//
+//	statements, permissions, DESCRIBE, events, backups           Keyspace
+//	placement, streams, drops of ranges, Paxos states, storage   StoredKeyspace
+//	names in messages of another node                            KeyspaceCalled
 func (s *Schema) StoredKeyspace(name string) *Keyspace {
 	if k := s.keyspaces[name]; k != nil {
 		return k
@@ -108,6 +112,7 @@ func (s *Schema) retainKeyspace(k *Keyspace, r Retention) *Schema {
 			delete(dropped, old.Name)
 		}
 	}
+	// The hidden keyspace has the same numbers of tables and indexes: rebuiltWith removes all before it adds any.
 	hidden := hide(k, DroppedKeyspace{Retention: r, Name: k.Name, Number: s.nextStorage})
 	hidden.link()
 	if dropped == nil {
@@ -140,6 +145,7 @@ func restore(k *Keyspace, as string) *Keyspace {
 // moveTables replaces the tables of c, a clone of k, by copies that change has changed. Its tables and views have the
 // retention r; tables that were dropped before the keyspace keep their own.
 func moveTables(c, k *Keyspace, change func(*Table), r *Retention) {
+	// Views are among the tables: they have a retention, too, so that nothing shows them. link finds them again.
 	for name, t := range k.tables {
 		moved := t.copyForChange()
 		change(moved)
@@ -164,9 +170,11 @@ func (n renaming) contents(k *Keyspace) {
 	if n.from == n.to {
 		return
 	}
+	// Types may contain each other. Each is renamed with all that it contains, so that the order does not matter.
 	for name, t := range k.types {
 		k.types[name] = n.typ(t)
 	}
+	// Bodies stay as they are: they cannot name a keyspace.
 	for signature, old := range k.functions {
 		f := *old
 		f.Keyspace, f.ArgTypes, f.Returns = n.to, n.types(old.ArgTypes), n.typ(old.Returns)

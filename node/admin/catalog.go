@@ -69,11 +69,32 @@ func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 	return out, nil
 }
 
-// retained returns the dropped tables of a keyspace, or of all keyspaces, that can be restored.
-func (c Catalog) retained(keyspace string) []*schema.Table {
-	return slices.DeleteFunc(c.cluster.Metadata().Schema.Retained(), func(t *schema.Table) bool {
-		return keyspace != "" && t.Keyspace != keyspace
-	})
+// retained returns the dropped tables that an operator names, and that can be restored: those that were dropped
+// themselves, and those of dropped keyspaces. Several may have the same names. Without tables, all tables of the
+// keyspace are named, and without a keyspace, all tables.
+func (c Catalog) retained(a control.TablesArgs) (tables []*schema.Table) {
+	// All results are of one schema.
+	s := c.schema()
+	for _, name := range s.StoredKeyspaceNames() {
+		k := s.StoredKeyspace(name)
+		if a.Keyspace != "" && a.Keyspace != nameOf(k) {
+			continue
+		}
+		for _, t := range k.StoredTables() {
+			if t.Retention != nil && (len(a.Tables) == 0 || slices.Contains(a.Tables, t.Name)) {
+				tables = append(tables, t)
+			}
+		}
+	}
+	return tables
+}
+
+// nameOf returns the name of a keyspace, also of a dropped one, as statements use or used it.
+func nameOf(k *schema.Keyspace) string {
+	if k.Dropped != nil {
+		return k.Dropped.Name
+	}
+	return k.Name
 }
 
 // one returns the table of an operation. A virtual table is an error here, because nothing can be done with it.

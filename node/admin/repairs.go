@@ -169,7 +169,7 @@ func (r *Repairs) plan(a *control.RepairArgs) (plan repair.Plan, err error) {
 	}
 	// A repair of all tables includes the dropped ones that can be restored: a change of replication waits for it.
 	if len(a.Tables) == 0 {
-		tables = append(tables, r.catalog.retained(a.Keyspace)...)
+		tables = append(tables, r.catalog.retained(a.TablesArgs)...)
 	}
 	for _, t := range tables {
 		// A local table has no replica to compare with.

@@ -19,13 +19,18 @@ type Tables struct {
 	estimates *tablestats.Estimates
 }
 
-// Stats shows statistics of tables. A table that does not exist is an error before any figure is read.
+// Stats shows statistics of tables. A table that does not exist, and of which no dropped one can be restored, is an
+// error before any figure is read.
 func (s *Tables) Stats(_ context.Context, a control.TablesArgs, _ control.Report) (control.TableStats, error) {
 	tables, err := s.catalog.Tables(a)
-	if err != nil {
+	dropped := s.catalog.retained(a)
+	if err != nil && len(dropped) == 0 {
 		return control.TableStats{}, err
 	}
 	out := control.TableStats{Tables: []control.TableStat{}}
+	if out.Dropped, err = s.dropped(dropped); err != nil {
+		return out, err
+	}
 	// The size of the memtable is of all tables together, because they share it.
 	if p := s.engine.Metrics().Pebble; p != nil {
 		out.MemTableSize, out.Flushes = int64(p.MemTable.Size), p.Flush.Count
@@ -45,6 +50,26 @@ func (s *Tables) Stats(_ context.Context, a control.TablesArgs, _ control.Report
 			// Reads of single partitions and scans have histograms of their own; the mean is of the former, if there
 			// is any.
 			ReadLatency: cmp.Or(f.Read.Latency().Mean(), f.Scan.Latency().Mean())})
+	}
+	return out, nil
+}
+
+// dropped returns the space of dropped tables on this node.
+func (s *Tables) dropped(tables []*schema.Table) (out []control.DroppedStat, err error) {
+	all := s.catalog.schema()
+	for _, t := range tables {
+		size, err := s.engine.TableSize(t.StorageID)
+		if err != nil {
+			return nil, err
+		}
+		// Both ends are from the clock of the node that executed the statement.
+		x := control.DroppedStat{Keyspace: t.Keyspace, Table: t.Name, ID: t.ID.String(), Bytes: size.Bytes,
+			Dropped: time.Unix(t.Retention.Dropped, 0).UTC(), Until: time.Unix(t.Retention.Until, 0).UTC()}
+		// The schema may be a later one, without the keyspace.
+		if k := all.StoredKeyspace(t.Keyspace); k != nil && k.Dropped != nil {
+			x.Keyspace, x.KeyspaceID = k.Dropped.Name, uint32(k.Dropped.Number)
+		}
+		out = append(out, x)
 	}
 	return out, nil
 }

@@ -99,9 +99,11 @@ type QueryArgs struct {
 
 // TableStats are the statistics of tables on one node.
 type TableStats struct {
-	Tables       []TableStat `json:"tables"`
-	MemTableSize int64       `json:"memtable_size"` // of all tables
-	Flushes      int64       `json:"flushes"`
+	Tables []TableStat `json:"tables"`
+	// Dropped are the tables that were dropped, themselves or with their keyspaces, and can be restored.
+	Dropped      []DroppedStat `json:"dropped,omitempty"`
+	MemTableSize int64         `json:"memtable_size"` // of all tables
+	Flushes      int64         `json:"flushes"`
 }
 
 // TableStat has the statistics of one table on a node. Sizes are in bytes. Reads and writes are the node's own, as a
@@ -121,6 +123,19 @@ type TableStat struct {
 	Reads       int64         `json:"local_read_count"`
 	Writes      int64         `json:"local_write_count"`
 	ReadLatency time.Duration `json:"local_read_latency_mean_ns"` // zero: not measured
+}
+
+// DroppedStat has the space of a dropped table on a node.
+type DroppedStat struct {
+	Keyspace string `json:"keyspace"` // as statements named it
+	// KeyspaceID is not zero if the keyspace was dropped. It selects one of several with UNDROP KEYSPACE … WITH id.
+	KeyspaceID uint32 `json:"keyspace_id,omitempty"`
+	Table      string `json:"table"`
+	ID         string `json:"id"` // a UUID; it selects one of several with UNDROP TABLE … WITH id
+	Bytes      int64  `json:"space_used"`
+	// Until is the end of the grace: the rows are removed then. Both have a precision of seconds.
+	Dropped time.Time `json:"dropped"`
+	Until   time.Time `json:"restorable_until"`
 }
 
 // Percentiles of a duration. All are zero if nothing was measured. Count is the number of measured values.

@@ -76,6 +76,7 @@ func (c *Collector) vectors(m sink) {
 func (c *Collector) tables(m sink) {
 	s := c.o.Instance.Cluster.Metadata().Schema
 	m.gauge("table_dropped", "Dropped tables that can be restored.", int64(len(s.Retained())))
+	m.gauge("table_dropped_keyspaces", "Dropped keyspaces that can be restored.", int64(len(s.DroppedKeyspaces())))
 	for _, id := range s.StorageIDs() {
 		t := s.TableByStorage(id)
 		// A table that has no storage, or that was dropped: its name may be in use.

@@ -183,6 +183,7 @@ func (s *Source) droppedKeyspaces(b *builder) {
 			"tables":           integer(int32(len(tables))),
 			"dropped_at":       timestampOrNull(time.Unix(k.Dropped.Retention.Dropped, 0)),
 			"restorable_until": timestampOrNull(time.Unix(k.Dropped.Until, 0))}
+		// The sum of all tables. Views take no space: their rows are computed.
 		if f := &s.o.Figures; f.DroppedBytes != nil {
 			var bytes int64
 			for _, t := range tables {

@@ -37,6 +37,7 @@ func (c *tableStatsCommand) Run(s *session) error {
 		// These two are about the node, so the last answer counts.
 		all.MemTableSize, all.Flushes = got.MemTableSize, got.Flushes
 		all.Tables = append(all.Tables, got.Tables...)
+		all.Dropped = append(all.Dropped, got.Dropped...)
 	}
 	return show(s, all, showTableStats)
 }
@@ -58,9 +59,34 @@ func showTableStats(w io.Writer, st control.TableStats) error {
 		}
 		p.line("----------------")
 	}
+	showDropped(p, st.Dropped)
 	// Tables share memtables, so nodetool's figures by table do not exist.
 	p.line("Memtables of all tables: %s, flushed %d times", size(st.MemTableSize), st.Flushes)
 	return p.err
+}
+
+// showDropped prints the space of dropped tables, and when they expire. It prints nothing without one.
+func showDropped(p *printer, tables []control.DroppedStat) {
+	if len(tables) == 0 {
+		return
+	}
+	// The sum is what a purge of all would free on this node.
+	var bytes int64
+	for _, t := range tables {
+		bytes += t.Bytes
+	}
+	p.line("Dropped tables that can be restored: %d, with %s\n----------------", len(tables), size(bytes))
+	for _, t := range tables {
+		if t.KeyspaceID != 0 {
+			p.line("Keyspace: %s (dropped, id %d)", t.Keyspace, t.KeyspaceID)
+		} else {
+			p.line("Keyspace: %s", t.Keyspace)
+		}
+		p.line("\t\tTable: %s (id %s)\n\t\tSpace used (live): %d", t.Table, t.ID, t.Bytes)
+		p.line("\t\tDropped: %s\n\t\tExpires: %s", t.Dropped.UTC().Format(time.RFC3339),
+			t.Until.UTC().Format(time.RFC3339))
+	}
+	p.line("----------------")
 }
 
 // showTable prints a table's fields under nodetool's names.
