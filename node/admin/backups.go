@@ -316,6 +316,9 @@ func (b *Backups) Restore(ctx context.Context, a control.RestoreArgs, report con
 	if a.At != 0 {
 		target = fmt.Sprintf("%d tables of %s from %s at %s", len(p.Targets), backup.Moment(a.At), r.Name, a.Location)
 	}
+	if a.Replace {
+		target += ", in place of the tables that exist"
+	}
 	return out, b.jobs.start(ctx, jobs.Restore, target, jobs.Bytes, args, b.restoreWork(args), report)
 }
 
