@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"errors"
 	"testing"
 
 	"cqld/auth"
@@ -76,6 +77,18 @@ func TestRestoredKeyspaceHasItsGrants(t *testing.T) {
 	roles(&auth.DropRole{Name: "again"})
 	roles(&auth.CreateRole{Name: "again"})
 	undrop := &schema.UndropKeyspace{Keyspace: hidden, As: "old"}
+	// Nodes that stream Paxos states of the dropped keyspace know it by its hidden name.
+	idle := m.Topology
+	m.Topology = ring.NewMovingTopology(index, index, []*ring.Node{{ID: 1, Tokens: []ring.Token{1}}},
+		[]*ring.Operation{{ID: 1, Kind: ring.Move, Node: 1, Phase: ring.Streaming}})
+	var refused *Refused
+	index++
+	_, err := Apply(m, &Command{ID: CommandID{byte(index)},
+		Schema: &SchemaChange{Change: schema.EncodeChange(undrop)}}, index)
+	if !errors.As(err, &refused) || !refused.Busy {
+		t.Errorf("while the ring changes: %v", err)
+	}
+	m.Topology = idle
 	define(undrop, "other")
 	if m.Roles.Granted("maker", auth.KeyspaceFunctions("old")) != made || made == 0 ||
 		m.Roles.Granted("maker", auth.Keyspace("old")) == 0 || m.Roles.Granted("maker", auth.Table("old", "t")) == 0 ||
