@@ -488,7 +488,7 @@ func (l *Log) written(h *held, secured bool) {
 // many.
 func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
 	l.mu.Lock()
-	defer l.mu.Unlock() // the event of a batch may panic in the clock
+	defer l.mu.Unlock() // deferred, because the clock may panic
 	for _, n := range holders {
 		// The list may include nodes that do not hold the batch; they ignore the id.
 		l.mu.releases[n] = append(l.mu.releases[n], id)
@@ -513,7 +513,7 @@ func (l *Log) flush() {
 	// The order of a map is random, and simulations must be repeatable.
 	slices.Sort(nodes)
 	report := func(err error) {
-		// A holder that cannot be reached applies the batch once more, which changes nothing.
+		// An unreachable holder applies the batch once more, which changes nothing.
 		if err != nil && !errors.Is(err, coordinator.ErrNotSent) && !errors.Is(err, coordinator.ErrNoReply) {
 			l.onError(err)
 		}
@@ -538,7 +538,7 @@ const (
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Replays and loads that are already scheduled find this and do nothing.
+	// Replays and loads that are already scheduled check closed, and do nothing.
 	l.mu.closed = true
 	if l.mu.timer != nil {
 		l.mu.timer.Stop()

@@ -127,7 +127,8 @@ func (op *storeOp) choose() error {
 		if n.ID == self || n.State != ring.Normal {
 			continue
 		}
-		// Used only if this node leaves and no other live node of its data center is left.
+		// Nodes of other data centers are used only if this node leaves and no other node of its data center is
+		// alive.
 		if n.Datacenter != l.localDC {
 			if l.view.Alive(n.ID) {
 				distant = append(distant, n.ID)
@@ -137,7 +138,8 @@ func (op *storeOp) choose() error {
 		others++
 		switch {
 		case !l.view.Alive(n.ID):
-		// Nodes of the own rack come last: a failure of the rack would take the batch and its coordinator.
+		// Nodes of the own rack come last, because a failure of the rack would affect the batch and its coordinator
+		// together.
 		case n.Rack == rack:
 			near = append(near, n.ID)
 		case len(far) > 0 && t.Node(far[0]).Rack == n.Rack:
@@ -186,7 +188,7 @@ func (op *storeOp) deliver(ev storeEvent) {
 	}
 }
 
-// fail is the event that another event has panicked.
+// fail delivers the event that another event has panicked.
 func (op *storeOp) fail(err error) {
 	out := op.step(storeEvent{kind: storeFailed, err: err}, nil)
 	for i := range out {
@@ -220,7 +222,7 @@ func (op *storeOp) perform(e *storeEffect) {
 		timer := op.timer
 		op.timer = nil
 		op.mu.Unlock()
-		// Without the lock, which the event of the timer takes.
+		// The timer is stopped without the lock, which its callback acquires.
 		if timer != nil {
 			timer.Stop()
 		}
@@ -240,8 +242,8 @@ func (op *storeOp) keep(h *holder, encoded []byte) {
 	l, self := op.l, op.l.view.Self()
 	coordinator.AddNodeTrace(op.req.Trace, self, "Storing batch log on", h.node)
 	generation := l.c.BeginSending() // no holder receives the batch after a truncation that begins later
-	// EndSending between the two events: the first may begin the write, which has a generation of its own, and the
-	// second may end a handover.
+	// EndSending is called between the two events: the first may begin the write, which has its own generation, and
+	// the second may end a handover.
 	done := func(err error) {
 		op.deliver(storeEvent{kind: storeKept, holder: h, err: err})
 		l.c.EndSending(generation)
@@ -264,7 +266,7 @@ func (op *storeOp) arm(after time.Duration) {
 		op.timer = timer
 	}
 	op.mu.Unlock()
-	// Stop after the end: effectEnd has not found this timer.
+	// The operation has ended without stopping this timer, so it is stopped here.
 	if over {
 		timer.Stop()
 	}
@@ -275,7 +277,7 @@ func (op *storeOp) write() {
 	l, id, holders := op.l, op.id, op.storing.holders
 	l.c.Continue("coordinator batch log", op.done, func(done func(error)) {
 		req := op.req
-		// What is left of the client's time. The mutations keep their timestamps.
+		// The write gets the rest of the client's time. The mutations keep their timestamps.
 		req.Type, req.Timeout = coordinator.WriteBatch, l.c.Remaining(op.deadline)
 		req.Settled = func(s coordinator.Settlement) {
 			if l.secured(s) {
@@ -283,7 +285,7 @@ func (op *storeOp) write() {
 			}
 		}
 		l.c.Write(&req, func(err error) {
-			// The client must not take it for certain that nothing is applied.
+			// The client must not conclude that nothing will be applied.
 			if errors.Is(err, coordinator.ErrNotSent) { // not sent by this node, but the holders have stored it
 				l.c.Note(coordinator.EventWriteTimeout)
 				err = &coordinator.WriteTimeout{Consistency: req.Consistency, BlockFor: 1, Type: coordinator.WriteBatch}

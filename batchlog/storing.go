@@ -12,7 +12,7 @@ import (
 
 // step takes an event and appends its effects. It neither sends, locks, waits nor calls back.
 func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
-	// Counted also when the operation is over: a handover answers only after its last request.
+	// Counted even when the operation is over, because a handover answers only after its last request.
 	if ev.kind == storeAnswered {
 		if s.open--; s.open == 0 && s.settled {
 			s.settled = false
@@ -61,13 +61,13 @@ func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
 	return s.proceed(ev.now, out)
 }
 
-// replaceLate marks holders that are late, so that others are asked too. If no other is left, it allows to ask those
-// again that did not answer.
+// replaceLate marks holders that are late, so that others are asked too. If no other is left, silent holders may be
+// asked again.
 func (s *storing) replaceLate(now time.Duration) {
 	spare := false
 	for _, h := range s.candidates {
 		late := h.state == holderPending && (now-h.requestedAt >= s.l.limits.Spare || !s.alive(h.node))
-		// Its answer still counts. Only one more candidate is asked in its place.
+		// The answer of a late holder still counts. Only one more candidate is asked in its place.
 		h.spared = h.spared || late
 		spare = spare || h.state == holderSpare && s.alive(h.node)
 	}
@@ -132,7 +132,7 @@ func (s *storing) proceed(now time.Duration, out []storeEffect) []storeEffect {
 			if alive {
 				blocked++
 			}
-		// Spare, pending or silent: it may still store the batch.
+		// A spare, pending or silent candidate may still store the batch.
 		case alive:
 			open++
 		}
@@ -171,7 +171,7 @@ func (h *holder) mayHave() bool {
 // refuse ends the operation when certainly no node stores the batch.
 func (s *storing) refuse(err error, out []storeEffect) []storeEffect {
 	var overloaded *coordinator.Overloaded
-	// An overloaded holder is reported as it is: the client may retry later. Other refusals become Unavailable.
+	// Overloaded is passed on unchanged, because the client may retry later. Other refusals become Unavailable.
 	if !errors.As(err, &overloaded) {
 		s.l.c.Note(coordinator.EventUnavailable)
 		err = &coordinator.Unavailable{Consistency: ring.One, Required: 1}
@@ -206,7 +206,7 @@ func (s *storing) fail(out []storeEffect) []storeEffect {
 func (s *storing) end(err error, out []storeEffect) []storeEffect {
 	s.over, s.encoded = true, nil
 	out = append(out, storeEffect{kind: effectEnd})
-	// The caller of a handover ends its sending with the answer, so no request may be outstanding then.
+	// The caller of a handover calls EndSending on the answer, so no request may be outstanding then.
 	if s.handed && s.open > 0 {
 		s.settled, s.outcome = true, err
 		return out

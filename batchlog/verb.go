@@ -46,7 +46,7 @@ func serve(transport messaging.Transport, l keeper) {
 				respond(nil, replica.ToRemote(err))
 				return
 			}
-			// The reply is the holder's promise: it comes after the sync.
+			// The reply follows the sync, because it promises that the batch is durable.
 			l.Keep(id, encoded, func(err error) { respond(nil, replica.ToRemote(err)) })
 		}})
 	transport.Handle(messaging.Service{Verb: messaging.VerbBatchRemove, Name: "batch remove", Blocking: true,

@@ -25,10 +25,10 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 		return
 	}
 	for _, m := range req.Mutations {
-		// Before the batch is stored: a client that gets Unavailable can rely on it that nothing is applied later.
+		// Checked before the batch is stored, so that Unavailable guarantees that nothing is applied later.
 		if err := c.Available(m, req.Consistency); err != nil {
 			if c.MayArrive(err, l.clock.Monotonic()+req.Timeout) {
-				// A copy, because the caller may look at its request after the end.
+				// The request is copied, because its caller may read it after the end.
 				again := *req
 				again.Timeout -= coordinator.ArrivalPause
 				l.clock.After(coordinator.ArrivalPause, func() { l.run(func() { l.Write(&again, done) }) })
@@ -40,14 +40,14 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	}
 	op := &storeOp{l: l, req: *req, deadline: l.clock.Monotonic() + req.Timeout, done: done}
 	op.id = c.NextRequestID()
-	// Before the reservation, which would have to be given back.
+	// The holders are chosen before the reservation, so that a failure need not release it.
 	if err := op.choose(); err != nil {
 		done(err)
 		return
 	}
 	op.size = coordinator.WriteSize(req.Mutations...)
 	created := l.clock.Now().UnixNano()
-	// Last, because only events release it after a panic.
+	// The reservation is the last step, because after a panic only events release it.
 	if err := c.Reserve(op.size); err != nil {
 		done(err)
 		return
@@ -57,9 +57,9 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 }
 
 // secured reports whether a batch no longer needs holders: every replica will receive its mutations without them.
-// Each has them, or has a hint on disk. Hints alone do not suffice: they expire, or are lost with the node that stores
-// them. A repair then restores only mutations that some replica has. So a majority of each mutation's replicas must
-// have it, or all that were alive, and at least one.
+// Each has them, or has a hint on disk. Hints alone do not suffice: they expire, or are lost with the node that
+// stores them. A repair then restores only mutations that some replica has. So each mutation must be on a majority of
+// its replicas or, if fewer were alive, on all live ones, but at least one.
 func (l *Log) secured(s coordinator.Settlement) bool {
 	return s.Hinted && s.Majority
 }
@@ -99,8 +99,7 @@ func decodeBatch(id coordinator.RequestID, b []byte) (*loggedBatch, error) {
 	return batch, c.Finish()
 }
 
-// errExpired reports that a batch is dropped, with its tables: its coordinator may have written a part of it before it
-// failed.
+// errExpired reports a dropped batch with its tables: its coordinator may have written a part of it before it failed.
 func (l *Log) errExpired(b *loggedBatch) error {
 	catalog := l.view.Schema()
 	var tables []string

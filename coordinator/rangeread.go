@@ -88,7 +88,7 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 	op.deliver(&rangeEvent{kind: rangeBegun}, req.Blocks)
 }
 
-// canceled is the event that the caller no longer waits for the answer.
+// canceled ends the read when the caller no longer waits for the answer.
 func (op *rangeOp) canceled() {
 	defer op.c.guard.Recover("coordinator range read", nil)
 	// The cancellation bypasses the machine: after finish, the machine ignores all events.

@@ -214,7 +214,7 @@ func (c *Coordinator) truncates(table *schema.Table, t *ring.Topology) (required
 	return required, asked
 }
 
-// answered is the event of a node's answer. If a node refuses because the ring has changed, the operation waits for the
+// answered handles a node's answer. If a node refuses because the ring has changed, the operation waits for the
 // others and then asks all nodes of the new topology; those that have executed the truncation answer at once.
 func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	op.deliver(func() truncateEffects { return op.count(plan, node, err) })
@@ -260,7 +260,7 @@ func (op *truncateOp) count(plan int, node ring.NodeID, err error) truncateEffec
 // truncatePause is how long a new plan waits for newer metadata.
 const truncatePause = 100 * time.Millisecond
 
-// timeout is the event of the deadline.
+// timeout handles the end of the deadline.
 func (op *truncateOp) timeout() {
 	op.deliver(func() truncateEffects {
 		if op.truncation.Phase == TruncationEnd {

@@ -264,7 +264,7 @@ func (op *writeOp) abandoned() {
 	}
 }
 
-// answered is the event of a node's answer to t.
+// answered delivers the answer of a node to t.
 func (op *writeOp) answered(t *write.Target, err error) {
 	// A write whose only replica is this node has no machine.
 	if op.only == t {

@@ -50,7 +50,8 @@ func New(o Options) *Counters {
 		guard:    o.Guard,
 	}
 	if c.stamps == nil {
-		// A node shares the clock of its other writes, so that a deletion is ordered with the sums.
+		// Production code shares the clock of the node's other writes (Options.Stamps), so that deletions are ordered
+		// with the sums.
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
 	}
 	c.leader = newLeader(c)
@@ -59,7 +60,7 @@ func New(o Options) *Counters {
 
 // self returns this node's replica for a request whose trace is t, which may be nil.
 func (c *Counters) self(t coordinator.Trace) coordinator.Replica {
-	// Looked up each time: the replica of a traced request belongs to the request.
+	// The replica is looked up each time, because a traced request has its own.
 	return coordinator.TracedReplica(c.replicas, c.view.Self(), t)
 }
 

@@ -74,7 +74,7 @@ func (g *group) blockFor() int {
 	c := g.l.c
 	table := c.view.Schema().TableByStorage(g.result.Table)
 	if table == nil {
-		// Dropped since the sums were written. They were written to one node.
+		// The table was dropped since the sums were written, and they are on one node.
 		return 1
 	}
 	return g.machine.level.BlockFor(table.Replication, c.localDC)
@@ -121,7 +121,7 @@ func (g *group) read(cmd *row.ReadCommand) {
 		here.ReadHere(g.epoch, cmd, timeout, done)
 		return
 	}
-	// The answer comes in a goroutine of the storage.
+	// The answer arrives in a goroutine of storage.
 	g.blocks = false
 	self.Read(g.epoch, cmd, timeout, done)
 }
@@ -129,7 +129,7 @@ func (g *group) read(cmd *row.ReadCommand) {
 // write makes the new sums durable on this node.
 func (g *group) write() {
 	c, m := g.l.c, &g.machine
-	// Without the lock: no other event comes before the answer to this effect.
+	// No lock is needed, because no other event precedes the answer to this effect.
 	first := m.updates[0].Mutation
 	g.result = m.change.Result(first.Table, first.Key, c.view.Self(), c.stamps.Next())
 	c.self(g.trace).Apply(g.epoch, []*row.Mutation{g.result}, c.c.Remaining(g.deadline), func(err error) {
@@ -157,7 +157,7 @@ func (g *group) pass() {
 	}
 }
 
-// setPassed reports whether the queue must be told to begin the next group.
+// setPassed reports whether the queue must be notified to begin the next group.
 func (g *group) setPassed() (first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -100,7 +100,7 @@ func (g *leading) step(ev *groupEvent, out []groupEffect) []groupEffect {
 	case groupBegun:
 		return g.begin(ev.now, out)
 	case groupRead:
-		// Another page than the awaited one comes twice, or after a panic.
+		// A page that is not awaited is a duplicate, or follows a panic.
 		if g.state == groupReading && ev.cmd == g.cmd {
 			return g.read(ev, out)
 		}
@@ -147,7 +147,7 @@ func (g *leading) proceed(out []groupEffect) []groupEffect {
 	return append(out, groupEffect{kind: groupApply})
 }
 
-// read takes a page of the shards.
+// read handles a page of the shards, or its failure.
 func (g *leading) read(ev *groupEvent, out []groupEffect) []groupEffect {
 	err := ev.err
 	if err == nil {
@@ -159,8 +159,8 @@ func (g *leading) read(ev *groupEvent, out []groupEffect) []groupEffect {
 	return g.proceed(out)
 }
 
-// applied takes the outcome of the write on this node. No other replica may have the sums before: after a crash, the
-// next sums are computed from the stored ones.
+// applied handles the result of the write on this node. No other replica may receive the sums before, because after a
+// crash the next sums are computed from the stored ones.
 func (g *leading) applied(ev *groupEvent, out []groupEffect) []groupEffect {
 	g.durable = ev.err == nil
 	if ev.err != nil {
@@ -179,12 +179,12 @@ func (g *leading) replicate(out []groupEffect) []groupEffect {
 	return append(out, groupEffect{kind: groupReplicate}, groupEffect{kind: groupPass})
 }
 
-// replicated takes the outcome of the write to the other replicas.
+// replicated handles the result of the write to the other replicas.
 func (g *leading) replicated(ev *groupEvent, out []groupEffect) []groupEffect {
 	if ev.err == nil || !errors.Is(ev.err, coordinator.ErrNotSent) {
 		return g.answer(ev.err, out)
 	}
-	// Not sent to the other replicas, but counted here.
+	// The sums were not sent to the other replicas, but this node has counted the updates.
 	out = append(out, groupEffect{kind: groupNote})
 	return g.answer(&coordinator.WriteTimeout{
 		Consistency: g.level,
@@ -194,7 +194,8 @@ func (g *leading) replicated(ev *groupEvent, out []groupEffect) []groupEffect {
 	}, out)
 }
 
-// conclude answers if no other node takes part: after a failure on this node, or because it is the only replica.
+// conclude answers the updates if no other node participates: after a failure on this node, or because it is the only
+// replica.
 func (g *leading) conclude(err error, out []groupEffect) []groupEffect {
 	return append(g.answer(err, out), groupEffect{kind: groupPass})
 }
@@ -206,7 +207,7 @@ func (g *leading) answer(err error, out []groupEffect) []groupEffect {
 	return append(out, groupEffect{kind: groupAnswer, updates: updates, err: err})
 }
 
-// same reports whether an update belongs to the partition of another one.
+// same reports whether two updates belong to the same partition.
 func (u *ledUpdate) same(o *ledUpdate) bool {
 	return u.Mutation.Table == o.Mutation.Table && u.Mutation.Key.Compare(o.Mutation.Key) == 0
 }

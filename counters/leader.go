@@ -40,7 +40,7 @@ type ledUpdate struct {
 
 // newLeader returns a leader that has no updates.
 func newLeader(c *Counters) *leader {
-	// A forgotten update may have been counted, so its sender gets the error of a lost answer.
+	// An update that is no longer recorded may have been counted, so its sender gets the error of a lost answer.
 	l := &leader{c: c, seen: shard.NewWindows(c.limits.Names, coordinator.ErrNoReply)}
 	for i := range l.stripes {
 		l.stripes[i].busy = map[key]*queue{}
@@ -55,7 +55,7 @@ func newLeader(c *Counters) *leader {
 func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error)) {
 	process := shard.Process{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
 	if done = c.leader.seen.Enter(process, update.ID.Sequence, done); done == nil {
-		// A duplicate, which gets the outcome of the first one.
+		// A duplicate receives the outcome of the first one.
 		return
 	}
 	if err := c.mayLead(update); err != nil {
@@ -83,15 +83,15 @@ func (c *Counters) mayLead(u *Update) error {
 	for _, n := range coordinator.ReplicasOf(c.view.Self(), t, table, u.Mutation.Key.Token).Natural {
 		natural = natural || n == c.view.Self()
 	}
-	// A coordinator with an older ring may not know replicas that must get the sum.
+	// A coordinator with an older ring may not know all replicas that must receive the sum.
 	if !natural || u.Epoch < t.Moved() {
 		return &coordinator.NotReplica{Epoch: t.Epoch()}
 	}
 	return c.c.Available(u.Mutation, u.Consistency)
 }
 
-// answer gives the memory of an update back, and calls its callback. A panic in that must not end the group: other
-// updates wait for their answers.
+// answer releases the memory of an update, and calls its callback. A panic of the callback must not end the group,
+// because other updates wait for their answers.
 func (u *ledUpdate) answer(c *Counters, err error) {
 	defer c.guard.Recover("coordinator counter", nil)
 	invariant.Check(u.done != nil, "counter: an update is answered twice") // 10
@@ -101,7 +101,7 @@ func (u *ledUpdate) answer(c *Counters, err error) {
 	done(err)
 }
 
-// arrive is the event of an update.
+// arrive delivers the event of a new update.
 func (l *leader) arrive(u *ledUpdate, now time.Duration) {
 	s := &l.stripes[uint64(u.Mutation.Key.Token)%uint64(len(l.stripes))]
 	var backing [queueEffects]queueEffect
@@ -109,14 +109,14 @@ func (l *leader) arrive(u *ledUpdate, now time.Duration) {
 	l.perform(q, out, u.blocks)
 }
 
-// passed is the event that the next group of a queue may begin.
+// passed delivers the event that the next group of a queue may begin.
 func (l *leader) passed(q *queue) {
 	defer l.c.guard.Recover("coordinator counter", func(err error) { l.fail(q, err) })
 	var backing [queueEffects]queueEffect
 	l.perform(q, q.stripe.deliver(q, &queueEvent{kind: queuePassed}, backing[:0]), false)
 }
 
-// due is the event of the timer of a queue.
+// due delivers the event of the timer of a queue.
 func (l *leader) due(q *queue, number uint32) {
 	defer l.c.guard.Recover("coordinator counter", func(err error) { l.fail(q, err) })
 	ev := &queueEvent{kind: queueDue, number: number, now: l.c.clock.Monotonic(), limit: l.c.limits.Group}
@@ -124,7 +124,7 @@ func (l *leader) due(q *queue, number uint32) {
 	l.perform(q, q.stripe.deliver(q, ev, backing[:0]), false)
 }
 
-// fail is the event that another event of a queue has panicked.
+// fail delivers the event that another event of a queue has panicked.
 func (l *leader) fail(q *queue, err error) {
 	l.perform(q, q.stripe.deliver(q, &queueEvent{kind: queueFailed, err: err}, nil), false)
 }

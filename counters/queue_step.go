@@ -98,7 +98,7 @@ func (q *queue) step(ev *queueEvent, out []queueEffect) []queueEffect {
 			return q.lead(ev, out)
 		}
 	case queueFailed:
-		// A group in progress will pass. Without one, no event would begin the next.
+		// A group in progress will call pass. Without one, no event would begin the next group.
 		if q.state == queueScheduled {
 			updates := q.waiting
 			q.waiting = nil
@@ -130,7 +130,8 @@ func (q *queue) lead(ev *queueEvent, out []queueEffect) []queueEffect {
 	} else {
 		out = q.pass(out)
 	}
-	// Not ErrNotSent: the coordinator has stopped waiting, so no other node may lead them.
+	// The error is not ErrNotSent, because the coordinator has stopped waiting and no other node may lead these
+	// updates.
 	return append(out, queueEffect{kind: queueAnswer, updates: expired, err: coordinator.ErrNoReply})
 }
 
@@ -141,13 +142,13 @@ func (q *queue) take(limit int) []*ledUpdate {
 	for n < len(q.waiting) && n < limit && q.waiting[n].Consistency == q.waiting[0].Consistency {
 		n++
 	}
-	// Without spare capacity: the group and the queue append to different arrays.
+	// The capacity is cut off, so that the group and the queue append to different arrays.
 	updates := q.waiting[:n:n]
 	q.waiting = q.waiting[n:]
 	return updates
 }
 
-// pass continues with the updates that have arrived meanwhile, or ends the queue.
+// pass begins a group of the updates that have arrived meanwhile, or ends the queue.
 func (q *queue) pass(out []queueEffect) []queueEffect {
 	if len(q.waiting) == 0 {
 		q.state = queueIdle

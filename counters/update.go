@@ -64,7 +64,7 @@ func (c *Counters) count(req *coordinator.WriteRequest, m *row.Mutation, done fu
 // LeaderTimeout returns how much of the coordinator's time a leader may use, so that it can still report in time how
 // many replicas have answered.
 func LeaderTimeout(timeout time.Duration) time.Duration {
-	// One sixteenth is for the message back: 60 ms of the usual second.
+	// One sixteenth is left for the answer: 60 ms of the usual second.
 	return timeout - timeout/16
 }
 
@@ -76,15 +76,15 @@ type joint struct {
 	done func(error)
 }
 
-// answered takes the outcome of an update, and calls done after the last one.
+// answered handles the outcome of an update, and calls done after the last one.
 func (j *joint) answered(err error) {
-	// Without the lock, because done may start the client's next request.
+	// done is called without the lock, because it may start the client's next request.
 	if last, err := j.count(err); last {
 		j.done(err)
 	}
 }
 
-// count counts an answer. It returns whether it is the last one, and then the outcome of all.
+// count counts an answer. last reports whether it is the last one; err is then the outcome of all.
 func (j *joint) count(err error) (last bool, outcome error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -64,7 +64,7 @@ func (op *updateOp) step(ev *updateEvent, out []updateEffect, d *updateDuties) [
 		case updateArm:
 			op.timer = op.c.clock.After(out[i].after, op.onTimeout)
 		case updateReply:
-			// Taken under the lock: the client is answered once, whatever follows.
+			// done is taken under the lock, so that the client is answered exactly once.
 			d.done, op.done = op.done, nil
 			if op.timer != nil {
 				op.timer.Stop()
@@ -94,7 +94,7 @@ func (op *updateOp) perform(e *updateEffect, d *updateDuties) {
 
 // answer releases what the update has reserved, and calls done.
 func (d *updateDuties) answer(op *updateOp, err error) {
-	// Forgotten first: a panic of the client's code must not make recovered call it again.
+	// done is cleared first, so that recovered does not call it again after a panic of the client's code.
 	done := d.done
 	d.done = nil
 	if done != nil {
@@ -130,7 +130,7 @@ func (op *updateOp) update(e *updateEffect) Update {
 }
 
 // recovered is deferred by events. After a panic, the state of the machine is unknown: the update ends with an error,
-// and later events have no effect. A leader may have counted it, so the error is none that promises the opposite.
+// and later events have no effect. A leader may have counted it, so the error must not promise the opposite.
 func (op *updateOp) recovered(d *updateDuties) {
 	p := recover()
 	if p == nil {
@@ -140,7 +140,7 @@ func (op *updateOp) recovered(d *updateDuties) {
 	op.mu.Lock()
 	op.machine.state = updateOver
 	if op.done != nil {
-		// Otherwise the step had taken it, or the client has its answer.
+		// If done is nil, the step had taken it, or the client has been answered.
 		d.done, op.done = op.done, nil
 	}
 	timer := op.timer

@@ -58,7 +58,7 @@ func (u *updating) step(ev *updateEvent, out []updateEffect) []updateEffect {
 			out = append(out, updateEffect{kind: updateArm, after: ev.after})
 		}
 	case updateAnswered:
-		// An answer that is not awaited comes twice: the request after it may be under way.
+		// An answer that is not awaited is a duplicate: a later request may be in progress.
 		if u.state == updateAsked && ev.number == u.number {
 			u.state = updateIdle
 			return u.answered(ev, out)
@@ -88,7 +88,7 @@ func (u *updating) plan(t *ring.Topology, out []updateEffect) []updateEffect {
 
 // await enters a state that ends with an event, and returns the number of the event.
 func (u *updating) await(s updateState) uint32 {
-	// Each event has its own number, so that one that comes twice has no effect.
+	// Each awaited event has its own number, so that a duplicate has no effect.
 	u.number++
 	u.state = s
 	return u.number
@@ -125,7 +125,7 @@ func (u *updating) leader(t *ring.Topology) (best ring.NodeID, found bool) {
 	return best, found
 }
 
-// wasTried reports whether a node of the present plan was asked. It certainly did nothing.
+// wasTried reports whether a node was asked by the current plan. Such a node has certainly done nothing.
 func (u *updating) wasTried(node ring.NodeID) bool { return slices.Contains(u.tried, node) }
 
 // unled is called when no (further) replica can lead the update; nothing was done so far. Replicas that refuse know a
@@ -143,7 +143,7 @@ func (u *updating) unled(out []updateEffect) []updateEffect {
 	return u.reply(&coordinator.Unavailable{Consistency: u.level, Required: u.blockFor()}, out)
 }
 
-// answered takes the answer of the leader. Another one is asked only if this one certainly counted nothing.
+// answered handles the answer of the leader. Another leader is asked only if this one certainly counted nothing.
 func (u *updating) answered(ev *updateEvent, out []updateEffect) []updateEffect {
 	if ev.err == nil { // before the variables that errors.As lets escape
 		return u.reply(nil, out)

@@ -34,7 +34,7 @@ func serve(transport messaging.Transport, leader updater) {
 				respond(nil, replica.ToRemote(err))
 				return
 			}
-			// Collected here and sent with the reply: a trace belongs to one node.
+			// The reads are collected here and sent with the reply, because a trace belongs to one node.
 			var observation *coordinator.Observation
 			if update.observed {
 				observation = new(coordinator.Observation)
@@ -61,7 +61,7 @@ func NewClient(transport messaging.Transport) *Client { return &Client{transport
 
 // Lead implements Leaders.
 func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error)) {
-	// The leader stops before this node does, so that its answer says how many replicas have the sum.
+	// The leader's timeout ends before this node's, so that its answer reports how many replicas have the sum.
 	request := appendCounter(nil, update, LeaderTimeout(timeout))
 	coordinator.AddContact(update.Trace, node)
 	transport := c.transport
@@ -107,7 +107,7 @@ func decodeCounter(payload []byte) (*Update, time.Duration, error) {
 	u.Epoch = c.Uvarint()
 	u.ID = coordinator.ConsumeRequestID(&c)
 	u.Consistency = ring.Consistency(c.Uint8())
-	// Bounded before it is multiplied, which could overflow.
+	// The number is bounded before the multiplication, which could overflow.
 	timeout := time.Duration(min(c.Uvarint(), uint64(counterTimeoutMax.Microseconds()))) * time.Microsecond
 	u.observed = c.Uint8() != 0
 	row.ConsumeMutation(&c, u.Mutation)
@@ -160,7 +160,7 @@ func appendReads(dst []byte, r coordinator.Reads) []byte {
 	return dst
 }
 
-// decodeOutcome is the inverse of appendOutcome and appendReads. A reply that cannot be read says nothing.
+// decodeOutcome is the inverse of appendOutcome and appendReads. After a malformed reply, the outcome is unknown.
 func decodeOutcome(payload []byte) (coordinator.Reads, error) {
 	var reads coordinator.Reads
 	c := wire.NewCursor(payload)

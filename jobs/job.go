@@ -34,7 +34,7 @@ func Kinds() []Kind {
 		ViewBuild}
 }
 
-// Unit is what the progress of a job counts. Clients choose the format of a number by it.
+// Unit is the unit of a job's progress. Clients choose the format of a number by it.
 type Unit string
 
 // The units.

@@ -202,8 +202,8 @@ func (r *Registry) attemptLocked(e *entry) bool {
 	return true
 }
 
-// runLocked moves an attempt to Running. It takes a slot; endLocked gives it back. An external job takes a place of its
-// own bound only, because its owner decides when it runs.
+// runLocked moves an attempt to Running. It occupies a slot, which endLocked releases. An external job only counts
+// towards its separate bound, because its owner decides when it runs.
 func (r *Registry) runLocked(e *entry) {
 	if e.s.External {
 		r.mu.external++
@@ -231,7 +231,8 @@ func (e *entry) progress(now time.Duration, done, total int64, phase string) {
 	if done > e.s.Done {
 		e.s.Done, e.moved = done, now
 	}
-	// Also if the estimate shrinks below what earlier reports have shown as done.
+	// The total is never less than the amount done, even if the estimate shrinks below what earlier reports have
+	// shown.
 	if total > 0 {
 		total = max(total, e.s.Done)
 	}
@@ -267,7 +268,7 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 	}
 	e.s.State, e.s.Error, e.s.Ended = state, text, r.o.Clock.Now()
 	e.onCancel, e.work = nil, nil
-	// After the state is set, so that a goroutine that waits finds the outcome.
+	// The channel is closed after the state is set, so that a waiting goroutine finds the outcome.
 	close(e.job.ended)
 	r.mu.outcomes[Outcome{e.s.Kind, state}]++
 	if !e.s.External {
@@ -453,7 +454,7 @@ func (r *Registry) Wait(id string) (<-chan struct{}, error) {
 
 func (e *entry) snapshot() Snapshot {
 	s := e.s
-	// A copy of the arguments, because Resume needs them unchanged.
+	// The arguments are copied, because Resume needs them unchanged.
 	s.Left, s.Args = e.left(), bytes.Clone(e.s.Args)
 	return s
 }

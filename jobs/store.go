@@ -103,7 +103,7 @@ func decodeRecord(key, value []byte) (*entry, error) {
 		Attempt: x.Attempt,
 		Error:   x.Error, Resumable: x.Resumable, Args: x.Args,
 	}}
-	// The process that had the attempt is gone, and nothing else can end it.
+	// The process that executed the attempt has ended, so the attempt is ended here.
 	if !e.s.State.Ended() {
 		e.s.State, e.s.Error = Interrupted, interruptedText
 	}
@@ -124,7 +124,7 @@ func (r *Registry) load() error {
 			bad = append(bad, slices.Clone(key))
 			return nil
 		}
-		// Without the lock: Open has not returned the registry, so this goroutine is the only user.
+		// No lock is needed: Open has not returned the registry, so this goroutine is the only user.
 		r.mu.entries[e.s.ID] = e
 		r.mu.ended = append(r.mu.ended, e)
 		// Ids stay unique although records between were removed.
@@ -163,7 +163,7 @@ func (r *Registry) store(e *entry, sync bool) {
 		return
 	}
 	r.mu.Lock()
-	// The goroutine that writes looks at dirty after each write, and then encodes the newest state.
+	// The writing goroutine checks dirty after each write, and then encodes the newest state.
 	if e.writing {
 		e.dirty = true
 		r.mu.Unlock()

@@ -4,13 +4,13 @@ import "cmp"
 
 // Limits are the bounds of listings. Zero means the default.
 type Limits struct {
-	// Keys is the most keys in one result: ten pages of a client.
+	// Keys is the maximum number of keys in one result: ten pages of a client.
 	Keys int
 	// Bytes bounds the keys of one result: 10,000 keys of 1 KiB, the longest that Azure Tables allows, exceed it. A
 	// result has at least one key.
 	Bytes int
-	// ScanRows is how many partitions one read of a scan asks for: 1,000 keys of 1 KiB are a quarter of the page that
-	// ends a read early.
+	// ScanRows is the number of partitions that one read of a scan requests: 1,000 keys of 1 KiB are a quarter of the
+	// page size that ends a read early.
 	ScanRows uint32
 }
 

@@ -56,14 +56,15 @@ type Request struct {
 	// most of the cost of a listing. It suits callers that read every partition anyway.
 	Dead  bool
 	Trace coordinator.Trace // nil means that the request is not traced
-	// Cancel ends the listing early with env.ErrCanceled, here and on the replicas. nil means that nothing does.
+	// Cancel ends the listing early with env.ErrCanceled, here and on the replicas. nil means that the listing cannot
+	// be canceled.
 	Cancel *env.Cancel
 	// Grow reserves memory for the keys of nodes, and for the result. Without enough, the listing fails with
 	// coordinator.NeedsMemory, and can be repeated.
 	Grow coordinator.Grow
 }
 
-// Result has the keys of a Request, up to its limit.
+// Result contains the keys of a Request, up to its limit.
 type Result struct {
 	Keys [][]byte
 	More bool // there may be further keys after Reached
@@ -115,12 +116,12 @@ func (l *Lister) List(req *Request, done func(*Result, error)) {
 		done(nil, env.ErrCanceled)
 		return
 	}
-	// Nothing is read, and no replica has to be alive.
+	// An empty span needs no read, and no live replica.
 	if req.Span.empty() {
 		done(&Result{}, nil)
 		return
 	}
-	// A request may want fewer keys than the limit, never more.
+	// A request may ask for fewer keys than the limit, never for more.
 	limit := l.limits.Keys
 	if req.Limit > 0 {
 		limit = min(limit, req.Limit)

@@ -39,7 +39,7 @@ const (
 
 // hold reserves memory for the next page and the keys. There are up to twice as many keys as in the result.
 //
-// It is called before each page, and replaces the reservation of the last one.
+// hold is called before each page, and replaces the reservation of the previous one.
 func (op *scanOp) hold() error {
 	return op.memory.Hold(scanCopies*op.size + 2*len(op.keys)*keyOverhead + keyCopies*op.bytes)
 }

@@ -17,11 +17,11 @@ func (s *keySequence) merge() (complete bool) {
 	}
 	var keys [][]byte
 	rest := 0
-	// Entries of failed nodes count, too: keys that they returned exist.
+	// Entries of failed nodes count, too, because the returned keys exist.
 	for _, n := range plan.Nodes() {
 		i := 0
 		for i < len(n.Entries) && plan.Compare(watermark.Position{Key: n.Entries[i]}, to) <= 0 {
-			// A node that is slower than the quorum returns keys that the mark has passed.
+			// A node that is slower than the quorum may return keys that the mark has passed.
 			if plan.Compare(watermark.Position{Key: n.Entries[i]}, from) > 0 {
 				keys = append(keys, n.Entries[i])
 			}

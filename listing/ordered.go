@@ -47,7 +47,7 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 	op.keys = keySequence{
 		m:   &op.Machine,
 		req: req,
-		// Copied, because requests to nodes may be encoded after the client has its result.
+		// The span is copied, because requests to nodes may be encoded after the client has its result.
 		span:  Span{From: bytes.Clone(req.Span.From), To: bytes.Clone(req.Span.To)},
 		self:  l.view.Self(),
 		limit: limit,
@@ -165,9 +165,9 @@ func (s *keySequence) Request(from watermark.Position) *PageRequest {
 	return q
 }
 
-// partial reports whether the request's Patience is over and something is known.
+// partial reports whether the request's Patience is over and the result has at least one key.
 func (s *keySequence) partial() bool {
-	// Known is what the watermark has passed. Before the first key there is no position to continue from.
+	// The result contains the keys up to the watermark. Before the first key there is no position to continue from.
 	return s.m.Plan.Mark().Place == watermark.AtKey && s.req.Patience > 0 && s.waited() >= s.req.Patience
 }
 
@@ -194,7 +194,7 @@ func (s *keySequence) Scanned(page, all int) {
 	s.result.Scanned = max(s.result.Scanned, all)
 }
 
-// Fetched implements watermark.Sequence: a listing reads nothing but pages.
+// Fetched implements watermark.Sequence. It is never called, because a listing only requests pages.
 func (s *keySequence) Fetched(*PageRequest, []byte, error) error { return nil }
 
 // Fetching implements watermark.Sequence.
@@ -206,7 +206,8 @@ func (s *keySequence) NoMemory(err error) error { return err }
 // MayRecover implements watermark.Sequence.
 func (s *keySequence) MayRecover() bool { return false }
 
-// Check implements watermark.Sequence: the result has at most as many keys as the limit, in order and once.
+// Check implements watermark.Sequence: the result has at most as many keys as the limit, in order and without
+// duplicates.
 func (s *keySequence) Check() {
 	keys := s.result.Keys
 	if len(keys) > s.limit {

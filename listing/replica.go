@@ -23,7 +23,8 @@ type PageRequest struct {
 	Cancel *env.Cancel // is not sent; nil means that nothing ends the request early
 }
 
-// Page has every partition with a live row that a node holds, from the beginning of the span up to and including Last.
+// Page contains every partition with a live row that a node holds, from the beginning of the span up to and including
+// Last.
 type Page struct {
 	Keys [][]byte
 	Last []byte // the last key examined; nil if there is none
@@ -95,7 +96,7 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	return (*Page)(&page), nil
 }
 
-// read calls the engine. A listing changes nothing, so a panic leaves nothing in doubt but this request.
+// read calls the engine. A listing changes no data, so a panic only fails this request.
 func (r *Replica) read(q *storage.PartitionsRead) (page storage.PartitionsPage, err error) {
 	defer r.guard.Recover("replica read", func(failure error) { page, err = storage.PartitionsPage{}, failure })
 	return r.engine.Partitions(q)

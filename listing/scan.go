@@ -29,8 +29,8 @@ type scanOp struct {
 	bound    []byte // keys at or after it are not in the result; nil means that all may be
 	result   Result
 
-	// arrived counts the two events of a round: the page has come, and the call that asked for it has returned. The
-	// later one starts the next round, so that pages which come at once do not nest calls.
+	// arrived counts the two events of a round: the page has arrived, and the call that requested it has returned.
+	// The later one starts the next round, so that synchronous pages do not nest calls.
 	arrived atomic.Int32
 	ended   bool
 }
@@ -42,7 +42,7 @@ func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
 	if op.memory.Grow = req.Grow; req.Grow != nil {
 		op.size = scanBytes
 	}
-	// One row of each partition is enough to know that it exists. Limits.Rows then bounds the partitions of a page.
+	// One row of each partition shows that it exists. Limits.Rows then bounds the partitions of a page.
 	op.cursor = scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{
 		Table: req.Table.StorageID, Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: l.limits.ScanRows, PerPartition: 1}, Now: req.Now, Cancel: req.Cancel,
@@ -66,14 +66,14 @@ func (op *scanOp) run() {
 			Cancel: op.req.Cancel,
 			Memory: (scanCopies - 1) * op.size,
 		}, op.page)
-		// The page has not come yet, and its event continues; or it has ended the listing.
+		// Either the page has not arrived yet, and its event continues the scan, or the page has ended the listing.
 		if op.arrived.Add(1) == 1 || op.ended {
 			return
 		}
 	}
 }
 
-// page is the event of a page.
+// page handles the arrival of a page, or its failure.
 func (op *scanOp) page(page []byte, err error) {
 	defer op.l.guard.Recover("coordinator partitions", func(err error) {
 		op.ended = true

@@ -61,7 +61,7 @@ func (v *movement) fetchParts(task *moveTask, out []moveEffect) []moveEffect {
 	if len(c.parts) == 0 {
 		return v.taskEnded(task, nil, out)
 	}
-	// A part has an ID of its own, because the stream of the whole range has left a record under the ID of the session.
+	// A part has a separate ID, because the stream of the whole range has left a record under the ID of the session.
 	part := task.session
 	part.Range = c.parts[0]
 	part.ID = fmt.Sprintf("%d/again/%d/%s/%d", v.operation.ID, part.Table, part.Range, part.Source)

@@ -130,8 +130,8 @@ func (d *Drops) Reconcile() {
 	}
 }
 
-// Close stops the decision under way before its next step, and answers the requests of operators. A removal of one
-// range that is under way continues.
+// Close stops the running decision before its next step, and answers the requests of operators. The removal of a
+// range that has begun continues.
 func (d *Drops) Close() { d.deliver(&dropEvent{kind: dropStopped}) }
 
 var errDropsClosed = errors.New("rebalance: the node is stopping")

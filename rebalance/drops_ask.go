@@ -101,8 +101,8 @@ func (x *dropDecision) of(n ring.NodeID) (of []*holding) {
 	return of
 }
 
-// answered counts a node's answer. An answer that does not come within holdsTimeout counts as no confirmation, so the
-// questions always end.
+// answered counts a node's answer. A missing answer counts as no confirmation after holdsTimeout, so the questions
+// always end.
 func (m *dropMachine) answered(ev *dropEvent, out []dropEffect) []dropEffect {
 	x := &m.decision
 	i := slices.Index(x.open, ev.node)

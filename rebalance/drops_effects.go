@@ -50,13 +50,14 @@ func (d *Drops) perform(e *dropEffect) {
 	}
 }
 
-// confirmed delivers the metadata. Until it returns, View is what was confirmed.
+// confirmed delivers the event that the metadata were confirmed. Until it returns, View has the confirmed metadata.
 func (d *Drops) confirmed(number uint64) {
 	t := d.o.View.Topology()
 	ev := &dropEvent{kind: dropConfirmed, number: number, member: t.Node(d.o.View.Self()) != nil,
 		operations: len(t.Operations()), epoch: d.o.Epoch(), unclean: d.o.Unclean(), items: d.list(),
 		former: map[string]*FormerData{}}
-	// Read now, before the disk is waited for: effectSettle must report what was confirmed, not a later change.
+	// The schema is read before the wait for the disk, because effectSettle must report the confirmed metadata, not a
+	// later change.
 	for _, name := range d.o.View.Schema().StoredKeyspaceNames() {
 		if f := d.o.Former(name); f != nil {
 			ev.former[name] = f
@@ -134,14 +135,14 @@ func (d *Drops) dropStates(u *dropUnit) error {
 	if err := d.o.Engine.DropRows(schema.PaxosTable, u.tokens, d.o.Local.StatesOf(u.keyspace)); err != nil {
 		return fmt.Errorf("rebalance: drop Paxos states of keyspace %s in %s: %w", u.keyspace, u.tokens, err)
 	}
-	// The cache of Paxos states must not keep what is gone from the disk.
+	// The cache of Paxos states must not keep states that were removed from the disk.
 	d.o.Changed(schema.PaxosTable)
 	return nil
 }
 
 // dropTable drops a range of a table, counts it and logs it.
 func (d *Drops) dropTable(id schema.StorageID, tokens ring.Range) error {
-	// Before the drop, for the statistics.
+	// The size is measured before the drop, for the statistics.
 	size, err := d.o.Engine.SizeOf(id, tokens)
 	if err == nil {
 		err = d.o.Engine.DropRange(id, tokens)

@@ -11,7 +11,7 @@ import (
 	"cqld/schema"
 )
 
-// dropPhase is the part of a decision that is under way.
+// dropPhase is the running part of a decision.
 type dropPhase uint8
 
 const (
@@ -126,8 +126,8 @@ func (m *dropMachine) step(ev *dropEvent, out []dropEffect) []dropEffect {
 	return out
 }
 
-// requested starts a decision, unless one is under way. The end of that one starts another for requests that came after
-// its confirmation.
+// requested starts a decision unless one is running. When that one ends, it starts another for requests that arrived
+// after its confirmation.
 func (m *dropMachine) requested(c *cleanup, out []dropEffect) []dropEffect {
 	switch {
 	case m.closed && c == nil:
@@ -199,7 +199,7 @@ func (m *dropMachine) confirm(out []dropEffect) []dropEffect {
 	return m.await(dropConfirming, dropEffect{kind: effectConfirm}, out)
 }
 
-// confirmed takes the list of ranges that this node does not hold by the confirmed metadata.
+// confirmed handles the list of ranges that this node does not hold by the confirmed metadata.
 func (m *dropMachine) confirmed(ev *dropEvent, out []dropEffect) []dropEffect {
 	m.decision = dropDecision{unclean: ev.unclean, epoch: ev.epoch, items: ev.items, former: ev.former,
 		leftover: map[string]bool{}}
@@ -218,7 +218,7 @@ func (m *dropMachine) confirmed(ev *dropEvent, out []dropEffect) []dropEffect {
 // unwanted reports whether another decision has dropped everything, or all requests were cancelled.
 func (m *dropMachine) unwanted() bool { return m.decision.unclean == 0 && len(m.current) == 0 }
 
-// searched takes the ranges with data.
+// searched handles the list of ranges with data.
 func (m *dropMachine) searched(ev *dropEvent, out []dropEffect) []dropEffect {
 	if ev.err != nil {
 		return m.end(ev.err, true, out)
@@ -268,7 +268,7 @@ func (m *dropMachine) next(out []dropEffect) []dropEffect {
 	return m.await(dropRemoving, dropEffect{kind: effectDrop, unit: unit}, out)
 }
 
-// unfence admits requests again, after the removal or a failure. The decision is under way until they are admitted: an
+// unfence admits requests again, after the removal or a failure. The decision is running until they are admitted: an
 // effect of an ended decision could remove the fence of the next one.
 func (m *dropMachine) unfence(failed error, out []dropEffect) []dropEffect {
 	m.decision.failed = failed

@@ -9,7 +9,8 @@ import (
 // handOver starts the hand-over when this node is about to leave, unless it has started before.
 func (m *moveMachine) handOver(t *ring.Topology, self ring.NodeID, out []moveEffect) []moveEffect {
 	for _, o := range t.Operations() {
-		// handing keeps the id of the operation: each new topology comes here again until the log has Handed.
+		// handing keeps the id of the operation, because this function is called for each new topology until the log
+		// has Handed.
 		if o.Hands && !o.Handed && o.Node == self && m.handing != o.ID {
 			m.handing = o.ID
 			out = append(out, moveEffect{kind: effectHandOver, operation: o.ID})
@@ -18,7 +19,7 @@ func (m *moveMachine) handOver(t *ring.Topology, self ring.NodeID, out []moveEff
 	return out
 }
 
-// handedOver takes the end of the hand-over. Success is reported until the log has taken it.
+// handedOver handles the end of the handover. Success is reported until the log contains it.
 func (m *moveMachine) handedOver(ev *moveEvent, out []moveEffect) []moveEffect {
 	switch {
 	case ev.err != nil:

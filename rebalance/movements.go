@@ -149,7 +149,7 @@ func (m *Movements) stream(e *moveEffect) {
 		m.deliver(&moveEvent{kind: moveStreamed, movement: v, task: task, number: number, err: err})
 	}
 	switch {
-	// The end came between the step and this effect.
+	// The movement ended between the step and this effect.
 	case m.over(v):
 		return
 	case m.fenced(p):

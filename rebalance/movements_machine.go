@@ -78,7 +78,7 @@ func (m *moveMachine) step(ev *moveEvent, out []moveEffect) []moveEffect {
 	}
 	m.now = ev.now
 	v, number := ev.movement, ev.number
-	// Events may come after the end of their movement.
+	// Events may arrive after the end of their movement.
 	if v != nil && v.ended {
 		return out
 	}
@@ -127,7 +127,7 @@ func (m *moveMachine) reconcile(t *ring.Topology, out []moveEffect) []moveEffect
 		out = append(out, moveEffect{kind: effectForget, movement: v, sessions: v.sessions})
 	}
 	for _, o := range t.Operations() {
-		// Also after a restart: the movement begins again, and its sessions continue at their stored positions.
+		// After a restart, too, the movement begins again, and its sessions continue at their stored positions.
 		if m.movements[o.ID] == nil && m.concerns(o, self) {
 			v := m.newMovement(o)
 			m.movements[o.ID] = v
@@ -241,7 +241,7 @@ func (v *movement) proceed(out []moveEffect) []moveEffect {
 			out = v.stream(task, p, out)
 		}
 	}
-	// Failed ranges come back after their pause.
+	// Failed ranges are queued again after their pause.
 	if len(v.running)+len(v.waiting)+len(v.queued)+len(v.retries) > 0 || v.reported {
 		return out
 	}
@@ -278,7 +278,7 @@ func (v *movement) retryLater(out []moveEffect) []moveEffect {
 	return append(out, moveEffect{kind: effectPause, movement: v, number: v.pause})
 }
 
-// streamed takes the end of a stream.
+// streamed handles the end of a stream.
 func (v *movement) streamed(task *moveTask, err error, out []moveEffect) []moveEffect {
 	if err == nil && task.comparison != nil {
 		task.comparison.parts = task.comparison.parts[1:]
@@ -315,7 +315,7 @@ func (v *movement) report(out []moveEffect) []moveEffect {
 	return append(out, moveEffect{kind: effectReport, movement: v, number: v.reporting, short: v.shortfalls()})
 }
 
-// answered takes the answer of the log. The report is repeated until the log has taken it.
+// answered handles the answer of the log. The report is repeated until the log contains it.
 func (v *movement) answered(err error, out []moveEffect) []moveEffect {
 	v.reporting = 0
 	if err == nil {

@@ -108,7 +108,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 // rebuildPrefix is the prefix of the sessions of a rebuild.
 func rebuildPrefix(name string) string { return "rebuild/" + name + "/" }
 
-// ForgetRebuild removes what is stored of a rebuild that will not be continued.
+// ForgetRebuild removes the stored state of a rebuild that will not be continued.
 func (m *Movements) ForgetRebuild(name string) error {
 	return m.o.Streams.forgetAll(rebuildPrefix(name))
 }
@@ -173,7 +173,7 @@ func (v *rebuild) perform(e *rebuildEffect) {
 // start starts a session. A session without a source ends at once, and so does a session after a cancellation.
 func (v *rebuild) start(p Session) {
 	switch {
-	// The cancellation came between the step and this effect.
+	// The rebuild was canceled between the step and this effect.
 	case v.cancelled():
 		v.sessionEnded(p, ErrCancelled)
 		return

@@ -87,7 +87,7 @@ func (m *rebuildMachine) step(ev *rebuildEvent, out []rebuildEffect) []rebuildEf
 			return out
 		}
 		m.cancelled = true
-		// Sessions that never start count as failed; those under way end with an event of their own.
+		// Sessions that never start count as failed; running ones end with their own events.
 		m.failed += len(m.queued)
 		m.queued = nil
 		for _, p := range m.running {
@@ -117,7 +117,7 @@ func (m *rebuildMachine) proceed(out []rebuildEffect) []rebuildEffect {
 		m.running = append(m.running, p)
 		out = append(out, rebuildEffect{kind: effectStart, session: p})
 	}
-	// Something is under way, and its end calls proceed again.
+	// Sessions are running, and their ends call proceed again.
 	if len(m.running) > 0 {
 		return out
 	}

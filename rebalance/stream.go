@@ -240,7 +240,7 @@ func (s *Streams) deliver(ev *streamEvent) {
 // step is the critical section of an event.
 func (s *Streams) step(ev *streamEvent) []streamEffect {
 	ev.now = s.o.Clock.Monotonic()
-	// Asked here, because truncations have a lock of their own.
+	// The shell reads the truncations, because they have their own lock.
 	if q := ev.session; q != nil {
 		ev.required, ev.count = s.o.Local.Truncations().Required(q.Table)
 	}
@@ -353,7 +353,7 @@ func (s *Streams) write(q *session, e *streamEffect) (added int64, committed boo
 		s.putFile(q, file)
 		return 0, false, errStreamTruncated
 	}
-	// Also after an error, because the file may have been ingested.
+	// Changed is called even after an error, because the file may have been ingested.
 	o.Changed(q.Table)
 	if err == nil {
 		err = s.store(q, streamPosition{ended: reply.next == nil, bytes: e.bytes + added, after: reply.next})

@@ -57,7 +57,7 @@ type session struct {
 	stored int64  // the durable value of bytes
 	count  uint64 // of the table's truncations when the last block was requested
 
-	// The lock of Streams guards file and timer. A write takes the file out while it uses it.
+	// The lock of Streams guards file and timer. A write removes the file from the session while it uses it.
 	file  *storage.Ingestion
 	timer env.Timer
 }
@@ -105,7 +105,7 @@ func (m *streamMachine) await(q *session, e streamEffect, out []streamEffect) []
 	return append(out, e)
 }
 
-// start adds a session, unless one of its ID is under way: two would store their positions in one record.
+// start adds a session unless one with its ID is running: two would store their positions in one record.
 func (m *streamMachine) start(q *session, out []streamEffect) []streamEffect {
 	if m.closed || m.sessions[q.ID] != nil {
 		err := failureOf(m.view, q.Session, errors.New("the session is already under way, or the node is stopping"))
@@ -143,7 +143,7 @@ func (m *streamMachine) stop(out []streamEffect) []streamEffect {
 	return out
 }
 
-// loaded takes the position that an earlier process stored.
+// loaded handles the position that an earlier process stored.
 func (m *streamMachine) loaded(q *session, ev *streamEvent, out []streamEffect) []streamEffect {
 	if ev.err != nil {
 		return m.end(q, ev.err, out)
@@ -168,7 +168,7 @@ func (m *streamMachine) fetch(q *session, ev *streamEvent, out []streamEffect) [
 		required: ev.required}, out)
 }
 
-// answered takes the reply of the source.
+// answered handles the reply of the source.
 func (m *streamMachine) answered(q *session, ev *streamEvent, out []streamEffect) []streamEffect {
 	if ev.err != nil {
 		return m.failed(q, ev.err, out)
@@ -181,7 +181,7 @@ func (m *streamMachine) answered(q *session, ev *streamEvent, out []streamEffect
 	return m.await(q, streamEffect{kind: streamWrite, reply: ev.reply, count: q.count, bytes: q.bytes}, out)
 }
 
-// written takes the end of the write of a block.
+// written handles the end of the write of a block.
 func (m *streamMachine) written(q *session, ev *streamEvent, out []streamEffect) []streamEffect {
 	var unknown *failure.UnknownTable
 	switch {

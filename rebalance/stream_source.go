@@ -34,7 +34,7 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 		respond(nil, replica.ToRemote(&coordinator.Overloaded{What: "too many streams leave this node"}))
 		return
 	}
-	// Counted until send releases it, also if the export fails.
+	// The memory is counted until send releases it, even if the export fails.
 	s.mu.held++
 	s.mu.Unlock()
 	s.o.Run(func() {
@@ -55,7 +55,7 @@ type Sending struct {
 	Range ring.Range
 }
 
-// Sent is how much of a range has been sent. Total is what the range was estimated to have on disk when the stream
+// Sent is the number of bytes sent of a range. Total is the estimated size of the range on disk when the stream
 // began.
 type Sent struct{ Bytes, Total int64 }
 
@@ -75,7 +75,7 @@ func (s *Streams) record(x Sending, r streamReply) {
 			delete(s.mu.out, k)
 		}
 	}
-	// After the removal of old ranges, which may have made room.
+	// Expired entries are removed first, which may have made room for this one.
 	v := s.mu.out[x]
 	// Only statistics are lost.
 	if v == nil && len(s.mu.out) >= sendingMax {

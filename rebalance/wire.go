@@ -19,7 +19,8 @@ import (
 // The request lists n truncations that the source must have applied, and, for system.paxos, the k keyspaces of which it
 // requests the states. A reply of 0 means "not yet". The checksum covers all bytes after it.
 type streamRequest struct {
-	// first requests the estimate of the size, and makes the source wait until storage has what was admitted before.
+	// first requests the estimate of the size, and makes the source wait until storage has all mutations that were
+	// admitted before.
 	first    bool
 	epoch    uint64
 	table    schema.StorageID
@@ -32,7 +33,7 @@ type streamRequest struct {
 	keyspaces   []string // Session.Keyspaces
 }
 
-// streamReply is a block with what the receiver needs to continue.
+// streamReply is a block, with the position and sizes that the receiver needs to continue.
 type streamReply struct {
 	total int64
 	next  []byte // nil when this block is the last

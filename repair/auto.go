@@ -45,8 +45,8 @@ func (o *AutoOptions) tick() time.Duration { return o.RetryAfter / 5 }
 // replicas are alive. And it repairs, table by table, the ranges of which this node is the first replica, when Interval
 // has passed or the ring has changed since the last repair. It is safe for concurrent use.
 //
-// The two have separate machines, so that neither waits for the other: a dirty range is repaired beside a scheduled
-// repair, with a budget of its own, and a lost hint does not wait for the search for a due repair.
+// The two have separate machines, so that neither waits for the other: a dirty range is repaired concurrently with a
+// scheduled repair, from a separate budget, and a lost hint does not wait for the search for a due repair.
 type Auto struct {
 	o         AutoOptions
 	dirty     dirtyMachine
@@ -98,11 +98,11 @@ func (a *Auto) Start() { a.deliver(autoEvent{kind: autoStarted, delay: a.delay()
 // Close cancels the repairs under way.
 func (a *Auto) Close() { a.deliver(autoEvent{kind: autoStopped}) }
 
-// RetryWaiting is the event of a node coming up: repairs that waited for it are retried at once.
+// RetryWaiting is called when a node has come up: repairs that waited for it are retried at once.
 func (a *Auto) RetryWaiting() { a.deliver(autoEvent{kind: autoUnblocked}) }
 
-// Moved is the event of a change of the ring. Scheduled repairs wait until it has settled. Dirty ranges whose replicas
-// were changing may be repaired now.
+// Moved is called after a change of the ring. Scheduled repairs wait until it has settled. Dirty ranges whose
+// replicas were changing may be repaired now.
 func (a *Auto) Moved() { a.deliver(autoEvent{kind: autoMoved, delay: a.delay()}) }
 
 // deliver delivers an event to both machines: dirty ranges come first.

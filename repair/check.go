@@ -7,7 +7,7 @@ import (
 
 // Invariants of a repair:
 //
-//  1. Each range of a job is left, done or skipped, and a job that succeeds has none left. One unit is under way.
+//  1. Each range of a job is left, done or skipped, and a job that succeeds has none left. One unit is in progress.
 //  2. A notice follows only when every leaf that differed was read, and every Paxos state up to the low bound was
 //     purged: the replicas may purge tombstones after it.
 //  3. Paxos states are removed only after cleanRounds rounds in which no replica listed a proposal.

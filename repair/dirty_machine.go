@@ -141,7 +141,7 @@ func (m *dirtyMachine) lost(ev *autoEvent, out []autoEffect) []autoEffect {
 	}
 	t.bits.add(ev.chunk)
 	out = append(out, t.record(ev.table))
-	// The end of a repair looks at all tables.
+	// When a repair ends, all tables are examined again.
 	if !m.started || m.stopped || m.task.number != 0 {
 		return out
 	}
@@ -167,7 +167,7 @@ func (m *dirtyMachine) search(out []autoEffect) []autoEffect {
 	if !m.started || m.stopped || m.task.number != 0 {
 		return out
 	}
-	// Nodes that come up and changes of the ring are events; the creation of a table is not.
+	// Nodes that come up and changes of the ring are events, but the creation of a table is not, hence the tick.
 	next := m.now + m.o.tick()
 	for _, id := range m.ids() {
 		t := m.tables[id]
@@ -259,7 +259,7 @@ func absent(view coordinator.View, p *ring.Placement, tokens ring.Range) (down [
 	return down, moving
 }
 
-// repaired takes the end of a repair, also of one that was canceled by the stop. Chunks with hints lost meanwhile stay
+// repaired handles the end of a repair, even of one that the stop canceled. Chunks with hints lost meanwhile stay
 // dirty.
 func (m *dirtyMachine) repaired(ev *autoEvent, out []autoEffect) []autoEffect {
 	id, tokens, done, err := m.task.table, m.task.tokens, m.chunks, ev.err

@@ -61,7 +61,7 @@ func (r repairedTable) added(spans []repairedSpan, now, settling time.Duration) 
 	for len(versions) > 1 && now-versions[1].since >= settling {
 		versions = versions[1:]
 	}
-	// The last version joins the new one, and settles with it, if it came soon after the version before.
+	// If the last version was added soon after the one before it, it is merged with the new one, and settles with it.
 	if n := len(versions); n > 1 && versions[n-1].since-versions[n-2].since < settling/versionsEach {
 		versions = versions[:n-1]
 	}
@@ -277,7 +277,8 @@ func (h *History) putLocked(table schema.StorageID, spans []repairedSpan, sync b
 	if next[table] = former.added(spans, h.clock.Monotonic(), h.settling); len(spans) == 0 {
 		delete(next, table)
 	}
-	// After the store: a crash in between leaves the disk ahead, which is the state after the next start.
+	// Memory changes after the disk: a crash in between leaves the disk ahead, which is then the state after the next
+	// start.
 	h.tables.Store(&next)
 	return nil
 }
@@ -296,7 +297,7 @@ func addSpan(spans []repairedSpan, s repairedSpan) (out []repairedSpan) {
 		case x.upper <= s.lower:
 			out = append(out, x)
 			continue
-		// x is after s. What is left of s comes first.
+		// x is after s, so the rest of s comes first.
 		case x.lower >= s.upper:
 			gap(s.upper)
 			at = s.upper

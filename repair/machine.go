@@ -64,7 +64,7 @@ func (m *machine) await(r *request, e effect, out []effect) []effect {
 	return append(out, e)
 }
 
-// pause appends a pause whose end is the event of r.
+// pause appends a pause; its end delivers the event of r.
 func (m *machine) pause(r *request, after time.Duration, out []effect) []effect {
 	return m.await(r, effect{kind: effectPause, after: after}, out)
 }
@@ -81,7 +81,7 @@ func (m *machine) spend(r *request, bytes int64, out []effect) []effect {
 
 // step takes an event and appends its effects.
 func (m *machine) step(ev *event, out []effect) []effect {
-	// Answers and timers may come after the end.
+	// Answers and timers may arrive after the end.
 	if m.over {
 		return out
 	}
@@ -129,7 +129,7 @@ func (m *machine) prepared(ev *event, out []effect) []effect {
 			return m.raise(out)
 		}
 	}
-	// Also after a failure: the present low bound serves.
+	// The repair starts even after a failure, with the current low bound.
 	return m.start(out)
 }
 
@@ -139,7 +139,7 @@ func (m *machine) loaded(ev *event, out []effect) []effect {
 	if table == nil {
 		return m.end(&coordinator.UnknownTable{Table: m.job.Table}, out)
 	}
-	// next divides again what the ring has divided meanwhile.
+	// The rest is divided again, because the ring may have changed meanwhile.
 	m.left = pieces(m.view.Topology(), table, ev.rest, &m.job.Scope)
 	m.report.Ranges = len(m.left)
 	if m.job.comparesOnly() {
@@ -191,7 +191,7 @@ func (m *machine) unitDone(u *unit, err error, out []effect) []effect {
 	case err == nil:
 		m.report.RangesDone++
 		m.refusals = 0
-		// Before the next range begins: after a crash the job continues there.
+		// The position is stored before the next range begins, so that after a crash the job continues there.
 		out = append(out, effect{kind: effectStore, tokens: u.tokens})
 	case errors.As(err, &down) && m.job.SkipDown:
 		// The position is not stored for a skipped range, but the next completed range moves it past this one.

@@ -124,7 +124,7 @@ func (u *unit) requestPurge(out []effect) []effect {
 	return u.m.await(&u.request, effect{kind: effectPurge, node: u.set.Natural[p.node], purge: req}, out)
 }
 
-// purged takes the answer of a replica to requestPurge.
+// purged handles the answer of a replica to requestPurge.
 func (u *unit) purged(ev *event, out []effect) []effect {
 	var refusal *coordinator.NotReplica
 	p, s := u.purge, &ev.purged
@@ -153,7 +153,7 @@ func (u *unit) purged(ev *event, out []effect) []effect {
 	return u.m.spend(&u.request, s.Scanned, out)
 }
 
-// settled takes the end of a round of Paxos.
+// settled handles the end of a round of Paxos.
 func (u *unit) settled(ev *event, out []effect) []effect {
 	if ev.err != nil {
 		return u.retryPurge(out)

@@ -45,7 +45,7 @@ func (j *Run) Cancel() { j.deliver(&event{kind: eventCancelled}) }
 
 // deliver takes an event.
 func (j *Run) deliver(ev *event) {
-	// Asked here, because the machine calls nothing that may lock or wait.
+	// The shell reads this state, because the machine calls nothing that may lock or wait.
 	if ev.err != nil {
 		ev.truncating = j.r.c.Truncating(j.job.Table)
 	}
@@ -66,7 +66,7 @@ func (j *Run) step(ev *event, out []effect) []effect {
 
 // perform performs an effect without the lock.
 //
-// Callbacks may come before the call returns, from any goroutine: deliver only queues their effects then.
+// Callbacks may run before the call returns, in any goroutine; deliver then only queues their effects.
 func (j *Run) perform(e *effect) {
 	r, number, timeout := j.r, e.number, j.r.limits.Timeout
 	//exhaustive:enforce
@@ -124,7 +124,7 @@ func (j *Run) pause(number uint64, after time.Duration) {
 	j.events.mu.Lock()
 	defer j.events.mu.Unlock()
 	if !j.machine.over {
-		// With the lock: the event, which removes the timer, comes after it.
+		// The timer is stored under the lock, so that its event, which removes it, follows.
 		j.timers[number] = j.r.clock.After(after, resume)
 	}
 }

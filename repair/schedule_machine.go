@@ -160,7 +160,7 @@ func (m *scheduleMachine) table(id schema.StorageID) *autoTable {
 	return t
 }
 
-// due reports whether the repair of a table is under way or due. moved comes from the topology.
+// due reports whether the repair of a table is in progress or due. moved is the topology's.
 //
 // A repair under way is due at once: it was interrupted between two ranges.
 func (m *scheduleMachine) due(table *schema.Table, t *autoTable, moved uint64) bool {
@@ -208,7 +208,7 @@ func (t *autoTable) record(id schema.StorageID) autoEffect {
 	return autoEffect{kind: autoStore, key: autoKey(id), value: value}
 }
 
-// repaired takes the end of a repair, also of one that was canceled by the stop.
+// repaired handles the end of a repair, even of one that the stop canceled.
 func (m *scheduleMachine) repaired(ev *autoEvent, out []autoEffect) []autoEffect {
 	id, tokens, err := m.task.table, m.task.tokens, ev.err
 	m.task = autoTask{}
@@ -218,7 +218,7 @@ func (m *scheduleMachine) repaired(ev *autoEvent, out []autoEffect) []autoEffect
 		err = nil // the table was dropped
 	}
 	if err == nil {
-		// Only one repair of a table is under way, so at is where it was when this one began.
+		// Only one repair of a table is in progress, so at has not changed since this one began.
 		checkPosition(tokens, t.at)
 		if t.at = tokens.End; t.at == ring.MinToken {
 			t.at = ring.MaxToken // the last range

@@ -30,7 +30,7 @@ type ServiceOptions struct {
 	Local     *replica.Local
 	Engine    Engine
 	Transport messaging.Transport
-	// Run runs work that waits for the disk: in a goroutine of its own, or at once in simulation.
+	// Run runs work that waits for the disk: in a separate goroutine in production, or synchronously in simulation.
 	Run     func(func())
 	History *History
 	// StepBytes is the number of bytes hashed in one step; zero means 1 MiB.
@@ -93,7 +93,7 @@ func (s *Service) serveNotice(_ ring.NodeID, payload []byte, respond messaging.R
 // Hash implements Peers.
 func (s *Service) Hash(node ring.NodeID, req *HashRequest, timeout time.Duration, done func(HashStep, error)) {
 	if node == s.o.View.Self() {
-		// A copy, because the caller may reuse its request.
+		// The request is copied, because the caller may reuse it.
 		own := *req
 		s.hash(&own, s.o.Run, done)
 		return
@@ -172,7 +172,7 @@ func (s *Service) step(req *HashRequest) (step HashStep, err error) {
 		}
 	}
 	step.Next, step.Scanned, err = s.o.Engine.Hash(cmd, func(i int, h reading.LeafHash) {
-		// The rows of a leaf may come in several parts, one after the other.
+		// The rows of a leaf may be in several consecutive parts.
 		if n := len(step.Leaves); n > 0 && step.Leaves[n-1] == i {
 			step.Hashes[n-1].Add(LeafHash(h))
 			return

@@ -37,7 +37,7 @@ func (s *shell[V, E]) take(ev *V) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.queue = s.step(ev, s.mu.queue)
-	// The goroutine that performs takes the new effects, too, in their order.
+	// A goroutine that is performing effects also performs the new ones, in their order.
 	if s.mu.performing || len(s.mu.queue) == 0 {
 		return false
 	}

@@ -146,7 +146,7 @@ func (r *Repairer) ForgetTables(job string) error {
 		keys = append(keys, append([]byte(nil), key...))
 		return nil
 	})
-	// After the scan, which must not be disturbed by deletions.
+	// The keys are deleted after the scan, which deletions must not disturb.
 	for _, key := range keys {
 		if err == nil {
 			err = r.store.DeleteLocal(key, false)

@@ -31,7 +31,7 @@ type tablesMachine struct {
 
 // step takes an event and appends its effects.
 func (m *tablesMachine) step(ev *tablesEvent, out []tablesEffect) []tablesEffect {
-	// Events may come after the end.
+	// Events may arrive after the end.
 	if m.ended {
 		return out
 	}
@@ -100,7 +100,7 @@ func (m *tablesMachine) next(out []tablesEffect) []tablesEffect {
 	return append(out, tablesEffect{kind: tablesRun, number: m.run, job: job})
 }
 
-// progressed takes the report of a run under way.
+// progressed handles the report of the running repair.
 func (m *tablesMachine) progressed(report *Report, out []tablesEffect) []tablesEffect {
 	skipped := m.present.Skipped + m.present.Moving
 	m.present = m.state.Summary.plus(report)
@@ -116,7 +116,7 @@ func (m *tablesMachine) progressed(report *Report, out []tablesEffect) []tablesE
 	return out
 }
 
-// runEnded takes the end of the run under way.
+// runEnded handles the end of the running repair.
 func (m *tablesMachine) runEnded(ev *tablesEvent, out []tablesEffect) []tablesEffect {
 	m.run = 0
 	target, err := m.plan.Targets[m.at], ev.err

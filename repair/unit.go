@@ -142,7 +142,7 @@ func (u *unit) begin(out []effect) []effect {
 	return u.compare(out)
 }
 
-// step takes the event of an outstanding request. It ignores all others: they are late.
+// step handles the event of an outstanding request. It ignores all other events, which are late.
 func (u *unit) step(ev *event, out []effect) []effect {
 	// take compares the number with the outstanding one, and clears it.
 	if u.request.take(ev.number) {
@@ -167,7 +167,7 @@ func (u *unit) step(ev *event, out []effect) []effect {
 	return out
 }
 
-// answered takes the answer of a phase in which one request is outstanding.
+// answered handles the answer of a phase in which one request is outstanding.
 func (u *unit) answered(ev *event, out []effect) []effect {
 	//exhaustive:ignore
 	switch u.phase {
@@ -247,7 +247,7 @@ func (u *unit) hashNext(n *treeNode, out []effect) []effect {
 	return u.m.await(&n.request, effect{kind: effectHash, node: n.node, hash: req}, out)
 }
 
-// hashed takes the answer of one replica, or the end of its pause.
+// hashed handles the answer of one replica, or the end of its pause.
 func (u *unit) hashed(n *treeNode, ev *event, out []effect) []effect {
 	checkStep(n)
 	switch s := &ev.hashes; {
@@ -368,7 +368,7 @@ func (u *unit) readPage(out []effect) []effect {
 	return u.m.await(&u.request, e, out)
 }
 
-// pageRead takes the end of the read of a page. The cursor is after the page.
+// pageRead handles the end of the read of a page. The cursor is after the page.
 func (u *unit) pageRead(ev *event, out []effect) []effect {
 	if ev.err != nil {
 		return u.again(&u.request, 0, ev, out)
@@ -385,7 +385,7 @@ func (u *unit) pageRead(ev *event, out []effect) []effect {
 func (u *unit) verified(out []effect) []effect {
 	differs := u.tree.differs(0)
 	u.tree = nil
-	// Writes may have come between the hashes of two replicas: the leaf is read again.
+	// Writes may have arrived between the hashes of two replicas, so the leaf is read again.
 	if differs && u.round < u.m.limits.Rounds {
 		u.round++
 		return u.readLeaf(out)
@@ -416,7 +416,7 @@ func (u *unit) sendNotice(n *notified, out []effect) []effect {
 	return u.m.await(&n.request, effect{kind: effectNotify, node: n.node, notice: notice}, out)
 }
 
-// noticed takes the answer of one replica, or the end of its pause.
+// noticed handles the answer of one replica, or the end of its pause.
 func (u *unit) noticed(n *notified, ev *event, out []effect) []effect {
 	invariant.Check(!n.done, "repair: a notice has two answers")
 	switch {

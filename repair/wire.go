@@ -33,7 +33,7 @@ func decodeHashRequest(payload []byte) (*HashRequest, error) {
 		c.Fail(wire.ErrMalformed)
 	}
 	r.Leaves = int(leaves)
-	// A copy, because the payload belongs to the transport. nil means the first step.
+	// The key is copied, because the payload belongs to the transport. nil means the first step.
 	if after := c.Rest(); len(after) > 0 {
 		r.After = append([]byte(nil), after...)
 	}
@@ -63,7 +63,7 @@ func decodeHashStep(payload []byte) (s HashStep, err error) {
 	s.Scanned, s.Size = int64(c.Uvarint()), int64(c.Uvarint())
 	last := c.Uint8() == 1
 	n := c.Uvarint()
-	// Before the conversion to int, which could overflow.
+	// The number is checked before the conversion to int, which could overflow.
 	if n > uint64(c.Len()) {
 		return s, wire.ErrMalformed
 	}

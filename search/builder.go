@@ -13,8 +13,8 @@ import (
 
 // Keeper keeps the indexes of this node (index.Values). Its methods are called by one step at a time, except Progress
 // and Rebuild. Pending returns the work in the order in which it is done: the order of the identifiers of indexes.
-// Build does one step and is called until more is false. Sweep looks at n entries and removes the stale ones; now is in
-// seconds since 1970. Refresh adds up to n vectors to each graph.
+// Build executes one step and is called until more is false. Sweep examines n entries and removes the stale ones; now
+// is in seconds since 1970. Refresh adds up to n vectors to each graph.
 type Keeper interface {
 	Pending(tables []schema.StorageID) []index.Work
 	Build(table, id schema.StorageID) (more bool, err error)
@@ -48,7 +48,7 @@ type BuilderOptions struct {
 //	           └────────────── rest ────────────────────────┘
 type Builder struct {
 	o BuilderOptions
-	// Used by the running step only.
+	// sweepAt is used by the running step only.
 	sweepAt time.Duration // monotonic; of the next step of the sweep
 	// throughput is BuilderLimits.BuildThroughput as it is now. rows, bytes and built count what builds have done.
 	throughput, rows, bytes, built atomic.Int64
@@ -74,21 +74,21 @@ func NewBuilder(o BuilderOptions) *Builder {
 	return b
 }
 
-// Throughput returns how many bytes of rows builds read in a second at most. It may be called from any goroutine, like
-// SetThroughput.
+// Throughput returns the maximum number of bytes of rows that builds read per second. It may be called from any
+// goroutine, like SetThroughput.
 func (b *Builder) Throughput() int64 { return b.throughput.Load() }
 
-// SetThroughput changes Throughput; zero means no bound but the rest between steps. A step that runs keeps the former
+// SetThroughput changes Throughput; zero means no bound but the rest between steps. A running step keeps the previous
 // rate until its rest. The change is lost with the process.
 func (b *Builder) SetThroughput(bytes int64) { b.throughput.Store(bytes) }
 
-// Progress returns how far the build of an index is on this node.
+// Progress returns the progress of the build of an index on this node.
 func (b *Builder) Progress(table, id schema.StorageID) index.Progress {
 	return b.o.Keeper.Progress(table, id)
 }
 
-// Rebuild builds an index once more from the beginning. Searches find no replica here until it is built. The entries
-// that exist stay and are written once more.
+// Rebuild restarts the build of an index from the beginning. Until it is built, this node does not serve searches by
+// the index. Existing entries stay and are written again.
 func (b *Builder) Rebuild(table, id schema.StorageID) error {
 	if err := b.o.Keeper.Rebuild(table, id); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (b *Builder) Stats() BuilderStats {
 	return BuilderStats{Rows: b.rows.Load(), Bytes: b.bytes.Load(), Built: b.built.Load()}
 }
 
-// Start begins, or looks at once for work that has come: the schema has changed. A rest between two steps ends with it,
-// also the one after a failure. It may be called at any time, from any goroutine.
+// Start begins the work, or checks at once for new work after a change of the schema. It ends a rest between two
+// steps, even the one after a failure. It may be called at any time, from any goroutine.
 func (b *Builder) Start() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +135,7 @@ func (b *Builder) Close() {
 // armLocked plans the next step. b.mu must be held. Nothing is planned while a timer waits, so there is never more than
 // one.
 func (b *Builder) armLocked(after time.Duration) {
-	// A step that runs plans the next one itself.
+	// A running step plans the next one itself.
 	if b.mu.closed || !b.mu.started || b.mu.running || b.mu.timer != nil {
 		return
 	}
@@ -147,7 +147,7 @@ func (b *Builder) armLocked(after time.Duration) {
 		b.mu.running = b.mu.running || begin
 		b.mu.Unlock()
 		if begin {
-			// Not in the goroutine of the clock, because the step reads the disk.
+			// The step does not run in the goroutine of the clock, because it reads the disk.
 			b.o.Run(b.step)
 		}
 	})
@@ -170,7 +170,7 @@ func (b *Builder) work() time.Duration {
 	if len(pending) == 0 {
 		return b.maintain(tables)
 	}
-	// One at a time, the oldest index first.
+	// Indexes are built one at a time, the oldest first.
 	w := pending[0]
 	var err error
 	rest := b.o.Limits.BuildPause
@@ -205,15 +205,15 @@ func (b *Builder) build(w index.Work) (time.Duration, error) {
 	b.bytes.Add(read)
 	rest := b.o.Limits.BuildPause
 	if rate := b.throughput.Load(); rate > 0 {
-		// The step has read without a pause, so the rest makes up for it.
+		// The step has read without pausing, so the rest afterwards enforces the rate.
 		due := time.Duration(float64(read) / float64(rate) * float64(time.Second))
 		rest = max(rest, due-(b.o.Clock.Monotonic()-began))
 	}
 	return rest, nil
 }
 
-// maintain fills graphs of vectors, and sweeps if it is time. The graphs are refreshed at every call and the sweep at
-// its own times, so a graph that fills does not delay the sweep.
+// maintain fills graphs of vectors, and sweeps if a sweep is due. The graphs are refreshed at every call and the
+// sweep at its own times, so a graph that fills does not delay the sweep.
 func (b *Builder) maintain(tables []schema.StorageID) time.Duration {
 	graphs, err := b.o.Keeper.Refresh(tables, b.o.Limits.RefreshVectors)
 	if err != nil {
@@ -234,8 +234,8 @@ func (b *Builder) maintain(tables []schema.StorageID) time.Duration {
 	return rest
 }
 
-// sweep does one step of the sweep, and returns how long to rest after it. wrapped means that the sweep has come to the
-// end of all indexes, and begins again after SweepRest.
+// sweep does one step of the sweep, and returns how long to rest after it. wrapped means that the sweep has reached
+// the end of all indexes, and begins again after SweepRest.
 func (b *Builder) sweep() time.Duration {
 	_, wrapped, err := b.o.Keeper.Sweep(b.o.Limits.SweepEntries, b.o.Clock.Now().Unix())
 	switch {

@@ -5,7 +5,7 @@
 // looked. The Searcher asks enough nodes to meet the level in every replica set concerned. Its result extends to the
 // watermark: in each replica set, as many nodes have reached it as the level requires. Up to the watermark, the
 // candidates are the union of those of the nodes. A candidate that all of them returned with equal bytes is settled.
-// Any other is read by its key, at the level.
+// All other candidates are read by their keys, at the level.
 //
 // Invariants:
 //

@@ -8,15 +8,15 @@ import (
 // Limits are the bounds of searches. Zero means the default. They bound memory and time of one search, not of all:
 // those are bounded by the reservations of the coordinator.
 type Limits struct {
-	// Rows is the most rows in one result: two pages of a client.
+	// Rows is the maximum number of rows in one result: two pages of a client.
 	Rows int
 	// Bytes bounds the rows of one result. A result has at least one row.
 	Bytes int
-	// Candidates is the most candidates that one request to a node covers.
+	// Candidates is the maximum number of candidates that one request to a node returns.
 	Candidates int
-	// ReadsInFlight is the most reads by key of one search that run at the same time.
+	// ReadsInFlight bounds the concurrent reads by key of one search.
 	ReadsInFlight int
-	// Pieces is the most ranges of the ring that one round asks for.
+	// Pieces is the maximum number of ranges of the ring that one round requests.
 	Pieces int
 }
 
@@ -38,12 +38,12 @@ type BuilderLimits struct {
 	// BuildThroughput bounds the bytes of rows that builds read in a second (index_build_throughput).
 	// Builder.SetThroughput changes it.
 	BuildThroughput int64
-	// SweepEntries is how many entries a step of the sweep looks at, SweepPause the rest between steps, and SweepRest
-	// that between sweeps: 10,000 entries a second.
+	// SweepEntries is the number of entries that a step of the sweep examines, SweepPause the rest between steps, and
+	// SweepRest the rest between sweeps: 10,000 entries a second.
 	SweepEntries          int
 	SweepPause, SweepRest time.Duration
-	// RefreshVectors is how many vectors a step adds to graphs, in 0.5 ms each, RefreshPause the rest between steps,
-	// and RefreshRest that when no vector waits: graphs take at most half of a processor.
+	// RefreshVectors is the number of vectors that a step adds to graphs, in 0.5 ms each, RefreshPause the rest
+	// between steps, and RefreshRest the rest when no vector waits: graphs use at most half of a processor.
 	RefreshVectors            int
 	RefreshPause, RefreshRest time.Duration
 	// Retry is the rest after a failure.

@@ -11,8 +11,8 @@ import (
 
 // The memory of a search.
 const (
-	// candidateBytes is what a candidate of a node takes besides its page: in the node's list, as a position that is
-	// sorted, and in the queue.
+	// candidateBytes is the memory of a candidate of a node without its page: in the node's list, as a position that
+	// is sorted, and in the queue.
 	candidateBytes = int(unsafe.Sizeof(index.Candidate{})) + 4*int(unsafe.Sizeof(candidate{}))
 	// pageCopies counts the page of a candidate, and its place in the result, which doubles its memory.
 	pageCopies, resultCopies = 3, 2
@@ -31,9 +31,8 @@ func bytesOf(list []index.Candidate) (n int) {
 	return n
 }
 
-// used returns the memory that the search uses. It is computed from what the search holds, so it cannot drift from it.
-// The estimate is meant to be too large rather than too small: what exceeds a reservation is not accounted for by
-// anything.
+// used returns the memory that the search uses. It is computed from what the search holds, so it cannot drift from
+// it. The estimate errs on the high side, because memory beyond a reservation is not accounted for.
 func (s *rowSequence) used() (n int) {
 	for _, x := range s.m.Plan.Nodes() {
 		n += bytesOf(x.Entries)
@@ -53,7 +52,7 @@ func (s *rowSequence) NoMemory(err error) error {
 	if s.reading == 0 {
 		return err
 	}
-	// Reads wait until one that runs has ended and its memory is used again.
+	// Further reads wait until a running one has ended and its memory is free.
 	s.full = true
 	return nil
 }
@@ -83,10 +82,10 @@ func (s *rowSequence) enlarge(err error, size int) bool {
 	switch {
 	case !s.m.Bounded:
 		return false
-	// The replica says how large a page with the first row is.
+	// The replica's error contains the size of a page with the first row.
 	case errors.As(err, &small):
 		s.readBytes = max(s.readBytes, small.Bytes)
-	// The merge of the replicas' pages needs more than the read had.
+	// The merge of the replicas' pages needs more memory than the read had.
 	case errors.As(err, &needs):
 		s.readBytes = max(s.readBytes, 2*size, needs.Bytes/readCopies)
 	default:

@@ -57,7 +57,7 @@ func (s *rowSequence) merge() {
 		}
 	}
 	for _, n := range s.m.Plan.Nodes() {
-		// Their pages are in the queue now, or are not needed.
+		// The pages of these entries are in the queue now, or are not needed.
 		n.Entries = slices.DeleteFunc(n.Entries, func(c index.Candidate) bool {
 			return s.m.Plan.Compare(watermark.Position{Key: c.At}, to) <= 0
 		})
@@ -94,8 +94,9 @@ func (s *rowSequence) arrivals(to watermark.Position) (out []watermark.Position)
 	return slices.CompactFunc(out, func(a, b watermark.Position) bool { return bytes.Equal(a.Key, b.Key) })
 }
 
-// fill makes c the candidate at a position. It is settled if all replicas that have come so far have returned the same
-// page. Without ok, the position is dropped: it cannot be read or is not in the window.
+// fill makes c the candidate at a position. It is settled if all replicas that have reached the position have
+// returned the same page. If ok is false, the caller drops the position, because it is malformed or not in the
+// window.
 func (s *rowSequence) fill(c *candidate, at watermark.Position) (ok bool) {
 	c.at = at
 	place := index.PlaceOf(s.req.Order, at.Key)
@@ -112,7 +113,7 @@ func (s *rowSequence) fill(c *candidate, at watermark.Position) (ok bool) {
 	}
 	equal := true
 	for _, n := range s.sets[s.pieces[i].set].nodes {
-		// The node has not come as far, and says nothing about this position.
+		// The node has not reached this position yet, so its version is unknown.
 		if s.m.Plan.Compare(n.Position, at) < 0 {
 			continue
 		}

@@ -20,7 +20,7 @@ type (
 	operation = watermark.Operation[entry, work]
 )
 
-// work is what a search asks others for: a page of a node, or the rows of a candidate. Either page is set, or c with
+// work is a request of a search: for a page of a node, or for the rows of a candidate. Either page is set, or c with
 // cmd and size.
 type work struct {
 	page *PageRequest
@@ -156,7 +156,7 @@ func (op *searchOp) Perform(e *effect) {
 	}
 	op.s.counts.pages.Add(1)
 	q := e.Body.page
-	// The search's own: it also ends the requests when the search has its result.
+	// Cancel belongs to the search, and also ends the requests when the search has its result.
 	q.Cancel = op.Cancel()
 	op.s.replicas.Page(n.ID, op.req.Trace, e.Epoch, q, op.s.c.Remaining(op.Deadline), func(page *Page, err error) {
 		if err != nil {
@@ -288,12 +288,12 @@ func (s *rowSequence) Request(from watermark.Position) work {
 		Key:    req.Key,
 		Slices: req.Slices,
 		Filter: s.replicaFilter(),
-		// One request for the whole window: a node leaves out tokens that it does not hold.
+		// One request covers the whole window, because a node omits tokens that it does not hold.
 		Tokens:   ring.Range{Start: s.pieces[0].tokens.Start, End: s.pieces[s.window-1].tokens.End},
 		Reversed: req.Reversed,
 		Order:    req.Order,
 		Near:     req.Near,
-		// One more than wanted shows whether others follow.
+		// One more candidate than necessary shows whether others follow.
 		Limit: min(s.limits.Candidates, s.limit-s.out.rows+1),
 		Now:   req.Now,
 		Moved: s.m.Topology.Moved(),
@@ -304,8 +304,8 @@ func (s *rowSequence) Request(from watermark.Position) work {
 	return work{page: q}
 }
 
-// replicaFilter returns the conditions that replicas evaluate. Only the version of one that answers alone decides;
-// among the versions of several, the newest one may match by one condition on one replica and by another on the next.
+// replicaFilter returns the conditions that replicas evaluate. Only a replica that answers alone may evaluate all
+// conditions: among several replicas, conditions on different columns may hold on different versions of a row.
 func (s *rowSequence) replicaFilter() *row.Filter {
 	switch {
 	case s.req.Filter == nil:

@@ -21,13 +21,13 @@ type Options struct {
 	Guard           *guard.Guard // ends searches that panic; nil means that panics are not recovered
 }
 
-// Searcher searches for clients of this node. Its methods may be called from any goroutine. It has no state but
-// counters: a search is an operation of its own.
+// Searcher searches for clients of this node. Its methods may be called from any goroutine. It has no state except
+// counters, because each search is a separate operation.
 type Searcher struct {
 	c        *coordinator.Coordinator
 	view     coordinator.View
 	replicas Replicas
-	// The same functions as on the replicas, so that both find the same terms.
+	// These are the functions that replicas use, so that both find the same terms.
 	definitions func(schema.StorageID) []index.Definition
 	clock       env.Clock
 	localDC     string

@@ -78,7 +78,7 @@ func (s *rowSequence) width() int {
 	if s.req.Order != ByToken {
 		return len(s.pieces)
 	}
-	// Without a row so far, the doubling below decides.
+	// If no row was found so far, only the doubling below bounds the window.
 	wanted := len(s.pieces)
 	if s.out.rows > 0 {
 		perPiece := float64(s.out.rows) / float64(max(s.searched, 1))
@@ -118,8 +118,8 @@ func (s *rowSequence) beginWindow(width int) error {
 	return s.m.Plan.Complete()
 }
 
-// MayRecover implements watermark.Sequence. It reports whether a node has not built the index: it may do so soon, if
-// the index was created just now.
+// MayRecover implements watermark.Sequence. It reports whether a node has not built the index. If the index was just
+// created, the node may soon have built it.
 func (s *rowSequence) MayRecover() bool {
 	return slices.ContainsFunc(s.m.Plan.Nodes(), func(n *watermark.Node[index.Candidate]) bool {
 		return n.Failed() && coordinator.ReasonOf(n.Err) == coordinator.FailureIndexNotAvailable

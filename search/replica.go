@@ -35,8 +35,8 @@ type PageRequest struct {
 	Cancel   *env.Cancel // is not sent; nil means that nothing ends the request early
 }
 
-// Page has every row that matches by the versions of a node, from the beginning of the request up to and including
-// Last.
+// Page contains every row that matches by the versions of a node, from the beginning of the request up to and
+// including Last.
 type Page = index.Page
 
 // Engine is storage as a Replica uses it.
@@ -109,7 +109,7 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	return &page, nil
 }
 
-// read calls the engine. A search removes stale entries at most, so a panic leaves nothing in doubt but this request.
+// read calls the engine. A search only removes stale entries, so a panic only fails this request.
 func (r *Replica) read(q *index.Query) (page index.Page, err error) {
 	defer r.guard.Recover("replica search", func(failure error) { page, err = index.Page{}, failure })
 	return r.engine.Search(q)

@@ -11,8 +11,8 @@ import (
 	"cqld/watermark"
 )
 
-// output is the result that is being made. Its memory is used until the result is made. The buffers (key, reader, row,
-// found) are used again for each candidate.
+// output is the result under construction. Its memory is in use until makeResult. The buffers (key, reader, row,
+// found) are reused for each candidate.
 type output struct {
 	writer  row.PageWriter
 	rows    int
@@ -54,7 +54,7 @@ func (s *rowSequence) startReads(out []effect) (_ []effect, reserves bool) {
 // readLevel returns the level of a read of one partition that is not serial.
 func readLevel(c ring.Consistency) ring.Consistency {
 	switch c {
-	// The read of a candidate is no Paxos read: the level of its quorum is enough for what has been committed.
+	// Candidates are read without Paxos: a quorum read returns every committed change.
 	case ring.Serial:
 		return ring.Quorum
 	case ring.LocalSerial:
@@ -76,7 +76,7 @@ func (s *rowSequence) command(c *candidate) *row.ReadCommand {
 	if cmd.Slices == nil {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
-	// The former result ended inside this partition. Its static row has been counted then.
+	// The previous result ended inside this partition, and has already counted its static row.
 	if key, kind, clustering, ok := index.ParsePlace(req.From); ok && kind == row.KindRow &&
 		bytes.Equal(key.Bytes, c.key.Bytes) {
 		cmd.Slices, cmd.StaticCounts = row.SlicesAfter(cmd.Slices, clustering, req.Reversed), false
@@ -164,7 +164,7 @@ func (s *rowSequence) addRows(c *candidate) (ended bool, err error) {
 	if err := o.reader.Err(); err != nil {
 		return false, err
 	}
-	// All versions that matched were old ones.
+	// No row of the newest versions matches: all matching versions were old ones.
 	if o.rows == before && c.state == read {
 		s.counts.stale++
 	}
@@ -199,7 +199,7 @@ func (s *rowSequence) matches(c *candidate, kind row.EntryKind, r *row.Row) bool
 	o.found.Reset()
 	s.def.Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, s.req.Now)
 	switch s.req.Order {
-	// The term of the position must be one of the row: it is another candidate for each of its terms.
+	// The row must have the term of the position, because it is a separate candidate for each of its terms.
 	case ByTerm:
 		return s.def.HasTermOf(&o.found, Position(c.at.Key))
 	case ByScore:
@@ -232,7 +232,7 @@ func (s *rowSequence) writePartition(r *row.PageReader) {
 	o.writer.Partition(r.Key, &r.Header, nil)
 }
 
-// makeResult makes the result. It is called once; the writer must not be used afterwards.
+// makeResult returns the result. It is called once; the writer must not be used afterwards.
 func (s *rowSequence) makeResult() *Result {
 	o := &s.out
 	if o.open {
@@ -240,7 +240,7 @@ func (s *rowSequence) makeResult() *Result {
 	}
 	r := &Result{Rows: o.rows, More: !o.ended, Scanned: o.scanned}
 	if r.More {
-		// Everything up to the watermark has been looked at, although it did not match.
+		// All candidates up to the watermark were examined, so the next search begins there even if none matched.
 		if r.Next = o.next; len(s.queue) == 0 && !s.inside() && s.m.Plan.Mark().Place == watermark.AtKey {
 			r.Next = s.m.Plan.Mark().Key
 		}

@@ -27,14 +27,14 @@ const (
 	ByScore = index.ByScore
 )
 
-// Branch is intervals of terms of one more index.
+// Branch is a further index of a union, with intervals of its terms.
 type Branch = index.Branch
 
 // Position is a place in the order of a search, after a row. It is opaque, and positions of one search compare as
 // bytes; nil is the beginning. It can be kept in the state of a client's page.
 type Position = index.Position
 
-// Request asks for the rows of a table whose terms in an index are in given intervals. The zero value of an optional
+// Request selects the rows of a table whose terms in an index are in given intervals. The zero value of an optional
 // field means none: From, Slices, Union, Key, Filter, Near, Limit, Trace, Cancel and Grow.
 type Request struct {
 	Table *schema.Table
@@ -74,18 +74,18 @@ type Request struct {
 	Grow coordinator.Grow
 }
 
-// Result has the rows of a Request, up to its limit.
+// Result contains the rows of a Request, up to its limit.
 type Result struct {
-	// Page has the rows in the encoding of row.PageReader: reconciled, live, in the order of the request, and without
-	// range tombstones. Rows of one partition that follow each other are together; in ByTerm a partition can come
-	// again. A partition without rows has a live static row.
+	// Page contains the rows in the encoding of row.PageReader: reconciled, live, in the order of the request, and
+	// without range tombstones. Rows of one partition that follow each other are together; in ByTerm a partition can
+	// come again. A partition without rows has a live static row.
 	Page []byte
 	Rows int // in Page; a partition without rows counts as one
 	// Next is the position after which the search continues if More is set: a request with it as From finds what
 	// follows, whatever its Limit. It can be after rows that did not match.
 	Next Position
 	More bool
-	// Scanned is the number of entries that the replica examined which examined most.
+	// Scanned is the maximum number of entries that a replica examined.
 	Scanned int
 }
 
@@ -93,7 +93,7 @@ type Result struct {
 // builds are complete. It occurs shortly after CREATE INDEX, during a rebuild, and on a node that was replaced.
 type NotBuilt struct {
 	Index schema.StorageID
-	// Nodes are the replicas that answered so.
+	// Nodes is the number of replicas that have not built the index.
 	Nodes int
 	// Failure is the failure of the read as clients know it; nil if this node does not know the index.
 	Failure *coordinator.ReadFailure

@@ -223,7 +223,7 @@ func (r *recordReader) follow(b []byte) {
 		}
 		n := copy(r.header[r.have:], b)
 		b = b[n:]
-		// The header may have come in parts.
+		// The header may have arrived in parts.
 		if r.have += n; r.have == len(r.header) {
 			r.have, r.body = 0, int(r.header[3])<<8|int(r.header[4])
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// material is what was read from the files at one time. It does not change. Connections that have begun with it keep it
-// after a reload.
+// material contains the certificates and keys that were read from the files at one time. It is immutable. Connections
+// that have begun with it keep it after a reload.
 type material struct {
 	// pair is the certificate with its key and chain; nil if there is no certificate.
 	pair *tls.Certificate

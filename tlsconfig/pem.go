@@ -167,7 +167,7 @@ func loadPair(f Files) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without a file of its own, the certificate is in the file of the key.
+	// Without a separate file, the certificate is in the file of the key.
 	certificate, certText := f.Certificate, keyText
 	if certificate == "" {
 		certificate = f.PrivateKey

@@ -193,7 +193,7 @@ func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 			options.DNSName = state.ServerName
 		}
 		if options.DNSName == "" {
-			// A client must not accept any trusted certificate by mistake: AnyName says so explicitly.
+			// A client must not accept every trusted certificate by mistake, so this requires an explicit AnyName.
 			return errors.New("tlsconfig: the name of the server is not known")
 		}
 	}

@@ -43,7 +43,7 @@ func ReasonOf(err error) Reason {
 	switch {
 	case errors.As(err, &plain):
 		return ReasonPlaintext
-	// A timeout is also a *net.OpError, so it comes before that.
+	// A timeout is also a *net.OpError, so it is checked first.
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ReasonTimeout
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):

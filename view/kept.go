@@ -101,7 +101,7 @@ func (k *kept) remove(i int) {
 // size returns the bytes of a row, with about 100 for its slices.
 func (x *keptRow) size() int { return len(x.key.Bytes) + len(x.clustering) + len(x.encoded) + 100 }
 
-// write returns the page of the rows. Without rows, it is an empty page.
+// write returns the page of the rows, which may be empty.
 func (k *kept) write() []byte {
 	w := k.writer()
 	return w.Finish(k.more)

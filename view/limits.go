@@ -2,7 +2,7 @@ package view
 
 // Limits are the bounds of reads of views. Zero means the default.
 type Limits struct {
-	// Rows is the most rows in a page.
+	// Rows is the maximum number of rows in a page.
 	Rows int
 	// Bytes bounds the rows in a page. A page has at least one row unless it is the last.
 	Bytes int
@@ -19,7 +19,7 @@ func (l Limits) withDefaults() Limits {
 	if l.Bytes == 0 {
 		l.Bytes = 4 << 20
 	}
-	// A page of the base table is read to its end, so it bounds what is read in vain.
+	// A page of the base table is read to its end, so its size bounds the rows that are read in vain.
 	if l.BasePage == 0 {
 		l.BasePage = 1_000
 	}
@@ -29,5 +29,6 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// keyMax is the most bytes of a partition key. A row whose partition key in the view would be longer has no row there.
+// keyMax is the maximum size of a partition key in bytes. A row whose partition key in the view would be longer has
+// no row there.
 const keyMax = 65535

@@ -104,7 +104,7 @@ func (op *readOp) loop(blocks bool) {
 	}
 }
 
-// setRunning notes whether loop is sending, and reports whether an answer has come.
+// setRunning records whether loop is sending, and reports whether an answer has arrived.
 func (op *readOp) setRunning(running bool) (ready bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -112,11 +112,11 @@ func (op *readOp) setRunning(running bool) (ready bool) {
 	return op.ready
 }
 
-// take consumes the answer that has come, if one has.
+// take consumes the answer that has arrived, if any.
 func (op *readOp) take() (more bool, err error) {
 	a, ready := op.next()
 	if !ready {
-		// Only before the first request.
+		// No answer exists only before the first request.
 		return true, nil
 	}
 	return op.source.take(&a)
@@ -131,7 +131,7 @@ func (op *readOp) next() (a answer, ready bool) {
 	return a, ready
 }
 
-// answered is the event of an answer.
+// answered delivers an answer.
 func (op *readOp) answered(a answer) {
 	if running := op.put(a); !running {
 		// The goroutine of an answer belongs to the coordinator, and may not block on the disk.
@@ -139,7 +139,7 @@ func (op *readOp) answered(a answer) {
 	}
 }
 
-// put stores an answer, and reports whether loop will look for it.
+// put stores an answer, and reports whether loop will take it.
 func (op *readOp) put(a answer) (running bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -164,7 +164,7 @@ func (op *readOp) finish(page []byte, err error) {
 	op.done = nil
 	op.mu.Unlock()
 	if done == nil {
-		// A panic has ended it before.
+		// A panic has already ended the operation.
 		return
 	}
 	if err != nil {

@@ -114,7 +114,7 @@ func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 	if !ok || !readsPartition(cmd, of) || !row.InSlices(cmd.Slices, op.dst.Clustering) {
 		return
 	}
-	// Also if the filter removes it: a page may end here.
+	// The position is recorded even if the filter removes the row, because a page may end here.
 	op.last.Key, op.last.Clustering = of, append(op.last.Clustering[:0], op.dst.Clustering...)
 	if op.filter.Active() && !(op.filter.Partition(of, &op.header) && op.filter.Clustering(op.dst.Clustering) &&
 		op.filter.Row(&op.dst)) {

@@ -40,7 +40,8 @@ func (s *scanSource) send(left time.Duration, blocks bool) bool {
 	op.r.Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: op.level, Timeout: left,
 		Trace:  op.req.Trace,
 		Cancel: op.req.Cancel, Blocks: blocks}, func(page []byte, err error) {
-		// Copied, because the page is valid until done returns. The answer before was taken, so its memory is free.
+		// The page is copied, because it is valid only until done returns. The previous answer was taken, so its
+		// memory is free.
 		s.page = append(s.page[:0], page...)
 		op.answered(answer{page: s.page, err: err})
 	})

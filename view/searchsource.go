@@ -31,14 +31,14 @@ func newSearchSource(op *readOp) *searchSource {
 
 // send implements source. It requests as many rows as the page of the view can take.
 func (s *searchSource) send(left time.Duration, _ bool) bool {
-	// The command reads nothing.
+	// The command selects no term, so there is nothing to search.
 	if len(s.req.Terms) == 0 {
 		return false
 	}
 	req := s.req
 	req.Timeout, req.Limit, req.Grow = left, s.op.kept.limit, s.grow()
 	if !s.op.filter.Active() && s.op.kept.perPartition == 0 {
-		// Each row that is found is in the page, so no more are needed than are missing.
+		// Each found row is added to the page, so the limit is the number of missing rows.
 		req.Limit = s.op.kept.limit - len(s.op.kept.rows)
 	}
 	s.op.r.o.Searcher.Search(&req, func(result *search.Result, err error) {
@@ -96,7 +96,8 @@ func (s *searchSource) take(a *answer) (more bool, err error) {
 	case len(op.kept.rows) >= op.kept.limit:
 		op.kept.more = true
 		return false, nil
-	// The filter has removed so many rows that the client would wait too long. last is a position to continue from.
+	// The filter has removed so many rows that the client would wait too long. The page ends at last, from which the
+	// next page continues.
 	case op.examined >= op.r.o.Limits.Examined && op.last.Key.Bytes != nil:
 		op.stopped = true
 		return false, nil

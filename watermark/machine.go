@@ -86,7 +86,7 @@ const (
 	Complete
 )
 
-// Sequence is what the machines of different operations do differently. Like Machine.Step, its methods change the
+// Sequence is the part of the machine that differs between operations. Like Machine.Step, its methods change the
 // sequence and return effects; they neither send, lock, wait, nor call back. E is the type of an entry, and Q the
 // type of the Body of effects.
 type Sequence[E, Q any] interface {
@@ -98,15 +98,16 @@ type Sequence[E, Q any] interface {
 	Advance(out []Effect[E, Q]) (_ []Effect[E, Q], p Progress, err error)
 	// Request returns the Body of an Ask for the page after from.
 	Request(from Position) Q
-	// Fetched takes an answer to Fetch.
+	// Fetched handles an answer to Fetch.
 	Fetched(body Q, answer []byte, err error) error
-	// Memory returns the bytes that the operation uses with entries that have arrived.
+	// Memory returns the bytes that the operation uses including the arrived entries.
 	Memory(arrived []E) int
-	// NoMemory takes the failure of a Reserve by Advance. It returns an error if the operation cannot continue.
+	// NoMemory handles the failure of a Reserve that Advance requested. It returns an error if the operation cannot
+	// continue.
 	NoMemory(err error) error
 	// Fetching returns the number of answers to Fetch that are outstanding.
 	Fetching() int
-	// Scanned takes the number of entries that a node examined for a page, and for all its pages.
+	// Scanned records the number of entries that a node examined for a page, and for all its pages.
 	Scanned(page, all int)
 	// MayRecover reports whether failed nodes may answer another plan.
 	MayRecover() bool
@@ -205,7 +206,7 @@ func (m *Machine[E, Q]) Step(ev *Event[E, Q], out []Effect[E, Q]) []Effect[E, Q]
 		if m.Now >= m.Deadline {
 			return m.finish(out, m.seq.Failure())
 		}
-		// Nodes that are late are no longer waited for alone.
+		// Further nodes are asked in addition to late ones.
 		m.Plan.Speculate(m.Now)
 	case Resumed:
 		m.pausing = false
@@ -233,7 +234,7 @@ func (m *Machine[E, Q]) missing(ev *Event[E, Q]) int {
 	return 0
 }
 
-// reserved takes the outcome of Reserve, and the page that waited for it.
+// reserved handles the outcome of Reserve, and then the page that waited for it.
 func (m *Machine[E, Q]) reserved(ev *Event[E, Q]) error {
 	// Either a page waits for the memory, or Advance has requested it.
 	page := m.waits
@@ -265,7 +266,7 @@ func (m *Machine[E, Q]) take(ev *Event[E, Q]) {
 	}
 }
 
-// advance does what can be done until another event is necessary.
+// advance proceeds as far as possible without another event.
 func (m *Machine[E, Q]) advance(out []Effect[E, Q]) []Effect[E, Q] {
 	out, progress, err := m.seq.Advance(out)
 	switch {
@@ -303,7 +304,7 @@ func (m *Machine[E, Q]) advance(out []Effect[E, Q]) []Effect[E, Q] {
 // giveUp is called when the nodes of the plan can no longer move the watermark. If another plan may succeed, the
 // machine pauses before it; otherwise the operation ends.
 func (m *Machine[E, Q]) giveUp(out []Effect[E, Q]) []Effect[E, Q] {
-	// Another plan can succeed only if something is different for it.
+	// Another plan can succeed only if the conditions have changed.
 	outdated := m.refused || m.seq.MayRecover() || m.Present.Moved() > m.Topology.Epoch()
 	if !outdated || !m.o.Coordinator.MayReplan(m.replans+1) {
 		return m.finish(out, m.seq.Failure())

@@ -95,12 +95,12 @@ func (op *Operation[E, Q]) Start() {
 	op.deliver(&Event[E, Q]{Kind: Started})
 }
 
-// Paged is the event of a node's answer to an Ask. The Operation takes ownership of the page.
+// Paged delivers a node's answer to an Ask. The Operation takes ownership of the page.
 func (op *Operation[E, Q]) Paged(n *Node[E], page Page[E], err error) {
 	op.deliver(&Event[E, Q]{Kind: Paged, Node: n, Page: page, Err: err})
 }
 
-// Fetched is the event of the answer to a Fetch with the same body.
+// Fetched delivers the answer to a Fetch with the same body.
 func (op *Operation[E, Q]) Fetched(body Q, answer []byte, err error) {
 	op.deliver(&Event[E, Q]{Kind: Fetched, Body: body, Answer: answer, Err: err})
 }

@@ -21,7 +21,7 @@ func shardPath(node ring.NodeID) []byte { return wire.AppendUint64(nil, uint64(n
 // errValue means that an update contains an invalid value.
 var errValue = errors.New("counter: the value of an update does not have 8 bytes")
 
-// Change converts additions, those of some updates of one partition, to sums.
+// Change converts the additions of several updates of one partition to sums.
 type Change struct {
 	rows []*changedRow // sorted by clustering, header first
 	// tombstones are the range tombstones of the updates. They are written as they are.
@@ -44,7 +44,7 @@ func delta(c *row.Cell) int64 { return int64(binary.BigEndian.Uint64(c.Value)) }
 
 // Add adds the entries of an update, and retains them.
 func (x *Change) Add(m *row.Mutation) error {
-	// The first update. The zero value of a deletion is not the absence of one.
+	// The deletion is initialized with the first update, because its zero value does not mean that there is none.
 	if len(x.rows) == 0 {
 		x.header = row.NoDeletion()
 	}
@@ -80,7 +80,7 @@ func (x *Change) Add(m *row.Mutation) error {
 
 // Merge merges all changes of each row.
 func (x *Change) Merge() {
-	// Stable, so that the updates of one row stay in the order of their arrival.
+	// The sort is stable, so that the updates of one row stay in the order of their arrival.
 	slices.SortStableFunc(x.rows, func(a, b *changedRow) int {
 		switch {
 		case a.header != b.header && a.header:
@@ -101,7 +101,7 @@ func (x *Change) Merge() {
 	}
 	x.rows = kept
 	x.check()
-	// A copy, because Result writes the tombstones as the updates had them.
+	// The tombstones are copied, because Result writes them as the updates had them.
 	deleted := row.NormalizeRangeTombstones(slices.Clone(x.tombstones), row.NoDeletion())
 	for _, r := range x.rows {
 		r.covered = x.header
@@ -207,7 +207,8 @@ func (x *Change) take(c *scan.Cursor) {
 // Result returns the mutation with the new sums of self's shards, with timestamps after the previous sums', and
 // with the deletions unchanged.
 func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
-	// It is applied here like any mutation, and sent to the other replicas: they need no knowledge of counters.
+	// The mutation is applied here like any other, and sent to the other replicas, which need no special treatment of
+	// counters.
 	m := &row.Mutation{}
 	m.Reset(table, key)
 	path := shardPath(self)
@@ -232,8 +233,7 @@ func (r *changedRow) sum(path []byte, stamp int64) {
 	for i := range r.changes.Cells {
 		c := &r.changes.Cells[i]
 		deleted := r.covered.Max(r.changes.Deletion).Max(r.changes.ComplexDeletionOf(c))
-		// Deletions that are stored, and those that the updates bring, apply alike: an addition is counted after all
-		// of them.
+		// Stored deletions and deletions of the updates apply alike: an addition counts after all of them.
 		deleted = deleted.Max(r.stored.Deletion).Max(r.stored.ComplexDeletionOf(c))
 		after := deleted.Timestamp
 		total := delta(c)

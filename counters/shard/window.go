@@ -37,7 +37,7 @@ type window struct {
 	seen  map[uint64]*outcome
 }
 
-// outcome is the outcome of an update; guarded by Windows.mu.
+// outcome is the outcome of an update. Windows.mu guards it.
 type outcome struct {
 	known   bool
 	err     error
@@ -81,19 +81,20 @@ func (w *Windows) record(process Process, sequence uint64, done func(error)) (o 
 	defer w.mu.Unlock()
 	x := w.windowLocked(process)
 	switch o = x.seen[sequence]; {
-	// The update is under way. The outcome that is returned is a new one, because ended changes o under the lock.
+	// The update is in progress. A new outcome is returned, because ended changes o under the lock.
 	case o != nil && !o.known:
 		o.waiting = append(o.waiting, done)
 		return &outcome{}, false
 	case o != nil:
 		return o, false
-	// It may have been counted and forgotten, so the sender must not take it for not counted.
+	// The update may have been counted and dropped from the window, so the sender must not conclude that it was not
+	// counted.
 	case sequence <= x.floor:
 		return &outcome{known: true, err: w.forgotten}, false
 	}
 	o = &outcome{}
 	x.seen[sequence] = o
-	// Numbers without an update are skipped: messages may be lost or come in another order.
+	// Numbers without an update are skipped, because messages may be lost or arrive in another order.
 	for len(x.seen) > w.limit {
 		x.floor++
 		delete(x.seen, x.floor)
@@ -132,7 +133,7 @@ func (w *Windows) windowLocked(process Process) *window {
 		return w.windows[process]
 	}
 	if i := slices.Index(w.recent, process); i >= 0 {
-		// It moves to the end: it is the process used last.
+		// The process moves to the end, because it is the one used last.
 		w.recent = append(slices.Delete(w.recent, i, i+1), process)
 		return w.windows[process]
 	}

@@ -65,8 +65,8 @@ func (a *Authority) RenewAuthority(validity time.Duration) (*Authority, error) {
 	return &Authority{Pair{Certificate: cert, Key: a.Key}, a.environment}, nil
 }
 
-// renewal returns a certificate to be signed with what old says. It has no serial number, validity or key: sign sets
-// them.
+// renewal returns a certificate to be signed with the contents of old. It has no serial number, validity or key: sign
+// sets them.
 func renewal(old *x509.Certificate) *x509.Certificate {
 	return &x509.Certificate{
 		// The subject is copied as encoded, so that peers that compare its bytes find no difference.
