@@ -51,13 +51,14 @@ func (c *call) setProperties() error {
 	if err := c.grant.permitsChange(writeProperties(), ""); err != nil {
 		return err
 	}
-	// A copy: c.properties returns the cached value, which other requests read at the same time.
+	// The properties are copied, because c.properties returns the cached value, which other requests read
+	// concurrently.
 	p := *c.properties()
 	kept := p.cors
 	if err := p.parse(c.req.body); err != nil {
 		return err
 	}
-	// A document without rules keeps those of before, which may be older than the limit.
+	// A document without rules keeps the stored ones, which may be older than the limit.
 	if len(kept) == 0 || len(p.cors) == 0 || &kept[0] != &p.cors[0] {
 		for i := range p.cors {
 			if !p.cors[i].fewHeaders() {

@@ -66,13 +66,14 @@ func CheckAccount(a Account) error {
 	return nil
 }
 
-// secondarySuffix ends the name of an account's read-only endpoint.
+// secondarySuffix is the suffix of the name of an account's read-only endpoint.
 const secondarySuffix = "-secondary"
 
 // find returns the account with the given name, or nil. secondary reports whether the name belongs to its secondary
 // endpoint. It does not authenticate.
 func (s *accounts) find(name string) (a *account, secondary bool) {
-	// The exact name first: an account cannot end in -secondary, because names contain only letters and digits.
+	// The exact name is tried first. No account's name ends in -secondary, because names contain only letters and
+	// digits.
 	if a = s.named(name); a != nil {
 		return a, false
 	}
@@ -130,7 +131,7 @@ func (s *accounts) named(name string) *account {
 	return nil
 }
 
-// current returns what is kept for an account, if its keys and its role are still the same. The comparison includes
+// current returns the cached account of a name if its keys and its role are still the same. The comparison includes
 // both keys: one rotation leaves the other key valid.
 func (s *accounts) current(of *auth.TablesAccount) *account {
 	// Most requests find the account unchanged, so a read lock suffices for them.
@@ -140,8 +141,8 @@ func (s *accounts) current(of *auth.TablesAccount) *account {
 	if a != nil && a.role == of.Role && a.level == of.Consistency && a.given == of.Keys {
 		return a
 	}
-	// Built outside the lock. Two requests may build it at the same time; the second replaces the first, and both are
-	// valid.
+	// The account is built outside the lock. Two requests may build it concurrently; the second replaces the first,
+	// and both are valid.
 	made, ok := newAccount(of.Name, of.Role, of.Consistency, of.Keys)
 	if !ok { // the directory has checked its keys
 		return nil
@@ -152,7 +153,7 @@ func (s *accounts) current(of *auth.TablesAccount) *account {
 	return made
 }
 
-// forget drops what is kept for an account that no longer exists. It is called for every unknown name.
+// forget drops the cached account of a name that no longer exists. It is called for every unknown name.
 func (s *accounts) forget(name string) {
 	// Unknown names arrive from unauthenticated clients: they must not contend for the write lock.
 	s.mu.RLock()

@@ -129,7 +129,7 @@ func preference(prefer string) string {
 	return ""
 }
 
-// query handles a batch that consists of one GET. It runs as a call of its own, with its own path, parameters and
+// query handles a batch that consists of one GET. It runs as a separate call, with its own path, parameters and
 // response, under the grant of the batch.
 func (b *batch) query(r *odata.Request) ([]odata.Reply, error) {
 	c := b.call
@@ -147,7 +147,8 @@ func (b *batch) query(r *odata.Request) ([]odata.Reply, error) {
 		grant:     c.grant,
 		links:     c.links,
 	}
-	// Also after an error: the headers of a measured request report what the failed query has cost.
+	// The cost is copied even after an error, because the headers of a measured request report the cost of a failed
+	// query.
 	defer func() { c.request.Cost, c.plan = inner.request.Cost, inner.plan }()
 	var err error
 	if inner.params, err = parseParams(r.Query); err != nil {

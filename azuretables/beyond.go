@@ -89,7 +89,7 @@ func (d *deletion) run() error {
 		if err != nil {
 			return d.fail(err)
 		}
-		// From stays, so the same page is read again. Entities that are deleted already no longer match.
+		// From does not change, so the same page is read again. Entities that were deleted no longer match.
 		if again {
 			continue
 		}
@@ -108,9 +108,9 @@ func (d *deletion) run() error {
 // is late by one transaction at most.
 func (d *deletion) late() bool { return d.call.server.o.Clock.Monotonic() >= d.until }
 
-// fail returns err if nothing was deleted. Otherwise it responds with the number deleted and a continuation. The error
-// is not reported after a partial success: the client needs the continuation to finish, and meets the error again if
-// it persists.
+// fail returns err if nothing was deleted. Otherwise it responds with the number deleted and a continuation. The
+// error is not reported after a partial success: the client needs the continuation to finish, and receives the error
+// again if it persists.
 func (d *deletion) fail(err error) error {
 	if d.deleted == 0 {
 		return err

@@ -11,8 +11,8 @@ import (
 )
 
 // call is one request: what it addresses, what its client may do, and its response. It contains the handlers of
-// resources (account.go, tables.go, entities.go, query.go, beyond.go). Requests that consist of several steps have a
-// type of their own (batch, changeset, deletion). begin resets all fields. A call is used by one request at a time and
+// resources (account.go, tables.go, entities.go, query.go, beyond.go). Requests that consist of several steps have
+// separate types (batch, changeset, deletion). begin resets all fields. A call is used by one request at a time and
 // is pooled.
 type call struct {
 	server    *Server
@@ -58,7 +58,7 @@ func (c *call) begin(ctx context.Context, req *httpRequest, resp *response) {
 		SerialConsistency: ring.Serial}
 }
 
-// serve locates the resource, authorizes the client, and routes the request. An error is the caller's to write (fail).
+// serve locates the resource, authorizes the client, and routes the request. The caller responds to an error (fail).
 func (c *call) serve() error {
 	if err := c.locate(); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *call) locate() error {
 // what follows the account.
 func repeatedAccount(path, endpoint, account string) (first, rest string, ok bool) {
 	first, ok = strings.CutPrefix(path, "/"+endpoint)
-	// Not in the form that the function is for.
+	// The path does not have the doubled form.
 	if !ok {
 		return "", "", false
 	}
@@ -162,7 +162,7 @@ func (c *call) authorize() (err error) {
 	if err != nil {
 		return err
 	}
-	// Set for every grant, so that permitsChange needs no other argument.
+	// secondary is set for every grant, so that permitsChange needs no other argument.
 	c.grant.secondary = c.secondary
 	// From now on, the connection belongs to an authorized client (newcomers).
 	if conn := c.req.conn; conn != nil {

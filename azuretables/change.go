@@ -139,7 +139,7 @@ func wantsJSON(contentType string) error {
 	switch mediaType = strings.TrimSpace(mediaType); {
 	case strings.EqualFold(mediaType, "application/json"):
 		return nil
-	// The service has an error of its own for Atom, which it no longer accepts.
+	// The service has a separate error for Atom, which it no longer accepts.
 	case strings.EqualFold(mediaType, "application/atom+xml"):
 		return odata.Of(odata.AtomFormatNotSupported)
 	}

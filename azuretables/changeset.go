@@ -160,7 +160,7 @@ func (t *changeset) reply(op *entity.Operation, w *wanted, ctx *odata.Context, e
 		return
 	}
 	out.Status, out.ContentType = 201, w.level.ContentType()
-	// A copy, because the levels of operations may differ.
+	// The context is copied, because the levels of operations may differ.
 	inner := *ctx
 	inner.Level = w.level
 	out.Body = inner.AppendEntity(nil, e)

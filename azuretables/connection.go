@@ -21,7 +21,7 @@ import (
 // more than slack: fasthttp sets three deadlines for every request, and most requests have arrived completely when
 // their first byte is read. A timeout may therefore occur early by up to slack.
 //
-// It exists from Accept to the end of the connection.
+// A connection value exists from Accept to the end of the connection.
 type connection struct {
 	// Conn is the accepted connection, or secure.
 	net.Conn
@@ -122,7 +122,7 @@ func (l listener) admit(c net.Conn) *connection {
 	}
 	// The contexts of connections end when the server ends.
 	x.ctx, x.cancel = context.WithCancel(l.c.ctx)
-	// Created stopped: begin resets it for each request.
+	// The timer is created stopped, and begin resets it for each request.
 	x.watch = time.AfterFunc(time.Hour, x.checkDisconnected)
 	x.watch.Stop()
 	// enter may close another connection to make room.
@@ -168,7 +168,7 @@ func (c *connection) setRole(name string, request *memory.Account) {
 	if pool := c.carrier.server.o.Memory; c.roleName != name {
 		old := c.role
 		c.role, c.roleName = pool.Role(name), name
-		// After the request refers to the new role, so that the old one is not freed under it.
+		// The old role is released after the request refers to the new one, so that it is not freed while in use.
 		defer pool.Release(old)
 	}
 	request.SetRole(c.role)
@@ -232,7 +232,8 @@ func (c *connection) Read(b []byte) (int, error) {
 // handshake performs the TLS handshake within the time of a newcomer. It runs on the connection's goroutine. It is
 // called once, by the first Read.
 func (c *connection) handshake() error {
-	// Also after a failure: fasthttp closes the connection then, and another attempt would not begin at a boundary.
+	// Set even after a failure: fasthttp then closes the connection, and another attempt would not begin at a record
+	// boundary.
 	c.shaken = true
 	d := c.carrier.server
 	// fasthttp has set no write deadline yet. The read deadline is a newcomer's.

@@ -14,7 +14,7 @@ func (c *call) change() (e *odata.Entity, err error) {
 	op.Entity.Properties = c.entity.Properties[:0]
 	parser := changeParser{c.account.name, c.grant, &c.server.limits.Entity}
 	err = parser.parse(c.method, &c.path, &c.req.header, c.req.body, op)
-	// Also after an error: DecodeEntity may have grown the memory.
+	// The memory is kept even after an error, because DecodeEntity may have grown it.
 	if op.Entity.Properties != nil {
 		c.entity.Properties = op.Entity.Properties
 	}
@@ -48,7 +48,7 @@ func (c *call) insert() error {
 	r := c.resp
 	// The location shows the table's name as it was created, whatever the case in the request.
 	ctx := c.context(c.spelled(c.path.Table))
-	// A copy: the next method of links reuses the memory.
+	// The link is copied, because the next method of links reuses the memory.
 	link := string(c.links.entity(ctx.Root, ctx.Table, e.PartitionKey, e.RowKey))
 	r.data()
 	r.add("ETag", c.links.etag(e.Timestamp))
@@ -84,7 +84,7 @@ func (c *call) get() error {
 	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
 		return err
 	}
-	// As for an entity that does not exist, so that the response does not show which keys outside the range exist.
+	// The error equals the one for a missing entity: the response must not show which keys outside the range exist.
 	if !c.grant.covers(c.path.PartitionKey, c.path.RowKey) {
 		return odata.Of(odata.ResourceNotFound)
 	}

@@ -72,7 +72,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	// The role of the account lacks a permission. The error does not say which.
 	case errors.As(err, &denied):
 		return odata.Of(odata.AuthorizationPermissionMismatch), true
-	// It would never get the memory, and clients repeat what is answered with ServerBusy.
+	// The request would never get the memory, and clients retry after ServerBusy.
 	case errors.As(err, &tooLarge):
 		e = odata.Of(odata.InvalidInput)
 		e.Message = tooLarge.Error() + "."

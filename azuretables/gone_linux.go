@@ -9,14 +9,14 @@ import (
 	"cqld/tlsconfig"
 )
 
-// disconnected reports whether the client has closed its end of the connection. It does not read from the connection or
-// block. TLS has no file descriptor of its own. Bytes that the client has sent ahead do not count as a disconnect. It
-// may be called by another goroutine than the one that uses c.
+// disconnected reports whether the client has closed its end of the connection. It does not read from the connection
+// or block. TLS has no separate file descriptor. Bytes that the client has sent ahead do not count as a disconnect.
+// It may be called by another goroutine than the one that uses c.
 func disconnected(c net.Conn) bool {
 	if secure, ok := c.(*tlsconfig.Conn); ok {
 		c = secure.NetConn()
 	}
-	// A connection of a test may have none; then nothing is detected.
+	// A connection of a test may have no descriptor; then no disconnect is detected.
 	s, ok := c.(syscall.Conn)
 	if !ok {
 		return false

@@ -155,7 +155,8 @@ func (d *Server) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
 	c.mu.closing = true
-	// Set before the listener closes: a connection that is accepted meanwhile announces its end in its first response.
+	// drains is set before the listener closes, so that a connection that is accepted meanwhile announces its end in
+	// its first response.
 	c.drains.Store(true)
 	l := c.mu.listener
 	c.mu.Unlock()
@@ -214,7 +215,7 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 // returns the number of those that have not ended after endTimeout. Canceled requests check their context and end by
 // themselves. A request that waits for a replica ends when its timeout is over at the latest.
 func (c *carrier) awaitRequests() (running int) {
-	// A poll: the wait is rare, and short compared with its millisecond.
+	// Polling suffices, because the wait is rare and ends soon.
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			return int(c.active.Load())
@@ -286,7 +287,7 @@ func (c *carrier) closeConns(all bool) {
 // before fasthttp writes the response. An HTTP/1.1 pipeline is served one request after the other.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn().(*connection)
-	// Counted before anything can wait, so that Drain sees the request.
+	// The request is counted before anything can wait, so that Drain sees it.
 	c.active.Add(1)
 	defer c.active.Add(-1)
 	conn.begin()
@@ -351,7 +352,7 @@ func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, 
 func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	h := &ctx.Request.Header
 	r.method = unsafeString(h.Method())
-	// A copy, because entities that are written refer to it.
+	// The target is copied, because written entities refer to it.
 	target := string(h.RequestURI()) // entities refer to parts of it
 	r.host = unsafeString(h.Host())
 	// "://" inside a path or query is not the absolute form.

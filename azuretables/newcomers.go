@@ -59,7 +59,8 @@ func (g *newcomers) enter(c *connection) bool {
 		g.removeLocked(oldest)
 	}
 	g.mu.Unlock()
-	// Closed outside the lock: Close may take time, and ends in leave, which takes the lock.
+	// The connection is closed outside the lock, because Close may take time, and ends in leave, which acquires the
+	// lock.
 	if oldest != nil {
 		g.closed.Add(1)
 		oldest.Close()

@@ -56,13 +56,13 @@ func (c *propertiesCache) of(raw []byte) *serviceProperties {
 	p := new(serviceProperties)
 	*p = defaults
 	if len(raw) > 0 {
-		// A document that cannot be read yields no rules. Its versions are the defaults', so that what is set next on
-		// top of it can be read.
+		// A malformed document yields no rules. Its versions are the defaults, so that a document that is set on top
+		// of it can be read.
 		if err := p.parse(raw); err != nil {
 			*p = defaults
 		}
 	}
-	// A copy, because raw belongs to the service. Requests that parse it at the same time store equal values.
+	// raw is copied, because it belongs to the service. Requests that parse it concurrently store equal values.
 	c.newest.Store(&parsedProperties{bytes.Clone(raw), p})
 	return p
 }

@@ -79,7 +79,7 @@ func (c *call) keyCount() error { return odata.ErrKeyCount(c.account.name, c.pat
 // by CQL may have names that the service refuses, so the name is checked only after the table was not found. Names by
 // which CQL creates tables may contain characters that the service does not allow.
 //
-// SDKs show users by the code what is wrong with the name.
+// SDKs show users the problem with the name by this code.
 func (c *call) named(table string, err error) error {
 	var e *odata.Error
 	// Without a table in the path, or without a code, err is not about a table.

@@ -133,7 +133,7 @@ func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 	if err != nil {
 		c.fail(err)
 	}
-	// Also after an error, so that every response has its id and version.
+	// finish is called even after an error, so that every response has its id and version.
 	c.finish()
 	clear(c.entity.Properties) // their bytes belong to the request
 	c.begin(nil, nil, nil)     //nolint:staticcheck // a call that is kept must hold no context
@@ -143,7 +143,7 @@ func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 // recognize returns nil if the client is authorized, and may thus send a large body. Signatures cover everything but
 // the body. It checks the same as serve, in the same order, up to the authorization. It sets the role of req.
 func (d *Server) recognize(req *httpRequest) error {
-	// A call of its own: serve begins again with the complete request.
+	// A separate call is used, because serve begins again with the complete request.
 	c := &call{server: d}
 	c.begin(context.Background(), req, nil)
 	err := c.locate()

@@ -57,9 +57,9 @@ func (s *columnSet) addAll(specs []schema.ColumnSpec) {
 	}
 }
 
-// begin returns the columns that the caller must add, its own first, and true. If a change of the table is running, it
-// returns false: the next change includes the caller's columns, and wake is called when the running one has ended. The
-// table is identified by its ID, so a table that is dropped and created again has a state of its own.
+// begin returns the columns that the caller must add, its own first, and true. If a change of the table is running,
+// it returns false: the next change includes the caller's columns, and wake is called when the running one has ended.
+// The table is identified by its ID, so a table that is dropped and created again has a separate state.
 func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake func()) (all []schema.ColumnSpec,
 	first bool) {
 	a.Lock()
@@ -77,7 +77,7 @@ func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake fu
 		a.tables = map[schema.UUID]*alteration{}
 	}
 	a.tables[table] = next
-	// Own columns first: addColumns cuts the list at its end if it is too long.
+	// The caller's columns come first, because addColumns cuts the list at its end if it is too long.
 	var own columnSet
 	own.addAll(missing)
 	if t != nil {
@@ -99,7 +99,7 @@ func (a *altering) end(table schema.UUID) {
 		delete(a.tables, table)
 	}
 	a.Unlock()
-	// Outside the lock: a woken writer may call begin at once.
+	// The writers are woken outside the lock, because a woken writer may call begin at once.
 	for _, wake := range waiting {
 		wake()
 	}
@@ -118,7 +118,7 @@ func (s *Store) awaitAlter(r *request.Request, table schema.UUID,
 		return all, nil
 	}
 	late := s.o.Clock.Monotonic() + s.o.Timeouts.Change
-	// The wait is bounded on its own, because a schema change needs a majority of voters, which may be missing.
+	// The wait has its own bound, because a schema change needs a majority of voters, which may be down.
 	timer := s.o.Clock.After(s.o.Timeouts.Change, wake)
 	defer timer.Stop()
 	defer context.AfterFunc(r.Context, wake)()

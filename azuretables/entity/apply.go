@@ -48,7 +48,7 @@ func (s *Store) Apply(r *request.Request, account, table string, ops []Operation
 	// Pauses double, so that contending writers spread.
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		err := t.attempt(r)
-		// A refused condition is no error of the round: nothing was proposed.
+		// A refused condition is not an error of the round, because nothing was proposed.
 		switch {
 		case err == nil && t.failed != nil:
 			err = t.failed
@@ -94,7 +94,7 @@ func (t *transaction) attempt(r *request.Request) error {
 	if err != nil {
 		return known(err)
 	}
-	// There is no page to keep: update has read it.
+	// The page is not needed, because update has read it.
 	call.Release()
 	return nil
 }

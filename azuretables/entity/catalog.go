@@ -132,7 +132,7 @@ func (c *catalog) find(name string) *plan {
 // plan returns the plan of the account's table, or TableNotFound.
 func (s *Store) plan(account, table string) (*plan, error) {
 	if p := s.catalog(account).find(table); p != nil {
-		// Built outside the lock of catalogs, once for each version of a table.
+		// The plan is built outside the lock of catalogs, once for each version of a table.
 		p.once.Do(p.build)
 		return p, nil
 	}
@@ -215,7 +215,7 @@ func (s *Store) CreateTable(r *request.Request, account, name string) error {
 	}
 	err := s.propose(r, change)
 	var exists *schema.Exists
-	// Another client was faster. The refusal comes when every live node has the other client's table.
+	// Another client has created the table meanwhile. The refusal arrives when every live node has that table.
 	if errors.As(err, &exists) {
 		return odata.Of(odata.TableAlreadyExists)
 	}

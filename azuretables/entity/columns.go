@@ -235,7 +235,7 @@ func (p *plan) wasNot(name string, t *types.Type) bool {
 }
 
 // ticksPerMilli is the number of ticks in a millisecond, the resolution of a CQL timestamp. odata.DateTime has a
-// higher resolution, so the rest has a column of its own.
+// higher resolution, so the rest is stored in a separate column.
 const ticksPerMilli = 10_000
 
 // splitTicks splits a DateTime into milliseconds and the remaining ticks. rest is 0 to 9,999.

@@ -348,7 +348,7 @@ func (r *run) Done(*request.Read) {
 // entities, plus one that determines whether there is a next page. It is called once per partition, and bounds how
 // many keys the cursor lists.
 func (r *run) Wanted() int {
-	// Nothing is known yet, or the query counts, which has no maximum.
+	// No partition was read yet, or the query only counts, which has no maximum.
 	if r.takenCount == 0 || r.left > math.MaxInt32 {
 		return math.MaxInt32
 	}
@@ -450,7 +450,7 @@ func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool, err 
 			if len(e.Properties) <= len(d.props)-from {
 				d.props = d.props[:from]
 			} else {
-				// Only the case in which the chunk was replaced.
+				// The chunk was replaced during this row.
 				d.props = d.props[:0] // they are the first of a new chunk
 			}
 		}
@@ -473,8 +473,8 @@ func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool, err 
 	for i := range e.Properties {
 		r.bytes += len(e.Properties[i].Name) + len(e.Properties[i].Value.Bytes) + valueBytes
 	}
-	// Before the entity is in the page: the position after an error is before the entity, so a page that had it would
-	// return it twice.
+	// The memory is reserved before the entity is added: after an error, the next page begins at the entity, and a
+	// page with it would return it twice.
 	if err := r.reserve(); err != nil {
 		return false, err
 	}

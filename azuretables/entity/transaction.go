@@ -289,7 +289,7 @@ func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool,
 	if err := t.read(page); err != nil {
 		return nil, false, err
 	}
-	// The coordinator keeps the mutation. A new mutation, because the coordinator keeps the previous one.
+	// The mutation is new each time, because the coordinator keeps the previous one.
 	t.mutation = &row.Mutation{Table: t.p.table.StorageID, Key: t.cas.cmd.Key}
 	t.mutation.Grow(t.mutationSize())
 	for i := range t.changes {
@@ -371,8 +371,8 @@ func (t *transaction) read(page []byte) error {
 		"operations in one transaction.")
 }
 
-// check checks the operation's condition. Insert and Update are conditions of their own; If-Match adds one on the
-// Timestamp.
+// check evaluates the operation's conditions. The kinds Insert and Update imply one on the entity's existence;
+// If-Match adds one on the Timestamp.
 func (c *change) check() error {
 	switch c.op.Kind {
 	case Insert:
@@ -407,7 +407,7 @@ func (t *transaction) build(c *change, timestamp int64) error {
 		t.mutation.AddRow(r)
 		return nil
 	}
-	// The operation's own time to live, or the table's.
+	// The time to live is the operation's, or else the table's.
 	ttl := c.op.TTL
 	if ttl == 0 {
 		ttl = t.p.table.Options.DefaultTTL
@@ -445,7 +445,7 @@ func (t *transaction) addCells(c *change, timestamp int64, ttl int32) error {
 	}
 	for i := c.from; i < c.to; i++ {
 		w := &t.cells[i]
-		// Also for values that are not written, so that settle keeps their columns.
+		// The mark is set even for values that are not written, so that settle keeps their columns.
 		t.written[w.col.prop.index] = mark{generation: t.generation, column: w.col.ID, ticks: w.rest != 0}
 		if w.text != nil {
 			if err := t.checkSame(c, w); err != nil {
@@ -455,7 +455,7 @@ func (t *transaction) addCells(c *change, timestamp int64, ttl int32) error {
 		}
 		cell.Column, cell.Value = w.col.ID, w.value
 		t.row.Cells = append(t.row.Cells, cell)
-		// The ticks of a DateTime are a cell of their own, written at the same time.
+		// The ticks of a DateTime are a separate cell, written with the same timestamp.
 		if w.rest != 0 {
 			at := len(t.arena)
 			t.arena = wire.AppendUint16(t.arena, uint16(w.rest))

@@ -20,7 +20,7 @@ func (c *column) appendWire(dst []byte, v *odata.Value) ([]byte, error) {
 	case types.Boolean:
 		return append(dst, byte(v.Int)), nil
 	case types.Timestamp:
-		// The ticks below a millisecond are in a column of their own (splitTicks).
+		// The ticks below a millisecond are in a separate column (splitTicks).
 		millis, _ := splitTicks(v.Int)
 		return wire.AppendInt64(dst, millis), nil
 	case types.Double:
@@ -123,7 +123,7 @@ func (c *column) value(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 		v.Float = math.Float64frombits(b64(b))
 		return true
 	case types.UUID, types.Timeuuid:
-		// Also for UUIDs, whose bytes are copied as they are.
+		// The bytes of UUIDs are copied unchanged, too.
 		v.Bytes = b
 		return len(b) == 16
 	}

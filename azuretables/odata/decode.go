@@ -276,7 +276,7 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	if i := d.table()[at]; i != 0 {
 		return (*raw)(&ps[i-1].Value), nil
 	}
-	// Checked once for each name, when it first occurs.
+	// A name is checked once, when it first occurs.
 	if err := d.limits.checkName(name); err != nil {
 		return nil, err
 	}

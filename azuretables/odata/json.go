@@ -349,7 +349,7 @@ func (c *cursor) skip(depth int) {
 	if depth > depthSkipped {
 		c.fail()
 	}
-	// Also set by the caller: nothing is read after an error.
+	// The caller may also have set bad: nothing is read after an error.
 	if c.bad {
 		return
 	}

@@ -70,8 +70,8 @@ func (h *Histogram) Percentiles() (p Percentiles) {
 	return p
 }
 
-// load returns the numbers of durations by class, and in all. It reads the buckets one after the other, so the total is
-// the sum of what it has read, and ranks are within it.
+// load returns the number of durations in each class, and in total. It reads the buckets one after the other, so the
+// total is the sum of what it has read, and ranks are within it.
 func (h *Histogram) load() (counts [classes]int64, total int64) {
 	for c := range h.classes {
 		counts[c] = h.classes[c].Load()
@@ -101,7 +101,7 @@ func (h *Histogram) Octaves(first, last int) (upTo map[float64]uint64, count uin
 		if octave := c / 4; c%4 == 0 && octave >= first && octave <= last {
 			upTo[(time.Duration(1) << octave).Seconds()] = count
 		}
-		// After the entry of the octave: its own durations are longer than the bound.
+		// The octave's durations are added after its entry, because they are longer than the bound.
 		count += uint64(h.classes[c].Load())
 	}
 	return upTo, count, time.Duration(h.sum.Load())

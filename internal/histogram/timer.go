@@ -53,8 +53,8 @@ const (
 	rateWindow = 5 * time.Minute
 )
 
-// rate is the exponentially weighted rate of a growing count. It needs no goroutine: whichever operation is measured
-// first after a tick computes it.
+// rate is the exponentially weighted rate of a growing count. It needs no goroutine: the first operation that is
+// measured after a tick computes it.
 type rate struct {
 	// Read without the lock: usually it is not time yet.
 	next      atomic.Int64  // when the rate is computed again, ns; 0 before the first observation
@@ -65,8 +65,8 @@ type rate struct {
 	total int64      // the count at that time
 }
 
-// observe notes the count at a time, and returns the rate per second: 0 until rateTick after the first observation.
-// Operations call it with slightly different times; the rate takes only the first one after a tick.
+// observe records the count at a time, and returns the rate per second: 0 until rateTick after the first observation.
+// Operations call it with slightly different times; only the first one after a tick changes the rate.
 func (r *rate) observe(count int64, now time.Duration) float64 {
 	if next := r.next.Load(); next == 0 {
 		r.next.CompareAndSwap(0, int64(now+rateTick))
@@ -90,7 +90,7 @@ func (r *rate) compute(count int64, now time.Duration) {
 	seconds := float64(ticks) * rateTick.Seconds()
 	rate := float64(count-r.total) / seconds
 	if r.begun {
-		// The weight of the past. The first rate has none, so it is taken as it is.
+		// old is the weight of the past. The first rate has no past, so it is used unweighted.
 		old := math.Exp(-seconds / rateWindow.Seconds())
 		rate = old*math.Float64frombits(r.perSecond.Load()) + (1-old)*rate
 	}

@@ -44,11 +44,11 @@ type Intake struct {
 	limits Limits
 
 	mu sync.Mutex
-	// Bytes of bodies and of waiters that were admitted and have not noticed it yet.
+	// used is the memory of bodies, and of waiters that were admitted and have not noticed it yet, in bytes.
 	used    int64
 	bodies  map[*Body]struct{}
 	waiting []*waiter // in order of arrival, bodies with first before others
-	// How many bodies were aborted since the start.
+	// aborted counts the bodies that were aborted since the start.
 	aborted int64
 }
 
@@ -80,14 +80,14 @@ func New(l Limits) *Intake { return &Intake{limits: l, bodies: map[*Body]struct{
 // Admit fails with ErrFull after WaitMax, or when stop is closed.
 func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct{}) (*Body, error) {
 	in.mu.Lock()
-	// Not past bodies that wait: large ones would wait forever.
+	// A body must not overtake waiting ones, or large bodies would wait forever.
 	if len(in.waiting) == 0 && in.fits(size) {
 		b := in.take(size, abort)
 		in.mu.Unlock()
 		return b, nil
 	}
 	w := &waiter{size, first, make(chan struct{})}
-	// The place in the queue: last, or after the last body with first.
+	// place is the position in the queue: last, or after the last body with first.
 	place := len(in.waiting)
 	if first {
 		if i := slices.IndexFunc(in.waiting, func(w *waiter) bool { return !w.first }); i >= 0 {
@@ -95,13 +95,13 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 		}
 	}
 	in.waiting = slices.Insert(in.waiting, place, w)
-	// It may precede a larger body, for which the memory was too small, and fit itself.
+	// The new body may precede a larger one that does not fit, and fit itself.
 	in.admitLocked()
 	in.mu.Unlock()
 	timeout := time.NewTimer(in.limits.WaitMax)
 	defer timeout.Stop()
-	// Each waiter looks for slow bodies, so no further goroutine is needed. Four looks in the time in which a body may
-	// become slow.
+	// Each waiter checks for slow bodies, so no further goroutine is needed. It checks four times within Grace, the
+	// time in which a body may become slow.
 	look := time.NewTicker(max(in.limits.Grace/4, time.Millisecond))
 	defer look.Stop()
 	for {
@@ -181,7 +181,7 @@ func (in *Intake) abortSlow() {
 			slow = append(slow, b)
 		}
 	}
-	// The largest first aborts the fewest bodies.
+	// Aborting the largest bodies first aborts the fewest.
 	slices.SortFunc(slow, func(a, b *Body) int { return cmp.Compare(b.size, a.size) })
 	ended := slow[:0]
 	for _, b := range slow {
@@ -195,7 +195,7 @@ func (in *Intake) abortSlow() {
 	}
 	in.mu.Unlock()
 	for _, b := range ended {
-		// Without the lock: abort may call End.
+		// abort is called without the lock, because it may call End.
 		b.abort()
 	}
 }

@@ -7,8 +7,8 @@
 //	level=ERROR msg="storage: write failed" err="no space left on device"                    (5 times)
 //	level=ERROR msg="storage: write failed" err="no space left on device" repeated=1240 since=10s
 //
-// Messages are compared by level and text. Values belong into attributes: a message that contains them never repeats.
-// Records below WARN are passed on: what is logged for each request must be at the level DEBUG.
+// Messages are compared by level and text. Values belong in attributes, because a message that contains them never
+// repeats. Records below WARN are passed on: what is logged for each request must be at the level DEBUG.
 package loglimit
 
 import (
@@ -36,7 +36,7 @@ type Handler struct {
 	state *state // shared by the handlers that With made
 }
 
-// state is what is counted.
+// state contains the counts, which all handlers derived from one New share.
 type state struct {
 	now func() time.Time
 	mu  sync.Mutex
@@ -95,7 +95,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// Close reports what is counted. The Handler can still be used.
+// Close reports the counted messages. The Handler can still be used.
 func (h *Handler) Close() error {
 	h.state.mu.Lock()
 	var all []*message

@@ -18,8 +18,8 @@ type Target interface {
 	Execute(user string, names ...string) (string, error)
 }
 
-// Reset creates what is missing of the schema, of the users and of their grants. It must be called before the first
-// row, and is safe to repeat.
+// Reset creates the missing parts of the schema, the users and their grants. It must be called before the first row,
+// and is safe to repeat.
 func (m *Matrix) Reset(t Target) error {
 	for _, text := range m.schema {
 		if err := t.Admin(text); err != nil {
@@ -27,7 +27,7 @@ func (m *Matrix) Reset(t Target) error {
 		}
 	}
 	for _, u := range m.Users {
-		// Statements for what exists already do nothing, except GRANT of a role, which is an error.
+		// Statements for existing objects do nothing, except GRANT of a role, which returns an error.
 		for _, text := range u.statements() {
 			if err := t.Admin(text); err != nil && !strings.Contains(err.Error(), " is a member of ") {
 				return fmt.Errorf("%s: %w", text, err)
@@ -55,7 +55,7 @@ func (m *Matrix) Play(t Target, r *Row) (Answers, error) {
 			answer = withoutPermission(answer)
 		}
 		answers[u.Label] = Anonymous(answer, u.Name)
-		// Nothing has changed, so nothing is undone.
+		// A refused statement has changed nothing, so there is nothing to undo.
 		if !ok {
 			continue
 		}

@@ -57,7 +57,8 @@ type Account struct {
 	pool   *Pool
 	origin Origin
 	flow   *Flow
-	// Written by the request's goroutine, or by the one that grants memory while the request waits. Bytes.
+	// held is in bytes. It is written by the request's goroutine, or by the goroutine that grants memory while the
+	// request waits.
 	held  atomic.Int64
 	spare int64 // of held: what Spare has kept for the next Grow
 	big   bool  // held belongs to the large part
@@ -66,10 +67,10 @@ type Account struct {
 	// The following fields belong to Pool.mu. A timer or another account's goroutine changes them.
 	waiter  env.Waiter
 	waiting bool
-	// The size after the wait, not the difference.
+	// size is the total after the wait, not the difference.
 	size  int64 // that it waits for
 	since time.Duration
-	// Without it, a timer that fires late would end the next wait.
+	// Without round, a timer that fires late would end the next wait.
 	round int // number of waits, to recognize the timers of earlier ones
 	timer env.Timer
 	err   error
@@ -128,7 +129,7 @@ func (a *Account) DetachOnly(n int64) (h Held) {
 	if a == nil || a.pool == nil {
 		return h
 	}
-	// A turn is not kept while nothing is computed.
+	// The turn is given back, because the request computes nothing from here on.
 	a.turn.Rest()
 	p := a.pool
 	if p.privileged.Load() == a { // only this account ends its privilege
@@ -144,7 +145,7 @@ func (a *Account) DetachOnly(n int64) (h Held) {
 	}
 	a.held.Store(0)
 	a.origin.Role.Hold(-held)
-	// The address keeps what is detached.
+	// The address keeps the detached bytes.
 	if n = min(n, held); n < held {
 		a.origin.Address.Hold(n - held)
 		p.Return(heldIn(held-n, big))
@@ -181,8 +182,8 @@ func (a *Account) Max() int64 {
 // Detach, so it does not alternate.
 func (a *Account) fitsSmall(size int64) bool { return !a.big && size <= smallMax }
 
-// needs returns what must be taken of the large part for a size: everything, if the account was small. A small account
-// that grows beyond smallMax moves as a whole.
+// needs returns the bytes that must be taken from the large part for a size: the whole size, if the account was
+// small. A small account that grows beyond smallMax moves as a whole.
 func (a *Account) needs(size int64) int64 {
 	if a.big {
 		return size - a.held.Load()
@@ -216,7 +217,7 @@ func (a *Account) TryGrow(n int64) bool {
 	if a == nil || a.pool == nil || n <= 0 {
 		return true
 	}
-	// Only what exceeds the spare bytes is taken from the pool.
+	// Only the bytes that exceed the spare ones are taken from the pool.
 	more := n - a.spare
 	if more <= 0 {
 		a.spare = -more
@@ -225,7 +226,7 @@ func (a *Account) TryGrow(n int64) bool {
 	if !a.take(more) {
 		return false
 	}
-	// The kept bytes are part of what was asked for.
+	// The kept bytes are part of the requested ones.
 	a.spare = 0
 	return true
 }
@@ -234,12 +235,12 @@ func (a *Account) TryGrow(n int64) bool {
 func (a *Account) take(n int64) bool {
 	p, size := a.pool, a.held.Load()+n
 	switch {
-	// Grow reports TooLarge; a stopped connection waits in the queue.
+	// In these cases Grow is needed: it reports TooLarge, and a stopped connection waits in the queue.
 	case size > p.o.Reserve || a.flow.stopped():
 		return false
 	case a.fitsSmall(size) && p.takeSmall(n):
 		a.grow(size, false)
-	// Not past accounts that wait for the large part. Small ones need not wait for those.
+	// The account must not overtake accounts that wait for the large part. Small accounts need not wait for those.
 	case p.queued.Load() == 0 && p.takeLarge(a.needs(size)):
 		a.grow(size, true)
 	default:
@@ -263,7 +264,7 @@ func (a *Account) Grow(ctx context.Context, n int64) error {
 	return a.wait(ctx, a.held.Load()+n)
 }
 
-// Resize grows or shrinks the account by what a part of it changes from one size to another. Shrinking never waits.
+// Resize grows or shrinks the account by the difference between two sizes of a part of it. Shrinking never waits.
 func (a *Account) Resize(ctx context.Context, from, to int64) error {
 	if to > from {
 		return a.Grow(ctx, to-from)
@@ -286,8 +287,8 @@ func (a *Account) Spare(n int64) {
 	a.spare += n
 }
 
-// ReturnSpare returns what Spare has kept. It is called before the request waits for something else. Otherwise memory
-// that is not used would be reserved while the request waits for replicas.
+// ReturnSpare returns the bytes that Spare has kept. It is called before the request waits for something else.
+// Otherwise memory that is not used would be reserved while the request waits for replicas.
 func (a *Account) ReturnSpare() {
 	if a == nil || a.spare == 0 {
 		return
@@ -321,7 +322,7 @@ func (a *Account) wait(ctx context.Context, size int64) error {
 		p.mu.Unlock()
 		return nil
 	}
-	// A full queue refuses at once, which is the bound of the goroutines that wait.
+	// A full queue refuses at once, which bounds the waiting goroutines.
 	if !p.enqueueLocked(a, size) {
 		p.mu.Unlock()
 		p.refused.Add(1)
@@ -366,7 +367,7 @@ func (a *Account) wait(ctx context.Context, size int64) error {
 	return err
 }
 
-// armLocked sets the timer of the next look.
+// armLocked sets the timer of the next call of look.
 func (a *Account) armLocked(p *Pool, round int) {
 	a.timer = p.o.Clock.After(lookEvery, func() { a.look(p, round) })
 }
@@ -387,8 +388,7 @@ func (a *Account) look(p *Pool, round int) {
 	}
 }
 
-// began returns when a wait began, or zero if it has ended. With zero, look takes the wait as over, and giveUp finds
-// that it has ended.
+// began returns when a wait began, or zero if it has ended, in which case look and giveUp do nothing.
 func (a *Account) began(p *Pool, round int) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

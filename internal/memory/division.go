@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Part is a use of a node's memory that has a bound of its own.
+// Part is a use of a node's memory with a separate bound.
 type Part int
 
 // The parts. Their bounds add up to the figure of the node.
 const (
-	// Kernel is what the kernel counts for the node besides its own pages: the page cache that reads and writes of
-	// files need, buffers of sockets, page tables and the program itself.
+	// Kernel is the memory that the kernel charges to the node besides its own pages: the page cache that reads and
+	// writes of files need, buffers of sockets, page tables and the program itself.
 	Kernel Part = iota
-	// Base is what a node without clients uses: the runtime, stacks, the schema and roles, the metadata log, the tables
-	// of open files.
+	// Base is the memory of a node without clients: the runtime, stacks, the schema and roles, the metadata log, the
+	// tables of open files.
 	Base
 	// Collector is the garbage that waits for the next collection, and free space inside of and between the spans of
 	// the heap.
@@ -28,8 +28,8 @@ const (
 	Requests
 	// Writes are the mutations that coordinators keep until the replicas have answered.
 	Writes
-	// Pages are the first bytes of the pages that this replica reads for requests, which need no reservation. What
-	// exceeds them belongs to Requests.
+	// Pages are the first bytes of the pages that this replica reads for requests, which need no reservation. Bytes
+	// beyond them belong to Requests.
 	Pages
 	// Internode are the frames that are received from other nodes, wait to be executed, or wait to be sent.
 	Internode
@@ -85,7 +85,7 @@ const (
 	graphBytesMax = 1 << 30 // of one graph by default
 )
 
-// share is the part of what Kernel, Base and Collector leave.
+// share is the weight of a part, with its bounds, in the memory that Kernel, Base and Collector leave.
 type share struct {
 	part   Part
 	weight int64 // of sharesTotal
@@ -129,7 +129,7 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 	d.Part[Base] = baseBytes
 	d.Part[Collector] = min(figure/collectorDivisor, collectorMax)
 	rest := figure - d.Part[Kernel] - d.Part[Base] - d.Part[Collector]
-	// What the operator has set counts as it is, also below the minimum of its share.
+	// Bounds of the operator count unchanged, even below the minimum of the share.
 	fixed := map[Part]int64{}
 	for part, n := range map[Part]int64{BlockCache: set.BlockCache, MemTables: memTableParts * set.MemTable,
 		Requests: inFlightDivisor * set.Requests} {
@@ -182,7 +182,7 @@ func (d *Division) divide(rest int64, shares []share, done map[Part]int64) {
 				if _, ok := done[s.part]; ok {
 					continue
 				}
-				// Divided first: the product could overflow with a large figure.
+				// The division comes first, because the product could overflow with a large figure.
 				n := rest / weights * s.weight
 				d.Part[s.part] = bounded(s, n)
 				if d.Part[s.part] != n {
@@ -205,7 +205,7 @@ func sharesOf(rest int64, part Part) int64 {
 	return 0
 }
 
-// configured lists what the operator has set. The names are from cassandra.yaml.
+// configured lists the bounds that the operator has set, by their names in cassandra.yaml.
 func configured(f Figures) string {
 	var all []string
 	for _, o := range []struct {
@@ -265,7 +265,7 @@ func (d *Division) TablesConnections(buffers int64) int { return int(d.Part[Requ
 // received, and decoded.
 func (d *Division) Frame() int64 { return min(d.Part[Requests]/frameDivisor, FrameBytesMax) }
 
-// pageFree is what a worker uses for a page without a reservation.
+// pageFree is the memory that a worker uses for a page without a reservation.
 const (
 	pageFree   = 64 << 10
 	workersMax = 256
@@ -281,8 +281,8 @@ func (d *Division) BackgroundBlock() int64 { return d.Part[Background] / 2 }
 // Backup bounds the bytes of backups, restorations and the archived log.
 func (d *Division) Backup() int64 { return d.Part[Backups] }
 
-// HeapLimit returns the limit for Go's runtime: all but the part of the kernel. The runtime does not know what the
-// kernel counts for the node.
+// HeapLimit returns the limit for Go's runtime: all but the part of the kernel. The runtime does not see the memory
+// that the kernel charges to the node.
 func (d *Division) HeapLimit() int64 { return d.Figure - d.Part[Kernel] }
 
 // Sum returns the sum of all parts. It differs from Figure by what was rounded, or by parts at their maximum.

@@ -7,6 +7,6 @@
 //	memory_limit or Detect ─▶ Divide ─▶ Division ─▶ Pool of requests, block cache, memtables, workers …
 //	                                             └▶ Pacer: GOGC after each collection
 //
-// It does not measure what the parts use: each keeps its own bound. A part that exceeded its bound would take the
-// memory of others, because the sum of all bounds is the figure, and the kernel would end the process.
+// It does not measure the memory of the parts: each enforces its own bound. A part that exceeded its bound would take
+// the memory of others, because the sum of all bounds is the figure, and the kernel would end the process.
 package memory

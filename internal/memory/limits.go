@@ -17,7 +17,7 @@ const (
 	// this are refused at once.
 	waitersDefault = 256
 
-	// lookEvery is the time between two looks of an account that waits at clients that do not read.
+	// lookEvery is the interval at which a waiting account checks for clients that do not read.
 	lookEvery = 250 * time.Millisecond
 
 	// turnFree is the size up to which a computation needs no turn: about 2 ms of CPU time. In a turn, up to 10 ms,

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Owner is a role or an address. While memory is short, the owner that has least of it is first. A nil Owner has
-// nothing. Two owners share one request: its role and its address.
+// Owner is a role or an address. While memory is short, the owner that has least of it is served first. A nil Owner
+// holds nothing. Each request has two owners: its role and its address.
 type Owner struct {
 	held atomic.Int64
 	turn int64 // Pool.turn when an account was given memory for which it had waited; guarded by Pool.mu
@@ -18,7 +18,7 @@ type Owner struct {
 	users   int
 }
 
-// bytes returns what is reserved for the owner. It includes what Spare keeps.
+// bytes returns the bytes that are reserved for the owner, including those that Spare keeps.
 func (o *Owner) bytes() int64 {
 	if o == nil {
 		return 0
@@ -123,7 +123,7 @@ func (p *Pool) Release(o *Owner) {
 	}
 	p.owners.mu.Lock()
 	defer p.owners.mu.Unlock()
-	// The entry goes with its last user, so the maps are as large as the number of clients.
+	// The entry is deleted with its last user, so the size of the maps follows the number of clients.
 	if o.users--; o.users > 0 {
 		return
 	}

@@ -62,16 +62,16 @@ type Pool struct {
 	small atomic.Int64 // bytes in use by small accounts
 	large atomic.Int64 // and by others
 	peak  atomic.Int64
-	// Readable without mu: whether anything waits is the usual question.
+	// queued is readable without mu, because the usual question is whether any account waits.
 	queued     atomic.Int32            // length of queue
 	privileged atomic.Pointer[Account] // set with mu
-	// Not 0: Return must look at calm.
+	// If pauses is not 0, Return must check calm.
 	pauses atomic.Int32 // goroutines in Calm
 
 	// Counters of Stats.
 	waits, refused, oversized atomic.Int64
 
-	// Held for short steps only: functions of OnShortage are called without it.
+	// mu is held for short steps only; functions of OnShortage are called without it.
 	mu      sync.Mutex
 	queue   []*Account           // those that wait, in the order in which they began
 	turn    int64                // number of accounts that no longer wait because they were given memory
@@ -153,7 +153,7 @@ func (p *Pool) Scarce() bool { return p != nil && p.Used() > p.o.Bytes/2 }
 func (p *Pool) take(part *atomic.Int64, n, limit int64) bool {
 	for {
 		used := part.Load()
-		// The bound is checked and reserved in one step, without the lock.
+		// The swap checks the bound and reserves the bytes in one step, without the lock.
 		if used+n > limit {
 			return false
 		}
@@ -222,8 +222,8 @@ func (p *Pool) Return(h Held) {
 	if h.Large != 0 {
 		p.large.Add(-h.Large)
 	}
-	// Usually nothing waits, and the lock is not taken. Both are read after the subtraction: see Calm for why no
-	// wake-up is lost.
+	// Usually no goroutine waits, and the lock is not acquired. Both are read after the subtraction: see Calm for why
+	// no wake-up is lost.
 	calm := p.pauses.Load() > 0 && p.IsCalm()
 	if !calm && p.queued.Load() == 0 {
 		return

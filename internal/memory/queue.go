@@ -29,13 +29,13 @@ func (p *Pool) displaceLocked(a *Account) bool {
 		owned[o.origin.Role]++
 		owned[o.origin.Address]++
 	}
-	// Requests without a role are not of one owner.
+	// Requests without a role have no common owner.
 	owned[nil] = 0
-	// Ranks as of memory, but of numbers of requests.
+	// Ranks are computed as for memory, but from numbers of requests.
 	waiting := func(o Origin) rank { return rankOf(owned[o.Role], owned[o.Address]) }
 	most, worst := waiting(a.origin), (*Account)(nil)
 	for _, o := range p.queue {
-		// The last of equals: it has waited for the shortest time.
+		// Of equals, the last one is chosen, because it has waited for the shortest time.
 		if r := waiting(o.origin); most.less(r) || worst != nil && r == most {
 			most, worst = r, o
 		}
@@ -52,7 +52,7 @@ func (p *Pool) displaceLocked(a *Account) bool {
 // wait. mu is held. Each round ends one wait, so the loop ends.
 func (p *Pool) grantLocked() {
 	for len(p.queue) > 0 {
-		// Large first: a small account may take either part.
+		// The large part is served first, because a small account may use either part.
 		if a := p.firstLocked(false); a != nil && p.takeLarge(a.needs(a.size)) {
 			a.grow(a.size, true)
 			p.turnLocked(a)
@@ -72,7 +72,7 @@ func (p *Pool) grantLocked() {
 			return
 		}
 		p.privileged.Store(a)
-		// Without a check: Reserve suffices for any account.
+		// No check is needed, because Reserve suffices for any account.
 		a.exceed(a.size)
 		p.turnLocked(a)
 	}
@@ -118,7 +118,7 @@ func (p *Pool) nextPrivilegedLocked() (first *Account) {
 // meaning.
 func (p *Pool) turnLocked(a *Account) {
 	p.turn++
-	// Both are last in the order of turns now.
+	// Both owners are last in the order of turns now.
 	for _, o := range []*Owner{a.origin.Role, a.origin.Address} {
 		if o != nil {
 			o.turn = p.turn

@@ -7,8 +7,8 @@ import (
 )
 
 // turns bounds the long computations that are executed at the same time. Go's scheduler serves runnable goroutines in
-// order, 10 ms each, so a request that needs several goroutines waits for all computations several times. With few of
-// them, it does not notice.
+// order, 10 ms each, so a request that needs several goroutines waits for all computations several times. With few
+// computations, the delay is negligible.
 //
 // Owners that wait are served in turn, and each owner's computations in the order in which they began to wait:
 //
@@ -167,7 +167,7 @@ func (s *turns) nextLocked() *Turn {
 	owner := s.order[0]
 	waiting := s.queue[owner]
 	next := waiting[0]
-	// The array would keep it alive.
+	// The element is cleared, because the array would keep the computation alive.
 	waiting[0] = nil
 	s.order = s.order[1:]
 	if len(waiting) > 1 {

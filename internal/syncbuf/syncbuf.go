@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Buffer collects what is written. It is safe for concurrent use. The zero value is empty.
+// Buffer collects written bytes. It is safe for concurrent use. The zero value is empty.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

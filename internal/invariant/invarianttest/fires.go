@@ -16,7 +16,7 @@ func Fires(t testing.TB, f func(), want string) {
 	t.Helper()
 	defer func() {
 		t.Helper()
-		// Whatever else f panics with, or its normal return, is no violation.
+		// A panic with another value, or a normal return of f, is no violation.
 		err, _ := recover().(error)
 		var broken invariant.Violation
 		if !errors.As(err, &broken) || !strings.Contains(broken.Message, want) {
