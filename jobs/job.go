@@ -170,7 +170,7 @@ func (j *Job) update(now bool, change func(*entry)) {
 	change(j.e)
 	at := r.o.Clock.Monotonic()
 	due := now || at-j.e.stored >= r.o.Limits.StoreEvery
-	// Set before the write: reports that arrive meanwhile are not due as well.
+	// stored is set before the write, so that reports that arrive meanwhile are not due as well.
 	if due {
 		j.e.stored = at
 	}

@@ -70,8 +70,8 @@ type entry struct {
 	cancelled  bool // Cancel was called
 	onCancel   func()
 
-	// For the estimate, in monotonic time: when the attempt began, how much was done then, and when the last progress
-	// was reported.
+	// The estimate uses these, in monotonic time: when the attempt began, how much was done then, and when the last
+	// progress was reported.
 	began, moved time.Duration
 	base         int64
 	reported     bool
@@ -156,7 +156,8 @@ func (r *Registry) Resume(id string, work func(*Job)) (*Job, error) {
 		r.mu.Unlock()
 		return nil, err
 	}
-	// Under the lock of the check above: of two concurrent calls, only one resumes the job.
+	// The entry is removed under the lock of the check above, so that only one of two concurrent calls resumes the
+	// job.
 	r.mu.ended = slices.DeleteFunc(r.mu.ended, func(o *entry) bool { return o == e })
 	e.work = work
 	begin := r.attemptLocked(e)
@@ -377,7 +378,7 @@ func (r *Registry) Cancel(id string) error {
 		return ErrNotCancellable
 	}
 	stop := e.onCancel
-	// Cleared, so that the function is called at most once.
+	// onCancel is cleared, so that the function is called at most once.
 	e.cancelled, e.onCancel = true, nil
 	r.mu.Unlock()
 	stop()
@@ -394,7 +395,7 @@ func (r *Registry) Close() {
 		return
 	}
 	var open []*entry
-	// In a fixed order, so that a simulation with the same seed makes the same writes.
+	// The order is fixed, so that a simulation with the same seed makes the same writes.
 	for _, id := range slices.Sorted(maps.Keys(r.mu.entries)) {
 		if e := r.mu.entries[id]; !e.s.State.Ended() {
 			e.s.State, e.s.Error, e.s.Ended = Interrupted, interruptedText, r.o.Clock.Now()
@@ -419,7 +420,7 @@ func (r *Registry) List() []Snapshot {
 		all = append(all, e.snapshot())
 	}
 	slices.SortFunc(all, func(a, b Snapshot) int {
-		// Shorter ids first, which puts decimal numbers in numeric order.
+		// Shorter ids come first, which puts decimal numbers in numeric order.
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
 	})
 	return all

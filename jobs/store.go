@@ -83,7 +83,7 @@ var errRecord = errors.New("jobs: a stored job cannot be decoded")
 
 // decodeRecord returns a stored job. An attempt that had not ended is interrupted. Its error wraps errRecord.
 func decodeRecord(key, value []byte) (*entry, error) {
-	// Before anything is decoded: a damaged or foreign value must cost no memory.
+	// The size and the version are checked before decoding, so that a damaged or foreign value costs no memory.
 	if len(key) != len(recordPrefix)+8 || len(value) == 0 || value[0] != recordVersion || len(value) > recordBytesMax {
 		return nil, errRecord
 	}
@@ -115,7 +115,7 @@ func (r *Registry) load() error {
 	if r.o.Store == nil {
 		return nil
 	}
-	// Removed after the scan, because a store need not accept writes from its own callback.
+	// Bad records are removed after the scan, because a store need not accept writes from its own callback.
 	var bad [][]byte
 	err := r.o.Store.ScanLocal([]byte(recordPrefix), func(key, value []byte) error {
 		e, err := decodeRecord(key, value)
@@ -177,7 +177,7 @@ func (r *Registry) store(e *entry, sync bool) {
 		// The disk is used without the lock, so that it does not delay List and Progress.
 		r.mu.Unlock()
 		switch {
-		// Not synced: a record that a crash brings back is forgotten by the next load.
+		// The removal is not synced: if a crash brings the record back, the next load forgets the job.
 		case forgotten:
 			err = r.o.Store.DeleteLocal(recordKey(e.number), false)
 		case err == nil:

@@ -30,8 +30,8 @@ type MovementOptions struct {
 	Local   *replica.Local // whose fence sessions respect
 	Hashes  Hashes
 	Clock   env.Clock
-	// HandOver transfers what this node stores for others, such as logged batches, before it leaves. done is called
-	// once; on an error the node stays.
+	// HandOver transfers the data that this node stores for others, such as logged batches, before it leaves. done is
+	// called once; on an error the node stays.
 	HandOver func(done func(error))
 	// Run runs work that waits for the disk; see StreamOptions.Run.
 	Run func(func())
@@ -159,7 +159,7 @@ func (m *Movements) stream(e *moveEffect) {
 	m.o.Streams.Start(p, func(bytes int64) {
 		m.deliver(&moveEvent{kind: moveProgressed, movement: v, session: p.ID, bytes: bytes})
 	}, ended)
-	// The effect of an end during Start may have found no session.
+	// If the movement ended during Start, its effect may have found no session to cancel.
 	if m.over(v) {
 		m.forget(p.ID)
 	}

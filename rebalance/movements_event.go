@@ -54,11 +54,11 @@ const (
 	effectForget
 	// effectReport reports to the metadata log that this node has all its ranges. Its event is moveReported.
 	effectReport
-	// effectPause makes moveResumed after movementRetry.
+	// effectPause delivers moveResumed after movementRetry.
 	effectPause
 	// effectNote reports to the operator.
 	effectNote
-	// effectHandOver transfers what this node stores for others. Its event is moveHandedOver.
+	// effectHandOver transfers the data that this node stores for others. Its event is moveHandedOver.
 	effectHandOver
 	// effectHanded reports the end of the hand-over to the metadata log. After a failure its event is moveHandedOver.
 	effectHanded

@@ -113,7 +113,7 @@ func (v *movement) sources(g ring.Gain) (from []ring.NodeID, ok bool) {
 	if len(g.Sources) == 0 || v.operation.Force && len(from)+len(far) == 0 {
 		return nil, true // the operator accepted the loss, or it is a system keyspace
 	}
-	// Quorums of the data center need Local sources in it; quorums of the ring need Total anywhere.
+	// Quorums of the data center require Local sources in it; quorums of the ring require Total sources anywhere.
 	enough := len(from) >= g.Local
 	from = append(from[:min(len(from), max(g.Local, g.Total))], far...)
 	enough = enough && len(from) >= g.Total
@@ -135,7 +135,7 @@ func (v *movement) gainOf(p Session) *gainedRange {
 	}
 	for _, g := range v.m.view.Topology().Gains(v.operation, catalog.KeyspaceCalled(keyspaces[0]).Replication,
 		v.m.view.Self()) {
-		// With other bounds, the range is part of the ranges that a later topology brings.
+		// If the bounds have changed, the range is covered by the gains of a later topology.
 		if g.Range == p.Range {
 			return &gainedRange{gain: g, tables: []schema.StorageID{p.Table}, keyspaces: keyspaces}
 		}

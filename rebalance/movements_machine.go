@@ -45,13 +45,13 @@ type movement struct {
 	reported  bool     // to the log, which may not have answered yet
 	ended     bool
 	stuck     int // consecutive attempts with too few live sources
-	// partial means that too few sources were alive for so long that the live ones must do. short contains the ranges
-	// that were fetched like that, by keyspace.
+	// partial means that too few sources were alive for so long that the live ones must suffice. short contains the
+	// ranges that were fetched from too few sources, by keyspace.
 	partial bool
 	short   map[string]map[ring.Range]bool
 }
 
-// moveTask is a session under way: the stream of its range, or the comparison and the streams of what differs.
+// moveTask is a running session: the stream of its range, or the comparison and the streams of the parts that differ.
 type moveTask struct {
 	session Session
 	number  uint64 // of the outstanding stream or hashes
@@ -122,7 +122,8 @@ func (m *moveMachine) reconcile(t *ring.Topology, out []moveEffect) []moveEffect
 	}
 	invariant.Check(t.Epoch() >= m.epoch, "rebalance: the ring went back")
 	m.epoch = t.Epoch()
-	// Ended movements first: their sessions are cancelled before the next phase starts sessions for the same ranges.
+	// Movements are ended first, so that their sessions are cancelled before the next phase starts sessions for the
+	// same ranges.
 	for _, v := range m.end(t) {
 		out = append(out, moveEffect{kind: effectForget, movement: v, sessions: v.sessions})
 	}
@@ -157,7 +158,7 @@ func (m *moveMachine) end(t *ring.Topology) (ended []*movement) {
 	return ended
 }
 
-// concerns reports whether an operation requires something of this node in its present phase.
+// concerns reports whether an operation requires an action of this node in its present phase.
 func (m *moveMachine) concerns(o *ring.Operation, self ring.NodeID) bool {
 	if !slices.Contains(o.Gaining, self) {
 		return false
@@ -174,7 +175,7 @@ func (v *movement) begin(t *ring.Topology, out []moveEffect) []moveEffect {
 		v.operation.Kind, v.verb(), v.total), out))
 }
 
-// note appends a note to the operator.
+// note appends a message to the operator.
 func (v *movement) note(text string, out []moveEffect) []moveEffect {
 	return append(out, moveEffect{kind: effectNote, note: text})
 }
@@ -248,8 +249,8 @@ func (v *movement) proceed(out []moveEffect) []moveEffect {
 	return v.report(out)
 }
 
-// wait counts an attempt with too few live sources. Nodes may come up, or a later topology may end the movement. If the
-// operation completes with what is alive, and the wait was long enough, the movement becomes partial.
+// wait counts an attempt with too few live sources. Nodes may come up, or a later topology may end the movement. If
+// the operation may complete with the live sources, and the wait was long enough, the movement becomes partial.
 func (v *movement) wait(f *gainedRange, out []moveEffect) []moveEffect {
 	v.stuck++
 	// stuck counts pauses of movementRetry, so this is the time without enough live sources.

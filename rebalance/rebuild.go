@@ -62,7 +62,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	if name == "" {
 		name = fmt.Sprint(t.Epoch())
 	}
-	// Reported once for all of them.
+	// The ranges without a source are reported in one error.
 	unfetched := 0
 	defer func() {
 		if unfetched > 0 {
@@ -96,7 +96,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 			for _, table := range tablesOf(k) {
 				all = append(all, session(table))
 			}
-			// Keyspaces may have different replicas of one range, so each has a session of its own for its states.
+			// Keyspaces may have different replicas of one range, so the states of each have a separate session.
 			states := session(schema.PaxosTable)
 			states.ID, states.Keyspaces = states.ID+"/"+keyspace, []string{keyspace}
 			all = append(all, states)
@@ -192,7 +192,7 @@ func (v *rebuild) start(p Session) {
 		}
 		v.sessionEnded(p, err)
 	})
-	// The effect of a cancellation during Start may have found no session.
+	// If the rebuild was cancelled during Start, the effect may have found no session to cancel.
 	if v.cancelled() {
 		v.m.o.Streams.Cancel(p.ID)
 	}

@@ -72,7 +72,7 @@ func (m *rebuildMachine) step(ev *rebuildEvent, out []rebuildEffect) []rebuildEf
 		return out
 	}
 	switch ev.kind {
-	// proceed starts the first sessions. Without any, it finishes at once.
+	// proceed starts the first sessions, or finishes at once if there are none.
 	case rebuildBegun:
 	case rebuildSessionEnded:
 		i := slices.IndexFunc(m.running, func(p Session) bool { return p.ID == ev.session })

@@ -16,8 +16,8 @@ func (v *movement) mayBePartial() bool { return v.operation.Kind == ring.Remove 
 
 // noteShort records a range that is fetched from too few sources.
 func (v *movement) noteShort(f *gainedRange) {
-	// Nothing is short if the operation still waits for sources, if the range is of system keyspaces, or if the losing
-	// node is alive, whose copy suffices.
+	// The range is not short if the operation still waits for sources, if it belongs to system keyspaces, or if the
+	// losing node is alive, whose copy suffices.
 	if !v.partial || !f.required() || f.gain.From != 0 && v.m.view.Alive(f.gain.From) {
 		return
 	}
@@ -32,21 +32,21 @@ func (v *movement) noteShort(f *gainedRange) {
 		if v.short[name] == nil {
 			v.short[name] = map[ring.Range]bool{}
 		}
-		// A set, because the range is planned once for each table and attempt.
+		// The ranges form a set, because a range is planned once for each table and attempt.
 		v.short[name][f.gain.Range] = true
 	}
 }
 
 // shortfalls counts the ranges that were fetched from too few sources, by keyspace.
 func (v *movement) shortfalls() (out []ring.Shortfall) {
-	// Sorted, as the metadata keep them.
+	// Keyspaces are sorted, as in the metadata.
 	for _, name := range slices.Sorted(maps.Keys(v.short)) {
 		out = append(out, ring.Shortfall{Node: v.m.view.Self(), Keyspace: name, Ranges: len(v.short[name])})
 	}
 	return out
 }
 
-// partialReason describes to the operator from which range on the live sources must do.
+// partialReason describes to the operator the first range for which the live sources must suffice.
 func (v *movement) partialReason(f *gainedRange) string {
 	return fmt.Sprintf("operation %d (%s): range %s of keyspace %s has too few live sources (down: %s): it and "+
 		"others like it are fetched from "+

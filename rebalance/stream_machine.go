@@ -24,7 +24,8 @@ import (
 type streamMachine struct {
 	view   coordinator.View
 	limits *Limits
-	// sessions has all that have not ended, by ID; the ones in waiting are among them, and active counts the others.
+	// sessions contains all sessions that have not ended, by ID, including those in waiting; active counts the
+	// others.
 	sessions map[string]*session
 	waiting  []*session
 	active   int
@@ -44,7 +45,8 @@ type session struct {
 	awaited uint64
 	bytes   int64 // of entries received, durable or not
 	total   int64 // estimate of the source
-	// since is when the source answered last, or when the session began (monotonic). Retries end RetryFor after it.
+	// since is the time of the source's last answer, or of the session's start (monotonic). Retries end RetryFor
+	// after it.
 	since time.Duration
 	fails int
 	err   error // of the last attempt
@@ -77,7 +79,7 @@ func (m *streamMachine) step(ev *streamEvent, out []streamEffect) []streamEffect
 	case ev.kind == streamStopped:
 		return m.stop(out)
 	case q.state == SessionEnded:
-		// Its end has left the file to the write that was under way.
+		// The session has ended during the write, which left the file to this event.
 		if ev.kind == streamWritten && !ev.committed {
 			return append(out, streamEffect{kind: streamAbort, session: q})
 		}
@@ -158,11 +160,11 @@ func (m *streamMachine) loaded(q *session, ev *streamEvent, out []streamEffect) 
 
 // fetch requests the next block.
 func (m *streamMachine) fetch(q *session, ev *streamEvent, out []streamEffect) []streamEffect {
-	// What was received before the truncation must not be stored after it.
+	// Rows that were received before the truncation must not be stored after it.
 	if q.begun && ev.count != q.count {
 		out = m.restart(q, out)
 	}
-	// Read together with the list: a truncation that begins later changes the count.
+	// The count is read together with the list of truncations, so that a truncation that begins later changes it.
 	q.state, q.count = SessionFetching, ev.count
 	return m.await(q, streamEffect{kind: streamRequestBlock, first: !q.begun, position: q.after,
 		required: ev.required}, out)
@@ -173,7 +175,8 @@ func (m *streamMachine) answered(q *session, ev *streamEvent, out []streamEffect
 	if ev.err != nil {
 		return m.failed(q, ev.err, out)
 	}
-	// The block may have been read before the truncation. It is discarded, and all before it that was not ingested.
+	// The block may have been read before the truncation. It is discarded, together with all earlier blocks that were
+	// not ingested.
 	if ev.count != q.count {
 		return m.fetch(q, ev, m.restart(q, out))
 	}
@@ -198,7 +201,7 @@ func (m *streamMachine) written(q *session, ev *streamEvent, out []streamEffect)
 	if ev.committed {
 		q.kept, q.stored, q.partial = q.after, q.bytes, false
 	}
-	// Progress: the next failure is retried for the whole time again.
+	// The session has made progress, so the next failure is retried for the whole of RetryFor again.
 	q.begun, q.fails, q.err, q.since = true, 0, nil, m.now
 	q.total = max(q.total, ev.reply.total)
 	out = append(out, streamEffect{kind: streamProgress, session: q, bytes: q.bytes})
@@ -252,10 +255,10 @@ func (m *streamMachine) failed(q *session, err error, out []streamEffect) []stre
 	return m.await(q, streamEffect{kind: streamPause, after: pause}, out)
 }
 
-// end ends a session, and starts one that waits. A write under way keeps the file: its event discards it.
+// end ends a session, and starts one that waits. A running write keeps the file, and its event discards it.
 func (m *streamMachine) end(q *session, err error, out []streamEffect) []streamEffect {
 	invariant.Check(m.sessions[q.ID] == q, "rebalance: a session has the id of another")
-	// A waiting session has not been counted as active.
+	// A waiting session was not counted as active.
 	if waiting := slices.Index(m.waiting, q); waiting >= 0 {
 		m.waiting = slices.Delete(m.waiting, waiting, waiting+1)
 	} else {

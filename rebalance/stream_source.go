@@ -28,7 +28,7 @@ func (s *Streams) serve(from ring.NodeID, payload []byte, respond messaging.Resp
 		return
 	}
 	s.mu.Lock()
-	// Counted before the disk is read: blocks that wait for the budget are in memory.
+	// A block is counted before the disk is read, because blocks that wait for the budget are in memory.
 	if s.mu.machine.closed || s.mu.held >= s.o.Limits.HeldMax {
 		s.mu.Unlock()
 		respond(nil, replica.ToRemote(&coordinator.Overloaded{What: "too many streams leave this node"}))
@@ -77,7 +77,7 @@ func (s *Streams) record(x Sending, r streamReply) {
 	}
 	// Expired entries are removed first, which may have made room for this one.
 	v := s.mu.out[x]
-	// Only statistics are lost.
+	// Beyond the bound, only statistics are lost.
 	if v == nil && len(s.mu.out) >= sendingMax {
 		return
 	}

@@ -51,7 +51,7 @@ func appendStreamRequest(dst []byte, r *streamRequest) []byte {
 	dst = wire.AppendUvarint(dst, uint64(r.table))
 	dst = wire.AppendInt64(wire.AppendInt64(dst, int64(r.tokens.Start)), int64(r.tokens.End))
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(r.bytesMax)), uint64(len(r.truncations)))
-	// Fixed sizes, so that the receiver can compare the number with the remaining bytes.
+	// Truncations have a fixed size, so that the receiver can compare their number with the remaining bytes.
 	for _, t := range r.truncations {
 		dst = wire.AppendUint64(wire.AppendUint32(dst, uint32(t.Table)), t.ID)
 	}
@@ -67,7 +67,7 @@ func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 	c := wire.NewCursor(payload)
 	r.first, r.epoch, r.table = c.Uint8() == 1, c.Uvarint(), schema.StorageID(c.Uvarint())
 	r.tokens = ring.Range{Start: ring.Token(c.Int64()), End: ring.Token(c.Int64())}
-	// The requester must not make this node allocate more than that.
+	// The bound keeps a requester from making this node allocate more.
 	r.bytesMax = int(min(c.Uvarint(), streamBlockMax))
 	const truncationBytes = 4 + 8
 	for range c.Count(truncationBytes) {
