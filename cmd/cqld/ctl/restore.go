@@ -115,9 +115,12 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 		p := &printer{w: w}
 		p.line("%s %s from backup %s of %s; %s %s", done, counted(len(r.Tables), "table"), r.Name,
 			r.Created.UTC().Format(backupTime), size(r.Bytes), read)
-		if dryRun {
+		// Nodes of earlier versions do not estimate.
+		if dryRun && r.Rate > 0 {
 			p.line("It would take about %s: each node would read %s, at %s/s", about(r.Estimate), size(r.NodeBytes),
 				size(r.Rate))
+		}
+		if dryRun {
 			p.line("Changes of the schema: %d; of roles: %d", r.Changes, r.Roles)
 		}
 		if r.At != 0 {
