@@ -12,7 +12,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/guard"
 	"cqld/internal/memory"
-	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 // Error codes that are not in odata, because odata knows neither protocols nor addresses. They concern the network
@@ -54,7 +54,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	var (
 		notServing   *NotServing
 		unavailable  *coordinator.Unavailable
-		voters       *schema.Unavailable
+		voters       *refused.Unavailable
 		overloaded   *coordinator.Overloaded
 		writeTimeout *coordinator.WriteTimeout
 		readTimeout  *coordinator.ReadTimeout

@@ -22,6 +22,7 @@ import (
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 type wallClock struct{ start time.Time }
@@ -221,12 +222,12 @@ func TestRacingCreatesGiveOne(t *testing.T) {
 	wg.Wait()
 	won := 0
 	for _, err := range errs {
-		var exists *schema.Exists
+		var exists *refused.Exists
 		switch {
 		case err == nil:
 			won++
 		case !errors.As(err, &exists):
-			t.Errorf("got %v, want schema.Exists", err)
+			t.Errorf("got %v, want refused.Exists", err)
 		}
 	}
 	if won != 1 {

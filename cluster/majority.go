@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cqld/cluster/voters"
-	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 // majorityWait is how long a change waits until this node considers a majority of the voters alive: longer than an
@@ -83,15 +83,15 @@ func (j *majority) describe(v *voters.View) error {
 
 // missing returns nil if a majority of the voters is alive; while the voters change, a majority of both sets. The loop
 // calls it.
-func (j *majority) missing() *schema.Unavailable {
+func (j *majority) missing() *refused.Unavailable {
 	// Before this node is a member, v is nil: the change waits.
 	if v := j.present(); !v.Majority() {
-		return &schema.Unavailable{Required: v.Required, Alive: v.Alive}
+		return &refused.Unavailable{Required: v.Required, Alive: v.Alive}
 	}
 	return nil
 }
 
-// await returns when a majority of the voters is alive. After majorityWait it returns a *schema.Unavailable,
+// await returns when a majority of the voters is alive. After majorityWait it returns a *refused.Unavailable,
 // because a proposal would not be committed and its outcome would be unknown to the client.
 func (j *majority) await(ctx context.Context) error {
 	for waited := time.Duration(0); ; waited += joinPause {
@@ -116,9 +116,9 @@ func (j *majority) await(ctx context.Context) error {
 }
 
 // ask makes the loop call missing.
-func (j *majority) ask(ctx context.Context) (*schema.Unavailable, error) {
+func (j *majority) ask(ctx context.Context) (*refused.Unavailable, error) {
 	// The buffer lets the loop answer a caller that has given up.
-	result := make(chan *schema.Unavailable, 1)
+	result := make(chan *refused.Unavailable, 1)
 	if !j.loop.post(func() { result <- j.missing() }) {
 		return nil, errQueueFull
 	}

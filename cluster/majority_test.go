@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cqld/ring"
-	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 // TestChangesWithoutAMajorityAreRefused stops two of three voters. Changes are refused in time, and are not made when
@@ -20,13 +20,13 @@ func TestChangesWithoutAMajorityAreRefused(t *testing.T) {
 	nodes[1].stop()
 	nodes[2].stop()
 	eventually(t, func() bool { return !nodes[0].Alive(nodes[1].Self()) && !nodes[0].Alive(nodes[2].Self()) })
-	want := schema.Unavailable{Required: 2, Alive: 1}
+	want := refused.Unavailable{Required: 2, Alive: 1}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	began := time.Now()
 	_, left := nodes[0].Operations().Decommission(ctx, false)
 	for what, err := range map[string]error{"a definition": createKeyspace(nodes[0], "ks"), "a decommission": left} {
-		var unavailable *schema.Unavailable
+		var unavailable *refused.Unavailable
 		if !errors.As(err, &unavailable) || *unavailable != want {
 			t.Errorf("%s without a majority: %v", what, err)
 		}

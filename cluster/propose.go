@@ -171,7 +171,7 @@ func (s *proposals) complete() {
 
 // ProposeSchema changes the schema. It returns when every live node has applied the change. If the change is refused,
 // it returns schema's typed error when every live node has applied the earlier changes. It returns a
-// *schema.Unavailable, and proposes nothing, if no majority of the voters is alive. If ctx ends first, the outcome is
+// *refused.Unavailable, and proposes nothing, if no majority of the voters is alive. If ctx ends first, the outcome is
 // unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return c.ProposeSchemaAs(ctx, change, "")

@@ -21,7 +21,7 @@ import (
 	"cqld/cluster/metadata"
 	"cqld/messaging"
 	"cqld/ring"
-	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 // conf returns the numbers in Raft's membership on node n. While the previous voters also have a vote, it returns no
@@ -160,7 +160,7 @@ func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	err = within(func(ctx context.Context) error {
 		return nodes[2].proposals.propose(ctx, &metadata.Command{Found: &metadata.Found{}})
 	})
-	var unavailable *schema.Unavailable
+	var unavailable *refused.Unavailable
 	if !errors.As(err, &unavailable) || unavailable.Required != 2 || unavailable.Alive != 1 {
 		t.Errorf("got %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"cqld/cluster/liveness"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 // keyspaceChange is the change of createKeyspace.
@@ -49,7 +50,7 @@ func TestClientsSeeWhichNodesLackTheSchema(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		err := n.ProposeSchema(ctx, keyspaceChange("late"))
-		if exists := (*schema.Exists)(nil); errors.As(err, &exists) {
+		if exists := (*refused.Exists)(nil); errors.As(err, &exists) {
 			err = nil
 		}
 		if err == nil && behind.Metadata().Schema.Keyspace("late") == nil {

@@ -16,6 +16,7 @@ import (
 	"cqld/query/roles"
 	"cqld/request"
 	"cqld/schema"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -96,7 +97,7 @@ func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
 // client may use it next. The client sees the error only when every live node has the object, so it can use the object
 // at any of them.
 func (p *Processor) refusedDefinition(ctx context.Context, err error) error {
-	if exists := (*schema.Exists)(nil); errors.As(err, &exists) {
+	if exists := (*refused.Exists)(nil); errors.As(err, &exists) {
 		if late := p.o.Changer.AwaitSchema(ctx); late != nil {
 			return p.metadataError(late)
 		}
@@ -156,14 +157,11 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 // definitionError converts errors of schema and auth to errors of package invalid, because the server knows the codes
 // of package invalid only. It returns other errors unchanged.
 func definitionError(err error) error {
-	if err == nil {
-		return nil
-	}
-	var exists *schema.Exists
-	var notFound *schema.NotFound
-	var broken *schema.Invalid
-	var refused *auth.Invalid
-	var unavailable *schema.Unavailable
+	var exists *refused.Exists
+	var notFound *refused.NotFound
+	var broken *refused.Invalid
+	var roles *auth.Invalid
+	var unavailable *refused.Unavailable
 	switch {
 	// An existing type has another error code than a table or keyspace, as in Cassandra.
 	case errors.As(err, &exists) && !exists.Type:
@@ -176,8 +174,8 @@ func definitionError(err error) error {
 		return &invalid.Config{Msg: broken.Msg}
 	case errors.As(err, &broken):
 		return &invalid.Error{Msg: broken.Msg}
-	case errors.As(err, &refused):
-		return &invalid.Error{Msg: refused.Msg}
+	case errors.As(err, &roles):
+		return &invalid.Error{Msg: roles.Msg}
 	case errors.As(err, &unavailable):
 		return &invalid.SchemaUnavailable{Required: unavailable.Required, Alive: unavailable.Alive}
 	}

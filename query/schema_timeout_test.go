@@ -12,6 +12,7 @@ import (
 	"cqld/query/invalid"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 // noMajority is a cluster that commits no change.
@@ -28,7 +29,7 @@ func (noMajority) AwaitSchema(context.Context) error { return nil }
 type deadVoters struct{}
 
 func (deadVoters) ProposeSchema(context.Context, schema.Change) error {
-	return &schema.Unavailable{Required: 2, Alive: 1}
+	return &refused.Unavailable{Required: 2, Alive: 1}
 }
 
 func (deadVoters) AwaitSchema(context.Context) error { return nil }

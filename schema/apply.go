@@ -6,18 +6,20 @@ import (
 	"slices"
 
 	"cqld/ring"
+	"cqld/schema/refused"
 )
 
 // Apply returns the schema after c. It depends only on its arguments, and validates c against s again, because s may
-// have changed since c was created: of two concurrent CREATE TABLE, the second fails with *Exists. If c has no effect
-// because of its IF [NOT] EXISTS, Apply returns s itself. Other errors are *NotFound and *Invalid. s is never changed.
+// have changed since c was created: of two concurrent CREATE TABLE, the second fails with *refused.Exists. If c
+// has no effect because of its IF [NOT] EXISTS, Apply returns s itself. Other errors are *refused.NotFound and
+// *refused.Invalid. s is never changed.
 //
 // Every node applies the same changes in the same order, also changes from older versions of the program. A new check
 // in Apply would let nodes of two versions disagree about the schema: such checks belong to the code that creates
 // changes (CheckParts).
 //
-//	CREATE of an existing element    s with IF NOT EXISTS, otherwise *Exists or *Invalid
-//	ALTER or DROP of a missing one   s with IF EXISTS, otherwise *NotFound or *Invalid
+//	CREATE of an existing element    s with IF NOT EXISTS, otherwise *refused.Exists or *refused.Invalid
+//	ALTER or DROP of a missing one   s with IF EXISTS, otherwise *refused.NotFound or *refused.Invalid
 //	an equal definition              s
 //	others                           a schema with another version
 func Apply(s *Schema, c Change) (*Schema, error) {
@@ -78,7 +80,7 @@ func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
 		if c.IfNotExists {
 			return s, nil
 		}
-		return nil, &Exists{Keyspace: c.Keyspace}
+		return nil, &refused.Exists{Keyspace: c.Keyspace}
 	}
 	// The name is checked again: the Change may come from another server than CQL.
 	if err := CheckKeyspaceName(c.Keyspace); err != nil {
@@ -98,7 +100,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace}
 	}
 	if err := old.checkOwnDefinition(); err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace}
 	}
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop keyspace '%s'", c.Keyspace)
@@ -193,7 +195,7 @@ const keyspaceNameMax = 48
 // suffixes.
 const tableNameMax = 222
 
-// CheckKeyspaceName returns an error if a keyspace must not have this name: *Invalid with Cassandra's message.
+// CheckKeyspaceName returns an error if a keyspace must not have this name: *refused.Invalid with Cassandra's message.
 func CheckKeyspaceName(name string) error {
 	if !isWord(name) {
 		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters "+

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -13,7 +14,7 @@ func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 	f := c.Function
 	k := s.keyspaces[f.Keyspace]
 	if k == nil {
-		return nil, &NotFound{Keyspace: f.Keyspace}
+		return nil, &refused.NotFound{Keyspace: f.Keyspace}
 	}
 	if err := k.checkOwnDefinition(); err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"cqld/schema/indexclass"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -61,8 +63,8 @@ func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (ne
 //
 //	index     name taken   same definition    result
 //	i ON c    no           no                 a new index
-//	i ON c    yes          any                *Invalid, or nil with IF NOT EXISTS
-//	ON c      no           yes                *Invalid, or nil with IF NOT EXISTS
+//	i ON c    yes          any                *refused.Invalid, or nil with IF NOT EXISTS
+//	ON c      no           yes                *refused.Invalid, or nil with IF NOT EXISTS
 func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) {
 	if c.Name != "" && taken[c.Name] {
 		if c.IfNotExists {
@@ -89,6 +91,31 @@ func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) 
 	// Seal sorts the list.
 	t.indexes = append(t.indexes, ix)
 	return ix, nil
+}
+
+// checkClass checks the rules of the class of an index that t does not have yet. t must be sealed. The common rules
+// were checked before (CreateIndex.index).
+func (ix *Index) checkClass(t *Table) error {
+	col := t.ColumnByID(ix.Column)
+	rules := &indexclass.Index{Options: ix.Options, Shown: t.ShownOptions(ix), Type: col.Type,
+		Terms: ix.TermTypes(col.Type), PartitionKey: col.Kind == PartitionKey, Clustering: col.Kind == Clustering,
+		Desc: col.Desc}
+	//exhaustive:enforce
+	switch ix.Class {
+	case LegacyIndex:
+		return nil
+	case SAI:
+		// The same target with other options would be a second index of the same terms.
+		for _, o := range t.indexes {
+			if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
+				return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
+			}
+		}
+		return rules.CheckSAI()
+	case SASI:
+		return rules.CheckSASI()
+	}
+	return misconfiguredf("Unable to find custom indexer class '%s'", ix.Options[indexclass.OptionClass])
 }
 
 // baseName returns the name of the index, without the number that makes a name that it lacks unique. If c has a name,
@@ -122,7 +149,7 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	}
 	if c.Class != LegacyIndex {
 		// Names of columns become file names for custom indexes in Cassandra.
-		if err := checkCustomColumn(col.Name); err != nil {
+		if err := indexclass.CheckName(col.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -211,7 +238,7 @@ func applyDropIndex(s *Schema, c *DropIndex) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Name, Index: true}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.Name, Index: true}
 	}
 	// The index is found by pointer in the copied list. t itself stays as it is.
 	next := t.copyForChange()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -13,7 +14,7 @@ import (
 func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
-		return nil, &NotFound{Keyspace: c.Keyspace}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace}
 	}
 	if err := k.checkOwnDefinition(); err != nil {
 		return nil, err
@@ -22,7 +23,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 		if c.IfNotExists {
 			return s, nil
 		}
-		return nil, &Exists{Keyspace: c.Keyspace, Table: c.Table}
+		return nil, &refused.Exists{Keyspace: c.Keyspace, Table: c.Table}
 	}
 	// Two statements may have the same id in WITH.
 	// A dropped table that can be restored keeps its id.
@@ -228,7 +229,7 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Table}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.Table}
 	}
 	// Tables and views share the map, so the statement for the other kind is refused here.
 	if k.tables[c.Table].View != nil {
@@ -255,7 +256,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Table}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.Table}
 	}
 	if err := k.checkOwnDefinition(); err != nil {
 		return nil, err

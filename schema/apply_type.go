@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -12,7 +13,7 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 	keyspace, name := c.Type.UDTKeyspace(), c.Type.UDTName()
 	k := s.keyspaces[keyspace]
 	if k == nil {
-		return nil, &NotFound{Keyspace: keyspace}
+		return nil, &refused.NotFound{Keyspace: keyspace}
 	}
 	if err := k.checkOwnDefinition(); err != nil {
 		return nil, err
@@ -21,7 +22,7 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 		if c.IfNotExists {
 			return s, nil
 		}
-		return nil, &Exists{Keyspace: keyspace, Table: name, Type: true}
+		return nil, &refused.Exists{Keyspace: keyspace, Table: name, Type: true}
 	}
 	seen := map[string]bool{}
 	// Names and types of fields are side by side.
@@ -354,7 +355,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Name, Type: true}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.Name, Type: true}
 	}
 	if functions := k.functionsUsing(c.Name); len(functions) > 0 {
 		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by functions %s",

@@ -64,7 +64,7 @@ func (t *Table) Flags() []string {
 }
 
 // CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. Key
-// columns come first in specs, which is changed. The error is *Invalid.
+// columns come first in specs, which is changed. The error is *refused.Invalid.
 //
 //	(k, c, v), key (k, c)      dense
 //	(k, c), key (k, c)         dense, with a hidden value

@@ -1,76 +1,9 @@
 package schema
 
-import "fmt"
+import "cqld/schema/refused"
 
-// Exists means that a change would create an element that exists. Table is empty for a keyspace. Clients get the code
-// ALREADY_EXISTS of the protocol with both names.
-type Exists struct {
-	Keyspace, Table string
-	Type            bool // Table names a user-defined type
-}
+// invalidf returns a *refused.Invalid for an invalid query.
+func invalidf(format string, args ...any) error { return refused.Invalidf(format, args...) }
 
-// Error returns Cassandra's message.
-func (e *Exists) Error() string {
-	switch {
-	case e.Type:
-		return fmt.Sprintf("A user type with name '%s' already exists", e.Table)
-	case e.Table == "":
-		return fmt.Sprintf("Keyspace '%s' already exists", e.Keyspace)
-	}
-	return fmt.Sprintf("Table '%s.%s' already exists", e.Keyspace, e.Table)
-}
-
-// NotFound means that the element of a change does not exist. Name is empty for a keyspace. At most one of Type, View
-// and Index is set; without them Name is a table.
-type NotFound struct {
-	Keyspace, Name string
-	Type           bool // Name is a user-defined type
-	View           bool // Name is a materialized view
-	Index          bool // Name is an index
-}
-
-// Error returns Cassandra's message.
-func (e *NotFound) Error() string {
-	switch {
-	case e.Type:
-		return fmt.Sprintf("Type '%s.%s' doesn't exist", e.Keyspace, e.Name)
-	case e.View:
-		return fmt.Sprintf("Materialized view '%s.%s' doesn't exist", e.Keyspace, e.Name)
-	case e.Index:
-		return fmt.Sprintf("Index '%s.%s' doesn't exist'", e.Keyspace, e.Name) // Cassandra's spelling
-	case e.Name == "":
-		return fmt.Sprintf("Keyspace '%s' doesn't exist", e.Keyspace)
-	}
-	return fmt.Sprintf("Table '%s.%s' doesn't exist", e.Keyspace, e.Name)
-}
-
-// Invalid means that a change violates a rule. Configuration is true if Cassandra answers with a configuration error,
-// and false for an invalid query. The message is for the client.
-type Invalid struct {
-	// Msg is the whole message.
-	Msg           string
-	Configuration bool
-}
-
-// Error returns the message, in Cassandra's words.
-func (e *Invalid) Error() string { return e.Msg }
-
-// invalidf returns an *Invalid for an invalid query.
-func invalidf(format string, args ...any) error {
-	return &Invalid{Msg: fmt.Sprintf(format, args...)}
-}
-
-// misconfiguredf returns an *Invalid for a configuration error.
-func misconfiguredf(format string, args ...any) error {
-	return &Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
-}
-
-// Unavailable means that fewer voting members are alive than must agree on a change. The change was not proposed and
-// has no effect. Apply never returns it.
-type Unavailable struct{ Required, Alive int }
-
-// Error states both numbers.
-func (e *Unavailable) Error() string {
-	return fmt.Sprintf("the metadata cannot change: %d voting members are alive, and %d must agree; nothing was "+
-		"changed", e.Alive, e.Required)
-}
+// misconfiguredf returns a *refused.Invalid for a configuration error.
+func misconfiguredf(format string, args ...any) error { return refused.Misconfiguredf(format, args...) }

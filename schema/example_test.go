@@ -6,6 +6,7 @@ import (
 
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -38,7 +39,7 @@ func ExampleApply() {
 	}
 
 	_, err := schema.Apply(after, table)
-	var exists *schema.Exists
+	var exists *refused.Exists
 	fmt.Println(errors.As(err, &exists), err)
 	_, err = schema.Apply(after, &schema.DropTable{Keyspace: "shop", Table: "customers"})
 	fmt.Println(err)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cqld/schema/indexclass"
 	"cqld/types"
 )
 
@@ -74,12 +75,9 @@ const (
 	IndexCustom     = "CUSTOM"
 )
 
-// IndexClassOption and IndexTargetOption are the options of system_schema.indexes that CREATE INDEX computes. Users
-// cannot set them.
-const (
-	IndexClassOption  = "class_name"
-	IndexTargetOption = "target"
-)
+// IndexTargetOption is an option of system_schema.indexes that CREATE INDEX computes, as indexclass.OptionClass. Users
+// cannot set it.
+const IndexTargetOption = "target"
 
 // kind returns the kind of the indexes of a class.
 func (c IndexClass) kind() string {
@@ -100,10 +98,30 @@ type Index struct {
 	// By id, so that the definition does not change with the column's name.
 	Column ColumnID
 	Target IndexTarget
-	// Options are the options in WITH OPTIONS and, for a custom index, IndexClassOption with the class as it was
-	// written.
+	// Options are the options in WITH OPTIONS and, for a custom index, indexclass.OptionClass.
 	Options map[string]string
 }
+
+// TermTypes returns the types of the indexed part of a column: one, or the types of key and value for IndexEntries. The
+// slice may be part of the type: callers must not modify it.
+func (ix *Index) TermTypes(column *types.Type) []*types.Type {
+	//exhaustive:enforce
+	switch ix.Target {
+	// A list or set has one part, a map has two: the value is the last one in all of them.
+	case IndexValues:
+		return column.Elems()[len(column.Elems())-1:]
+	case IndexKeys:
+		return column.Elems()[:1]
+	case IndexEntries:
+		return column.Elems()
+	// The whole value.
+	case IndexSimple, IndexFull:
+	}
+	return []*types.Type{column}
+}
+
+// Literal reports whether a SASI index on col contains strings (indexclass.Literal).
+func (ix *Index) Literal(col *Column) bool { return indexclass.Literal(ix.Options, col.Type, col.Desc) }
 
 // sameExceptName reports whether both indexes have the same definition apart from their ids and names. The class is
 // among the options or, for legacy indexes, in the kind.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"cqld/schema/indexclass"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -73,7 +75,7 @@ func TestDropIndex(t *testing.T) {
 		[]Event{{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "t"}}) {
 		t.Errorf("events of DROP INDEX: %v", events)
 	}
-	var missing *NotFound
+	var missing *refused.NotFound
 	if _, err := Apply(dropped, &DropIndex{Keyspace: "k", Name: "a"}); !errors.As(err, &missing) || !missing.Index {
 		t.Errorf("a second DROP INDEX: %v", err)
 	}
@@ -93,7 +95,7 @@ func TestDropIndex(t *testing.T) {
 
 func TestIndexChangesAreEncoded(t *testing.T) {
 	create := createIndex("a", "v", IndexSimple)
-	create.Class, create.Options = SAI, map[string]string{IndexClassOption: "sai"}
+	create.Class, create.Options = SAI, map[string]string{indexclass.OptionClass: "sai"}
 	for _, c := range []Change{create, &DropIndex{Keyspace: "k", Name: "a", IfExists: true}} {
 		back, err := DecodeChange(EncodeChange(c))
 		if err != nil {

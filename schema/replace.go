@@ -1,6 +1,10 @@
 package schema
 
-import "slices"
+import (
+	"slices"
+
+	"cqld/schema/refused"
+)
 
 // ReplaceTables gives restored tables the names of others, all in one step. A table that has a name until then is
 // dropped as by DROP TABLE, with its indexes; its materialized views are dropped, too. Restored tables keep their
@@ -50,7 +54,7 @@ func applyReplaceTables(s *Schema, c *ReplaceTables) (*Schema, error) {
 	for _, r := range c.Tables {
 		k := s.keyspaces[r.Keyspace]
 		if k == nil {
-			return nil, &NotFound{Keyspace: r.Keyspace}
+			return nil, &refused.NotFound{Keyspace: r.Keyspace}
 		}
 		if IsSystem(r.Keyspace) {
 			return nil, invalidf("Cannot replace table '%s.%s'", r.Keyspace, r.Table)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -117,7 +118,7 @@ func applyUndropTable(s *Schema, c *UndropTable) (*Schema, error) {
 	// A keyspace that was dropped and created again has no retained tables.
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
-		return nil, &NotFound{Keyspace: c.Keyspace}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace}
 	}
 	// By number: another node may have restored it, and several tables may have had the name.
 	i := slices.IndexFunc(k.retained, func(t *Table) bool { return t.StorageID == c.Table })

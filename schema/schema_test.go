@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cqld/ring"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -41,7 +42,7 @@ func createTable(keyspace, name string, id byte) *CreateTable {
 func TestRacingCreateTableMakesOne(t *testing.T) {
 	s := mustApply(t, Initial(), createKeyspace("k"), createTable("k", "t", 1))
 	_, err := Apply(s, createTable("k", "t", 2))
-	var exists *Exists
+	var exists *refused.Exists
 	if !errors.As(err, &exists) || exists.Keyspace != "k" || exists.Table != "t" {
 		t.Fatalf("the second CREATE TABLE: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -162,7 +163,7 @@ func (*DropView) change()   {}
 func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
-		return nil, &NotFound{Keyspace: c.Keyspace}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace}
 	}
 	if err := k.checkOwnDefinition(); err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	case c.IfNotExists:
 		return s, nil
 	default:
-		return nil, &Exists{Keyspace: c.Keyspace, Table: c.View}
+		return nil, &refused.Exists{Keyspace: c.Keyspace, Table: c.View}
 	}
 	if base.ID != c.BaseID {
 		return nil, invalidf("Base table '%s' was dropped and created again meanwhile", c.Base)
@@ -347,7 +348,7 @@ func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
 	}
 	old := k.tables[c.View]
 	// The definition (View) is shared: options are not part of it.
@@ -394,7 +395,7 @@ func applyDropView(s *Schema, c *DropView) (*Schema, error) {
 		if c.IfExists {
 			return s, nil
 		}
-		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
+		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
 	}
 	return s.with(k.withoutTable(c.View)), nil
 }

@@ -11,6 +11,7 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/request"
 	"cqld/schema"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -171,8 +172,8 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 			defer s.altering.end(p.table.ID) // so that a panic does not block the other writers
 			return s.addColumns(r, account, p.table, missing, all)
 		}()
-		var gone *schema.NotFound
-		var refused *schema.Invalid
+		var gone *refused.NotFound
+		var refused *refused.Invalid
 		switch {
 		// The column's name or type is refused for good, as after a column with another type was dropped.
 		case errors.As(err, &refused):
@@ -198,7 +199,7 @@ func (s *Store) addColumns(r *request.Request, account string, t *schema.Table, 
 		return s.propose(r, &schema.AlterTable{Keyspace: account, Table: t.Name, Add: add, AddIfNotExists: true})
 	}
 	err := propose(all)
-	var refused *schema.Invalid
+	var refused *refused.Invalid
 	// One writer's invalid column must not fail the others.
 	if errors.As(err, &refused) && len(all) > len(own) {
 		err = propose(own)

@@ -12,6 +12,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -214,7 +215,7 @@ func (s *Store) CreateTable(r *request.Request, account, name string) error {
 		change.Options.Extensions = map[string][]byte{nameExtension: []byte(name)}
 	}
 	err := s.propose(r, change)
-	var exists *schema.Exists
+	var exists *refused.Exists
 	// Another client has created the table meanwhile. The refusal arrives when every live node has that table.
 	if errors.As(err, &exists) {
 		return odata.Of(odata.TableAlreadyExists)
@@ -278,7 +279,7 @@ func (s *Store) DeleteTable(r *request.Request, account, name string) error {
 		return err
 	}
 	err := s.propose(r, &schema.DropTable{Keyspace: account, Table: p.table.Name})
-	var missing *schema.NotFound
+	var missing *refused.NotFound
 	// It was dropped between the look-up and the change.
 	if errors.As(err, &missing) {
 		return odata.Of(odata.ResourceNotFound)
@@ -327,7 +328,7 @@ func (s *Store) SetProperty(r *request.Request, account, table, name string, val
 		return err
 	}
 	err := s.propose(r, &schema.AlterTable{Keyspace: account, Table: p.table.Name, Extend: extend})
-	var missing *schema.NotFound
+	var missing *refused.NotFound
 	if errors.As(err, &missing) {
 		return odata.Of(odata.TableNotFound)
 	}

@@ -47,7 +47,9 @@ types/analysis:
 types/similarity:
 internal/uuid: internal/env types
 schema/systemtables:
-schema: internal/javanumber ring schema/systemtables types
+schema/refused:
+schema/indexclass: internal/javanumber schema/refused types
+schema: ring schema/indexclass schema/refused schema/systemtables types
 row: internal/env internal/invariant internal/wire ring schema types
 scan: ring row
 internal/model: ring row
@@ -137,7 +139,7 @@ cluster/voters: internal/invariant ring
 cluster/identity: cluster/metadata cluster/raftlog internal/env internal/uuid ring
 cluster/recovery: cluster/identity cluster/metadata cluster/raftlog cluster/voters ring schema
 cluster: auth cluster/identity cluster/liveness cluster/metadata cluster/raftcheck cluster/raftlog cluster/voters
-	clusterversion internal/env internal/invariant internal/uuid internal/wire messaging ring schema
+	clusterversion internal/env internal/invariant internal/uuid internal/wire messaging ring schema schema/refused
 
 # Protocols between replicas.
 coordinator/fence:
@@ -189,7 +191,7 @@ request: auth coordinator internal/env internal/histogram internal/invariant int
 query/fragments: row schema types
 
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/uuid internal/wire listing paxos request
-	ring row schema types
+	ring row schema schema/refused types
 query/invalid:
 query/plancache:
 query/function: internal/wire query/invalid ring types types/similarity
@@ -198,12 +200,12 @@ query/term: cql internal/wire query/function query/invalid schema types
 query/mask: auth cql internal/wire query/function query/invalid query/term schema types
 query/rowview: internal/wire query/term row schema types
 query/constraint: cql query/function query/invalid schema types
-query/restriction: cql internal/wire query/invalid query/rowview query/term ring row schema types types/analysis
-	types/similarity
+query/restriction: cql internal/wire query/invalid query/rowview query/term ring row schema
+	schema/indexclass types types/analysis types/similarity
 query/selection: cql internal/wire query/function query/invalid query/mask query/rowview query/term row schema types
 query/option: internal/javanumber query/invalid schema
 query/definition: cql internal/javanumber internal/wire query/constraint query/function query/guardrail query/invalid
-	query/mask query/option query/restriction query/term ring schema types udf
+	query/mask query/option query/restriction query/term ring schema schema/indexclass schema/refused types udf
 query/testschema: cql query/definition query/function ring schema
 query/permissions: auth cql query/definition query/function query/invalid schema
 query/roles: auth cql internal/wire query/invalid query/permissions ring schema types
@@ -218,7 +220,7 @@ query/write: coordinator cql internal/histogram internal/uuid internal/wire paxo
 	schema types types/similarity
 query: audit auth coordinator cql internal/env internal/guard internal/histogram internal/uuid internal/wire
 	query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions
-	query/plancache query/read query/roles query/term query/write request ring schema search types udf udf/value
+	query/plancache query/read query/roles query/term query/write request ring schema schema/refused search types udf udf/value
 
 # Protocol servers.
 server/frame: internal/wire ring types
@@ -231,7 +233,7 @@ server: auth coordinator cql internal/guard internal/intake internal/memory inte
 login: auth internal/env query/invalid server
 login/certificate: login server tlsconfig
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake
-	internal/memory request ring schema tlsconfig
+	internal/memory request ring schema schema/refused tlsconfig
 
 # A node.
 node/socket:

@@ -7,6 +7,7 @@ import (
 	"cqld/query/guardrail"
 	"cqld/query/invalid"
 	"cqld/schema"
+	"cqld/schema/refused"
 )
 
 // dropping defines statements about tables that were dropped and can be restored. They have no names in the schema, and
@@ -95,7 +96,7 @@ func (d dropping) named(n cql.QualifiedName, given cql.Properties, permission st
 		return "", nil, invalid.Errorf("Keyspace '%s' was dropped: restore it first, with UNDROP KEYSPACE", keyspace)
 	}
 	if k == nil {
-		return "", nil, &schema.NotFound{Keyspace: keyspace}
+		return "", nil, &refused.NotFound{Keyspace: keyspace}
 	}
 	// Several tables with one name may have been dropped. Names are compared with case.
 	for _, t := range k.Retained() {

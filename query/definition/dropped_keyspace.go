@@ -15,7 +15,8 @@ import (
 //	DROP KEYSPACE ks; CREATE KEYSPACE ks …; DROP KEYSPACE ks; UNDROP KEYSPACE ks     the second one
 //	UNDROP KEYSPACE ks AS first                                                      the first one
 func (d dropping) undropKeyspace(stmt *cql.UndropKeyspace) Definition {
-	// The restored keyspace is a new one for clients.
+	// The restored keyspace is a new one for clients: it needs the permission to create
+	// keyspaces, and the guardrails for new ones apply (guarding.undropKeyspace).
 	found, err := d.keyspacesNamed(stmt.Keyspace, stmt.Properties, "CREATE")
 	if err == nil {
 		err = mayChange(stmt.As, "CREATE", "keyspace "+stmt.As)
@@ -40,7 +41,7 @@ func (d dropping) purgeKeyspace(stmt *cql.PurgeKeyspace) Definition {
 		return refuse(err)
 	}
 	if len(found) == 0 {
-		// Nothing changes, and the client gets an empty result.
+		// Nothing changes, and the client gets an empty result, as from DROP KEYSPACE IF EXISTS.
 		if stmt.IfExists {
 			return Definition{}
 		}

@@ -11,6 +11,7 @@ import (
 	"cqld/query/invalid"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/schema/refused"
 	"cqld/types"
 	"cqld/udf"
 )
@@ -149,9 +150,10 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 	if err := unfrozen("Return type", &stmt.Returns); err != nil {
 		return err
 	}
-	// The types come after this, because they are resolved in the keyspace.
+	// The types come after this, because they are resolved in the keyspace. A dropped keyspace that is retained has no
+	// name, so it is not found either.
 	if d.Schema.Keyspace(f.Keyspace) == nil {
-		return &schema.NotFound{Keyspace: f.Keyspace}
+		return &refused.NotFound{Keyspace: f.Keyspace}
 	}
 	return nil
 }

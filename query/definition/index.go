@@ -10,6 +10,7 @@ import (
 	"cqld/cql"
 	"cqld/query/invalid"
 	"cqld/schema"
+	"cqld/schema/indexclass"
 	"cqld/types"
 )
 
@@ -113,14 +114,14 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 		return err
 	}
 	// Both are keys that Cassandra adds to the options by itself.
-	for _, name := range []string{schema.IndexClassOption, schema.IndexTargetOption} {
+	for _, name := range []string{indexclass.OptionClass, schema.IndexTargetOption} {
 		if _, ok := options[name]; ok {
 			return invalid.Errorf("Cannot specify %s as a CUSTOM option", name)
 		}
 	}
 	c.Class = classNamed(using)
 	// The name stays as it was written: DESCRIBE shows it again.
-	c.Options = map[string]string{schema.IndexClassOption: using}
+	c.Options = map[string]string{indexclass.OptionClass: using}
 	// Options of the statement cannot replace the class: its key was refused above.
 	maps.Copy(c.Options, options)
 	return d.Indexes.allow(c.Class)
@@ -136,9 +137,9 @@ func classNamed(name string) schema.IndexClass {
 	// SASI has no short name.
 	short := strings.ToLower(name)
 	switch {
-	case name == schema.SAIClassName, short == "sai", short == "storageattachedindex":
+	case name == indexclass.SAIClassName, short == "sai", short == "storageattachedindex":
 		return schema.SAI
-	case name == schema.SASIClassName:
+	case name == indexclass.SASIClassName:
 		return schema.SASI
 	}
 	return 0
@@ -224,7 +225,7 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 		return invalid.Errorf("A storage-attached index cannot be created over multiple columns: %s", columns)
 	}
 	// The class is unknown; with one column, Apply returns this error.
-	return invalid.Configf("Unable to find custom indexer class '%s'", c.Options[schema.IndexClassOption])
+	return invalid.Configf("Unable to find custom indexer class '%s'", c.Options[indexclass.OptionClass])
 }
 
 // targetKind converts the target of the grammar to the target of the schema.

@@ -11,6 +11,7 @@ import (
 	"cqld/query/mask"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/schema/indexclass"
 	"cqld/types"
 )
 
@@ -188,10 +189,10 @@ func indexText(t *schema.Table, ix *schema.Index) string {
 	if ix.Class == schema.LegacyIndex {
 		return "CREATE INDEX" + on + ";"
 	}
-	text := "CREATE CUSTOM INDEX" + on + " USING " + cql.QuoteString(ix.Options[schema.IndexClassOption])
+	text := "CREATE CUSTOM INDEX" + on + " USING " + cql.QuoteString(ix.Options[indexclass.OptionClass])
 	// The map belongs to the schema.
 	options := maps.Clone(ix.Options)
-	delete(options, schema.IndexClassOption)
+	delete(options, indexclass.OptionClass)
 	if len(options) > 0 {
 		text += " WITH OPTIONS = " + mapText(options)
 	}

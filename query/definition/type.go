@@ -7,6 +7,7 @@ import (
 	"cqld/cql"
 	"cqld/query/invalid"
 	"cqld/schema"
+	"cqld/schema/refused"
 	"cqld/types"
 )
 
@@ -239,7 +240,7 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	name := stmt.Type.Name
 	k := d.Schema.Keyspace(keyspace)
 	if k == nil {
-		return refuse(&schema.NotFound{Keyspace: keyspace})
+		return refuse(&refused.NotFound{Keyspace: keyspace})
 	}
 	def := Definition{Event: schema.Event{Change: schema.Created, Target: schema.TargetType, Keyspace: keyspace,
 		Name: name}}

@@ -12,6 +12,7 @@ import (
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/schema/indexclass"
 	"cqld/types"
 	"cqld/types/analysis"
 )
@@ -165,7 +166,7 @@ func foldsCase(ix *schema.Index, col *schema.Column) bool {
 
 // findsParts reports whether a SASI index finds parts of its values. Such an index finds no ranges in Cassandra.
 func findsParts(ix *schema.Index) bool {
-	return strings.EqualFold(ix.Options[schema.OptionMode], "CONTAINS")
+	return strings.EqualFold(ix.Options[indexclass.OptionMode], "CONTAINS")
 }
 
 // ordered reports whether storage-attached indexes find ranges of values of a type. The types whose ranges Cassandra's
@@ -472,7 +473,7 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if x.folded {
 		return []row.Slice{x.foldedTerms(col.Type)}, nil
 	}
-	contains := strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS")
+	contains := strings.EqualFold(p.index.Options[indexclass.OptionMode], "CONTAINS")
 	// Cassandra refuses this form for tokenized terms.
 	if p.analyzer != nil && contains && p.analyzer.Divides() && x.end && !x.begin {
 		return nil, invalid.Errorf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name,
