@@ -28,19 +28,19 @@ import (
 type Session struct {
 	Keyspace string // empty if none is in use
 	Version  int    // of the native protocol: 3 to 6
-	// The options of STARTUP; nil if there are none.
+	// Options contains the options of STARTUP; nil if the client sent none.
 	Options map[string]string
 }
 
 // Params are the parameters of a statement.
 type Params = execution.Params
 
-// BatchEntry is one statement of a BATCH message: a text, or the id of a prepared one. Exactly one of Text and ID is
-// used.
+// BatchEntry is one statement of a BATCH message: CQL text, or the id of a prepared statement. Exactly one of Text
+// and ID is used.
 type BatchEntry struct {
 	Text string
 	ID   []byte // nil means Text
-	// By position. Names are not supported in a BATCH message.
+	// bound by position; a BATCH message has no names
 	Values []wire.Value
 }
 
@@ -59,14 +59,14 @@ type Column = term.Spec
 // key.
 type Metadata struct {
 	Columns []Column
-	// The hash changes whenever a name or a type of a column does (term.HashSpecs).
+	// ID changes if the name or type of a column changes (term.HashSpecs).
 	ID []byte // hash of the columns, the v5 result metadata id
 }
 
 // ResultKind determines which fields of a Result are used. The server writes it as the kind of a RESULT message.
 type ResultKind uint8
 
-// The kinds of results; with the values of the native protocol.
+// The kinds of results. Their values are the kinds of a RESULT message in the native protocol.
 const (
 	KindVoid         ResultKind = 1
 	KindRows         ResultKind = 2
@@ -83,7 +83,7 @@ type Result struct {
 	// Fields of KindRows.
 	Metadata        *Metadata
 	RowCount        int32
-	Rows            []byte // RowCount times one [bytes] for each column
+	Rows            []byte // for each row, one [bytes] value for each column
 	PagingState     []byte // nil on the last page
 	MetadataChanged bool   // v5: the client's id is outdated; send Metadata.ID and all columns
 	NoMetadata      bool   // the client requested no column metadata, and knows the current ones
@@ -92,9 +92,9 @@ type Result struct {
 	Prepared     *PreparedInfo // KindPrepared
 	SchemaChange *SchemaChange // KindSchemaChange
 
-	// The memory of Rows, returned by Release; nil if it is not pooled.
+	// pooled owns the memory of Rows until Release; nil if the memory is not pooled.
 	pooled *read.Buffer
-	pool   *sync.Pool // to which Release returns the Result itself; may be nil
+	pool   *sync.Pool // receives the Result itself on Release; may be nil
 }
 
 // Release returns the memory of Rows, and of r itself, to pools. It is called at most once, and r and everything in it
@@ -110,10 +110,11 @@ type PreparedInfo struct {
 	Result       *Metadata // Columns is nil if the statement returns no rows
 }
 
-// SchemaChange describes the effect of a DDL statement: the body of a SCHEMA_CHANGE event. The server sends it to the
-// client as a RESULT, and to the clients that have registered as an event.
+// SchemaChange describes the effect of a DDL statement: the body of a SCHEMA_CHANGE event. The server sends it as a
+// RESULT to the client that executed the statement, and as an event to clients that have registered for schema
+// changes.
 type SchemaChange struct {
-	// The three words are written in the event as they are.
+	// The server copies Change and Target into the event without a conversion.
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	Keyspace string
@@ -130,12 +131,12 @@ type Timeouts = execution.Timeouts
 // Limits are the bounds of a Processor. Zero means the default (limits.go).
 type Limits struct {
 	PreparedBytesMax int // bytes of the texts and plans in the prepared statement cache
-	// In bytes of the values and keys that a batch writes.
+	// size of a batch, in bytes of its keys and values, that causes a warning
 	BatchWarnBytes  int
 	BatchFailBytes  int
 	BatchPartitions int // number of partitions from which an unlogged batch causes a warning
-	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, and TimestampAheadWarn
-	// from when on the client gets a warning. Zero means no limit.
+	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, before the statement is
+	// rejected, and TimestampAheadWarn how far before the client gets a warning. Zero means no limit.
 	TimestampAheadMax, TimestampAheadWarn time.Duration
 }
 
@@ -145,48 +146,52 @@ type Options struct {
 	Executor *request.Executor // what statements read and write with
 	View     execution.View
 	Changer  Changer
-	Roles    *roles.Statements // nil: statements about roles are not supported
-	Virtual  VirtualSource     // nil: there are no virtual tables
+	Roles    *roles.Statements // nil means that statements about roles are not supported
+	Virtual  VirtualSource     // nil means that there are no virtual tables
 	// Stored reads a page of what this node has stored, for MUTATION_FRAGMENTS. nil means that it is not supported.
 	Stored fragments.Read
-	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is
-	// not known; nil means that nothing is.
+	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if
+	// there is no estimate for t; a nil Estimate means that there is none for any table.
 	Estimate func(t *schema.Table) (partitions, meanBytes int64, ok bool)
 	// IndexEntries counts the entries on this node that a search would look at, up to most, to choose one of several
-	// indexes. It is not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
+	// indexes. ok is false if the entries cannot be counted. If IndexEntries is nil, the kinds of the restrictions
+	// determine the index.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	Clock        env.Clock
 	Rand         env.Rand             // for uuid() and similar functions; query serializes its use
 	Timestamps   execution.Timestamps // nil means a generator from Clock
 	PageBytes    int                  // ends a page of a result; zero means 1 MiB
-	// authenticates paging states and trace ids; must be equal on all nodes of a cluster
+	// authenticates paging states and trace ids; all nodes of a cluster need the same key
 	PagingKey    func() []byte
 	SharedPaging []byte         // the secret of paging states that several clusters share; empty means none
 	Local        netip.AddrPort // this node's native address, for traces
 	Timeouts     Timeouts       // zero means Cassandra's defaults
-	// TraceBudget reports whether a trace of some bytes may be stored, and counts it. nil means that all may.
+	// TraceBudget reports whether a trace with the given number of bytes may be stored, and counts these bytes. nil
+	// means that there is no bound.
 	TraceBudget func(bytes int) bool
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
-	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.
+	// NoUserFunctions rejects CREATE FUNCTION and calls of user-defined functions.
 	NoUserFunctions bool
-	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
+	FunctionLimits  value.Limits // bounds of one call of a user-defined function; zero fields have defaults
 	// FunctionMemory bounds what all calls and compilations of functions use together; zero means no bound.
 	FunctionMemory int64
-	// Guard logs and counts panics of such functions; nil means that they only end the statement.
+	// Guard logs and counts panics during calls of user-defined functions. If it is nil, a panic only fails the
+	// statement.
 	Guard *guard.Guard
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
 	DropCompactStorage bool
-	ViewsDisabled      bool // CREATE MATERIALIZED VIEW is refused
-	NodeLocal          bool // NODE_LOCAL is accepted
-	// DropGrace returns how long tables that are dropped now can be restored. nil, or 0, means not at all.
+	ViewsDisabled      bool // reject CREATE MATERIALIZED VIEW
+	NodeLocal          bool // accept consistency level NODE_LOCAL
+	// DropGrace returns how long tables that are dropped now can be restored. If it is nil or returns 0, dropped
+	// tables cannot be restored.
 	DropGrace  func() time.Duration
 	Guardrails *guardrail.Guardrails // nil means none
-	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
+	// IsSuperuser reports whether a role is exempt from guardrails. nil means that no role is exempt.
 	IsSuperuser func(role string) bool
-	Indexes     definition.Indexes // which indexes users may create
+	Indexes     definition.Indexes // the kinds of indexes that users may create
 	Limits      Limits
 	Audit       *audit.Log // records the statements of clients; nil means that none are recorded
 }

@@ -10,9 +10,9 @@ import (
 	"cqld/request"
 )
 
-// audit records a statement of a client, after its execution. pl is nil if the text was not compiled, text is empty for
-// a prepared statement. convert makes the category of an execution or of a preparation. Texts are redacted by package
-// audit.
+// audit records a statement in the audit log after its execution. pl is nil if the statement text was not compiled.
+// text is empty for a prepared statement. convert maps the category of the statement to the one of its execution or
+// preparation. Package audit redacts passwords in the text.
 func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string,
 	convert func(audit.Subject) audit.Subject, err error) {
 	if !p.o.Audit.Enabled() {
@@ -23,11 +23,11 @@ func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string,
 		p.o.Audit.Executed(client, convert(audit.Classify(pl.keyspace, pl.stmt)), pl.text, "")
 		return
 	}
-	// A failed prepared statement has no text of its own.
+	// An EXECUTE message contains no text, so the entry of a failed execution uses the text of the plan.
 	if text == "" && pl != nil {
 		text = pl.text
 	}
-	// Refused permissions have a category of their own.
+	// The audit log has a separate category for permissions that were refused.
 	p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*invalid.Unauthorized)) ||
 		errors.As(err, new(*auth.Denied)))
 }

@@ -10,7 +10,7 @@ import (
 // of one batch may name tables of several keyspaces.
 func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (_ *Result, err error) {
 	// Filled only if the log is enabled.
-	var plans []*plan // for the audit log
+	var plans []*plan // in the order of the statements, for the audit log
 	defer func() { p.auditBatch(r, s, plans, params, err) }()
 	return p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
 		statements := make([]write.Statement, 0, len(params.Entries))
@@ -21,18 +21,18 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 			if err != nil {
 				return nil, err
 			}
-			// The words differ from the words for QUERY and EXECUTE, as in Cassandra.
+			// As in Cassandra, this message differs from the message for QUERY and EXECUTE.
 			if len(e.Values) != len(pl.markers) {
 				return nil, invalid.Errorf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 					len(e.Values))
 			}
-			// A batch within a batch, or a SELECT: as in Cassandra, after errors of all statements.
+			// The entry is a batch or a SELECT. As in Cassandra, errors in any statement precede this one.
 			if pl.modification == nil {
 				refused = invalid.Errorf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements " +
 					"are allowed.")
 				continue
 			}
-			// Each statement has requirements of its own.
+			// Each statement is authorized separately, because statements may write different tables.
 			if err := p.authorize(r, pl); err != nil {
 				return nil, err
 			}
@@ -44,7 +44,8 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 		if refused != nil {
 			return nil, refused
 		}
-		// The keyspace must exist even if no statement refers to it, because all are prepared or there are none.
+		// The keyspace must exist even if no statement refers to it: the batch may be empty, or contain prepared
+		// statements only.
 		if _, err := p.keyspaceOf(s, params.Keyspace); err != nil {
 			return nil, err
 		}
@@ -52,8 +53,9 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 	})
 }
 
-// batchEntry returns the plan of an entry: of its prepared statement, or of its text in the keyspace of the message or
-// of the session.
+// batchEntry returns the plan of an entry. If the entry has an id, the plan is that prepared statement. Otherwise
+// batchEntry compiles the text; unqualified names refer to the keyspace of the message or, if it has none, of the
+// session.
 func (p *Processor) batchEntry(r *request.Request, s *Session, keyspace string, e *BatchEntry) (*plan, error) {
 	if e.ID != nil {
 		_, pl, err := p.preparedPlan(e.ID)

@@ -20,8 +20,8 @@ import (
 	"cqld/types"
 )
 
-// Changer executes schema changes: the cluster's metadata log. It is called with the deadline of the request. An error
-// does not mean that the change has no effect: it may be applied later.
+// Changer executes schema changes by appending them to the cluster's metadata log. ctx carries the deadline of the
+// request. After an error, the change may still be applied later.
 type Changer interface {
 	// ProposeSchema returns when every live node has applied the change, or with schema's typed error if it was
 	// refused.
@@ -31,10 +31,10 @@ type Changer interface {
 }
 
 // executeDefinition executes a statement that defines keyspaces, tables, types, roles, …. Names in it are as written;
-// s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged options)
-// and one of what exists are not proposed, but the client may continue with any node: they wait for the live ones. The
-// definition is computed on this node's schema for its errors and warnings, and applied again by every node in the
-// order of the metadata log.
+// s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged
+// options), or of an object that exists already, is not proposed. It still waits for all live nodes, because the
+// client may send its next request to any of them. This node applies the definition to its own schema first, to find
+// errors and warnings; every node then applies it in the order of the metadata log.
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	// One snapshot for all checks of the statement.
 	now := p.services.View.Schema()
@@ -48,7 +48,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage,
 		ViewsDisabled: p.o.ViewsDisabled, DropGrace: p.o.DropGrace}
 	if !p.o.NoUserFunctions {
-		// Without it, CREATE FUNCTION is refused. The check compiles the body.
+		// Without CheckFunction, CREATE FUNCTION is rejected. CheckFunction compiles the body.
 		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
 	}
 	// The deadline covers the proposal and the wait for live nodes.
@@ -77,7 +77,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	}
 	// The event that all nodes send to their clients.
 	e := def.Event
-	// Clients see nothing of PURGE TABLE: a table with the name may exist.
+	// PURGE TABLE causes no event: clients have already seen the drop, and a new table may have the same name.
 	if e.Change == "" {
 		return voidResult(), nil
 	}
@@ -85,7 +85,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		Keyspace: e.Keyspace, Name: e.Name, Args: e.Args}}, nil
 }
 
-// unchanged returns the result of a definition without effect. Other nodes may lag, so they are awaited.
+// unchanged returns the result of a definition without effect. It waits for the other live nodes, which may lag.
 func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
 	if err := p.o.Changer.AwaitSchema(ctx); err != nil {
 		return nil, p.metadataError(err)
@@ -93,9 +93,9 @@ func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
 	return voidResult(), nil
 }
 
-// refusedDefinition returns the error of a definition that this node's schema does not permit. If it exists already, a
-// client may use it next. The client sees the error only when every live node has the object, so it can use the object
-// at any of them.
+// refusedDefinition returns the error of a definition that this node's schema does not permit. If the object exists
+// already, refusedDefinition first waits until every live node has it, because the client may use it next on any
+// node.
 func (p *Processor) refusedDefinition(ctx context.Context, err error) error {
 	if exists := (*refused.Exists)(nil); errors.As(err, &exists) {
 		if late := p.o.Changer.AwaitSchema(ctx); late != nil {
@@ -105,8 +105,8 @@ func (p *Processor) refusedDefinition(ctx context.Context, err error) error {
 	return definitionError(err)
 }
 
-// proposeSchema changes the schema. The request's role gets all permissions on what it creates. Without Roles there are
-// no permissions.
+// proposeSchema changes the schema. The role of the request is granted all permissions on the objects that it
+// creates, unless Options.Roles is nil.
 func (p *Processor) proposeSchema(ctx context.Context, r *request.Request, change schema.Change) error {
 	if p.o.Roles != nil {
 		return p.o.Roles.ProposeSchema(ctx, r.Principal, change)
@@ -123,14 +123,14 @@ func (p *Processor) metadataError(err error) error {
 	return definitionError(err)
 }
 
-// executeRoles executes a statement about roles. Statements about roles change the same metadata log as the schema, so
-// they have the same timeout.
+// executeRoles executes a statement about roles. Roles are stored in the same metadata log as the schema, so these
+// statements have the timeout of schema changes.
 func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
 	defer cancel()
 	caller := &roles.Caller{Principal: r.Principal, Keyspace: s.Keyspace,
 		Authorize: func(needs ...auth.Requirement) error { return p.services.Executor.Authorize(r, needs...) }}
-	// The requirements are checked by Roles, which knows the roles that a statement names.
+	// Roles checks the permissions, because it resolves the roles that the statement names.
 	result, err := p.o.Roles.Execute(limited, caller, stmt)
 	if err != nil {
 		return nil, p.metadataError(err)
@@ -141,7 +141,7 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 		return voidResult(), nil
 	}
 	columns := make([]Column, len(result.Columns))
-	// Lists have the columns of the tables in system_auth.
+	// LIST statements return the columns of the tables in system_auth.
 	for i, c := range result.Columns {
 		columns[i] = Column{Keyspace: "system_auth", Table: result.Table, Name: c.Name, Type: c.Type}
 	}
@@ -154,8 +154,8 @@ func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statem
 	return &Result{Kind: KindRows, Metadata: newMetadata(columns), RowCount: int32(len(result.Rows)), Rows: rows}, nil
 }
 
-// definitionError converts errors of schema and auth to errors of package invalid, because the server knows the codes
-// of package invalid only. It returns other errors unchanged.
+// definitionError converts errors of schema and auth to errors of package invalid, because the server maps only
+// errors of package invalid to error codes. It returns other errors unchanged.
 func definitionError(err error) error {
 	var exists *refused.Exists
 	var notFound *refused.NotFound
@@ -182,7 +182,8 @@ func definitionError(err error) error {
 	return err
 }
 
-// resolveType returns the type of e in k, which may be nil, with the name keyspace. It is the ResolveType of compilers.
+// resolveType resolves the type expression e in the keyspace k with the given name. k is nil if the keyspace does not
+// exist. Compilers use it as their ResolveType.
 func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	t, err := definition.ResolveType(k, keyspace, e)
 	if err != nil {
@@ -192,12 +193,12 @@ func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.T
 }
 
 // newTimeUUID returns a version 1 UUID that no other node and no other call returns: its node part is this node's id,
-// and its time is a write timestamp, which is unique. Ids of tables are made of it.
+// and its time is a write timestamp, which is unique. It generates the ids of tables.
 func (p *Processor) newTimeUUID() schema.UUID {
 	return uuid.OfNode(p.services.Timestamps.Next(), uint64(p.services.View.Self()))
 }
 
-// executeTruncate drops all rows of a table on all replicas. A node that does not answer makes it fail. The table is
+// executeTruncate drops all rows of a table on all replicas. It fails if any replica does not answer. The table is
 // resolved at execution, since it may be dropped and created again after the statement was prepared.
 func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Truncate, params *Params) (*Result, error) {
 	params, err := params.WithTimeout(pl.timeout, params.Values)
@@ -211,7 +212,7 @@ func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Trun
 	if err != nil {
 		return nil, definitionError(err)
 	}
-	// The current schema, not the one of the preparation.
+	// Use the current schema: the table may have changed since the statement was prepared.
 	k := p.services.View.Schema().Keyspace(keyspace)
 	if k == nil {
 		return nil, invalid.Errorf("keyspace %s does not exist", keyspace)
@@ -220,7 +221,7 @@ func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Trun
 	if t == nil {
 		return nil, invalid.Errorf("table %s does not exist", stmt.Table.Name)
 	}
-	// The rows of a view follow its base table.
+	// The rows of a view derive from its base table and cannot be dropped separately.
 	if t.View != nil {
 		return nil, invalid.Errorf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
 	}

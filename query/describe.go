@@ -12,8 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// describe executes DESCRIBE with paging. A page is a part of all rows of the description, which is made again for each
-// page. s names the current keyspace for unqualified names.
+// describe executes DESCRIBE with paging. Each page generates the whole description again and returns its part of the
+// rows. Unqualified names refer to the keyspace of s.
 func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*Result, error) {
 	now := p.services.View.Schema()
 	from, err := describeFrom(now, params)
@@ -29,7 +29,7 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 	}
 	metadata := new(Metadata)
 	for _, c := range columns {
-		// Cassandra reports this table, which does not exist.
+		// Cassandra's metadata names this table, although it does not exist.
 		metadata.Columns = append(metadata.Columns, Column{Keyspace: "system", Table: "describe", Name: c.Name,
 			Type: c.Type})
 	}
@@ -49,19 +49,19 @@ func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*R
 	return result, nil
 }
 
-// describeStateFormat marks a paging state of DESCRIBE. It contains the version of the schema from which the previous
-// pages were made, and the number of their rows.
+// describeStateFormat marks a paging state of DESCRIBE. The state contains the schema version from which the previous
+// pages were generated, and the number of rows on them.
 const describeStateFormat = 0xD1
 
-// describeFrom returns the number of rows on the previous pages. A state of another schema version is an error, as in
-// Cassandra: its rows could be missing or repeated.
+// describeFrom returns the number of rows on the previous pages. As in Cassandra, a state of another schema version
+// is an error, because rows could be missing or repeated.
 func describeFrom(s *schema.Schema, params *Params) (int, error) {
 	state := params.PagingState
 	if state == nil {
 		return 0, nil
 	}
 	version := s.Version()
-	// Such a state is of another statement, or damaged.
+	// The state belongs to another statement, or is damaged.
 	if len(state) != 1+len(version)+4 || state[0] != describeStateFormat {
 		return 0, &invalid.BadRequest{Msg: "Invalid value for the paging state"}
 	}

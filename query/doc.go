@@ -3,9 +3,9 @@
 //
 // It does not parse (package cql does), does not evaluate literals, bound values and function calls (package
 // query/term does), leaves statements that read rows to query/read and those that write rows to query/write, does not
-// know which replicas hold a row or how many must answer (package coordinator does), and never accesses storage or the
-// network. It waits for the coordinator through a Waiter from its caller, so that a simulation can run it one goroutine
-// at a time.
+// know which replicas hold a row or how many must answer (package coordinator does), and never accesses storage or
+// the network. Its caller provides the Waiter with which it waits for the coordinator, so a simulation can run one
+// goroutine at a time.
 //
 //	text ── cql.Parse ──▶ Statement ── prepare(schema) ──▶ plan ──┐ LRU by text, by id
 //	                                                              │

@@ -4,15 +4,17 @@ import "cmp"
 
 // The bounds of a Processor, with Cassandra's defaults (cassandra.yaml) where it has them.
 const (
-	// preparedBytesMax is the size of the cache: the plan of a small statement takes about 2 KiB, so several thousand
-	// fit.
+	// preparedBytesMax is the capacity of the cache of prepared statements, in bytes: the plan of a small statement
+	// takes about 2 KiB, so several thousand fit.
 	preparedBytesMax = 16 << 20
 	// textsMax bounds the statements in text form that are cached with their plan.
 	textsMax = 1024
-	// textKeepMax is the maximum size of a cached text: longer ones consist of literals and will not be repeated.
+	// textKeepMax is the maximum size of a cached text: longer texts mostly contain literals and are unlikely to be
+	// repeated.
 	textKeepMax = 4096
 
-	// Of the values in a batch: warning and error thresholds, and the partitions of an unlogged batch.
+	// Thresholds for batches: the size of the values, in bytes, that causes a warning or an error, and the number of
+	// partitions from which an unlogged batch causes a warning.
 	batchWarnBytes  = 5 << 10
 	batchFailBytes  = 50 << 10
 	batchPartitions = 10

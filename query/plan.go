@@ -27,27 +27,28 @@ type plan struct {
 	keyspace string // for unqualified names
 	stmt     cql.Statement
 
-	// For statements that are not data, authorize computes them at each execution.
-	needs   []auth.Requirement // what an execution needs
-	refused error              // why no client may execute the statement, which only clients with the permissions learn
+	// needs contains the permissions for a data statement. For other statements, authorize computes them at each
+	// execution.
+	needs   []auth.Requirement // permissions
+	refused error              // error if no client may execute the statement; reported only after the permission check
 
-	// One of these is set for a data statement.
+	// Exactly one of these is set for a data statement.
 	modification *write.Modification
 	selectPlan   *read.Plan
 	batch        *write.Batch
 	explain      *read.Explain
 
-	timeout term.Term // of USING TIMEOUT of a TRUNCATE, or nil
+	timeout term.Term // USING TIMEOUT of a TRUNCATE, or nil
 
-	metadata *Metadata // of the statement's rows, or nil
-	// By index.
+	metadata *Metadata // describes the rows of the result; nil if there are none
+	// markers contains the bind markers by index.
 	markers []term.Marker
-	// The index of the marker of each partition key column, or nil.
+	// partitionKey contains the index of each partition key column's marker; nil if a column has no marker.
 	partitionKey []uint16
-	// One for each table that the statement names, with duplicates for batches.
+	// tables contains the tables that the statement names, with duplicates in a batch.
 	tables []*schema.Table
-	calls  []*schema.Keyspace // whose functions the statement calls
-	types  []usedType         // which its casts and type hints name
+	calls  []*schema.Keyspace // keyspaces whose user-defined functions the statement calls
+	types  []usedType         // user-defined types in casts and type hints
 	// the newest schema in which all tables, called functions and named types were the same
 	seen atomic.Pointer[schema.Schema]
 }
@@ -60,7 +61,7 @@ func (pl *plan) isData() bool {
 // valid reports whether the plan is valid for s. It is called for each execution, so the usual case is one comparison
 // of pointers.
 func (pl *plan) valid(s *schema.Schema) bool {
-	// The usual case: no schema change since the previous execution.
+	// In the usual case, the schema has not changed since the previous execution.
 	if pl.seen.Load() == s {
 		return true
 	}
@@ -72,13 +73,12 @@ func (pl *plan) valid(s *schema.Schema) bool {
 	if pl.callsOthers(s) || slices.ContainsFunc(pl.types, func(u usedType) bool { return u.in(s) != u.version }) {
 		return false
 	}
-	// A concurrent call may store another schema for which the plan is valid, too.
+	// A concurrent call may store a different schema, for which the plan is valid as well.
 	pl.seen.Store(s)
 	return true
 }
 
-// usedType is a version of a user-defined type. A change of the type, or of one of its fields' types, makes another
-// version.
+// usedType is a version of a user-defined type. A change of the type, or of a field's type, creates a new version.
 type usedType struct {
 	keyspace, name string
 	version        *types.Type
@@ -93,8 +93,8 @@ func (u usedType) in(s *schema.Schema) *types.Type {
 	return k.Type(u.name)
 }
 
-// callsOthers reports whether s has other functions in a keyspace with functions that the plan calls. A change of any
-// function in such a keyspace makes it true, as another overload may now be better.
+// callsOthers reports whether functions have changed in s in a keyspace from which the plan calls functions. It
+// reports true for a change of any function in that keyspace, because another overload may now match better.
 func (pl *plan) callsOthers(s *schema.Schema) bool {
 	return slices.ContainsFunc(pl.calls, func(k *schema.Keyspace) bool {
 		now := s.Keyspace(k.Name)
@@ -103,8 +103,8 @@ func (pl *plan) callsOthers(s *schema.Schema) bool {
 }
 
 // outdated reports whether a table of the plan was dropped in s, or has other columns, or whether user-defined
-// functions have changed. Other changes, for example of an option or an index, need a new plan, but no new preparation
-// by clients.
+// functions have changed. After other changes, for example of an option or an index, the node compiles a new plan,
+// and clients need not prepare the statement again.
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
@@ -131,8 +131,8 @@ func (pl *plan) resultID() []byte {
 	return nil
 }
 
-// table returns the table that a data statement names. keyspace is the keyspace of unqualified names, empty if there is
-// none. The messages are Cassandra's.
+// table returns the table that a data statement names. keyspace is the keyspace of unqualified names; empty means
+// none. Error messages are Cassandra's.
 func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName) (*schema.Table, error) {
 	if n.Keyspace != "" {
 		keyspace = n.Keyspace
@@ -160,7 +160,7 @@ type compiler struct {
 }
 
 // compile compiles a parsed statement. A statement that is executed from its syntax tree has a plan without tables.
-// Errors are requests that are invalid for s.
+// An error means that the statement is invalid for s.
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, plan: pl, Compiler: term.Compiler{
@@ -189,7 +189,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	if err != nil {
 		return nil, err
 	}
-	// Executing a function needs EXECUTE, known only after its call was resolved.
+	// EXECUTE is required on user-defined functions, which are known only after their calls are resolved.
 	pl.needs = append(pl.needs, permissions.Execute(c.Called)...)
 	if len(c.Markers) > markersMax {
 		return nil, invalid.Errorf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers),
@@ -204,8 +204,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	return pl, nil
 }
 
-// functionsFor returns a function that returns the user-defined functions with a name, and that notes their keyspace in
-// pl.
+// functionsFor returns a function that looks up user-defined functions by name and records their keyspace in pl.
 func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*function.Function {
 	return func(k *schema.Keyspace, name string) []*function.Function {
 		found := p.userFunctions.Named(k, name)
@@ -216,7 +215,7 @@ func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*fun
 	}
 }
 
-// resolverFor returns a function that resolves the types that a statement names, and notes the user-defined ones in pl.
+// resolverFor returns a function that resolves the types that a statement names and records user-defined types in pl.
 func resolverFor(pl *plan) func(*schema.Keyspace, string, *cql.TypeExpr) (*types.Type, error) {
 	var note func(*schema.Keyspace, *types.Type)
 	note = func(k *schema.Keyspace, t *types.Type) {
@@ -273,7 +272,7 @@ func (c *compiler) read(stmt *cql.Select) (err error) {
 	return err
 }
 
-// explain compiles an EXPLAIN, whose rows have columns of their own.
+// explain compiles an EXPLAIN, whose result has its own columns.
 func (c *compiler) explain(stmt *cql.Explain) (err error) {
 	if err = c.enter(stmt.Select.Table); err != nil {
 		return err
@@ -284,8 +283,8 @@ func (c *compiler) explain(stmt *cql.Explain) (err error) {
 	return err
 }
 
-// modification compiles an INSERT, UPDATE or DELETE, alone or in a batch. The first refusal of a batch is kept for
-// authorize.
+// modification compiles an INSERT, UPDATE or DELETE, alone or in a batch. pl.refused keeps the first error of a batch
+// for authorize.
 func (c *compiler) modification(stmt cql.Statement) (*write.Modification, error) {
 	n, ok := written(stmt)
 	if !ok {
@@ -302,7 +301,7 @@ func (c *compiler) modification(stmt cql.Statement) (*write.Modification, error)
 	return m, err
 }
 
-// written returns the table that an INSERT, UPDATE or DELETE names. It is not ok for other statements.
+// written returns the table that an INSERT, UPDATE or DELETE names. ok is false for other statements.
 func written(stmt cql.Statement) (n cql.QualifiedName, ok bool) {
 	switch stmt := stmt.(type) {
 	case *cql.Insert:
@@ -327,16 +326,16 @@ func (pl *plan) binds() []Column {
 }
 
 // values returns the values of a request in the order of the markers. Named values are matched with the markers of
-// their names; a missing name makes the result too short, which the caller reports.
+// their names; if a name is missing, the result is too short, and the caller reports the error.
 func (pl *plan) values(params *Params) []wire.Value {
 	// Values by position, the usual case.
 	if params.Names == nil {
 		return params.Values
 	}
-	// A request may have 65,535 of each, so they are not compared pair by pair.
+	// A request may contain 65,535 names and markers, so comparing each pair would be too slow.
 	named := make(map[string]wire.Value, len(params.Names))
 	for i, n := range params.Names {
-		if _, ok := named[n]; !ok { // the first value of a name counts
+		if _, ok := named[n]; !ok { // the first value of a name takes precedence
 			named[n] = params.Values[i]
 		}
 	}
@@ -361,7 +360,7 @@ type planText struct{ Keyspace, Text string }
 func preparedID(keyspace, text string) planID {
 	b := make([]byte, 0, 256)
 	b = append(b, keyspace...)
-	return md5.Sum(append(b, text...)) //nolint:gosec // not a secret
+	return md5.Sum(append(b, text...)) //nolint:gosec // an identifier, not a secret
 }
 
 // fullyQualified reports whether every table in a statement is named with its keyspace. The id of such a statement does

@@ -24,12 +24,13 @@ func (p *Processor) PreparedStatements() []PreparedStatement {
 	return out
 }
 
-// Stats are the statistics of a Processor since it was created. The numbers are not of one instant.
+// Stats are the statistics of a Processor since it was created. The counters are read one after the other, so they
+// are not a consistent snapshot.
 type Stats struct {
-	RegularExecuted, PreparedExecuted int64 // statements, without those of BATCH messages
-	Prepared                          int64 // statements in the cache
+	RegularExecuted, PreparedExecuted int64 // executed statements, except those in BATCH messages
+	Prepared                          int64 // prepared statements in the cache
 	Evicted                           int64 // prepared statements that were removed from the cache
-	// Batches are the numbers of partitions that batches without conditions have changed, by cql.BatchKind.
+	// Batches counts the partitions changed by each unconditional batch, by cql.BatchKind.
 	Batches [cql.BatchCounter + 1]histogram.CountPercentiles
 }
 

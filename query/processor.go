@@ -25,28 +25,29 @@ import (
 // Processor executes statements. Its methods are safe for concurrent use, and block until the statement is complete. It
 // has no goroutines and needs no Close.
 type Processor struct {
-	// The options, with defaults for zero fields.
+	// o contains the options, with defaults for zero fields.
 	o             Options
 	services      *execution.Services
 	reader        *read.Reader
 	writer        *write.Writer
 	functions     *function.Library
-	runtime       *udf.Runtime // of user-defined functions
+	runtime       *udf.Runtime // runs user-defined functions
 	userFunctions *userFunctions
-	// Prepared statements by id, and recent texts with their plans. Both evict the least recently used plan.
+	// prepared caches prepared statements by id, and texts caches plans of recent query texts. Both evict with CLOCK
+	// (plancache).
 	prepared *plancache.Cache[planID, plan]
 	texts    *plancache.Cache[planText, plan]
 	traces   traces
-	// Results that Release has returned.
+	// results contains the Results that Release has returned.
 	results sync.Pool // *Result
 
-	regularExecuted, preparedExecuted atomic.Int64 // statements, without those of BATCH messages
+	regularExecuted, preparedExecuted atomic.Int64 // executed statements, except those in BATCH messages
 }
 
 // New returns a Processor. The Processor keeps o.
 func New(o Options) *Processor {
 	o.Limits = defaultLimits(o.Limits)
-	// Without a source of its own, timestamps are hybrid: they never decrease.
+	// The default generator never decreases, even if the clock does.
 	if o.Timestamps == nil {
 		o.Timestamps = env.NewHLC(o.Clock, 0)
 	}
@@ -61,7 +62,7 @@ func New(o Options) *Processor {
 		runtime: udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory,
 			Guard: o.Guard}),
 		prepared: plancache.New[planID, plan](o.Limits.PreparedBytesMax),
-		// By count of texts, each with a plan of the usual size.
+		// The capacity is textsMax plans of the usual size.
 		texts: plancache.New[planText, plan](textsMax * plancache.PlanBytes * 2),
 	}
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
@@ -81,7 +82,7 @@ func New(o Options) *Processor {
 // statements are served well, too.
 func (p *Processor) Query(r *request.Request, s *Session, text string, params *Params) (_ *Result, err error) {
 	var pl *plan
-	// pl and err are those at the return, so the deferred call is a closure.
+	// The closure reads pl and err when Query returns.
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Executed, err) }()
 	return p.traced(r, params, "Execute CQL3 query", text, nil, func() (_ *Result, err error) {
 		ks, err := p.keyspaceOf(s, params.Keyspace)
@@ -96,15 +97,15 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 		if len(values) != len(pl.markers) {
 			return nil, invalid.Errorf("Invalid amount of bind variables")
 		}
-		// A copy: the caller's params are not changed.
+		// Copy params, which belong to the caller.
 		params := *params
 		params.Values, params.Names = values, nil
 		return p.run(r, s, pl, &params)
 	})
 }
 
-// keyspaceOf returns the keyspace of unqualified names: the request's, which must exist even if the statement has no
-// such names, or the session's.
+// keyspaceOf returns the keyspace of unqualified names: the keyspace of the request or, if it has none, of the
+// session. The keyspace of the request must exist even if the statement has no unqualified names.
 func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
 	if keyspace == "" {
 		return s.Keyspace, nil
@@ -115,8 +116,8 @@ func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
 	return keyspace, nil
 }
 
-// textPlan returns the plan of a text, from the cache if possible. Plans of definitions are not cached: they are
-// executed once.
+// textPlan returns the plan of a text, from the cache if possible. Only plans of short texts are cached, and no
+// definitions, which are executed once.
 func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, error) {
 	now := p.services.View.Schema()
 	k := planText{Keyspace: keyspace, Text: text}
@@ -140,16 +141,16 @@ func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, 
 	return pl, err
 }
 
-// parse parses text. It reserves memory for the parser, and returns it except for kept, which the statement and its
-// plan take. Unless it fails, it leaves the end of the computation, with Rest, to the caller. Memory is reserved by the
-// length of the text, before the parser allocates anything.
+// parse parses text. It reserves memory by the length of the text before the parser allocates anything. Afterwards it
+// returns the reservation except for kept bytes, which the statement and its plan use. If it succeeds, the caller
+// must end the computation with Rest.
 func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err error) {
 	parsed, kept := cql.ParseBytes(text)
-	// An overloaded node refuses the statement here.
+	// An overloaded node rejects the statement here.
 	if err := r.Grow(parsed); err != nil {
 		return nil, 0, err
 	}
-	// Parsing a long text waits for its turn among the computations of other requests.
+	// Parsing a long text first waits until other requests have finished their computations.
 	r.Memory.Work(len(text))
 	if stmt, err = cql.Parse(text); err != nil {
 		r.Memory.Rest()
@@ -158,9 +159,9 @@ func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err e
 	return stmt, kept, err
 }
 
-// Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's (v5).
-// Preparing the same text again returns the same id. The cache may evict it at any time, after which clients receive
-// Unprepared and prepare it again.
+// Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's
+// (v5). Preparing the same text again returns the same id. The cache may evict the plan at any time; clients then
+// receive Unprepared and prepare the statement again.
 func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace string) (_ *Result, err error) {
 	var pl *plan
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Prepared, err) }()
@@ -190,7 +191,7 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
-	// It would evict all others and not fit even then.
+	// The plan would not fit even after all others were evicted.
 	if plancache.Size(kept) > p.o.Limits.PreparedBytesMax {
 		return pl, nil, invalid.Errorf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
 			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
@@ -208,11 +209,11 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 // a statement on a table whose columns changed must be prepared again: clients then receive the new columns of its
 // result and its markers.
 func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[planID, plan], *plan, error) {
-	// Every id has 16 bytes, so another one was never prepared.
+	// All ids have 16 bytes, so no statement has this id.
 	if len(id) != 16 {
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
-	// A stale entry remains until it is prepared again.
+	// A stale entry stays in the cache until the statement is prepared again.
 	e := p.prepared.Get(planID(id))
 	if e == nil || e.Stale() {
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
@@ -227,7 +228,7 @@ func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[planID, plan], *pl
 		e.MarkStale()
 		return nil, nil, &invalid.Unprepared{ID: append([]byte(nil), id...)}
 	}
-	// Two goroutines may compile the same plan; the last one remains.
+	// Two goroutines may compile the same plan; the last result replaces the other.
 	pl, err := p.recompile(now, pl)
 	if err != nil {
 		return nil, nil, err
@@ -243,7 +244,7 @@ func (p *Processor) recompile(now *schema.Schema, pl *plan) (*plan, error) {
 
 // Execute executes a prepared statement. Params.Values are by position, or have Names. r.Tracing requests a trace.
 func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *Params) (_ *Result, err error) {
-	// Before the audit is deferred, so that a failed lookup is audited as well.
+	// The deferred audit needs the plan, and also records a failed lookup.
 	e, pl, err := p.preparedPlan(id)
 	defer func() { p.audit(r, s, pl, "", audit.Subject.Executed, err) }()
 	if err != nil && r.Tracing {
@@ -254,15 +255,15 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 		return nil, err
 	}
 	p.preparedExecuted.Add(1)
-	// Without a trace, no closure is made.
+	// Create closures for the trace only if tracing is on.
 	if r.Tracing {
-		// A copy: the caller's params are not changed.
+		// Copy params, which belong to the caller.
 		if params.Names != nil {
 			named := *params
 			named.Values, named.Names = pl.values(params), nil
 			params = &named
 		}
-		markers := append([]term.Marker{}, pl.markers...) // not nil: a prepared statement
+		markers := append([]term.Marker{}, pl.markers...) // not nil: nil means not prepared
 		return p.traced(r, params, "Execute CQL3 prepared query", pl.text, markers, func() (*Result, error) {
 			return p.executePlan(r, s, e, pl, params)
 		})
@@ -282,10 +283,10 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 		return nil, invalid.Errorf("there were %d markers(?) in CQL but %d bound variables", len(pl.markers),
 			len(params.Values))
 	}
-	// Version 5 has the id of the metadata in the request instead, and setMetadata compares it.
+	// In version 5, the request contains the id of the metadata, which setMetadata compares instead.
 	if s.Version < 5 && params.SkipMetadata && !e.Knows(pl.resultID()) {
-		// The client knows the columns before an ALTER, and some drivers decode rows by these whatever metadata is
-		// sent. As in Cassandra, the statement must be prepared again.
+		// The client knows the columns from before an ALTER, and some drivers ignore new metadata in the response. As
+		// in Cassandra, the client must prepare the statement again.
 		return nil, &invalid.Unprepared{ID: append([]byte(nil), e.Key[:]...)}
 	}
 	result, err := p.run(r, s, pl, params)
@@ -295,11 +296,11 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 	return result, err
 }
 
-// authorize returns why the client may not execute a plan, or nil. The order of the checks matters: pl.refused would
-// reveal the existence of something to clients without permissions.
+// authorize returns an error if the client may not execute a plan. It reports pl.refused last, because that error
+// reveals the existence of schema objects to clients without permissions.
 func (p *Processor) authorize(r *request.Request, pl *plan) error {
 	needs := pl.needs
-	if !pl.isData() { // what it needs depends on the current schema
+	if !pl.isData() { // the required permissions depend on the current schema
 		var err error
 		if needs, err = permissions.Required(p.services.View.Schema(), pl.keyspace, pl.stmt); err != nil {
 			return definitionError(err)
@@ -308,10 +309,10 @@ func (p *Processor) authorize(r *request.Request, pl *plan) error {
 			return definitionError(err)
 		}
 	}
-	// The first requirement that is not met is the error.
+	// The first missing permission is the error.
 	for _, need := range needs {
 		if pl.readsTraces(need) {
-			continue // the Reader asks which rows the client may read
+			continue // the Reader checks which rows the client may read
 		}
 		if err := p.services.Executor.Authorize(r, need); err != nil {
 			return err
@@ -347,7 +348,7 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	case pl.batch != nil:
 		return p.writeResult(p.writer.ExecuteBatch(r, pl.batch, params))
 	}
-	// A prepared definition applies to the keyspace in which it was prepared.
+	// A prepared definition refers to the keyspace in which it was prepared.
 	if pl.keyspace != s.Keyspace {
 		in := *s
 		in.Keyspace = pl.keyspace
@@ -355,7 +356,7 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	}
 	// The remaining statements are executed from their syntax tree.
 	switch stmt := pl.stmt.(type) {
-	// The server changes the session when it has the result.
+	// The server changes the session after it receives the result.
 	case *cql.Use:
 		if p.services.View.Schema().Keyspace(stmt.Keyspace) == nil {
 			return nil, invalid.Errorf("Keyspace '%s' does not exist", stmt.Keyspace)

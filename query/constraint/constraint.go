@@ -24,11 +24,13 @@ import (
 // Check evaluates the constraints of one column. It is immutable. Violations are *invalid.Error, with Cassandra's
 // messages.
 type Check struct {
-	// column gives the type by which values are compared, and the name in messages.
+	// column provides the type, whose order compares values, and the name for error messages.
 	column *schema.Column
-	// required means NOT NULL. It concerns the statement and not the value: see Missing and Deleted.
+	// required means NOT NULL. The caller enforces it, because it depends on the columns that a statement assigns and
+	// not on a value: see Missing and Deleted.
 	required bool
-	// conditions are evaluated in the order in which they were defined; the first that is violated is the error.
+	// conditions are evaluated in the order of their definition. Value returns the error of the first violated
+	// condition.
 	conditions []condition
 }
 
@@ -57,9 +59,9 @@ func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (s
 	if len(all) == 0 {
 		return "", nil
 	}
-	// The message has an advice only for types that would be accepted if they were frozen.
+	// Only types that constraints accept when frozen get a hint in the error message.
 	if !schema.Constrainable(col.Type) {
-		// A collection could be constrained if it were frozen, and the message says so.
+		// Constraints are supported on a frozen collection, so the message suggests one.
 		advice := ""
 		if col.Type.MultiCell() && col.Type.Kind() != types.UDT {
 			advice = " When using collections, constraints can be used only of frozen collections."
@@ -67,8 +69,8 @@ func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (s
 		return "", invalid.Errorf("Constraint cannot be defined on the column %s of type %s for the table %s.%s.%s",
 			col.Name, col.Type, keyspace, table, advice)
 	}
-	// Errors are found in this order, which determines the message: unknown functions, contradictions, and types and
-	// constants.
+	// The order of the checks determines which of several errors the client gets: first unknown functions, then
+	// contradictions, then types and constants.
 	for i := range all {
 		if err := recognize(col, &all[i]); err != nil {
 			return "", err
@@ -83,7 +85,7 @@ func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (s
 	return string(cql.AppendConstraints(nil, all)), nil
 }
 
-// Renamed returns the constraints of a column as those of the column with another name.
+// Renamed returns the text of a column's constraints with references to the column replaced by its new name.
 func Renamed(col *schema.Column, to string) (string, error) {
 	all, err := cql.ParseConstraints(col.CheckText())
 	if err != nil {
@@ -98,8 +100,8 @@ func Renamed(col *schema.Column, to string) (string, error) {
 	return string(cql.AppendConstraints(nil, all)), nil
 }
 
-// recognize returns an error for a function that does not exist, and for a comparison of another column. c is as
-// parsed: its function is in upper case.
+// recognize rejects unknown functions and comparisons with another column. The parser has converted the function name
+// in c to upper case.
 func recognize(col *schema.Column, c *cql.Constraint) error {
 	// compared means that the constraint has an operator and a constant. NOT NULL and JSON stand alone, the other
 	// functions need a comparison.
@@ -108,7 +110,7 @@ func recognize(col *schema.Column, c *cql.Constraint) error {
 	case c.Column != "" && c.Column != col.Name:
 		return invalid.Errorf("Constraint %s was not specified on a column it operates on: %s but on: %s",
 			cql.AppendConstraints(nil, []cql.Constraint{*c}), col.Name, c.Column)
-	// Comparisons of the column itself have no function.
+	// c compares the column itself, without a function.
 	case c.Column != "":
 		return nil
 	case !compared && (c.Function == cql.NotNullConstraint || c.Function == "JSON"),
@@ -123,12 +125,12 @@ func compile(col *schema.Column, all []cql.Constraint) (*Check, error) {
 	x := &Check{column: col}
 	for i := range all {
 		c := &all[i]
-		// NOT NULL has no condition: a statement that assigns no value has none to evaluate.
+		// NOT NULL adds no condition, because conditions run on assigned values only.
 		if c.Function == cql.NotNullConstraint {
 			if err := checkNotNull(col, c); err != nil {
 				return nil, err
 			}
-			// The value is not examined: null is the absence of a value, which Missing and Deleted report.
+			// Conditions never see null. The caller finds missing values and reports them with Missing or Deleted.
 			x.required = true
 			continue
 		}
@@ -147,7 +149,7 @@ func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 	if err := checkArguments(c); err != nil {
 		return err
 	}
-	// The values of these columns are part of each row's identity, so that the constraint would say nothing.
+	// Primary key columns always have a value, so NOT NULL would have no effect.
 	switch col.Kind {
 	case schema.PartitionKey:
 		return invalid.Errorf("%s constraint can not be specified on a partition key column '%s'", c.Function,
@@ -169,7 +171,7 @@ func checkArguments(c *cql.Constraint) error {
 
 // compileOne returns the condition of a constraint other than NOT NULL.
 func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
-	// Define has recognized all constraints before. For Compile this is the first check.
+	// Define has already called recognize for all constraints; Compile has not.
 	if err := recognize(col, c); err != nil {
 		return nil, err
 	}
@@ -193,14 +195,13 @@ func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
 	case "JSON":
 		return isJSON(col, c)
 	}
-	// recognize has left REGEXP only.
+	// recognize rejects all other functions, so this is REGEXP.
 	return matches(col, c)
 }
 
 // scalar compares the column with a constant. An empty value violates every comparison.
 func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
-	// The order of the types is the one in which Cassandra's message lists them. Counters pass here and are refused by
-	// constant.
+	// The types are in the order of Cassandra's error message. Counters are in the list, but constant rejects them.
 	err := checkType(col, c.Column+" "+c.Operator.String(), types.Tinyint, types.Counter, types.Decimal, types.Double,
 		types.Float, types.Int,
 		types.Varint, types.Bigint, types.Smallint, types.Time, types.Date, types.Timestamp)
@@ -222,9 +223,9 @@ func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
 	}, nil
 }
 
-// constant returns the encoding of the constant with which a constraint compares the column. The text of the constant
-// is converted as the text form of the type. A quoted constant is accepted only where CQL has quoted constants of the
-// type, so that no number can be written as a string.
+// constant returns the encoding of the constant with which a constraint compares the column. constant parses the text
+// as the text form of the column's type. It accepts a quoted constant only for types with quoted literals in CQL, so
+// a number cannot be written as a string.
 func constant(col *schema.Column, c *cql.Constraint) ([]byte, error) {
 	if quoted := c.Value.Kind == cql.LiteralString; !quoted || takesStrings(col.Type) {
 		// A constant that converts to an empty value has no order.
@@ -291,19 +292,19 @@ func matches(col *schema.Column, c *cql.Constraint) (condition, error) {
 	if err := checkType(col, c.Function, types.Text, types.Ascii); err != nil {
 		return nil, err
 	}
-	// An expression has no order, so it can only match or not match.
+	// Regular expressions have no order; only = and != are defined.
 	if c.Operator != cql.Equal && c.Operator != cql.NotEqual {
 		return nil, invalid.Errorf("%s constraint of relation '%s' is not supported. Only these are: [=, !=]",
 			c.Function, c.Operator)
 	}
-	// The expression must be valid by itself: one such as "a)|(b" would be valid in the group below, and match parts of
-	// the value.
+	// Compile the expression without the group first. "a)|(b" is invalid by itself, but valid inside the group below,
+	// where it would match a part of the value.
 	if _, err := regexp.Compile(c.Value.Text); err != nil {
 		return nil, invalid.Errorf("String '%s' is not a valid regular expression", c.Value.Text)
 	}
 	// The whole value must match, as with Matcher.matches in Java.
 	expression, err := regexp.Compile(`^(?:` + c.Value.Text + `)$`)
-	if err != nil { // too large with the group
+	if err != nil { // the group made it too large
 		return nil, invalid.Errorf("String '%s' is not a valid regular expression", c.Value.Text)
 	}
 	return func(v []byte) error {
@@ -317,14 +318,13 @@ func matches(col *schema.Column, c *cql.Constraint) (condition, error) {
 	}, nil
 }
 
-// checkType refuses columns whose type is not among those that a constraint accepts. name is the constraint in the
-// message.
+// checkType rejects columns whose type is not in allowed. name names the constraint in the error message.
 func checkType(col *schema.Column, name string, allowed ...types.Kind) error {
 	if slices.Contains(allowed, col.Type.Kind()) {
 		return nil
 	}
 	classes := make([]string, len(allowed))
-	// The message names the classes of Cassandra.
+	// The message contains the names of Cassandra's type classes.
 	for i, kind := range allowed {
 		classes[i] = class(types.Native(kind))
 	}
@@ -335,7 +335,7 @@ func checkType(col *schema.Column, name string, allowed ...types.Kind) error {
 // class returns the name of a type's class in Cassandra, without its parameters.
 func class(t *types.Type) string {
 	name := t.MarshalClass()
-	// FrozenType is a parameter list around the type itself, not the class that the message names.
+	// The class of a frozen type is FrozenType(inner); the message contains inner.
 	if inner, frozen := strings.CutPrefix(name, "org.apache.cassandra.db.marshal.FrozenType("); frozen {
 		name = inner
 	}
@@ -367,7 +367,7 @@ func holds(op cql.Operator, n int) bool {
 // Column returns the column.
 func (c *Check) Column() *schema.Column { return c.column }
 
-// Required reports whether the column must have a value.
+// Required reports whether the column is NOT NULL.
 func (c *Check) Required() bool { return c.required }
 
 // Value returns an error unless a value satisfies all constraints. Null satisfies none, as in Cassandra. The first

@@ -9,17 +9,17 @@ import (
 	"cqld/types"
 )
 
-// satisfiable refuses constraints on one column that contradict or repeat each other, as Cassandra does: each function,
-// and the comparisons of the column itself, may have one constraint of each operator, two with other operators than !=,
-// and any number with != and different constants. Combinations of exactly two are examined; those with further != are
-// not.
+// satisfiable refuses constraints on one column that contradict or repeat each other, as Cassandra does: a subject (a
+// function, or the column itself) may have one constraint for each operator other than !=, at most two of these, and
+// any number of != with different constants. As in Cassandra, exactly two constraints on a subject are tested for a
+// contradiction; with a third, the test is skipped.
 func satisfiable(col *schema.Column, all []cql.Constraint) error {
 	// repeated contains each repeated constraint once, in the order of the second occurrence.
 	var repeated []string
 	names := map[string]int{}
 	for i := range all {
 		c := &all[i]
-		// combinable compares the constants of these.
+		// != may be repeated; combinable compares the constants.
 		if c.Operator == cql.NotEqual {
 			continue
 		}
@@ -36,7 +36,7 @@ func satisfiable(col *schema.Column, all []cql.Constraint) error {
 		return invalid.Errorf("There are duplicate constraint definitions on column '%s': [%s]", col.Name,
 			strings.Join(repeated, ", "))
 	}
-	// Subjects are examined one after the other: constraints on different subjects never contradict each other here.
+	// Only constraints on the same subject are compared with each other.
 	for _, name := range []string{"LENGTH", "OCTET_LENGTH", "REGEXP", col.Name} {
 		var group []cql.Constraint
 		for i := range all {
@@ -61,7 +61,8 @@ func subject(c *cql.Constraint) string {
 
 // combinable examines the comparisons of one subject.
 func combinable(col *schema.Column, group []cql.Constraint) error {
-	// different contains the != comparisons as text, which makes equal constants equal only if they are written alike.
+	// different contains the text of the != comparisons. Equal constants with different spelling therefore count as
+	// different.
 	different := make(map[string]bool, len(group))
 	others := 0
 	for i := range group {
@@ -80,7 +81,7 @@ func combinable(col *schema.Column, group []cql.Constraint) error {
 			"column '%s' but you have specified %d",
 			col.Name, others)
 	}
-	// One comparison can be satisfied, and so can any number with !=.
+	// A single comparison, or any number of !=, can always be satisfied.
 	if len(group) != 2 || others == 0 {
 		return nil
 	}
@@ -102,8 +103,8 @@ func pair(col *schema.Column, a, b *cql.Constraint) error {
 		below, above = b, a
 	}
 	switch {
-	// Besides a lower with an upper bound, only pairs with != are possible: = leaves nothing to combine, and of two
-	// bounds in one direction one is redundant.
+	// The only valid pairs are a lower with an upper bound, and a pair with !=. A second constraint beside = is
+	// redundant or contradictory, and so is the weaker of two bounds in the same direction.
 	case a.Operator == cql.Equal || b.Operator == cql.Equal || isUpper(a.Operator) && isUpper(b.Operator) ||
 		isLower(a.Operator) && isLower(b.Operator):
 		return invalid.Errorf("Constraints combination of %s is not supported: %s", name, text)
@@ -130,7 +131,7 @@ func isLower(op cql.Operator) bool { return op == cql.Greater || op == cql.Great
 func compareConstants(col *schema.Column, a, b *cql.Constraint) (int, error) {
 	as := col
 	if a.Column == "" {
-		// constant converts by the type of the column, so a column of type int stands for the length.
+		// A length is an int, so its constants are parsed as values of an int column.
 		as = &schema.Column{Name: col.Name, Type: types.Native(types.Int)}
 	}
 	x, err := constant(as, a)

@@ -8,7 +8,7 @@ import (
 )
 
 // CheckClientLevel refuses NODE_LOCAL unless it is allowed: Cassandra has it for debugging only, and refuses it by
-// default. The errors of the checks of levels are *invalid.Error with Cassandra's messages, unless their comments say
+// default. The functions in this file return *invalid.Error with Cassandra's messages, unless their comments say
 // otherwise.
 func CheckClientLevel(c ring.Consistency, nodeLocal bool) error {
 	if c == ring.NodeLocal && !nodeLocal {
@@ -41,16 +41,16 @@ func CheckLocalLevel(t *schema.Table, level ring.Consistency) error {
 	if t.Keyspace != "system" && t.Keyspace != "system_schema" {
 		return nil
 	}
-	// One replica, this node, stores these tables. The error is the one of a keyspace with replication factor 1.
+	// Only this node stores these tables, so the error is the same as for a keyspace with replication factor 1.
 	if need := level.BlockFor(ring.Replication{Class: ring.Simple, Factor: 1}, ""); need > 1 {
 		return &coordinator.Unavailable{Consistency: level, Required: need, Alive: 1}
 	}
 	return nil
 }
 
-// ReadLevel returns the level at which a table is read in a ring of some nodes. A ring of one answers for both replicas
-// of system_traces, so that a client that reads its traces at the level of its statements, as cqlsh does, finds them.
-// Other tables, and larger rings, are read at level.
+// ReadLevel returns the level at which a table is read in a ring of some nodes. In a ring with one node, a read of
+// system_traces (replication factor 2) needs one replica only, so clients such as cqlsh, which read traces at the
+// level of their statements, find them. All other reads use level.
 func ReadLevel(t *schema.Table, level ring.Consistency, nodes int) ring.Consistency {
 	if nodes == 1 && t.Keyspace == "system_traces" && !level.IsSerial() {
 		return ring.One
@@ -58,7 +58,7 @@ func ReadLevel(t *schema.Table, level ring.Consistency, nodes int) ring.Consiste
 	return level
 }
 
-// CheckWriteLevel refuses levels that only conditional changes have.
+// CheckWriteLevel rejects the serial levels, which only conditional changes accept.
 func CheckWriteLevel(c ring.Consistency) error {
 	if c.IsSerial() {
 		return invalid.Errorf("You must use conditional updates for serializable writes")
@@ -74,7 +74,7 @@ func CheckCounterLevel(c ring.Consistency) error {
 	return nil
 }
 
-// CheckConditionalLevels refuses the levels of a conditional change that do not exist for a table.
+// CheckConditionalLevels rejects consistency levels that a conditional change cannot use on table t.
 func CheckConditionalLevels(t *schema.Table, commit, serial ring.Consistency) error {
 	// serial is the level of the Paxos rounds and commit the level at which the decision is written to replicas.
 	if !serial.IsSerial() {

@@ -15,7 +15,7 @@ type Params struct {
 	PagingState      []byte   // nil means from the beginning
 	Timestamp        int64    // µs, when HasTimestamp
 	HasTimestamp     bool
-	timeout          time.Duration // of USING TIMEOUT; zero means the configured timeouts
+	timeout          time.Duration // set by USING TIMEOUT; zero means the configured timeouts
 	stated           bool          // set by USING of a batch, not by a driver that sends a timestamp with every request
 	Keyspace         string        // v5; empty means the session's
 	NowInSeconds     int64         // v5, when HasNow
@@ -24,7 +24,8 @@ type Params struct {
 	ResultMetadataID []byte // v5 EXECUTE
 }
 
-// Stated reports whether USING of a batch has set the timestamp. A timestamp of the driver does not count.
+// Stated reports whether USING of a batch has set the timestamp. It does not report timestamps that the driver sent
+// with the request.
 func (p *Params) Stated() bool { return p.stated }
 
 // WithTimestamp returns p with the timestamp of a batch. stated means that its USING has set it. p is not changed: the
@@ -40,8 +41,9 @@ func (p *Params) Timeout() time.Duration { return p.timeout }
 
 // Moment is the time of a statement. Both fields count from 1970, and differ if the request contains its own time.
 type Moment struct {
-	// Millis is for functions such as now(), and always comes from the clock.
+	// Millis is the time for functions such as now(). It always comes from the clock, never from the request.
 	Millis int64
-	// Seconds determines which cells have expired, and when cells with a time to live expire.
+	// Seconds determines which cells have expired, and the expiry of cells written with a time to live. A v5 request
+	// may set it.
 	Seconds int64
 }

@@ -11,20 +11,21 @@ import (
 	"cqld/schema"
 )
 
-// View is the current state of the cluster that statements need. Each method returns the newest state, so two calls may
-// see different versions. Results are immutable.
+// View provides the current state of the cluster to statements. Each method returns the newest state, so two calls
+// may see different versions. Results are immutable.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
 	Topology() *ring.Topology
-	// Alive reports whether a node answers, as far as this node knows.
+	// Alive reports whether this node considers another node alive.
 	Alive(ring.NodeID) bool
 }
 
 // Timestamps generates write timestamps (µs), each greater than all previous ones.
 type Timestamps interface{ Next() int64 }
 
-// Services are what executions of statements use of their node. They are immutable and shared by all executions.
+// Services are the parts of a node that executions of statements use. They are immutable and shared by all
+// executions.
 type Services struct {
 	// Executor reads and writes rows, and authorizes requests.
 	Executor   *request.Executor
@@ -35,10 +36,10 @@ type Services struct {
 	Timeouts   Timeouts
 	// Virtual generates the rows of virtual tables; nil means that there are none.
 	Virtual VirtualSource
-	// Masking means that masks of columns are applied for clients without UNMASK.
+	// Masking means that clients without the UNMASK permission see masked columns.
 	Masking     bool
 	Guardrails  *guardrail.Guardrails  // nil means none
-	BoundsData  bool                   // Guardrails bound statements that read or write data
+	BoundsData  bool                   // at least one guardrail bounds statements that read or write data
 	IsSuperuser func(role string) bool // nil means that no role is exempt from guardrails
 }
 
@@ -47,7 +48,7 @@ func (s *Services) Environment(r *request.Request, now Moment) Environment {
 	return Environment{Request: r, ids: s.IDs, millis: now.Millis}
 }
 
-// Moment returns the clock's time, with the seconds of the request if it has some.
+// Moment returns the clock's time, with the seconds of the request if it contains them.
 func (s *Services) Moment(params *Params) Moment {
 	now := s.Clock.Now()
 	m := Moment{Millis: now.UnixMilli(), Seconds: now.Unix()}
@@ -95,7 +96,8 @@ func (s *Services) Guard(r *request.Request) *guardrail.Guard {
 	return &guardrail.Guard{Guardrails: s.Guardrails, Anonymous: name == "", Warnings: &r.Warnings}
 }
 
-// DataGuard is Guard for statements that read or write data. Most configurations bound none of these.
+// DataGuard is Guard for statements that read or write data. It returns nil in most configurations, because few
+// guardrails bound such statements.
 func (s *Services) DataGuard(r *request.Request) *guardrail.Guard {
 	if s.Guardrails == nil || !s.BoundsData {
 		return nil
@@ -103,13 +105,13 @@ func (s *Services) DataGuard(r *request.Request) *guardrail.Guard {
 	return s.Guard(r)
 }
 
-// Masks returns the masks to be applied to the rows of a request: none if its principal may see all values, and none
-// while masking is off. The restriction of masked columns is then still refused, as in Cassandra.
+// Masks returns the masks for the rows of a request. It returns none if the principal may see all values, or while
+// masking is off. As in Cassandra, restrictions on masked columns are rejected even while masking is off.
 func (s *Services) Masks(r *request.Request, d *mask.Decision) (*mask.Table, error) {
 	if d == nil {
 		return nil, nil
 	}
-	// The decision is made even while masking is off, because it also refuses the restriction of masked columns.
+	// Call d.Masks even while masking is off, because it also rejects restrictions on masked columns.
 	masks, err := d.Masks(r.Principal, func(need auth.Requirement) error { return s.Executor.Authorize(r, need) })
 	if err != nil || !s.Masking {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // Timeouts are the timeouts of requests to the coordinator. Zero means not set (WithDefaults).
 type Timeouts struct {
 	Read, Range, Write, Counter, CAS, Truncate time.Duration
-	// Schema is the timeout of a schema change. Without a majority of the voters, a change would never complete.
+	// Schema is the timeout of a schema change. It bounds the wait while no majority of the voters is reachable.
 	Schema time.Duration
 }
 
@@ -30,7 +30,8 @@ func (t Timeouts) WithDefaults() Timeouts {
 	return t
 }
 
-// CompileTimeout compiles USING TIMEOUT. It returns nil if t is, that is, if the statement has none.
+// CompileTimeout compiles USING TIMEOUT. It returns nil if t is nil, which means that the statement has no USING
+// TIMEOUT.
 func CompileTimeout(c *term.Compiler, t cql.Term) (term.Term, error) {
 	if t == nil {
 		return nil, nil
@@ -38,7 +39,7 @@ func CompileTimeout(c *term.Compiler, t cql.Term) (term.Term, error) {
 	return c.Term(t, c.Receiver("[timeout]", types.Native(types.Duration)))
 }
 
-// WithTimeout returns p with the timeout of the statement, which replaces the configured ones; t may be nil.
+// WithTimeout returns p with the value of USING TIMEOUT, which replaces the configured timeouts. t may be nil.
 func (p *Params) WithTimeout(t term.Term, values []wire.Value) (*Params, error) {
 	if t == nil {
 		return p, nil
@@ -57,8 +58,8 @@ func (p *Params) WithTimeout(t term.Term, values []wire.Value) (*Params, error) 
 	return &with, err
 }
 
-// positiveTimeout checks the value of USING TIMEOUT, with ScyllaDB's rules. Months and days have no fixed length.
-// Cassandra has no USING TIMEOUT.
+// positiveTimeout validates the value of USING TIMEOUT with ScyllaDB's rules, since Cassandra has no USING TIMEOUT.
+// It rejects months and days, which have no fixed length.
 func positiveTimeout(d types.DurationValue) (time.Duration, error) {
 	switch {
 	case d.Months != 0 || d.Days != 0:

@@ -13,9 +13,9 @@ type VirtualSource interface {
 	// Serves reports whether the source generates the rows of t. Otherwise they are read from the Store.
 	Serves(t *schema.Table) bool
 	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows
-	// that cmd does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path.
-	// The rows are immutable. more means that it yielded as many rows as cmd requests, and omitted those that follow in
-	// the order of cmd.
+	// that cmd does not select, but need not: the caller filters the result. Rows are sorted by clustering, cells by
+	// column and path. The rows are immutable. more means that it yielded as many rows as cmd requests, and omitted
+	// those that follow in the order of cmd.
 	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool, err error)
 }
 
@@ -26,11 +26,11 @@ func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
 	return &stripped
 }
 
-// VirtualPage executes a command on a virtual table and returns all matching rows, or at least as many as the command
-// requests, without the column hidden unless it is nil. The consumer applies limits.
+// VirtualPage executes a command on a virtual table. It returns all matching rows, or at least as many as the command
+// requests; the consumer applies limits. If hidden is not nil, the rows omit that column.
 func VirtualPage(source VirtualSource, t *schema.Table, cmd *row.ReadCommand, hidden *schema.Column) ([]byte, error) {
 	var partitions []*row.Partition
-	// The source yields partitions in any order; pages must have the order in which their position is compared.
+	// Paging compares positions in this order, but the source yields partitions in any order.
 	order := keyOrder(t)
 	more, err := source.Partitions(t, cmd, func(x *row.Partition) bool {
 		if wantedPartition(cmd, x.Key, order) {
@@ -72,8 +72,8 @@ func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
 	return row.PartitionKey.Compare
 }
 
-// wantedPartition reports whether a command reads a partition: its only one, or one in its range of tokens that is
-// later than the end of the previous page.
+// wantedPartition reports whether a command reads a partition: either the single partition of the command, or a
+// partition in its token range after the end of the previous page.
 func wantedPartition(cmd *row.ReadCommand, key row.PartitionKey, order func(a, b row.PartitionKey) int) bool {
 	if cmd.SinglePartition() {
 		return bytes.Equal(cmd.Key.Bytes, key.Bytes)

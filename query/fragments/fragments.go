@@ -17,7 +17,7 @@ import (
 
 // The values of partition_region. Fragments sort by it.
 const (
-	// The values equal the order of the fragments in a partition.
+	// The values are ascending in the order of the fragments of a partition.
 	regionStart = iota
 	regionStatic
 	regionRow
@@ -27,7 +27,7 @@ const (
 // The values of position_weight.
 const (
 	// before and after are positions of range tombstone changes: before or after all rows that begin with the
-	// fragment's clustering prefix. Rows are at their clustering.
+	// fragment's clustering prefix. Rows have position 0, at their clustering.
 	before = -1
 	at     = 0
 	after  = 1
@@ -42,7 +42,8 @@ const (
 	kindEnd       = "partition end"
 )
 
-// source is the value of mutation_source. Storage merges memtables and sstables before rows can be read.
+// source is the value of mutation_source. It is constant because storage merges memtables and sstables during reads,
+// so the source of a fragment is unknown.
 const source = "storage"
 
 // Suffix distinguishes the name of a derived table.
@@ -57,17 +58,19 @@ type Shape struct {
 	metadata, kind, value *schema.Column
 }
 
-// NewShape returns the shape of the fragments of base, which must store rows. Its partition key is the one of base; the
-// clustering of a fragment is (mutation_source, partition_region, clustering of base, position_weight). Thus slices of
-// fragments, and paging states, work as in any other table. base must not change while the shape is used.
+// NewShape returns the shape of the fragments of base, which must store rows. Its partition key equals the partition
+// key of base. The clustering of a fragment is (mutation_source, partition_region, clustering of base,
+// position_weight). Thus slices of fragments, and paging states, work as in any other table. base must not change
+// while the shape is used.
 func NewShape(base *schema.Table) *Shape {
-	// Virtual means that the rows come from other code than storage. The ids and the replication of base remain.
+	// Virtual means that storage does not contain the rows of this table. It keeps the ids and the replication of
+	// base.
 	t := &schema.Table{ID: base.ID, StorageID: base.StorageID, Keyspace: base.Keyspace, Name: base.Name + Suffix,
 		Options: base.Options,
 		Virtual: true, Replication: base.Replication}
 	s := &Shape{Base: base, Table: t}
-	// names contains the names that are taken. The clustering columns of base reserve theirs before the columns of
-	// fragments that precede them are created.
+	// names contains the column names in use. The clustering columns of base reserve their names first, although
+	// fragment columns precede them in the clustering.
 	names := map[string]bool{}
 	for _, c := range base.PartitionKey {
 		t.PartitionKey = append(t.PartitionKey, s.column(names, c.Name, schema.PartitionKey, c.Type, c.Position, false))
@@ -75,7 +78,7 @@ func NewShape(base *schema.Table) *Shape {
 	clustering := func(name string, of *types.Type, desc bool) {
 		t.Clustering = append(t.Clustering, s.column(names, name, schema.Clustering, of, len(t.Clustering), desc))
 	}
-	for _, c := range base.Clustering { // their names take precedence
+	for _, c := range base.Clustering { // base columns keep their names
 		names[c.Name] = true
 	}
 	clustering("mutation_source", types.Native(types.Text), false)
@@ -95,8 +98,8 @@ func NewShape(base *schema.Table) *Shape {
 	return s
 }
 
-// column returns a new column of the derived table, with the next id. A name that is taken gets underscores in front
-// until it is free. names are the names that are taken.
+// column returns a new column of the derived table, with the next id. If the name is in use, column prepends
+// underscores until it is unique. names contains the names in use.
 func (s *Shape) column(names map[string]bool, name string, kind schema.ColumnKind, t *types.Type, position int,
 	desc bool) *schema.Column {
 	for names[name] {
@@ -117,8 +120,8 @@ type Read func(*row.ReadCommand) ([]byte, error)
 // commandRows is how many rows one read of storage returns at most. The bytes of a page bound it, too.
 const commandRows = 1000
 
-// storedRows returns how many rows are read for a command. The first of them may be the last row of the previous page,
-// which was shown already; one more is read for it, so that each page makes progress.
+// storedRows returns how many rows are read for a command. The first row may be the last row of the previous page,
+// which emit drops. storedRows therefore adds one, so that each page makes progress.
 func storedRows(cmd *row.ReadCommand) uint32 {
 	if cmd.Limits.Rows == 0 {
 		return commandRows
@@ -138,12 +141,12 @@ func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 	if len(cmd.Slices) == 0 {
 		return w.out.Finish(false), nil
 	}
-	// At time zero nothing has expired, and no tombstone is old enough to be omitted.
+	// Now is zero, so storage treats no cell as expired and omits no tombstone as purgeable.
 	stored := row.ReadCommand{Table: s.Base.StorageID, Key: cmd.Key, Range: cmd.Range,
 		Limits: row.Limits{Rows: storedRows(cmd)},
 		Cancel: cmd.Cancel, Memory: cmd.Memory}
-	// begin is where rows are read from; nil is the first row. For a scan of several partitions it stays nil: slices of
-	// the fragments are then applied by emit only.
+	// begin is the clustering from which storage is read; nil means the first row. It stays nil for a scan of several
+	// partitions, where only emit applies the slices.
 	var begin []byte
 	if cmd.SinglePartition() {
 		var rows bool
@@ -157,8 +160,8 @@ func (s *Shape) Page(cmd *row.ReadCommand, read Read) ([]byte, error) {
 		return nil, err
 	}
 	shown, err := w.page(page)
-	// Storage returned nothing from begin on, which does not mean that the partition does not exist: its end is still
-	// to be shown. The writer is replaced, because page has finished its page.
+	// Storage returned no row from begin on, but the partition may exist, and then its end fragment is due. A new
+	// writer is required, because page has already finished the page of w.
 	if err == nil && w.shown == 0 && len(begin) > 0 {
 		w.out = row.NewPageWriter(nil)
 		return w.onlyEnd(&stored, read)
@@ -181,7 +184,7 @@ func (s *Shape) storedStart(start []byte) (stored []byte, rows bool) {
 	if err != nil || len(region) != 1 || int8(region[0]) < regionRow {
 		return nil, true
 	}
-	// Only the end of the partition follows the rows.
+	// After the rows, only the end fragment remains.
 	if region[0] > regionRow {
 		return nil, false
 	}
@@ -190,7 +193,7 @@ func (s *Shape) storedStart(start []byte) (stored []byte, rows bool) {
 	for _, c := range columns[2 : len(columns)-1] {
 		after, err := c.Type.SkipOrdered(rest, c.Desc)
 		if err != nil {
-			if len(rest) > 0 { // a position between the rows with a prefix and those without
+			if len(rest) > 0 { // the bound is a prefix, so it lies before or after all rows with that prefix
 				rest = rest[1:]
 			}
 			break

@@ -12,11 +12,12 @@ import (
 	"cqld/types"
 )
 
-// The JSON of metadata and value has the form that ScyllaDB documents for its statement of this name: metadata is
-// everything except values, and value has the values only.
+// The columns metadata and value contain JSON in the format that ScyllaDB documents for MUTATION_FRAGMENTS: metadata
+// contains everything except values, and value contains only values.
 
-// object appends the members of a JSON object. The caller calls name and then one of the methods for values, for each
-// member, and end last. Names and texts are escaped; nested JSON is appended as it is.
+// object appends the members of a JSON object. For each member, the caller calls name and then one of the methods
+// raw, text or number; after the last member it calls end. Names and texts are escaped; nested JSON is appended as it
+// is.
 type object struct {
 	b []byte
 	// any means that the object has a member, so that the next one needs a comma.
@@ -45,7 +46,7 @@ func (o *object) number(n int64) { o.b = strconv.AppendInt(o.b, n, 10) }
 
 // end returns the object.
 func (o *object) end() []byte {
-	// name has opened the object unless it has no member.
+	// An object without members has no opening brace yet.
 	if !o.any {
 		o.b = append(o.b, '{')
 	}
@@ -55,7 +56,7 @@ func (o *object) end() []byte {
 // appendString appends a JSON string of UTF-8 text.
 func appendString(dst, s []byte) []byte { return types.Native(types.Text).AppendJSON(dst, s) }
 
-// timeText returns a time in seconds since 1970. The form is the one of ScyllaDB's statement, such as 2026-01-31
+// timeText returns a time in seconds since 1970. The format is ScyllaDB's, such as 2026-01-31
 // 12:00:00z.
 func timeText(seconds int64) string {
 	return time.Unix(seconds, 0).UTC().Format("2006-01-02 15:04:05") + "z"
@@ -71,7 +72,7 @@ func deletionObject(d row.Deletion) []byte {
 	return o.end()
 }
 
-// tombstoneOf returns an object with a tombstone only.
+// tombstoneOf returns an object whose only member is the tombstone d.
 func tombstoneOf(d row.Deletion) []byte {
 	var o object
 	o.name("tombstone").raw(deletionObject(d))
@@ -91,7 +92,7 @@ func (s *Shape) row(x *row.Row) (metadata, value []byte) {
 		expiry(&m, l.TTL, l.LocalTime)
 		o.name("marker").raw(m.end())
 	}
-	// Header and row have columns in the same form; only rows have a marker.
+	// The columns of a static row and of a row have the same format; only rows have a marker.
 	columns, value := s.columns(x)
 	o.name("columns").raw(columns)
 	return o.end(), value
@@ -128,8 +129,8 @@ func (s *Shape) columns(x *row.Row) (metadata, value []byte) {
 	return m.end(), v.end()
 }
 
-// nextColumn returns the least id of a column, and whether the column has a deletion. At least one of the lists is not
-// empty.
+// nextColumn returns the smallest column id in both lists, and whether that column has a deletion. At least one of
+// the lists is not empty.
 func nextColumn(cells []row.Cell, deletions []row.ComplexDeletion) (id schema.ColumnID, deleted bool) {
 	switch {
 	case len(deletions) == 0:
@@ -141,10 +142,10 @@ func nextColumn(cells []row.Cell, deletions []row.ComplexDeletion) (id schema.Co
 	return id, deletions[0].Column == id
 }
 
-// column is a column of the stored table. It exists for dropped columns, too.
+// column is a column of the stored table. Dropped columns have one, too, until their cells are compacted.
 type column struct {
 	name string
-	of   *types.Type // nil if it is unknown: the values are shown as blobs
+	of   *types.Type // nil if the type is unknown; values are then shown as blobs
 	// multi means that the column has a cell for each element, or for each shard of a counter.
 	multi bool
 }
@@ -163,8 +164,8 @@ func (s *Shape) columnOf(id schema.ColumnID) column {
 	return column{name: "dropped column " + strconv.Itoa(int(id))}
 }
 
-// append appends the metadata and the value of the column's cells. A column without exactly one cell has the form of a
-// collection, whatever its type is: no cell is hidden.
+// append appends the metadata and the value of the column's cells. A column that does not have exactly one cell is
+// written like a collection, regardless of its type, so that no cell is hidden.
 func (c column) append(m, v *object, cells []row.Cell, deletion row.Deletion) {
 	switch {
 	// A counter with nothing but a deletion has no newest cell, and takes the form of a collection.
@@ -174,8 +175,8 @@ func (c column) append(m, v *object, cells []row.Cell, deletion row.Deletion) {
 		c.collection(m, v, cells, deletion)
 	default:
 		kind := "regular"
-		// The kinds from List on are collections, tuples, user-defined types and vectors. One that has a single cell is
-		// frozen.
+		// The kinds from List on are collections, tuples, user-defined types and vectors. Such a column is frozen
+		// here, since multi-cell columns were handled above.
 		if c.of != nil && c.of.Kind() >= types.List {
 			kind = "frozen-collection"
 		}
@@ -187,8 +188,8 @@ func (c column) append(m, v *object, cells []row.Cell, deletion row.Deletion) {
 	}
 }
 
-// cellObject returns the metadata of a cell. is_live is false for a tombstone. It does not consider the time: an
-// expired cell remains live here until it is compacted.
+// cellObject returns the metadata of a cell. is_live is false for a tombstone. cellObject does not compare expiry
+// with the clock: an expired cell is reported as live until it is compacted.
 func cellObject(x *row.Cell, kind string) []byte {
 	var o object
 	o.name("is_live").raw(strconv.AppendBool(nil, !x.Tombstone))
@@ -203,10 +204,10 @@ func cellObject(x *row.Cell, kind string) []byte {
 	return o.end()
 }
 
-// text returns a JSON string of the text of a value. The text is CQL's, without quotes: a number is a JSON string as
-// well, so that its digits are kept. A value of unknown type is a blob.
+// text returns a JSON string of the text of a value. The text is the CQL form without quotes. Numbers become JSON
+// strings, too, which preserves all their digits. A value of unknown type is a blob.
 func (c column) text(t *types.Type, value []byte) []byte {
-	// AppendText takes nil for null.
+	// nil means null for AppendText, but value is empty here.
 	if value == nil {
 		value = []byte{}
 	}
@@ -218,7 +219,7 @@ func (c column) text(t *types.Type, value []byte) []byte {
 
 // collection appends a column that has a cell for each element. The metadata contain an object for each cell with its
 // key, and the values one for each cell that is not a tombstone. Both are arrays in the order of the cells, because
-// keys need not be texts.
+// keys need not be strings.
 func (c column) collection(m, v *object, cells []row.Cell, deletion row.Deletion) {
 	var meta object
 	meta.name("type").text("collection")
@@ -248,7 +249,7 @@ func (c column) collection(m, v *object, cells []row.Cell, deletion row.Deletion
 
 // element returns the key of an element as a JSON string, and the type of its value.
 func (c column) element(x *row.Cell) (key []byte, value *types.Type) {
-	// ordered decodes a path. A path that cannot be decoded is shown as a blob rather than omitted.
+	// ordered decodes a cell path. It shows a path that it cannot decode as a blob.
 	ordered := func(t *types.Type) []byte {
 		wire, _, err := t.ConsumeOrdered(nil, x.Path, false)
 		if err != nil {
@@ -282,9 +283,9 @@ func (c column) element(x *row.Cell) (key []byte, value *types.Type) {
 	return appendString(nil, []byte("0x"+hex.EncodeToString(x.Path))), types.Native(types.Blob)
 }
 
-// counter appends a column with a cell for the shard of each node. The metadata describe the newest shard; the
-// value is a list of shards with the id of the node, its count and its clock. Shards are added up by readers of the
-// counter.
+// counter appends a column with a cell for the shard of each node. The metadata describe the newest shard; the value
+// is a list of shards with the id of the node, its count and its clock. Readers of the counter add the counts of its
+// shards.
 func (c column) counter(m, v *object, cells []row.Cell) {
 	var shards [][]byte
 	newest := &cells[0]

@@ -12,10 +12,10 @@ import (
 // writer converts pages of storage to pages of fragments. It is used for one page.
 type writer struct {
 	shape *Shape
-	// slices select the fragments that are wanted, in the clustering of the derived table.
+	// slices select fragments by the clustering of the derived table.
 	slices []row.Slice
 	out    row.PageWriter
-	// shown is the number of partitions in the page of storage, including those without wanted fragments.
+	// shown is the number of partitions in the page of storage, including partitions without selected fragments.
 	shown int
 }
 
@@ -41,8 +41,8 @@ func (w *writer) page(page []byte) ([]byte, error) {
 	switch {
 	case r.Err() != nil || !r.More():
 		return w.out.Finish(false), r.Err()
-	// The position that storage reports takes precedence over the last partition: it may be later, where it examined
-	// rows that it did not return.
+	// The position that storage reports takes precedence over the last partition, because storage may have examined
+	// later rows without returning them.
 	case r.End() != nil && !r.End().Whole:
 		end = &row.Position{Key: r.End().Key, Clustering: w.clustering(regionRow, r.End().Clustering, weight(at))}
 	case r.End() != nil:
@@ -56,7 +56,7 @@ func (w *writer) partition(r *row.PageReader) *row.Position {
 	key := row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)}
 	w.out.Partition(key, row.NewRow(), nil)
 	defer w.out.EndPartition()
-	// Each fragment is offered in the order of its clustering; emit drops those that are not wanted.
+	// All fragments pass through emit in clustering order; emit drops those that the slices exclude.
 	w.emit(w.clustering(regionStart, nil, nil), kindStart, tombstoneOf(r.Header.Deletion), nil)
 	if len(r.Header.Cells)+len(r.Header.Complex) > 0 {
 		metadata, value := w.shape.columns(&r.Header)
@@ -72,7 +72,8 @@ func (w *writer) partition(r *row.PageReader) *row.Position {
 		metadata, value := w.shape.row(&x)
 		w.emit(last, kindRow, metadata, value)
 	}
-	// The rest of the partition, with changes after the last row and the end, belongs to the next page.
+	// The partition continues on the next page, which also contains the changes after the last row and the end
+	// fragment.
 	if r.Continues() {
 		return &row.Position{Key: key, Clustering: last}
 	}
@@ -81,8 +82,8 @@ func (w *writer) partition(r *row.PageReader) *row.Position {
 	return &row.Position{Key: key, Whole: true}
 }
 
-// changesUntil appends the changes before a position, or all if it is nil, and returns the others. The order is the one
-// of encoded clusterings.
+// changesUntil appends the changes before a position, or all if it is nil, and returns the others. Positions are
+// compared as encoded clusterings.
 func (w *writer) changesUntil(changes []change, position []byte) []change {
 	for len(changes) > 0 && (position == nil || bytes.Compare(changes[0].at, position) < 0) {
 		w.emit(changes[0].at, kindTombstone, tombstoneOf(changes[0].deletion), nil)
@@ -96,7 +97,7 @@ func (w *writer) changesUntil(changes []change, position []byte) []change {
 func (w *writer) changes(tombstones []row.RangeTombstone) (out []change) {
 	for i, t := range tombstones {
 		out = append(out, change{w.bound(t.Start), t.Deletion})
-		// Adjacent tombstones need one change only: the one that begins the second.
+		// If the next tombstone begins where this one ends, its start replaces the end of this one.
 		if i+1 < len(tombstones) && bytes.Equal(t.End, tombstones[i+1].Start) {
 			continue
 		}
@@ -111,8 +112,7 @@ func (w *writer) changes(tombstones []row.RangeTombstone) (out []change) {
 }
 
 // bound returns the clustering of a change at a bound of a range tombstone: before all rows that begin with some
-// components, or after them. The missing components of a bound are one byte each, which sorts before or after all
-// values.
+// components, or after them. bound encodes each missing component as one byte that sorts before or after all values.
 func (w *writer) bound(b []byte) []byte {
 	rest, missing := b, 0
 	columns := w.shape.Base.Clustering
@@ -124,13 +124,12 @@ func (w *writer) bound(b []byte) []byte {
 		}
 		rest = after
 	}
-	// The bytes after the components that are given say on which side of the prefix the bound is: 0xFF is after all of
-	// its rows.
+	// The byte after the encoded components determines the side of the bound: 0xFF is after all rows with the prefix.
 	side, fill := before, byte(0)
 	if len(rest) > 0 && rest[0] == 0xFF {
 		side, fill = after, 0xFF
 	}
-	// The result must have a component for each clustering column, so that position_weight follows at its place.
+	// position_weight follows the clustering columns, so each of them needs a component.
 	prefix := slices.Clone(b[:len(b)-len(rest)])
 	for range missing {
 		prefix = append(prefix, fill)
@@ -158,7 +157,7 @@ func (w *writer) emit(clustering []byte, kind string, metadata, value []byte) {
 	if !slices.ContainsFunc(w.slices, func(s row.Slice) bool { return s.Contains(clustering) }) {
 		return
 	}
-	// Fragments are no stored rows: they have no liveness, no timestamps, and are never deleted.
+	// Fragments are generated: they have no liveness and no timestamps.
 	r := row.NewRow()
 	r.Clustering, r.Liveness = clustering, row.Liveness{}
 	s := w.shape
@@ -173,9 +172,9 @@ func (w *writer) emit(clustering []byte, kind string, metadata, value []byte) {
 	w.out.Row(r)
 }
 
-// onlyEnd answers a command for the rest of a partition in which no row follows: the end of the partition, if it
-// exists. The command on storage requests one row from the beginning, because the fragment exists even if the slices
-// exclude all rows. stored is changed.
+// onlyEnd answers a command whose slices begin after the last row of a partition: it returns the end fragment if the
+// partition exists. To find out, it changes stored to request one row from the beginning of the partition, and
+// executes it.
 func (w *writer) onlyEnd(stored *row.ReadCommand, read Read) ([]byte, error) {
 	stored.Slices, stored.Limits.Rows = []row.Slice{row.AllRows()}, 1
 	page, err := read(stored)
@@ -184,7 +183,7 @@ func (w *writer) onlyEnd(stored *row.ReadCommand, read Read) ([]byte, error) {
 	}
 	var r row.PageReader
 	r.Reset(page)
-	// The partition exists if storage returns anything of it, such as its deletion.
+	// The partition exists if storage returns any part of it, such as its deletion.
 	if r.NextPartition() {
 		w.out.Partition(stored.Key, row.NewRow(), nil)
 		w.emit(w.clustering(regionEnd, nil, nil), kindEnd, nil, nil)

@@ -10,19 +10,18 @@ import (
 	"cqld/types"
 )
 
-// addAggregates adds count, min, max, sum and avg. A new accumulator is made for each group, so the closures hold types
-// only. An aggregate of no rows is null for min and max, and 0 for the others.
+// addAggregates adds count, min, max, sum and avg. Each execution creates its own accumulator, so the closures
+// capture only types. An aggregate of no rows is null for min and max, and 0 for the others.
 func (l *Library) addAggregates() {
 	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint),
 		New: func(Env) Accumulator { return new(counter) }}, "countrows")
-	// The argument is a blob, as in Cassandra: values of every type match it. So elements in parentheses are counted,
-	// too.
+	// As in Cassandra, the parameter is a blob, which matches values of every type.
 	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint),
 		New: func(Env) Accumulator { return new(counter) }})
-	// Factories, because min and max exist for every type. The order is the order of the type, as in clusterings.
+	// min and max are factories, because they exist for every type. They compare values in the order of the type.
 	for name, sign := range map[string]int{"min": -1, "max": 1} {
-		// The result has the type of the argument, so there is one signature for each type. Frozen, as the value is one
-		// cell.
+		// The result has the type of the argument, so each type needs its own signature. The type is frozen, because
+		// the result is a single value.
 		l.make(name, func(name string, c Call) (*Function, error) {
 			arg, err := onlyArg(name, c)
 			if err != nil {
@@ -74,7 +73,7 @@ func (c *counter) Size() int               { return 0 }
 // extreme keeps the minimum or the maximum. sign is 1 for the maximum. It keeps a copy of the best value so far, so its
 // memory is the length of that value.
 type extreme struct {
-	// The type whose order decides.
+	// t is the type of the values; its order determines the extreme.
 	t     *types.Type
 	sign  int
 	value []byte
@@ -83,7 +82,7 @@ type extreme struct {
 func (e *extreme) Add(args [][]byte) error {
 	v := args[0]
 	if v == nil || e.value != nil && e.t.Compare(v, e.value)*e.sign <= 0 {
-		// Of equal values the first one stays: they may differ in their bytes.
+		// Keep the first of several equal values, which may differ in their bytes.
 		return nil
 	}
 	// A copy, because the argument is part of a page. The value is never nil here, even if it is empty.
@@ -100,15 +99,15 @@ func (e *extreme) Size() int               { return len(e.value) }
 type sum struct {
 	// The types of the values and of the result.
 	of, returns *types.Type
-	// Divide the sum in Result.
+	// average means that Result divides the sum by n.
 	average bool
-	// Values that are not null or empty.
+	// n counts the values that are neither null nor empty.
 	n     int64
 	whole []byte // for integers and decimals
 	float float64
 	lost  float64 // the rounding error of float (Kahan)
-	plain float64 // the simple sum, for infinities
-	// The sum for an average, from the value on that made float infinite. nil until then.
+	plain float64 // the uncompensated sum, which remains defined for infinities
+	// exact replaces float as the sum of an average once float is infinite; nil before.
 	exact *big.Float
 }
 
@@ -119,13 +118,13 @@ func newSum(of, returns *types.Type, average bool) *sum {
 	return s
 }
 
-// wide returns the type of the sum: the sum for an average must not overflow. Without an average, an overflow in an
-// intermediate sum is an overflow of the result.
+// wide returns the type in which values are added. The sum for an average has a wider type, so that it does not
+// overflow. sum itself overflows like its result type.
 func (s *sum) wide() *types.Type {
 	switch {
 	case s.of.Kind() == types.Decimal:
 		return s.of
-	// The type of the sum could not hold the sum of many values whose average it holds.
+	// The sum of many values may exceed their type even if the average does not.
 	case s.average:
 		return native(types.Varint)
 	}
@@ -171,7 +170,7 @@ func (s *sum) Add(args [][]byte) error {
 		s.float = t
 		return nil
 	}
-	// An error leaves whole as nil; the aggregation fails and is not continued.
+	// After an error whole is nil, but the statement fails, so the state is not used again.
 	v, err := compute(opAdd, s.wide(), s.wide(), s.whole, args[0], s.of)
 	s.whole = v
 	return err
@@ -180,8 +179,8 @@ func (s *sum) Add(args [][]byte) error {
 // exactBits holds any sum of 2^64 doubles: their exponents are from -1074 to 1023.
 const exactBits = 1074 + 1024 + 64
 
-// addExact adds a value to a sum for an average that is or becomes too large for a double, as the average may not be.
-// It reports false while the sum is a double, and for values and sums that no finite value makes finite again.
+// addExact adds a value to the exact sum of an average once the sum exceeds a double; the average itself may still
+// fit into one. It reports false while a double suffices, and if the value or the sum is infinite or NaN.
 func (s *sum) addExact(x float64) bool {
 	if math.IsInf(x, 0) || math.IsNaN(x) || math.IsInf(s.float, 0) || math.IsNaN(s.float) {
 		s.exact = nil // Result returns the simple sum, or the infinity in float
@@ -206,7 +205,8 @@ func (s *sum) Result() ([]byte, error) {
 			return s.returns.AppendFloat64(nil, x), nil
 		}
 		x := s.float
-		// An infinity makes the compensation NaN, but the simple sum is the infinity, or NaN for both infinities.
+		// After an infinity the compensated sum is NaN. The plain sum has the right result: the infinity, or NaN if
+		// both infinities occurred.
 		if x != x {
 			x = s.plain
 		}
@@ -220,7 +220,7 @@ func (s *sum) Result() ([]byte, error) {
 	if !s.average {
 		return s.whole, nil
 	}
-	// As in Cassandra, the average of no values is 0 and not null.
+	// As in Cassandra, the average of no values is 0, not null.
 	if s.n == 0 {
 		return castZero(s.returns), nil
 	}

@@ -23,10 +23,10 @@ func castText(from, _ *types.Type, v []byte) ([]byte, error) {
 // castNumber converts as Java does: integers and floats are truncated, and integers are reduced to the lowest bits. For
 // example CAST(300 AS tinyint) is 44, and CAST(-1.9 AS int) is -1.
 func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
-	// By the target first: floats, decimals and varints need no truncation to a width.
+	// Only integer targets of fixed width need the truncation below.
 	switch to.Kind() {
 	case types.Float:
-		// Not by way of a double, which would round twice.
+		// A conversion through double would round twice.
 		x, _ := from.Float32(v)
 		return to.AppendFloat64(nil, float64(x)), nil
 	case types.Double:
@@ -41,7 +41,7 @@ func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 	}
 	switch from.Kind() {
 	case types.Float, types.Double:
-		// A varint is converted by way of a bigint, as in Cassandra, and so is bounded.
+		// As in Cassandra, a varint is first converted to a bigint, which drops higher bits.
 		of := to
 		if to.Kind() == types.Varint {
 			of = native(types.Bigint)
@@ -49,7 +49,7 @@ func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 		x, _ := from.Float64(v)
 		return to.AppendInt64(nil, truncate(of, x)), nil
 	case types.Decimal:
-		// Also a varint: Cassandra converts a decimal by way of a bigint, so that higher bits are lost.
+		// Cassandra converts a decimal to a bigint first, even if the target is varint, so higher bits are lost.
 		x, err := decimalBits(v)
 		if err != nil {
 			return nil, err
@@ -78,10 +78,11 @@ func lowBits(v []byte) int64 {
 func decimalBits(v []byte) (int64, error) {
 	d, ok := native(types.Decimal).Decimal(v)
 	switch {
-	// A multiple of 10^64, which 2^64 divides. A decimal that is not ok has the scale -2^31.
+	// The value is a multiple of 10^64 and hence of 2^64, so the bits are 0. If ok is false, the scale is -2^31, with
+	// the same result.
 	case !ok || d.Exponent >= 64:
 		return 0, nil
-	// Below 0.1, whatever its digits: a number below 2^n has at most n/3 + 1 digits.
+	// The magnitude is below 0.1 for any digits: a coefficient below 2^n has at most n/3 + 1 digits.
 	case int64(d.Coeff.BitLen())/3+1+int64(d.Exponent) < 0:
 		return 0, nil
 	case d.Coeff.BitLen() > decimalBitsMax:

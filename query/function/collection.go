@@ -7,7 +7,7 @@ import (
 )
 
 // addCollections adds the functions on collections. They are factories, because their types depend on the argument.
-// They work on frozen and on multi-cell collections, which are serialized before.
+// They accept frozen collections and multi-cell collections, which the caller serializes first.
 func (l *Library) addCollections() {
 	l.makeOf("map_keys", isMap, "a map", "map", func(name string, t *types.Type) *Function {
 		returns := types.NewSet(t.Elems()[0], false)
@@ -25,7 +25,7 @@ func (l *Library) addCollections() {
 					return native(types.Int).AppendInt64(nil, int64(t.Len(a[0]))), nil
 				})}
 		})
-	// Values of a set or list; maps have map_keys and map_values.
+	// These aggregate the elements of a set or list. For maps, use map_keys or map_values.
 	for name, sign := range map[string]int{"collection_min": -1, "collection_max": 1} {
 		l.makeOf(name, isSetOrList, "a set or list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
 			return accumulate(name, t, t.Elems()[0], &extreme{t: t.Elems()[0], sign: sign})
@@ -50,17 +50,18 @@ func isNumericSetOrList(t *types.Type) bool {
 	return isSetOrList(t) && t.Elems()[0].Kind().IsNumber()
 }
 
-// makeOf adds a function of one collection for which fits returns true. what is its name in messages, parameter in
-// signatures. Errors name it as Cassandra does. The argument is not converted: f is called with its own type.
+// makeOf adds a function of one collection for which fits returns true. what names the accepted kind of collection in
+// messages, and parameter in signatures, with Cassandra's words. The argument is not converted: f receives its actual
+// type.
 func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, parameter string,
 	f func(string, *types.Type) *Function) {
 	l.make(name, func(name string, c Call) (*Function, error) {
-		// The parameter in the message is Cassandra's word for the kind of argument, not a type.
+		// parameter is Cassandra's word for the kind of argument, not a CQL type.
 		if len(c.Args) != 1 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(%s)", name, parameter)
 		}
 		t := c.Args[0].Type()
-		// A literal without elements, or a bind marker.
+		// The argument is an empty literal or a bind marker.
 		if t == nil {
 			return nil, cannotInfer(c.Args[0], name+"("+parameter+")")
 		}
@@ -72,7 +73,7 @@ func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, paramet
 	})
 }
 
-// partsFunction returns a function whose result contains some of the parts of a collection.
+// partsFunction returns a function whose result f selects from the parts of a collection (see parts).
 func partsFunction(name string, t, returns *types.Type, f func([][]byte) [][]byte) *Function {
 	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns,
 		Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -103,7 +104,7 @@ func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
 	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns,
 		Eval: strict(func(args [][]byte) ([]byte, error) {
 			var x Accumulator
-			// Accumulators cannot be copied in general; these two are made again from their parameters.
+			// Accumulators have no Clone; these two are rebuilt from their parameters.
 			switch a := a.(type) {
 			case *extreme:
 				x = &extreme{t: a.t, sign: a.sign}
@@ -138,8 +139,9 @@ func (l *Library) addVector() {
 	}
 }
 
-// floatVector returns the type of the two arguments of a function on vectors. A list literal is a vector of its length,
-// because the type of a literal would be a list. At least one argument must have a type.
+// floatVector returns the type of the two arguments of a function on vectors. floatVector treats a list literal as a
+// vector with as many dimensions as elements, because the literal itself has the type list. At least one argument
+// must have a type.
 func floatVector(name string, args ...Arg) (*types.Type, error) {
 	given := make([]*types.Type, 2)
 	for i, a := range args {
@@ -179,8 +181,8 @@ func cannotInfer(a Arg, signature string) error {
 		"disambiguate", a, signature)
 }
 
-// similar returns the score of two vectors. Lengths are compared again, because the arguments are values here and not
-// types.
+// similar returns the score of two vectors. It compares the lengths again, because the values may not have the
+// declared dimension.
 func similar(name string, f similarity.Function, a, b []byte) ([]byte, error) {
 	// Values in wire form have four bytes for each dimension.
 	if len(a) != len(b) {

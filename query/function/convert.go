@@ -13,19 +13,19 @@ import (
 // example int_as_blob(1) is 0x00000001, and blob_as_int(0x00000001) is 1.
 func (l *Library) addBlob() {
 	for k := types.Ascii; k <= types.Varint; k++ {
-		// The identity has no function.
+		// There is no blob_as_blob.
 		if k == types.Blob {
 			continue
 		}
 		t := native(k)
 		l.addBlobOf(t.String(), t)
 	}
-	// The other name of text. Types that are not native have no such functions.
+	// varchar is an alias of text.
 	l.addBlobOf("varchar", native(types.Text))
 }
 
-// addBlobOf adds both directions for one type, with the names of Cassandra before and after 5.0. The value is the same
-// bytes; only blob_as_… checks it.
+// addBlobOf adds both directions for one type, with the names of Cassandra before and after 5.0. Neither direction
+// changes the bytes; blob_as_… validates them.
 func (l *Library) addBlobOf(word string, t *types.Type) {
 	// The wire form of every value is a blob.
 	identity := strict(func(a [][]byte) ([]byte, error) { return a[0], nil })
@@ -54,14 +54,14 @@ func (l *Library) addCast() {
 		if to == types.Counter {
 			continue
 		}
-		// A cast to the same type is no call, so it needs no signature.
+		// A cast to the same type is not a call and needs no signature.
 		for _, from := range numbers {
 			if from != to {
 				l.addCastOf(from, to, castNumber)
 			}
 		}
 	}
-	// The types that Cassandra casts to text.
+	// Cassandra casts these types to text.
 	for _, to := range []types.Kind{types.Ascii, types.Text} {
 		for _, from := range append(numericKinds(), types.Boolean, types.Inet, types.UUID, types.Timeuuid,
 			types.Timestamp, types.Date, types.Time) {
@@ -69,7 +69,7 @@ func (l *Library) addCast() {
 		}
 	}
 	l.addCastOf(types.Ascii, types.Text, castSame)
-	// Between times, by way of milliseconds; a date loses the time of day.
+	// Casts between times convert to milliseconds first. A cast to date drops the time of day.
 	for _, pair := range [][2]types.Kind{{types.Timeuuid, types.Date}, {types.Timeuuid, types.Timestamp},
 		{types.Timestamp, types.Date}, {types.Date, types.Timestamp}} {
 		l.addCastOf(pair[0], pair[1], func(from, to *types.Type, v []byte) ([]byte, error) {
@@ -81,7 +81,7 @@ func (l *Library) addCast() {
 // addCastOf adds one cast. A null value gives null, and an empty one unless it is a text.
 func (l *Library) addCastOf(from, to types.Kind, f func(from, to *types.Type, v []byte) ([]byte, error)) {
 	a, b := native(from), native(to)
-	// The names in Cassandra before 5.0.
+	// camel is the name before Cassandra 5.0.
 	camel := "castas" + b.String()
 	l.add(&Function{Name: "cast_as_" + b.String(), Args: []*types.Type{a}, Returns: b,
 		Eval: strict(func(x [][]byte) ([]byte, error) {
@@ -102,7 +102,7 @@ const marshalException = "org.apache.cassandra.serializers.MarshalException: "
 // addJSON adds to_json and from_json with their older names.
 func (l *Library) addJSON() {
 	l.make("to_json", func(name string, c Call) (*Function, error) {
-		// Two messages, because Cassandra's factories of both functions differ.
+		// Cassandra has different messages for the two functions.
 		if len(c.Args) != 1 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.to_json(any)")
 		}
@@ -111,7 +111,7 @@ func (l *Library) addJSON() {
 			return nil, cannotInfer(c.Args[0], "to_json(any)")
 		}
 		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Text),
-			// Not strict: null is the JSON null.
+			// The function is not strict, because it converts null to the JSON null.
 			Eval: func(_ Env, a [][]byte) ([]byte, error) {
 				if a[0] == nil {
 					return []byte("null"), nil
@@ -134,14 +134,15 @@ func (l *Library) addJSON() {
 			if anyNull(a) {
 				return nil, nil
 			}
-			// Before the parser allocates. What it has allocated is garbage afterwards.
+			// Reserve memory before the parser allocates. The reservation is returned after the call, when the parsed
+			// values are garbage.
 			if r, n := reserverOf(env), JSONBytes(a[0]); r != nil && n > reserveFree {
 				if err := r.Grow(n); err != nil {
 					return nil, err
 				}
 				defer r.Shrink(n)
 			}
-			// "now" makes the value depend on the execution.
+			// The text "now" makes the result depend on the time of execution.
 			volatile := false
 			now := func() int64 {
 				if env == nil {
@@ -155,7 +156,7 @@ func (l *Library) addJSON() {
 				return nil, ErrNeedsEnv
 			}
 			if err != nil {
-				// Cassandra reports the error of a duration without the exception's name.
+				// In Cassandra, the error of a duration does not begin with the exception's name.
 				if t.Kind() == types.Duration && !strings.HasPrefix(err.Error(), "Expected ") {
 					return nil, &invalid.Error{Msg: err.Error()}
 				}
@@ -168,7 +169,8 @@ func (l *Library) addJSON() {
 	}, "fromjson")
 }
 
-// reserver is an Env with the memory of a request. Compilation and conditional changes have an Env without it.
+// reserver is an Env that accounts for the memory of a request. The Env of compilations and of conditional changes
+// does not implement it.
 type reserver interface {
 	// Grow reserves n bytes, and may wait. Shrink returns n bytes.
 	Grow(n int) error
@@ -183,17 +185,17 @@ func reserverOf(env Env) reserver {
 
 // The memory of JSON, in bytes.
 const (
-	// jsonElement is what an element takes while it is decoded: a parsed value of 72 bytes in a slice that grows, and
+	// jsonElement is the memory of an element during decoding: a parsed value of 72 bytes in a slice that grows, and
 	// its CQL value in another one.
 	jsonElement = 160
-	// jsonText is what a byte of a text takes: the decoder's buffer, the parsed text and the CQL value.
+	// jsonText is the memory for each byte of the JSON text: the decoder's buffer, the parsed text and the CQL value.
 	jsonText = 8
-	// reserveFree is the size that functions use without a reservation.
+	// reserveFree is how much memory a call may use without a reservation.
 	reserveFree = 64 << 10
 )
 
-// JSONBytes returns how much memory decoding a text with JSON takes, including the CQL value. Each element follows a
-// comma or a bracket, so that their number is an upper bound of the number of elements.
+// JSONBytes returns an upper bound, in bytes, of the memory for decoding a JSON text, including the CQL value. A
+// comma or a bracket precedes each element, so their number bounds the number of elements.
 func JSONBytes(text []byte) int {
 	n := 1
 	for _, b := range text {
@@ -219,7 +221,8 @@ func (l *Library) addToken() {
 }
 
 // partitionKey returns the serialized form of a key. It must equal row.AppendKeyComponents: the key of a table with
-// several columns is a composite, with a length of two bytes and an end byte for each. A single column has no frame.
+// several columns is a composite, with a length of two bytes and an end byte for each. The key of a table with one
+// column is the bare value.
 func partitionKey(values [][]byte) []byte {
 	if len(values) == 1 {
 		return values[0]

@@ -28,7 +28,7 @@ func byteUnits() []unit {
 	return []unit{{"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}}
 }
 
-// timeUnits returns the units of time. ms is the default source.
+// timeUnits returns the units of time. formatTime relies on the position of ms, its default source.
 func timeUnits() []unit {
 	const second = 1000 * 1000 * 1000
 	return []unit{{"ns", 1}, {"us", 1000}, {"ms", 1000 * 1000}, {"s", second}, {"m", 60 * second},
@@ -53,7 +53,7 @@ func formatFactory(format func(n uint64, units []string) (string, error)) func(n
 		for range c.Args[1:] {
 			f.Args = append(f.Args, native(types.Ascii))
 		}
-		// Not strict: see formatQuantity.
+		// The function is not strict: formatQuantity handles null.
 		f.Eval = func(_ Env, args [][]byte) ([]byte, error) { return formatQuantity(from, args, format) }
 		return f, checkArgs(f, c.Args)
 	}
@@ -88,7 +88,7 @@ func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []strin
 	if k := from.Kind(); k == types.Ascii || k == types.Text {
 		text = string(args[0])
 	}
-	// A bigint; a larger varint is an error like a text that is no number.
+	// The quantity must fit into a bigint. A larger varint fails like a text that is not a number.
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil && len(args[0]) == 0:
@@ -140,7 +140,7 @@ func formatTime(n uint64, units []string) (string, error) {
 	source := all[2] // ms
 	target := source
 	if len(units) == 0 {
-		// The unit is counted in milliseconds, so smaller units are not candidates.
+		// The source is milliseconds, so smaller units are not candidates.
 		for _, u := range all[3:] {
 			if n >= u.size/source.size {
 				target = u
@@ -162,8 +162,8 @@ func formatTime(n uint64, units []string) (string, error) {
 	})
 }
 
-// formatUnits converts a quantity and shows it. units are the target unit, or the source and the target unit, if they
-// are given. find returns an error for a name that is no unit.
+// formatUnits converts a quantity and shows it. units contains nothing, the target unit, or the source and the target
+// unit. find returns an error for a name that is no unit.
 func formatUnits(n uint64, source, target unit, all []unit, units []string,
 	find func(string, []unit) (unit, error)) (string, error) {
 	var err error
@@ -181,7 +181,7 @@ func formatUnits(n uint64, source, target unit, all []unit, units []string,
 	// Float arithmetic, as in Cassandra: large quantities lose digits.
 	x := float64(n) * float64(source.size) / float64(target.size)
 	if all[0].name == "B" {
-		x = min(x, math.MaxInt64) // as in Cassandra; times have no bound
+		x = min(x, math.MaxInt64) // as in Cassandra, which does not bound times
 	}
 	return quantityText(x) + " " + target.name, nil
 }
@@ -190,7 +190,7 @@ func formatUnits(n uint64, source, target unit, all []unit, units []string,
 // negative. For example 1.125 becomes 1.13, 1.5 stays 1.5, and 2 has no decimals.
 func quantityText(x float64) string {
 	const noFraction = 1 << 53
-	// Such a number has no fraction, and would show more digits than it has.
+	// A number this large has no fraction.
 	if x >= noFraction {
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	}

@@ -22,20 +22,21 @@ type Env interface {
 	Warn(text string)
 }
 
-// ErrNeedsEnv is the error of a call whose value is not constant although its arguments are: it is not folded.
+// ErrNeedsEnv is the error of a call whose value depends on the execution although its arguments are constant. The
+// compiler then does not fold the call.
 var ErrNeedsEnv = errors.New("the function depends on the execution")
 
-// Match is how well an argument matches a type. The order of the values matters: a call is as good as its worst
-// argument. NoMatch of one argument therefore excludes the signature.
+// Match is how well an argument matches a type. A signature matches as well as its worst argument, so the order of
+// the values matters, and one NoMatch excludes the signature.
 type Match uint8
 
 // The matches, from worst to best.
 const (
-	// The argument cannot be passed.
+	// NoMatch means that the argument cannot be converted to the type.
 	NoMatch Match = iota
-	// The argument can be converted, or its type is not known.
+	// WeakMatch means that the argument can be converted, or that its type is unknown.
 	WeakMatch
-	// The type is the type of the argument, or the preferred type of the literal.
+	// ExactMatch means that the argument has the type, or is a literal that prefers it.
 	ExactMatch
 )
 
@@ -63,12 +64,13 @@ type Eval func(env Env, args [][]byte) ([]byte, error)
 // Function is one signature of a function. Scalar functions have Eval, aggregates have New. It is immutable and shared
 // by statements. Exactly one of Eval and New is set.
 type Function struct {
-	Keyspace string // of a user's function; empty means a native function
-	// Without keyspace. Native names are in lower case, those that begin with _ implement operators.
+	Keyspace string // keyspace of a user-defined function; empty for a native function
+	// Name does not contain the keyspace. Native names are in lower case; those that begin with _ implement
+	// operators.
 	Name string
-	// The types that arguments are converted to, one for each argument.
+	// Args are the types of the parameters, to which arguments are converted.
 	Args []*types.Type
-	// The type of the result.
+	// Returns is the type of the result.
 	Returns *types.Type
 	// Eval computes the value; a nil argument or result is null.
 	Eval Eval
@@ -94,15 +96,15 @@ type Accumulator interface {
 	Result() ([]byte, error)
 	// Reset returns to the state after New, for the next group.
 	Reset()
-	// Size returns the bytes of the state, except for a constant.
+	// Size returns the size of the state in bytes, without its constant part.
 	Size() int
 }
 
 // IsAggregate reports whether f is an aggregate.
 func (f *Function) IsAggregate() bool { return f.New != nil }
 
-// String returns the signature as Cassandra writes it. Names that need quotes have them. Only functions of operators
-// do. For example: system."_add" : (int, bigint) -> bigint.
+// String returns the signature as Cassandra writes it. It quotes the names of operator functions, the only ones that
+// need quotes. For example: system."_add" : (int, bigint) -> bigint.
 func (f *Function) String() string {
 	args := make([]string, len(f.Args))
 	for i, a := range f.Args {
@@ -133,7 +135,7 @@ func TypeText(t *types.Type) string { return t.String() }
 // frozen. It is Cassandra's testAssignment for values whose type is known.
 func Assignable(from, to *types.Type) Match { return AssignableAsIs(from.Freeze(), to.Freeze()) }
 
-// AssignableAsIs is Assignable, except that a frozen type does not match one that is not, or the reverse.
+// AssignableAsIs is Assignable, except that frozen and non-frozen types do not match.
 func AssignableAsIs(from, to *types.Type) Match {
 	// Frozen and multi-cell types differ here.
 	if from.Equal(to) {
@@ -146,8 +148,8 @@ func AssignableAsIs(from, to *types.Type) Match {
 }
 
 // compatible reports whether every value of type from is also a value of type to, with the same bytes. It corresponds
-// to isValueCompatibleWith in Cassandra. For example, a bigint may be passed as a timestamp without a conversion, and
-// an int not as a bigint, because it has 4 bytes.
+// to isValueCompatibleWith in Cassandra. For example, a bigint may be passed as a timestamp without a conversion. An
+// int cannot be passed as a bigint, because it has 4 bytes.
 func compatible(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {
@@ -167,7 +169,7 @@ func compatible(from, to *types.Type) bool {
 	// Every value is a sequence of bytes.
 	case types.Blob:
 		return true
-	// Elements are not ordered by their values in a list, unlike in a set.
+	// A list does not order its elements by value, unlike a set, so compatible elements suffice.
 	case types.List:
 		return sameForm(from, to) && compatibleValues(from, to, 0)
 	case types.Map: // the order of keys is part of the value
@@ -179,7 +181,7 @@ func compatible(from, to *types.Type) bool {
 }
 
 // comparable reports whether every value of type from is also a value of type to, and both types order them alike. It
-// corresponds to isCompatibleWith in Cassandra, and decides for keys, whose order matters. For example, int and varint
+// corresponds to isCompatibleWith in Cassandra, and applies to keys, whose order matters. For example, int and varint
 // are not comparable, although an int is a varint by its bytes.
 func comparable(from, to *types.Type) bool {
 	f := from.Kind()
@@ -199,8 +201,9 @@ func comparable(from, to *types.Type) bool {
 	return from.Equal(to)
 }
 
-// compatibleValues reports whether the values of a list or map, its parts i, are compatible. If each is a cell of its
-// own, Cassandra also requires that both types have one fixed length, or none.
+// compatibleValues reports whether the values of two list or map types are compatible. i is the index of the value
+// type in Elems. For multi-cell types, Cassandra also requires that both value types have the same fixed length, or
+// none.
 func compatibleValues(from, to *types.Type, i int) bool {
 	a, b := from.Elems()[i], to.Elems()[i]
 	return a.Equal(b) || compatible(a, b) && (!to.MultiCell() || (a.FixedLength() != 0) == (b.FixedLength() != 0) &&
@@ -212,8 +215,8 @@ func sameForm(from, to *types.Type) bool {
 	return from.Kind() == to.Kind() && from.MultiCell() == to.MultiCell()
 }
 
-// allOf reports whether a condition holds for the parts of from, which may lack the last ones of to. A tuple may be
-// shorter, since missing fields are null.
+// allOf reports whether a condition holds for each part of from and the same part of to. from may have fewer parts. A
+// tuple may be shorter, since missing fields are null.
 func allOf(from, to []*types.Type, condition func(from, to *types.Type) bool) bool {
 	if len(from) > len(to) {
 		return false

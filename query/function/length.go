@@ -18,9 +18,9 @@ func (l *Library) addLength() {
 	}
 }
 
-// UTF16Length returns the number of UTF-16 code units of a text, which is what Java and therefore Cassandra count: a
-// character outside of the Basic Multilingual Plane counts twice. An invalid byte counts as one character. For example,
-// the length of one emoji beyond the plane is 2, in 4 bytes.
+// UTF16Length returns the number of UTF-16 code units of a text, as Java and therefore Cassandra count its length: a
+// character outside of the Basic Multilingual Plane counts twice. An invalid byte counts as one character. For
+// example, the length of one emoji beyond the plane is 2, in 4 bytes.
 func UTF16Length(text []byte) int {
 	n := 0
 	for len(text) > 0 {

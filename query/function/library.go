@@ -7,9 +7,9 @@ import (
 // Library contains all native functions by name. It is immutable and safe for concurrent use, and one Library is enough
 // for a process. A name is in one of the two maps, never in both.
 type Library struct {
-	// Functions whose signatures are known, in the order in which errors list them.
+	// fixed contains the functions with fixed signatures, in the order in which errors list them.
 	fixed map[string][]*Function
-	// Functions that make a signature for the types of a call.
+	// factories contains the functions that create a signature for the argument types of each call.
 	factories map[string]factory
 }
 
@@ -48,8 +48,8 @@ func (l *Library) add(f *Function, aliases ...string) {
 	}
 }
 
-// make adds a factory under a name and aliases. f receives the name that the call uses. It must return a new Function,
-// or one that is never changed.
+// make adds a factory under a name and aliases. f receives the name that the call uses. The Function that it returns
+// must not change afterwards.
 func (l *Library) make(name string, f func(name string, c Call) (*Function, error), aliases ...string) {
 	for _, n := range append([]string{name}, aliases...) {
 		l.factories[n] = func(c Call) (*Function, error) { return f(n, c) }
@@ -85,8 +85,8 @@ func anyNull(args [][]byte) bool {
 	return false
 }
 
-// strict returns a function that returns null if an argument is null, and f of the arguments otherwise. An empty value
-// is not null: f must handle it.
+// strict returns a function that returns null if any argument is null, and otherwise calls f. An empty value is not
+// null: f must handle it.
 func strict(f func(args [][]byte) ([]byte, error)) func(Env, [][]byte) ([]byte, error) {
 	return func(_ Env, args [][]byte) ([]byte, error) {
 		if anyNull(args) {

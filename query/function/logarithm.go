@@ -9,18 +9,19 @@ import (
 	"cqld/types"
 )
 
-// log10 returns the decimal logarithm, which is exact for powers of ten: math.Log10(1000) is 2.9999999999999996.
+// log10 returns the decimal logarithm. Unlike math.Log10, which returns 2.9999999999999996 for 1000, it is exact for
+// powers of ten.
 func log10(x float64) float64 {
 	y := math.Log10(x)
-	// The powers of ten that a float64 represents, or is nearest to.
+	// x is 10^n, or the float64 nearest to it.
 	if n := math.Round(y); math.Abs(y-n) < 1e-9 && math.Pow10(int(n)) == x {
 		return n
 	}
 	return y
 }
 
-// The significant digits of exp, log and log10 of a decimal or varint: as many as the argument, within these bounds.
-// Cassandra's upper bound is 10,000, for which a call takes seconds.
+// exp, log and log10 of a decimal or varint return as many significant digits as the argument has, within these
+// bounds. Cassandra's upper bound is 10,000, with which a call takes seconds.
 const (
 	mathDigitsMin = 32
 	mathDigitsMax = 128
@@ -42,7 +43,7 @@ func mathDecimal(name string, t *types.Type, v []byte) ([]byte, error) {
 	switch {
 	case name == "exp":
 		_, err = c.Exp(r, d)
-	// The texts are Cassandra's.
+	// The messages are Cassandra's.
 	case d.Sign() <= 0 && name == "log":
 		return nil, invalid.Errorf("Natural log of number zero or less")
 	case d.Sign() <= 0:

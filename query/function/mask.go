@@ -1,7 +1,7 @@
 package function
 
 import (
-	"crypto/md5" //nolint:gosec // an algorithm that mask_hash offers
+	"crypto/md5" //nolint:gosec // mask_hash supports it
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -16,17 +16,17 @@ import (
 // addMask adds the functions of dynamic data masking (CEP-20), which are also ordinary functions. Package query/mask
 // applies them to columns for roles without UNMASK.
 func (l *Library) addMask() {
-	// These masks have the type of their argument as result, so that a masked column keeps its type.
+	// The results of these masks have the type of the argument, so that a masked column keeps its type.
 	l.makeMask("mask_null", 1, func(t *types.Type) *types.Type { return t },
 		func(*types.Type, [][]byte) ([]byte, error) {
 			return nil, nil
 		})
-	// Not strict: null is replaced, too.
+	// Not strict, because null is masked as well.
 	l.makeMask("mask_default", 1, func(t *types.Type) *types.Type { return t },
 		func(t *types.Type, _ [][]byte) ([]byte, error) {
 			return masked(t), nil
 		})
-	// Not strict: null is replaced, too. The replacement has the type of the value.
+	// Not strict, because null is replaced as well. The replacement has the type of the value.
 	l.make("mask_replace", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 2 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any, any)", name)
@@ -40,12 +40,12 @@ func (l *Library) addMask() {
 	})
 	l.makeTextMask("mask_inner", true)
 	l.makeTextMask("mask_outer", false)
-	// The result is always a blob, whatever the argument is.
+	// The result is a blob for every type of argument.
 	l.make("mask_hash", func(name string, c Call) (*Function, error) {
 		if len(c.Args) == 0 || len(c.Args) > 2 {
 			return nil, invalid.Errorf("Invalid number of arguments for function system.%s(any, [text])", name)
 		}
-		// Any type: the digest is of the bytes.
+		// The argument may have any type, because the digest covers its bytes.
 		if c.Args[0].Type() == nil {
 			return nil, cannotInfer(c.Args[0], name+"(any, [text])")
 		}
@@ -67,9 +67,9 @@ func IsMask(name string) bool {
 	return false
 }
 
-// makeTextMask adds mask_inner or mask_outer. inner decides between the two: mask_inner replaces the characters between
-// the margins, mask_outer the characters in the margins. For example mask_inner('abcdef', 1, 2) is a***ef, and
-// mask_outer('abcdef', 1, 2) is *bcd**.
+// makeTextMask adds mask_inner or mask_outer. If inner is true, the function replaces the characters between the
+// margins (mask_inner), and otherwise the characters in the margins (mask_outer). For example mask_inner('abcdef', 1,
+// 2) is a***ef, and mask_outer('abcdef', 1, 2) is *bcd**.
 func (l *Library) makeTextMask(name string, inner bool) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 3 && len(c.Args) != 4 {
@@ -78,7 +78,7 @@ func (l *Library) makeTextMask(name string, inner bool) {
 		}
 		t := c.Args[0].Type()
 		switch {
-		// A bind marker is taken as text.
+		// A bind marker gets the type text.
 		case t == nil:
 			t = native(types.Text)
 		case t.Kind() != types.Text && t.Kind() != types.Ascii:
@@ -88,7 +88,7 @@ func (l *Library) makeTextMask(name string, inner bool) {
 		f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int),
 			native(types.Text)}[:len(c.Args)], Returns: t,
 			Eval: func(_ Env, a [][]byte) ([]byte, error) { return maskText(inner, a) }}
-		// The margins and the padding; a bind marker or null has no type and fits.
+		// Check the margins and the padding. A bind marker or null has no type and matches.
 		for i, to := range f.Args[1:] {
 			if a := c.Args[i+1]; a.Type() != nil && Assignable(a.Type(), to) == NoMatch {
 				return nil, maskArgument(name, to.String(), a)
@@ -121,15 +121,15 @@ func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.
 	})
 }
 
-// masked returns the default mask of a type. A collection is empty; a tuple has the masks of its fields. A frozen and a
-// multi-cell type have the same mask. The values are the ones that AbstractType.getMaskedValue returns in Cassandra.
+// masked returns the default mask of a type. A collection is empty; a tuple has the masks of its fields. A frozen and
+// a multi-cell type have the same mask. The values equal the results of AbstractType.getMaskedValue in Cassandra.
 func masked(t *types.Type) []byte {
 	switch t.Kind() {
 	case types.Ascii, types.Text:
 		return []byte("****")
 	case types.Boolean:
 		return []byte{0}
-	// Blob is in the list for its own case: an empty blob.
+	// The default mask of a blob is empty, too.
 	case types.Blob, types.List, types.Set, types.Map:
 		if t.Kind().IsCollection() {
 			return wire.AppendInt32(nil, 0)
@@ -140,7 +140,7 @@ func masked(t *types.Type) []byte {
 	case types.Float, types.Double:
 		return t.AppendFloat64(nil, 0)
 	case types.Date:
-		// The first day of the epoch, whose encoding has an offset of 2^31.
+		// 1970-01-01: a date is stored as days since the epoch plus 2^31.
 		return wire.AppendUint32(nil, 1<<31)
 	case types.Duration:
 		return types.DurationValue{}.Append(nil)
@@ -152,14 +152,14 @@ func masked(t *types.Type) []byte {
 		return make([]byte, 16)
 	case types.Timeuuid:
 		return types.AppendMinTimeuuid(nil, 0)
-	// The vector has one element type for all of its elements.
+	// All elements of a vector have the same type.
 	case types.Tuple, types.UDT, types.Vector:
 		var parts [][]byte
 		n := len(t.Elems())
 		if t.Kind() == types.Vector {
 			n = t.Dimensions()
 		}
-		// Fields have types of their own; a vector has one.
+		// Each field has its own type; a vector has one for all elements.
 		for i := range n {
 			parts = append(parts, masked(t.Elems()[i%len(t.Elems())]))
 		}
@@ -171,12 +171,12 @@ func masked(t *types.Type) []byte {
 }
 
 // maskText masks the text a[0]. a[1] and a[2] are the widths of the margins in characters, null is 0. a[3] is the
-// padding. With margins of null, all characters are inside.
+// padding. If both margins are null, all characters are inside.
 func maskText(inner bool, a [][]byte) ([]byte, error) {
 	if a[0] == nil {
 		return nil, nil
 	}
-	// The default also stands in for a null padding.
+	// A null padding means the default.
 	pad := "*"
 	if len(a) == 4 && a[3] != nil {
 		if pad = string(a[3]); utf8.RuneCountInString(pad) != 1 {
@@ -188,10 +188,10 @@ func maskText(inner bool, a [][]byte) ([]byte, error) {
 	}
 	begin, _ := native(types.Int).Int64(a[1])
 	end, _ := native(types.Int).Int64(a[2])
-	// Margins count characters, and the result has as many as the text.
+	// Margins are counted in characters. Each masked character is replaced by one padding character.
 	runes := []rune(string(a[0]))
 	var out strings.Builder
-	// A text that is shorter than its margins is outside of them entirely.
+	// If the text is shorter than the margins, all of its characters are outside.
 	for i, r := range runes {
 		// Margins may overlap or be negative.
 		outside := int64(i) < begin || int64(i) >= int64(len(runes))-end
@@ -209,7 +209,7 @@ func maskHash(_ Env, a [][]byte) ([]byte, error) {
 	if a[0] == nil {
 		return nil, nil
 	}
-	// The default of Cassandra.
+	// Cassandra's default
 	algorithm := "SHA-256"
 	if len(a) == 2 && a[1] != nil {
 		algorithm = string(a[1])
@@ -228,10 +228,10 @@ func maskHash(_ Env, a [][]byte) ([]byte, error) {
 		h := sha256.Sum224(a[0])
 		return h[:], nil
 	case "SHA-1", "SHA":
-		h := sha1.Sum(a[0]) //nolint:gosec // offered, not relied on
+		h := sha1.Sum(a[0]) //nolint:gosec // for mask_hash only; nothing relies on its strength
 		return h[:], nil
 	case "MD5":
-		h := md5.Sum(a[0]) //nolint:gosec // offered, not relied on
+		h := md5.Sum(a[0]) //nolint:gosec // for mask_hash only; nothing relies on its strength
 		return h[:], nil
 	}
 	return nil, invalid.Errorf("Hash algorithm not found: %s", algorithm)

@@ -13,7 +13,7 @@ import (
 	"cqld/types"
 )
 
-// The functions of the operators, with Cassandra's names.
+// The names of the functions that implement operators are Cassandra's.
 const (
 	// _substract is Cassandra's spelling.
 	opAdd      = "_add"
@@ -23,18 +23,19 @@ const (
 	opModulo   = "_modulo"
 )
 
-// resultBytesMax bounds the results of operators on texts and on integers of any size, in bytes: a statement may have
-// thousands of operators. No larger value can be stored.
+// resultBytesMax bounds the size, in bytes, of the results of operators on texts and varints, because a statement may
+// contain thousands of operators. Larger values cannot be stored.
 const resultBytesMax = 16 << 20
 
-// operandBytesMax bounds products and quotients of integers of any size, in bytes: the time is about the product of the
-// lengths, which is at most the square of operandBytesMax, so that one operand may be longer if the other one is
-// shorter. It is 5 ms for two operands of this length. A statement may compute thousands of them.
+// operandBytesMax bounds the operands of products and quotients of varints, in bytes. The time of an operation is
+// about proportional to the product of the operands' lengths, so checkOperands compares that product with
+// operandBytesMax squared; one operand may be longer if the other is shorter. Two operands of operandBytesMax take 5
+// ms, and a statement may compute thousands of them.
 const operandBytesMax = 64 << 10
 
 // addOperators adds arithmetic on every pair of numeric types, the concatenation of texts, and durations added to
-// times. Each pair is a signature, since the list of signatures is part of errors. There are 9 numeric types, so each
-// operator has 81 signatures.
+// times. Each pair is a signature of its own, because error messages list the signatures. There are 9 numeric types,
+// so each operator has 81 signatures.
 func (l *Library) addOperators() {
 	numbers := numericKinds()
 	for _, op := range []string{opAdd, opSubtract, opMultiply, opDivide, opModulo} {
@@ -89,7 +90,7 @@ func zero(t *types.Type) []byte {
 // arithmetic returns one signature of an operator. The result has the wider type of both operands. Null and empty
 // operands give null. For example, int + bigint is a bigint, and bigint / float a double.
 func arithmetic(op string, a, b *types.Type) *Function {
-	// The signature is found by the exact types, so that no argument is converted before.
+	// Resolve matches the exact types of the operands, so arguments arrive unconverted.
 	returns := types.WidestNumber(a, b)
 	text, _ := operatorText(op)
 	return &Function{Name: op, Args: []*types.Type{a, b}, Returns: returns,
@@ -99,7 +100,7 @@ func arithmetic(op string, a, b *types.Type) *Function {
 				return nil, nil
 			}
 			v, err := compute(op, returns, a, args[0], args[1], b)
-			// Errors are failures of a function for clients, with the signature, as in Cassandra.
+			// As in Cassandra, clients receive a function failure with the signature.
 			if err != nil {
 				return nil, &invalid.FunctionFailure{Keyspace: "system", Function: op, Args: []string{a.String(),
 					b.String()},
@@ -125,20 +126,20 @@ func negate(t *types.Type, v []byte) ([]byte, error) {
 // errDivisionByZero has the message of Java's ArithmeticException.
 var errDivisionByZero = errors.New("/ by zero")
 
-// compute computes a op b in the type to; b has a's type unless another is given. Both values are neither null nor
-// empty. The variadic type spares the usual caller a repetition.
+// compute computes a op b in the type to. Neither value is null or empty. bType is the type of b; if omitted, b has
+// the type of a.
 func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Type) ([]byte, error) {
 	bType := aType
 	if len(bTypes) > 0 {
 		bType = bTypes[0]
 	}
-	// The type of the result decides on the arithmetic.
+	// The type of the result selects the arithmetic.
 	switch to.Kind() {
 	case types.Float, types.Double:
 		x, _ := aType.Float64(a)
 		y, _ := bType.Float64(b)
 		return computeFloat(op, to, x, y), nil
-	// NaN and infinities are no decimals.
+	// Decimal has no representation for NaN and infinities.
 	case types.Decimal:
 		x, ok := operand(aType, a)
 		y, ok2 := operand(bType, b)
@@ -146,7 +147,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's text
 		}
 		return computeDecimal(op, x, y)
-	// Operands are integers, as a fraction would have made the result a decimal.
+	// Both operands are integers: if one had a fraction, the result type would be decimal.
 	case types.Varint:
 		x, _ := aType.Big(a)
 		y, _ := bType.Big(b)
@@ -159,7 +160,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 }
 
 // operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers and floats are
-// converted to a double first: an integer gets one digit after the decimal point, and a float gets all digits of the
+// converted to a double first: an integer gets one digit after the decimal point, and a float keeps all digits of the
 // double. For example, 1 becomes 1.0, so that 1 + 0.5 has the scale of Cassandra's result.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	if t.Kind().IsInteger() && t.Kind() != types.Varint || t.Kind() == types.Float {
@@ -173,8 +174,8 @@ func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	return t.Decimal(v)
 }
 
-// computeInt computes with 64 bits. Overflow wraps as in Java: the low bits of the result are the same for all widths.
-// For example, 2147483647 + 1 as an int is -2147483648.
+// computeInt computes with 64 bits. Overflow wraps as in Java: the low bits of a 64-bit result equal the result in a
+// smaller width. For example, 2147483647 + 1 as an int is -2147483648.
 func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 	var v int64
 	switch op {
@@ -184,7 +185,7 @@ func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 		v = x - y
 	case opMultiply:
 		v = x * y
-	// Checked for both: Go would panic.
+	// Go panics on an integer division by zero.
 	case opDivide, opModulo:
 		if y == 0 {
 			return nil, errDivisionByZero
@@ -203,7 +204,7 @@ func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 	return to.AppendInt64(nil, v), nil
 }
 
-// checkOperands returns an error for a product or quotient that takes too long, or is too long.
+// checkOperands returns an error if a product or quotient would take too long or be too large.
 func checkOperands(op string, x, y *big.Int) error {
 	n, m := int64(x.BitLen()+7)/8, int64(y.BitLen()+7)/8
 	// A length is less than 2^31, so the product does not overflow.
@@ -245,8 +246,8 @@ func computeBig(op string, x, y *big.Int) ([]byte, error) {
 	return types.AppendVarint(nil, v), nil
 }
 
-// computeFloat computes with 32 or 64 bits, as the type says: a float must be rounded after the operation. A division
-// by zero gives an infinity or NaN, and no error.
+// computeFloat computes with the precision of type to: the result for a float is rounded to 32 bits after the
+// operation. A division by zero gives an infinity or NaN, and no error.
 func computeFloat(op string, to *types.Type, x, y float64) []byte {
 	// Operands are rounded to float first, as Java converts int and long to float.
 	if to.Kind() == types.Float {
@@ -261,7 +262,7 @@ func computeFloat(op string, to *types.Type, x, y float64) []byte {
 		case opDivide:
 			return to.AppendFloat64(nil, float64(a/b))
 		}
-		// The remainder of two floats is exact in a double, and is a float.
+		// math.Mod is exact, and the remainder of two floats always fits into a float.
 		return to.AppendFloat64(nil, math.Mod(float64(a), float64(b)))
 	}
 	switch op {
@@ -279,19 +280,19 @@ func computeFloat(op string, to *types.Type, x, y float64) []byte {
 
 // The bounds of a decimal's exponents; beyond them, arithmetic would need unlimited memory.
 const (
-	// Of operands. Aligning two decimals needs as many digits as their exponents differ.
+	// bounds the exponents of operands, because aligning two decimals needs as many digits as their exponents differ
 	decimalExponentMax = 10000
-	// Of quotients, in digits after the decimal point, as in Cassandra's DecimalType.
+	// bounds the scale of quotients, in digits after the decimal point, as Cassandra's DecimalType does
 	decimalScaleMin = 32
 	decimalScaleMax = 1000
-	// Of intermediate results, in digits.
+	// bounds the precision of intermediate results, in digits
 	decimalPrecision = 10000
 	// decimalBitsMax bounds the coefficients in computations, to about 131,072 digits.
 	decimalBitsMax = 435412
 )
 
-// decimalContext computes exactly within the precision. Inexact results are no errors; callers round them. It returns a
-// new context, because callers change it.
+// decimalContext computes exactly within the precision. An inexact result is not an error; callers round it. It
+// returns a new context, because callers change it.
 func decimalContext() *apd.Context {
 	return &apd.Context{Precision: decimalPrecision, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
 		Traps:    apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow),
@@ -317,13 +318,13 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		if y.IsZero() {
 			return nil, errors.New("BigInteger divide by zero") // Java's words
 		}
-		// A quotient has its own scale.
+		// divideDecimal determines the scale of the quotient.
 		return divideDecimal(exactDivision(c, x, y), x, y)
 	case opModulo:
 		if y.IsZero() {
 			return nil, errors.New("Division by zero") //nolint:staticcheck // Java's words
 		}
-		// Rem needs the integral quotient as a whole, however long it is.
+		// Rem fails unless the precision covers the whole integral quotient.
 		if _, err = exactDivision(c, x, y).Rem(v, x, y); err == nil && v.IsZero() {
 			v.Exponent, err = zeroRemainderExponent(c, x, y)
 		}
@@ -334,10 +335,10 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, v), nil
 }
 
-// zeroRemainderExponent returns the exponent of x - q·y, which is zero, as Java computes it: the integral quotient q
-// has no trailing zeros beyond the difference of the scales.
+// zeroRemainderExponent returns the exponent that Java gives to a zero remainder x - q·y, where the integral quotient
+// q has no trailing zeros beyond the difference of the scales.
 func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
-	// The quotient is computed again: Rem does not return it.
+	// Compute the quotient again, because Rem does not return it.
 	q := new(apd.Decimal)
 	if _, err := c.QuoInteger(q, x, y); err != nil {
 		return 0, err
@@ -352,7 +353,8 @@ func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
 }
 
 // exactDivision sets the precision of c for the whole quotient of x and y. The number is an upper bound of the digits
-// of the integral quotient and decimalScaleMax fractional ones. It changes c, which belongs to one computation.
+// of the integral quotient and decimalScaleMax fractional ones. It changes c, so the caller must not share c with
+// other computations.
 func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
 	digits := x.NumDigits() + y.NumDigits() + int64(max(x.Exponent, -x.Exponent)) +
 		int64(max(y.Exponent, -y.Exponent)) + decimalScaleMax
@@ -360,7 +362,8 @@ func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
 	return c
 }
 
-// tooLarge reports whether a decimal is beyond the bounds for computations. It can still be stored and returned.
+// tooLarge reports whether a decimal exceeds the bounds for computations. Such a decimal can still be stored and
+// returned.
 func tooLarge(d *apd.Decimal) bool {
 	return d.Exponent > decimalExponentMax || d.Exponent < -decimalExponentMax || d.Coeff.BitLen() > decimalBitsMax
 }
@@ -380,7 +383,7 @@ func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	if digits < 0 {
 		scale -= digits
 	}
-	// At least the scale of either operand, at most decimalScaleMax.
+	// The scale is at least the larger scale of the operands, and at most decimalScaleMax.
 	scale = min(max(scale, -x.Exponent, -y.Exponent), decimalScaleMax)
 	if _, err := c.Quantize(quotient, quotient, -scale); err != nil {
 		return nil, err
@@ -390,8 +393,8 @@ func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, quotient), nil
 }
 
-// temporal returns a date or timestamp plus or minus a duration. sign is 1 or -1, as op says. For example '2024-01-31'
-// + 1mo is 2024-02-29: the day is cut to the length of the month.
+// temporal returns a date or timestamp plus or minus a duration. sign is 1 for addition and -1 for subtraction. For
+// example '2024-01-31' + 1mo is 2024-02-29: a day after the end of the month becomes the last day.
 func temporal(op string, k types.Kind, sign int) *Function {
 	t := native(k)
 	return &Function{Name: op, Args: []*types.Type{t, native(types.Duration)}, Returns: t,
@@ -402,9 +405,9 @@ func temporal(op string, k types.Kind, sign int) *Function {
 			}
 			// Negating a duration negates each of its parts.
 			d.Months, d.Days, d.Nanos = d.Months*int32(sign), d.Days*int32(sign), d.Nanos*int64(sign)
-			// Months and days are added in the calendar, and then the nanoseconds.
+			// Add months and days in the calendar first, then the nanoseconds.
 			ms := millisOf(t, a[0])
-			// A unit finer than the type would be lost.
+			// Reject durations with a unit finer than the resolution of the type.
 			switch {
 			case k == types.Date && d.Nanos != 0:
 				return nil, imprecise(op, t, sign, "day", a[1])
@@ -449,7 +452,7 @@ func (l *Library) addMath() {
 // mathOf computes a function of one number. Integers are computed as doubles and truncated. For example, exp(1) of an
 // int is 2.
 func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
-	// These two keep the type's own arithmetic.
+	// abs and round use the arithmetic of the type.
 	switch name {
 	case "abs":
 		return abs(t, v)
@@ -468,7 +471,7 @@ func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	case "log10":
 		x = log10(x)
 	}
-	// float and double; a float is rounded from the result in double.
+	// The type is float or double. A float is computed as a double and then rounded.
 	if !t.Kind().IsInteger() {
 		return t.AppendFloat64(nil, x), nil
 	}
@@ -479,7 +482,7 @@ func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 func truncate(t *types.Type, x float64) int64 {
 	upper, lower := int64(math.MaxInt64), int64(math.MinInt64)
 	switch t.Kind() {
-	case types.Int, types.Smallint, types.Tinyint: // smaller types are converted by way of int
+	case types.Int, types.Smallint, types.Tinyint: // Java converts to int first, even for smaller types
 		upper, lower = math.MaxInt32, math.MinInt32
 	}
 	switch {
@@ -494,13 +497,13 @@ func truncate(t *types.Type, x float64) int64 {
 	return int64(x)
 }
 
-// abs returns the absolute value. As in Java, the minimum of an integer type has none, and stays negative. abs of the
-// tinyint -128 is -128.
+// abs returns the absolute value. As in Java, the absolute value of the minimum of an integer type overflows: abs of
+// the tinyint -128 is -128.
 func abs(t *types.Type, v []byte) ([]byte, error) {
 	switch t.Kind() {
 	case types.Decimal:
 		d, ok := t.Decimal(v)
-		// A decimal that cannot be computed with, see types.Decimal: it is returned unchanged.
+		// The decimal is too large for computations (see types.Decimal), and is returned unchanged.
 		if !ok {
 			return v, nil
 		}
@@ -528,11 +531,11 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 		if !ok {
 			return v, nil
 		}
-		// Below 0.1, whatever its digits: a number below 2^n has at most n/3 + 1 digits.
+		// The magnitude is below 0.1 for any digits: a coefficient below 2^n has at most n/3 + 1 digits.
 		if int64(d.Coeff.BitLen())/3+1+int64(d.Exponent) < 0 {
 			return types.AppendDecimal(nil, apd.New(0, 0)), nil
 		}
-		// Rounding a huge exponent would write out all of its digits.
+		// Rounding a decimal with a huge exponent would write out all of its digits.
 		if tooLarge(d) {
 			return v, nil
 		}
@@ -543,18 +546,18 @@ func round(t *types.Type, v []byte) ([]byte, error) {
 		return types.AppendDecimal(nil, r), nil
 	case types.Float:
 		x, _ := t.Float64(v)
-		// Java's Math.round of a float is an int, and of a double a long: larger values are cut.
+		// Java's Math.round returns an int for a float and a long for a double, and clamps larger values.
 		return t.AppendFloat64(nil, float64(truncate(native(types.Int), roundHalfUp(x)))), nil
 	case types.Double:
 		x, _ := t.Float64(v)
 		return t.AppendFloat64(nil, float64(truncate(native(types.Bigint), roundHalfUp(x)))), nil
 	}
-	// Integers are their own rounding.
+	// Integers need no rounding.
 	return v, nil
 }
 
-// roundHalfUp returns the integer nearest to x, the greater one of two. x + 0.5 would be rounded itself: up to 1 just
-// below a half, and to an even number above 2^52.
+// roundHalfUp returns the integer nearest to x, and the greater of two equally near ones. It does not compute x +
+// 0.5, because that sum is rounded: it becomes 1 just below a half, and an even number above 2^52.
 func roundHalfUp(x float64) float64 {
 	f := math.Floor(x)
 	if x-f >= 0.5 {

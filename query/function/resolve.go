@@ -9,28 +9,30 @@ import (
 	"cqld/types"
 )
 
-// Call is a call to be resolved. It is a value of one compilation. Args are matched against the candidates several
-// times, and are not changed.
+// Call is a call to be resolved. Args are matched against each candidate, possibly several times, and are not
+// changed.
 type Call struct {
 	Keyspace string // as written; empty means that native functions and those of the current keyspace are considered
 	Name     string // without keyspace; native functions have names in lower case
 	Args     []Arg
-	// Receiver is the required type of the result; nil means any type. It only decides between several signatures.
+	// Receiver is the required type of the result; nil means any type. It only selects one of several matching
+	// signatures.
 	Receiver *types.Type
 	// User are the user-defined functions with this name in the keyspace.
 	User []*Function
 	// PartitionKey are the types of the partition key, for token().
 	PartitionKey []*types.Type
-	// Trial means that the caller only needs to know whether a signature matches: errors have no text. The operators
-	// within an expression are resolved for many types, and each text would contain all that is below.
+	// Trial means that the caller only needs to know whether a signature matches, so errors have no message.
+	// Operators within an expression are resolved for many types, and each message would contain the whole
+	// subexpression.
 	Trial bool
 }
 
 // errNoSignature is the error of a trial. It never reaches a client.
 var errNoSignature = errors.New("no signature matches")
 
-// shown returns the name for messages: functions that implement syntax are named with their keyspace. It does not
-// change the name by which functions are found.
+// shown returns the name for messages: functions that implement syntax are named with their keyspace. Resolve does
+// not use this name to find functions.
 func (c *Call) shown() string {
 	if strings.HasPrefix(c.Name, "_") || strings.HasPrefix(c.Name, "cast_as_") {
 		return "system." + c.Name
@@ -41,8 +43,8 @@ func (c *Call) shown() string {
 	return c.Name
 }
 
-// Exists reports whether there is a native function with this name. The name must be in lower case. A keyspace is not
-// considered.
+// Exists reports whether there is a native function with this name. The name must be in lower case. It does not look
+// for user-defined functions.
 func (l *Library) Exists(name string) bool {
 	_, fixed := l.fixed[name]
 	_, made := l.factories[name]
@@ -50,9 +52,9 @@ func (l *Library) Exists(name string) bool {
 }
 
 // Resolve returns the signature for a call. It returns nil without an error if there is no function with that name.
-// User-defined functions come first, so that an exact match of one hides a native function. The result of an error may
-// be a signature whose arguments do not match. An error is one of package invalid, with Cassandra's text, or
-// errNoSignature for a trial.
+// Resolve tries user-defined functions first, so an exact match of one hides a native function. An error is from
+// package invalid, with Cassandra's message, or errNoSignature for a trial. If the error is not nil, the returned
+// Function may not match the arguments and must be ignored.
 func (l *Library) Resolve(c Call) (*Function, error) {
 	candidates := c.User
 	if c.Keyspace == "" || c.Keyspace == "system" {
@@ -61,7 +63,7 @@ func (l *Library) Resolve(c Call) (*Function, error) {
 		if err != nil && len(c.User) == 0 {
 			return nil, err
 		}
-		// Clip: c.User may be shared, and append must not write into its array.
+		// Clip c.User, which may be shared, so that append does not write into its array.
 		candidates = append(slices.Clip(c.User), native...)
 	}
 	switch len(candidates) {
@@ -73,7 +75,7 @@ func (l *Library) Resolve(c Call) (*Function, error) {
 	return pick(c, candidates)
 }
 
-// native returns the native functions that a call may mean. A name is either fixed or made by a factory, never both.
+// native returns the native candidates of a call. A name has either fixed signatures or a factory, never both.
 func (l *Library) native(c Call) ([]*Function, error) {
 	make, ok := l.factories[c.Name]
 	if !ok {
@@ -102,12 +104,12 @@ func checkArgs(f *Function, args []Arg) error {
 	return nil
 }
 
-// pick returns the best of several signatures: the first exact match, or the only weak one. A signature with another
-// result than required does not count. For example, of (int) and (bigint), a bind marker matches both weakly, and the
-// call is ambiguous.
+// pick returns the best of several signatures: the first exact match, or the only weak match. It ignores signatures
+// with another result type than required. For example, of (int) and (bigint), a bind marker matches both weakly, and
+// the call is ambiguous.
 func pick(c Call, candidates []*Function) (*Function, error) {
 	var weak []*Function
-	// In the order of the list, so that the result is deterministic.
+	// Try candidates in list order, so that the result is deterministic.
 	for _, f := range candidates {
 		if c.Receiver != nil && Assignable(f.Returns, c.Receiver) == NoMatch {
 			continue
@@ -125,7 +127,8 @@ func pick(c Call, candidates []*Function) (*Function, error) {
 	return ambiguous(c, candidates, weak)
 }
 
-// ambiguous returns the function of a call that several signatures match, or none, if one of them is preferred.
+// ambiguous handles a call that matches several signatures weakly, or none. It returns the preferred signature for
+// operators, and otherwise the error.
 func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 	// Cassandra prefers, for an operator without markers, the signature whose operands have the required type.
 	op, operator := operatorText(c.Name)
@@ -140,7 +143,7 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 	switch {
 	case c.Trial:
 		return nil, errNoSignature
-	// Operators are named by their symbol and never by their signatures.
+	// The message names an operator by its symbol, without a list of signatures.
 	case len(weak) == 0 && operator && len(c.Args) == 2:
 		return nil, invalid.Errorf("the '%s' operation is not supported between %s and %s", op, c.Args[0], c.Args[1])
 	case len(weak) == 0:
@@ -152,7 +155,7 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 			invalid.Errorf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example "+
 				"'(int) ?'", op, c.Args[0], c.Args[1])
 	}
-	// Negation is the operator with one argument.
+	// Negation is the only operator with one argument.
 	if operator {
 		return nil, invalid.Errorf("Ambiguous negation: use type casts to disambiguate")
 	}
@@ -161,7 +164,7 @@ func ambiguous(c Call, candidates, weak []*Function) (*Function, error) {
 		c.shown(), signatures(weak))
 }
 
-// matchArgs returns the match of the worst argument. No arguments match exactly.
+// matchArgs returns the match of the worst argument. A call without arguments is an exact match.
 func matchArgs(f *Function, args []Arg) Match {
 	if len(args) != len(f.Args) {
 		return NoMatch
@@ -182,7 +185,7 @@ func signatures(fs []*Function) string {
 	return strings.Join(texts, ", ")
 }
 
-// operatorText returns the operator that a function implements. The spelling of _substract is Cassandra's.
+// operatorText returns the operator that a function implements. _substract is Cassandra's spelling.
 func operatorText(name string) (string, bool) {
 	switch name {
 	case "_add":

@@ -9,8 +9,8 @@ import (
 	"cqld/types"
 )
 
-// addTime adds the functions of time and the generators of identifiers. Functions of the current time are the same in
-// all calls of one statement, because Env fixes the time.
+// addTime adds the functions of time and the generators of identifiers. All calls in one statement see the same
+// current time, because Env fixes it.
 func (l *Library) addTime() {
 	// Each call gives another identifier, also within one statement.
 	l.addVolatile("now", types.Timeuuid, func(e Env) []byte { id := e.TimeUUID(); return id[:] })
@@ -54,7 +54,7 @@ func (l *Library) addVolatile(name string, returns types.Kind, f func(Env) []byt
 func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
 	l.add(&Function{Name: name, Args: args(types.Timestamp), Returns: native(types.Timeuuid),
 		Eval: strict(func(a [][]byte) ([]byte, error) {
-			// An empty timestamp has no bounds.
+			// An empty timestamp is not a point in time, so the result is null.
 			if len(a[0]) == 0 {
 				return nil, nil
 			}
@@ -62,8 +62,8 @@ func (l *Library) addBound(name, alias string, f func([]byte, int64) []byte) {
 		})}, alias)
 }
 
-// addTemporal adds a conversion between types of time. All of them go through Unix milliseconds. For example, to_date
-// of a timeuuid is the day in UTC in which it was made.
+// addTemporal adds a conversion between types of time. All conversions go through Unix milliseconds. For example,
+// to_date of a timeuuid is the day in UTC in which it was made.
 func (l *Library) addTemporal(name, alias string, from, to types.Kind) {
 	f, t := native(from), native(to)
 	l.add(&Function{Name: name, Args: args(from), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
@@ -74,7 +74,7 @@ func (l *Library) addTemporal(name, alias string, from, to types.Kind) {
 	})}, alias)
 }
 
-// The day has no leap seconds.
+// There are no leap seconds.
 const millisPerDay = 24 * 60 * 60 * 1000
 
 // millisOf returns the Unix time of a timestamp, date or timeuuid. v is not empty.
@@ -113,11 +113,11 @@ func floorDiv(a, b int64) int64 {
 func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
 
 // addFloor adds floor(time, duration[, start]): the start of the interval that contains a time. Without start,
-// intervals begin at the Unix epoch. A date or a time gives its own type, the others give a timestamp. For example
-// floor('2024-05-17 13:47', 1h) is 13:00, and floor(date, 1mo) the first of the month.
+// intervals begin at the Unix epoch. The result has the type of the argument for a date or a time, and is a timestamp
+// otherwise. For example floor('2024-05-17 13:47', 1h) is 13:00, and floor(date, 1mo) the first of the month.
 func (l *Library) addFloor() {
 	for _, from := range []types.Kind{types.Timestamp, types.Timeuuid, types.Date} {
-		// A timeuuid gives a timestamp, as the start of an interval has no identifier.
+		// The result for a timeuuid is a timestamp, because the start of an interval is not an identifier.
 		returns := native(types.Timestamp)
 		start := returns
 		if from == types.Date {
@@ -137,7 +137,7 @@ func (l *Library) addFloor() {
 			if !ok || len(a[0]) != 8 {
 				return nil, nil
 			}
-			// A day and more would always give midnight.
+			// With an interval longer than a day, the result would always be midnight.
 			if d.Months != 0 || d.Days != 0 || d.Nanos > nanosPerDay {
 				return nil, invalid.Errorf("For time values, the floor can only be computed for durations smaller " +
 					"that a day")
@@ -181,18 +181,18 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 		if step == 0 {
 			return fromMillis(to, ms), nil
 		}
-		// Times before start are refused above, so the division rounds down.
+		// ms is not before start (checked above), so the division rounds down.
 		return fromMillis(to, start+(ms-start)/step*step), nil
 	}
-	// AddDuration is not needed for the start itself.
+	// The first interval begins at start.
 	if start == ms {
 		return fromMillis(to, ms), nil
 	}
 	return fromMillis(to, floorMonths(start, ms, d)), nil
 }
 
-// floorMonths returns the last start + n·d that is not after ms. Months differ in length, so it searches for n; times
-// out of range count as after.
+// floorMonths returns the last start + n·d that is not after ms. Months differ in length, so it searches for n. A
+// start out of range counts as after ms.
 func floorMonths(start, ms int64, d types.DurationValue) int64 {
 	at := start
 	n := sort.Search(math.MaxInt32/int(d.Months), func(i int) bool {

@@ -11,7 +11,7 @@ import (
 // Flag is a feature that can be disabled.
 type Flag int
 
-// The features.
+// The features, in the order of text.
 const (
 	AllowFiltering Flag = iota
 	AlterTable
@@ -25,7 +25,7 @@ const (
 	UncompressedTables
 	UserTimestamps
 	VectorType
-	// flags is the number of features. Guardrails has an array of this length.
+	// flags is the number of features and the length of arrays indexed by Flag.
 	flags
 )
 
@@ -41,7 +41,7 @@ func sequence[T ~int](n int) []T {
 	return list
 }
 
-// flagText contains the words for a feature: its option in cassandra.yaml, the name of the guardrail in messages, and
+// flagText contains the names of a feature: its option in cassandra.yaml, the name of the guardrail in messages, and
 // the feature as the subject of a message. The first two differ for some features, as they do in Cassandra.
 type flagText struct{ option, name, feature string }
 
@@ -72,10 +72,10 @@ func (f Flag) text() flagText {
 // Option returns the name of f in cassandra.yaml.
 func (f Flag) Option() string { return f.text().option }
 
-// Threshold is a number that is bounded from above or, for MinimumReplicationFactor, from below.
+// Threshold identifies a bounded number. The bound is an upper bound, except for MinimumReplicationFactor.
 type Threshold int
 
-// The numbers.
+// The bounded numbers, in the order of Name.
 const (
 	CollectionSize Threshold = iota
 	ColumnValueSize
@@ -112,7 +112,7 @@ func (t Threshold) Name() string {
 		"vector_dimensions"}[t]
 }
 
-// Bytes reports whether t is a number of bytes, which options state with a unit.
+// Bytes reports whether t is a number of bytes, whose options have a unit.
 func (t Threshold) Bytes() bool {
 	switch t {
 	case CollectionSize, ColumnValueSize, SAIFrozenTermSize, SAIStringTermSize, SAIVectorTermSize:
@@ -121,10 +121,10 @@ func (t Threshold) Bytes() bool {
 	return false
 }
 
-// Values is a set of words, of which some can be warned of, ignored or refused.
+// Values identifies a set of words in statements. Each word can cause a warning, be ignored, or be rejected.
 type Values int
 
-// The sets.
+// The sets of words.
 const (
 	TableProperties Values = iota
 	ReadConsistency
@@ -146,16 +146,16 @@ func (v Values) what() string {
 	return [valueSets]string{"Table Properties", "read consistency levels", "write consistency levels"}[v]
 }
 
-// Guardrails is what the operator configured. The zero value permits everything. It must not change after a Guard uses
-// it: requests read it without a lock.
+// Guardrails contains the bounds that the operator configured. The zero value permits everything. It must not change
+// after a Guard uses it: requests read it without a lock.
 type Guardrails struct {
 	// Disabled contains the features that clients must not use, by Flag.
 	Disabled [flags]bool
 	// Warn and Fail are bounds by Threshold: bytes if Threshold.Bytes, and otherwise a count. A number equal to the
 	// bound is permitted; zero and less mean that there is no bound.
 	Warn, Fail [thresholds]int64
-	// Warned, Ignored and Disallowed contain words in the form in which statements are compared with them: names of
-	// options and of consistency levels.
+	// Warned, Ignored and Disallowed contain names of table options and of consistency levels, spelled as Permitted
+	// receives them.
 	Warned     [valueSets][]string
 	Ignored    [valueSets][]string // of TableProperties only
 	Disallowed [valueSets][]string
@@ -167,11 +167,12 @@ type Guardrails struct {
 	IntersectionsRefused, IntersectionsAccepted bool
 }
 
-// columnsPerTable is the default bound of the columns of a table, which Cassandra does not have: a definition of 10,000
-// columns takes about 1 MB in the metadata, which each node encodes again when the table changes.
+// columnsPerTable is the default bound of the columns of a table, which is unlimited in Cassandra. A table with
+// 10,000 columns takes about 1 MB of metadata, and each node encodes it again when the table changes.
 const columnsPerTable = 10_000
 
-// Defaults returns Cassandra's defaults, which bound the terms of indexes, and a bound of the columns of tables.
+// Defaults returns Cassandra's defaults, which only bound the terms of indexes, and additionally bounds the columns
+// of a table.
 func Defaults() Guardrails {
 	var g Guardrails
 	g.Fail[ColumnsPerTable] = columnsPerTable
@@ -182,8 +183,8 @@ func Defaults() Guardrails {
 }
 
 // BoundsData reports whether a guardrail bounds statements that read or write data, apart from BoundsTerms and
-// Guard.Intersection. The result is computed once, so that requests without guardrails need no Guard. All guardrails
-// that query/read and query/write apply must be in its lists.
+// Guard.Intersection. The result is computed once, so that requests without guardrails need no Guard. A guardrail
+// that query/read or query/write applies must be in the lists below, otherwise it has no effect.
 func (g *Guardrails) BoundsData() bool {
 	// The other features concern definitions of the schema.
 	for _, f := range []Flag{AllowFiltering, GroupBy, NonPartitionRestrictedIndexQuery, ReadBeforeWriteLists,
@@ -192,7 +193,7 @@ func (g *Guardrails) BoundsData() bool {
 			return true
 		}
 	}
-	// The other numbers concern definitions, and terms of indexes (BoundsTerms).
+	// The other thresholds concern definitions, or terms of indexes (BoundsTerms).
 	for _, t := range []Threshold{CollectionSize, ColumnValueSize, InSelectProduct, ItemsPerCollection, PageSize,
 		PartitionKeysInSelect} {
 		if g.Warn[t] > 0 || g.Fail[t] > 0 {
@@ -208,8 +209,7 @@ func (g *Guardrails) BoundsData() bool {
 	return false
 }
 
-// BoundsValues reports whether a guardrail bounds the values of cells. Writes then look at each cell, which they need
-// not do otherwise.
+// BoundsValues reports whether a guardrail bounds the values of cells. Only then do writes examine each cell.
 func (g *Guard) BoundsValues() bool {
 	if g == nil {
 		return false
@@ -226,14 +226,14 @@ func (g *Guard) BoundsValues() bool {
 // for concurrent use, because it appends warnings.
 type Guard struct {
 	*Guardrails
-	// Anonymous means that the client did not log in. Bounds apply to it, too; the warnings that are on by default
+	// Anonymous means that the client did not log in. Bounds still apply, but warnings that are on by default
 	// (ZeroTTL, Intersection) are omitted.
 	Anonymous bool
-	// Warnings receives the warnings that the client is answered with. It must not be nil.
+	// Warnings receives the warnings for the response to the client. It must not be nil.
 	Warnings *[]string
 }
 
-// warn adds a warning to the answer.
+// warn adds a warning to the response.
 func (g *Guard) warn(text string) { *g.Warnings = append(*g.Warnings, text) }
 
 // violated returns a message in the form of Cassandra's guardrails. name is the name of the guardrail.
@@ -244,7 +244,7 @@ func violated(name, format string, args ...any) string {
 // Enabled returns a *invalid.Error if f is disabled. g may be nil.
 func (g *Guard) Enabled(f Flag) error { return g.EnabledFor(f, f.text().feature) }
 
-// EnabledFor is Enabled for a feature in the words of the message.
+// EnabledFor is Enabled with another name of the feature in the error message.
 func (g *Guard) EnabledFor(f Flag, feature string) error {
 	if g == nil || !g.Disabled[f] {
 		return nil
@@ -260,17 +260,17 @@ func (g *Guard) EnabledFor(f Flag, feature string) error {
 	return &invalid.Error{Msg: text}
 }
 
-// Within warns of a number beyond the warning threshold of t, or returns a *invalid.Error if it is beyond the other
-// one. what is the subject of the message. g may be nil.
+// Within adds a warning if n violates the warning threshold of t, and returns a *invalid.Error if it violates the
+// failure threshold. what is the subject of the message. g may be nil.
 func (g *Guard) Within(t Threshold, n int64, what string) error {
 	if g == nil {
 		return nil
 	}
 	switch {
-	// The failure comes first: a statement that is refused has no warning of the same guardrail.
+	// Check the failure threshold first: a rejected statement has no warning from the same guardrail.
 	case t.beyond(n, g.Fail[t]):
 		return &invalid.Error{Msg: violated(t.Name(), "%s", t.message(false, n, g.Fail[t], what))}
-	// The statement is executed, and the client reads the warning with its answer.
+	// The statement is executed; its response contains the warning.
 	case t.beyond(n, g.Warn[t]):
 		g.warn(violated(t.Name(), "%s", t.message(true, n, g.Warn[t], what)))
 	}
@@ -289,13 +289,13 @@ func (t Threshold) beyond(n, bound int64) bool {
 	return n > bound
 }
 
-// Permitted warns of values, or returns a *invalid.Error if one of them is disallowed. It returns those to be ignored.
-// g may be nil.
+// Permitted adds a warning for values that are warned about, returns a *invalid.Error if one is disallowed, and
+// returns the values that the caller must ignore. g may be nil.
 func (g *Guard) Permitted(v Values, values ...string) (ignored []string, err error) {
 	if g == nil {
 		return nil, nil
 	}
-	// Disallowed values refuse the statement, even if they are among the ignored ones.
+	// A disallowed value rejects the statement, even if it is also in the ignored list.
 	if bad := among(values, g.Disallowed[v]); bad != nil {
 		return nil, &invalid.Error{Msg: violated(v.Name(),
 			"Provided values [%s] are not allowed for %s (disallowed values are: [%s])",
@@ -334,7 +334,8 @@ func (g *Guard) ZeroTTL() error {
 		"statements if you expect data to be expired as table settings will not do it. "
 	switch {
 	case g == nil:
-	// The warning is on by default, so it is for roles only: without authentication all clients would receive it.
+	// The warning is on by default, so it is limited to clients that logged in; without authentication, all clients
+	// would receive it.
 	case g.ZeroTTLRefused:
 		return &invalid.Error{Msg: violated("zero_ttl_on_twcs", text, "allowed")}
 	case !g.ZeroTTLAccepted && !g.Anonymous:
@@ -343,8 +344,8 @@ func (g *Guard) ZeroTTL() error {
 	return nil
 }
 
-// Intersection warns of a read that filters by several columns that can be changed, at a level for which coordinators
-// reconcile rows, or refuses it.
+// Intersection warns about, or rejects, a read that filters by several mutable columns at a level for which the
+// coordinator reconciles rows.
 func (g *Guard) Intersection() error {
 	const text = "Filtering query with intersection on mutable columns at consistency level requiring coordinator " +
 		"reconciliation is not %s. " +
@@ -353,7 +354,7 @@ func (g *Guard) Intersection() error {
 		"levels that would require coordinator reconciliation may violate the guarantees of those consistency levels."
 	switch {
 	case g == nil:
-	// The warning is on by default, and for roles only, as in ZeroTTL.
+	// The warning is on by default and limited to clients that logged in, as in ZeroTTL.
 	case g.IntersectionsRefused:
 		return &invalid.Error{Msg: violated("intersect_filtering_query", text, "allowed")}
 	case !g.IntersectionsAccepted && !g.Anonymous:

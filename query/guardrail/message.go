@@ -2,15 +2,15 @@ package guardrail
 
 import "fmt"
 
-// message returns the message for a number beyond a warning or failure threshold, in Cassandra's words. n is the number
-// that exceeds bound, and what the subject: a table, column, keyspace or type. Messages do not follow one pattern,
-// because they repeat those that clients know from Cassandra.
+// message returns the message for a number beyond a warning or failure threshold, in Cassandra's words. n is the
+// number that exceeds bound, and what the subject: a table, column, keyspace or type. The messages do not follow one
+// pattern, because they are Cassandra's.
 func (t Threshold) message(warning bool, n, bound int64, what string) string {
 	exceeds := "this exceeds the failure threshold of"
 	if warning {
 		exceeds = "this exceeds the warning threshold of"
 	}
-	// The messages of some thresholds differ in more than the name of the threshold.
+	// For some thresholds, the warning and the error differ in more than the word for the threshold.
 	choose := func(warn, fail string) string {
 		if warning {
 			return warn

@@ -9,12 +9,12 @@ import (
 	"cqld/types/analysis"
 )
 
-// entryOverhead is the size that an entry of a map has besides its key and value, as Cassandra counts the term of an
-// entry.
+// entryOverhead is the number of bytes that Cassandra adds to the key and value of a map entry to obtain the size of
+// its term.
 const entryOverhead = 6
 
-// BoundsTerms reports whether a guardrail bounds the terms of an index of t. Statements on other tables need no Guard
-// of terms. g may be nil.
+// BoundsTerms reports whether a guardrail bounds the terms of an index of t. Statements on other tables need not call
+// Terms. g may be nil.
 func (g *Guardrails) BoundsTerms(t *schema.Table) bool {
 	return g != nil && slices.ContainsFunc(t.Indexes(), func(x *schema.Index) bool {
 		bound := termBound(t, x)
@@ -23,9 +23,8 @@ func (g *Guardrails) BoundsTerms(t *schema.Table) bool {
 	})
 }
 
-// termBound returns the guardrail that bounds the terms of an index. Vectors have the largest terms and bounds of their
-// own, and so do frozen collections, tuples and user-defined types. All other types count as strings, whatever their
-// size.
+// termBound returns the guardrail that bounds the terms of an index. Vectors have their own bound, and so do frozen
+// collections, tuples and user-defined types. All other types have the bound of strings.
 func termBound(t *schema.Table, x *schema.Index) Threshold {
 	c := t.ColumnByID(x.Column)
 	switch {
@@ -38,9 +37,9 @@ func termBound(t *schema.Table, x *schema.Index) Threshold {
 	return SAIStringTermSize
 }
 
-// Terms applies the guardrails on the terms of storage-attached indexes to a row that is written: kind is schema.Static
-// for a static row. now (seconds since 1970) decides which cells have expired. key is the partition key in wire form.
-// Only storage-attached indexes have such guardrails. The error is *invalid.Error.
+// Terms applies the guardrails on terms of storage-attached indexes to a row that is written. kind is schema.Static
+// for a static row. now, in seconds since 1970, determines which cells have expired. key is the partition key in wire
+// form. Only storage-attached indexes have such guardrails. The error is *invalid.Error.
 func (g *Guard) Terms(t *schema.Table, key []byte, kind schema.ColumnKind, r *row.Row, now int64) error {
 	if g == nil {
 		return nil
@@ -50,7 +49,7 @@ func (g *Guard) Terms(t *schema.Table, key []byte, kind schema.ColumnKind, r *ro
 		if x.Class != schema.SAI || c == nil || (c.Kind == schema.Static) != (kind == schema.Static) {
 			continue
 		}
-		// A static row contains the terms of indexes on static columns only, and other rows contain the others.
+		// A static row has terms in indexes on static columns only, and other rows in the other indexes.
 		w := termGuard{Guard: g, bound: termBound(t, x), column: c, target: x.Target,
 			analyzer: analysis.Of(x.Class.String(), x.Options)}
 		if err := w.row(t, key, r, now); err != nil {
@@ -66,13 +65,13 @@ type termGuard struct {
 	bound    Threshold
 	column   *schema.Column
 	target   schema.IndexTarget
-	analyzer *analysis.Analyzer // nil: a value is one term
+	analyzer *analysis.Analyzer // nil means that a value is a single term
 }
 
 // row applies the guardrail to the terms that a row adds to the index. Tombstones and expired cells add none.
 func (g *termGuard) row(t *schema.Table, key []byte, r *row.Row, now int64) error {
 	switch g.column.Kind {
-	// The key has one value for all rows of the partition.
+	// All rows of a partition have the same key.
 	case schema.PartitionKey:
 		return g.value(row.KeyComponents(nil, key, len(t.PartitionKey))[g.column.Position])
 	case schema.Clustering:
@@ -89,13 +88,13 @@ func (g *termGuard) row(t *schema.Table, key []byte, r *row.Row, now int64) erro
 	return nil
 }
 
-// clustering applies the guardrail to the value of a clustering column. It decodes the columns up to it, because their
-// encodings have no index.
+// clustering applies the guardrail to the value of a clustering column. It decodes all columns before it, because the
+// encoding has no offsets.
 func (g *termGuard) clustering(t *schema.Table, clustering []byte) (err error) {
 	for _, c := range t.Clustering {
 		var v []byte
 		if v, clustering, err = c.Type.ConsumeOrdered(nil, clustering, c.Desc); err != nil || c == g.column {
-			return g.value(v) // what is missing is empty
+			return g.value(v) // missing columns count as empty
 		}
 	}
 	return nil
@@ -112,7 +111,7 @@ func (g *termGuard) cell(c *row.Cell) error {
 	}
 	path, _, err := g.column.Type.Elems()[0].ConsumeOrdered(nil, c.Path, false)
 	if err != nil {
-		return nil // operations have made the path of a valid value
+		return nil // query/write encoded the path from a valid value
 	}
 	if g.target == schema.IndexEntries {
 		return g.size(int64(len(path) + len(c.Value) + entryOverhead))
@@ -120,10 +119,10 @@ func (g *termGuard) cell(c *row.Cell) error {
 	return g.value(path)
 }
 
-// value applies the guardrail to the terms of a value. An analyzer makes several terms of a value, and each is
-// examined.
+// value applies the guardrail to the terms of a value. An analyzer splits a value into several terms, and the
+// guardrail applies to each.
 func (g *termGuard) value(v []byte) error {
-	// A value within both bounds is not analyzed: the analyzer costs more than the comparison of sizes.
+	// If the whole value is within both bounds, its terms are, too, and the expensive analysis is skipped.
 	if g.analyzer == nil || !g.bound.beyond(int64(len(v)), g.Warn[g.bound]) &&
 		!g.bound.beyond(int64(len(v)), g.Fail[g.bound]) {
 		return g.size(int64(len(v)))

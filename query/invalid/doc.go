@@ -1,9 +1,9 @@
-// Package invalid holds the errors of statements and requests that cannot be executed as they are: one type for each
-// error code of the native protocol that packages under query return, and their constructors.
+// Package invalid defines the errors of invalid statements and requests: one type, with its constructor, for each
+// error code of the native protocol that packages under query return.
 //
-// It is at the bottom of query, so that every package below query returns the same types, and protocol servers need to
-// know no other. It converts nothing: package query maps the errors of schema and auth, which are below it, to these.
-// Errors of replicas (Unavailable, timeouts, failures) are package coordinator's.
+// It is at the bottom of query, so that every package below query returns the same types, and protocol servers need
+// only these. Package query converts errors of schema and auth to them. Errors of replicas (Unavailable, timeouts,
+// failures) are package coordinator's.
 //
 //	function, term, restriction, selection, … ──▶ Errorf, Configf, Unauthorizedf, NotSupported
 //	                                                             │

@@ -2,8 +2,8 @@ package invalid
 
 import "fmt"
 
-// Error is the error for a well-formed statement or request that is not valid (protocol code 0x2200). Msg is
-// Cassandra's, where Cassandra has the rule.
+// Error is the error for a well-formed statement or request that is not valid (protocol code 0x2200). Msg equals
+// Cassandra's message where Cassandra has the same rule.
 type Error struct{ Msg string }
 
 // Error returns the message.
@@ -28,7 +28,7 @@ func Configf(format string, args ...any) error {
 	return &Config{Msg: fmt.Sprintf(format, args...)}
 }
 
-// Unauthorized means that the user lacks a permission, or that no user may do this (0x2100).
+// Unauthorized means that the user lacks a permission, or that no user may execute the statement (0x2100).
 type Unauthorized struct{ Msg string }
 
 // Error returns the message.
@@ -48,7 +48,7 @@ func (e *BadRequest) Error() string { return e.Msg }
 // FunctionFailure is the error of a call that failed during its execution (0x1400).
 type FunctionFailure struct {
 	Keyspace, Function string
-	Args               []string // CQL types
+	Args               []string // CQL types of the arguments
 	Msg                string
 }
 

@@ -16,7 +16,7 @@ func (e *AlreadyExists) Error() string {
 	return fmt.Sprintf("Cannot add already existing table \"%s\" to keyspace \"%s\"", e.Table, e.Keyspace)
 }
 
-// Unprepared means that an id is unknown (0x2500); the client prepares the statement again.
+// Unprepared means that an id is unknown (0x2500); clients respond by preparing the statement again.
 type Unprepared struct{ ID []byte }
 
 // Error returns Cassandra's message.
@@ -46,7 +46,7 @@ func (e *SchemaTimeout) Error() string {
 		"within %v; whether it will be made is unknown: look before you repeat it", e.After)
 }
 
-// NotServing means that this node must not serve clients now (0x1002); another node may.
+// NotServing means that this node does not serve clients at the moment (0x1002); the client should use another node.
 type NotServing struct{ Msg string }
 
 // Error returns the message.

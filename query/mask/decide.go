@@ -10,7 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// Decision is what the masks of a table mean for one statement. It is immutable.
+// Decision determines, for one statement, which masks apply to a client and whether the client may execute it. It is
+// immutable.
 type Decision struct {
 	// masks is not nil: tables without masks have no Decision.
 	masks *Table
@@ -27,7 +28,7 @@ func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *De
 	}
 	d := &Decision{masks: masks, table: t}
 	for _, c := range inHashOrder(t.Columns()) {
-		// Restricting a column without a mask reveals nothing that is hidden.
+		// Restrictions on unmasked columns reveal no masked value.
 		if masks.Masks(c) && slices.Contains(restricted, c) {
 			d.restricted = append(d.restricted, c)
 		}
@@ -37,13 +38,13 @@ func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *De
 
 // Masks returns the masks to be applied for a principal: none if it may see all values. authorize returns nil if the
 // principal has a permission on a resource, and otherwise *auth.Denied. The error is *invalid.Unauthorized if the
-// principal must not restrict the columns that the statement restricts. A nil Decision, for a table without masks,
-// returns nil and does not ask authorize.
+// principal must not restrict the columns that the statement restricts. For a nil Decision (a table without masks),
+// Masks returns nil and does not call authorize.
 func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) error) (*Table, error) {
 	if d == nil {
 		return nil, nil
 	}
-	// UNMASK lifts everything, so it is asked first; a principal with it does not need SELECT_MASKED.
+	// A principal with UNMASK needs no other permission, so check it first.
 	resource := auth.Table(d.table.Keyspace, d.table.Name)
 	if ok, err := allowed(authorize(auth.Requirement{Permission: auth.Unmask, Resource: resource})); ok || err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) erro
 			return nil, err
 		}
 		if !ok {
-			// Selecting by the real value would reveal it, whatever the mask shows.
+			// Restricting a masked column would reveal its real values.
 			return nil, d.denied(p)
 		}
 	}
@@ -72,8 +73,8 @@ func (d *Decision) denied(p auth.Principal) error {
 		p, d.table.Keyspace, d.table.Name, strings.Join(names, ", "))
 }
 
-// allowed separates a refusal from the failure to decide. Only *auth.Denied is a refusal. Other errors must not be
-// taken for one, or for a permission.
+// allowed converts the error of authorize: nil means allowed, and *auth.Denied means not allowed. It returns other
+// errors, which mean that the permission could not be checked.
 func allowed(err error) (bool, error) {
 	var denied *auth.Denied
 	switch {
@@ -86,21 +87,21 @@ func allowed(err error) (bool, error) {
 }
 
 // inHashOrder returns columns in the order in which Cassandra lists them: the order of a Java HashMap by name, whose
-// buckets depend on the number of columns. The messages of denied list columns in this order. A bucket has its columns
-// in the order of the argument.
+// buckets depend on the number of columns. The messages of denied list columns in this order. Columns in the same
+// bucket keep the order of the argument.
 func inHashOrder(columns []*schema.Column) []*schema.Column {
 	buckets := 16
 	for len(columns) > buckets*3/4 {
 		buckets *= 2
 	}
 	bucket := func(name string) int {
-		// This is hashCode of the ByteBuffer that holds the name, from its last byte to its first.
+		// h is the hashCode of a ByteBuffer with the name, computed from the last byte to the first.
 		h := int32(1)
 		for i := len(name) - 1; i >= 0; i-- {
 			h = 31*h + int32(int8(name[i])) //nolint:gosec // Java's bytes are signed
 		}
 		// HashMap mixes the upper half of the hash into the lower one before it chooses a bucket.
-		u := uint32(h) //nolint:gosec // the bits
+		u := uint32(h) //nolint:gosec // keep the bits
 		return int(u^u>>16) & (buckets - 1)
 	}
 	out := slices.Clone(columns)

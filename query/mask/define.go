@@ -16,12 +16,12 @@ import (
 // Definer converts MASKED WITH to masks of columns. Its error messages are Cassandra's. One Definer serves the
 // definitions of one statement.
 type Definer struct {
-	Compiler *term.Compiler // of the arguments
+	Compiler *term.Compiler // compiles the arguments
 	Table    string         // for messages
-	Env      function.Env   // of functions in the arguments, which are called once
-	// Execute returns why the client may not call a user-defined function, or nil; without it, clients may call all.
-	// Reads call the function for clients that need no permission to do so, so that the one that attaches it needs the
-	// permission.
+	Env      function.Env   // the environment of function calls in the arguments, which are evaluated once
+	// Execute returns an error if the client may not call a user-defined function; a nil Execute permits all
+	// functions. The client that attaches a function as a mask needs the permission to call it, because clients that
+	// read the column need none.
 	Execute func(fn *function.Function) error
 }
 
@@ -35,7 +35,7 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 		name = cql.QualifiedName{Name: "mask_default"}
 	}
 	written := term.FunctionText(name) + "(" + termsText(terms) + ")"
-	// The masked value is the first argument of the function, and is not written.
+	// The first argument of the function is the masked value, which CQL omits.
 	args := []function.Arg{columnArg{t}}
 	for _, a := range terms {
 		if term.HasMarker(a) {
@@ -60,8 +60,8 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 			written, d.Compiler.Keyspace, d.Table)
 	case fn.Keyspace == "" && !function.IsMask(fn.Name):
 		return nil, invalid.Errorf("Not-masking function %s cannot be used for masking table columns", written)
-	// The result replaces the value of the column. Types of user-defined functions are compared without frozen, which
-	// their declarations omit.
+	// The result replaces the value of the column. frozen is ignored for user-defined functions, because their
+	// declarations omit it.
 	case !fn.Returns.Equal(t) && (fn.Keyspace == "" || !fn.Returns.Freeze().Equal(t.Freeze())):
 		return nil,
 			invalid.Errorf("Masking function %s return type is %s. This is different to the type of the masked "+
@@ -73,8 +73,8 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 			return nil, err
 		}
 	}
-	// User-defined functions may be overloaded, so the mask stores the declared types of its arguments to find the same
-	// one again. Native functions follow from name and column (ArgumentTypes).
+	// User-defined functions may be overloaded, so the mask stores the declared types of the arguments to find the
+	// same function later. A native function is determined by its name and the column (ArgumentTypes).
 	out := &schema.Mask{Keyspace: fn.Keyspace, Function: fn.Name}
 	for i, a := range terms {
 		v, err := d.value(a, fn, i+1)
@@ -92,7 +92,7 @@ func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 // value evaluates the ith argument of fn, and returns its wire form; nil is null. i counts from the masked value, which
 // is argument 0.
 func (d *Definer) value(a cql.Term, fn *function.Function, i int) ([]byte, error) {
-	// The name is the one that Cassandra's messages have for an argument.
+	// Cassandra's messages use this name for an argument.
 	receiver := term.Spec{Name: fmt.Sprintf("arg%d(%s)", i, fn.Qualified()), Type: fn.Args[i]}
 	// The argument is converted to the type that the function declares.
 	t, err := d.Compiler.Term(a, receiver)
@@ -116,7 +116,7 @@ func termsText(terms []cql.Term) string {
 	return strings.Join(texts, ", ")
 }
 
-// columnArg is the masked column as an argument of the masking function. It has a type and no value: the value is known
+// columnArg is the masked column as an argument of the masking function. It has a type but no value, which is known
 // only when rows are read.
 type columnArg struct{ t *types.Type }
 
@@ -132,5 +132,5 @@ func (a columnArg) Elements() int { return -1 }
 // IsMarker implements function.Arg.
 func (a columnArg) IsMarker() bool { return false }
 
-// String implements function.Arg. Cassandra has no name for the column here.
+// String implements function.Arg. Cassandra's messages show the class of the type instead of the column's name.
 func (a columnArg) String() string { return a.t.MarshalClass() }

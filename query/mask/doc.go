@@ -2,7 +2,7 @@
 // permission UNMASK see, and the masked columns that they must not restrict without SELECT_MASKED.
 //
 // It does not read or write rows. query/read and query/write apply masks to the columns of a row before functions,
-// aggregates and JSON receive them, so that nothing computed from a masked column contains its value. Rows are
+// aggregates and JSON receive them, so a result computed from a masked column never contains the real value. Rows are
 // selected, grouped and ordered by their real values.
 //
 //	MASKED WITH ─▶ Definer ─▶ schema.Mask ─▶ Compile ─▶ Table ─┐

@@ -11,12 +11,12 @@ import (
 	"cqld/schema"
 )
 
-// sealedPad is the multiple of bytes to which Seal extends a text, so that its length does not reveal the length of a
-// masked value.
+// sealedPad is the block size in bytes: Seal pads a text to a multiple of it, so that the length of the result does
+// not reveal the length of a masked value.
 const sealedPad = 64
 
-// Keys reports whether a column of t's primary key has a mask. Paging states contain primary keys and must then be
-// sealed.
+// Keys reports whether a column of t's primary key has a mask. If it does, paging states, which contain primary keys,
+// must be sealed.
 func Keys(t *schema.Table) bool {
 	if !t.Masked() {
 		return false
@@ -32,11 +32,11 @@ func Keys(t *schema.Table) bool {
 	return false
 }
 
-// Seal encrypts and authenticates a text with a secret: AES-256-GCM, whose nonce is a MAC of the text. Equal texts have
-// equal results. The nonce therefore repeats only with the same text, which reveals that two states are equal and
-// nothing else. The output is the nonce, the ciphertext and the tag. text is not changed.
+// Seal encrypts and authenticates a text with a secret: AES-256-GCM, whose nonce is a MAC of the text. Equal texts
+// have equal results. A nonce therefore repeats only for the same text, which reveals only that two states are equal.
+// The output is the nonce, the ciphertext and the tag. text is not changed.
 func Seal(secret, text []byte) []byte {
-	// The padding is one byte 0x80 and as many zeros as needed, so that it can be removed whatever the text ends with.
+	// The padding is the byte 0x80 followed by zeros, so that Open can remove it from any text.
 	padded := append(bytes.Clone(text), 0x80)
 	padded = append(padded, make([]byte, (sealedPad-len(padded)%sealedPad)%sealedPad)...)
 	aead := newAEAD(secret)
@@ -44,8 +44,8 @@ func Seal(secret, text []byte) []byte {
 	return aead.Seal(nonce, nonce, padded, nil)
 }
 
-// Open returns the text of the output of Seal with the same secret. Everything else, such as the output with another
-// secret, is an error: clients can send any bytes as a paging state.
+// Open returns the text of the output of Seal with the same secret. It returns an error for any other input,
+// including the output of another secret, because clients can send any bytes as a paging state.
 func Open(secret, sealed []byte) ([]byte, error) {
 	aead := newAEAD(secret)
 	if len(sealed) < aead.NonceSize() {
@@ -55,7 +55,7 @@ func Open(secret, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mask: open a sealed text: %w", err)
 	}
-	// Only zeros follow the byte 0x80 that ends the text.
+	// The last 0x80 ends the text; only zeros may follow.
 	end := bytes.LastIndexByte(padded, 0x80)
 	if end < 0 {
 		return nil, fmt.Errorf("mask: a sealed text without its end")
@@ -63,8 +63,8 @@ func Open(secret, sealed []byte) ([]byte, error) {
 	return padded[:end], nil
 }
 
-// derive returns a key or nonce for one purpose. The result has 32 bytes. Different purposes give independent results
-// from one secret, so that it is never used as a key itself.
+// derive returns a key or nonce for one purpose. The result has 32 bytes. Results for different purposes are
+// independent, and the secret itself is never used as a key.
 func derive(secret []byte, purpose string, data []byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("cqld paging state " + purpose + "\x00"))

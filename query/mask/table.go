@@ -18,12 +18,12 @@ type Table struct {
 // column is the mask of one column; eval is nil if the column has none.
 type column struct {
 	eval function.Eval
-	args [][]byte // of the mask, without the value
+	args [][]byte // arguments of the mask, without the masked value
 }
 
-// Compile returns the masks of t, or nil if t has none. A mask that cannot be applied to its column shows null instead
-// of the column's values. Failing instead would make the table unreadable, and showing the values would reveal what the
-// mask hides. The result is valid for this version of t and of the functions of its keyspace.
+// Compile returns the masks of t, or nil if t has none. A mask that cannot be applied to its column shows null
+// instead of the column's values. An error instead would make the table unreadable, and the real values would defeat
+// the mask. The result is valid for this version of t and of the functions of its keyspace.
 func Compile(c *term.Compiler, t *schema.Table) *Table {
 	if !t.Masked() {
 		return nil
@@ -31,7 +31,7 @@ func Compile(c *term.Compiler, t *schema.Table) *Table {
 	out := &Table{columns: make([]column, t.NextColumn)}
 	for _, col := range t.Columns() {
 		switch {
-		// The zero column has no mask.
+		// The zero value of column means no mask.
 		case col.Mask == nil:
 		case col.Mask.Keyspace != "":
 			out.columns[col.ID] = compileUser(c, col)
@@ -76,8 +76,8 @@ func UserFunction(c *term.Compiler, col *schema.Column) *function.Function {
 	return nil
 }
 
-// compile returns a mask with a native function. It does not trust the stored arguments: what does not match the
-// function hides the value.
+// compile returns a mask with a native function. It validates the stored arguments: if they do not match the
+// function, the mask shows null.
 func compile(functions *function.Library, c *schema.Column) column {
 	hidden := hiding()
 	args := []function.Arg{columnArg{c.Type}}
@@ -86,7 +86,7 @@ func compile(functions *function.Library, c *schema.Column) column {
 		return hidden
 	}
 	for i, t := range argTypes {
-		// The arguments are part of the schema; the function would trust them.
+		// The function does not validate its arguments, and these come from the stored schema.
 		if v := c.Mask.Args[i]; v != nil && t.Validate(v) != nil {
 			return hidden
 		}
@@ -102,13 +102,13 @@ func compile(functions *function.Library, c *schema.Column) column {
 // Masks reports whether a column has a mask. t may be nil.
 func (t *Table) Masks(c *schema.Column) bool { return t != nil && t.columns[c.ID].eval != nil }
 
-// Value returns what a client without UNMASK sees instead of the value v of a column. Null is masked, too. v is in wire
-// form, and nil is null. Without a mask the result is v itself. t must not be nil.
+// Value returns what a client without UNMASK sees instead of the value v of a column. Null is masked, too. v is in
+// wire form; nil means null. Without a mask the result is v itself. t must not be nil.
 func (t *Table) Value(env function.Env, c *schema.Column, v []byte) ([]byte, error) {
 	m := &t.columns[c.ID]
 	if m.eval == nil {
 		return v, nil
 	}
-	// The list is made for each call: the Table is shared by all requests.
+	// Allocate the list for each call, because requests share the Table.
 	return m.eval(env, append([][]byte{v}, m.args...))
 }

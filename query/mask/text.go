@@ -7,9 +7,9 @@ import (
 	"cqld/types"
 )
 
-// ArgumentTypes returns the types of the arguments of a column's mask. The masked value is not among them. There are as
-// many as the mask has arguments, unless its types cannot be decoded: then there are fewer, and Compile hides the
-// values.
+// ArgumentTypes returns the types of the arguments of a column's mask. The masked value is not among them. The result
+// has one type for each argument of the mask. If the types cannot be decoded, it has fewer, and Compile shows null
+// instead of the values.
 func ArgumentTypes(c *schema.Column) []*types.Type {
 	var all []*types.Type
 	for _, class := range c.Mask.Types {

@@ -14,12 +14,12 @@ import (
 	"cqld/schema"
 )
 
-// compactionPackage is where Cassandra has its strategies. Class names without a package belong to it.
+// compactionPackage is the Java package of Cassandra's strategies. Class names without a package belong to it.
 const compactionPackage = "org.apache.cassandra.db.compaction."
 
-// ParseCompaction checks the option compaction and returns it in the form that is shown: with the full class name and
-// the default thresholds. The option is stored and shown (docs/limits.md). m stays as it is. Errors are configuration
-// errors.
+// ParseCompaction validates the option compaction and returns it in the form that DESCRIBE shows: with the full class
+// name and the default thresholds. The option is stored and shown, but has no effect (docs/limits.md). m is not
+// changed. Errors are *invalid.Config.
 //
 //	{class: LeveledCompactionStrategy, fanout_size: 5} becomes
 //	{class: org.apache.cassandra.db.compaction.LeveledCompactionStrategy, fanout_size: 5,
@@ -33,9 +33,9 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		class = compactionPackage + class
 	}
 	strategy := strings.TrimPrefix(class, compactionPackage)
-	// nil for an unknown strategy, which is not the same as one without options of its own.
+	// known is nil for an unknown strategy, and empty for a strategy without specific options.
 	known := compactionOptions(strategy)
-	// Classes of users cannot be loaded.
+	// User-defined strategies cannot be loaded.
 	if known == nil || !strings.HasPrefix(class, compactionPackage) {
 		return nil, invalid.Configf("Unable to find compaction strategy class '%s'", class)
 	}
@@ -45,9 +45,9 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		setDefault(out, "min_threshold", "4")
 		setDefault(out, "max_threshold", "32")
 	}
-	// Values are checked before unknown names are reported, as in Cassandra.
+	// As in Cassandra, an invalid value is reported before an unknown name.
 	var unknown []string
-	// In sorted order, so that the same of several errors is reported each time.
+	// Iterate in sorted order, so that the reported error is deterministic.
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if name == "class" {
 			continue
@@ -56,7 +56,7 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		if check == nil {
 			check = commonCompactionOptions(name)
 		}
-		// The unified strategy has no numbers of sstables as thresholds.
+		// UnifiedCompactionStrategy has no min_threshold and max_threshold.
 		if check == nil || strategy == "UnifiedCompactionStrategy" && strings.HasSuffix(name, "_threshold") &&
 			name != "tombstone_threshold" {
 			unknown = append(unknown, name)
@@ -70,11 +70,11 @@ func ParseCompaction(m map[string]string) (map[string]string, error) {
 		return nil, invalid.Configf("Properties specified [%s] are not understood by %s", strings.Join(unknown, ", "),
 			strategy)
 	}
-	// Only now are all values numbers.
+	// checkTogether relies on values that were validated above.
 	return out, checkTogether(out)
 }
 
-// setDefault sets a value that is not there.
+// setDefault sets an option unless it is present.
 func setDefault(m map[string]string, name, value string) {
 	if _, ok := m[name]; !ok {
 		m[name] = value
@@ -85,7 +85,7 @@ func setDefault(m map[string]string, name, value string) {
 func checkTogether(m map[string]string) error {
 	// All but the unified strategy have thresholds by default.
 	if text, ok := m["min_threshold"]; ok {
-		low, _ := javanumber.ParseUnsigned(text) // both were checked before
+		low, _ := javanumber.ParseUnsigned(text) // both values were validated before
 		high, _ := javanumber.ParseUnsigned(m["max_threshold"])
 		switch {
 		case low == 0 || high == 0:
@@ -104,7 +104,7 @@ func checkTogether(m map[string]string) error {
 			return err
 		}
 	}
-	// The defaults of Cassandra; a missing option does not parse.
+	// Cassandra's defaults apply to missing options, which do not parse.
 	low, high := 0.5, 1.5
 	if f, err := javanumber.ParseDouble(m["bucket_low"]); err == nil {
 		low = f
@@ -119,11 +119,11 @@ func checkTogether(m map[string]string) error {
 	return nil
 }
 
-// checkLevels refuses sizes with which the highest level of Cassandra would have more than 2^63 bytes. size is in MiB,
-// fanout the factor between levels; empty texts are the defaults of this check.
+// checkLevels rejects sizes for which Cassandra's highest level would exceed 2^63 bytes. size is in MiB, and fanout
+// is the factor between levels; an empty text means the default.
 func checkLevels(size, fanout string) error {
 	const levels, sizeLeast, fanoutDefault = 8, 1, 10
-	// Texts were checked before, so that one that does not parse is an empty one.
+	// The texts were validated before, so a text that does not parse is empty.
 	number := func(text string, otherwise int64) *big.Int {
 		if n, err := javanumber.ParseInt(text, 32); err == nil {
 			otherwise = n
@@ -144,8 +144,8 @@ func checkLevels(size, fanout string) error {
 // optionCheck returns an error if the value of an option is invalid. The name is for the message.
 type optionCheck func(name, value string) error
 
-// commonCompactionOptions returns the check of an option that all strategies have, or nil for other options. Each
-// message is Cassandra's, with its own wording.
+// commonCompactionOptions returns the check of an option that all strategies have, or nil for other options. The
+// messages are Cassandra's, which have no common pattern.
 func commonCompactionOptions(name string) optionCheck {
 	switch name {
 	case "enabled":
@@ -155,7 +155,7 @@ func commonCompactionOptions(name string) optionCheck {
 			}
 			return nil
 		}
-	// Their order and lower bounds are checked in checkTogether.
+	// checkTogether validates their order and lower bounds.
 	case "min_threshold", "max_threshold":
 		return func(name, value string) error {
 			if _, ok := javanumber.ParseUnsigned(value); !ok {
@@ -193,7 +193,7 @@ func commonCompactionOptions(name string) optionCheck {
 		}
 	case "provide_overlapping_tombstones":
 		return func(name, value string) error {
-			// The message has the upper case, as in Cassandra.
+			// As in Cassandra, the message shows the value in upper case.
 			upper := strings.ToUpper(value)
 			if upper != "NONE" && upper != "ROW" && upper != "CELL" {
 				return invalid.Configf("Invalid value %s for '%s' compaction sub-option - must be one of the "+
@@ -214,14 +214,14 @@ func compactionOptions(strategy string) map[string]optionCheck {
 	case "SizeTieredCompactionStrategy":
 		return sizeTieredOptions()
 	case "LeveledCompactionStrategy":
-		known := sizeTieredOptions() // of its level 0
+		known := sizeTieredOptions() // level 0 is compacted by size
 		known["sstable_size_in_mb"] = integerFrom(32, 1, "%s must be larger than 0, but was %d")
 		known["fanout_size"] = integerFrom(32, 1, "%s must be larger than 0, but was %d")
 		known["single_sstable_uplevel"] = anyValue
 		return known
-	// Sizes of windows are a number of units; both have no default here.
+	// The size of a window is a number of units; this package sets no default for either.
 	case "TimeWindowCompactionStrategy":
-		known := sizeTieredOptions() // of the newest window
+		known := sizeTieredOptions() // the newest window is compacted by size
 		known["compaction_window_unit"] = oneOf("MINUTES", "HOURS", "DAYS")
 		known["timestamp_resolution"] = oneOf("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES",
 			"HOURS", "DAYS")
@@ -254,7 +254,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 	return nil
 }
 
-// sizeTieredOptions returns the options of SizeTieredCompactionStrategy, which others also have.
+// sizeTieredOptions returns the options of SizeTieredCompactionStrategy, which other strategies also accept.
 func sizeTieredOptions() map[string]optionCheck {
 	float := func(name, value string) error {
 		if _, err := javanumber.ParseDouble(value); err != nil {
@@ -262,7 +262,7 @@ func sizeTieredOptions() map[string]optionCheck {
 		}
 		return nil
 	}
-	// That bucket_low is less than bucket_high is checked in checkTogether.
+	// checkTogether checks that bucket_low is less than bucket_high.
 	return map[string]optionCheck{
 		"bucket_low": float, "bucket_high": float,
 		"min_sstable_size": integerFrom(64, 0, "%s must be non negative: %d"),
@@ -271,14 +271,14 @@ func sizeTieredOptions() map[string]optionCheck {
 
 // unifiedOptions returns the options of UnifiedCompactionStrategy.
 func unifiedOptions() map[string]optionCheck {
-	// A check may be shared: it holds no state.
+	// A check holds no state, so several options can share it.
 	positive := integerFrom(32, 1, "Invalid configuration, %s should be positive: %d")
 	size := func(name, value string) error {
 		number, ok := strings.CutSuffix(value, "B")
 		if !ok {
 			return invalid.Configf("%s %s is not a valid size in bytes: %s does not end in unit B", name, value, value)
 		}
-		// Decimal and binary units.
+		// The units are decimal and binary.
 		for _, unit := range [...]string{"Ki", "Mi", "Gi", "Ti", "k", "M", "G", "T"} {
 			number = strings.TrimSuffix(number, unit)
 		}
@@ -298,7 +298,7 @@ func unifiedOptions() map[string]optionCheck {
 		},
 		"flush_size_override": size,
 		"base_shard_count":    positive,
-		// Any number of 32 bits.
+		// accepts any 32-bit number
 		"max_sstables_to_compact": integerFrom(32, -1<<31, "%s %d"),
 		"sstable_growth": func(name, value string) error {
 			f, err := javanumber.ParseDouble(value)
@@ -331,7 +331,7 @@ func unifiedOptions() map[string]optionCheck {
 	}
 }
 
-// checkScaling checks a list of elements like N, T4, L8 or plain numbers. Plain numbers may have a sign, others not.
+// checkScaling validates a list of elements such as N, T4, L8 or plain numbers. Only plain numbers may have a sign.
 func checkScaling(_, value string) error {
 	// T is tiered, L is leveled, and N is neither.
 	for part := range strings.SplitSeq(value, ",") {
@@ -354,8 +354,8 @@ func checkScaling(_, value string) error {
 // anyValue accepts all values, as Cassandra does for some options.
 func anyValue(string, string) error { return nil }
 
-// integerFrom returns a check for integers of a number of bits that are not less than least. tooSmall is a format with
-// the name and the value.
+// integerFrom returns a check for integers with the given number of bits that are at least least. tooSmall is a
+// format with the name and the value.
 func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 	return func(name, value string) error {
 		n, err := javanumber.ParseInt(value, bits)
@@ -369,7 +369,7 @@ func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 	}
 }
 
-// oneOf returns a check for words, compared without case.
+// oneOf returns a check that the value is one of words, ignoring case.
 func oneOf(words ...string) optionCheck {
 	return func(name, value string) error {
 		if !slices.Contains(words, strings.ToUpper(value)) {
@@ -379,7 +379,7 @@ func oneOf(words ...string) optionCheck {
 	}
 }
 
-// notParsable returns the error for a value that is not of a kind.
+// notParsable returns the error for a value that cannot be parsed as the given kind.
 func notParsable(value, kind, name string) error {
 	return invalid.Configf("%s is not a parsable %s for %s", value, kind, name)
 }

@@ -12,8 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// ParseCaching checks the option caching and returns it in the form that is shown. Missing keys mean that nothing is
-// cached, as in Cassandra.
+// ParseCaching validates the option caching and returns it in the form that DESCRIBE shows. Missing keys mean that
+// nothing is cached, as in Cassandra.
 //
 //	{}                                becomes {keys: NONE, rows_per_partition: NONE}
 //	{keys: all, rows_per_partition: 10} becomes {keys: ALL, rows_per_partition: 10}
@@ -40,7 +40,7 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 			if out[name] = upper; isNumber {
 				out[name] = strconv.FormatInt(n, 10)
 			}
-		// Reported after the errors of values.
+		// Unknown keys are reported after invalid values.
 		default:
 			unknown = append(unknown, name)
 		}
@@ -52,18 +52,19 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// compressPackage is where Cassandra has its compressors.
+// compressPackage is the Java package of Cassandra's compressors.
 const compressPackage = "org.apache.cassandra.io.compress."
 
-// ParseCompression checks the option compression and returns it in the form that is shown. An empty map, or enabled:
-// false alone, means no compression. The chunk length has a default, also for storage that does not use it.
+// ParseCompression validates the option compression and returns it in the form that DESCRIBE shows. An empty map, or
+// enabled: false alone, means no compression. The result contains the default chunk length, although storage does not
+// use it.
 //
 //	{}                       becomes {enabled: false}
 //	{class: LZ4Compressor}   becomes {chunk_length_in_kb: 16, class: org.apache.cassandra.io.compress.LZ4Compressor}
 func ParseCompression(m map[string]string) (map[string]string, error) {
 	enabled := true
 	if text, ok := m["enabled"]; ok {
-		// As in Java, everything but true is false.
+		// As in Java, every text other than true means false.
 		enabled = strings.EqualFold(text, "true")
 	}
 	if len(m) == 0 || !enabled {
@@ -102,7 +103,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 			out[name] = strconv.FormatInt(n, 10)
 		case "min_compress_ratio":
 			f, err := javanumber.ParseDouble(m[name])
-			// NaN is not negative, and is refused by the next check.
+			// NaN passes this comparison; the next check rejects it.
 			if f < 0 {
 				return nil, invalid.Configf("Invalid negative min_compress_ratio")
 			}
@@ -118,7 +119,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 			} else if err := checkCompressor(name, m[name]); err != nil {
 				return nil, err
 			}
-			// An unknown option is stored only until the error below.
+			// The error below reports unknown options, so the stored value is discarded.
 			out[name] = m[name]
 		}
 	}
@@ -146,7 +147,7 @@ func compressorOptions(class string) []string {
 // Cassandra see them.
 func checkCompressor(name, value string) error {
 	n, err := javanumber.ParseInt(value, 32)
-	// n is used by the options that are numbers.
+	// Only numeric options use n.
 	switch name {
 	case "compression_level":
 		if err != nil {
@@ -171,11 +172,11 @@ func checkCompressor(name, value string) error {
 	return nil
 }
 
-// The levels of zstd: the compression levels that its library accepts.
+// The compression levels that the zstd library accepts.
 const zstdLevelMin, zstdLevelMax = -(1 << 17), 22
 
-// chunkLength parses chunk_length_in_kb, in KiB. It is a power of two whose number of bytes has 32 bits. For example 4,
-// 16 and 64.
+// chunkLength parses chunk_length_in_kb, in KiB. It must be a power of two, such as 4, 16 or 64, and its number of
+// bytes must fit into 32 bits.
 func chunkLength(text string) (int64, error) {
 	n, err := javanumber.ParseInt(text, 32)
 	switch {
@@ -192,9 +193,9 @@ func chunkLength(text string) (int64, error) {
 	return n, nil
 }
 
-// ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and returns them in canonical
-// form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms). MIN and MAX take one percentile and one time. Both options have the
-// same messages, as in Cassandra.
+// ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and returns them in
+// canonical form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms). MIN and MAX need one percentile and one time. As in
+// Cassandra, both options have the same error messages.
 //
 //	99PERCENTILE     becomes 99p
 //	50.7ms           becomes 50ms
@@ -209,7 +210,7 @@ func ParseSpeculativeRetry(text string) (string, error) {
 			continue
 		}
 		first, second, ok := strings.Cut(inner[1:len(inner)-1], ",")
-		// One argument is reported as an invalid value.
+		// A single argument is reported as an invalid value.
 		if !ok {
 			break
 		}
@@ -237,7 +238,7 @@ func ParseSpeculativeRetry(text string) (string, error) {
 	return parseRetryTerm(text, upper)
 }
 
-// retryKind returns the kind of a canonical term, as messages name it.
+// retryKind returns the name of a canonical term's kind for error messages.
 func retryKind(term string) string {
 	if strings.HasSuffix(term, "p") {
 		return "PERCENTILE"
@@ -245,8 +246,8 @@ func retryKind(term string) string {
 	return "FIXED"
 }
 
-// parseRetryTerm parses a percentile or a fixed time in upper case, and returns it in canonical form. whole is the text
-// of the user, for errors.
+// parseRetryTerm parses a percentile or a fixed time in upper case, and returns it in canonical form. whole is the
+// option's text as the user wrote it, for errors.
 func parseRetryTerm(whole, term string) (string, error) {
 	number, percentile := strings.CutSuffix(term, "PERCENTILE")
 	if !percentile {
@@ -258,8 +259,7 @@ func parseRetryTerm(whole, term string) (string, error) {
 	if err != nil || percentile == fixed || strings.ContainsAny(number, "+-XIN") {
 		return "", invalid.Configf("Invalid value %s for option 'speculative_retry'", whole)
 	}
-	// Fractions of milliseconds are cut off.
-	// A number without sign, so that it is not negative.
+	// Truncate fractions of milliseconds. The number has no sign, so it is not negative.
 	if fixed {
 		return strconv.FormatInt(int64(f), 10) + "ms", nil
 	}
@@ -270,7 +270,7 @@ func parseRetryTerm(whole, term string) (string, error) {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', -1, 64), ".0") + "p", nil
 }
 
-// ParseReadRepair checks the option read_repair, without case.
+// ParseReadRepair validates the option read_repair, ignoring case.
 func ParseReadRepair(text string) (string, error) {
 	upper := strings.ToUpper(text)
 	if upper != "BLOCKING" && upper != "NONE" {
@@ -280,7 +280,7 @@ func ParseReadRepair(text string) (string, error) {
 	return upper, nil
 }
 
-// ParseTombstoneGC checks cqld's option tombstone_gc. The words are ScyllaDB's modes.
+// ParseTombstoneGC checks cqld's option tombstone_gc. Its values are the modes of ScyllaDB's option.
 func ParseTombstoneGC(text string) (string, error) {
 	switch lower := strings.ToLower(text); lower {
 	case "repair", "timeout", "immediate", "disabled":
@@ -290,7 +290,7 @@ func ParseTombstoneGC(text string) (string, error) {
 		"only 'repair', 'timeout', 'immediate' and 'disabled' are allowed", text)
 }
 
-// ParseWriteOrdering checks cqld's option write_ordering. Empty means that timestamps alone decide.
+// ParseWriteOrdering checks cqld's option write_ordering. Empty means that only timestamps order writes.
 func ParseWriteOrdering(text string) (string, error) {
 	switch lower := strings.ToLower(text); lower {
 	case "", "quorum":

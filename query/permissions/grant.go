@@ -6,9 +6,9 @@ import (
 	"cqld/query/invalid"
 )
 
-// Granted returns the resource and the permissions of GRANT and REVOKE: those of the list that apply to the resource,
-// or all that do. keyspace is the keyspace of unqualified names. Errors are *invalid.Error, and *cql.SyntaxError if
-// none of the permissions applies.
+// Granted returns the resource and the permissions of GRANT and REVOKE: the permissions in the list that apply to the
+// resource or, for ALL, every permission that applies. keyspace is the keyspace of unqualified names. Errors are
+// *invalid.Error, and *cql.SyntaxError if none of the permissions applies.
 func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Resource, auth.PermissionSet, error) {
 	r, err := ResourceOf(keyspace, on)
 	if err != nil {
@@ -18,8 +18,8 @@ func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Res
 	if r.Keyspace == "system" && (r.Kind == auth.KindKeyspaceFunctions || r.Kind == auth.KindFunction) {
 		return r, 0, &invalid.Error{Msg: "Altering permissions on builtin functions is not supported"}
 	}
-	// ALL means the permissions that apply to the resource. A list that names others besides them is accepted as well,
-	// and the others are ignored.
+	// ALL means the permissions that apply to the resource. A list may also contain permissions that do not apply;
+	// they are ignored.
 	set := Set(list) & auth.NewPermissionSet(r.Permissions()...)
 	if set == 0 {
 		return r, 0, &cql.SyntaxError{Msg: "Resource type " + resourceClass(r) +
@@ -28,7 +28,7 @@ func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Res
 	return r, set, nil
 }
 
-// resourceClass returns the name of Cassandra's class of a resource. Messages contain it.
+// resourceClass returns the name of Cassandra's class of a resource. Error messages contain it.
 func resourceClass(r auth.Resource) string {
 	//exhaustive:enforce
 	switch r.Kind {
@@ -58,7 +58,7 @@ func Set(list []cql.Permission) auth.PermissionSet {
 }
 
 // ResourceOf returns the resource that a statement names. keyspace is the keyspace of unqualified names. Errors are
-// *invalid.Error. Whether the resource exists is not examined.
+// *invalid.Error. It does not check that the resource exists.
 func ResourceOf(keyspace string, r *cql.Resource) (auth.Resource, error) {
 	c := requirer{keyspace: keyspace}
 	// The keyspace of the session does not apply to functions here, unlike in calls and in DROP FUNCTION.
@@ -69,8 +69,8 @@ func ResourceOf(keyspace string, r *cql.Resource) (auth.Resource, error) {
 	return c.resource(r), c.err
 }
 
-// resource returns the resource that a statement names. It sets c.err if the name of a table has no keyspace.
-// ResourceNone, which LIST PERMISSIONS without ON has, is the zero resource.
+// resource returns the resource that a statement names. It sets c.err if the name of a table has no keyspace. It
+// returns the zero Resource for ResourceNone, the resource of LIST PERMISSIONS without ON.
 func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	//exhaustive:enforce
 	switch r.Kind {
@@ -81,7 +81,7 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	case cql.ResourceAllTablesInKeyspace:
 		return auth.AllTables(r.Name.Keyspace)
 	case cql.ResourceTable:
-		// Only names of tables take the keyspace of the session.
+		// Only table names default to the keyspace of the session.
 		return auth.Table(c.in(r.Name), r.Name.Name)
 	case cql.ResourceAllRoles:
 		return auth.AllRoles()
@@ -92,7 +92,7 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	case cql.ResourceAllFunctionsInKeyspace:
 		return auth.KeyspaceFunctions(r.Name.Keyspace)
 	case cql.ResourceFunction:
-		// ResourceOf has refused names without a keyspace.
+		// ResourceOf has rejected names without a keyspace.
 		return auth.Function(r.Name.Keyspace, signature(r.Name.Name, r.Args))
 	case cql.ResourceAllMBeans:
 		return auth.AllMBeans()
@@ -103,8 +103,8 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	return auth.Resource{}
 }
 
-// permission returns the permission that a statement names. PermissionInvalid has none: the result is zero, which
-// applies to no resource.
+// permission returns the permission that a statement names. For PermissionInvalid it returns zero, which applies to
+// no resource.
 func permission(p cql.Permission) auth.Permission {
 	//exhaustive:enforce
 	switch p {

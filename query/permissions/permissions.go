@@ -1,7 +1,7 @@
-// Package permissions derives the permissions that a statement needs from its syntax. Package query checks them at each
-// execution of the statement.
+// Package permissions derives the permissions that a statement needs from its syntax. Package query checks them at
+// each execution of the statement.
 //
-// It decides nothing, and does not know who executes the statement:
+// It does not authorize anything, and does not know which client executes the statement:
 //
 //	statement, schema ─▶ Required ─▶ requirements ─▶ Protected, then auth.Authorizer for each of them
 package permissions
@@ -17,11 +17,12 @@ import (
 	"cqld/schema"
 )
 
-// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema
-// in which an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of
-// statements. Errors are *invalid.Error.
+// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the
+// schema in which an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown
+// kinds of statements. Errors are *invalid.Error.
 //
-// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
+// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for user-defined functions see
+// Execute.
 func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
 	// The four groups are disjoint. The first one that knows the statement collects its requirements.
 	c := requirer{now: now, keyspace: keyspace}
@@ -31,16 +32,16 @@ func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.R
 	return ofViews(now, stmt, c.needs), c.err
 }
 
-// Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of
-// the system can be neither created nor dropped nor altered, except for the options of replicated keyspaces. It is
-// checked before permissions, as in Cassandra. The error is *invalid.Unauthorized.
+// Protected returns an error if no client may execute a definition with these requirements: system keyspaces and
+// their tables cannot be created, dropped or altered, except for the options of replicated system keyspaces. As in
+// Cassandra, callers check it before permissions. The error is *invalid.Unauthorized.
 func Protected(needs []auth.Requirement) error {
 	for _, q := range needs {
 		r := q.Resource
 		if r.Kind == auth.KindFunction || r.Kind == auth.KindKeyspaceFunctions {
-			continue // package definition refuses them
+			continue // package definition rejects triggers
 		}
-		// Reads and writes of system tables are not definitions, and have rules of their own.
+		// Reads and writes of system tables are not definitions; other rules apply to them.
 		switch q.Permission {
 		case auth.Create, auth.Alter, auth.Drop:
 		default:
@@ -57,11 +58,11 @@ func Protected(needs []auth.Requirement) error {
 	return nil
 }
 
-// ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or
-// drop a view are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
+// ofViews replaces materialized views in requirements by their base tables: as in Cassandra, reading, altering or
+// dropping a view needs the permission on its base table. A change of a view that does not exist needs no permission.
 func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
 	// A view is a table of the schema with View set, so c.table has required permissions on the view itself. needs is
-	// copied before the first change: most statements name no view.
+	// copied only before the first change, because most statements name no view.
 	changed := false
 	switch stmt.(type) {
 	case *cql.AlterMaterializedView, *cql.DropMaterializedView:
@@ -70,14 +71,14 @@ func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []a
 	var out []auth.Requirement
 	// needs and out have the same indexes until the end.
 	for i, q := range needs {
-		// In statements that do not change a view, only SELECT is replaced: MODIFY of a view keeps the view as its
+		// Statements that do not change a view need a replacement for SELECT only; MODIFY keeps the view as its
 		// resource.
 		if q.Resource.Kind != auth.KindTable || !changed && q.Permission != auth.Select {
 			continue
 		}
 		t := s.Table(q.Resource.Keyspace, q.Resource.Name)
-		// An unknown table remains in the requirements of a SELECT, so that the answer does not reveal to a client
-		// without permission that it does not exist.
+		// Keep an unknown table in the requirements of a SELECT, so that a client without permission does not learn
+		// that it does not exist.
 		if t == nil && !changed || t != nil && t.View == nil {
 			continue
 		}
@@ -87,7 +88,7 @@ func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []a
 		if base := viewBase(s, t); base != nil {
 			out[i].Resource = auth.Table(base.Keyspace, base.Name)
 		} else {
-			out[i].Permission = 0 // removed below
+			out[i].Permission = 0 // marks the requirement for removal below
 		}
 	}
 	if out == nil {
@@ -112,22 +113,22 @@ type requirer struct {
 	now *schema.Schema
 	// keyspace is the keyspace of unqualified names; empty means there is none.
 	keyspace string
-	// needs contains no duplicates. Its order matters: the error names the first requirement that a client lacks.
+	// needs contains no duplicates. Its order matters: the error names the first permission that the client lacks.
 	needs []auth.Requirement
 	// err is the error of the first name that has no keyspace. Collecting continues with an empty keyspace, and the
 	// caller returns err in place of the requirements.
 	err error
 }
 
-// need adds a requirement, unless it is there already: the statements of a batch often have the same.
+// need adds a requirement unless needs contains it, because statements of a batch often have equal requirements.
 func (c *requirer) need(p auth.Permission, r auth.Resource) {
 	if q := (auth.Requirement{Permission: p, Resource: r}); !slices.Contains(c.needs, q) {
 		c.needs = append(c.needs, q)
 	}
 }
 
-// in returns the keyspace of a name: its own, or else the one of the session. Without either it sets c.err and returns
-// an empty string.
+// in returns the keyspace of a name: its own or, if it has none, the keyspace of the session. If both are missing, it
+// sets c.err and returns an empty string.
 func (c *requirer) in(n cql.QualifiedName) string {
 	d := definition.Definer{Keyspace: c.keyspace}
 	keyspace, err := d.KeyspaceOf(n)
@@ -162,14 +163,15 @@ func (c *requirer) data(stmt cql.Statement) bool {
 		c.modification(stmt.Table, stmt.IfExists || len(stmt.Conditions) > 0)
 	case *cql.Batch:
 		for _, one := range stmt.Statements {
-			// A batch may contain nothing but modifications. A statement of another group makes the batch unknown.
+			// A batch may contain nothing but modifications. Any other statement makes the batch unknown, and
+			// Required rejects it.
 			if !c.data(one) {
 				return false
 			}
 		}
 	case *cql.Truncate:
 		c.table(auth.Modify, stmt.Table)
-	// They need no permission. The case keeps them from being refused as unknown.
+	// These need no permission. Without the case, Required would reject them as unknown.
 	case *cql.Use, *cql.Describe:
 	default:
 		return false
@@ -188,8 +190,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index or a view, and nothing to drop one that does not exist. ofViews
-// replaces views by their tables. Cassandra allows triggers to superusers only.
+// As in Cassandra, changes of an index or a view need ALTER on its table, and dropping one that does not exist needs
+// no permission. ofViews replaces views by their base tables. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -200,7 +202,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.need(auth.Drop, auth.Keyspace(stmt.Keyspace))
 	case *cql.CreateTable:
 		c.tables(auth.Create, stmt.Table)
-	// The new table shows the columns and options of the source, which the client must be able to read.
+	// The new table reveals the columns and options of the source, so the client needs SELECT on the source.
 	case *cql.CreateTableLike:
 		c.table(auth.Select, stmt.Source)
 		c.tables(auth.Create, stmt.Table)
@@ -210,17 +212,17 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.comment(stmt)
 	case *cql.DropTable:
 		c.table(auth.Drop, stmt.Table)
-	// A dropped table is no resource. The client that restores it gets no permission on it.
+	// A dropped table is not a resource. Restoring it grants no permission on it to the client.
 	case *cql.UndropTable:
 		c.tables(auth.Create, stmt.Table)
 	case *cql.PurgeTable:
 		c.tables(auth.Drop, stmt.Table)
-	// A dropped keyspace is no resource either.
+	// A dropped keyspace is not a resource either.
 	case *cql.UndropKeyspace:
 		c.need(auth.Create, auth.AllKeyspaces())
 	case *cql.PurgeKeyspace:
 		c.need(auth.Drop, auth.AllKeyspaces())
-	// Types are no resources: the permission on all tables of the keyspace includes them.
+	// User-defined types are not resources; the permission on all tables of the keyspace covers them.
 	case *cql.CreateType:
 		c.tables(auth.Create, stmt.Type)
 	case *cql.AlterType:
@@ -230,7 +232,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateIndex:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.DropIndex:
-		// The statement names the index only; the schema knows its table.
+		// The statement names only the index; find its table in the schema.
 		if t, _ := c.now.Index(c.in(stmt.Index), stmt.Index.Name); t != nil {
 			c.need(auth.Alter, auth.Table(t.Keyspace, t.Name))
 		}
@@ -240,14 +242,14 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.table(auth.Alter, stmt.View)
 	case *cql.DropMaterializedView:
 		c.table(auth.Alter, stmt.View)
-	case *cql.CreateTrigger, *cql.DropTrigger: // superusers only: definition.Definer refuses others
+	case *cql.CreateTrigger, *cql.DropTrigger: // definition.Definer permits triggers to superusers only
 	default:
 		return false
 	}
 	return true
 }
 
-// comment adds the permission for COMMENT ON and SECURITY LABEL ON: that for ALTER of the object.
+// comment adds the permission for COMMENT ON and SECURITY LABEL ON, which is the permission to alter the object.
 func (c *requirer) comment(stmt *cql.CommentOn) {
 	switch stmt.Kind {
 	case cql.CommentKeyspace:
@@ -259,8 +261,8 @@ func (c *requirer) comment(stmt *cql.CommentOn) {
 	}
 }
 
-// function handles changes of functions and aggregates. The functions of an aggregate need not exist: package
-// definition refuses the statement later.
+// function handles changes of functions and aggregates. It does not check that the functions of an aggregate exist;
+// package definition does that later.
 func (c *requirer) function(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateFunction:
@@ -288,7 +290,7 @@ func (c *requirer) function(stmt cql.Statement) bool {
 	return true
 }
 
-// execute adds the permission to execute a function of the aggregate's keyspace. name has no keyspace of its own.
+// execute adds the permission to execute a function of the aggregate's keyspace. name is unqualified.
 func (c *requirer) execute(aggregate cql.QualifiedName, name string, args []cql.TypeExpr) {
 	c.need(auth.Execute, auth.Function(c.in(aggregate), signature(name, args)))
 }
@@ -312,12 +314,12 @@ func (c *requirer) keyspaceNamed(name string) *schema.Keyspace {
 	return c.now.Keyspace(name)
 }
 
-// dropFunction adds the permissions for DROP: on the function that is dropped, on all functions of the keyspace if
-// several have the name, and none if there is no such function.
+// dropFunction adds the permission for DROP: on the dropped function, or on all functions of the keyspace if the name
+// is overloaded. It adds none if there is no such function.
 func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
 	keyspace := c.in(n)
 	k := c.keyspaceNamed(keyspace)
-	// Without the keyspace there is no function to protect. The statement then fails, or has no effect with IF EXISTS.
+	// The keyspace does not exist, so the statement fails or, with IF EXISTS, has no effect.
 	if k == nil {
 		return
 	}
@@ -327,8 +329,7 @@ func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArg
 			found = []string{s}
 		}
 	} else {
-		// DROP FUNCTION and DROP AGGREGATE both look for functions and aggregates: package definition finds out which
-		// kind the name has.
+		// Look for functions and aggregates in both statements; package definition checks that the kind is right.
 		for _, f := range k.FunctionsNamed(n.Name) {
 			found = append(found, f.Signature())
 		}
@@ -349,8 +350,8 @@ func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArg
 	}
 }
 
-// signature returns a function's name with its argument types. schema.Function.Signature has the same form, so that
-// both name the same resource.
+// signature returns a function's name with its argument types. It must have the same form as
+// schema.Function.Signature, because both name the same resource.
 func signature(name string, args []cql.TypeExpr) string {
 	b := append([]byte(name), '(')
 	for i, arg := range args {
@@ -364,8 +365,8 @@ func signature(name string, args []cql.TypeExpr) string {
 	return string(append(b, ')'))
 }
 
-// thaw returns a type as signatures contain it, however it is written: without frozen, keyspaces and second names. e is
-// a copy, and its Args are cloned before they change: the syntax tree of the caller stays as it is.
+// thaw returns the type as signatures contain it: without frozen, keyspaces and aliases. e is a copy and its Args are
+// cloned, so the caller's syntax tree does not change.
 func thaw(e cql.TypeExpr) cql.TypeExpr {
 	e.Frozen, e.Keyspace = false, ""
 	if e.Kind == cql.TypeNative && e.Name == "varchar" {
@@ -379,7 +380,8 @@ func thaw(e cql.TypeExpr) cql.TypeExpr {
 	return e
 }
 
-// Execute returns the permissions to call user-defined functions. An aggregate also needs those on its functions.
+// Execute returns the permissions to call user-defined functions. An aggregate also needs the permissions to call its
+// functions.
 func Execute(called []*function.Function) []auth.Requirement {
 	var c requirer
 	for _, f := range called {
@@ -391,8 +393,8 @@ func Execute(called []*function.Function) []auth.Requirement {
 	return c.needs
 }
 
-// role handles statements about roles, permissions and identities. What they need depends on the roles themselves, so
-// package query/roles requires it. For GRANT and REVOKE it only reports the errors of Granted early.
+// role handles statements about roles, permissions and identities. Their permissions depend on the roles themselves,
+// so package query/roles checks them. For GRANT and REVOKE it only reports the errors of Granted early.
 func (c *requirer) role(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.GrantPermissions:
@@ -400,7 +402,7 @@ func (c *requirer) role(stmt cql.Statement) bool {
 		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
 	case *cql.RevokePermissions:
 		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
-	// Which permissions these need depends on the caller and on the roles.
+	// The permissions for these depend on the caller and the roles; query/roles checks them.
 	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.ListRoles,
 		*cql.ListUsers,
 		*cql.ListPermissions, *cql.AddIdentity, *cql.DropIdentity:

@@ -1,5 +1,5 @@
-// Package plancache caches the plans of statements. It keeps those in use within a number of bytes, and knows which
-// prepared statements clients have to prepare again. It does not compile plans.
+// Package plancache caches the plans of statements. It bounds their memory, evicts plans that were not used recently,
+// and records which statements clients have to prepare again. It does not compile plans.
 package plancache
 
 import (
@@ -18,8 +18,8 @@ func Size(kept int) int { return PlanBytes + kept }
 // Entry is a plan in a Cache. Its methods are safe for concurrent use.
 type Entry[K comparable, P any] struct {
 	Key K
-	// Changed means that the statement was prepared before with other result columns, which other clients may still
-	// use.
+	// Changed means that the statement was prepared earlier with different result columns, which other clients may
+	// still use.
 	Changed bool
 
 	plan atomic.Pointer[P]
@@ -31,7 +31,8 @@ type Entry[K comparable, P any] struct {
 	// columns.
 	resultID []byte
 
-	// The neighbours in the clock, in the direction of the hand and against it. They belong to the lock of the cache.
+	// next and previous are the neighbours in the clock, in the direction of the hand and against it. The mutex of
+	// the cache guards them.
 	next, previous *Entry[K, P]
 }
 
@@ -41,8 +42,8 @@ func (e *Entry[K, P]) Plan() *P { return e.plan.Load() }
 // Replace replaces the current plan by one for another schema.
 func (e *Entry[K, P]) Replace(p *P) { e.plan.Store(p) }
 
-// Knows reports whether clients that prepared the statement know the result metadata with this id; an empty id is a
-// result without columns.
+// Knows reports whether clients that prepared the statement know the result metadata with this id; an empty id stands
+// for a result without columns.
 func (e *Entry[K, P]) Knows(resultID []byte) bool {
 	return len(resultID) == 0 || string(resultID) == string(e.resultID)
 }
@@ -53,20 +54,20 @@ func (e *Entry[K, P]) MarkStale() { e.stale.Store(true) }
 // Stale reports whether the statement must be prepared again.
 func (e *Entry[K, P]) Stale() bool { return e.stale.Load() }
 
-// Cache caches plans by key. It evicts entries that were not used since the clock hand last passed (CLOCK: as good
-// as LRU, and a hit writes no shared memory). Its methods are safe for concurrent use.
+// Cache caches plans by key. It evicts entries that were not used since the clock hand last passed. This algorithm,
+// CLOCK, approximates LRU, but a hit changes no shared list. Its methods are safe for concurrent use.
 type Cache[K comparable, P any] struct {
 	mu struct {
 		sync.RWMutex
 		byKey map[K]*Entry[K, P]
-		hand  *Entry[K, P] // the next one to be looked at; nil if there are no entries
+		hand  *Entry[K, P] // the next candidate for eviction; nil if there are no entries
 		bytes int
 	}
 	bytesMax int
 	evicted  atomic.Int64
 }
 
-// Evicted returns how many entries were removed to make room for others.
+// Evicted returns how many entries were evicted to make room for others.
 func (c *Cache[K, P]) Evicted() int64 { return c.evicted.Load() }
 
 // New returns a cache of at most bytesMax bytes.
@@ -111,7 +112,7 @@ func (c *Cache[K, P]) Put(k K, p *P, text int, resultID []byte) *Entry[K, P] {
 		for c.mu.bytes+e.size > c.bytesMax && c.mu.hand != nil {
 			c.evictLocked()
 		}
-		c.insertLocked(e, c.mu.hand) // it is looked at after all others
+		c.insertLocked(e, c.mu.hand) // the hand reaches it last
 	}
 	c.mu.byKey[k] = e
 	c.mu.bytes += e.size
@@ -136,10 +137,10 @@ func (c *Cache[K, P]) removeLocked(e *Entry[K, P]) {
 		c.mu.hand = e.next
 	}
 	if c.mu.hand == e {
-		c.mu.hand = nil // it was the only one
+		c.mu.hand = nil // it was the only entry
 	}
 	e.previous.next, e.next.previous = e.next, e.previous
-	e.next, e.previous = nil, nil // clients may keep the entry, which must not keep the others
+	e.next, e.previous = nil, nil // a caller may retain the entry, which must not retain its neighbours
 }
 
 // evictLocked removes the first plan at the clock hand that was not used during a whole revolution.

@@ -22,7 +22,7 @@ import (
 	"cqld/types"
 )
 
-// path returns the kind of the cheapest usable path. empty says that no row can match.
+// path returns the kind of the cheapest usable path. empty means that no row can match.
 func (p *Plan) path(virtual, empty bool) restriction.AccessKind {
 	if empty {
 		return restriction.AccessNone
@@ -53,8 +53,8 @@ func (reader *Reader) CompileExplain(c *term.Compiler, stmt *cql.Explain) (*Expl
 	return &Explain{sel: sel, analyze: stmt.Analyze}, nil
 }
 
-// Columns returns the columns of the result. All values are text: properties depend on the plan, so there is no column
-// for each.
+// Columns returns the columns of the result. Each row is a property and its value as text, because the set of
+// properties depends on the plan.
 func (*Explain) Columns() []term.Spec {
 	text := types.Native(types.Text)
 	return []term.Spec{
@@ -63,11 +63,11 @@ func (*Explain) Columns() []term.Spec {
 	}
 }
 
-// explanation is the answer to one EXPLAIN. It is used by one goroutine, for one request.
+// explanation builds the result of one EXPLAIN. It is used by one goroutine, for one request.
 type explanation struct {
 	reader *Reader
 	plan   *Plan
-	// masks are applied to the rows of ANALYZE: errors of functions contain their arguments.
+	// masks are applied to the rows that ANALYZE reads, because errors of functions contain their arguments.
 	//
 	// Encoded rows of two values each, and their number.
 	masks *mask.Table
@@ -75,17 +75,17 @@ type explanation struct {
 	n     int32
 }
 
-// add adds a row to the answer. A property may occur several times, for example one for each rejected path. The order
-// of the calls is the order of the rows.
+// add appends a row to the result. A property may occur several times, for example one for each rejected path. The
+// order of the calls is the order of the rows.
 func (x *explanation) add(property, format string, args ...any) {
 	x.rows = wire.AppendBytes(x.rows, []byte(property))
 	x.rows = wire.AppendBytes(x.rows, fmt.Appendf(nil, format, args...))
 	x.n++
 }
 
-// Explain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that it executes one
-// page of a long result; the rows are discarded. The consistency level and the masks are checked as for the SELECT
-// itself, so that EXPLAIN shows nothing that a SELECT would refuse. Permissions were checked by the caller.
+// Explain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so it reads one page of a
+// long result, and discards the rows. Explain checks the consistency level and the masks like the SELECT itself, so
+// that it reveals nothing that the SELECT would not. Permissions were checked by the caller.
 func (reader *Reader) Explain(r *request.Request, plan *Explain, params *execution.Params) (Rows, error) {
 	if err := execution.CheckReadLevel(r.Consistency); err != nil {
 		return Rows{}, err
@@ -106,13 +106,13 @@ func (reader *Reader) Explain(r *request.Request, plan *Explain, params *executi
 	return Rows{Count: x.n, Values: x.rows}, nil
 }
 
-// describe adds the actions of the plan for the values of the request. No row is read. Entries of indexes on this node
-// are counted, because the choice of an index depends on them.
+// describe adds the actions of the plan for the values of the request. It reads no rows, but counts index entries on
+// this node, because the choice of an index depends on them.
 func (x *explanation) describe(r *request.Request, params *execution.Params) error {
 	reader := x.reader
 	run := reader.readings.Get().(*reading)
 	defer run.put()
-	// As execute, up to the reads.
+	// These steps equal the steps of execute before its reads.
 	run.begin(r, reader, x.plan, params.Values, reader.o.Moment(params))
 	empty, err := run.visibleWhere(r)
 	if err != nil {
@@ -128,7 +128,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 	}
 	x.add("table", "%s.%s", x.plan.table.Keyspace, x.plan.table.Name)
 	x.add("path", "%s: %s", path.Kind, path.Reason)
-	// The cheaper ones, each with the reason why it cannot be used.
+	// Show each cheaper path with the reason why it cannot be used.
 	for _, other := range paths[:chosen] {
 		x.add("rejected path", "%s: %s", other.Kind, other.Reason)
 	}
@@ -152,7 +152,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 	if len(atCoordinator) > 0 {
 		x.add("filter at coordinator", "%s", restriction.ColumnNames(atCoordinator))
 	}
-	// An order of the clustering needs no sort and adds no row.
+	// ORDER BY in clustering order needs no sort and is not shown.
 	if x.plan.order != nil {
 		x.add("sort", "in memory, by the coordinator")
 	}
@@ -171,8 +171,8 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 	return nil
 }
 
-// partitions adds the partitions that are read, and an upper bound of their number. Estimates are of the whole table or
-// of a range of tokens; they are not shown for an index, which reads only partitions that have entries.
+// partitions adds the partitions that are read, and an upper bound of their number. Estimates cover the whole table
+// or a token range. They are not shown for an index, which reads only partitions with entries.
 func (x *explanation) partitions(run *reading, kind restriction.AccessKind) {
 	if run.cursor.Keys != nil {
 		x.add("partitions", "%d", len(run.cursor.Keys))
@@ -185,7 +185,7 @@ func (x *explanation) partitions(run *reading, kind restriction.AccessKind) {
 		return
 	}
 	if n, mean, ok := x.reader.o.Estimate(x.plan.table); ok {
-		// The estimate is of the whole table.
+		// The estimate covers the whole table; scale it to the token range.
 		n = int64(math.Round(float64(n) * run.cursor.Tokens.Share()))
 		x.add("estimated partitions", "%d", n)
 		x.add("estimated bytes", "%d", n*mean)
@@ -211,7 +211,7 @@ func describeSlices(run *reading) string {
 	return plural(len(in), "slice", "slices") + " of each partition"
 }
 
-// plural returns a number with the noun in the form for it.
+// plural returns n followed by the singular or plural noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -219,13 +219,13 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// replicas adds the nodes that have the partitions, and how many of each partition's replicas must answer. Nodes are
-// shown as this coordinator would choose from, not as they would be chosen: the choice depends on latencies at the time
-// of the read.
+// replicas adds the nodes that store the partitions, and how many replicas of each partition must answer. It shows
+// all candidates, because the coordinator chooses among them by their latencies at the time of the read.
 func (x *explanation) replicas(run *reading, level ring.Consistency) {
 	topology := x.reader.o.View.Topology()
 	replication := x.plan.table.Replication
-	// BlockFor counts replicas in the local datacenter for levels such as LOCAL_QUORUM, so it needs the name of it.
+	// BlockFor counts replicas in the local datacenter for levels such as LOCAL_QUORUM, so it needs the name of that
+	// datacenter.
 	datacenter := x.reader.o.Datacenter()
 	self := x.reader.o.View.Self()
 	var nodes []ring.NodeID
@@ -238,7 +238,7 @@ func (x *explanation) replicas(run *reading, level ring.Consistency) {
 	for i, id := range nodes {
 		names[i] = topology.NameOf(id)
 		if !x.reader.o.View.Alive(id) {
-			// As this node knows it.
+			// This node's failure detector considers it down.
 			names[i] += " (down)"
 		}
 	}
@@ -269,16 +269,16 @@ func (x *explanation) nodes(placement *ring.Placement, keys []row.PartitionKey, 
 	return out
 }
 
-// analyze executes the SELECT and adds its cost. The SELECT reads at the given consistency level and with the page size
-// of the request, so its cost is the cost that the client would see.
+// analyze executes the SELECT and adds its cost. It uses the consistency level and the page size of the request, so
+// the cost equals the cost of the client's own SELECT.
 func (x *explanation) analyze(r *request.Request, params *execution.Params) error {
 	reader := x.reader
 	run := reader.readings.Get().(*reading)
 	defer run.put()
 	run.masks = x.masks
-	// Costs are counted only if something asks for them.
+	// Costs are counted only after Measure.
 	r.Measure()
-	// The request may have costs of statements before this one.
+	// r.Cost may include earlier statements of the request.
 	began, before := reader.o.Clock.Monotonic(), r.Cost
 	rows, err := run.execute(r, reader, x.plan, params)
 	if err != nil {
@@ -301,7 +301,7 @@ func (x *explanation) analyze(r *request.Request, params *execution.Params) erro
 	x.add("bytes read", "%d", r.Cost.Bytes-before.Bytes)
 	x.add("more pages", "%t", rows.PagingState != nil)
 	x.add("time", "%s", took.Round(time.Microsecond))
-	// The rows are not returned.
+	// EXPLAIN discards the rows.
 	rows.Buffer.Release()
 	return nil
 }

@@ -10,13 +10,12 @@ import (
 	"cqld/schema"
 )
 
-// fragmentsMoved is the error for a paging state of MUTATION_FRAGMENTS that this node did not make.
+// fragmentsMoved is the error for a paging state of MUTATION_FRAGMENTS that another node created.
 const fragmentsMoved = "Moving between coordinators is not allowed in SELECT FROM MUTATION_FRAGMENTS() statements: " +
 	"read all pages from one node"
 
-// enterFragments sets the compiler's table to the table that MUTATION_FRAGMENTS derives from the one of the statement.
-// All later steps see a table whose rows are fragments of one partition's rows, so that WHERE and the select clause
-// need no code for it.
+// enterFragments replaces the compiler's table by the table that MUTATION_FRAGMENTS derives from it. The rows of the
+// derived table are fragments, so WHERE and the select clause need no special code.
 func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 	base := c.Table
 	switch {
@@ -38,8 +37,8 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 			masked = append(masked, col)
 		}
 	}
-	// Fragments show stored values before masks apply. The decision is made on the base table, and Execute refuses the
-	// statement to a client for which any mask applies.
+	// Fragments contain unmasked values. The masks of the base table determine the Decision, and Execute rejects the
+	// statement if any mask applies to the client.
 	p.masking = mask.NewDecision(mask.Compile(c.Compiler, base), base, masked)
 	p.fragments = fragments.NewShape(base)
 	p.table = p.fragments.Table
@@ -48,8 +47,8 @@ func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
 	return nil
 }
 
-// fragmentsMasked is the error for a client that may not see all values of a table. Unlike a SELECT of the table, the
-// values cannot be masked one by one: one fragment contains a cell of any column.
+// fragmentsMasked is the error for a client that may not see all values of a table. Single values cannot be masked,
+// as in a SELECT of the table, because a fragment contains cells of all columns.
 func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
 	return &invalid.Unauthorized{Msg: "User " + r.Principal.Name + " has no UNMASK permission on table " +
 		shape.Base.Keyspace + "." +
@@ -63,6 +62,6 @@ func (run *reading) pagingKeys() pagingKeys {
 	if run.plan.fragments == nil {
 		return pagingKeys{Cluster: key, Shared: run.reader.sharedKey}
 	}
-	// A key of this node's own: another node then refuses the state.
+	// The key includes this node's id, so other nodes reject the state.
 	return pagingKeys{Cluster: wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))}
 }

@@ -14,14 +14,14 @@ import (
 	"cqld/schema"
 )
 
-// groupByOrder is the error of a GROUP BY that does not follow the key; the wording is Cassandra's.
+// groupByOrder is Cassandra's error for a GROUP BY that does not follow the order of the primary key.
 const groupByOrder = "Group by currently only support groups of columns following their declared order in the " +
 	"PRIMARY KEY"
 
-// groupBy compiles GROUP BY: columns of the primary key in its order, from which those restricted by = may be omitted,
-// and at most one function as the last element. It returns Cassandra's error for other statements; the caller decides
-// whether hashGroups accepts them. Columns of the partition key are not part of p.groups, because every partition
-// begins a new group.
+// groupBy compiles GROUP BY. It accepts the columns of the primary key in their order, where columns restricted by =
+// may be omitted, and one function as the last element. It returns Cassandra's error for other statements, which
+// hashGroups may still accept. Columns of the partition key are not part of p.groups, because every partition begins
+// a new group.
 func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 	if len(groups) == 0 {
 		return nil
@@ -43,8 +43,8 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 			col = plain.Column
 			if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
 				return invalid.Errorf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s",
-					// A function such as floor of a timestamp: rows with one value of it are not sorted by the next
-					// column, so nothing may follow it.
+					// Rows with the same result of a function, such as floor(timestamp), are not sorted by the next
+					// column, so no element may follow the function.
 					col.Name)
 			}
 		} else {
@@ -66,7 +66,7 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 			if at == len(key) {
 				return &invalid.Error{Msg: groupByOrder}
 			}
-			// Columns before col must be restricted by =, else the rows of one group would not be adjacent in the
+			// Columns before col must be restricted by =, otherwise the rows of a group would not be adjacent in the
 			// table.
 			k := key[at]
 			at++
@@ -91,21 +91,21 @@ func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
 	return nil
 }
 
-// groupedRows makes a row of the result of each group of rows that follow each other, or of all rows if the SELECT has
-// aggregates without GROUP BY. Only one group is in memory: the scan delivers rows in the order of the table, and
-// groups are contiguous in it.
+// groupedRows is the sink of GROUP BY with adjacent rows, and of aggregates without GROUP BY, where all rows form one
+// group. It appends one row to the result for each group. Only one group is in memory: the scan delivers rows in the
+// order of the table, and groups are contiguous in it.
 type groupedRows struct {
-	first  *rowview.View // of the present group
-	values [][]byte      // of GROUP BY in the present group
-	given  bool          // the row of the present group has not been appended yet
+	first  *rowview.View // first row of the current group
+	values [][]byte      // values of the GROUP BY elements in the current group
+	given  bool          // the current group has rows that are not appended to the result yet
 	kept   int           // bytes of first
 
-	previous uint32 // groups of the partition before the present one
+	previous uint32 // groups of the partition before the current group
 }
 
-// add adds a row to its group. A row of another group ends the previous one. The row of the result is evaluated on the
-// first row of the group, with the aggregates of all of its rows, as in Cassandra. SkipRow is returned for every row,
-// because the scan counts groups and not rows: Given is increased when a group ends.
+// add adds a row to its group. A row of another group ends the previous one. As in Cassandra, the selectors are
+// evaluated on the first row of the group and the aggregates of all its rows. add returns SkipRow for every row,
+// because Given counts groups: endGroup increases it.
 func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
 	// endGroup has evaluated the selectors on the first row of the other group.
 	run.x.Row = v
@@ -116,7 +116,7 @@ func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 	same := g.given && (!run.plan.grouped || bytes.Equal(v.Key.Bytes, g.first.Key.Bytes) &&
 		slices.EqualFunc(values, g.values, bytes.Equal))
 	if g.given && !same {
-		// Given counts the groups of the present partition, for PER PARTITION LIMIT and the paging state.
+		// Given counts the groups of the current partition, for PER PARTITION LIMIT and the paging state.
 		samePartition := bytes.Equal(v.Key.Bytes, g.first.Key.Bytes)
 		if err := g.endGroup(run); err != nil {
 			return 0, err
@@ -126,17 +126,17 @@ func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 		}
 		// The page is full. The scan stops before this row, which begins the first group of the next page.
 		if run.enough() {
-			run.scan.Request.Cost.Rows++ // the row was examined to find the end of its group
+			run.scan.Request.Cost.Rows++ // the row was read to find the end of the group
 			return request.StopBefore, nil
 		}
 		if samePartition && run.perPartition > 0 && run.cursor.At.Given >= run.perPartition {
-			// endGroup has set it to the first row of the ended group.
+			// PER PARTITION LIMIT is reached, so the rest of the partition is skipped.
 			return request.NextPartition, nil
 		}
 		run.x.Row = v
 	}
 	if !same {
-		// The clone lives until the group ends, beyond the page that the row is in.
+		// Clone the row, because the group may outlive the page that contains it.
 		g.kept = hashRowCopies * run.rowBytes
 		if err := run.reserve(run.kept()); err != nil {
 			return 0, err
@@ -150,16 +150,16 @@ func (g *groupedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 	return request.SkipRow, aggregate(run, run.x.Aggregates)
 }
 
-// aggregate adds the current row to aggregates. Memory for an argument is reserved before a state can contain it, and
-// that for what a function has made of it afterwards: until then it belongs to the function. A null argument is passed
-// on; whether it counts is the function's rule.
+// aggregate adds the current row to aggregates. It reserves memory for each argument before the accumulator can
+// retain it, and adjusts the reservation to the size of the state afterwards. It passes null arguments, too; the
+// function determines whether they count.
 func aggregate(run *reading, to []function.Accumulator) error {
 	for i, a := range run.plan.selection.Aggregates {
 		args, err := selection.EvalAll(&run.x, a.Args)
 		if err != nil {
 			return err
 		}
-		// A state may contain every argument, for example of a user-defined aggregate.
+		// The state may retain every argument, for example in a user-defined aggregate.
 		n, before := 0, to[i].Size()
 		for _, arg := range args {
 			n += len(arg)
@@ -171,8 +171,8 @@ func aggregate(run *reading, to []function.Accumulator) error {
 			return err
 		}
 		if run.states += to[i].Size() - before; run.states > 0 {
-			// A state that shrinks, as of max, makes no reservation. The reserved memory is not returned before the end
-			// of the request.
+			// A smaller state, such as of max, reserves nothing. Reserved memory is returned only at the end of the
+			// request.
 			if err := run.reserve(run.kept()); err != nil {
 				return err
 			}
@@ -181,9 +181,9 @@ func aggregate(run *reading, to []function.Accumulator) error {
 	return nil
 }
 
-// groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client
-// sees. Masks must not merge groups of columns that differ, or the result would have fewer rows than the page state
-// counts. The returned values share the memory of the row.
+// groupValues evaluates GROUP BY. Columns group by their real values: masks must not merge groups, otherwise the
+// result would have fewer rows than the paging state counts. Functions group by their result for the masked values.
+// The returned values share the memory of the row.
 func groupValues(x *selection.Context, groups []selection.Selector) ([][]byte, error) {
 	out := make([][]byte, len(groups))
 	for i, g := range groups {
@@ -205,7 +205,7 @@ func (g *groupedRows) endGroup(run *reading) error {
 	var err error
 	switch {
 	case run.plan.order != nil:
-		// HAVING does not exist, so each group is a row of the result.
+		// Each group is a row of the result, because CQL has no HAVING.
 		err = run.ordered.keep(run, g.first)
 	// OFFSET omits groups.
 	case run.skip > 0:
@@ -227,10 +227,10 @@ func (g *groupedRows) endGroup(run *reading) error {
 }
 
 // end appends the row of the last group, unless the page has enough rows. A SELECT of aggregates without GROUP BY has
-// one row also if no row was found.
+// one row even if no row was found.
 func (g *groupedRows) end(run *reading) error {
 	if !g.given && !run.plan.grouped {
-		// An empty row: count is 0, and other aggregates are null.
+		// Without rows, count is 0 and other aggregates are null.
 		g.first = &rowview.View{}
 		g.first.Reset(run.plan.table, run.cursor.Command.Now)
 		g.given = true
@@ -241,11 +241,11 @@ func (g *groupedRows) end(run *reading) error {
 		}
 	}
 	if run.plan.order != nil {
-		// The groups were kept there instead of being appended.
+		// ordered holds the finished groups and appends them.
 		return run.ordered.end(run)
 	}
 	return nil
 }
 
-// bytes returns the memory of the present group, and of finished groups that wait to be sorted.
+// bytes returns the memory of the current group, and of finished groups that wait for the sort.
 func (g *groupedRows) bytes(run *reading) int { return g.kept + run.ordered.size }

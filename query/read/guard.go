@@ -6,8 +6,8 @@ import (
 	"cqld/ring"
 )
 
-// guardRead applies the guardrails on a SELECT, before its WHERE is evaluated. They depend on the plan and the level
-// only, so no value is bound before they are checked.
+// guardRead applies the guardrails on a SELECT, before its WHERE is evaluated. They depend only on the plan and the
+// consistency level, so they need no bound values.
 func (run *reading) guardRead(r *request.Request) error {
 	g := run.guard
 	// No guardrail applies to statements on data, or the client is a superuser.
@@ -19,7 +19,7 @@ func (run *reading) guardRead(r *request.Request) error {
 			return err
 		}
 	}
-	// An index without a partition key asks all nodes.
+	// An index search without a partition key reads from all nodes.
 	if where := run.plan.where; where.KeyRange && (where.Index() != nil || run.plan.near != nil) {
 		if err := g.Enabled(guardrail.NonPartitionRestrictedIndexQuery); err != nil {
 			return err
@@ -35,9 +35,9 @@ func (run *reading) guardRead(r *request.Request) error {
 	return err
 }
 
-// guardIntersection applies the guardrail on filters by several columns, where a read has more than one replica and
-// compares them. Replicas may each have a different part of a row, so that no replica finds a row which matches only
-// after reconciliation. The levels with one replica are exempt.
+// guardIntersection applies the guardrail on filters by several mutable columns. If a read reconciles several
+// replicas, each may have a different part of a row, and none finds a row that matches only after reconciliation.
+// Levels that read one replica are exempt.
 func (run *reading) guardIntersection(r *request.Request) error {
 	if run.reader.o.Guardrails == nil || r.Consistency == ring.One || r.Consistency == ring.LocalOne ||
 		!run.plan.where.Intersects() {
@@ -51,8 +51,8 @@ func (run *reading) guardIntersection(r *request.Request) error {
 	return run.reader.o.Guard(r).Intersection()
 }
 
-// guardKeys applies the guardrails on the keys and slices that WHERE selects, and on the size of pages. A single key or
-// slice is not a product, so only larger numbers are checked as one.
+// guardKeys applies the guardrails on the keys and slices that WHERE selects, and on the size of pages. Only more
+// than one key or slice is checked as a product of IN lists.
 func (run *reading) guardKeys(keys, slices, pageSize int) error {
 	g, table := run.guard, run.plan.table.Name
 	if g == nil {
@@ -66,7 +66,7 @@ func (run *reading) guardKeys(keys, slices, pageSize int) error {
 	if err == nil && slices > 1 {
 		err = check(guardrail.InSelectProduct, slices, "clustering key")
 	}
-	// One row is one page of any size.
+	// A single row needs no paging, so the page size does not matter.
 	if err == nil && !run.plan.single {
 		err = check(guardrail.PageSize, pageSize, table)
 	}

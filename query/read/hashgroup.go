@@ -12,17 +12,17 @@ import (
 	"cqld/schema"
 )
 
-// hashGroups compiles a GROUP BY of some columns of the partition key, whose groups span partitions: they are collected
-// in memory. It needs ALLOW FILTERING. declared is the error of Cassandra, which refuses it. A refused statement keeps
-// the error that Cassandra gives, so clients that test for it see no difference.
+// hashGroups compiles a GROUP BY of some columns of the partition key, whose groups span partitions and are collected
+// in memory. It requires ALLOW FILTERING. Cassandra rejects such statements with the error declared, which hashGroups
+// returns if it cannot accept the statement either.
 func (p *Plan) hashGroups(stmt *cql.Select, declared error) error {
 	if declared == nil || !stmt.AllowFiltering || p.distinct || len(stmt.OrderBy) > 0 || stmt.PerPartitionLimit != nil {
-		// Such a column is not part of the partition key, or not a plain column: Cassandra's error stays.
+		// The element is not a column of the partition key, so return Cassandra's error.
 		return declared
 	}
 	var columns []*schema.Column
 	for _, g := range stmt.GroupBy {
-		// Functions are not supported: only equality of stored values is a group.
+		// Functions are not supported; groups compare stored values.
 		plain, ok := g.(*cql.ColumnSelector)
 		if !ok {
 			return declared
@@ -40,7 +40,7 @@ func (p *Plan) hashGroups(stmt *cql.Select, declared error) error {
 // hashedGroups are the groups of a GROUP BY that hashGroups compiled, in the order of their first rows. Groups span
 // partitions, so none is complete before the scan is; the result has therefore no pages.
 type hashedGroups struct {
-	// From the lengths and values of the columns of GROUP BY to a position in groups.
+	// index maps the GROUP BY values, each preceded by its length, to a position in groups.
 	index  map[string]int
 	groups []hashedGroup
 	size   int // bytes of their first rows, approximately
@@ -49,17 +49,18 @@ type hashedGroups struct {
 // hashedGroup is one group: its first row, and its aggregates so far.
 type hashedGroup struct {
 	first *rowview.View
-	// In the order of selection.Aggregates. Each group has its own, as all groups are open until the end.
+	// aggregates is in the order of selection.Aggregates. Each group has its own accumulators, because all groups
+	// grow until the scan ends.
 	aggregates []function.Accumulator
 }
 
-// add adds a row to its group. The limit is an error and not a cut: with a cut, counts of the groups that are kept
-// would be wrong.
+// add adds a row to its group. Too many groups are an error: if rows of further groups were dropped, the result would
+// silently lack groups.
 func (h *hashedGroups) add(run *reading, v *rowview.View) (request.Verdict, error) {
 	run.x.Row = v
 	var key []byte
 	for _, col := range run.plan.hashed {
-		// With its length, so that different values never give one key.
+		// The length makes keys unambiguous.
 		key = wire.AppendBytes(key, v.Value(col))
 	}
 	at, ok := h.index[string(key)]
@@ -68,11 +69,11 @@ func (h *hashedGroups) add(run *reading, v *rowview.View) (request.Verdict, erro
 			return 0, invalid.Errorf("GROUP BY a part of the partition key collects at most %d groups in memory",
 				hashGroupsMax)
 		}
-		// Made when the first row is found, so that other SELECTs do not pay for it.
+		// Allocate the map with the first row, so that other SELECTs do not pay for it.
 		if h.index == nil {
 			h.index = map[string]int{}
 		}
-		// Reserved before the row is cloned. The overhead stands for the entry of the map and the slices of the group.
+		// Reserve memory before cloning the row. The overhead covers the map entry and the slices of the group.
 		h.size += hashRowCopies*run.rowBytes + orderedOverhead + len(key)
 		if err := run.reserve(run.kept()); err != nil {
 			return 0, err
@@ -82,7 +83,7 @@ func (h *hashedGroups) add(run *reading, v *rowview.View) (request.Verdict, erro
 			g.aggregates = append(g.aggregates, a.Function.New(&run.env))
 		}
 		at = len(h.groups)
-		// The position, because append may move the groups.
+		// Store the position, because append may move the groups.
 		h.index[string(key)], h.groups = at, append(h.groups, g)
 	}
 	return request.SkipRow, aggregate(run, h.groups[at].aggregates)
@@ -100,12 +101,12 @@ func (h *hashedGroups) end(run *reading) error {
 		if err := run.appendRow(g.first); err != nil {
 			return err
 		}
-		// The result is one page of any number of rows, and a message has a maximal size.
+		// The result is a single page, and the size of a message is bounded.
 		if len(run.buf.b) > pageBytesMax {
 			return invalid.Errorf("The result is larger than %d bytes", pageBytesMax)
 		}
 	}
-	// They belong to the groups, not to run, whose own are reused.
+	// The accumulators belong to the groups; run must not reuse them.
 	run.x.Aggregates = nil
 	return nil
 }

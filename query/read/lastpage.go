@@ -6,19 +6,20 @@ import (
 	"cqld/row"
 )
 
-// hasNext reports whether the page of run is not known to be the last. As in Cassandra, a full page of groups never is,
-// and neither is one of several partitions that WHERE names, unless it completes the last of them. A client that
-// receives a paging state sends another request, so a wrong true costs a round trip, but a wrong false loses rows.
+// hasNext reports whether further pages may follow the page of run. As in Cassandra, it reports true after a full
+// page of groups, and after a full page of several partitions named by WHERE, unless the page completes the last
+// group or partition. A client that receives a paging state sends another request, so a wrong true costs a round
+// trip, but a wrong false loses rows.
 func hasNext(run *reading) bool {
 	keys := run.cursor.Keys
 	full := uint32(run.count) >= run.pageLimit
-	if run.plan.grouped && full && run.grouped.first != nil { // nil if groups are hashed: their result is one page
+	if run.plan.grouped && full && run.grouped.first != nil { // nil for hashed groups
 		return !isLast(keys, run.grouped.first.Key.Bytes) || !groupIsLast(run)
 	}
 	if run.plan.grouped {
 		return run.scan.More()
 	}
-	// Rows without groups: the cursor's position says whether the last partition was read to its end.
+	// For rows without groups, the cursor's position shows whether the last partition was read to its end.
 	at := &run.cursor.At
 	// The partition can have no further row in the result.
 	complete := at.Inside && (len(run.plan.table.Clustering) == 0 || at.Done ||
@@ -31,7 +32,7 @@ func hasNext(run *reading) bool {
 }
 
 // groupIsLast reports whether no group of its partition can follow the last group of run. run.grouped.first must be
-// set. After endGroup it is still the first row of the last group.
+// set. After endGroup, it is still the first row of the last group.
 func groupIsLast(run *reading) bool {
 	// A partition without clustering columns, or with a static row alone, has one group.
 	oneRow := len(run.plan.table.Clustering) == 0 || run.grouped.first.Clustering == nil

@@ -28,41 +28,42 @@ const (
 	// offsetMax bounds OFFSET, whose rows are read within one page.
 	offsetMax = 1 << 20
 
-	// pageInternal is the number of rows that are requested at a time if not every row becomes a row of the result.
-	// batchMax bounds the rows that one command requests.
+	// pageInternal is how many rows a command requests if not every row becomes a row of the result. batchMax bounds
+	// the rows that one command requests.
 	pageInternal = 5000
 	batchMax     = 10000
 
-	// partitionRows is the least number of rows that is requested at a time where partitions have a limit and the table
-	// has dropped columns. It is what each partition may cost, whatever its limit.
+	// partitionRows is the minimum number of rows that a command requests under PER PARTITION LIMIT if the table has
+	// dropped columns. A partition may thus cost this many rows, even if its limit is smaller.
 	partitionRows = 100
 
-	// pageBytesMax bounds results that clients do not page, and rows that are sorted: a message may have 256 MiB. A
-	// result and its reply are a part of what a request may hold.
+	// pageBytesMax bounds results that clients do not page, and rows that are sorted: a message may have 256 MiB. The
+	// result and its encoded reply together must fit into the memory of a request.
 	pageBytesMax = 64 << 20
 	unpagedShare = 3
 
-	// pageBytesDefault ends a page, like the rows that the client asks for (query_page_size).
+	// pageBytesDefault ends a page, in bytes, in addition to the number of rows that the client requests.
 	pageBytesDefault = 1 << 20
 
-	// resultFree is the size of a result from which it is charged; memory for the result of a row of rowLarge is
-	// reserved before it is made.
+	// resultFree is the size of a result, in bytes, that needs no reservation. For rows of at least rowLarge bytes,
+	// memory is reserved before the result is built.
 	resultFree = 4 << 10
 	rowLarge   = 64 << 10
 
-	// orderedOverhead is what a row that is sorted takes besides its bytes: slices of it and of its keys.
+	// orderedOverhead is the memory of a sorted row, in bytes, in addition to its encoding: the slice headers of the
+	// row and its keys.
 	orderedOverhead = 96
 
-	// hashRowCopies is what a row that represents a group takes, in its encoded size: a cell of 7 bytes and more has
-	// 72.
+	// hashRowCopies is the memory of the row that represents a group, as a multiple of its encoded size: a cell with
+	// 7 encoded bytes or more takes 72 bytes in memory.
 	hashRowCopies = 10
 
 	// bufferKeepMax bounds the memory that an idle Buffer keeps.
 	bufferKeepMax = 1 << 20
 )
 
-// tombstoneWarning returns Cassandra's warning about a read that scanned many tombstones. The message is Cassandra's,
-// whose setting has that name; here the threshold is fixed.
+// tombstoneWarning returns Cassandra's warning about a read that scanned many tombstones. It is Cassandra's message
+// and names Cassandra's setting, although the threshold is fixed here.
 func tombstoneWarning(t *schema.Table, cost *request.Cost) string {
 	return fmt.Sprintf("Read %d live rows and %d tombstone cells for query on %s.%s (see tombstone_warn_threshold)",
 		cost.Rows, cost.Tombstones, t.Keyspace, t.Name)

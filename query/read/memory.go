@@ -10,12 +10,12 @@ import (
 )
 
 // reserve reserves memory for everything that the SELECT keeps, n bytes in all: the result, and rows, groups and
-// vectors that are not part of it yet. It doubles, as slices do. Nothing is returned before the request ends.
+// vectors that are not part of it yet. The reservation doubles, as slices do, and is returned when the request ends.
 func (run *reading) reserve(n int) error {
 	if n <= max(run.reserved, resultFree) {
 		return nil
 	}
-	// Doubling makes reservations rare, as it does for slices.
+	// Doubling makes reservations rare.
 	more := max(n, 2*run.reserved)
 	if most := run.request.Memory.Max(); most > 0 && int64(more) > most/2 {
 		// Near the bound, a double reservation could fail although the memory suffices.
@@ -29,14 +29,14 @@ func (run *reading) reserve(n int) error {
 	return nil
 }
 
-// kept returns the bytes that the SELECT keeps. It is an estimate from below: overhead of slices and maps is included
-// only where limits.go names it.
+// kept returns the bytes that the SELECT keeps. It is a lower bound: it includes the overhead of slices and maps only
+// where limits.go defines it.
 func (run *reading) kept() int {
 	return len(run.buf.b) + run.sink.bytes(run) + run.states
 }
 
-// reserveRow reserves memory for the result of the current row before it is made, if the row is large. RowBytes is the
-// encoded size in the page, which is close to the size in the result unless functions change it.
+// reserveRow reserves memory for the result of the current row before it is built, if the row is large. RowBytes is
+// the encoded size in the page, which is close to the size in the result unless functions change it.
 func (run *reading) reserveRow(r *request.Read) error {
 	if run.rowBytes = r.Reader.RowBytes(); run.rowBytes < rowLarge {
 		return nil
@@ -44,13 +44,13 @@ func (run *reading) reserveRow(r *request.Read) error {
 	if err := run.reserve(run.kept() + run.rowBytes); err != nil {
 		return err
 	}
-	// Now that it is reserved, in one step.
+	// Allocate the reserved memory in one step.
 	run.buf.b = slices.Grow(run.buf.b, run.rowBytes)
 	return nil
 }
 
-// reserveColumns reserves memory for a row of the result that repeats columns, before it is made. Each column counts as
-// often as it is selected.
+// reserveColumns reserves memory for a row of the result that repeats columns, before it is built. Each column counts
+// as often as it is selected.
 func reserveColumns(run *reading, v *rowview.View, columns []*schema.Column) error {
 	n := 0
 	for _, c := range columns {
@@ -63,15 +63,15 @@ func reserveColumns(run *reading, v *rowview.View, columns []*schema.Column) err
 	return nil
 }
 
-// valueMemory is the memory for values in construction. It implements selection.Memory.
+// valueMemory reserves memory for values while they are built. It implements selection.Memory.
 type valueMemory struct{ run *reading }
 
 // Reserve reserves n bytes in addition to what the SELECT keeps.
 func (m valueMemory) Reserve(n int) error { return m.run.reserve(m.run.kept() + n) }
 
-// full reports whether the page ends after the present row. A result that the client does not page has a bound. A page
-// ends by bytes before it has the client's number of rows. The client sees a short page with a paging state, which the
-// protocol allows (section on result paging).
+// full reports whether the page ends after the current row. A page ends when it has the requested number of rows or
+// reaches its size in bytes. In the second case the client receives a short page with a paging state, which the
+// protocol allows. full returns an error if an unpaged result exceeds its bound.
 func (run *reading) full() (bool, error) {
 	n := len(run.buf.b)
 	if run.paged {
@@ -79,7 +79,8 @@ func (run *reading) full() (bool, error) {
 	}
 	most := pageBytesMax
 	if m := run.request.Memory.Max(); m > 0 {
-		// The result is copied into a reply, and rows are read meanwhile.
+		// The same memory must also hold the reply, into which the result is copied, and the rows that are being
+		// read.
 		most = min(most, int(m/unpagedShare))
 	}
 	if n > most {

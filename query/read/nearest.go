@@ -19,9 +19,9 @@ import (
 	"cqld/types/similarity"
 )
 
-// nearest is ORDER BY column ANN OF vector. It is part of a plan, so it contains nothing of one execution.
+// nearest is ORDER BY column ANN OF vector. It is part of a plan and shared by its executions.
 type nearest struct {
-	// The vector column, and the vector that its values are compared with. function and index are set by check.
+	// col is the vector column, and to the vector with which its values are compared. check sets function and index.
 	col      *schema.Column
 	to       term.Term
 	function similarity.Function
@@ -42,7 +42,7 @@ func checkOrderings(orderings []cql.Ordering) error {
 		return invalid.Errorf("Cannot specify more than one ANN ordering")
 	case len(orderings) > 1:
 		return invalid.Errorf("ANN ordering does not support any other ordering")
-	// There is one, and it is ANN OF.
+	// The only element is ANN OF.
 	case orderings[0].Descending:
 		return invalid.Errorf("Descending ANN ordering is not supported")
 	}
@@ -57,7 +57,7 @@ func (c *compiler) orderings(orderings []cql.Ordering) (near *nearest, err error
 		if err != nil {
 			return nil, err
 		}
-		// The column must exist nevertheless.
+		// The column of any other element must exist, too.
 		if o.ANN == nil {
 			continue
 		}
@@ -69,7 +69,7 @@ func (c *compiler) orderings(orderings []cql.Ordering) (near *nearest, err error
 	return near, nil
 }
 
-// orderByNearest adds ANN OF to the restrictions of the relations.
+// orderByNearest adds ANN OF to the restrictions of WHERE.
 func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings []cql.Ordering) error {
 	if err := checkOrderings(orderings); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings 
 	return where.OrderBy(n.col, n.index != nil)
 }
 
-// check refuses columns without a vector index, and restrictions of columns without an index by which rows would be
-// filtered. It sets the similarity function.
+// check rejects a column without a vector index, and restrictions on unindexed columns, which would need filtering.
+// It sets the index and the similarity function.
 func (n *nearest) check(where *restriction.Set) error {
 	switch {
 	case n.col.Type.Kind() != types.Vector || n.col.Type.Elems()[0].Kind() != types.Float:
@@ -92,8 +92,8 @@ func (n *nearest) check(where *restriction.Set) error {
 	return where.CheckNearest()
 }
 
-// checkVectors refuses relations on columns with vector indexes. A vector index orders rows and cannot find equal
-// values. Relations of several columns and of tokens cannot name a vector.
+// checkVectors rejects relations on columns with vector indexes, because a vector index orders rows but cannot find
+// equal values. It ignores relations on several columns and on tokens, which cannot name a vector.
 func (c *compiler) checkVectors(where []cql.Relation) error {
 	for _, relation := range where {
 		name := ""
@@ -103,7 +103,7 @@ func (c *compiler) checkVectors(where []cql.Relation) error {
 		case *cql.InRelation:
 			name = relation.Column
 		}
-		// An unknown column is refused elsewhere.
+		// restriction.Compile reports unknown columns.
 		if col := c.Table.Column(name); col != nil && restriction.VectorIndex(c.Table, col) != nil {
 			return invalid.Errorf("Vector indexes only support ANN queries")
 		}
@@ -111,8 +111,8 @@ func (c *compiler) checkVectors(where []cql.Relation) error {
 	return nil
 }
 
-// checkNearest refuses what cannot be combined with ANN OF. CheckNearestFiltering replaces the ALLOW FILTERING check of
-// other SELECTs.
+// checkNearest rejects clauses that cannot be combined with ANN OF. CheckNearestFiltering replaces the ALLOW
+// FILTERING check of other SELECTs.
 func (p *Plan) checkNearest(stmt *cql.Select) error {
 	if err := p.where.CheckNearestFiltering(stmt.AllowFiltering); err != nil {
 		return err
@@ -126,17 +126,17 @@ func (p *Plan) checkNearest(stmt *cql.Select) error {
 	return nil
 }
 
-// nearestRows are the rows of a SELECT with ANN OF that have the best scores. The rows are exact for a scan. With a
-// search by index, replicas return approximately nearest rows, whose scores are computed here again.
+// nearestRows is the sink of a SELECT with ANN OF: it keeps the rows with the best scores. After a scan the result is
+// exact. With an index search, replicas return approximate nearest rows, and this node computes their scores again.
 type nearestRows struct {
-	value []byte // the vector that others are compared with
+	value []byte // the vector with which others are compared
 	to    []float32
 	// LIMIT, from 1 to nearestMax.
 	limit int
-	other []float32 // memory of the vector of a row
+	other []float32 // scratch memory for the vector of a row
 	rows  nearestHeap
 	size  int // bytes of all rows
-	// Rows of the table that were compared so far, for the order of equal scores.
+	// seen counts the rows compared so far; it orders rows with equal scores.
 	seen int
 }
 
@@ -144,7 +144,7 @@ type nearestRows struct {
 // is released before the end.
 type nearestRow struct {
 	score   float32
-	seen    int // rows before it in the order of the table, which decides between equal scores
+	seen    int // rows before it in table order; orders rows with equal scores
 	encoded []byte
 }
 
@@ -180,8 +180,8 @@ func (a *nearestRow) after(b *nearestRow) bool {
 	return a.seen > b.seen
 }
 
-// begin checks and evaluates what a SELECT with ANN OF needs. Its result has no pages. It runs before WHERE is
-// evaluated. The vector has type and dimension of the column when it returns, so that keep need not check them.
+// begin evaluates the vector and LIMIT of a SELECT with ANN OF, before WHERE is evaluated, and rejects paging. It
+// validates the type and dimension of the vector, so keep need not.
 func (n *nearestRows) begin(run *reading, r *request.Request, limit uint32, params *execution.Params) error {
 	near := run.plan.near
 	if r.Consistency.IsSerial() {
@@ -232,23 +232,23 @@ func (n *nearestRows) add(run *reading, v *rowview.View) (request.Verdict, error
 	return request.NextRow, n.keep(run, v)
 }
 
-// keep is add without a verdict. Rows without a vector are not part of the result. A vector that the function cannot
-// compare, for example zero for cosine, is omitted.
+// keep is add without a verdict. It omits rows without a vector, and vectors that the function cannot compare, for
+// example the zero vector with cosine.
 func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 	n.seen++
 	value := v.Value(run.plan.near.col)
-	if len(value) != 4*len(n.to) { // null: 4 bytes for each element of the vector otherwise
+	if len(value) != 4*len(n.to) { // null; other values have 4 bytes for each element
 		return nil
 	}
 	n.other = similarity.Decode(n.other[:0], value)
-	if !run.plan.near.function.Comparable(n.other) { // written before the index
+	if !run.plan.near.function.Comparable(n.other) { // the value may be older than the index
 		return nil
 	}
 	row := nearestRow{seen: n.seen}
 	// Both vectors are comparable, so Score succeeds.
 	row.score, _ = run.plan.near.function.Score(n.to, n.other)
 	full := len(n.rows) == n.limit
-	// Most rows end here, before their values are copied.
+	// Most rows are dropped here, before their values are copied.
 	if full && row.after(&n.rows[0]) {
 		return nil
 	}
@@ -259,8 +259,8 @@ func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 	// The buffer is used for the next row.
 	row.encoded = bytes.Clone(run.buf.b[start:])
 	run.buf.b = run.buf.b[:start]
-	// Invariant: rows are the limit best of the rows seen so far, so only the worst of them, the first one, can be
-	// replaced, and memory is bounded by LIMIT and pageBytesMax, whatever the size of the table.
+	// Invariant: n.rows contains the best n.limit rows seen so far. A better row replaces the worst, n.rows[0], so
+	// LIMIT and pageBytesMax bound the memory for a table of any size.
 	if full {
 		n.size -= len(n.rows[0].encoded)
 		n.rows[0] = row
@@ -274,14 +274,14 @@ func (n *nearestRows) keep(run *reading, v *rowview.View) error {
 	return run.reserve(run.kept())
 }
 
-// end appends the rows to the result, the best one first. The result is a copy of the rows, so memory for both is
-// reserved.
+// end appends the rows to the result, the best one first. The result is a copy of the rows, so end reserves memory
+// for both.
 func (n *nearestRows) end(run *reading) error {
 	if err := run.reserve(run.kept() + n.size); err != nil {
 		return err
 	}
 	slices.SortFunc(n.rows, func(a, b nearestRow) int {
-		// Never equal, because seen differs.
+		// Two rows never compare equal, because seen differs.
 		if a.after(&b) {
 			return 1
 		}

@@ -8,16 +8,16 @@ import (
 )
 
 // searchesVectors reports whether the plan finds its rows with the vector index. Otherwise it compares all rows that
-// WHERE selects: of a partition, or those that another index finds. Static columns have one vector for several rows,
-// and a selected partition is cheaper to scan, so neither is searched.
+// WHERE selects from a partition or with another index. It does not search for a static column, which has one vector
+// for several rows, or within a selected partition, which is cheaper to scan.
 func (p *Plan) searchesVectors() bool {
 	return p.near != nil && p.near.col.Kind == schema.Regular && p.where.KeyRange && p.where.Index() == nil &&
 		!p.where.HasFilters() && !p.where.HasClustering()
 }
 
-// read finds the rows with the best scores by the vector index. Each step of the search returns found rows of all
-// replicas, reconciled, best scores first. It ends with enough rows or with the end of the index. No scan and no cursor
-// take part, so the rows are decoded here.
+// read finds the rows with the best scores with the vector index. Each step of the search returns reconciled rows of
+// all replicas, best scores first. read ends when it has enough rows or the index has no more. It decodes the rows
+// itself, because it uses neither a scan nor a cursor.
 func (n *nearestRows) read(run *reading, r *request.Request) error {
 	plan := run.plan
 	req := &search.Request{
@@ -28,7 +28,7 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 	run.view.Reset(plan.table, run.cursor.Command.Now)
 	var reader row.PageReader
 	for {
-		// A found row may not satisfy the comparison, so the search continues until there are enough.
+		// Some rows that the search returns may not qualify, so it continues until there are enough.
 		req.Limit, req.Timeout = n.limit-len(n.rows), run.remaining(run.timeouts.Range)
 		result, err := run.reader.o.Executor.Search(r, req)
 		if err != nil {
@@ -38,8 +38,8 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 		for reader.Reset(result.Page); reader.NextPartition(); {
 			v.Header = reader.Header
 			v.Partition(reader.Key)
-			// Reset takes the page without a copy: values of the rows refer to it until Shrink.
-			// The columns of the partition; each row marks its own after them.
+			// Reset takes the page without a copy: values of the rows refer to it until Shrink. fixed counts the
+			// columns of the partition; each row marks its own after them.
 			fixed := v.Marked()
 			for reader.NextRow(&v.Row) {
 				r.Cost.Rows++
@@ -53,7 +53,7 @@ func (n *nearestRows) read(run *reading, r *request.Request) error {
 		if err := reader.Err(); err != nil {
 			return err
 		}
-		// The search has reserved the page, which is not used after this.
+		// The search reserved memory for the page, which is no longer used.
 		r.Memory.Shrink(int64(len(result.Page)))
 		if req.From = result.Next; !result.More || len(n.rows) == n.limit {
 			return nil

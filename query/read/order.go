@@ -11,7 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// orderColumn is an element of ORDER BY. Descending is the direction of ORDER BY, not of the table.
+// orderColumn is an element of ORDER BY. descending is the direction in ORDER BY, which may differ from the
+// clustering order of the table.
 type orderColumn struct {
 	col        *schema.Column
 	descending bool
@@ -20,8 +21,8 @@ type orderColumn struct {
 const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in " +
 	"the PRIMARY KEY"
 
-// orderBy compiles ORDER BY without ANN OF. There are three outcomes: the scan delivers the order (p.reversed at most),
-// rows of several partitions are merged (p.order), or rows are sorted (p.sorted).
+// orderBy compiles ORDER BY without ANN OF. There are three outcomes: the scan delivers rows in this order, possibly
+// reversed (p.reversed); rows of several partitions are merged (p.order); or rows are sorted in memory (p.sorted).
 func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 	if len(stmt.OrderBy) == 0 {
 		return nil
@@ -32,7 +33,7 @@ func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 		if err != nil {
 			return err
 		}
-		// As in Cassandra, a column that occurs again keeps its place and has the last direction.
+		// As in Cassandra, a repeated column keeps its first position and gets its last direction.
 		if at := slices.IndexFunc(columns, func(o orderColumn) bool { return o.col == col }); at >= 0 {
 			columns[at].descending = o.Descending
 			continue
@@ -44,14 +45,14 @@ func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 	}
 	// One partition is read in the requested order, so its rows are not kept.
 	if p.where.KeyIn() {
-		// Several partitions: each is in the order of the clustering, but not all together.
+		// Each of several partitions is in clustering order, but their rows together are not.
 		p.order = columns
 	}
 	return nil
 }
 
-// declaredOrder sets the direction of an ORDER BY in the order of the clustering. It sets p.reversed only. An error
-// does not mean that the statement fails: sortedOrder may accept it.
+// declaredOrder accepts an ORDER BY in clustering order or its reverse, and sets p.reversed. After an error,
+// sortedOrder may still accept the statement.
 func (p *Plan) declaredOrder(columns []orderColumn) error {
 	if p.where.UsesIndex() {
 		return invalid.Errorf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
@@ -65,8 +66,8 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 			return invalid.Errorf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, "+
 				"got %s", o.col.Name)
 		}
-		// A clustering column that is restricted by = may be omitted. Position is the index of the column in the
-		// clustering key. at is the next column that has no direction yet.
+		// A clustering column that is restricted by = may be omitted. at is the position of the next clustering
+		// column without a direction.
 		for at != o.col.Position {
 			if at >= len(p.table.Clustering) || !p.where.EqualTo(p.table.Clustering[at]) {
 				return &invalid.Error{Msg: orderByDeclared}
@@ -74,8 +75,7 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 			at++
 		}
 		at++
-		// All columns in the table's order, or all in its reverse. A page of the scan has one direction, so mixed
-		// directions cannot be read.
+		// A scan has one direction, so either all columns are in the table's order, or all are reversed.
 		reversed := o.descending != o.col.Desc
 		if i > 0 && reversed != p.reversed {
 			return invalid.Errorf("Unsupported order by relation")
@@ -85,16 +85,16 @@ func (p *Plan) declaredOrder(columns []orderColumn) error {
 	return nil
 }
 
-// orderedRows collects the rows of a SELECT with ORDER BY over several partitions until they can be sorted. Rows are
-// stored in their encoded form, with the values by which they are sorted. Unlike the nearest rows, all of them are kept
-// until the end, except when bound cuts them.
+// orderedRows collects the rows of a SELECT with ORDER BY over several partitions until they can be sorted. It keeps
+// the encoded rows of the result with the values by which they are sorted. Unlike nearestRows, it keeps all rows
+// until the end, unless bound drops some.
 type orderedRows struct {
 	rows []orderedRow
 	size int // bytes of all rows and their keys
 }
 
 // orderedRow is an encoded row of the result and the values of the ORDER BY columns. A key is nil if the row has no
-// value in the column, such as a static row in a clustering column.
+// value in the column, for example a static row in a clustering column.
 type orderedRow struct {
 	keys    [][]byte
 	encoded []byte
@@ -107,8 +107,8 @@ func (o *orderedRows) add(run *reading, v *rowview.View) (request.Verdict, error
 }
 
 // keep evaluates a row of the result and stores it for end. It fails if the rows to sort exceed pageBytesMax, because
-// such a SELECT cannot be paged. The buffer of the result serves as scratch memory, so a row is evaluated by the same
-// code as one that is not sorted.
+// such a SELECT cannot be paged. It evaluates the row into the buffer of the result and copies it from there, so
+// sorted and unsorted rows share the code.
 func (o *orderedRows) keep(run *reading, v *rowview.View) error {
 	start := len(run.buf.b)
 	if err := run.appendRow(v); err != nil {
@@ -137,14 +137,14 @@ func (o *orderedRows) keep(run *reading, v *rowview.View) error {
 	return nil
 }
 
-// compareOrdered compares two rows by ORDER BY. A row without clustering comes first in the table's own order,
-// ascending or not, and last in the reverse of it. Columns that the table declares DESC are compared in the table's
-// order, and p.reversed reverses all of them: declaredOrder has checked that no mix exists.
+// compareOrdered compares two rows by ORDER BY. A row without clustering comes first in the table's order, and last
+// in the reverse order. Columns that the table declares DESC are compared in the table's order, and p.reversed
+// reverses all of them: declaredOrder has checked that no mix exists.
 func (p *Plan) compareOrdered(a, b orderedRow) int {
 	for i, o := range p.order {
 		n := 0
 		switch x, y := a.keys[i], b.keys[i]; {
-		// Equal here; the next column decides.
+		// Both are null; compare the next column.
 		case x == nil && y == nil:
 		case x == nil:
 			n = -1
@@ -166,18 +166,18 @@ func (p *Plan) compareOrdered(a, b orderedRow) int {
 }
 
 // end sorts the collected rows and appends as many as the LIMIT allows to the result. The sort is stable: rows with
-// equal keys stay in the order of partitions.
+// equal keys keep the order of their partitions.
 func (o *orderedRows) end(run *reading) error {
 	compare := run.plan.compareOrdered
 	if run.plan.sorted {
 		compare = run.plan.compareSorted
 	}
 	slices.SortStableFunc(o.rows, compare)
-	// The result, in addition to the rows that it is copied from.
+	// Reserve memory for the result, which is a copy of the rows.
 	if err := run.reserve(run.kept() + o.size); err != nil {
 		return err
 	}
-	// OFFSET, after the sort.
+	// OFFSET applies after the sort.
 	omitted := min(int(run.skip), len(o.rows))
 	for _, r := range o.rows[omitted:] {
 		if uint32(run.count) >= run.pageLimit {

@@ -16,24 +16,25 @@ import (
 )
 
 // A paging state contains the position at which the next page begins. It is opaque to the client. Any node of the
-// cluster, of this or a later version, can continue from it, and none accepts a forged one:
+// cluster with this or a later version can continue from it, and rejects a forged one:
 //
 //	state := version table flags token key clustering given remaining | HMAC-SHA256, 16 bytes of it
 //
-// Clients could read masked key columns in it. If the table has any, the state is 2 followed by mask.Seal of the other
-// form.
+// Clients could read masked key columns in a plain state. If the table has masked key columns, the state is the
+// version 2, followed by the plain state encrypted with mask.Seal.
 //
-// Clusters that share a secret accept each other's states: ZDM's dual reads carry them from one cluster to another. The
-// storage ids of their tables differ, so that such a state, with version 3 (or 4 if it is sealed), has in place of it a
-// hash of the table's name and of the types and orders of its key columns, which determine the meaning of a position.
+// Clusters that share a secret accept each other's states: ZDM's dual reads carry them from one cluster to another.
+// The storage ids of the tables differ between clusters. A shared state (version 3, or 4 if sealed) therefore
+// identifies the table by a hash of its name and of the types and orders of its key columns, which determine the
+// meaning of a position.
 const (
-	// Versions are the first byte of a state. A new form of states needs a new one, and old ones must be decoded as
-	// long as clients may hold them across an upgrade.
+	// Versions are the first byte of a state. A new format needs a new version. Old versions must be decoded as long
+	// as clients may hold such states across an upgrade.
 	stateVersion      = 1
 	stateSealed       = 2
 	stateShared       = 3
 	stateSharedSealed = 4
-	// Bytes of the authentication code and of the hash of a table's name and key.
+	// The lengths, in bytes, of the authentication code and of the hash of a table's name and key.
 	stateMACBytes  = 16
 	stateNameBytes = 16
 
@@ -45,35 +46,35 @@ const (
 // pagingState is a decoded paging state. It is the position after the last row of a page.
 type pagingState struct {
 	At        scan.Position
-	Remaining uint32 // of LIMIT; 0 means no limit
+	Remaining uint32 // rows that LIMIT still permits; 0 means no limit
 }
 
 // pagingKeys authenticate states. The slices are not changed. Cluster is never empty in a cluster; only tests have an
 // empty one.
 type pagingKeys struct {
 	Cluster []byte // the secret of this cluster
-	Shared  []byte // sharedPagingKey of the secret that several clusters share; empty means that there is none
+	Shared  []byte // derived by sharedPagingKey from the secret of several clusters; empty means none
 }
 
-// sharedPagingKey derives the key of shared states from a secret, so that the secret has no other use. It is nil
-// without one. An empty secret means that states are not shared.
+// sharedPagingKey derives the key of shared states from a secret, so that the secret itself is not used as a key. It
+// returns nil for an empty secret, which means that states are not shared.
 func sharedPagingKey(secret []byte) []byte {
 	if len(secret) == 0 {
 		return nil
 	}
 	h := hmac.New(sha256.New, secret)
-	// Another use of the secret would write another label.
+	// The label separates this use of the secret from future ones.
 	h.Write([]byte("cqld paging states"))
 	return h.Sum(nil)
 }
 
-// errPagingState is the error of a state that was not made with the same key for the same table. It is deliberately
-// without a reason: a client could test forged states with it.
+// errPagingState is the error of a state that was not made with the same key for the same table. It deliberately
+// contains no reason, which would help a client to forge states.
 var errPagingState = errors.New("paging: invalid state")
 
-// appendPagingState appends the encoding of a state of a table. keys authenticate it, and encrypt it if key columns are
-// masked. A state is made with the shared key if there is one, so that all clusters accept it. The result shares no
-// memory with s.
+// appendPagingState appends the encoding of a state of a table. keys authenticate it, and encrypt it if key columns
+// are masked. If there is a shared key, it authenticates the state, so that all clusters accept it. The result shares
+// no memory with s.
 func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagingState) []byte {
 	start := len(dst)
 	key, seal := keys.Cluster, byte(stateSealed)
@@ -96,10 +97,10 @@ func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagi
 	dst = append(wire.AppendUvarint(dst, uint64(len(s.At.Clustering))), s.At.Clustering...)
 	dst = wire.AppendUvarint(dst, uint64(s.At.Given))
 	dst = wire.AppendUvarint(dst, uint64(s.Remaining))
-	// Of everything before it, including the version.
+	// The code covers all bytes before it, including the version.
 	dst = append(dst, stateMAC(key, dst[start:])...)
 	if mask.Keys(table) {
-		// Sealed into new memory, because the plain form is read for it.
+		// Seal into new memory, because Seal reads the plain state.
 		return append(append(dst[:start:start], seal), mask.Seal(key, dst[start:])...)
 	}
 	return dst
@@ -110,7 +111,7 @@ func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagi
 // consists of key and clustering.
 func stateNameOf(table *schema.Table) []byte {
 	var b []byte
-	// With its length, so that different names never give one input.
+	// The length prefix makes the input of the hash unambiguous.
 	add := func(text string) { b = append(wire.AppendUvarint(b, uint64(len(text))), text...) }
 	add(table.Keyspace)
 	add(table.Name)
@@ -125,7 +126,8 @@ func stateNameOf(table *schema.Table) []byte {
 	return sum[:stateNameBytes]
 }
 
-// stateMAC returns the authentication code of a state. 128 bits suffice: a forger has to try them against a server.
+// stateMAC returns the authentication code of a state. 128 bits suffice, because a forger has to try each code on a
+// server.
 func stateMAC(key, b []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(b)
@@ -134,8 +136,8 @@ func stateMAC(key, b []byte) []byte {
 
 // decodePagingState returns the state that b encodes, or errPagingState. The state shares no memory with b. With a
 // shared secret, decodePagingState still accepts states of this cluster, so that a query continues when the secret is
-// introduced. Nothing of b is interpreted before its code is verified. All variable parts are copied, because b belongs
-// to the frame of the request.
+// introduced. It verifies the code before it interprets any part of b, and copies the variable parts, because b
+// belongs to the frame of the request.
 func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingState, error) {
 	if len(b) == 0 {
 		return nil, errPagingState
@@ -147,16 +149,16 @@ func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingS
 		}
 		key, plain = keys.Shared, stateShared
 	}
-	// The form inside the seal is a complete plain state, with its own code.
+	// A sealed state contains a complete plain state with its own code.
 	if b[0] == stateSealed || b[0] == stateSharedSealed {
 		opened, err := mask.Open(key, b[1:])
 		if err != nil {
 			return nil, errPagingState
 		}
-		// Authenticated by the seal, and again below.
+		// The seal authenticates the state; the code is still verified below.
 		b = opened
 	}
-	// plain is the only version that may be here: a plain state of one key cannot pass for one of another key.
+	// Only the version plain is valid here, so that a state of one key is not accepted with the other key.
 	n := len(b) - stateMACBytes
 	if n < 1 || b[0] != plain || !hmac.Equal(b[n:], stateMAC(key, b[:n])) {
 		return nil, errPagingState

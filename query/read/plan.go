@@ -16,57 +16,60 @@ import (
 	"cqld/types"
 )
 
-// Plan is the plan of a SELECT. It is immutable after compilation, except for bytes, and is shared by all executions of
-// the prepared statement. It holds the versions of the table and of its types that it was compiled with; a change of
-// the schema makes the plan invalid, and the caller compiles it again.
+// Plan is the plan of a SELECT. It is immutable after compilation, except for bytes, and is shared by all executions
+// of the prepared statement. It refers to the versions of the table and its types with which it was compiled; a
+// change of the schema makes the plan invalid, and the caller compiles it again.
 type Plan struct {
-	// The table that is read. For MUTATION_FRAGMENTS the derived table, whose base is in fragments.
+	// table is the table of the SELECT. For MUTATION_FRAGMENTS it is the derived table; fragments has the base table.
 	table *schema.Table
-	// WHERE, compiled. Never nil, also for a statement without WHERE.
+	// where is the compiled WHERE. It is not nil, even for a statement without WHERE.
 	where *restriction.Set
-	// The select clause: its columns, selectors and aggregates.
+	// selection is the select clause: its columns, selectors and aggregates.
 	selection *selection.Selection
 	distinct  bool
-	groups    []selection.Selector // of GROUP BY; each partition begins a new group
+	groups    []selection.Selector // the elements of GROUP BY; each partition begins a new group
 	grouped   bool                 // the statement has GROUP BY
-	// The scan reads partitions from their end: ORDER BY is the reverse of the table's order.
+	// reversed means that ORDER BY reverses the clustering order, so the scan reads partitions from their end.
 	reversed bool
 	order    []orderColumn    // set if rows must be sorted in memory
-	sorted   bool             // in another order than the clustering
-	hashed   []*schema.Column // of a GROUP BY whose groups span partitions
-	// LIMIT, OFFSET, USING TIMEOUT and PER PARTITION LIMIT. nil means that the statement has none.
+	sorted   bool             // the order differs from the clustering order
+	hashed   []*schema.Column // columns of a GROUP BY whose groups span partitions
+	// The values of LIMIT, OFFSET, USING TIMEOUT and PER PARTITION LIMIT; nil means that the statement does not have
+	// the clause.
 	limit        term.Term
 	offset       term.Term
 	timeout      term.Term
 	perPartition term.Term
-	// A partition that has only a static row is a row of the result, with null for other columns.
+	// staticCounts means that a partition with only a static row is a row of the result, with null in the other
+	// columns.
 	staticCounts bool
 	single       bool     // one partition, at most one row
 	oneKey       bool     // one partition, whose key is built without lists
-	near         *nearest // of ANN OF
-	// Which columns the result depends on, from which the masks for a client are derived.
+	near         *nearest // set for ORDER BY ANN OF
+	// masking determines the masks for a client, and whether the client may execute the statement.
 	masking   *mask.Decision
-	fragments *fragments.Shape // of MUTATION_FRAGMENTS
+	fragments *fragments.Shape // set for MUTATION_FRAGMENTS
 
-	// ALLOW FILTERING is part of the statement, needed or not. A guardrail can forbid it.
+	// allowFiltering means that the statement contains ALLOW FILTERING, even if not required. A guardrail can disable
+	// it.
 	allowFiltering bool
 
-	bytes atomic.Int64 // of a recent page, for firstBytes
+	bytes atomic.Int64 // size of a recent page, for firstBytes
 }
 
-// firstBytes returns the size of the first page that is requested: twice the size of a recent result, so that most
-// SELECTs send one command. It is 0 before the first execution.
+// firstBytes returns the page size, in bytes, of the first command: twice the size of a recent result, so that most
+// SELECTs need one command. It is 0 before the first execution.
 func (p *Plan) firstBytes() int { return int(2 * p.bytes.Load()) }
 
-// observe records the size of a result. A smaller one than the previous ones counts for an eighth. Concurrent
-// executions may overwrite each other's values, which is harmless: the value is a hint.
+// observe records the size of a result. A smaller size than before only lowers the estimate by an eighth of the
+// difference. Concurrent executions may overwrite each other's values, which is harmless: the value is a hint.
 func (p *Plan) observe(n int) {
 	size := int64(n)
 	if was := p.bytes.Load(); size < was {
-		// Slowly down, because a page that is too small costs another command.
+		// Shrink slowly, because a page that is too small costs another command.
 		size = was - (was-size)/8
 	} else if size == was {
-		// An equal size, the usual case, does not write to the shared cache line.
+		// In the usual case, the size is equal; do not write to the shared cache line.
 		return
 	}
 	p.bytes.Store(size)
@@ -78,8 +81,8 @@ func (p *Plan) Columns() []term.Spec { return p.selection.Columns }
 // aggregates reports whether rows are combined.
 func (p *Plan) aggregates() bool { return p.grouped || len(p.selection.Aggregates) > 0 }
 
-// statement compiles a SELECT. Of several errors, the client receives the one of the first step. The order of the steps
-// decides it, and follows Cassandra where both have the clause.
+// statement compiles a SELECT. Of several errors, the client receives the first; the order of the steps follows
+// Cassandra for clauses that Cassandra has.
 func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 	p := &Plan{table: c.Table, distinct: stmt.Distinct, allowFiltering: stmt.AllowFiltering}
 	if stmt.Fragments {
@@ -88,7 +91,8 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 		}
 	}
 	if err := c.where(p, stmt); err != nil {
-		// DISTINCT is checked after WHERE, since what it allows depends on the restricted columns.
+		// DISTINCT is checked after WHERE, because the restricted columns determine which columns DISTINCT may
+		// select.
 		return nil, err
 	}
 	if p.distinct {
@@ -110,8 +114,8 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 		return nil, err
 	}
 	if p.fragments == nil {
-		// Masks of a column in WHERE or ORDER BY matter as well as masks of a selected one: the order and the choice of
-		// rows show values. MUTATION_FRAGMENTS has its own decision, made by enterFragments.
+		// Masked columns in WHERE and ORDER BY count as restricted, because the selection and order of rows reveal
+		// their values. For MUTATION_FRAGMENTS, enterFragments has created the Decision.
 		p.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table,
 			append(p.where.Columns(), p.sortedColumns()...))
 	}
@@ -122,9 +126,9 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 	return p, nil
 }
 
-// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: the select clause
-// is compiled after WHERE, but WHERE depends on whether only static columns are selected, for which the columns and
-// functions of the select clause are resolved first.
+// where compiles ORDER BY with ANN OF, WHERE and the select clause. The order of errors is Cassandra's: the select
+// clause is compiled after WHERE. Its columns and functions are resolved before, because WHERE depends on whether
+// only static columns are selected.
 func (c *compiler) where(p *Plan, stmt *cql.Select) error {
 	onlyStatic, err := selection.OnlyStatic(c.Compiler, stmt)
 	if err != nil {
@@ -134,7 +138,7 @@ func (c *compiler) where(p *Plan, stmt *cql.Select) error {
 		return err
 	}
 	o := restriction.Options{Statement: restriction.Select, OnlyStatic: onlyStatic, AllowFiltering: stmt.AllowFiltering}
-	// The two callbacks give errors of ANN OF their place among the errors of WHERE.
+	// The two callbacks report errors of ANN OF in Cassandra's order among the errors of WHERE.
 	o.AfterRelations = func(where *restriction.Set) error {
 		if p.near == nil {
 			return nil
@@ -147,7 +151,7 @@ func (c *compiler) where(p *Plan, stmt *cql.Select) error {
 		}
 		return c.checkVectors(stmt.Where)
 	}
-	// The sets of restrictions are complete when Compile returns; the callbacks have seen them half built.
+	// p.where is complete only when Compile returns; the callbacks see a partial Set.
 	if p.where, err = restriction.Compile(c.Compiler, stmt.Where, o); err != nil {
 		return err
 	}
@@ -190,8 +194,8 @@ func (c *compiler) limits(p *Plan, stmt *cql.Select) (err error) {
 	return err
 }
 
-// checkDistinct refuses what cannot be combined with DISTINCT. DISTINCT returns one row for each partition, from its
-// key and its static columns. Anything that depends on other rows has no meaning for it.
+// checkDistinct rejects clauses that cannot be combined with DISTINCT. DISTINCT returns one row for each partition,
+// from its key and its static columns. Clauses that depend on other rows are therefore invalid.
 func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return invalid.Errorf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
@@ -201,7 +205,7 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 		return invalid.Errorf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or " +
 			"static columns.")
 	}
-	// SELECT DISTINCT * requests all columns, and so fails for tables with other ones.
+	// SELECT DISTINCT * requests all columns, so it fails for tables with clustering or regular columns.
 	requested := p.table.Columns()
 	if len(stmt.Columns) > 0 {
 		requested = nil
@@ -211,7 +215,7 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	}
 	for _, o := range stmt.OrderBy {
 		if col := p.table.Column(o.Column); col != nil && p.where.KeyLists {
-			// Rows of several partitions are sorted by it, so it must be read.
+			// ORDER BY sorts rows of several partitions by this column, so it must be read.
 			requested = append(slices.Clip(requested), col)
 		}
 	}
@@ -221,7 +225,7 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 				"columns (not %s)", col.Name)
 		}
 	}
-	// A partition that is selected by = need not be shown.
+	// If = or IN selects the partitions, the key need not be selected.
 	if !p.where.KeyRange {
 		return nil
 	}

@@ -19,26 +19,27 @@ type Options struct {
 	*execution.Services
 	// Stored reads a page of what this node has stored, for MUTATION_FRAGMENTS. nil means that it is not supported.
 	Stored fragments.Read
-	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is
-	// not known; nil means that nothing is.
+	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if
+	// there is no estimate for t; a nil Estimate means that there is none for any table.
 	Estimate func(t *schema.Table) (partitions, meanBytes int64, ok bool)
 	// IndexEntries counts the entries on this node that a search would look at, up to most, to choose one of several
-	// indexes. It is not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
+	// indexes. ok is false if the entries cannot be counted. If IndexEntries is nil, the kinds of the restrictions
+	// determine the index.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	PagingKey    func() []byte // authenticates paging states
-	SharedPaging []byte        // the secret of several clusters; empty means that there is none
+	SharedPaging []byte        // the secret that several clusters share; empty means none
 	// PageBytes ends a page; zero means 1 MiB.
 	PageBytes int
 	// Hidden returns the column of a virtual table that a client may not read although it may read the others, or nil.
 	Hidden func(t *schema.Table, client auth.Principal) *schema.Column
-	// Visible returns which partitions of a table the client may read; nil means all. The error is for a client
-	// that may read some of them, for a statement that does not name partitions.
+	// Visible returns which partitions of a table the client may read; nil means all. If the client may read only
+	// some partitions, the error is returned for statements that do not name partitions.
 	Visible func(r *request.Request, t *schema.Table) (visible func(key []byte) bool, denied error)
 }
 
 // Reader compiles and executes SELECT and EXPLAIN. Its methods are safe for concurrent use.
 type Reader struct {
-	sharedKey []byte // authenticates paging states of several clusters; nil means that there are none
+	sharedKey []byte // authenticates paging states that several clusters share; nil means not shared
 	o         Options
 	readings  sync.Pool
 	buffers   sync.Pool
@@ -50,7 +51,7 @@ func New(o Options) *Reader {
 		o.PageBytes = pageBytesDefault
 	}
 	reader := &Reader{o: o, sharedKey: sharedPagingKey(o.SharedPaging)}
-	// A reading keeps its memory from one statement to the next.
+	// A pooled reading keeps its buffers from one statement to the next.
 	reader.readings.New = func() any { return new(reading) }
 	reader.buffers.New = func() any { return &Buffer{pool: &reader.buffers} }
 	return reader
@@ -59,7 +60,7 @@ func New(o Options) *Reader {
 // Rows are the rows of one page of a result.
 type Rows struct {
 	Count       int32
-	Values      []byte  // Count times one [bytes] for each column
+	Values      []byte  // for each row, one [bytes] value for each column
 	PagingState []byte  // nil on the last page
 	Buffer      *Buffer // the memory of Values, or nil
 }
@@ -72,7 +73,7 @@ type Buffer struct {
 
 // Release returns the memory to a pool. The Values in it must not be used afterwards.
 func (b *Buffer) Release() {
-	// A larger one is left to the garbage collector.
+	// Larger buffers are left to the garbage collector.
 	if cap(b.b) <= bufferKeepMax {
 		b.pool.Put(b)
 	}
@@ -107,7 +108,7 @@ func (reader *Reader) Execute(r *request.Request, plan *Plan, params *execution.
 	defer run.put()
 	run.masks = masks
 	given := r.Consistency
-	// The level below is of this table only; the request may have further statements.
+	// ReadLevel may change the level for this table only; restore it for further statements of the request.
 	defer func() { r.Consistency = given }()
 	r.Consistency = execution.ReadLevel(plan.table, given, len(reader.o.View.Topology().Nodes()))
 	return run.execute(r, reader, plan, params)
@@ -118,8 +119,8 @@ func (reader *Reader) virtualPage(t *schema.Table, cmd *row.ReadCommand, client 
 	return execution.VirtualPage(reader.o.Virtual, t, cmd, reader.o.Hidden(t, client))
 }
 
-// pagingKey returns the key that authenticates paging states of this cluster; nil means that none is configured.
-// Without a function there is an empty key, as in tests of one node.
+// pagingKey returns the key that authenticates paging states of this cluster; nil means that none is configured. A
+// nil Options.PagingKey means an empty key, as in tests of one node.
 func (reader *Reader) pagingKey() []byte {
 	if reader.o.PagingKey == nil {
 		return nil

@@ -20,67 +20,68 @@ import (
 	"cqld/scan"
 )
 
-// reading is one execution of a SELECT. It is reused. What it contains itself keeps its memory, and state is cleared.
-// Only one goroutine uses a reading, from Get to put. Its methods are the Source and the Consumer of its scan, so rows
-// reach it by calls and not by a channel.
+// reading is one execution of a SELECT. Readings are pooled: put clears state and keeps the buffers of the other
+// fields. One goroutine uses a reading, from Get to put. It implements the Source and the Consumer of its scan, which
+// calls it for each row.
 type reading struct {
-	// What put clears with one assignment.
+	// put clears state with one assignment.
 	state
-	// The values, functions and masks with which selectors are evaluated. Its slice of aggregates keeps its array.
+	// x contains the values, functions and masks with which selectors are evaluated. put keeps the array of its
+	// Aggregates.
 	x selection.Context
-	// The driver of the reads: it sends commands, decodes pages and calls the methods in scan.go.
+	// scan sends commands, decodes pages and calls the methods in scan.go.
 	scan   request.Scan
 	cursor request.Read // what the scan reads
 	view   rowview.View // the current row
-	// Conditions of WHERE that neither the key nor an index expresses. All of them must hold.
+	// filters are the conditions of WHERE that are evaluated on each row. A row must satisfy all of them.
 	filters []restriction.Filter
-	// Scratch memory for the values of one partition key.
+	// values is scratch memory for the values of one partition key.
 	values [][]byte
 }
 
 // state is the state of one execution of a SELECT.
 type state struct {
-	// Set by begin and constant until put.
+	// begin sets these fields; they are constant until put.
 	reader *Reader
 	plan   *Plan
 	env    execution.Environment
-	begun  bool // the scan has taken the cursor
+	begun  bool // Next has returned the cursor to the scan
 	masks  *mask.Table
-	index  restriction.Choice // by which rows are found
-	growTo uint32             // each command requests twice as many rows, up to this number; 0: always as many
-	fixed  int                // columns of the view that the partition's header has
-	// The page so far, and the number of rows in it. buf is nil after result has given it to the caller.
+	index  restriction.Choice // the index that finds rows, if any
+	growTo uint32             // each command requests twice as many rows, up to this number; 0 means a constant number
+	fixed  int                // columns of the view from the partition's header
+	// buf contains the encoded rows of the page so far, and count is their number. result passes buf to the caller
+	// and sets it to nil.
 	buf   *Buffer
 	count int32
 
 	request  *request.Request
-	reserved int // bytes of its memory for what is kept
+	reserved int // bytes reserved for kept data
 	rowBytes int // encoded size of the current row
 
 	timeouts execution.Timeouts
-	deadline time.Duration // of USING TIMEOUT, by the monotonic clock; 0: none
+	deadline time.Duration // end of USING TIMEOUT, by the monotonic clock; 0 means none
 
 	pageLimit    uint32 // rows or groups of this page
-	perPartition uint32 // 0: no limit
+	perPartition uint32 // 0 means no limit
 	skip         uint32 // rows or groups that OFFSET still omits
 	paged        bool
 
 	guard *guardrail.Guard
 
 	// sink is plainRows, or one of the fields after it, which are cleared with the state. Only the sink in use has
-	// rows, except that grouped hands its rows to ordered.
+	// rows, except that grouped passes its rows to ordered for sorting.
 	sink    sink
 	grouped groupedRows
 	hashed  hashedGroups
 	ordered orderedRows
 	near    nearestRows
-	states  int // bytes of the states of aggregates
+	states  int // bytes of the accumulators' states
 }
 
-// execute executes a plan. What it cost is added to r.Cost. The order of the steps decides which of several errors the
-// client receives: bounds, ANN OF, WHERE, guardrails, paging state, OFFSET, consistency level. The plan is shared by
-// all executions and is not changed, except for its statistic of page sizes. On an error no rows are returned, and put
-// releases the buffer.
+// execute executes a plan and adds its cost to r.Cost. The client receives the error of the first failing step:
+// bounds, ANN OF, WHERE, guardrails, paging state, OFFSET, consistency level. Executions share the plan; they only
+// change its estimate of page sizes. On an error execute returns no rows, and put releases the buffer.
 func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, params *execution.Params) (Rows, error) {
 	run.begin(r, reader, plan, params.Values, reader.o.Moment(params))
 	limit, err := run.bounds(r, params)
@@ -88,7 +89,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		return Rows{}, err
 	}
 	paged := params.PageSize > 0
-	// The page size of the client. paged itself becomes false if the result cannot be paged.
+	// run.paged records that the client requested pages. The variable becomes false if the result cannot be paged.
 	run.paged = paged
 	if plan.sorted || plan.hashed != nil {
 		paged = false // the result is one page
@@ -104,12 +105,13 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	if err != nil {
 		return Rows{}, err
 	}
-	// As in Cassandra, pages are not refused if WHERE selects no row. Aggregates have a result even then.
+	// As in Cassandra, paging is permitted if WHERE selects no row, unless the SELECT has aggregates, which return a
+	// row even then.
 	if plan.order != nil && paged && (!empty || plan.aggregates()) {
 		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
 			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
 	}
-	// After WHERE, which has expanded IN to keys and slices.
+	// where has expanded IN lists to keys and slices.
 	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return Rows{}, err
 	}
@@ -128,7 +130,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		run.pageLimit = remaining
 	}
 	if paged && (plan.grouped || !plan.aggregates()) {
-		// Aggregates without GROUP BY have one row, which is never cut.
+		// Aggregates without GROUP BY have one row, which fits into every page.
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
 	}
 	if start == nil { // rows are omitted before the first row of the first page
@@ -140,15 +142,15 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		}
 	}
 	run.limits(params.PageSize, run.pushDown(r.Consistency))
-	// A serial read has one partition. One that reads nothing needs no round.
+	// A serial read must name one partition. If WHERE is empty, there is no Paxos round.
 	if err := execution.CheckSerialReadLevel(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
 		return Rows{}, err
 	}
-	if !plan.single { // one row does not take long
+	if !plan.single { // a single row needs no deadline
 		run.scan.Cancel = env.NewCancel(r.Context)
 	}
 	if !empty {
-		// A state of another statement may name a partition that this one does not select.
+		// The state may come from another statement and name a partition that this one does not select.
 		if start != nil && !run.cursor.Seek(*start) {
 			return Rows{}, invalidPagingState()
 		}
@@ -169,7 +171,7 @@ func (run *reading) setTimeout(params *execution.Params) error {
 	if err != nil {
 		return err
 	}
-	// For one command. The deadline below is for all commands together.
+	// These timeouts apply to each command. The deadline below bounds all commands together.
 	run.timeouts = run.reader.o.TimeoutsOf(params)
 	if timeout := params.Timeout(); timeout > 0 {
 		run.deadline = run.reader.o.Clock.Monotonic() + timeout
@@ -190,7 +192,7 @@ func (run *reading) bounds(r *request.Request, params *execution.Params) (limit 
 	if limit, err = run.limit(run.plan.limit); err != nil {
 		return 0, err
 	}
-	// DISTINCT has one row for each partition, whatever PER PARTITION LIMIT says.
+	// DISTINCT returns one row for each partition, so PER PARTITION LIMIT has no effect.
 	if run.perPartition, err = run.limit(run.plan.perPartition); run.plan.distinct {
 		run.perPartition = 1
 	}
@@ -200,28 +202,29 @@ func (run *reading) bounds(r *request.Request, params *execution.Params) (limit 
 	return limit, err
 }
 
-// resume returns where the previous page ended, or nil, and how many rows of LIMIT remain. A state is checked against
-// the table and the keys of this cluster only. Clients may therefore pass the state of another SELECT of the same
-// table; execute rejects it if its partition is not selected.
+// resume returns where the previous page ended, or nil, and how many rows of LIMIT remain. It validates the table and
+// the authentication code of a state. Clients may therefore pass the state of another SELECT of the same table;
+// execute rejects it if its partition is not selected.
 func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.Position, remaining uint32, err error) {
 	if len(params.PagingState) == 0 {
 		return nil, limit, nil
 	}
 	if run.plan.sorted || run.plan.hashed != nil {
-		// All rows are read before the first is known, so the result is one page. The state is another statement's.
+		// The first row is known only after all rows were read, so the result is one page and the state comes from
+		// another statement.
 		return nil, 0, invalidPagingState()
 	}
 	state, err := decodePagingState(params.PagingState, run.pagingKeys(), run.plan.table)
 	if err != nil && run.plan.fragments != nil {
-		// The state is perhaps valid on the node that made it.
+		// The state may be valid on the node that created it.
 		return nil, 0, invalid.Errorf(fragmentsMoved)
 	}
 	if err != nil {
 		return nil, 0, invalidPagingState()
 	}
 	if limit > 0 && state.Remaining > 0 {
-		// LIMIT counts over all pages. The previous page had none, perhaps because its marker was unset, if no number
-		// of rows remains.
+		// LIMIT counts over all pages. Remaining is 0 if the previous page had no LIMIT, for example because its
+		// marker was unset.
 		limit = min(limit, state.Remaining)
 	}
 	return &state.At, limit, nil
@@ -234,13 +237,13 @@ func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values
 	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks,
 		Aggregates: run.x.Aggregates[:0], Memory: valueMemory{run}}
 	for _, a := range plan.selection.Aggregates {
-		// New for each execution, because they have state.
+		// Create accumulators for each execution, because they have state.
 		run.x.Aggregates = append(run.x.Aggregates, a.Function.New(&run.env))
 	}
 	run.cursor.Tokens = ring.FullRange()
 	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed,
 		StaticCounts: plan.staticCounts, Now: now.Seconds}
-	// A field of run, so that it needs no memory of its own.
+	// The sinks are fields of run, so this does not allocate.
 	run.sink = run.sinkOf(plan)
 	run.buf = reader.buffers.Get().(*Buffer)
 	run.buf.b = run.buf.b[:0]
@@ -252,7 +255,7 @@ func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values
 func (run *reading) put() {
 	reader := run.reader
 	if run.buf != nil {
-		// Only after an error: otherwise the result has taken it.
+		// buf is not nil only after an error; otherwise result has passed it to the caller.
 		run.buf.Release()
 	}
 	run.view.Release()
@@ -261,7 +264,7 @@ func (run *reading) put() {
 	run.cursor.Reset()
 	run.x = selection.Context{Aggregates: run.x.Aggregates[:0]}
 	run.filters, run.values = run.filters[:0], run.values[:0]
-	// Everything that refers to the request.
+	// state contains all references to the request.
 	run.state = state{}
 	reader.readings.Put(run)
 }
@@ -272,7 +275,7 @@ func (run *reading) limit(t term.Term) (uint32, error) {
 		return 0, nil
 	}
 	v, err := t.Eval(&run.x.Scope)
-	// UNSET means no limit, as in Cassandra.
+	// As in Cassandra, UNSET means no limit.
 	if err != nil || v.Kind == wire.ValueUnset {
 		return 0, err
 	}
@@ -287,8 +290,8 @@ func (run *reading) limit(t term.Term) (uint32, error) {
 	return uint32(n), nil
 }
 
-// offset evaluates OFFSET; 0 means none. Cassandra has no OFFSET: its rules are those that LIMIT has, except that 0 is
-// allowed.
+// offset evaluates OFFSET; 0 means none. Cassandra has no OFFSET: its rules equal the rules of LIMIT, except that 0
+// is allowed.
 func (run *reading) offset() (uint32, error) {
 	t := run.plan.offset
 	if t == nil {
@@ -314,35 +317,35 @@ func (run *reading) offset() (uint32, error) {
 	}
 }
 
-// where evaluates WHERE. empty means that no row can match. On return the cursor has the keys or the range of tokens,
-// and the slices of each partition; filters and index have the rest of WHERE. An empty result costs no read, but its
-// guardrails and its paging state are still checked.
+// where evaluates WHERE. empty means that no row can match. On return the cursor contains the keys or the token
+// range, and the slices of each partition; filters and index represent the rest of WHERE. If empty, execute sends no
+// read but still checks guardrails and the paging state.
 func (run *reading) where() (empty bool, err error) {
 	rs, s := run.plan.where, &run.x.Scope
 	run.cursor.Keys = nil
 	if run.plan.single {
-		// The whole key of one row needs no lists of slices, and leaves nothing to filter.
+		// WHERE is the complete key of one row: there are no lists of slices and no filters.
 		return false, run.singleRow()
 	}
 	if run.cursor.Command.Slices, err = rs.Slices(s); err != nil {
 		return false, err
 	}
 	if len(run.cursor.Command.Slices) == 0 {
-		return true, nil // whatever the partition key is
+		return true, nil // for every partition key
 	}
 	switch {
 	case rs.KeyRange:
-		// The token function or no restriction: a range of the ring.
+		// WHERE restricts the token, or not the partition key at all, so the read covers a token range.
 		if run.cursor.Tokens, empty, err = rs.Tokens(s); err != nil {
 			return false, err
 		}
 	case run.plan.oneKey:
-		// One partition, set with One. Keys refers to the cursor's own array, so no list is allocated.
+		// WHERE selects one partition. One stores the key in the cursor itself, so no list is allocated.
 		if _, err = run.partitionKey(nil); err != nil {
 			return false, err
 		}
 	default:
-		// IN: the product of the lists, bounded before filters are evaluated for it.
+		// Build the product of the IN lists; PartitionKeys bounds it.
 		if run.cursor.Keys, err = rs.PartitionKeys(s); err != nil {
 			return false, err
 		}
@@ -351,12 +354,12 @@ func (run *reading) where() (empty bool, err error) {
 		}
 		empty = len(run.cursor.Keys) == 0
 	}
-	// The memory of the previous execution is reused.
+	// Reuse the slice of the previous execution.
 	if run.filters, err = rs.Filters(s, run.filters[:0]); err != nil {
 		return false, err
 	}
 	if rs.Index() != nil {
-		// The estimate of entries is made now, because it depends on the bound values.
+		// Count index entries at execution, because the terms depend on bound values.
 		if run.index, err = rs.ChooseIndex(s, run.entryCounter()); err != nil {
 			return false, err
 		}
@@ -365,9 +368,9 @@ func (run *reading) where() (empty bool, err error) {
 	return empty, nil
 }
 
-// visibleWhere is where without the partitions that the client may not read. Options.Visible restricts clients without
-// SELECT to some partitions, today to their own traces. It returns nil and no error if the client may read everything,
-// and nil and an error if that cannot be determined.
+// visibleWhere is where without the partitions that the client may not read. Options.Visible restricts clients
+// without SELECT to some partitions, today to their own traces. It removes the other partitions from the cursor, and
+// returns an error if the statement does not name partitions or the permission cannot be checked.
 func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 	empty, err = run.where()
 	if err != nil || run.reader.o.Visible == nil {
@@ -375,7 +378,7 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 	}
 	t := run.plan.table
 	if run.plan.fragments != nil {
-		// Fragments show the rows of their base table, so the base table decides.
+		// Fragments show rows of the base table, so its permissions apply.
 		t = run.plan.fragments.Base
 	}
 	visible, denied := run.reader.o.Visible(r, t)
@@ -383,7 +386,7 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 		return empty, denied
 	}
 	if run.cursor.Keys == nil && !empty {
-		// The statement does not name partitions, so it would show others, too.
+		// The statement does not name partitions, so it would also read partitions that the client may not see.
 		return false, denied
 	}
 	run.cursor.Keys = slices.DeleteFunc(run.cursor.Keys, func(k row.PartitionKey) bool { return !visible(k.Bytes) })
@@ -393,7 +396,7 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 // partitionKey sets the cursor to the single partition that WHERE selects. It stores the key in dst if there is room,
 // and returns the unused part of dst.
 func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
-	// values is the scratch memory of the previous key, possibly moved to a larger array.
+	// SingleKey may move the scratch memory to a larger array, so store it again.
 	key, values, err := run.plan.where.SingleKey(&run.x.Scope, dst, run.values)
 	if run.values = values; err != nil {
 		return nil, err
@@ -401,14 +404,14 @@ func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
 	// The capacity ends with the key, because the rest of dst is used for the clustering.
 	run.cursor.One(row.NewPartitionKey(key[:len(key):len(key)]))
 	if len(key) > cap(dst) {
-		// The key did not fit and was allocated elsewhere, so dst is still unused.
+		// The key did not fit into dst, so all of dst is still unused.
 		return dst, nil
 	}
 	return dst[len(key):len(key):cap(dst)], nil
 }
 
-// rowKey is the key of one row in a single allocation, if the columns of the key are short. The command may be used
-// after its result, so the memory must not be pooled.
+// rowKey is the key of one row in a single allocation, if the columns of the key are short. It must not be pooled,
+// because the command may be used after the result was returned.
 type rowKey struct {
 	slices [1]row.Slice
 	bytes  [80]byte
@@ -435,38 +438,37 @@ func (run *reading) singleRow() error {
 	return nil
 }
 
-// limits determines how many rows a command requests. pushed means that replicas evaluate all filters. A smaller number
-// costs further commands, a larger one reads rows that the page does not need. The limit is per command: pageLimit,
-// which execute has set before, ends the page.
+// limits determines how many rows a command requests. pushed means that replicas evaluate all filters. A number that
+// is too small costs further commands, and one that is too large reads rows that the page does not need. These limits
+// apply to each command; pageLimit, which execute has set, ends the page.
 func (run *reading) limits(pageSize int32, pushed bool) {
 	limits := &run.cursor.Command.Limits
-	// In 64 bits, because pageLimit is noLimit without a LIMIT. OFFSET is part of the number: its rows are read and
-	// dropped.
+	// Add in 64 bits, because pageLimit is noLimit without a LIMIT. The rows that OFFSET omits are read, too.
 	rows := uint32(min(uint64(run.pageLimit)+uint64(run.skip), batchMax))
 	run.cursor.PerPartition = run.perPartition
-	// Replicas count rows that have cells of dropped columns only. A partition would end with such rows, without the
-	// ones after them.
+	// Replicas also count rows that only have cells of dropped columns. With a limit per partition, such rows could
+	// use up the limit and hide later rows.
 	counted := len(run.plan.table.Dropped) == 0
 	switch {
-	// Every row is compared, and few become rows of the result.
+	// ANN OF compares every row and keeps few.
 	case run.plan.near != nil:
 		limits.Rows = pageInternal
 	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() &&
 		run.plan.order == nil:
-		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an
-		// index may match.
+		// Replicas may evaluate fewer filters while the ring changes, and rows of an index may not match, so later
+		// commands request more rows.
 		limits.Rows, run.growTo = rows, batchMax
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil &&
 		(counted || run.perPartition == 0):
-		// Every row that a replica returns is a row of the result, so replicas can apply both limits.
+		// Every row from a replica is a row of the result, so replicas can apply both limits.
 		limits.PerPartition = run.perPartition
 		limits.Rows = rows
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
-		// Few rows have only cells of dropped columns, and the rows of a partition beyond its limit are read in vain.
+		// Rows with only cells of dropped columns are rare, and reading a partition beyond its limit is wasted work.
 		run.growTo = min(max(run.perPartition, partitionRows), batchMax)
 		limits.Rows = min(rows, run.growTo)
 	case run.plan.distinct && counted:
-		// One row per partition shows that it exists. Continue after it means the next partition.
+		// One row proves that the partition exists, and the next command continues with the next partition.
 		limits.PerPartition = 1
 		limits.Rows = pageInternal
 	case run.plan.distinct:
@@ -480,10 +482,10 @@ func (run *reading) limits(pageSize int32, pushed bool) {
 	}
 }
 
-// afterRow continues, with the next partition if this one has reached its limit. Sinks that make a row of the result of
-// each row of the table use it; groups count differently (groupedRows.add).
+// afterRow continues, with the next partition if this one has reached its limit. Sinks that turn each table row into
+// a result row use it; groups are counted in groupedRows.add.
 func (run *reading) afterRow() request.Verdict {
-	// The present row is not counted in Given yet.
+	// Given does not include the current row yet.
 	if run.perPartition > 0 && run.cursor.At.Given+1 >= run.perPartition {
 		return request.NextPartition
 	}
@@ -491,10 +493,10 @@ func (run *reading) afterRow() request.Verdict {
 }
 
 // appendRow appends the selected values of a row to the result. Each value is a CQL [bytes]: its length as an int, -1
-// for null, and the value. Memory is reserved before the buffer grows, except for small rows whose columns are selected
-// once: they exceed the reservation by one row at most, and reserveRow has reserved large ones.
+// for null, and the value. It reserves memory before the buffer grows, except for small rows with columns that are
+// selected once, which exceed the reservation by at most one row. reserveRow has reserved memory for large rows.
 func (run *reading) appendRow(v *rowview.View) error {
-	// The usual case: columns as they are stored.
+	// In the usual case, columns are returned as they are stored.
 	if columns := run.plan.selection.Plain; columns != nil && run.x.Masks == nil {
 		if run.plan.selection.Repeats {
 			if err := reserveColumns(run, v, columns); err != nil {
@@ -508,7 +510,7 @@ func (run *reading) appendRow(v *rowview.View) error {
 		run.buf.b = dst
 		return run.reserve(run.kept())
 	}
-	// Functions, masks, or columns in another form than stored: every selector is evaluated on the row.
+	// With functions, masks or converted columns, evaluate every selector on the row.
 	run.x.Row = v
 	for _, s := range run.plan.selection.Selectors {
 		b, err := s.Value(&run.x)
@@ -526,20 +528,20 @@ func (run *reading) appendRow(v *rowview.View) error {
 	return run.reserve(run.kept())
 }
 
-// enough reports whether the result is complete. A sorted result is cut after the sort. It is for groups, which learn
-// of the end of a group only from the first row of the next one.
+// enough reports whether the result is complete. It reports false for a sorted result, which is cut after the sort.
+// Groups use it, because they find the end of a group only with the first row of the next.
 func (run *reading) enough() bool {
-	// By rows or, if it can be continued, by bytes.
+	// The result is complete by rows or, if it can be continued, by bytes.
 	return run.plan.order == nil && (uint32(run.count) >= run.pageLimit || run.paged &&
 		len(run.buf.b) >= run.reader.o.PageBytes)
 }
 
-// result returns the rows of the page, and warns of what they cost. The state of the next page is the cursor's
-// position, so no state of this page is kept on the server.
+// result returns the rows of the page, with warnings about their cost. The paging state contains the cursor's
+// position, so the server keeps no state between pages.
 func (run *reading) result(r *request.Request, params *execution.Params, remaining uint32) Rows {
 	run.plan.observe(len(run.buf.b))
 	rows := Rows{Count: run.count, Values: run.buf.b, Buffer: run.buf}
-	// It belongs to the caller, which releases it.
+	// The caller owns the buffer and releases it.
 	run.buf = nil
 	if run.plan.aggregates() {
 		switch where := run.plan.where; {
@@ -555,14 +557,15 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 	}
 	left := uint32(0)
 	if remaining > 0 {
-		// What the next page may still return.
+		// left is how many rows LIMIT permits on later pages.
 		left = remaining - uint32(run.count)
 	}
-	// Sorted and nearest rows are one page. Neither has a position in the table at which it could continue.
+	// Sorted and nearest rows are returned as one page, because their order has no position in the table from which
+	// to continue.
 	if hasNext(run) && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) &&
 		params.PageSize > 0 {
 		if !run.scan.More() {
-			run.cursor.At.Done = true // DISTINCT has omitted rows
+			run.cursor.At.Done = true // DISTINCT skips the other rows of the partition
 		}
 		rows.PagingState = appendPagingState(nil, run.pagingKeys(), run.plan.table,
 			&pagingState{At: run.cursor.At, Remaining: left})

@@ -11,7 +11,7 @@ import (
 	"cqld/search"
 )
 
-// search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and
+// search answers a command of a SELECT by its index: the rows of the command that match a term of the SELECT, and
 // possibly others. Memory for the page is reserved. It is the Local function of the scan: the page that it returns is
 // decoded like the page of a replica read.
 func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
@@ -24,7 +24,7 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 	}
 	timeout := run.timeouts.Range
 	if cmd.SinglePartition() {
-		// Entries of the partition only.
+		// Search only the entries of this partition.
 		req.Key, timeout = cmd.Key, run.timeouts.Read
 	} else if req.Tokens = cmd.Range.Tokens; cmd.Range.After != nil {
 		req.From = search.AfterPartition(*cmd.Range.After)
@@ -46,14 +46,14 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 		// The search stopped within the command's limits. The page gets an end marker, so that the scan continues after
 		// the position instead of from its last row.
 		if end, ok := search.PositionOfScan(result.Next); ok {
-			// Rows after the position are returned by the next command.
+			// The next command returns rows after the position.
 			page := row.ContinueAfter(result.Page, end)
 			return page, r.Memory.Resize(r.Context, int64(len(result.Page)), int64(len(page)))
 		}
 		if result.Rows > 0 {
 			return result.Page, nil
 		}
-		// A page without rows: the search goes through entries of deleted rows.
+		// The page has no rows, because this step only found entries of deleted rows.
 		//
 		// Only the search's own page is returned; the scan has not seen it.
 		r.Memory.Shrink(int64(len(result.Page)))
@@ -61,8 +61,8 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 	}
 }
 
-// union returns the further branches of the SELECT's index. A union answers an OR of conditions on several indexes: a
-// row needs a term of one branch.
+// union returns the other branches of the chosen index. A union answers an OR of conditions on several indexes: a row
+// needs a term of one branch.
 func (run *reading) union() (out []search.Branch) {
 	for _, b := range run.index.Union {
 		out = append(out, search.Branch{Index: b.Index.ID, Terms: b.Terms})
@@ -70,9 +70,8 @@ func (run *reading) union() (out []search.Branch) {
 	return out
 }
 
-// entryCounter returns a function that counts entries on this node, or nil. Only entries of the partition count if one
-// is selected. The number is an estimate for the choice between indexes: other nodes have other entries. ok is false if
-// it is not known.
+// entryCounter returns a function that counts entries on this node, or nil. If WHERE selects one partition, it counts
+// only the entries of that partition. The number is only an estimate, because other nodes have other entries.
 func (run *reading) entryCounter() restriction.EntryCounter {
 	if run.reader.o.IndexEntries == nil {
 		return nil
@@ -87,8 +86,8 @@ func (run *reading) entryCounter() restriction.EntryCounter {
 	}
 }
 
-// searchError converts the error of a search by an index that this node does not know: it was just dropped. Other
-// errors, among them a failed build, are returned as they are.
+// searchError converts the error for an unknown index, which was dropped in the meantime, to an invalid request. It
+// returns other errors, including a failed index build, unchanged.
 func (run *reading) searchError(err error) error {
 	var notBuilt *search.NotBuilt
 	if errors.As(err, &notBuilt) && notBuilt.Failure == nil {

@@ -5,15 +5,15 @@ import (
 	"cqld/request"
 )
 
-// sink makes the result of a SELECT from the rows that satisfy WHERE. Each kind of result has one: plain rows, rows by
-// group, groups in memory, sorted rows, and rows with the best scores. A sink belongs to its reading and is used by one
-// goroutine. add must clone what it keeps: v and the page are reused.
+// sink builds the result of a SELECT from the rows that satisfy WHERE. Each kind of result has its own
+// implementation: plain rows, rows by group, groups in memory, sorted rows, and rows with the best scores. A sink
+// belongs to its reading and is used by one goroutine. add must clone what it keeps: v and the page are reused.
 type sink interface {
-	// add handles a row of the scan, and says which row the scan continues with. It must not be called after it has
-	// returned a verdict that stops the scan.
+	// add handles a row of the scan and returns where the scan continues. The scan does not call it after a verdict
+	// that stops the scan.
 	add(run *reading, v *rowview.View) (request.Verdict, error)
-	// end appends what is left to the result after the last row of the page. It runs exactly once, also if no row was
-	// found, and not after an error.
+	// end appends the remaining rows to the result after the last row of the page. It is called exactly once, even if
+	// no row was found, but not after an error.
 	end(run *reading) error
 	// bytes returns the memory that the sink keeps outside of the result.
 	bytes(run *reading) int
@@ -25,7 +25,7 @@ func (run *reading) sinkOf(plan *Plan) sink {
 	switch {
 	case plan.hashed != nil:
 		return &run.hashed
-	// With or without GROUP BY.
+	// The SELECT has aggregates, with or without GROUP BY.
 	case plan.aggregates():
 		return &run.grouped
 	case plan.order != nil:
@@ -36,7 +36,7 @@ func (run *reading) sinkOf(plan *Plan) sink {
 	return plainRows{}
 }
 
-// plainRows appends each row to the result. It keeps nothing: the row is in the result when add returns.
+// plainRows appends each row to the result. It keeps no state, because add encodes the row into the result.
 type plainRows struct{}
 
 func (plainRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
@@ -44,7 +44,7 @@ func (plainRows) add(run *reading, v *rowview.View) (request.Verdict, error) {
 		run.skip--
 		return run.afterRow(), nil
 	}
-	// Counted before the values are appended; an error discards the whole page.
+	// Count the row before its values are appended; an error discards the whole page.
 	run.count++
 	if err := run.appendRow(v); err != nil {
 		return 0, err

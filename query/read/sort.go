@@ -9,12 +9,12 @@ import (
 	"cqld/types"
 )
 
-// sortedOrder compiles an ORDER BY that is not the order of the clustering, or not of selected partitions: the rows are
-// sorted in memory. It needs ALLOW FILTERING, no PER PARTITION LIMIT, and a LIMIT unless the partitions are selected.
-// declared is the error of Cassandra, which refuses all of these. An index, partitions in a range of tokens, and any
-// column are possible, since the order in which rows are read does not matter.
+// sortedOrder compiles an ORDER BY that differs from the clustering order, or whose statement does not name its
+// partitions: rows are sorted in memory. It requires ALLOW FILTERING, no PER PARTITION LIMIT, and a LIMIT unless the
+// partitions are named. Cassandra rejects all such statements with the error declared. ORDER BY may name any column,
+// and rows may come from an index or a token range, because the order in which they are read does not matter.
 func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn, declared error) error {
-	// What Cassandra refuses stays refused unless the client accepts the cost.
+	// Return Cassandra's error unless the client accepts the cost.
 	if !stmt.AllowFiltering {
 		return declared
 	}
@@ -24,9 +24,9 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 	case p.where.KeyRange && stmt.Limit == nil:
 		return invalid.Errorf("ORDER BY over all partitions needs a LIMIT of at most %d rows", sortRowsMax)
 	}
-	// The comparison is by type, so types without one are refused here and not at the first row.
+	// Reject types without an order here, not at the first row.
 	for _, o := range columns {
-		// Values without an order of their own.
+		// Values of these types have no order.
 		if t := o.col.Type; t.MultiCell() || t.Kind() == types.Counter || t.Kind() == types.Duration {
 			return invalid.Errorf("ORDER BY is not supported on column %s of type %s", o.col.Name, t)
 		}
@@ -35,9 +35,9 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 	return nil
 }
 
-// sortedColumns returns the columns by which rows are sorted in memory. As with restricted columns, their real values
-// show in the result: the distances of a vector from a few others determine it. The decision on masks needs them: a
-// client that may not see a column must not learn its order.
+// sortedColumns returns the columns by which rows are sorted in memory. They count as restricted columns in the
+// Decision on masks: the order of rows reveals real values, and the scores of a vector against a few others determine
+// it.
 func (p *Plan) sortedColumns() (all []*schema.Column) {
 	if p.near != nil {
 		all = append(all, p.near.col)
@@ -51,7 +51,7 @@ func (p *Plan) sortedColumns() (all []*schema.Column) {
 }
 
 // compareSorted compares two rows by ORDER BY. Null is less than every value. Unlike compareOrdered, it ignores the
-// order that the table declares: descending is relative to the values.
+// clustering order of the table: descending refers to the values.
 func (p *Plan) compareSorted(a, b orderedRow) int {
 	for i, o := range p.order {
 		n := 0
@@ -80,7 +80,7 @@ func (p *Plan) checkSorted(limit, offset uint32) error {
 	if !p.sorted || limit == noLimit {
 		return nil
 	}
-	// In 64 bits: both may be large.
+	// Add in 64 bits, because both may be large.
 	if n := uint64(limit) + uint64(offset); n > sortRowsMax {
 		return invalid.Errorf("ORDER BY sorts at most %d rows in memory, but LIMIT and OFFSET select %d", sortRowsMax,
 			n)
@@ -88,9 +88,9 @@ func (p *Plan) checkSorted(limit, offset uint32) error {
 	return nil
 }
 
-// bound keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each sort of
-// twice as many rows removes half of them. Without a LIMIT, too many rows are an error. The amortized cost of a row is
-// the logarithm of the number of kept rows.
+// bound keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. When twice
+// as many rows have accumulated, bound sorts them and drops the worse half, so the amortized cost of a row is
+// logarithmic in the number of kept rows. Without a LIMIT, too many rows are an error.
 func (o *orderedRows) bound(run *reading) error {
 	if run.pageLimit == noLimit {
 		if len(o.rows) > sortRowsMax {
@@ -98,24 +98,24 @@ func (o *orderedRows) bound(run *reading) error {
 		}
 		return nil
 	}
-	// The omitted rows of OFFSET must be found as well.
+	// Keep the rows that OFFSET omits, too.
 	keep := int(run.pageLimit + run.skip)
 	if len(o.rows) < 2*keep && o.size <= pageBytesMax || len(o.rows) <= keep {
 		return nil
 	}
-	// Stable, so that rows with equal keys stay in the order of the table.
+	// The sort is stable, so rows with equal keys stay in table order.
 	slices.SortStableFunc(o.rows, run.plan.compareSorted)
 	for _, r := range o.rows[keep:] {
 		o.size -= r.size()
 	}
-	// Otherwise the array would retain the rows.
+	// Clear the tail, so that the array does not retain the rows.
 	clear(o.rows[keep:])
 	o.rows = o.rows[:keep]
 	return nil
 }
 
-// size returns the bytes of a row and its keys. orderedOverhead stands for the slice headers. It is what add counts and
-// bound subtracts, so it must not depend on anything that changes.
+// size returns the bytes of a row and its keys. orderedOverhead stands for the slice headers. add adds this size and
+// bound subtracts it, so it must be constant for a row.
 func (r *orderedRow) size() int {
 	n := len(r.encoded) + orderedOverhead
 	for _, k := range r.keys {

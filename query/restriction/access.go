@@ -6,8 +6,8 @@ import (
 	"cqld/schema"
 )
 
-// AccessKind is a way to find the partitions of a SELECT. The values are part of the answers of EXPLAIN and of the
-// labels of metrics, so they must not change. EXPLAIN shows the kind of the path that was taken.
+// AccessKind is a way to find the partitions of a SELECT. EXPLAIN shows the values, and metrics use them as labels,
+// so they must not change.
 type AccessKind string
 
 // The kinds.
@@ -23,9 +23,9 @@ const (
 	AccessNone    AccessKind = "none" // no row can match
 )
 
-// AccessPath is a way to find the partitions of a SELECT, and whether it can. Reason explains Usable to the user of
-// EXPLAIN, whether it is true or false. For example {"partition key", false, "not every column of the partition key (a,
-// b) is restricted by = or IN"}.
+// AccessPath is a way to find the partitions of a SELECT, and whether the SELECT can use it. Reason explains Usable
+// to the user of EXPLAIN, whether it is true or false. For example {"partition key", false, "not every column of the
+// partition key (a, b) is restricted by = or IN"}.
 type AccessPath struct {
 	Kind   AccessKind
 	Usable bool
@@ -33,9 +33,9 @@ type AccessPath struct {
 }
 
 // AccessPaths returns the candidates for a SELECT on t in the order of their cost, cheapest first. The last one is
-// always usable. A virtual table has one: this node generates its rows. Rows are found by the indexes of choice if it
-// has some. choice must not be nil; its Index is nil if no index can be used. The cost is an order of kinds, not an
-// estimate. The caller owns the result.
+// always usable. A virtual table has a single path, because this node generates its rows. If choice has an index, the
+// path uses it. choice must not be nil; its Index is nil if no index can be used. The order by cost is fixed for the
+// kinds, not estimated. The caller owns the result.
 func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []AccessPath {
 	if virtual {
 		return []AccessPath{{AccessVirtual, true, "this node makes the rows"}}
@@ -49,13 +49,13 @@ func AccessPaths(t *schema.Table, where *Set, virtual bool, choice *Choice) []Ac
 		case where.HasToken():
 			place = "a range of tokens"
 		}
-		// An index that can be used always is: other paths are not listed.
+		// A usable index is always used, so other paths are not listed.
 		return []AccessPath{{AccessIndex, true, indexNames(t, choice) + ", in " + place}}
 	}
-	// The reasons are texts for people, and may change.
+	// The reasons are free text for users and may change.
 	key := AccessPath{AccessPartitionKey, !where.KeyRange, "every column of the partition key is restricted by = or IN"}
 	scan := AccessPath{AccessScan, true, "all partitions of the table are read"}
-	// Both paths get the reason why the cheaper one is not possible.
+	// Both paths state the reason why the cheaper one cannot be used.
 	if where.KeyRange {
 		key.Reason = "not every column of the partition key (" + ColumnNames(t.PartitionKey) +
 			") is restricted by = or IN"

@@ -6,61 +6,61 @@ import (
 	"cqld/schema"
 )
 
-// Choice is the index by which the rows of a statement are found. It belongs to one execution, because the terms depend
-// on bound values. The zero Choice means that no index is used.
+// Choice is the index that finds the rows of a statement. It belongs to one execution, because the terms depend on
+// bound values. The zero Choice means that no index is used.
 type Choice struct {
 	Index *schema.Index // nil if there is none
-	// Terms are the intervals of terms in which it is searched, ascending and disjoint. None means that no row matches.
-	// WHERE must still be evaluated on the rows that are found.
+	// Terms contains the intervals of terms to search, ascending and disjoint. Without an interval, no row matches.
+	// The caller must still evaluate WHERE on the rows found.
 	Terms []row.Slice
-	// Union has the other branches of an OR: a row may have a term of one of them instead.
+	// Union contains the other branches of an OR: rows that match a term of any branch are found.
 	Union []Branch
-	// Counted has the indexes whose entries were counted to choose one of them. It is empty if there was nothing to
-	// choose.
+	// Counted contains the indexes whose entries were counted for the choice. It is empty if there was only one
+	// candidate.
 	Counted []Counted
 }
 
-// Counted is how many entries of an index a statement would look at. The number is an upper bound of the rows, as an
-// entry may be of an old version of its row. EXPLAIN shows them, so that a user understands the choice.
+// Counted is the number of index entries that a statement would examine. It is an upper bound of the matching rows,
+// because an entry may belong to an old version of its row. EXPLAIN shows it to explain the choice.
 type Counted struct {
 	Index   *schema.Index
 	Entries int
 	More    bool // counting ended at Entries
 }
 
-// EntryCounter counts the entries of an index in intervals of terms, up to most. It is not ok if they cannot be
-// counted. It counts on one node only, and must be cheap: it runs before every execution of a plan with several
-// candidates. It may look at stale data: the numbers only order the indexes.
+// EntryCounter counts the entries of an index in intervals of terms, up to most. ok is false if the entries cannot be
+// counted. It counts on this node only and must be cheap, because it runs before every execution of a plan with
+// several candidates. It may read stale data, because the numbers only rank the indexes.
 type EntryCounter func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool)
 
-// ChooseIndex chooses one of the indexes that can find the rows. It prefers the one with the fewest entries by count
-// and, if the numbers are equal or count is nil, the kind of restriction that is expected to select the fewest rows.
-// The error is an error in the values of the expected best index. An empty list of Terms means that no row can match,
-// even if another index would find rows, since all relations must hold. The choice may differ between pages of a
-// result; positions are therefore of the order of tokens and not of an index.
+// ChooseIndex chooses one of the indexes that can find the rows. It prefers the index with the fewest entries
+// according to count. If the numbers are equal or count is nil, it prefers the kind of restriction that is expected
+// to select the fewest rows. The error is an error in the values of the expected best index. An empty list of Terms
+// means that no row can match, even if another index would find rows, since all relations must hold. The choice may
+// differ between pages of a result, so paging positions refer to token order and not to an index.
 func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err error) {
 	if len(rs.candidates) == 0 {
 		return c, nil
 	}
-	// The first candidate is evaluated even without a choice, because its terms are needed for the search.
+	// Evaluate the first candidate even if it is the only one, because the search needs its terms.
 	first, err := rs.candidates[0].branches(s)
 	c.Index = rs.candidates[0].index
-	// An error of the values, or a restriction that no value satisfies.
+	// The values are invalid, or no value satisfies the restriction.
 	if err != nil || len(first) == 0 {
 		return c, err
 	}
-	// The expected best, unless a count shows a better one.
+	// Use the expected best candidate unless a count shows a better one.
 	c.take(first)
 	if len(rs.candidates) == 1 || count == nil {
 		return c, nil
 	}
-	// Counting never needs more than the best number so far: a candidate that reaches it has lost.
+	// Counting stops at the smallest number so far, because a candidate that reaches it is not better.
 	least := entriesCounted
 	for i := range rs.candidates {
 		branches := first
 		if i > 0 {
 			if branches, err = rs.candidates[i].branches(s); err != nil || len(branches) == 0 {
-				continue // filters return the error, if there is one
+				continue // Filters reports the error, if there is one
 			}
 		}
 		n, ok := countAll(branches, count, least)
@@ -71,12 +71,12 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 		// Branches that no row can have were left out, so branches[0] may be another branch of a union than the
 		// candidate itself.
 		c.Counted = append(c.Counted, Counted{branches[0].Index, n, n == least})
-		// Of equal numbers, the candidate with the better rank stays.
+		// If numbers are equal, keep the candidate with the better rank.
 		if n < least {
 			c.take(branches)
 			least = n
 		}
-		// So few entries are read faster than the other indexes are counted.
+		// Reading so few entries is cheaper than counting the other indexes.
 		if least <= entriesFew {
 			break
 		}
@@ -84,8 +84,8 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 	return c, nil
 }
 
-// take makes branches the choice. There is at least one. The slices are shared with branches, which must not be
-// changed.
+// take makes branches the choice. branches must not be empty. c shares its slices, so the caller must not change
+// them.
 func (c *Choice) take(branches []Branch) {
 	c.Index, c.Terms, c.Union = branches[0].Index, branches[0].Terms, branches[1:]
 }

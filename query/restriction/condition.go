@@ -13,9 +13,9 @@ import (
 func (f *Filter) Columns() []*schema.Column { return f.r.columns }
 
 // Expressible reports whether replicas can evaluate the filter: it restricts one column, which was never dropped.
-// Comparisons of several clustering columns at once, and of analyzed values, stay with the coordinator. A column that
-// was dropped and added again may have values that are older than the column. The coordinator ignores them, replicas
-// must not decide by them. It depends on the statement only, so it is the same for each execution.
+// Comparisons of several clustering columns at once, and of analyzed values, are evaluated by the coordinator only. A
+// column that was dropped and added again may have values from before the drop; the coordinator ignores them, but
+// replicas would not. It depends on the statement only, so it is the same for each execution.
 func (f *Filter) Expressible() bool {
 	// Analyzers are not part of the protocol between nodes.
 	if f.r.analyzer != nil || slices.ContainsFunc(f.elements, func(e elementFilter) bool { return e.analyzer != nil }) {
@@ -25,10 +25,10 @@ func (f *Filter) Expressible() bool {
 	return f.r.kind < kindNotIn && len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
 }
 
-// Conditions returns the filter as conditions, or nil if replicas cannot evaluate it. All of them must hold. The values
-// share memory with the filter. A filter of a range gives up to two conditions, a filter of elements one for each. The
-// coordinator evaluates the filter once more on the merged rows, so replicas only have to be right about the rows that
-// they omit.
+// Conditions returns the filter as conditions, or nil if replicas cannot evaluate it. All of them must hold. The
+// values share memory with the filter. A filter of a range gives up to two conditions, a filter of elements one for
+// each. The coordinator evaluates the filter once more on the merged rows, so replicas must only be right about the
+// rows that they omit.
 func (f *Filter) Conditions() (out []row.Condition) {
 	if !f.Expressible() {
 		return nil
@@ -41,7 +41,7 @@ func (f *Filter) Conditions() (out []row.Condition) {
 			Type: col.Type, Values: values})
 	}
 	switch f.r.kind {
-	// One column, so each list of values has one element.
+	// The restriction has one column, so each list of values has one element.
 	case kindEqual:
 		add(row.FilterEqual, f.equal[0])
 	case kindIn:
@@ -54,7 +54,7 @@ func (f *Filter) Conditions() (out []row.Condition) {
 		// An IN without values remains a condition: no row satisfies it.
 		add(row.FilterIn, values...)
 	case kindSlice:
-		// A null bound is not evaluated here: filterValues has rejected it.
+		// filterValues has rejected null bounds.
 		if f.lower != nil {
 			add(operatorOf(f.r.lower, row.FilterGreater, row.FilterGreaterOrEqual), f.lower[0])
 		}
@@ -76,7 +76,7 @@ func (f *Filter) Conditions() (out []row.Condition) {
 	return out
 }
 
-// operatorOf returns the operator of a bound.
+// operatorOf returns the operator of a bound, depending on whether the bound is inclusive.
 func operatorOf(b *bound, exclusive, inclusive row.FilterOperator) row.FilterOperator {
 	if b.inclusive {
 		return inclusive

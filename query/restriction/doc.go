@@ -1,7 +1,7 @@
-// Package restriction implements the meaning of WHERE: it compiles the relations of a statement into a Set, refuses
-// those that the statement must not have, and evaluates them with bound values into what a read needs (partition keys
-// or a range of tokens, slices of clusterings, and filters for the rest). It chooses the index by which rows are found,
-// and names the ways to find them for EXPLAIN and metrics (AccessPaths).
+// Package restriction implements the meaning of WHERE: it compiles the relations of a statement into a Set, rejects
+// invalid relations, and evaluates the Set with bound values into partition keys or a token range, slices of
+// clusterings, and filters for the rest. It chooses the index that finds rows, and names the access paths for EXPLAIN
+// and metrics (AccessPaths).
 //
 // It reads no rows: query/read and query/write do.
 //
@@ -12,8 +12,8 @@
 //
 // # Lists of restrictions
 //
-// A relation becomes a restriction, or is merged into the restriction of the same columns. The kind of the column and
-// of the relation decide on its list in the Set:
+// A relation becomes a restriction, or is merged into the restriction of the same columns. The kinds of the column
+// and of the relation determine its list in the Set:
 //
 //	partition    = IN                           PartitionKeys, unless a column is missing: then filters
 //	token        = and bounds of token(…)       Tokens
@@ -23,10 +23,10 @@
 //
 // # Two questions about indexes
 //
-// Whether a statement is valid depends on the indexes that Cassandra would use: usesIndex, expected and needsFiltering
-// answer only that. How rows are found is decided afterwards by chooseIndexes and, for each execution, by ChooseIndex.
-// The rows that an index finds are always filtered by WHERE, because an entry may be older than its row, and because an
-// index may find more than the relation means.
+// Whether a statement is valid depends on the indexes that Cassandra would use: usesIndex, expected and
+// needsFiltering answer only that. Afterwards, chooseIndexes and, for each execution, ChooseIndex determine how rows
+// are found. Rows from an index are always filtered by WHERE, because an entry may be older than its row, and because
+// an index may find more rows than the relation selects.
 //
 // # Order of errors
 //
@@ -35,7 +35,7 @@
 //
 // # Bounds
 //
-// The product of IN lists, the relations of a statement, the columns of a tuple and the branches of a union are bounded
-// (limits.go), and memory for keys and slices is reserved before they are built: a statement of some hundred bytes
-// could otherwise name millions of rows.
+// The product of IN lists, the relations of a statement, the columns of a tuple and the branches of a union are
+// bounded (limits.go), and memory for keys and slices is reserved before they are built: a statement of some hundred
+// bytes could otherwise name millions of rows.
 package restriction
