@@ -6,7 +6,7 @@ import (
 	"cqld/query/write"
 )
 
-// release returns the buffers before the Result, which it clears.
+// release returns the buffers, clears the Result and returns it to its pool.
 func (r *Result) release() {
 	if buffer := r.pooled; buffer != nil {
 		r.pooled, r.Rows = nil, nil
@@ -29,8 +29,8 @@ func (p *Processor) newResult(kind ResultKind) *Result {
 	return r
 }
 
-// readResult returns the result of rows that were read. metadata describes them. The buffer of rows belongs to the
-// Result.
+// readResult returns the result of a read. metadata describes its rows. The Result takes ownership of the buffer of
+// rows.
 func (p *Processor) readResult(rows *read.Rows, metadata *Metadata, s *Session, params *Params) *Result {
 	r := p.newResult(KindRows)
 	r.RowCount, r.Rows, r.PagingState, r.pooled = rows.Count, rows.Values, rows.PagingState, rows.Buffer
@@ -44,7 +44,7 @@ func (p *Processor) writeResult(out write.Outcome, err error) (*Result, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	// Not a conditional write.
+	// An unconditional write has no columns.
 	case out.Columns == nil:
 		return p.newResult(KindVoid), nil
 	}
@@ -61,8 +61,8 @@ func newMetadata(columns []Column) *Metadata {
 }
 
 // setMetadata determines which metadata is sent: a client with outdated metadata gets the new one, and a client that
-// knows the current one may request to omit it. Only version 5 has ids of metadata; before it, the flag of the request
-// decides.
+// knows the current one may request to omit it. Ids of metadata exist since version 5; before, only the flag of the
+// request counts.
 func (r *Result) setMetadata(m *Metadata, s *Session, params *Params) {
 	r.Metadata = m
 	if s.Version >= 5 && params.ResultMetadataID != nil && string(params.ResultMetadataID) != string(m.ID) {

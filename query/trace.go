@@ -15,16 +15,16 @@ import (
 	"cqld/types"
 )
 
-// traced executes f, with a trace that it writes afterwards if the client requested one. params are nil for PREPARE.
-// bound are the markers of a prepared statement, whose values the trace shows. The trace is written before the result
-// is returned, so that a client which reads it finds it. The result and the error are f's.
+// traced executes f. If the client requested tracing, it writes a trace afterwards. params is nil for PREPARE. bound
+// contains the markers of a prepared statement, whose values the trace shows. It writes the trace before it returns
+// the result of f, so that the client can read it immediately.
 func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker,
 	f func() (*Result, error)) (*Result, error) {
 	// The usual case costs one comparison.
 	if !r.Tracing {
 		return f()
 	}
-	// Redacted before it is shortened: a cut text may no longer be recognized as having a secret.
+	// Redact before shortening: secrets in a truncated text may not be recognized.
 	text = shortenTrace(cql.Redact(text))
 	started := p.services.Clock.Now()
 	id := p.traces.id(r.Principal, p.services.IDs.TimeUUID(started.UnixMilli()))
@@ -35,7 +35,7 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	}
 	r.Trace = t
 	result, err := f()
-	// Later events, of writing the trace, do not belong to it.
+	// Events from writing the trace must not be part of it.
 	r.Trace = nil
 	session := traceSession{id: id, what: what, started: started, duration: t.Elapsed(), events: t.Close()}
 	shown := traceParameters{Text: text}
@@ -57,7 +57,7 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	return result, err
 }
 
-// The statements that write a trace. Clients poll until the session has a duration, so that is written last. The TTL is
+// The statements that write a trace. Clients poll until the session has a duration, so it is written last. The TTL is
 // one day, as in Cassandra.
 const (
 	insertSession = "INSERT INTO system_traces.sessions (session_id, client, command, coordinator, coordinator_port, " +
@@ -88,13 +88,13 @@ func (s *traceSession) bytes() int {
 	return n
 }
 
-// writeTrace writes a trace. If that fails, the statement does not fail. Events and the session are one unlogged batch
-// at consistency ONE. The statements are executed as texts, so they use the cache of plans.
+// writeTrace writes a trace. A failure does not fail the statement. Events and the session are written in one
+// unlogged batch at consistency ONE, as CQL text, whose plans are cached.
 func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	id := wire.BytesValue(s.id[:])
 	at := p.address(p.services.View.Self())
 	statements := make([]write.Statement, 0, len(s.events)+1)
-	// A statement that cannot be compiled, since the table is missing, is omitted.
+	// Skip a statement that does not compile because the table is missing.
 	add := func(text string, values ...wire.Value) {
 		if pl, err := p.textPlan(r, "", text); err == nil && pl.modification != nil {
 			statements = append(statements, write.Statement{Modification: pl.modification, Values: values})
@@ -106,7 +106,7 @@ func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	last := int64(-1)
 	for _, e := range s.events {
 		source := p.address(e.Source)
-		// The time of an event id has steps of 100 ns. Events with equal times get different steps.
+		// Increment the time for events in the same 100 ns, so that their ids differ.
 		last = max(last+1, int64(e.At/100))
 		event := types.AppendTimeuuid(nil, types.UUIDTicks(s.started.UnixMilli(), last),
 			binary.BigEndian.Uint64(s.id[8:]))

@@ -7,17 +7,18 @@ import (
 	"cqld/internal/env"
 )
 
-// measureEvery is how often a Budget measures what is stored. In between it counts what it has admitted.
+// traceMeasureEvery is the interval between measurements of the stored traces. In between, a TraceBudget counts the
+// bytes that it admits.
 const traceMeasureEvery = 10 * time.Second
 
-// TraceBudget bounds the disk space of the traces on a node. It refuses new traces while those that are stored take as
-// much as they may; stored ones expire after a day. Traces are spread over the ring like other rows, so that the share
-// of this node, which Size measures, stands for the size on the others. Traces in memtables are not in Size until these
-// are flushed, so that the space may exceed the bound by the size of the memtables. It is safe for concurrent use. Size
-// and Clock must be set, and the fields must not be changed after the first use.
+// TraceBudget bounds the disk space of the traces on a node. It rejects new traces while the stored traces take Max
+// bytes; stored traces expire after a day. Traces are spread over the ring like other rows, so the size on this node,
+// which Size measures, approximates the size on the others. Size does not include memtables, so the traces may exceed
+// the bound by the size of the memtables. It is safe for concurrent use. Size and Clock must be set, and the fields
+// must not be changed after the first use.
 type TraceBudget struct {
-	Max   int64                         // bytes; nothing is stored if it is not positive
-	Size  func() (bytes int64, ok bool) // of the stored traces on this node; it may read the disk
+	Max   int64                         // in bytes; zero or less stores no traces
+	Size  func() (bytes int64, ok bool) // size of the traces stored on this node; may read the disk
 	Clock env.Clock
 
 	mu struct {
@@ -25,14 +26,15 @@ type TraceBudget struct {
 		// One goroutine measures at a time; others continue with the previous number.
 		measuring bool
 		measured  bool
-		at        time.Duration // when the last measurement began
+		at        time.Duration // start of the last measurement
 		stored    int64
-		admitted  int64 // bytes since then
-		refused   int64 // traces
+		admitted  int64 // bytes admitted since then
+		refused   int64 // number of rejected traces
 	}
 }
 
-// Admit reports whether a trace of some bytes may be stored, and counts it. It may block while this goroutine measures.
+// Admit reports whether a trace with the given number of bytes may be stored, and counts the bytes. It may measure
+// the stored traces first, which blocks the caller.
 func (b *TraceBudget) Admit(bytes int) bool {
 	b.measure()
 	b.mu.Lock()
@@ -45,8 +47,8 @@ func (b *TraceBudget) Admit(bytes int) bool {
 	return true
 }
 
-// measure measures what is stored, unless that was done a short time ago or is being done. Size is called without the
-// mutex, since it may read the disk.
+// measure measures the stored traces, unless the last measurement is recent or still running. It calls Size without
+// the mutex, because Size may read the disk.
 func (b *TraceBudget) measure() {
 	now := b.Clock.Monotonic()
 	b.mu.Lock()
@@ -64,12 +66,12 @@ func (b *TraceBudget) measure() {
 	// After a failure, the next call measures again.
 	if ok {
 		b.mu.measured, b.mu.at, b.mu.stored = true, now, bytes
-		// Traces admitted before the measurement are part of it; later ones are not.
+		// The measurement includes traces admitted before it, but not later ones.
 		b.mu.admitted -= before
 	}
 }
 
-// Stats returns the bytes that were stored at the last measurement, and the traces that were not stored.
+// Stats returns the bytes that were stored at the last measurement, and the number of traces that were rejected.
 func (b *TraceBudget) Stats() (stored, refused int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,20 +16,19 @@ import (
 const (
 	// traceBoundMax is the number of characters of a bound value that a trace shows, as in Cassandra.
 	traceBoundMax = 1000
-	// traceParametersBytesMax bounds the statement and the bound values that a session shows, each: a statement may
-	// have 16 MiB, and 65,535 values.
+	// traceParametersBytesMax bounds the text of the statement, and separately the bound values, that a session
+	// shows: a statement may have 16 MiB and 65,535 values.
 	traceParametersBytesMax = 64 << 10
 	// traceRedacted replaces the values of sensitive columns.
 	traceRedacted = "*******"
 )
 
-// traceParameters are what a session shows of its statement. They are shown in the column parameters of
-// system_traces.sessions.
+// traceParameters describes the statement of a session, in the column parameters of system_traces.sessions.
 type traceParameters struct {
-	Levels   *traceLevels // nil for PREPARE, which has none
-	PageSize int32        // 0 means no pages
+	Levels   *traceLevels // nil for PREPARE
+	PageSize int32        // 0 means no paging
 	Text     string
-	Bound    []term.Marker // of a prepared statement, with Values
+	Bound    []term.Marker // markers of a prepared statement; Values has their values
 	Values   []wire.Value
 }
 
@@ -50,7 +49,7 @@ func (p *traceParameters) Append(dst []byte) ([]byte, error) {
 	if p.Text != "" {
 		parts = append(parts, []byte("query"), []byte(shortenTrace(p.Text)))
 	}
-	// Of the bytes for names and values of bound variables.
+	// left is the number of bytes that remain for names and values of bound variables.
 	left := traceParametersBytesMax
 	for i, m := range p.Bound[:min(len(p.Bound), len(p.Values))] {
 		name, value := fmt.Appendf(nil, "bound_var_%d_%s", i, m.Spec.Name), traceBound(&m.Spec, p.Values[i])
@@ -64,8 +63,7 @@ func (p *traceParameters) Append(dst []byte) ([]byte, error) {
 	return types.NewMap(traceText, traceText, false).AppendParts(dst, parts)
 }
 
-// shortenTrace returns the beginning of a text that is too long for a trace. It may cut within a character, which is
-// then dropped.
+// shortenTrace returns the beginning of a text that is too long for a trace. It drops a character that would be cut.
 func shortenTrace(traceText string) string {
 	if len(traceText) <= traceParametersBytesMax {
 		return traceText
@@ -81,7 +79,7 @@ func traceBound(spec *term.Spec, v wire.Value) []byte {
 	case wire.ValueNull:
 		return []byte("null")
 	}
-	// The name of the column decides, since the value does not show what it is.
+	// The name of the column shows whether its value is sensitive.
 	if cql.Sensitive(spec.Name) {
 		return []byte(traceRedacted)
 	}

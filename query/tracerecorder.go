@@ -17,20 +17,20 @@ import (
 type traceRecorder struct {
 	clock   env.Clock
 	address func(ring.NodeID) netip.AddrPort
-	// By the monotonic clock.
+	// start is a time of the monotonic clock.
 	start time.Duration
-	// signaled when the last contacted node has replied after the statement's end, or at the time limit
+	// Close waits for it; signaled by the last reply or the time limit
 	settled env.Waiter
 	mu      struct {
 		sync.Mutex
 		events  []traceEvent
 		pending int // contacted nodes that have not replied
 		waiting bool
-		closed  bool // later events are dropped
+		closed  bool // Close was called; later events are dropped
 	}
 }
 
-// traceEvent is an event of a statement. Activity is the text that clients see.
+// traceEvent is an event of a statement. Activity is the text shown to clients.
 type traceEvent struct {
 	At       time.Duration // since the statement began, by this node's clock
 	Source   ring.NodeID
@@ -42,7 +42,7 @@ const (
 	// traceEventsMax bounds the events of one statement.
 	traceEventsMax = 1000
 	// traceWaitMax is how long the trace of a statement waits for events of replicas for which the statement did not
-	// wait. The client waits as long, so it is short; a live replica replies sooner.
+	// wait. It is short, because the client waits, too, and live replicas reply sooner.
 	traceWaitMax = 100 * time.Millisecond
 )
 
@@ -55,17 +55,17 @@ func newTraceRecorder(clock env.Clock, waiter env.Waiter, address func(ring.Node
 // Elapsed returns the time since the statement began. It is also the duration of the session.
 func (t *traceRecorder) Elapsed() time.Duration { return t.clock.Monotonic() - t.start }
 
-// Contact implements coordinator.Trace. The events show the contacts.
+// Contact implements coordinator.Trace. It does nothing, because the events show the contacts.
 func (t *traceRecorder) Contact(ring.NodeID) {}
 
-// Read implements coordinator.Trace. The events show reads.
+// Read implements coordinator.Trace. It does nothing, because the events show reads.
 func (t *traceRecorder) Read(coordinator.Reads) {}
 
 // Detailed implements coordinator.Trace.
 func (t *traceRecorder) Detailed() bool { return true }
 
-// Add implements coordinator.Trace. The event happens now, at source, which is this node unless the coordinator reports
-// for another.
+// Add implements coordinator.Trace. The event has the current time. source is this node, unless the coordinator
+// reports for another node.
 func (t *traceRecorder) Add(source ring.NodeID, activity string) {
 	now := t.Elapsed()
 	t.mu.Lock()
@@ -85,7 +85,7 @@ func (t *traceRecorder) AddNode(source ring.NodeID, activity string, node ring.N
 	t.Add(source, activity+" /"+t.address(node).String())
 }
 
-// Asked implements coordinator.Trace. The clocks of nodes may differ, so the time of another node's event is computed
+// Asked implements coordinator.Trace. Clocks of nodes may differ, so it computes the times of a node's events
 // backwards from the arrival of its reply. The returned function must be called once, with no events if the node did
 // not reply.
 func (t *traceRecorder) Asked(node ring.NodeID) func([]coordinator.TraceEvent) {
@@ -97,7 +97,7 @@ func (t *traceRecorder) Asked(node ring.NodeID) func([]coordinator.TraceEvent) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for _, e := range events {
-			// The last event is the reply: earlier ones were before it by the difference of their times at the node.
+			// The last event is the reply. The other events precede it by the difference of their times on that node.
 			before := events[len(events)-1].Elapsed - e.Elapsed
 			t.addLocked(traceEvent{max(now-before, 0), node, e.Activity, e.Elapsed})
 		}
@@ -122,7 +122,7 @@ func (t *traceRecorder) Close() []traceEvent {
 	// All nodes have replied in the usual case, so there is no wait.
 	if t.mu.pending > 0 {
 		t.mu.waiting = true
-		// The waiter is released by the last reply or by the timer, and by one of them only (settleLocked).
+		// Either the last reply or the timer signals the waiter, never both (settleLocked).
 		timer := t.clock.After(traceWaitMax, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()

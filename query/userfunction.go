@@ -10,20 +10,20 @@ import (
 	"cqld/udf"
 )
 
-// userFunctions returns user-defined functions in the form of package function. It is safe for concurrent use, as the
-// runtime is.
+// userFunctions returns user-defined functions in the form of package function. Its methods are safe for concurrent
+// use.
 type userFunctions struct {
 	runtime *udf.Runtime
 	enabled bool
 }
 
-// newUserFunctions returns Functions that runtime executes. If they are not enabled, calls fail.
+// newUserFunctions returns user-defined functions that runtime executes. If enabled is false, calls fail.
 func newUserFunctions(runtime *udf.Runtime, enabled bool) *userFunctions {
 	return &userFunctions{runtime, enabled}
 }
 
-// Named returns the functions and aggregates of k, which may be nil, with a name. Each call makes new values of
-// function.Function; Signatures identify the functions.
+// Named returns the functions and aggregates of k, which may be nil, with the given name. Each call returns new
+// function.Function values; Signatures identify the functions.
 func (u *userFunctions) Named(k *schema.Keyspace, name string) []*function.Function {
 	if k == nil || !k.HasFunctions() {
 		return nil
@@ -38,8 +38,8 @@ func (u *userFunctions) Named(k *schema.Keyspace, name string) []*function.Funct
 	return out
 }
 
-// Scalar returns a scalar function. As in Cassandra, it is not called before the statement is executed. Volatile, since
-// its result may depend on anything.
+// Scalar returns a scalar function. It is volatile, because its result may depend on anything: as in Cassandra, it is
+// only called when the statement is executed.
 func (u *userFunctions) Scalar(f *schema.Function) *function.Function {
 	return &function.Function{Keyspace: f.Keyspace, Name: f.Name, Args: f.ArgTypes, Returns: f.Returns, Volatile: true,
 		Signatures: []string{f.Signature()},
@@ -48,7 +48,7 @@ func (u *userFunctions) Scalar(f *schema.Function) *function.Function {
 
 // call calls a function, unless an argument is null and it has RETURNS NULL ON NULL INPUT.
 func (u *userFunctions) call(env function.Env, f *schema.Function, args [][]byte) ([]byte, error) {
-	// Cassandra's message, although cqld has another configuration file.
+	// Cassandra's message names cassandra.yaml, although cqld has another configuration file.
 	if !u.enabled {
 		return nil, &invalid.Error{Msg: "User-defined functions are disabled in cassandra.yaml - set " +
 			"user_defined_functions_enabled=true to enable"}
@@ -67,7 +67,7 @@ func (u *userFunctions) call(env function.Env, f *schema.Function, args [][]byte
 		env.Warn(warning)
 	}
 	var failure *udf.Failure
-	// An error in the function, or a bound that it has exceeded.
+	// The function failed or exceeded a bound.
 	if errors.As(err, &failure) {
 		return nil, &invalid.FunctionFailure{Keyspace: f.Keyspace, Function: f.Name,
 			Args: schema.ArgumentTexts(f.ArgTypes), Msg: failure.Msg}
@@ -84,8 +84,8 @@ func hasEmpty(t *types.Type) bool {
 	return false
 }
 
-// aggregate returns an aggregate of k. Both functions of an aggregate need the permission, so their signatures are part
-// of it.
+// aggregate returns an aggregate of k. Signatures includes both functions of the aggregate, because the client needs
+// the permission to call them.
 func (u *userFunctions) aggregate(k *schema.Keyspace, a *schema.Aggregate) *function.Function {
 	// The functions are resolved in the schema of the statement; final is nil if there is none.
 	state, final := k.StateOf(a), k.FinalOf(a)
@@ -119,7 +119,7 @@ func (a *accumulator) Add(args [][]byte) error {
 			}
 		}
 	}
-	// The state is the first argument.
+	// The state is the first argument of the state function.
 	all := make([][]byte, 0, len(args)+1)
 	next, err := a.u.call(a.env, a.step, append(append(all, a.state), args...))
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *accumulator) Add(args [][]byte) error {
 	return nil
 }
 
-// Result calls the final function. It is called for an empty group, too, with the initial state.
+// Result calls the final function. For an empty group it receives the initial state.
 func (a *accumulator) Result() ([]byte, error) {
 	if a.final == nil {
 		return a.state, nil

@@ -105,8 +105,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 	if err != nil {
 		return Rows{}, err
 	}
-	// As in Cassandra, paging is permitted if WHERE selects no row, unless the SELECT has aggregates, which return a
-	// row even then.
+	// As in Cassandra, paging is an error only for results with rows. Aggregates return a row even if WHERE is empty.
 	if plan.order != nil && paged && (!empty || plan.aggregates()) {
 		return Rows{}, invalid.Errorf("Cannot page queries with both ORDER BY and a IN restriction on the partition " +
 			"key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")

@@ -13,8 +13,9 @@ import (
 	"cqld/types/analysis"
 )
 
-// The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them.
-// The exception is NOT IN in a DELETE, which selects the slices between its values. != is NOT IN with one value.
+// The restrictions in this file filter rows, and select neither keys nor slices. The only exception is NOT IN in a
+// DELETE, which selects the slices between its values. A null value satisfies none of them. != is NOT IN with one
+// value.
 
 // operator returns the operator of a restriction for messages. elements is not empty for kindNotContains. The names are
 // words of CQL, as in Cassandra's messages.
@@ -42,9 +43,8 @@ func (r *restriction) restricts(kind schema.ColumnKind) bool {
 }
 
 // checkExtra checks the restrictions that only filter rows, and adds them to the filters. It runs last, because it
-// depends on the clustering restrictions and on whether an index is used. The cases are tried in order: the first one
-// that applies decides. The check of NOT IN comes before the check of the statement, because its message is more
-// precise.
+// depends on the clustering restrictions and on whether an index is used. It returns the first error. NOT IN is
+// checked before the kind of statement, because its message is more precise.
 func (rs rules) checkExtra(o Options) error {
 	for _, r := range rs.extra {
 		if err := rs.checkNotIn(r); err != nil {
@@ -56,14 +56,14 @@ func (rs rules) checkExtra(o Options) error {
 		case o.OnlyStatic && r.restricts(schema.Clustering):
 			return invalid.Errorf("Cannot restrict clustering columns when selecting only static columns")
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
-			// A LIKE that an index finds is a restriction like others for Cassandra. The clustering columns count with
-			// it, once.
+			// For Cassandra, a LIKE that an index finds is an ordinary restriction, so it counts as one more
+			// restriction of the clustering columns.
 			if r.restricts(schema.Clustering) && len(rs.clustering) > 0 &&
 				!slices.Contains(rs.expected, rs.clustering[0]) {
 				rs.expected = append(rs.expected, rs.clustering...)
 			}
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
-		// These need no ALLOW FILTERING: nothing more to check.
+		// ALLOW FILTERING is given or not needed.
 		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r) || rs.indexedOr(r):
 		case r.kind == kindNotIn && r.first().Kind == schema.Clustering && !rs.follows(r):
 			return rs.refusePlaced(r.first(), rs.firstFree())
@@ -71,19 +71,19 @@ func (rs rules) checkExtra(o Options) error {
 			return invalid.Errorf(allowFilteringMessage)
 		}
 	}
-	// Each of them is a filter, also if an index finds its rows.
+	// Each restriction stays a filter, even if an index finds its rows.
 	rs.filters = append(rs.filters, rs.extra...)
 	return nil
 }
 
-// checkNotIn refuses a NOT IN beside a restriction of the same column that it cannot be combined with: =, IN, or a
-// range or NOT IN that begins with another column. Which pairs are refused, and with which message, follows Cassandra
-// 6, where NOT IN and != are part of the ranges.
+// checkNotIn rejects a NOT IN together with an incompatible restriction of the same column: =, IN, or a range or NOT
+// IN that begins with another column. The pairs and messages are Cassandra 6's, where NOT IN and != are part of
+// ranges.
 func (rs rules) checkNotIn(r *restriction) error {
 	if r.kind != kindNotIn {
 		return nil
 	}
-	// All restrictions are known here, in whatever order they were written.
+	// All relations have been added, so their order in WHERE does not matter.
 	for _, list := range [...][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, x := range list {
 			switch {
@@ -102,9 +102,8 @@ func (rs rules) checkNotIn(r *restriction) error {
 	return nil
 }
 
-// refusePlaced returns the error for a restriction of the clustering column col without = or IN on the one before,
-// which misses them. before is the first column without = and IN. It decides on the message: restricted by a range, or
-// not at all.
+// refusePlaced returns the error for a restriction of the clustering column col that follows a column without = or
+// IN. before is the first such column. The message depends on whether before is restricted by a range or not at all.
 func (rs rules) refusePlaced(col, before *schema.Column) error {
 	restricts := func(x *restriction) bool { return slices.Contains(x.columns, before) }
 	if slices.ContainsFunc(rs.clustering, restricts) || slices.ContainsFunc(rs.extra, restricts) {
@@ -116,14 +115,14 @@ func (rs rules) refusePlaced(col, before *schema.Column) error {
 }
 
 // afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions that follows other
-// restrictions. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING. The condition on
-// partitions matters: without them, the table would be scanned.
+// restrictions. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING. Without selected
+// partitions, the whole table would be scanned.
 func (rs rules) afterPrefix(r *restriction) bool {
 	return r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering && rs.follows(r)
 }
 
 // follows reports whether all clustering columns before the first column of r are restricted by = or IN. r restricts
-// clustering columns. nil from firstFree means that every clustering column has a value.
+// clustering columns. firstFree returns nil if every clustering column has a value.
 func (rs rules) follows(r *restriction) bool {
 	free := rs.firstFree()
 	return free == nil || free.Position >= r.first().Position
@@ -143,9 +142,9 @@ func (rs rules) firstFree() *schema.Column {
 	return nil
 }
 
-// slice returns the slice of all values but those of NOT IN. Statements that write cannot filter rows: a DELETE has
-// range tombstones between the values. For example, a NOT IN (3, 5) deletes the slices below 3, between 3 and 5, and
-// above 5.
+// slice returns the slice of all values but those of NOT IN. A DELETE cannot filter rows, so it writes range
+// tombstones between the values. For example, a NOT IN (3, 5) deletes the slices below 3, between 3 and 5, and above
+// 5.
 func (r *restriction) slice() *restriction {
 	return &restriction{columns: r.columns, multi: r.multi, kind: kindSlice, excluded: []*restriction{r}}
 }
@@ -160,7 +159,7 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	for _, values := range all {
 		for i, v := range values {
 			switch {
-			// Fields of a bound tuple that is longer than the columns are ignored.
+			// Ignore surplus fields of a bound tuple.
 			case v != nil || i >= len(r.columns):
 			case r.multi:
 				return nil, invalid.Errorf("Invalid null value for %s in tuple (%s)", r.columns[i].Name,
@@ -173,8 +172,8 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	return all, nil
 }
 
-// checkedLike compiles c LIKE pattern, which needs ALLOW FILTERING and a column of text. A LIKE that a SASI index finds
-// needs neither ALLOW FILTERING nor a text column: the index decides.
+// checkedLike compiles c LIKE pattern, which needs ALLOW FILTERING and a column of text. A LIKE that a SASI index
+// finds needs neither, because the index supports the column.
 func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, error) {
 	x, err := c.columnRestriction(r)
 	if err != nil {
@@ -182,13 +181,13 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 	}
 	// columnRestriction has checked that the column exists and is not multi-cell.
 	kind := x.first().Type.Kind()
-	// An index that finds the pattern makes the other conditions unnecessary.
+	// If an index finds the pattern, the conditions below do not apply.
 	if o.Statement == Select && slices.ContainsFunc(c.Table.Indexes(), func(ix *schema.Index) bool {
 		return ix.Column == x.first().ID && findsWhole(ix, x, x.first())
 	}) {
 		return x, nil
 	}
-	// Otherwise LIKE is a filter, on a text, and needs ALLOW FILTERING.
+	// Otherwise LIKE filters a text column, which needs ALLOW FILTERING.
 	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text &&
 		kind != types.Ascii {
 		return nil, invalid.Errorf("%s restriction is only supported on properly indexed columns. %s is not valid.",
@@ -197,11 +196,12 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 	return x, nil
 }
 
-// checkLikes refuses r beside another restriction of its columns, if one of both is a LIKE that a SASI index finds.
-// LIKE as a filter may be combined. merge returns the error, with Cassandra's message for the kinds of both.
+// checkLikes rejects r together with another restriction of its columns if one of the two is a LIKE that a SASI index
+// finds. A LIKE that filters rows may be combined. The error comes from merge, with Cassandra's message for both
+// kinds.
 func (rs rules) checkLikes(r *restriction) error {
 	indexed := func(r *restriction) bool { return r.kind == kindLike && !r.folded && len(rs.supporting(r, nil)) > 0 }
-	// Filters may stand beside every restriction, so only the kinds that Cassandra merges are examined.
+	// Filters may be combined with every restriction, so examine only the kinds that Cassandra merges.
 	merges := func(r *restriction) bool { return r.kind < kindNotIn || r.kind == kindLike }
 	if len(rs.table.Indexes()) == 0 || !merges(r) {
 		return nil
@@ -229,11 +229,11 @@ func (c compiler) likeRestriction(col *schema.Column, r *cql.ColumnRelation) (*r
 }
 
 // pattern is the pattern of LIKE: a text with a wildcard before it, after it, or both. As in Cassandra, % within the
-// text stands for itself. LIKE '%ab' is {text: ab, begin: true}, and LIKE 'a%b' is equality with a%b.
+// text is an ordinary character. LIKE '%ab' is {text: ab, begin: true}, and LIKE 'a%b' is equality with a%b.
 type pattern struct {
 	text       []byte
 	begin, end bool // the text may begin and end with other characters
-	folded     bool // text is in lower case, and case is ignored
+	folded     bool // ignore case; text is in lower case
 }
 
 // evalPattern evaluates the pattern of an execution. The result may share memory with the bound value.
@@ -246,26 +246,26 @@ func (r *restriction) evalPattern(s *term.Scope) (pattern, error) {
 		return pattern{}, supported(v, "value", r.first())
 	}
 	p := pattern{text: v.Bytes, folded: r.folded}
-	// A single % is a suffix, and leaves an empty text, which is refused below.
+	// A single % counts as a suffix and leaves an empty text, which is rejected below.
 	p.text, p.end = bytes.CutSuffix(p.text, []byte("%"))
 	p.text, p.begin = bytes.CutPrefix(p.text, []byte("%"))
 	if len(p.text) == 0 {
 		return pattern{}, invalid.Errorf("LIKE value can't be empty.")
 	}
-	// bytes.ToLower folds Unicode letters one by one; matches folds values in the same way.
+	// matches folds values in the same way, with bytes.ToLower.
 	if p.folded {
 		p.text = bytes.ToLower(p.text)
 	}
 	return p, nil
 }
 
-// matches reports whether v, the value of a column, matches without analysis. v is not changed.
+// matches reports whether the column value v matches without an analyzer. It does not change v.
 func (p *pattern) matches(v []byte) bool {
 	if p.folded {
 		v = bytes.ToLower(v)
 	}
 	switch {
-	// Bytes suffice: in UTF-8, the bytes of a text are found only at characters.
+	// Comparing bytes suffices: in UTF-8, a text matches only at character boundaries.
 	case p.begin && p.end:
 		return bytes.Contains(v, p.text)
 	case p.begin:
@@ -276,9 +276,9 @@ func (p *pattern) matches(v []byte) bool {
 	return bytes.Equal(v, p.text)
 }
 
-// matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have all
-// terms of the text. The text of a pattern is analyzed as one term, because a wildcard adjoins it. An index finds rows
-// by the same terms, so the filter keeps all that the index finds for the pattern.
+// matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have
+// all terms of the text. The text of a pattern is analyzed as one term, because a wildcard adjoins it. An index
+// searches for the same terms, so the filter keeps every row that the index finds for the pattern.
 func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 	if !p.begin && !p.end {
 		return a.Matches(v, p.text)
@@ -287,9 +287,9 @@ func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
 	return slices.ContainsFunc(a.Terms(v), analyzed.matches)
 }
 
-// orRestriction compiles a disjunction. Nested ORs are alternatives like others. columns has the columns of all
-// alternatives, with duplicates, for masks and the rules of DISTINCT. Cassandra has no OR; the grammar of cqld extends
-// CQL here.
+// orRestriction compiles a disjunction. An OR may be nested as an alternative. columns contains the columns of all
+// alternatives, with duplicates, for masks and the rules of DISTINCT. Cassandra has no OR; the grammar of cqld
+// extends CQL here.
 func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, error) {
 	x := &restriction{kind: kindOr}
 	// Each alternative is a list of relations that must all hold.
@@ -297,8 +297,7 @@ func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, er
 		var all []*restriction
 		for _, relation := range alternative {
 			parts := []cql.Relation{relation}
-			// A BETWEEN is two restrictions in its alternative; addRelation, which splits it elsewhere, is not called
-			// here.
+			// Split BETWEEN into two restrictions of the alternative, as addRelation does outside of OR.
 			if between, ok := relation.(*cql.BetweenRelation); ok {
 				parts = []cql.Relation{between.Low, between.High}
 			}
@@ -316,8 +315,8 @@ func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, er
 	return x, nil
 }
 
-// alternative compiles a relation within OR. Unlike outside of OR, token(…) filters rows: it cannot select the range to
-// read, as other alternatives may match outside of it.
+// alternative compiles a relation within OR. Within OR, token(…) filters rows instead of selecting the range to read,
+// because other alternatives may match outside of that range.
 func (c compiler) alternative(relation cql.Relation, o Options) (*restriction, error) {
 	if token, ok := relation.(*cql.TokenRelation); ok {
 		return c.tokenRestriction(token)
@@ -328,7 +327,7 @@ func (c compiler) alternative(relation cql.Relation, o Options) (*restriction, e
 // refuseNull makes null an error in the bounds of a BETWEEN. Cassandra allows null in the bounds of other ranges of
 // SELECT.
 func (r *restriction) refuseNull() {
-	// A half of BETWEEN has one bound.
+	// Each half of a BETWEEN has one bound.
 	for _, b := range []*bound{r.lower, r.upper} {
 		if b != nil {
 			b.value.bounds = true
@@ -336,8 +335,8 @@ func (r *restriction) refuseNull() {
 	}
 }
 
-// operator returns the operator of the relation that is compiled, for messages. Both halves of a BETWEEN have an
-// operator of their own, which the client did not write.
+// operator returns the operator of the relation as the client wrote it, for error messages. For both halves of a
+// BETWEEN, it returns BETWEEN.
 func (c compiler) operator(op cql.Operator) string {
 	if c.between {
 		return "BETWEEN"

@@ -14,42 +14,43 @@ import (
 	"cqld/types/analysis"
 )
 
-// Filter is a restriction with its values that is checked on rows. It is made for one execution. The fields that are
-// set depend on the kind of r. Values are serialized as in rows; nil means null. A Filter may be used by several
-// goroutines, because nothing changes after eval.
+// Filter is a restriction with the values of one execution, and is evaluated on rows. The kind of r determines which
+// fields are set. Values are serialized as in rows; nil means null. A Filter may be used by several goroutines,
+// because nothing changes after eval.
 type Filter struct {
-	// Within OR only. Outside, the range of tokens is read instead.
+	// token is set within OR only. Outside of OR, only the token range is read.
 	token *tokenFilter
 	r     *restriction
-	// = has a value for each column, IN and NOT IN a list of such values, see sortIn.
+	// equal contains the value of = for each column. in contains a list of such values for IN and NOT IN (see
+	// sortIn).
 	equal [][]byte
 	in    [][][]byte
-	// Bounds of a range; nil means none. A bound may have fewer columns than r.
+	// lower and upper are the bounds of a range; nil means unbounded. A bound may have fewer columns than r.
 	lower [][]byte
 	upper [][]byte
-	// Conditions on a collection. All of them must hold.
+	// elements are conditions on a collection. All of them must hold.
 	elements []elementFilter
 	pattern  pattern
-	// One list for each alternative. A row passes if it passes all filters of one of them.
+	// any contains one list for each alternative of an OR. A row passes if it passes all filters of one list.
 	any [][]Filter // of OR
 }
 
-// elementFilter is an element with its values. key is nil except for an entry of a map. m['a'] = 1 has the key and the
-// value, CONTAINS and CONTAINS KEY have only the value.
+// elementFilter is a condition on an element of a collection, with the values of one execution. key is nil except for
+// an entry of a map. m['a'] = 1 has the key and the value, CONTAINS and CONTAINS KEY have only the value.
 type elementFilter struct {
 	operator   cql.Operator
 	key, value []byte
-	analyzer   *analysis.Analyzer // nil means that values are compared as they are
+	analyzer   *analysis.Analyzer // nil means that values are compared without analysis
 }
 
-// Filters evaluates the restrictions of WHERE that must be checked on rows. It appends to dst, whose memory a caller
-// may reuse for the next execution. Values that WHERE must not have, such as null, are errors.
+// Filters evaluates the restrictions of WHERE that filter rows. It appends to dst, whose memory the caller may reuse
+// for the next execution. It returns an error for values that are invalid in WHERE, such as null.
 func (rs *Set) Filters(s *term.Scope, dst []Filter) ([]Filter, error) {
 	return appendFilters(s, dst, rs.filters)
 }
 
-// appendFilters evaluates restrictions. Restrictions share nothing with the filters but their compiled form, so
-// concurrent executions are safe.
+// appendFilters evaluates restrictions. The filters share only immutable, compiled restrictions, so concurrent
+// executions are safe.
 func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, error) {
 	for _, r := range all {
 		f := Filter{r: r}
@@ -65,7 +66,7 @@ func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, e
 // so an error does not depend on the data.
 func (f *Filter) eval(s *term.Scope) (err error) {
 	r := f.r
-	// Within OR.
+	// A token restriction is a filter only within OR.
 	if r.token {
 		f.token, err = r.evalToken(s)
 		return err
@@ -79,7 +80,7 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 	case kindNotIn:
 		f.in, err = r.evalNotIn(s)
 		f.sortIn()
-	// Either bound may be missing.
+	// A missing bound is nil.
 	case kindSlice:
 		if r.lower != nil {
 			f.lower, err = filterValues(s, r.lower.value, r.columns)
@@ -98,7 +99,7 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 		}
 	case kindLike:
 		f.pattern, err = r.evalPattern(s)
-	// Restrictions within it are evaluated like others, and their errors are errors of the statement.
+	// Errors in an alternative fail the statement, even if another alternative matches.
 	case kindOr:
 		for _, all := range r.any {
 			filters, err := appendFilters(s, nil, all)
@@ -111,10 +112,10 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 	return err
 }
 
-// filterValues evaluates a value with which rows are compared. It must be set. Null and unset are errors with the
-// messages of filters, which differ from the messages of keys. For a bound tuple, eval has its own.
+// filterValues evaluates a value with which rows are compared. Null and unset are errors, with other messages than
+// for keys.
 func filterValues(s *term.Scope, v *valueTerm, columns []*schema.Column) ([][]byte, error) {
-	// The terms are evaluated once for their kinds and once for the values; both are cheap.
+	// Terms are evaluated twice, first for their kinds and then for the values; both are cheap.
 	if v.marker == nil {
 		for i, t := range v.terms {
 			x, err := t.Eval(s)
@@ -140,8 +141,8 @@ func supported(v wire.Value, what string, col *schema.Column) error {
 	return nil
 }
 
-// eval evaluates the key and the value. Which message null and unset have depends on the operator, as in Cassandra: !=
-// of an entry of a map names the entry.
+// eval evaluates the key and the value. As in Cassandra, the message for null and unset depends on the operator: for
+// != on a map entry, it names the entry.
 func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err error) {
 	x.operator, x.analyzer = e.operator, e.analyzer
 	what := "value"
@@ -164,9 +165,9 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 		return x, err
 	}
 	if v.Kind == wire.ValueNull && (e.operator == cql.NotContains || e.operator == cql.NotContainsKey) {
-		return x, invalid.Errorf("Invalid null value for column %s", col.Name) // Cassandra 6's text
+		return x, invalid.Errorf("Invalid null value for column %s", col.Name) // Cassandra 6's message
 	}
-	// != has the messages of the relation, with the name of the element.
+	// The message for != contains the name of the element.
 	if v.Kind != wire.ValueSet && e.name != "" {
 		return x, invalid.Errorf("Invalid %s value for %s", nothing(v), e.name)
 	}
@@ -174,7 +175,7 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	return x, supported(v, what, col)
 }
 
-// nothing returns the word for a value that is null or unset.
+// nothing returns the word for a null or unset value in messages.
 func nothing(v wire.Value) string {
 	if v.Kind == wire.ValueUnset {
 		return "unset"
@@ -182,7 +183,7 @@ func nothing(v wire.Value) string {
 	return "null"
 }
 
-// Matches reports whether a row passes all filters. Filters are a conjunction; none means that every row passes.
+// Matches reports whether a row passes all filters. If filters is empty, every row passes.
 func Matches(filters []Filter, v *rowview.View) bool {
 	for i := range filters {
 		if !filters[i].matches(v) {
@@ -192,8 +193,8 @@ func Matches(filters []Filter, v *rowview.View) bool {
 	return true
 }
 
-// matches reports whether v passes f. A row whose column is null passes no filter except an OR with another
-// alternative: comparisons with null are not true, also for NOT IN.
+// matches reports whether v passes f. A comparison with null is never true, even for NOT IN, so a row with a null
+// column passes only an OR with another alternative.
 func (f *Filter) matches(v *rowview.View) bool {
 	columns := f.r.columns
 	// A token needs no values.
@@ -201,13 +202,13 @@ func (f *Filter) matches(v *rowview.View) bool {
 		return f.token.matches(f.r, v)
 	}
 	switch f.r.kind {
-	// A collection that is null is handled by contains, and the columns of OR by its alternatives.
+	// contains handles a null collection, and the alternatives of OR handle their columns.
 	case kindContains, kindNotContains:
 		return f.contains(v.Value(columns[0]))
 	case kindOr:
 		return slices.ContainsFunc(f.any, func(all []Filter) bool { return Matches(all, v) })
 	}
-	// Up to four columns need no allocation.
+	// Up to four columns fit without an allocation.
 	var array [4][]byte
 	values := array[:0]
 	for _, c := range columns {
@@ -232,7 +233,7 @@ func (f *Filter) matches(v *rowview.View) bool {
 		}
 		return f.pattern.matches(values[0])
 	}
-	// What remains is a range, with bounds on the same or fewer columns than values.
+	// The restriction is a range, whose bounds may have fewer columns than values.
 	if f.lower != nil {
 		if n := compareTuples(columns, values, f.lower); n < 0 || n == 0 && !f.r.lower.inclusive {
 			return false
@@ -246,8 +247,8 @@ func (f *Filter) matches(v *rowview.View) bool {
 	return true
 }
 
-// sortIn sorts a list of IN or NOT IN that is too long to be searched value by value for each row. A value that
-// contains null equals nothing and is removed; evalNotIn has refused such values.
+// sortIn sorts a list of IN or NOT IN that is too long to be searched value by value for each row. It removes values
+// of IN that contain null, which match nothing; evalNotIn has rejected them for NOT IN.
 func (f *Filter) sortIn() {
 	if len(f.in) <= listSearched {
 		return
@@ -273,9 +274,9 @@ func (f *Filter) inList(values [][]byte) bool {
 	})
 }
 
-// compareTuples compares the common prefix: (c, d) with a bound on c only by c. Columns declared DESC are compared like
-// others: bounds are about values, not about the order of the table. It is negative, zero or positive, like
-// bytes.Compare.
+// compareTuples compares the common prefix: (c, d) with a bound on c only by c. DESC columns are compared in the same
+// way, because bounds refer to values and not to the clustering order. The result is negative, zero or positive, like
+// that of bytes.Compare.
 func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	for i := range min(len(a), len(b)) {
 		if n := columns[i].Type.Compare(a[i], b[i]); n != 0 {
@@ -285,8 +286,8 @@ func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	return 0
 }
 
-// contains reports whether a serialized collection satisfies all elements of the filter. nil is null, or an empty
-// multi-cell collection, which has none of the elements and fails also NOT CONTAINS.
+// contains reports whether a serialized collection satisfies all elements of the filter. collection is nil for null
+// and for an empty multi-cell collection; these fail every condition, including NOT CONTAINS.
 func (f *Filter) contains(collection []byte) bool {
 	if collection == nil {
 		return false
@@ -294,7 +295,7 @@ func (f *Filter) contains(collection []byte) bool {
 	t := f.r.first().Type
 	for _, e := range f.elements {
 		var ok bool
-		// An index with an analyzer compares terms, for each element.
+		// With an analyzer, compare the terms of each element.
 		if e.analyzer != nil {
 			if !e.found(t, collection) {
 				return false
@@ -312,7 +313,7 @@ func (f *Filter) contains(collection []byte) bool {
 			ok = !found
 		case cql.NotContains:
 			ok = !t.Contains(collection, e.value)
-		case cql.Equal, cql.NotEqual: // without the element, neither
+		case cql.Equal, cql.NotEqual: // both fail without the entry
 			var found []byte
 			found, ok = t.Lookup(collection, e.key)
 			ok = ok && (t.Elems()[1].Compare(found, e.value) == 0) == (e.operator == cql.Equal)
@@ -324,9 +325,9 @@ func (f *Filter) contains(collection []byte) bool {
 	return true
 }
 
-// found reports whether an element of a collection, or a key, matches after analysis. The cost is an analysis of every
-// element of every row, which only rows that the index has found pay. For a list or set, the index is the position; for
-// a map, 2i is the i-th key and 2i + 1 its value.
+// found reports whether an element of a collection, or a key, matches after analysis. It analyzes every element, but
+// only rows that the index has found are filtered this way. For a list or set, the index is the position; for a map,
+// 2i is the i-th key and 2i + 1 its value.
 func (e *elementFilter) found(t *types.Type, collection []byte) bool {
 	for i := range t.Len(collection) {
 		at := i

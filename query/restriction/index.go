@@ -17,23 +17,23 @@ import (
 	"cqld/types/analysis"
 )
 
-// indexedPart is the part of a restriction that an index finds: the restriction of one column, or of one of its
-// elements. A part is compiled once; its terms are evaluated for each execution. Examples are c = 1 with the index on
-// c, and m['a'] = 1 with the index on entries(m), whose element is 0.
+// indexedPart is the part of a restriction that an index can search for: the restriction of one column, or of one of
+// its elements. Each execution evaluates the terms. Examples are c = 1 with the index on c, and m['a'] = 1 with the
+// index on entries(m), whose element is 0.
 type indexedPart struct {
 	index   *schema.Index
 	of      *restriction
-	column  int // of restriction.columns
-	element int // of restriction.elements, or -1
-	// analyzer converts values to the terms of the index; nil means that values are terms.
+	column  int // index in restriction.columns
+	element int // index in restriction.elements, or -1
+	// analyzer converts values to the terms of the index; nil means that values are the terms.
 	analyzer *analysis.Analyzer
-	// union has the parts of the other branches of OR; rows have one of all the parts.
+	// union contains the parts of the other branches of an OR; a matching row has a term of at least one branch.
 	union []indexedPart
 }
 
-// rank orders the parts by how few rows they are expected to select: less is better. There are no statistics of values
-// at compile time: the ranks only express that = selects fewer rows than IN, and IN fewer than a range. ChooseIndex
-// refines the order by counts.
+// rank orders the parts by how few rows they are expected to select: less is better. There are no statistics at
+// compile time, so the ranks only express that = selects fewer rows than IN, and IN fewer than a range. ChooseIndex
+// refines the order with counts.
 func (p *indexedPart) rank() int {
 	switch {
 	case len(p.union) > 0:
@@ -56,18 +56,18 @@ func (p *indexedPart) rank() int {
 // elements or indexes. It depends on r and the table only, so it may be called before findIndexes. dst is returned with
 // the parts appended, in the order of columns and then of indexes.
 func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
-	// An index has one column, so each column of the restriction is examined.
+	// An index covers one column, so search indexes for each column of the restriction.
 	for i, col := range r.columns {
 		for _, ix := range rs.table.Indexes() {
 			if ix.Column != col.ID {
 				continue
 			}
 			analyzer := analysis.Of(ix.Class.String(), ix.Options)
-			// An analyzer that divides values into terms finds more than equal values, so that only LIKE uses it.
+			// An analyzer that splits values finds more than equal values, so only LIKE uses such an index.
 			if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides() || r.kind == kindLike) {
 				dst = append(dst, indexedPart{ix, r, i, -1, analyzer, nil})
 			}
-			// Elements have indexes on parts of the collection.
+			// Indexes on parts of a collection find its elements.
 			if r.kind != kindContains {
 				continue
 			}
@@ -81,9 +81,10 @@ func (rs rules) supporting(r *restriction, dst []indexedPart) []indexedPart {
 	return dst
 }
 
-// analyze makes restrictions that indexes with analyzers find compare analyzed values, if an index is used. As in
-// Cassandra, = on a column with an analyzer matches by terms, but only if the statement uses the index; the same WHERE
-// with another plan compares values. It changes compiled restrictions, so it must run before the Set is used.
+// analyze makes restrictions compare analyzed values if the statement uses an index with an analyzer that finds them.
+// As in Cassandra, = on a column with an analyzer matches by terms, but only if the statement uses the index; the
+// same WHERE with another plan compares values. It changes compiled restrictions, so it must run before the Set is
+// used.
 func (rs rules) analyze() {
 	if !rs.usesIndex {
 		return
@@ -91,9 +92,9 @@ func (rs rules) analyze() {
 	used := rs.classUsed()
 	for i := range rs.indexed {
 		switch p := &rs.indexed[i]; {
-		// Not with an analyzer, not used, or not a comparison of one column.
+		// The index has no analyzer or is not used, or the restriction does not compare one column.
 		case p.analyzer == nil || p.index.Class != used || len(p.of.columns) > 1:
-		// The filter then compares analyzed values, as the index does.
+		// Make the filter compare analyzed values, as the index does.
 		case p.element >= 0:
 			p.of.elements[p.element].analyzer = p.analyzer
 		case p.of.kind == kindEqual, p.of.kind == kindLike && !p.of.folded:
@@ -108,7 +109,8 @@ func (rs rules) analyze() {
 func (rs *Set) classUsed() (used schema.IndexClass) {
 	for _, p := range rs.indexed {
 		switch class := p.index.Class; {
-		// No index finds it, or Cassandra does not search one for it: the rows are in a slice of a partition.
+		// No index finds the restriction, or Cassandra does not search it because the rows form a slice of a
+		// partition.
 		case p.of.multi && p.of.kind == kindSlice, !slices.Contains(rs.expected, p.of):
 		case used == 0, class == schema.SASI, class == schema.LegacyIndex && used == schema.SAI:
 			used = class
@@ -126,15 +128,15 @@ func (p *indexedPart) misses() bool {
 	return analyzer != nil && p.analyzer != analyzer
 }
 
-// findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column. Which restrictions an index
-// supports follows the class: storage-attached indexes, SASI, and the legacy index. Targets are the parts of a
-// collection that are indexed; simple and full mean whole values. Cassandra's SASIIndex.supportsExpression and
-// StorageAttachedIndex.supportsExpression are the models.
+// findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column. The class of the index
+// determines the restrictions that it supports, as in Cassandra's SASIIndex.supportsExpression and
+// StorageAttachedIndex.supportsExpression. The target of an index is the indexed part of a collection; simple and
+// full mean whole values.
 func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
-	// Both targets have the whole value of a column as term.
+	// With either target, the term is the whole value of the column.
 	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
 	if col.Type.Kind() == types.Vector {
-		return false // its index only finds the nearest vectors
+		return false // a vector index only finds nearest vectors
 	}
 	switch r.kind {
 	case kindEqual:
@@ -144,7 +146,7 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 			// SASI finds ranges of values that are not literals, in the modes with ordered terms.
 			return whole && !ix.Literal(col) && !findsParts(ix) && analysis.Of(ix.Class.String(), ix.Options) == nil
 		}
-		// Cassandra's legacy index has its terms as partition keys, in the order of their hashes.
+		// Cassandra's legacy index stores terms as partition keys, which are ordered by hash, so it finds no ranges.
 		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
 	case kindLike:
 		// LIKE needs SASI. ILIKE is an extension and uses any index whose terms are folded.
@@ -153,8 +155,8 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	return false
 }
 
-// foldsCase reports whether an index contains a column's values in lower case, which ILIKE finds. The test with one
-// pattern decides: an analyzer is a function of its options, and only folding maps "Aa" to "aa".
+// foldsCase reports whether an index contains a column's values in lower case, which ILIKE finds. One test value
+// suffices: only an analyzer that folds case maps "Aa" to "aa".
 func foldsCase(ix *schema.Index, col *schema.Column) bool {
 	// Only text has case.
 	if k := col.Type.Kind(); k != types.Text && k != types.Ascii {
@@ -169,8 +171,8 @@ func findsParts(ix *schema.Index) bool {
 	return strings.EqualFold(ix.Options[indexclass.OptionMode], "CONTAINS")
 }
 
-// ordered reports whether storage-attached indexes find ranges of values of a type. The types whose ranges Cassandra's
-// storage-attached indexes refuse are refused here as well.
+// ordered reports whether storage-attached indexes find ranges of values of a type. It excludes the types for which
+// Cassandra's storage-attached indexes reject ranges.
 func ordered(t *types.Type) bool {
 	switch t.Kind() {
 	case types.Text, types.Ascii, types.Boolean:
@@ -180,7 +182,7 @@ func ordered(t *types.Type) bool {
 }
 
 // findsElement reports whether an index finds the rows whose collection matches an operator. CONTAINS needs a
-// multi-cell collection: an index on a frozen one has whole values as terms.
+// multi-cell collection, because the terms of an index on a frozen one are whole values.
 func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 	switch o {
 	// A list or set is indexed by its elements; a map has an index on its values.
@@ -189,15 +191,14 @@ func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 			c.Type.MultiCell()
 	case cql.ContainsKey:
 		return ix.Target == schema.IndexKeys
-	// An entry of a map: its key and its value together.
+	// m[key] = value needs an index whose terms contain the key and the value.
 	case cql.Equal:
 		return ix.Target == schema.IndexEntries
 	}
 	return false
 }
 
-// findIndexes determines which restrictions indexes can find. The order of the lists decides between parts of equal
-// rank.
+// findIndexes determines which restrictions indexes can find. The order of the lists ranks parts of equal rank.
 func (rs rules) findIndexes() {
 	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, r := range list {
@@ -208,8 +209,8 @@ func (rs rules) findIndexes() {
 	}
 }
 
-// equalsVector reports whether a vector with an index is restricted by =. Cassandra has no such search, but counts the
-// index as one that supports the column, which changes the error.
+// equalsVector reports whether a vector with an index is restricted by =. Cassandra does not support this search, but
+// considers the column indexed, which changes the error.
 func (rs rules) equalsVector() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool {
 		return r.kind == kindEqual && r.first().Type.Kind() == types.Vector &&
@@ -220,8 +221,8 @@ func (rs rules) equalsVector() bool {
 	})
 }
 
-// queriable reports whether an index finds some restriction. Cassandra's term: an index can be queried for the
-// statement. It does not mean that it is used.
+// queriable reports whether an index finds a restriction, so that it could be queried (Cassandra's term). The
+// statement may still not use it.
 func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.findsVector }
 
 // queriableClustering reports whether an index finds a restriction of clustering columns.
@@ -229,11 +230,11 @@ func (rs *Set) queriableClustering() bool {
 	return slices.ContainsFunc(rs.indexed, func(p indexedPart) bool { return p.of.first().Kind == schema.Clustering })
 }
 
-// needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found
-// here: an index must find each restriction and, unless storage-attached indexes find all, there may be one restricted
-// column, with one CONTAINS. expected are the restrictions that Cassandra would have to filter without an index. Legacy
-// and SASI indexes find one column at a time, so that a second column needs a filter. For example, a = 1 AND b = 2 with
-// two legacy indexes needs ALLOW FILTERING, and with two storage-attached indexes does not.
+// needsFiltering reports whether Cassandra would filter rows, regardless of how cqld finds them. Cassandra does not
+// filter if an index finds each restriction in rs.expected and, unless storage-attached indexes find all of them,
+// only one column is restricted, with at most one CONTAINS. A statement uses only one legacy or SASI index, so a
+// second column needs a filter. For example, a = 1 AND b = 2 with two legacy indexes needs ALLOW FILTERING, and with
+// two storage-attached indexes does not.
 func (rs *Set) needsFiltering() bool {
 	attached, columns, elements := len(rs.expected) > 0, 0, 0
 	// A restriction that no index finds is always filtered.
@@ -250,11 +251,11 @@ func (rs *Set) needsFiltering() bool {
 		!rs.usesIndex)
 }
 
-// found reports whether indexes, or only storage-attached ones, find all columns of a restriction. Of several
-// restrictions on the elements of a collection, one is enough. A restriction of several columns is found only if each
-// of its columns is.
+// found reports whether indexes, or only storage-attached ones, find all columns of a restriction. For several
+// restrictions on the elements of a collection, one suffices. For a restriction of several columns, an index must
+// find each column.
 func (rs *Set) found(r *restriction, attached bool) bool {
-	// By position in r.columns.
+	// found is indexed by position in r.columns.
 	found := make([]bool, len(r.columns))
 	for _, p := range rs.indexed {
 		if p.of == r && (p.index.Class == schema.SAI || !attached) {
@@ -264,18 +265,19 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 	return !slices.Contains(found, false)
 }
 
-// chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one,
-// too: for IN. An OR is replaced by the union of indexes on its branches. WHERE is evaluated on the rows that are
-// found, so an index may find too many rows, but never too few. At most candidatesMax of them are kept, because each
-// one may be counted at every execution.
+// chooseIndexes determines the indexes that can find the rows. It also considers restrictions that Cassandra only
+// filters: IN, and OR as a union of indexes on its branches. WHERE is evaluated on the rows found, so an index may
+// find too many rows, but never too few. It keeps at most candidatesMax candidates, because each execution may count
+// their entries.
 func (rs rules) chooseIndexes() {
 	rs.analyze()
-	// The rows are named, so no search can be cheaper.
+	// WHERE names the rows, so no search can be cheaper.
 	if rs.exactRows() || rs.writes {
 		return
 	}
 	var parts []indexedPart
-	// The parts that Cassandra could use. A range of several columns is no interval of the terms of one of them.
+	// Add the parts that Cassandra could use, except ranges of several columns, which are not an interval of one
+	// column's terms.
 	if rs.usesIndex {
 		parts = slices.DeleteFunc(slices.Clone(rs.indexed),
 			func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice || p.misses() })
@@ -283,19 +285,18 @@ func (rs rules) chooseIndexes() {
 	for _, r := range rs.filters {
 		parts = rs.supportingList(r, parts)
 		if union := rs.unionOf(r); len(union) > 0 {
-			// The first part stands for the union; the others are searched with it.
+			// The first part represents the union, and a search includes the others.
 			union[0].union = union[1:]
 			parts = append(parts, union[0])
 		}
 	}
-	// Stable, so that the order of the restrictions decides between equal ranks.
+	// The sort is stable, so parts of equal rank keep the order of the restrictions.
 	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
 	rs.candidates = parts[:min(len(parts), candidatesMax)]
 }
 
-// supportingList appends the parts of an IN that indexes find. Its values are compared as they are. Cassandra filters
-// IN, so this list is not part of rs.indexed, which its rules are evaluated on. Indexes with analyzers are excluded,
-// because IN compares values.
+// supportingList appends the parts of an IN that indexes find. Cassandra filters IN, so these parts are not in
+// rs.indexed, which only Cassandra's rules use. Indexes with analyzers are excluded, because IN compares values.
 func (rs rules) supportingList(r *restriction, dst []indexedPart) []indexedPart {
 	for _, ix := range rs.table.Indexes() {
 		if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID &&
@@ -307,8 +308,8 @@ func (rs rules) supportingList(r *restriction, dst []indexedPart) []indexedPart 
 	return dst
 }
 
-// exactRows reports whether WHERE names the rows, of few partitions. Reading these rows is never more expensive than an
-// index search.
+// exactRows reports whether WHERE names all rows by their complete keys. Reading these rows is never more expensive
+// than an index search.
 func (rs rules) exactRows() bool {
 	return !rs.KeyRange && rs.WholeRows() && len(rs.table.Clustering) > 0
 }
@@ -317,9 +318,8 @@ func (rs rules) exactRows() bool {
 // The rules of ORDER BY and ALLOW FILTERING depend on it, whether or not an index is searched.
 func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
-// Index returns the index by which rows are found, or nil. If there are several, ChooseIndex decides for each
-// execution. nil at compilation means nil for all executions. It is the first candidate, which is not the one that
-// every execution uses.
+// Index returns the first candidate among the indexes that can find the rows, or nil if there is none. ChooseIndex
+// selects the candidate for each execution, so an execution may use another index.
 func (rs *Set) Index() *schema.Index {
 	if len(rs.candidates) == 0 {
 		return nil
@@ -360,8 +360,8 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 		}
 		return []row.Slice{row.ExactRow(p.term(nil, col.Type, values[p.column]))}, nil
 	}
-	// An interval is half open: Start is included, End is not; a nil End is unbounded. After makes the least term that
-	// follows.
+	// An interval is half open: Start is included, End is not; a nil End is unbounded. After returns the least term
+	// after its argument.
 	var out row.Slice
 	if b := p.of.lower; b != nil {
 		var err error
@@ -388,12 +388,11 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	return []row.Slice{out}, nil
 }
 
-// entryBytes is the size of an indexed entry of a map besides its key and value: the lengths of a composite, which has
-// two bytes before and one byte after each of its two components.
+// entryBytes is the size of an indexed map entry, in bytes, without its key and value: a composite has two bytes
+// before and one byte after each of its two components.
 const entryBytes = 6
 
-// checkSize returns an error for a value of n bytes that is larger than what a legacy index of Cassandra can be
-// searched for. It is larger than any value that such an index contains.
+// checkSize returns an error if a value of n bytes exceeds the largest term of Cassandra's legacy indexes.
 func (p *indexedPart) checkSize(n int) error {
 	// The length of a legacy index's partition key has 16 bits in Cassandra.
 	if p.index.Class == schema.LegacyIndex && n > math.MaxUint16 {
@@ -402,8 +401,8 @@ func (p *indexedPart) checkSize(n int) error {
 	return nil
 }
 
-// term appends the term of a value. Of several terms, which the value of a row must have, it is one. The other terms
-// are checked by the filter on the rows that are found. A value without terms is searched as it is.
+// term appends the term of a value. If an analyzer splits the value into several terms, all of which a row must have,
+// it appends one, and the filter checks the others. A value without terms is its own term.
 func (p *indexedPart) term(dst []byte, t *types.Type, value []byte) []byte {
 	if p.analyzer != nil {
 		if terms := p.analyzer.Terms(value); len(terms) > 0 {
@@ -440,8 +439,8 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	return []row.Slice{row.ExactRow(b)}, nil
 }
 
-// listTerms returns the terms of the values of IN. Null equals nothing. The terms are sorted and unique, because lists
-// of clients are not. The number of values is bounded by the bound on IN lists.
+// listTerms returns the terms of the values of IN. It omits null, which matches nothing, sorts the terms and removes
+// duplicates. The bound on IN lists bounds the number of terms.
 func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
 	all, err := p.of.evalFilterIn(s)
 	if err == nil {
@@ -460,7 +459,7 @@ func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Sl
 }
 
 // patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also
-// finds text within terms, by looking at all terms. Cassandra's errors contain the form of the pattern. In short:
+// finds text within terms, by scanning all terms. Cassandra's errors contain the form of the pattern. In short:
 //
 //	'ab'    the term ab            'ab%'   the terms from ab to before the next prefix
 //	'%ab'   all terms, filtered    '%ab%'  all terms, filtered; both need the mode CONTAINS
@@ -469,17 +468,17 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if err != nil {
 		return nil, err
 	}
-	// ILIKE is checked on the rows; its interval only has to contain all matches.
+	// The filter evaluates ILIKE on the rows, so the interval only has to contain all matches.
 	if x.folded {
 		return []row.Slice{x.foldedTerms(col.Type)}, nil
 	}
 	contains := strings.EqualFold(p.index.Options[indexclass.OptionMode], "CONTAINS")
-	// Cassandra refuses this form for tokenized terms.
+	// Cassandra rejects this form for an analyzer that splits values.
 	if p.analyzer != nil && contains && p.analyzer.Divides() && x.end && !x.begin {
 		return nil, invalid.Errorf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name,
 			x.text)
 	}
-	// A pattern is one term, also for an analyzer that divides values.
+	// A pattern is a single term, even for an analyzer that splits values.
 	if p.analyzer != nil && (x.begin || x.end) {
 		x.text = p.analyzer.Pattern(x.text)
 	}
@@ -508,20 +507,21 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	return []row.Slice{row.AllRows()}, nil
 }
 
-// termsWithPrefix returns the interval of the terms of texts that begin with prefix. It also works for an empty prefix,
-// whose interval has all texts.
+// termsWithPrefix returns the interval of the terms of texts that begin with prefix. An empty prefix gives the
+// interval of all texts.
 func termsWithPrefix(t *types.Type, prefix []byte) row.Slice {
 	b := t.AppendOrdered(nil, prefix, false)
-	// The ordered form of a text is a tag, its bytes and an end, of which longer texts have only the tag and the bytes.
-	// The difference is the bytes that end a text: the length of the form of "a" without its tag and the byte of a.
+	// The ordered form of a text is a tag, its bytes and a terminator. The forms of longer texts with the same prefix
+	// begin with the same tag and bytes, so cut the terminator. Its length is the length of the ordered form of "a"
+	// without the tag and the byte of a.
 	end := len(b) - (len(t.AppendOrdered(nil, []byte{'a'}, false)) - 2)
 	return row.Slice{Start: b[:end:end], End: row.After(b[:end:end])}
 }
 
-// foldedTerms returns an interval of terms in lower case that contains those of all texts which match. The case of some
-// texts depends on what follows (Σ), and a character can be composed with the next one, so it is determined by the
-// first characters of ASCII only. The letter i also comes from İ, which has two characters in lower case. The interval
-// is a superset: the filter ignores case on the rows. For example, ILIKE 'Straße%' has the text straße, and the
+// foldedTerms returns an interval of lower-case terms that contains the terms of all matching texts. It uses only the
+// leading ASCII characters of the pattern, because the lower case of some characters depends on the next one (Σ), and
+// characters can be composed. It stops at i, which also is the first of the two characters of İ in lower case. The
+// interval may contain other texts, which the filter drops. For example, ILIKE 'Straße%' has the text straße, and the
 // interval of the terms that begin with str.
 func (p *pattern) foldedTerms(t *types.Type) row.Slice {
 	n := 0
@@ -535,8 +535,8 @@ func (p *pattern) foldedTerms(t *types.Type) row.Slice {
 	return termsWithPrefix(t, p.text[:n-1])
 }
 
-// refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own. The grammar
-// accepts the relation, as Cassandra has classes of indexes with such languages.
+// refuseExpression returns the error for expr(index, …): no class of indexes here has a query language. The grammar
+// accepts the relation because some of Cassandra's index classes have one.
 func (c compiler) refuseExpression(r *cql.IndexRelation) error {
 	ix := c.Table.Index(r.Index.Name)
 	switch {

@@ -9,11 +9,11 @@ import (
 	"cqld/types"
 )
 
-// OrderBy adds ORDER BY col ANN OF, in AfterRelations. indexed reports whether an index finds the nearest vectors.
-// Cassandra treats it as a restriction of the column, if that is not in the primary key, which cannot be restricted by
-// relations, too. It is called while the Set is built, once.
+// OrderBy adds ORDER BY col ANN OF, in AfterRelations. indexed reports whether an index finds the nearest vectors. As
+// in Cassandra, it counts as a restriction of the column, unless that is in the primary key, so relations cannot
+// restrict the same column. It is called at most once, while the Set is built.
 func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
-	// An index on the vector lets other relations be less restricted, see findsVector.
+	// An index on the vector relaxes the rules for other relations (see findsVector).
 	rs.nearest, rs.findsVector = col, rs.findsVector || indexed
 	for _, r := range rs.other {
 		if r.first() == col {
@@ -24,10 +24,10 @@ func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
 	return nil
 }
 
-// CheckNearest refuses restrictions that ORDER BY … ANN OF cannot be combined with, in BeforeOthers. Clustering columns
-// need no index if they select a slice of partitions. It must run after the restrictions of the clustering are checked,
-// as it uses what they added to the filters. The search for nearest vectors finds a fixed number of rows, so a filter
-// after it could leave too few.
+// CheckNearest rejects restrictions that cannot be combined with ORDER BY … ANN OF. A search for nearest vectors
+// finds a fixed number of rows, so a filter afterwards could leave too few. Clustering columns need no index if they
+// select a slice of partitions. Callers call it from BeforeOthers, because it uses the filters that the checks of the
+// clustering have added.
 func (rs *Set) CheckNearest() error {
 	refused := rs.keyFiltered
 	indexed := func(col *schema.Column) bool {
@@ -63,13 +63,13 @@ func (rs *Set) CheckNearestFiltering(allowed bool) error {
 }
 
 // Intersects reports whether rows are filtered, by Cassandra's rules, by several columns that can change: by two that
-// are not of the primary key, or by a static one and any other relation. A guardrail uses it (read.guardIntersection):
-// replicas may have different versions of the columns, and none of them all values that match.
+// are not of the primary key, or by a static one and any other relation. The guardrail read.guardIntersection uses
+// it: replicas may have different versions of the columns, and no single replica may have all matching values.
 func (rs *Set) Intersects() bool {
 	relations, static := 0, false
 	var mutable []*schema.Column
 	for _, r := range rs.filters {
-		// A relation is a comparison that the client wrote; a restriction may combine two bounds or several elements.
+		// Count relations as the client wrote them; a restriction may combine several elements.
 		relations += max(len(r.columns), len(r.elements))
 		if r.kind == kindSlice && r.lower != nil && r.upper != nil {
 			relations += len(r.columns)
@@ -81,12 +81,12 @@ func (rs *Set) Intersects() bool {
 			}
 		}
 	}
-	// Filters that Cassandra needs not apply have no part in it.
+	// It does not matter if Cassandra needs no filter.
 	return (len(mutable) > 1 || static && relations > 1) && rs.needsFiltering()
 }
 
-// servedBy reports whether an index on a column of r finds the values that r restricts it to. It is like findsWhole and
-// findsElement, but for the whole restriction: each element must be found.
+// servedBy reports whether an index on a column of r finds the values that r restricts it to. Unlike findsWhole and
+// findsElement, it considers the whole restriction: the index must find each element.
 func (r *restriction) servedBy(ix *schema.Index) bool {
 	single := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
 	switch r.kind {

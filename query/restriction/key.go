@@ -12,8 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// checkKeyValue refuses values that cannot be part of a key. An empty value is allowed here; only a whole partition key
-// must not be empty. A text of length 0 is a value; only nil is null.
+// checkKeyValue rejects values that cannot be part of a key. An empty value is valid here; only a whole partition key
+// must not be empty. nil means null.
 func checkKeyValue(col *schema.Column, v []byte) error {
 	if v == nil {
 		return invalid.Errorf("Invalid null value in condition for column %s", col.Name)
@@ -21,8 +21,8 @@ func checkKeyValue(col *schema.Column, v []byte) error {
 	return nil
 }
 
-// checkPartitionKey refuses a key of those values that is empty or too long. The values are checked first, so that the
-// message has the length that the client sent, without the bytes of a composite.
+// checkPartitionKey rejects a key that is empty or too long. It checks the values before the composite, so that the
+// message contains the length of the values alone.
 func checkPartitionKey(key []byte, values [][]byte) error {
 	if len(key) == 0 {
 		return invalid.Errorf("Key may not be empty")
@@ -42,7 +42,7 @@ func keyLength(values [][]byte) (n int) {
 }
 
 // checkKeyLength refuses partition keys, and written clusterings, of more than 64 KiB. A read may contain a longer
-// clustering: no such row exists. The limit is the 16-bit length of a component in the serialized form, as in
+// clustering, which matches no row. The limit is the 16-bit length of a component in the serialized form, as in
 // Cassandra.
 func checkKeyLength(n int) error {
 	if n > keyBytesMax {
@@ -52,12 +52,12 @@ func checkKeyLength(n int) error {
 }
 
 // PartitionKeys returns the keys that WHERE selects, in the order of their values, without duplicates. It returns at
-// most keysMax keys. The set must have a restriction for every column of the partition key, that is KeyRange is false.
-// Memory for the keys is reserved before they are made. Equal lists give the same order for each page, on which paging
-// depends. An error of the values is returned even if another column's list is empty, except for columns after that
+// most keysMax keys. The set must have a restriction for every column of the partition key, that is KeyRange is
+// false. It reserves memory for the keys before it builds them. Paging relies on the order, which is the same for
+// each page. An error of the values is returned even if another column's list is empty, except for columns after that
 // one.
 func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
-	// One list of values for each column of the key.
+	// choices contains a list of values for each column of the key.
 	choices := make([][][]byte, len(rs.partition))
 	for i, r := range rs.partition {
 		var err error
@@ -69,7 +69,7 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 			return nil, nil
 		}
 	}
-	// Checked after each factor, so that the product cannot overflow.
+	// Check the bound after each factor, so that the product cannot overflow.
 	product := 1
 	for _, c := range choices {
 		if product *= len(c); product > keysMax {
@@ -79,7 +79,7 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	if err := s.Grow(productBytes(choices, product)); err != nil {
 		return nil, err
 	}
-	// One recursion for each column; the last column changes fastest, and choices are sorted, so keys are as well.
+	// Recurse over the columns. The last column changes fastest and choices are sorted, so the keys are sorted, too.
 	keys := make([]row.PartitionKey, 0, product)
 	values := make([][]byte, len(choices))
 	var build func(i int) error
@@ -114,7 +114,7 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
 }
 
-// keyBytes is what a key, or a clustering, of a product takes besides its bytes: its slices, and those of its
+// keyBytes is the memory overhead of a key or clustering in a product, in bytes: the slice headers of the key and its
 // components.
 const keyBytes = 160
 
@@ -132,8 +132,8 @@ func productBytes(choices [][][]byte, product int) int {
 	return n
 }
 
-// orderedCopies is the size of a clustering as bounds of a slice, in the size of its values: their order needs up to
-// two bytes for each, in memory that doubles, with a copy.
+// orderedCopies is the memory of a clustering as bounds of a slice, as a multiple of the size of its values: the
+// ordered form needs up to two bytes for each byte, in a buffer that grows by doubling, and is copied once.
 const orderedCopies = 6
 
 // clusteringBytes returns the memory of all combinations of prefixes with values. It is an upper bound: memory is
@@ -151,8 +151,8 @@ func clusteringBytes(prefixes [][]byte, values [][][]byte) int {
 	return n
 }
 
-// CheckProduct refuses lists of IN whose product exceeds keysMax rows: every key is read with every slice. Cassandra
-// does not bound this product. Keys and slices were bounded before, so the product fits an int.
+// CheckProduct rejects IN lists whose product exceeds keysMax rows, because every key is read with every slice.
+// Cassandra does not bound this product. keys and slices are each bounded, so the product fits an int.
 func CheckProduct(keys, slices int) error {
 	if product := keys * slices; product > keysMax {
 		return tooManyValues("primary key", product)
@@ -168,8 +168,8 @@ func tooManyValues(what string, product int) error {
 		keysMax)
 }
 
-// keyChoices returns the values of one key column, sorted, without duplicates. One value of = needs no sort. Null is
-// refused in each element, also in a marker for the whole list.
+// keyChoices returns the values of one key column, sorted, without duplicates. Null is an error in each element,
+// including elements of a marker for the whole list.
 func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	col := r.first()
 	if r.kind == kindEqual {
@@ -190,7 +190,7 @@ func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 		}
 		choices = append(choices, v[0])
 	}
-	// By value, so that equal keys are adjacent and pages are in a fixed order.
+	// Sort by value, so that equal keys are adjacent and the order is the same for each page.
 	slices.SortFunc(choices, col.Type.Compare)
 	return slices.CompactFunc(choices, bytes.Equal), nil
 }
@@ -205,7 +205,7 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 	}
 	lower, upper := rs.token.lower, rs.token.upper
 	if rs.token.kind == kindEqual {
-		// = is the range from the token to itself, both included.
+		// = is a range whose inclusive bounds are both the token.
 		lower = &bound{rs.token.equal, true}
 		upper = lower
 	}
@@ -214,7 +214,7 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 		if err != nil {
 			return tokens, false, err
 		}
-		// Tokens are integers, so a lower bound that is included is the exclusion of its predecessor. MinToken is not a
+		// Tokens are integers, so an inclusive lower bound t equals the exclusive bound t - 1. MinToken is not a
 		// token of any key.
 		if tokens.Start = t; lower.inclusive && t != ring.MinToken {
 			tokens.Start--
@@ -225,7 +225,7 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 		if err != nil {
 			return tokens, false, err
 		}
-		// token(k) <= MIN is no bound, since a range that ends there wraps.
+		// token(k) <= MIN is unbounded, because a range that ends at MinToken wraps.
 		if t == ring.MinToken {
 			return tokens, tokens.Start == ring.MaxToken, nil // the end of the ring
 		}
@@ -242,7 +242,7 @@ func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) 
 	return tokens, tokens.Start == ring.MaxToken, nil
 }
 
-// tokenValue evaluates a bound, which is a bigint. Murmur3 tokens are all its values.
+// tokenValue evaluates a bound, which is a bigint. Every bigint is a Murmur3 token.
 func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Token, error) {
 	value, err := v.terms[0].Eval(s)
 	if err != nil {
@@ -272,9 +272,9 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 	if len(rs.clustering) == 0 && len(rs.table.Clustering) > 0 {
 		return []row.Slice{row.AllRows()}, nil
 	}
-	// The invariant of the loop: prefixes has the ordered form of all combinations for the first position columns.
+	// Invariant: prefixes contains the ordered form of all combinations of values for the first position columns.
 	prefixes := [][]byte{nil}
-	position, longest := 0, 0 // longest is the length of the values of the longest clustering
+	position, longest := 0, 0 // length of the values of the longest clustering, in bytes
 	for _, r := range rs.clustering {
 		// The other restrictions are filters. A column without a restriction ends the prefix.
 		if inFilter(r, position) {
@@ -295,7 +295,7 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 			return nil, err
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
-		// The longest combination decides for the whole product, so that it is not built first.
+		// Check the longest combination before building the product.
 		longestValue := 0
 		for _, v := range values {
 			longestValue = max(longestValue, keyLength(v))
@@ -316,13 +316,13 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 		position = r.last().Position + 1
 	}
 	complete := position == len(rs.table.Clustering)
-	// A write must name existing lengths only. A read of a longer clustering finds no row.
+	// A write must not exceed the length of a key. A read of a longer clustering finds no row.
 	if complete && rs.writes && len(prefixes) > 0 {
 		if err := checkKeyLength(longest); err != nil {
 			return nil, err
 		}
 	}
-	// No restriction could be used: the first one is a filter.
+	// All restrictions are filters, so read all rows.
 	if position == 0 && !complete {
 		return []row.Slice{row.AllRows()}, nil
 	}
@@ -360,7 +360,7 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	for _, v := range values {
 		for i, col := range r.columns {
 			switch {
-			// Single columns have their message below.
+			// The message for a single column is below.
 			case v[i] != nil || !r.multi:
 			case r.kind == kindIn:
 				return nil, invalid.Errorf("Invalid null value in condition for columns: [%s]", ColumnNames(r.columns))

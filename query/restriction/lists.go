@@ -7,8 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// evalFilterIn returns the values of an IN that filters rows. As in Cassandra, values that are not set are not in a
-// list of single columns. r is not changed: set is a copy that shares its values.
+// evalFilterIn returns the values of an IN that filters rows. As in Cassandra, unset values are omitted from a list
+// for a single column. r is not changed.
 func (r *restriction) evalFilterIn(s *term.Scope) ([][][]byte, error) {
 	if r.multi || r.inMarker != nil {
 		return r.evalIn(s)
@@ -27,7 +27,7 @@ func (r *restriction) evalFilterIn(s *term.Scope) ([][][]byte, error) {
 	return set.evalIn(s)
 }
 
-// evalKeys is evalIn for a list that selects keys or rows. Its values are counted before the list is expanded.
+// evalKeys is evalIn for a list that selects keys or rows. It checks the number of values before it expands the list.
 func (r *restriction) evalKeys(s *term.Scope) ([][][]byte, error) {
 	n := len(r.in)
 	if r.inMarker != nil {
@@ -47,7 +47,8 @@ func (r *restriction) evalKeys(s *term.Scope) ([][][]byte, error) {
 	return r.evalIn(s)
 }
 
-// listBytes is what a value of IN takes besides its bytes: slices of the list, of the value and of its columns.
+// listBytes is the memory overhead of a value of IN, in bytes: slice headers in the list, of the value and of its
+// columns.
 const listBytes = 72
 
 // evalIn returns the values of IN, each with as many elements as there are columns. Elements of a bound tuple that are
@@ -91,7 +92,7 @@ func (r *restriction) evalIn(s *term.Scope) ([][][]byte, error) {
 		if r.multi {
 			out[i] = term.SplitFields(b, r.inMarker.Type.Elems()[0])
 		} else {
-			// The capacity ends with the value, so that an append does not change the next one.
+			// Limit the capacity, so that an append does not overwrite the next value.
 			out[i] = parts[i : i+1 : i+1]
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"cqld/schema"
 )
 
-// Merger refuses relations on the same columns that cannot be combined, for a WHERE that is not compiled into a Set: as
-// in a materialized view. The zero value is empty. It must not be used concurrently. Values are not compiled, so only
-// the kinds of the relations matter.
+// Merger rejects relations on the same column that cannot be combined, for a WHERE that is not compiled into a Set,
+// such as the WHERE of a materialized view. It does not compile values; only the kinds of the relations matter. The
+// zero value is empty. A Merger is not safe for concurrent use.
 type Merger struct{ all []*restriction }
 
-// Add adds the relation columns op value; OperatorInvalid means IN. multi means that it is written as (c, d) op value.
-// After an error the Merger must not be used: the restriction may be changed in part.
+// Add adds the relation columns op value; OperatorInvalid means IN. multi means that it is written as (c, d) op
+// value. After an error, the Merger must not be used, because it may have merged a part of the relation.
 func (m *Merger) Add(columns []*schema.Column, op cql.Operator, multi bool) error {
 	r := &restriction{columns: columns, kind: kindContains}
 	switch op {

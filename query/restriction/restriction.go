@@ -25,17 +25,17 @@ const (
 
 	// These only filter rows.
 	kindNotIn       // also !=
-	kindNotContains // one NOT CONTAINS or NOT CONTAINS KEY, or != of a map's element
+	kindNotContains // one NOT CONTAINS or NOT CONTAINS KEY, or != on a map entry
 	kindLike        // equal is the pattern
 	kindOr
 )
 
 // valueTerm is a value for each of several columns: a term for each, or one bind marker for a tuple. The values of a
-// marker are known at execution only. Exactly one of terms and marker is set.
+// marker are known only at execution. Exactly one of terms and marker is set.
 type valueTerm struct {
 	terms  []term.Term
-	marker *term.MarkerTerm // of a tuple; terms is nil
-	bounds bool             // of BETWEEN, which refuses null
+	marker *term.MarkerTerm // bind marker for a tuple; terms is nil
+	bounds bool             // bound of BETWEEN, which must not be null
 	tuple  bool             // written as (a, b)
 }
 
@@ -48,36 +48,36 @@ type bound struct {
 // element is a restriction on the contents of a collection. A restriction of kindContains may have several elements,
 // which must all hold.
 type element struct {
-	operator cql.Operator // Contains, ContainsKey, or Equal and NotEqual for a map's element
-	key      term.Term    // of a map's element
-	name     string       // of the element that NotEqual compares, for messages
+	operator cql.Operator // Contains, ContainsKey, or Equal and NotEqual for a map entry
+	key      term.Term    // key of a map entry
+	name     string       // name of the entry that NotEqual compares, for messages
 	value    term.Term
-	analyzer *analysis.Analyzer // of the index that finds the element; nil means none
+	analyzer *analysis.Analyzer // analyzer of the index that finds the element; nil means none
 }
 
 // restriction combines the relations on one column, or on several clustering columns together. It is built by merge
 // while a statement is compiled, and is not changed afterwards, except for analyze. The kind decides which fields are
 // set.
 type restriction struct {
-	// In the order in which the client wrote them, which for several columns is the order of the clustering.
+	// columns is in the order of the statement, which is the clustering order for several columns.
 	columns  []*schema.Column
-	analyzer *analysis.Analyzer // of the index that finds the column; nil means none
+	analyzer *analysis.Analyzer // analyzer of the index that finds the column; nil means none
 	multi    bool               // written as (c, d) op …
-	// Values of =, and the pattern of LIKE.
+	// equal contains the value of =, or the pattern of LIKE.
 	kind  kind
 	equal *valueTerm
-	// Values of IN and NOT IN; != has one.
+	// in contains the values of IN and NOT IN; != has one.
 	in       []*valueTerm
 	inMarker *term.MarkerTerm // IN ?, instead of in
-	// The ends of a slice. At least one is set, except if excluded is.
+	// lower and upper are the ends of a slice. At least one of lower, upper and excluded is set.
 	lower    *bound
 	upper    *bound
-	excluded []*restriction // by NOT IN; of a slice of a DELETE
-	// Of kindContains and kindNotContains.
+	excluded []*restriction // NOT IN restrictions of a slice in a DELETE
+	// elements is set for kindContains and kindNotContains.
 	elements []element
 	folded   bool // ILIKE
-	token    bool // of token(…): its arguments are the columns of the partition key
-	// The alternatives; the restrictions in one of them are combined with AND.
+	token    bool // token(…); columns is the partition key
+	// any contains the alternatives of an OR; the restrictions of an alternative are combined with AND.
 	any [][]*restriction // of OR
 }
 
@@ -85,9 +85,8 @@ type restriction struct {
 func (r *restriction) first() *schema.Column { return r.columns[0] }
 func (r *restriction) last() *schema.Column  { return r.columns[len(r.columns)-1] }
 
-// merge adds the relations of o to r. Both have a column in common. The first case that
-// applies decides on the message. Only two slices, or two restrictions of elements, are combined; everything else is an
-// error.
+// merge adds the relations of o to r. Both restrict a common column. Only two slices, or two restrictions of
+// elements, can be combined; any other pair is an error, with the message of the first case that applies.
 func (r *restriction) merge(o *restriction) error {
 	common := commonNames(r, o)
 	switch {
@@ -99,7 +98,7 @@ func (r *restriction) merge(o *restriction) error {
 		return invalid.Errorf("%s cannot be restricted by more than one relation if it includes a LIKE", common)
 	case r.kind == kindSlice && o.kind == kindSlice:
 		return r.mergeSlice(o)
-	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, the messages equal Cassandra 6's
+	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, messages are Cassandra 6's
 		return invalid.Errorf("Column \"%s\" cannot be restricted by both an equality and an inequality relation",
 			common)
 	// All elements must be in the collection.
@@ -115,8 +114,8 @@ func (r *restriction) merge(o *restriction) error {
 		"equality", common)
 }
 
-// mergeSlice adds the bounds of a slice to r. Each end may be restricted once. c > 1 and c < 5 become one slice,
-// whatever their order in WHERE.
+// mergeSlice adds the bounds of a slice to r. Each end may be restricted once. c > 1 and c < 5 become one slice, in
+// either order.
 func (r *restriction) mergeSlice(o *restriction) error {
 	if r.first() != o.first() {
 		// The message names the column that is later in the clustering.
@@ -140,7 +139,8 @@ func (r *restriction) mergeSlice(o *restriction) error {
 		r.upper = o.upper
 	}
 	r.excluded = append(r.excluded, o.excluded...)
-	// (c, d) > … and c < …: the longer list contains the columns of the other, since both begin with the same column.
+	// Keep the longer list: for (c, d) > … and c < …, it contains the columns of the other, because both begin with
+	// the same column.
 	if len(o.columns) > len(r.columns) {
 		r.columns = o.columns
 	}
@@ -207,8 +207,8 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 	return compare([]*schema.Column{col}, r.Operator, &valueTerm{terms: []term.Term{t}}), nil
 }
 
-// compare returns the restriction columns op value. The other operators are not comparisons and have functions of their
-// own. v is not copied.
+// compare returns the restriction columns op value. Other operators, which are not comparisons, have separate
+// functions. The restriction keeps v.
 func compare(columns []*schema.Column, op cql.Operator, v *valueTerm) *restriction {
 	x := &restriction{columns: columns, kind: kindSlice}
 	switch op {
@@ -237,7 +237,8 @@ func checkComparable(col *schema.Column, operator string) error {
 		operator)
 }
 
-// checkSliceable refuses ranges of types with durations, which have no order: a month has no fixed number of days.
+// checkSliceable rejects ranges of types that contain durations, which have no order because a month has no fixed
+// number of days.
 func checkSliceable(t *types.Type) error {
 	if !t.HasDuration() {
 		return nil
@@ -313,8 +314,7 @@ func (c compiler) elementRestriction(r *cql.ElementRelation) (*restriction, erro
 	return &restriction{columns: []*schema.Column{col}, kind: kind, elements: []element{e}}, nil
 }
 
-// inRestriction compiles c IN (…). A marker stands for the whole list, with a list type; markers may also be elements
-// of the list.
+// inRestriction compiles c IN (…). IN ? is a single marker with a list type; IN (?, ?) has a marker for each element.
 func (c compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 	col, err := c.Column(r.Column)
 	if err != nil {
@@ -397,9 +397,9 @@ func tupleName(columns []*schema.Column) string {
 	return names + ")"
 }
 
-// tupleValue compiles (a, b) or a marker for columns. A literal gives a term for each column. A marker is bound to one
-// tuple value, whose fields are split at execution. A tuple in a literal may have markers, (a, ?), which are bound to
-// the types of the columns.
+// tupleValue compiles (a, b) or a marker for columns. A literal compiles to a term for each column; it may contain
+// markers, which get the types of the columns. A single marker is bound to a tuple value, whose fields are split at
+// execution.
 func (c compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, error) {
 	if m, ok := t.(*cql.BindMarker); ok {
 		typ := tupleType(columns)
@@ -488,8 +488,8 @@ func (r *restriction) reduceIn() {
 	}
 }
 
-// eval appends the values to dst; nil means null. The number of values is the number of columns, or may differ for a
-// marker: a tuple may be shorter or longer. Null is allowed here and refused by those callers that cannot use it.
+// eval appends the values to dst; nil means null. There is one value for each column, except for a marker, whose
+// bound tuple may be shorter or longer. Callers reject null where it is invalid.
 func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) ([][]byte, error) {
 	if v.marker != nil {
 		value, err := v.marker.Eval(s)

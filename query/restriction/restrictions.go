@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// Statement is the kind of statement, on which the rules for WHERE depend. The values are the names in messages.
+// Statement is the kind of statement, which determines the rules for WHERE. The values appear in messages.
 type Statement string
 
 // The kinds of statements that have a WHERE clause, or the values of a key.
@@ -21,49 +21,51 @@ const (
 	Delete Statement = "DELETE"
 )
 
-// allowFilteringMessage is Cassandra's text. Clients and tests compare it, so it must not be changed.
+// allowFilteringMessage is Cassandra's message. Clients and tests compare it, so it must not be changed.
 const allowFilteringMessage = "Cannot execute this query as it might involve data filtering and thus may have " +
 	"unpredictable performance. If you want to execute this query despite the performance unpredictability, " +
 	"use ALLOW FILTERING"
 
-// Set is the relations in WHERE, by how they are satisfied: partition keys or tokens to read, slices of clusterings,
-// and filters for the rest. It is immutable. Concurrent executions share it. A restriction is in exactly one of
-// partition, token, clustering, other and extra; filters, expected and indexed refer to some of them again. For SELECT
-// … WHERE p = 1 AND c > 2 AND v = 3 on PRIMARY KEY (p, c), partition has p = 1, clustering has c > 2, and other and
-// filters have v = 3.
+// Set contains the restrictions of WHERE, grouped by how a read satisfies them: partition keys or tokens to read,
+// slices of clusterings, and filters for the rest. It is immutable. Concurrent executions share it. A restriction is
+// in exactly one of partition, token, clustering, other and extra; filters, expected and indexed refer to some of the
+// same restrictions. For SELECT … WHERE p = 1 AND c > 2 AND v = 3 on PRIMARY KEY (p, c), partition has p = 1,
+// clustering has c > 2, and other and filters have v = 3.
 type Set struct {
 	// If false, partition has a restriction by = or IN for every column, and PartitionKeys returns the keys. If true,
 	// Tokens returns the range to scan.
 	KeyRange bool // the command scans partitions
-	// By columns or by token(…). Aggregates without it cause a warning.
+	// KeyNamed is true for restrictions by columns or by token(…). Aggregates over unrestricted partitions cause a
+	// warning.
 	KeyNamed bool // WHERE restricts the partition key
-	KeyLists bool // some column of the partition key by IN
+	KeyLists bool // IN restricts a column of the partition key
 
-	// All columns below are columns of this table.
+	// table is the table of all columns below.
 	table     *schema.Table
 	partition []*restriction // by position; nil if the column is not restricted
-	// Nil means no token restriction. With KeyRange false, it excludes some of the keys.
+	// token is nil without a token restriction. If KeyRange is false, it excludes some of the keys.
 	token *restriction // lower and upper, or equal, of token(partition key)
-	// Sorted by position. They need not be adjacent: Slices stops at the first gap, and the rest are filters.
+	// clustering is sorted by position. Slices uses the restrictions up to the first gap; the others are filters.
 	clustering []*restriction // by first column
 	other      []*restriction // statics and regulars, by name of the first relation
-	// Kinds from kindNotIn on, of any columns, in the order of WHERE.
+	// extra contains the restrictions of kindNotIn and later kinds, in the order of WHERE.
 	extra   []*restriction // those that only filter rows
-	filters []*restriction // by which rows are filtered, including extra
+	filters []*restriction // restrictions that filter rows, including extra
 	writes  bool           // the statement changes rows
 
-	// They are determined before the rules are checked, as the rules depend on whether an index could be used.
+	// indexed is determined before the rules are checked, because they depend on whether an index could be used.
 	indexed []indexedPart // what indexes can find
-	// findsVector reports that an indexed vector is restricted by =, which BeforeOthers refuses, or that rows are
-	// ordered by it. As in Cassandra, the restrictions of the primary key are valid as if the index found the vector.
+	// findsVector means that an indexed vector is restricted by =, which BeforeOthers rejects, or orders the rows. As
+	// in Cassandra, restrictions of the primary key are then validated as if the index were used.
 	findsVector bool
-	nearest     *schema.Column // by which rows are ordered with ANN OF; nil means none
+	nearest     *schema.Column // column of ANN OF, which orders the rows; nil means none
 	keyFiltered bool           // rows are filtered by their partition keys
 
-	// Whether Cassandra would use an index. It decides on errors, and cqld can find rows by an index without it.
+	// usesIndex means that Cassandra would use an index. It only affects errors: cqld may use an index even if it is
+	// false.
 	usesIndex bool           // by Cassandra's rules
-	expected  []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
-	// by which rows can be found, the expected best first; none if they are not found by an index
+	expected  []*restriction // what an index must find to avoid ALLOW FILTERING
+	// indexes that can find the rows, the expected best first
 	candidates []indexedPart
 }
 
@@ -74,30 +76,30 @@ type rules struct{ *Set }
 
 // Options contains what the rules depend on besides WHERE.
 type Options struct {
-	// The rules and the names in messages depend on the kind.
+	// Statement determines the rules and the words in messages.
 	Statement  Statement
 	OnlyStatic bool // the statement reads or writes static columns only
-	// The client accepts that rows are filtered.
+	// AllowFiltering means that the client permits filtering of rows.
 	AllowFiltering bool
-	// AfterRelations, if not nil, is called when all relations are compiled, before the restrictions are checked.
+	// AfterRelations, if not nil, is called after all relations are compiled, before the restrictions are checked.
 	AfterRelations func(*Set) error
-	// BeforeOthers, if not nil, is called when the restrictions of the primary key are valid, before those of other
-	// columns are checked.
+	// BeforeOthers, if not nil, is called after the restrictions of the primary key are checked, before the
+	// restrictions of other columns.
 	BeforeOthers func(*Set) error
 }
 
 // compiler compiles relations.
 type compiler struct {
 	*term.Compiler
-	// Errors name BETWEEN instead of >= or <=.
+	// between makes errors name BETWEEN instead of >= or <=.
 	between bool // the relation is one half of BETWEEN
 }
 
-// Compile compiles the WHERE of a statement on the compiler's table. Of several errors, it returns the one that
-// Cassandra returns, so the order of the steps must not be changed: relations in their order, partition key,
-// clustering, the callbacks of ANN OF, other columns, and last the filters that only newer versions have.
+// Compile compiles the WHERE of a statement on the compiler's table. Of several errors, it returns the same one as
+// Cassandra, so the order of the steps must not change: relations in their order, partition key, clustering, the
+// callbacks of ANN OF, other columns, and last the filters that only newer versions have.
 func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
-	// First, because some steps compare restrictions in pairs.
+	// Check the bound first, because some steps compare restrictions in pairs.
 	if len(where) > relationsMax {
 		return nil, invalid.Errorf("WHERE has more than %d relations", relationsMax)
 	}
@@ -119,7 +121,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 			return nil, err
 		}
 	}
-	// From here on, each check may add to filters and expected.
+	// The checks below may add to filters and expected.
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
 	}
@@ -147,18 +149,18 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if err := rs.checkExtra(o); err != nil {
 		return nil, err
 	}
-	// As in Cassandra, whether the IN is on one column of the key or on all.
+	// As in Cassandra, this applies to an IN on any column of the key.
 	if rs.usesIndex && rs.KeyLists {
 		return nil, invalid.Errorf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 	}
-	// Last, since a restriction that became a filter can be found by an index.
+	// Choose indexes last, because an index can also find a restriction that became a filter.
 	rs.chooseIndexes()
 	return rs.Set, nil
 }
 
-// CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic
-// means that all other columns are static. keys may be incomplete: the missing columns are errors, with the messages of
-// INSERT. Values may be bind markers. An INSERT has no other relations, so no filters and no index.
+// CompileValues returns restrictions by = for the key columns in the VALUES of an INSERT on t. onlyStatic means that
+// all other columns are static. Missing key columns are an error with the message of INSERT. Values may be bind
+// markers. The Set has no filters and no index.
 func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStatic bool) (*Set, error) {
 	rs := rules{&Set{table: t, writes: true, partition: make([]*restriction, len(t.PartitionKey))}}
 	for i, col := range t.PartitionKey {
@@ -179,7 +181,8 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 	return rs.Set, rs.checkClustering(o)
 }
 
-// NeedsFiltering returns the error for a statement that needs ALLOW FILTERING. SELECT returns it for rules of its own.
+// NeedsFiltering returns the error for a statement that needs ALLOW FILTERING. SELECT also returns it for other
+// rules.
 func (rs *Set) NeedsFiltering() error { return invalid.Errorf(allowFilteringMessage) }
 
 // CheckFiltering refuses a search in all partitions, or by an index, without ALLOW FILTERING. It is separate from
@@ -188,7 +191,7 @@ func (rs *Set) CheckFiltering(allowed bool) error {
 	if (rs.KeyRange || rs.usesIndex) && !allowed && !freeToFilter(rs.table) && rs.needsFiltering() {
 		return invalid.Errorf(allowFilteringMessage)
 	}
-	// An index would have to be searched for tuples, which no index contains.
+	// No index contains tuples of several columns.
 	found := func(p indexedPart) bool {
 		return p.of.multi && p.of.kind == kindSlice && slices.Contains(rs.expected, p.of)
 	}
@@ -198,8 +201,8 @@ func (rs *Set) CheckFiltering(allowed bool) error {
 	return nil
 }
 
-// addRelation compiles a relation and adds it to the list for its column. It merges it with a restriction of the same
-// column, or refuses it. The parts of BETWEEN are added one by one.
+// addRelation compiles a relation and adds it to the list for its column. It merges the relation with a restriction
+// of the same column, or returns an error. The two parts of BETWEEN are added one after the other.
 func (c compiler) addRelation(rs rules, relation cql.Relation, o Options) error {
 	switch relation := relation.(type) {
 	case *cql.BetweenRelation:
@@ -218,13 +221,12 @@ func (c compiler) addRelation(rs rules, relation cql.Relation, o Options) error 
 	if c.between {
 		r.refuseNull()
 	}
-	// A statement that writes has no filters: its exclusions are slices, or become errors with the name of their
-	// column.
+	// A write has no filters: NOT IN becomes slices or an error that names the column.
 	switch {
 	case r.kind == kindNotIn && o.Statement != Select:
 		r = r.slice()
 	case r.kind == kindNotContains && r.elements[0].operator == cql.NotEqual && o.Statement != Select:
-		r.kind = kindContains // a column that these statements refuse, with its name
+		r.kind = kindContains // checkOther rejects it and names the column
 	}
 	if err := rs.checkLikes(r); err != nil {
 		return err
@@ -307,8 +309,8 @@ func (c compiler) addToken(rs rules, relation *cql.TokenRelation) error {
 }
 
 // addClustering adds r in the order of its first column; the last restriction may be a slice. Without ALLOW FILTERING
-// and without an index, a restriction after a slice is an error at once, before the rest of WHERE is compiled, as in
-// Cassandra. For example, c > 1 AND d = 2 is refused, and d = 2 AND c > 1 with another message.
+// and without an index, a restriction after a slice is an immediate error, as in Cassandra, before the rest of WHERE
+// is compiled. For example, c > 1 AND d = 2 and d = 2 AND c > 1 are rejected with different messages.
 func (rs rules) addClustering(r *restriction, o Options) error {
 	for _, x := range rs.clustering {
 		if slices.ContainsFunc(x.columns, func(col *schema.Column) bool { return slices.Contains(r.columns, col) }) {
@@ -342,8 +344,8 @@ func (rs rules) nextClustering(col *schema.Column) *schema.Column {
 	return col
 }
 
-// checkPartition decides how partitions are found: by keys, or by a range of tokens. A statement that writes must name
-// its partitions. Of a key (a, b), a = 1 alone scans the ring with a filter, and needs ALLOW FILTERING or an index.
+// checkPartition determines how partitions are found: by keys, or by a token range. A write must name its partitions.
+// Of a key (a, b), a = 1 alone scans the ring with a filter, and needs ALLOW FILTERING or an index.
 func (rs rules) checkPartition(o Options) error {
 	var missing []*schema.Column
 	slice := false
@@ -369,12 +371,12 @@ func (rs rules) checkPartition(o Options) error {
 	}
 	restricted := len(missing) < len(rs.partition)
 	rs.KeyNamed, rs.KeyLists = restricted || rs.token != nil, rs.KeyIn()
-	// No column of the key is restricted, or the token is: a range of the ring is scanned.
+	// A token range is scanned if no key column is restricted, or if the token is.
 	if rs.token != nil || !restricted {
 		rs.KeyRange = true
 		rs.usesIndex = rs.token == nil && rs.queriable()
 	}
-	// Columns are restricted, but not all of them, or not by = and IN.
+	// Not all key columns are restricted, or not by = and IN.
 	if restricted && (len(missing) > 0 || slice) {
 		if !o.AllowFiltering && !freeToFilter(rs.table) && !rs.queriable() {
 			return invalid.Errorf(allowFilteringMessage)
@@ -386,12 +388,12 @@ func (rs rules) checkPartition(o Options) error {
 			}
 		}
 		rs.expected = append(rs.expected, rs.filters...)
-		// The restrictions are filters now, and the keys are not known.
+		// The keys are not known, so the restrictions are filters.
 		if rs.token == nil || len(missing) > 0 || slice {
 			rs.partition = make([]*restriction, len(rs.partition))
 		}
 	} else if restricted && rs.token != nil {
-		rs.KeyRange = false // the token only filters the keys
+		rs.KeyRange = false // token(…) only filters the keys
 	}
 	return nil
 }
@@ -407,18 +409,18 @@ func (rs rules) checkClustering(o Options) error {
 			return invalid.Errorf("Slice restrictions are not supported on the clustering columns in %s statements",
 				o.Statement)
 		}
-		// such a row may have the first parts of a clustering
+		// such a row may have only a prefix of the clustering
 		partial := rs.table.Compact == schema.CompactDense && len(rs.clustering) > 0
 		if missing := rs.missingClustering(); !o.OnlyStatic && len(missing) > 0 && !partial {
 			return invalid.Errorf("Some clustering keys are missing: %s", ColumnNames(missing))
-			// COMPACT STORAGE: only a prefix may be given.
+			// With COMPACT STORAGE, the clustering may be a prefix.
 		} else if !o.OnlyStatic && len(missing) > 0 {
 			return rs.checkPrefix()
 		}
 		return nil
 	}
-	// position is the first column after the ones that have values. A slice does not advance it, so that everything
-	// after a slice is a filter.
+	// position is the first column after the columns with values. A slice does not advance it, so all restrictions
+	// after a slice are filters.
 	position, filtering := 0, false
 	for _, r := range rs.clustering {
 		if inFilter(r, position) {
@@ -437,7 +439,7 @@ func (rs rules) checkClustering(o Options) error {
 	if rs.usesIndex || filtering {
 		rs.expected = append(rs.expected, rs.clustering...)
 	}
-	// Filters are allowed, by the client, an index or a generated table.
+	// The client, an index, or a table of generated rows permits filters.
 	if !filtering || o.AllowFiltering || rs.queriable() || freeToFilter(rs.table) && o.Statement == Select {
 		return nil
 	}
@@ -463,8 +465,8 @@ func (rs rules) checkPrefix() error {
 }
 
 // inFilter reports whether a clustering restriction cannot be part of a slice that covers the first position columns.
-// CONTAINS is never part of a slice, as a serialized collection is ordered by its bytes. With c1 = 1 AND c3 = 3, the
-// restriction of c3 is a filter, because c2 has none.
+// CONTAINS is never part of a slice, because collections are not ordered by their elements. With c1 = 1 AND c3 = 3,
+// the restriction of c3 is a filter, because c2 has none.
 func inFilter(r *restriction, position int) bool {
 	return r.kind == kindContains || r.first().Position != position
 }
@@ -495,7 +497,7 @@ func (rs rules) checkOther(o Options) error {
 		slices.Sort(names)
 		return invalid.Errorf("Non PRIMARY KEY columns found in where clause: %s ", joinNames(names))
 	}
-	// Any index that could be used makes the statement valid, even if rows are found in another way.
+	// The statement is valid if an index could be used, even if rows are found in another way.
 	if rs.queriable() {
 		rs.usesIndex = true
 	} else if !o.AllowFiltering && !freeToFilter(rs.table) {
@@ -509,8 +511,8 @@ func (rs rules) checkOther(o Options) error {
 // freeToFilter reports whether filtering needs no ALLOW FILTERING, because the rows are generated anyway.
 func freeToFilter(t *schema.Table) bool { return schema.IsVirtualSystem(t.Keyspace) }
 
-// EqualTo reports whether WHERE restricts col to one value. GROUP BY and ORDER BY may omit such columns. An IN with one
-// value is =.
+// EqualTo reports whether WHERE restricts col to one value. GROUP BY and ORDER BY may omit such columns. IN with one
+// value counts as =.
 func (rs *Set) EqualTo(col *schema.Column) bool {
 	if col.Kind == schema.PartitionKey {
 		r := rs.partition[col.Position]
@@ -524,8 +526,8 @@ func (rs *Set) EqualTo(col *schema.Column) bool {
 	return false
 }
 
-// KeyIn reports whether the partition key is restricted by an IN. It is false for a key whose restrictions became
-// filters.
+// KeyIn reports whether the partition key is restricted by an IN. It reports false if the restrictions of the key
+// became filters.
 func (rs *Set) KeyIn() bool {
 	return slices.ContainsFunc(rs.partition, func(r *restriction) bool { return r != nil && r.kind == kindIn })
 }

@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// Columns returns the columns that WHERE restricts. A column may occur several times. The result is the caller's.
+// Columns returns the columns that WHERE restricts. A column may occur several times. The caller owns the result.
 // Permissions and masks depend on it.
 func (rs *Set) Columns() []*schema.Column {
 	var out []*schema.Column
@@ -30,7 +30,7 @@ func (rs *Set) Columns() []*schema.Column {
 	return out
 }
 
-// HasFilters reports whether rows must be filtered. Filters on rows that an index finds are included.
+// HasFilters reports whether rows must be filtered. It includes filters on rows that an index finds.
 func (rs *Set) HasFilters() bool { return len(rs.filters) > 0 }
 
 // FilterColumns returns the columns of each restriction by which rows are filtered. EXPLAIN shows them. The inner
@@ -56,16 +56,15 @@ func (rs *Set) HasRegular() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
 }
 
-// FiltersRows reports whether an exclusion, a pattern or a disjunction restricts clustering or regular columns. SELECT
-// DISTINCT refuses them.
+// FiltersRows reports whether NOT IN, LIKE, OR or another restriction in extra restricts clustering or regular
+// columns, which SELECT DISTINCT rejects.
 func (rs *Set) FiltersRows() bool {
 	return slices.ContainsFunc(rs.extra, func(r *restriction) bool {
 		return r.restricts(schema.Clustering) || r.restricts(schema.Regular)
 	})
 }
 
-// ClusteringIn reports whether a clustering column is restricted by IN. One value in a list has become =, and is not
-// IN.
+// ClusteringIn reports whether a clustering column is restricted by IN. IN with one value counts as =.
 func (rs *Set) ClusteringIn() bool {
 	return slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindIn })
 }
@@ -78,8 +77,8 @@ func (rs *Set) WholeRows() bool {
 }
 
 // Single reports whether WHERE selects one row, or one partition, by one term for each column. A write with a Single
-// set builds its key without lists. The partition must have =, with one term for each column; clustering columns are
-// all or none.
+// set builds its key without lists. Every partition key column must have = with one term; either all clustering
+// columns do, or none is restricted.
 func (rs *Set) Single() bool {
 	for _, r := range rs.partition {
 		if r == nil || r.kind != kindEqual {
@@ -87,7 +86,7 @@ func (rs *Set) Single() bool {
 		}
 	}
 	for i, r := range rs.clustering {
-		// A tuple, bound or written, has one term for several columns.
+		// A tuple is one value for several columns.
 		if r.kind != kindEqual || r.equal.marker != nil || len(r.columns) != 1 || r.first().Position != i {
 			return false
 		}
@@ -95,8 +94,8 @@ func (rs *Set) Single() bool {
 	return len(rs.clustering) == 0 || len(rs.clustering) == len(rs.table.Clustering)
 }
 
-// SingleRow reports whether WHERE is the key of one row, and nothing else. The read then needs no filters and one exact
-// slice.
+// SingleRow reports whether WHERE is exactly the complete key of one row. The read then needs no filters and one
+// exact slice.
 func (rs *Set) SingleRow() bool {
 	return !rs.KeyRange && rs.token == nil && rs.Single() && len(rs.filters) == 0 &&
 		len(rs.clustering) == len(rs.table.Clustering)
@@ -110,9 +109,9 @@ func (rs *Set) OneKey() bool {
 	})
 }
 
-// SingleKey appends the partition key that a set with Single or OneKey selects to dst. It uses the memory of values,
-// and returns it. The reused memory makes a prepared read by key free of allocations for short keys. The result shares
-// memory with dst, which the caller may use again after the request.
+// SingleKey appends the partition key that a set with Single or OneKey selects to dst. It uses values as scratch
+// memory and returns it, so a prepared read with a short key does not allocate. The result shares memory with dst,
+// which the caller may use again after the request.
 func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte, _ [][]byte, err error) {
 	values = values[:0]
 	size := 0
@@ -125,7 +124,7 @@ func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte
 		// A composite has a length of two bytes before and one byte after each component.
 		size += len(v) + 3
 	}
-	// One allocation at most.
+	// Allocate at most once.
 	dst = slices.Grow(dst, size)
 	dst = row.AppendKeyComponents(dst, values)
 	return dst, values, checkPartitionKey(dst, values)
@@ -141,7 +140,7 @@ func (rs *Set) SingleClustering(s *term.Scope, dst []byte) ([]byte, error) {
 			return dst, err
 		}
 		if length += len(v); rs.writes && length > keyBytesMax {
-			continue // the error contains the total length
+			continue // continue to compute the total length for the error
 		}
 		dst = r.first().Type.AppendOrdered(dst, v, r.first().Desc)
 	}
@@ -166,9 +165,9 @@ func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
 }
 
-// KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. A null is refused
-// elsewhere. Constraints and masks of key columns use it. A column that WHERE does not restrict has no values. Values
-// share memory with the bound values.
+// KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. Constraints and masks of
+// key columns use it. It does not reject null. It returns no values for an unrestricted column. The values share
+// memory with the bound values.
 func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, err error) {
 	for _, r := range slices.Concat(rs.partition, rs.clustering) {
 		if r == nil {
@@ -178,7 +177,7 @@ func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, er
 		if at < 0 {
 			continue
 		}
-		// = is a list of one tuple.
+		// Treat = as a list with one tuple.
 		all := [][][]byte{nil}
 		if r.kind == kindEqual {
 			all[0], err = r.equal.eval(s, r.columns, nil)

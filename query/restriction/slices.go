@@ -11,8 +11,8 @@ import (
 )
 
 // boundSlices returns the slices of a range restriction r under each of the prefixes. Values of NOT IN in a DELETE
-// divide a slice into several. The slices under two prefixes differ by the prefix only. They are therefore computed
-// once, without it, and their number is bounded before any of them is built.
+// divide a slice into several. The slices under two prefixes differ only in the prefix, so boundSlices computes them
+// once without it, and checks the bound on their number before it builds them.
 func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
 	var lower, upper [][]byte
 	var err error
@@ -32,11 +32,11 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 	if err := rs.checkBounds(r, upper); err != nil {
 		return nil, err
 	}
-	// An empty IN on a column before selects nothing.
+	// An empty IN on an earlier column selects nothing.
 	if len(prefixes) == 0 {
 		return nil, nil
 	}
-	// The slices of one column are as large as the values, which the request has reserved.
+	// Memory for slices of one column is already reserved, because they are as large as the values.
 	if len(lower) > 1 || len(upper) > 1 {
 		if err := s.Grow(comparisonBytes(lower) + comparisonBytes(upper)); err != nil {
 			return nil, err
@@ -44,13 +44,13 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 	}
 	in := []row.Slice{row.AllRows()}
 	if lower != nil {
-		// A range of several columns is a union of slices, so both ends are intersected and not set.
+		// A bound on several columns is a union of slices, so intersect the unions of both bounds.
 		in = comparisonSlices(r.columns, lower, true, r.lower.inclusive)
 	}
 	if upper != nil {
 		in = intersect(in, comparisonSlices(r.columns, upper, false, r.upper.inclusive))
 	}
-	// Only DELETE has them.
+	// Only a DELETE has excluded values.
 	if len(r.excluded) > 0 {
 		between, err := gaps(s, r.excluded)
 		if err != nil {
@@ -101,9 +101,9 @@ func sliceBytes(prefixes [][]byte, in []row.Slice) int {
 	return n
 }
 
-// checkBounds refuses nulls in bounds of several columns. SELECT may compare one column with null, which is less than
-// every value. A DELETE with such a bound would empty the partition; in Cassandra it fails with a time-out. values may
-// be nil, for no bound.
+// checkBounds refuses nulls in bounds of several columns. A SELECT may compare a single column with null, which is
+// less than every value. A DELETE must not, because it would delete the whole partition; in Cassandra it times out.
+// values may be nil, for no bound.
 func (rs *Set) checkBounds(r *restriction, values [][]byte) error {
 	for i, v := range values {
 		if v == nil && (r.multi || rs.writes) {
@@ -125,7 +125,7 @@ func comparisonSlices(columns []*schema.Column, values [][]byte, greater, inclus
 		// Clip: p is the prefix of the next column as well.
 		next := col.Type.AppendOrdered(slices.Clip(p), v, col.Desc)
 		s := row.Slice{Start: bytes.Clone(p)}
-		// Before the first column, the slice has no end.
+		// Without a prefix, the slice is unbounded.
 		if len(p) > 0 {
 			s.End = row.After(p)
 		}
@@ -146,8 +146,8 @@ func comparisonSlices(columns []*schema.Column, values [][]byte, greater, inclus
 	return normalizeSlices(out)
 }
 
-// comparisonBytes returns the memory of comparisonSlices: the slice of each column has the values of the columns before
-// it, so that the memory grows with the square of their number.
+// comparisonBytes returns the memory of comparisonSlices: the slice of each column repeats the values of all earlier
+// columns, so the memory grows quadratically.
 func comparisonBytes(values [][]byte) int {
 	n, prefix := 0, 0
 	for _, v := range values {
@@ -158,13 +158,14 @@ func comparisonBytes(values [][]byte) int {
 	return n
 }
 
-// comparisonCopies counts the prefix in the bounds of a slice, and the one that the next column extends.
+// comparisonCopies is the number of copies of a prefix: two in the bounds of a slice, and one that the next column
+// extends.
 const comparisonCopies = 3
 
-// gaps returns the clusterings that are not among the values of NOT IN, normalized. Each value divides a slice, so the
-// number of all values together is bounded like the number of rows.
+// gaps returns the clusterings that are not among the values of NOT IN, normalized. Each value splits a slice, so the
+// total number of values has the same bound as rows.
 func gaps(s *term.Scope, excluded []*restriction) ([]row.Slice, error) {
-	// The excluded clusterings, or prefixes of them.
+	// points contains the excluded clusterings or clustering prefixes.
 	var points [][]byte
 	for _, r := range excluded {
 		values, err := r.evalNotIn(s)
@@ -187,7 +188,7 @@ func gaps(s *term.Scope, excluded []*restriction) ([]row.Slice, error) {
 	}
 	slices.SortFunc(points, bytes.Compare)
 	var out []row.Slice
-	// The slices between the points: from after one to before the next.
+	// Build the slices from after each point to before the next.
 	rest := row.AllRows()
 	for _, p := range points {
 		out = append(out, row.Slice{Start: rest.Start, End: p})
@@ -199,7 +200,7 @@ func gaps(s *term.Scope, excluded []*restriction) ([]row.Slice, error) {
 	return normalizeSlices(append(out, rest)), nil
 }
 
-// intersect returns the intersection of a and b, both normalized. The cost is the sum of the lengths.
+// intersect returns the intersection of a and b, both normalized. It takes linear time.
 func intersect(a, b []row.Slice) []row.Slice {
 	var out []row.Slice
 	for len(a) > 0 && len(b) > 0 {
@@ -207,7 +208,8 @@ func intersect(a, b []row.Slice) []row.Slice {
 		if bytes.Compare(b[0].Start, s.Start) > 0 {
 			s.Start = b[0].Start
 		}
-		// The one that ends first overlaps nothing else of the other list. nil is after every end.
+		// Advance past the slice that ends first, which overlaps no further slice of the other list. A nil End is the
+		// greatest.
 		if s.End == nil || b[0].End != nil && bytes.Compare(b[0].End, s.End) < 0 {
 			s.End = b[0].End
 			b = b[1:]

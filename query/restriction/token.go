@@ -12,9 +12,9 @@ import (
 	"cqld/types"
 )
 
-// tokenRestriction compiles token(…) op value. The columns must be the whole partition key in its order, else
-// Cassandra's message says what is wrong. The restriction has kind slice or equal, with one value for all columns. For
-// PRIMARY KEY ((a, b)), token(a, b) is valid, and token(b, a), token(a) and token(a, a, b) are the three errors.
+// tokenRestriction compiles token(…) op value. The columns must be the whole partition key in its order; otherwise it
+// returns Cassandra's error. The restriction has kind slice or equal, with one value for all columns. For PRIMARY KEY
+// ((a, b)), token(a, b) is valid, and token(b, a), token(a) and token(a, a, b) are the three errors.
 func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, error) {
 	columns := make([]*schema.Column, len(relation.Columns))
 	for i, n := range relation.Columns {
@@ -42,12 +42,12 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 		return nil, invalid.Errorf("The token() function must be applied to all partition key components or none of " +
 			"them")
 	}
-	// Also for a marker: a driver sends the token as bigint.
+	// A marker has the same type: drivers send tokens as bigint.
 	t, err := c.Term(relation.Value, c.Receiver("partition key token", types.Native(types.Bigint)))
 	if err != nil {
 		return nil, err
 	}
-	// IN and != would be several ranges.
+	// IN and != would select several ranges, which are not supported.
 	if relation.Operator == cql.NotEqual || relation.Operator > cql.GreaterOrEqual {
 		return nil, invalid.Errorf("Unsupported \"%s\" relation: %s", relation.Operator, term.RelationText(relation))
 	}
@@ -56,11 +56,11 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 	return r, nil
 }
 
-// tokenFilter compares the token of a row's partition, within OR. A nil bound does not restrict it. A filter is needed,
-// since an OR may have alternatives that match in other ranges.
+// tokenFilter compares the token of a row's partition, within OR. A nil bound is unbounded. Within OR, a token
+// restriction is a filter, because other alternatives may match in other ranges.
 type tokenFilter struct{ equal, lower, upper *ring.Token }
 
-// evalToken evaluates the bounds for an execution. Only one of equal and the bounds is set.
+// evalToken evaluates the bounds for an execution. The result has either equal or bounds.
 func (r *restriction) evalToken(s *term.Scope) (*tokenFilter, error) {
 	f := &tokenFilter{}
 	eval := func(v *valueTerm) (*ring.Token, error) {
@@ -80,9 +80,9 @@ func (r *restriction) evalToken(s *term.Scope) (*tokenFilter, error) {
 	return f, err
 }
 
-// matches compares the token of a row. As elsewhere, an upper bound that is the least token is none.
+// matches compares the token of a row. As in Tokens, an upper bound of MinToken means unbounded.
 func (f *tokenFilter) matches(r *restriction, v *rowview.View) bool {
-	// The token is part of the key in pages, so it is not computed.
+	// Pages contain the token of each key, so it is not computed.
 	token := v.Key.Token
 	switch {
 	case f.equal != nil:

@@ -8,16 +8,15 @@ import (
 	"cqld/schema"
 )
 
-// Branch is intervals of terms of one more index, of a union. The terms are ascending and disjoint.
+// Branch is one branch of a union: intervals of terms in an index. The terms are ascending and disjoint.
 type Branch struct {
 	Index *schema.Index
 	Terms []row.Slice
 }
 
-// unionOf returns a part for each branch of OR such that every row that matches has one of them; nil if there is a
-// branch without. The parts are at most unionMax. A union reads all of its branches, so one branch without an index
-// makes all of them useless: that branch would need a scan. For example, a = 1 OR (b = 2 AND c = 3) with indexes on a
-// and b is the union of a = 1 and b = 2; c = 3 is a filter.
+// unionOf returns a part for each branch of an OR, such that every matching row has a term of one part. It returns
+// nil if a branch has no index, since that branch would need a scan, or if there are more than unionMax parts. For
+// example, a = 1 OR (b = 2 AND c = 3) with indexes on a and b is the union of a = 1 and b = 2; c = 3 is a filter.
 func (rs rules) unionOf(or *restriction) (union []indexedPart) {
 	if or.kind != kindOr {
 		return nil
@@ -32,16 +31,16 @@ func (rs rules) unionOf(or *restriction) (union []indexedPart) {
 	return union
 }
 
-// branchOf returns the part of a conjunction that is expected to select the fewest rows, or those of an OR in it. The
-// entries of static columns and of partition keys are of partitions, and cannot be united with those of rows. Within
-// OR, values are not analyzed, so that indexes with analyzers find none of them. One part is enough, because the filter
-// evaluates the whole conjunction on the rows that are found.
+// branchOf returns the part of a conjunction that is expected to select the fewest rows, or those of an OR in it.
+// Index entries of static columns and partition keys refer to partitions and cannot be merged with entries of rows.
+// Within OR, values are compared without analysis, so indexes with analyzers are excluded. One part of the
+// conjunction is enough, because the filter evaluates the rest.
 func (rs rules) branchOf(conjunction []*restriction) []indexedPart {
 	var parts []indexedPart
 	// No index finds the conjunction, but an OR in it may be found.
 	for _, r := range conjunction {
-		// A token selects no entries, the intervals of LIKE may be the whole index, and a range of several columns has
-		// no terms.
+		// Skip tokens, which no index contains, LIKE, whose interval may be the whole index, and ranges of several
+		// columns, which have no terms.
 		if r.token || r.kind == kindLike || r.multi && r.kind == kindSlice {
 			continue
 		}
@@ -63,8 +62,8 @@ func (rs rules) branchOf(conjunction []*restriction) []indexedPart {
 }
 
 // indexedOr reports whether indexes find the rows of OR, so that it needs no ALLOW FILTERING. With restrictions of
-// other columns, all indexes must be storage-attached. The same rule holds for AND: only indexes of this kind combine
-// several restrictions without a filter.
+// other columns, all indexes must be storage-attached. As for AND, only storage-attached indexes combine several
+// restrictions without a filter.
 func (rs rules) indexedOr(or *restriction) bool {
 	union := rs.unionOf(or)
 	if len(union) == 0 || len(rs.expected) == 0 {
@@ -74,8 +73,8 @@ func (rs rules) indexedOr(or *restriction) bool {
 		!slices.ContainsFunc(rs.expected, func(r *restriction) bool { return !rs.found(r, true) })
 }
 
-// branches evaluates the terms of a part and of those united with it. Branches that no row can have are left out. The
-// first branch that is left may not be p itself. No branch means that no row matches.
+// branches evaluates the terms of p and of the other parts of its union. It omits branches without terms, which match
+// no row, so the first result may not be p itself. If the result is empty, no row matches.
 func (p *indexedPart) branches(s *term.Scope) (out []Branch, err error) {
 	add := func(p *indexedPart) error {
 		terms, err := p.terms(s)
@@ -96,7 +95,7 @@ func (p *indexedPart) branches(s *term.Scope) (out []Branch, err error) {
 }
 
 // countAll counts the entries of all branches, up to most. ok is false if one of them cannot be counted, because a
-// partial sum would make the union look cheap.
+// partial sum would underestimate the cost of the union.
 func countAll(branches []Branch, count EntryCounter, most int) (n int, ok bool) {
 	for _, b := range branches {
 		some, ok := count(b.Index, b.Terms, most-n)

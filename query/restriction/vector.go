@@ -22,11 +22,10 @@ func VectorIndex(t *schema.Table, col *schema.Column) *schema.Index {
 	return nil
 }
 
-// Incomparable returns the error for a vector that has no score. Cassandra answers a failure of the replicas instead.
-// It is called for a vector that function does not accept: a vector with an element that is not finite or, for cosine,
-// a vector of length zero.
+// Incomparable returns the error for a vector that the similarity function cannot compare: one with an element that
+// is not finite or, for cosine, the zero vector. Cassandra returns a read failure of the replicas instead.
 func Incomparable(f similarity.Function, v []float32) error {
-	// The first element that is not finite is named.
+	// The error names the first element that is not finite.
 	for i, e := range v {
 		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
 			return invalid.Errorf("non-finite value at vector[%d]=%v", i, e)

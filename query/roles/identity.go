@@ -15,8 +15,7 @@ func (e *execution) addIdentity(stmt *cql.AddIdentity) error {
 	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
 		return invalid.Unauthorizedf("Only superusers can bind identities to a role with superuser status")
 	}
-	// The permission on a role that does not exist is not requested: auth.AddIdentity refuses such a role, with the
-	// message that Cassandra has for it.
+	// Skip the permission for a role that does not exist: auth.AddIdentity rejects it with Cassandra's message.
 	if _, exists := e.directory.Role(stmt.Role); exists {
 		if err := e.permit(auth.Authorize, auth.RoleResource(stmt.Role)); err != nil {
 			return err
@@ -43,13 +42,13 @@ func (e *execution) dropIdentity(stmt *cql.DropIdentity) error {
 	if err := e.permit(auth.Drop, on); err != nil {
 		return err
 	}
-	// DROP on a role must not be enough to lock a superuser out that logs in by its certificate.
+	// A caller with DROP on the role must not lock out a superuser that logs in with its certificate.
 	if exists && e.directory.IsSuperuser(role) && !e.superuser() {
 		return invalid.Unauthorizedf("Only superusers can remove identity bindings from a role with superuser status")
 	}
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
-	// An identity that does not exist is an error of auth.Apply, unless IF EXISTS is given.
+	// auth.Apply returns the error for an identity that does not exist, unless IF EXISTS is given.
 	return e.propose(&auth.DropIdentity{Identity: stmt.Identity, IfExists: stmt.IfExists})
 }

@@ -18,7 +18,8 @@ func textColumn(name string) Column { return Column{name, types.Native(types.Tex
 // booleanColumn returns a column of type boolean.
 func booleanColumn(name string) Column { return Column{name, types.Native(types.Boolean)} }
 
-// listRoles lists all roles, those granted to a role, or, without DESCRIBE on all roles, those granted to the caller.
+// listRoles lists all roles, the roles granted to a role or, if the caller lacks DESCRIBE on all roles, the roles
+// granted to the caller.
 func (e *execution) listRoles(stmt *cql.ListRoles) error {
 	if err := e.loggedIn(); err != nil {
 		return err
@@ -33,8 +34,8 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 		return err
 	}
 	var names []string
-	// A caller sees its own roles without DESCRIBE. LIST ROLES without a name then shows fewer roles, and does not
-	// fail, as in Cassandra.
+	// A caller sees its own roles without DESCRIBE. As in Cassandra, LIST ROLES without a name then lists only these
+	// and does not fail.
 	switch {
 	case stmt.Of == "" && all:
 		names = e.directory.RoleNames()
@@ -58,7 +59,7 @@ func (e *execution) listRoles(stmt *cql.ListRoles) error {
 	return nil
 }
 
-// granted returns a role with those granted to it, directly only if direct.
+// granted returns a role and the roles granted to it. If direct is true, it omits roles granted indirectly.
 func (e *execution) granted(role string, direct bool) []string {
 	if !direct {
 		return e.directory.RolesOf(role)
@@ -71,10 +72,10 @@ func (e *execution) granted(role string, direct bool) []string {
 	return slices.Sorted(slices.Values(append([]string{role}, r.MemberOf...)))
 }
 
-// shownOptions returns the options as a map. Values may be secret and are not shown.
+// shownOptions returns the options as a map. It hides the values, which may be secret.
 func (e *execution) shownOptions(r *auth.Role) []byte {
 	keys := make([]string, 0, len(r.Options))
-	// The order of a map would differ from call to call.
+	// Sort the keys, because the iteration order of a map is random.
 	for key := range r.Options {
 		keys = append(keys, key)
 	}
@@ -88,8 +89,8 @@ func (e *execution) shownOptions(r *auth.Role) []byte {
 	return b
 }
 
-// datacenters returns from where a role may use the cluster, in the form of LIST. The column has three forms: n/a, ALL,
-// or the names of the data centers.
+// datacenters returns the data centers through which a role may access the cluster, as LIST shows them: n/a, ALL, or
+// their names.
 func (e *execution) datacenters(r *auth.Role) string {
 	switch {
 	// A role that cannot log in uses no data center itself, and roles do not inherit access from it
@@ -119,7 +120,7 @@ func (e *execution) shownRoles() ([]string, error) {
 	return e.granted(e.caller.Principal.Name, false), nil
 }
 
-// listUsers lists the roles that may log in, of those that LIST ROLES shows to the caller.
+// listUsers lists the roles with LOGIN among the roles that LIST ROLES shows to the caller.
 func (e *execution) listUsers() error {
 	names, err := e.shownRoles()
 	if err != nil {
@@ -137,8 +138,8 @@ func (e *execution) listUsers() error {
 	return nil
 }
 
-// listSuperusers lists the superusers among the roles that LIST ROLES shows to the caller, including those by a role
-// that is granted to them.
+// listSuperusers lists the superusers among the roles that LIST ROLES shows to the caller, including roles that
+// inherit superuser status.
 func (e *execution) listSuperusers() error {
 	names, err := e.shownRoles()
 	if err != nil {
@@ -196,8 +197,9 @@ func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
 	return nil
 }
 
-// listedRoles returns the roles whose permissions are listed: all roles if of is empty, and otherwise the role with all
-// roles granted to it. The caller needs DESCRIBE, unless it is a member of the role. Error messages are Cassandra's.
+// listedRoles returns the roles whose permissions are listed: all roles if of is empty, and otherwise the role with
+// all roles granted to it. The caller needs DESCRIBE on roles, unless it is a member of the role. Error messages are
+// Cassandra's.
 func (e *execution) listedRoles(of string) ([]string, error) {
 	on := auth.AllRoles()
 	if of != "" {
@@ -205,7 +207,7 @@ func (e *execution) listedRoles(of string) ([]string, error) {
 			return nil, invalid.Errorf("%s doesn't exist", on)
 		}
 	}
-	// The role is looked up first: an unknown one has that error in every configuration.
+	// An unknown role was reported above, in every configuration.
 	if !e.o.Config.Authorization {
 		return nil, invalid.Errorf("LIST PERMISSIONS operation is not supported by AllowAllAuthorizer")
 	}
@@ -217,15 +219,15 @@ func (e *execution) listedRoles(of string) ([]string, error) {
 		return nil, invalid.Unauthorizedf("You are not authorized to view everyone's permissions")
 	case of == "":
 		return e.directory.RoleNames(), nil
-	// A caller needs no permission to see what it may do itself.
+	// A caller needs no permission to list its own permissions.
 	case !permitted && !e.is(of):
 		return nil, invalid.Unauthorizedf("You are not authorized to view %s's permissions", of)
 	}
 	return e.directory.RolesOf(of), nil
 }
 
-// covers reports whether a grant on one resource concerns another: the same, or, unless exact, one below it. on is
-// walked up to its root, because grants are stored where they were made: a grant on a keyspace covers its tables.
+// covers reports whether a grant on the resource granted applies to on: if both are equal or, unless exact, if
+// granted is a parent of on. For example, a grant on a keyspace covers its tables.
 func covers(granted, on auth.Resource, exact bool) bool {
 	for ok := true; ok; on, ok = on.Parent() {
 		if granted == on {

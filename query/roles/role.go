@@ -27,8 +27,7 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 	if o.Superuser != nil && *o.Superuser && !e.superuser() {
 		return invalid.Unauthorizedf("Only superusers can create a role with superuser status")
 	}
-	// Options are validated before the existence of the role is revealed: their errors do not depend on whether it
-	// exists.
+	// Validate options before checking whether the role exists, so that their errors do not reveal it.
 	if err := e.checkOptions(o); err != nil {
 		return err
 	}
@@ -44,11 +43,11 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 		}
 		return invalid.Errorf("%s already exists", stmt.Role)
 	}
-	// The change repeats IF NOT EXISTS: another node may create the role between this check and the commit of the
-	// change.
+	// The change contains IF NOT EXISTS, too, because another node may create the role between this check and the
+	// commit.
 	change := &auth.CreateRole{Name: stmt.Role, IfNotExists: stmt.IfNotExists}
 	if e.o.Config.Authorization {
-		// Without an authorizer no role keeps grants, so the change names no creator.
+		// Without an authorizer there are no grants, so the change names no creator.
 		change.Creator = e.caller.Principal.Name
 	}
 	var err error
@@ -63,8 +62,8 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 	return e.proposeWithSecrets(change, stmt.Role, &change.Settings)
 }
 
-// alterRole executes ALTER ROLE and ALTER USER. Passwords are hashed last (settings), after all checks, because a hash
-// takes much CPU time: a refused statement must not cost it.
+// alterRole executes ALTER ROLE and ALTER USER. It hashes the password after all checks (settings), because a hash
+// takes much CPU time, which a rejected statement must not cause.
 func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	o := &stmt.Options
 	if err := e.mayAlter(stmt.Role, o); err != nil {
@@ -73,7 +72,8 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	if err := e.checkOptions(o); err != nil {
 		return err
 	}
-	// RoleOptions contains only pointers and booleans, so the comparison finds a statement without options.
+	// RoleOptions contains only pointers and booleans, so comparing it with its zero value detects a statement
+	// without options.
 	if *o == (cql.RoleOptions{}) {
 		return invalid.Errorf("ALTER [ROLE|USER] can't be empty")
 	}
@@ -89,7 +89,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 		}
 		return invalid.Errorf("Role %s doesn't exist", stmt.Role)
 	}
-	// CREATE ROLE accepts these options without the authorizers, and stores them; ALTER ROLE refuses them.
+	// Without the authorizers, CREATE ROLE accepts and stores these options, but ALTER ROLE rejects them.
 	switch on := e.o.Config; {
 	case o.Datacenters != nil && !on.Network:
 		return invalid.Errorf("ACCESS TO DATACENTERS operations not supported by AllowAllNetworkAuthorizer")
@@ -104,7 +104,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 		stmt.Role, &settings)
 }
 
-// mayAlter decides whether the caller may change these options of a role:
+// mayAlter returns an error unless the caller may change these options of a role:
 //
 //  1. A superuser changes all options of all roles, except its own superuser status.
 //  2. Only superusers change superuser status and where a role may connect from and to.
@@ -114,7 +114,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 	superuser := e.superuser()
 	switch {
-	// e.is includes roles granted to the caller: to change the status of one of them would change the caller's own.
+	// e.is includes roles granted to the caller, whose status the caller inherits.
 	case o.Superuser != nil && e.is(role):
 		return invalid.Unauthorizedf("You aren't allowed to alter your own superuser status or that of a role " +
 			"granted to you")
@@ -126,7 +126,7 @@ func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 		return invalid.Unauthorizedf("Only superusers are allowed to alter access to datacenters.")
 	case o.CIDRs != nil:
 		return invalid.Unauthorizedf("Only superusers are allowed to alter access from CIDR groups.")
-	// Rules 1 and 2 are decided here. What remains is the password, LOGIN and OPTIONS.
+	// Rules 1 and 2 are checked above. The password, LOGIN and OPTIONS remain.
 	case role != e.caller.Principal.Name:
 		if err := e.permit(auth.Alter, auth.RoleResource(role)); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 			return invalid.Unauthorizedf("Only superusers can alter a role with superuser status")
 		}
 		return nil
-	// The caller alters itself. Only its password is left to it; it needs no permission for that.
+	// The caller alters itself, and without ALTER it may only change its password.
 	case o.Login != nil:
 		return invalid.Unauthorizedf("You aren't allowed to alter LOGIN")
 	case o.Options != nil:
@@ -165,16 +165,16 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 		return invalid.Errorf("%s doesn't exist", stmt.Role)
 	case !exists:
 		return nil
-	// The connection of the caller would otherwise end with this statement.
+	// A role that drops itself would lose its connection with this statement.
 	case stmt.Role == e.caller.Principal.Name:
 		return invalid.Errorf("Cannot DROP primary role for current login")
 	}
 	return e.propose(&auth.DropRole{Name: stmt.Role, IfExists: stmt.IfExists})
 }
 
-// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee. Only superusers grant and revoke a role
-// with superuser status: in Cassandra, AUTHORIZE on all roles is enough to become a superuser by it, or to make a
-// superuser an ordinary role.
+// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee. Only superusers grant and revoke a
+// role with superuser status: otherwise, as in Cassandra, a role with AUTHORIZE on all roles could become a
+// superuser, or make a superuser an ordinary role.
 func (e *execution) changeMembership(role, grantee string, change auth.Change) error {
 	if err := e.permit(auth.Authorize, auth.RoleResource(role)); err != nil {
 		return err
@@ -182,7 +182,8 @@ func (e *execution) changeMembership(role, grantee string, change auth.Change) e
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
-	// IsSuperuser includes inherited status: a role to which a superuser is granted hands that status on.
+	// IsSuperuser includes inherited status: a role that is a member of a superuser passes the status on to its own
+	// members.
 	if e.directory.IsSuperuser(role) && !e.superuser() {
 		verb := "revoke"
 		if _, grant := change.(*auth.GrantRole); grant {
@@ -190,7 +191,7 @@ func (e *execution) changeMembership(role, grantee string, change auth.Change) e
 		}
 		return invalid.Unauthorizedf("Only superusers can %s a role with superuser status", verb)
 	}
-	// auth.Apply decides about cycles and about memberships that exist already.
+	// auth.Apply rejects cycles and existing memberships.
 	for _, name := range []string{role, grantee} {
 		if _, exists := e.directory.Role(name); !exists {
 			return invalid.Errorf("%s doesn't exist", name)
@@ -209,7 +210,7 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 		return invalid.Errorf(roleManager + " doesn't support GENERATED_PASSWORD")
 	case o.HashedPassword != nil && !on.Authentication:
 		return invalid.Errorf(roleManager + " doesn't support HASHED PASSWORD")
-	// Without configured keys, OPTIONS may contain nothing but accounts of Azure Tables.
+	// Without configured keys, OPTIONS may only contain options of Azure Tables accounts.
 	case o.Options != nil && len(on.Options) == 0 && !onlyTables(o.Options):
 		return invalid.Errorf(roleManager + " doesn't support OPTIONS")
 	}
@@ -228,20 +229,20 @@ const (
 	passwordBytesMax = 72
 	// hashCostMax bounds the cost of a hashed password: each login with it takes 2^cost rounds.
 	hashCostMax = 14
-	// hashCost is the cost of the hashes that nodes make. Only superusers set greater ones: a role could otherwise make
-	// its own logins so expensive that those of others fail.
+	// hashCost is the bcrypt cost of the hashes that nodes compute. Only superusers may set hashes with a greater
+	// cost; otherwise a role could make its own logins so expensive that other logins fail.
 	hashCost = bcrypt.DefaultCost
 )
 
-// checkPassword refuses passwords and hashes that logins could not verify, or only at a cost that the caller may not
-// cause.
+// checkPassword rejects passwords and hashes that a login cannot verify, and hashes with a cost that the caller may
+// not set.
 func (e *execution) checkPassword(o *cql.RoleOptions) error {
 	if o.Password != nil && len(*o.Password) > passwordBytesMax {
 		return invalid.Errorf("The password has %d bytes, and bcrypt uses only the first %d: longer passwords are not "+
 			"supported",
 			len(*o.Password), passwordBytesMax)
 	}
-	// A password was checked above, and a statement without either is valid.
+	// The password was checked above; the statement may contain neither.
 	if o.HashedPassword == nil {
 		return nil
 	}
@@ -259,7 +260,7 @@ func (e *execution) checkPassword(o *cql.RoleOptions) error {
 	return nil
 }
 
-// validHash returns the cost of a hash, and accepts the version of bcrypt that Cassandra accepts.
+// validHash returns the cost of a hash, and reports whether Cassandra accepts its length and bcrypt version.
 func validHash(hash string) (cost int, ok bool) {
 	const prefix, length = "$2a$", 60
 	// bcrypt.Cost also accepts longer hashes and other versions of bcrypt.
@@ -272,7 +273,8 @@ func (e *execution) checkDatacenters(a *cql.AccessList) error {
 	if a == nil || a.All {
 		return nil
 	}
-	// Data centers without nodes are unknown. The check is made once: a restriction remains when its last node leaves.
+	// Data centers without nodes are unknown. The names are checked only here: a restriction remains valid after the
+	// last node of a data center has left.
 	known := map[string]bool{}
 	for _, n := range e.o.Topology().Nodes() {
 		known[n.Datacenter] = true
@@ -312,9 +314,9 @@ func sorted(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
-// settings converts the options of a statement to the settings of a change. It hashes the password, which may wait for
-// other hashes, and generates one for GENERATED PASSWORD. The metadata log therefore contains hashes only. Fields that
-// the statement does not set are nil and keep their values.
+// settings converts the options of a statement to the settings of a change. It hashes the password, which may wait
+// for other hashes, so that the metadata log contains only hashes. It generates a password for GENERATED PASSWORD.
+// Fields that the statement does not set are nil and do not change the role.
 func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 	out := auth.RoleSettings{Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword,
 		Datacenters: access(o.Datacenters), CIDRs: access(o.CIDRs)}
@@ -325,9 +327,9 @@ func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 		}
 	}
 	password := o.Password
-	// The parser accepts one form of a password only, so that at most one of these applies.
+	// The parser accepts only one form of a password, so at most one of these applies.
 	if o.Generated {
-		// The password is kept for the result: this statement is the only one that shows it.
+		// Keep the password for the result, because no later statement shows it.
 		e.password = e.o.NewPassword()
 		password = &e.password
 	}
@@ -341,7 +343,7 @@ func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 	return out, nil
 }
 
-// access converts ACCESS TO and ACCESS FROM. nil means that the statement does not set it, which differs from ALL.
+// access converts ACCESS TO and ACCESS FROM. nil means that the statement does not change the access, unlike ALL.
 func access(a *cql.AccessList) *auth.Access {
 	if a == nil {
 		return nil

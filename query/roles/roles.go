@@ -12,7 +12,7 @@ import (
 	"cqld/types"
 )
 
-// Changer replicates changes of the directory of roles and of the schema: the cluster's metadata log.
+// Changer appends changes of the directory of roles and of the schema to the cluster's metadata log.
 type Changer interface {
 	// ProposeRoles returns when the change is in force on every live node, or with *auth.Invalid if it was refused.
 	ProposeRoles(ctx context.Context, change auth.Change) error
@@ -21,14 +21,14 @@ type Changer interface {
 	ProposeSchemaAs(ctx context.Context, change schema.Change, creator string) error
 }
 
-// Config determines which parts of access control are on. Their names in the configuration are Cassandra's. It does not
-// change while the node runs.
+// Config determines which parts of access control are on. The options in the configuration file have Cassandra's
+// names. They do not change while the node runs.
 type Config struct {
 	Authentication bool // authenticator: clients log in as roles, with passwords
 	Authorization  bool // authorizer: CassandraAuthorizer
 	Network        bool // network_authorizer: CassandraNetworkAuthorizer
 	CIDR           bool // cidr_authorizer: CassandraCIDRAuthorizer
-	// Options are the keys that WITH OPTIONS accepts. If there are none, WITH OPTIONS is refused, as in Cassandra.
+	// Options are the keys that WITH OPTIONS accepts. If it is empty, WITH OPTIONS is rejected, as in Cassandra.
 	Options []string
 }
 
@@ -40,7 +40,8 @@ type Options struct {
 	Schema    func() *schema.Schema
 	Topology  func() *ring.Topology
 	Changer   Changer
-	// Hash returns the bcrypt hash of a password. It may take long and bounds how many run at once.
+	// Hash returns the bcrypt hash of a password. It uses much CPU time and bounds the number of concurrent hashes,
+	// so it may wait.
 	Hash func(ctx context.Context, password string) (string, error)
 	// NewKey returns a new random key of an Azure Tables account, in base64.
 	NewKey func() string
@@ -75,17 +76,17 @@ func (s *Statements) ProposeSchema(ctx context.Context, by auth.Principal, chang
 type Caller struct {
 	Principal auth.Principal
 	// Authorize returns nil if the principal has all permissions, and *auth.Denied if it lacks one. Other errors mean
-	// that the decision failed. Without an authorizer it permits everything.
+	// that the permissions could not be determined. Without an authorizer it permits everything.
 	Authorize func(...auth.Requirement) error
-	Keyspace  string // of unqualified names; empty means none
+	Keyspace  string // keyspace of unqualified names; empty means none
 }
 
 // Result is the result of a statement. Without columns it is void.
 type Result struct {
-	// Table is the table of system_auth that the metadata of the result names. No such table needs to exist.
+	// Table is the table of system_auth that the metadata of the result names. The table need not exist.
 	Table   string
 	Columns []Column
-	// Rows contains one value in wire form for each column; nil is null.
+	// Rows contains one value in wire form for each column; nil means null.
 	Rows     [][][]byte
 	Warnings []string
 }
@@ -108,7 +109,7 @@ func Handles(stmt cql.Statement) bool {
 }
 
 // Execute executes a statement that Handles accepts. Errors are *auth.Invalid, *auth.Denied, *invalid.Unauthorized,
-// *cql.SyntaxError and those of the Changer.
+// *cql.SyntaxError and errors of the Changer.
 func (s *Statements) Execute(ctx context.Context, c *Caller, stmt cql.Statement) (*Result, error) {
 	e := &execution{Statements: s, caller: c, ctx: ctx, directory: s.o.Directory()}
 	// A statement that fails has no result, not even its warnings.
@@ -119,17 +120,17 @@ func (s *Statements) Execute(ctx context.Context, c *Caller, stmt cql.Statement)
 }
 
 // execution is one statement in execution. It reads one snapshot of the directory for all of its checks, so that they
-// are consistent with each other. Another statement may change the directory before the proposal is applied: auth.Apply
-// repeats the checks that protect the directory.
+// are consistent with each other. Another statement may change the directory before the proposal is applied, so
+// auth.Apply repeats the checks that protect the directory.
 type execution struct {
 	*Statements
 	caller    *Caller
 	ctx       context.Context
-	directory *auth.Directory // the snapshot that the statement is checked against
+	directory *auth.Directory // the snapshot for all checks of the statement
 	result    Result
-	// password is the one that the statement generated; empty means none.
+	// password is the generated password; empty means none.
 	password string
-	// generated marks the keys of an Azure Tables account that the statement generated, and shows once.
+	// generated marks the generated keys of an Azure Tables account, which only this statement shows.
 	generated [2]bool
 }
 
@@ -167,10 +168,11 @@ func (e *execution) execute(stmt cql.Statement) error {
 	return invalid.Errorf("Unknown kind of statement")
 }
 
-// superuser reports whether the caller is a superuser. An anonymous caller is none.
+// superuser reports whether the caller is a superuser. An anonymous caller is not.
 func (e *execution) superuser() bool { return e.directory.IsSuperuser(e.caller.Principal.Name) }
 
-// is reports whether the caller is a role, or is a member of it, directly or indirectly. Anonymous callers are no role.
+// is reports whether the caller is a role, or is a member of it, directly or indirectly. It reports false for
+// anonymous callers.
 func (e *execution) is(role string) bool {
 	for _, own := range e.directory.RolesOf(e.caller.Principal.Name) {
 		if own == role {
@@ -181,8 +183,8 @@ func (e *execution) is(role string) bool {
 }
 
 // permit returns *invalid.Unauthorized, with Cassandra's message for statements about roles, if the caller lacks a
-// permission. The message does not name the permission. Other errors mean that the decision failed, and are returned
-// unchanged.
+// permission. The message does not name the permission. It returns other errors, which mean that the permissions
+// could not be determined, unchanged.
 func (e *execution) permit(p auth.Permission, r auth.Resource) error {
 	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
 	var denied *auth.Denied
@@ -193,8 +195,8 @@ func (e *execution) permit(p auth.Permission, r auth.Resource) error {
 	return err
 }
 
-// permitted reports whether the caller has a permission. Unlike permit it does not refuse the statement: the caller
-// decides what LIST shows without it. The error means that the decision failed.
+// permitted reports whether the caller has a permission. Unlike permit, it does not reject the statement, because
+// LIST shows less without the permission. An error means that the permissions could not be determined.
 func (e *execution) permitted(p auth.Permission, r auth.Resource) (bool, error) {
 	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
 	var denied *auth.Denied
@@ -213,11 +215,12 @@ func (e *execution) loggedIn() error {
 	return nil
 }
 
-// propose makes a change, and returns when it is in force on every live node. A change without effect on this node's
-// directory is not proposed: it would cost a round of the log and the application on every node. Errors are
-// *auth.Invalid and the Changer's.
+// propose executes a change, and returns when it is in force on every live node. It does not propose a change without
+// effect on this node's directory, which would only cost a round of the log. Errors are *auth.Invalid and errors of
+// the Changer.
 func (e *execution) propose(change auth.Change) error {
-	// The result is discarded. It shows whether the change is valid and has an effect here; the log decides finally.
+	// Apply the change locally to find out whether it is valid and has an effect. The log applies it again, possibly
+	// to a newer directory.
 	next, err := auth.Apply(e.directory, change)
 	if err != nil {
 		return err

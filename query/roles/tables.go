@@ -12,11 +12,11 @@ import (
 const (
 	tablesAccount = "tables_account"      // the account to create or change
 	tablesKey1    = "tables_key1"         // base64, or generateKey; empty removes the key
-	tablesKey2    = "tables_key2"         // likewise
+	tablesKey2    = "tables_key2"         // like tables_key1
 	tablesLevel   = "tables_consistency"  // QUORUM or LOCAL_QUORUM; empty means the default of the nodes
 	tablesDrop    = "drop_tables_account" // the account to remove
 
-	// generateKey as the value of a key makes a new one.
+	// generateKey as the value of a key requests a generated key.
 	generateKey = "generate"
 )
 
@@ -26,8 +26,8 @@ func isTables(option string) bool {
 		option == tablesDrop
 }
 
-// onlyTables reports whether options concern nothing but accounts of Azure Tables. An empty map concerns none. The
-// result is false for a key that is no constant, which optionMap refuses.
+// onlyTables reports whether options concern nothing but accounts of Azure Tables. It reports false for an empty map,
+// and for a key that is not a constant, which optionMap rejects.
 func onlyTables(m *cql.MapLiteral) bool {
 	for _, entry := range m.Entries {
 		if key, ok := constant(entry.Key); !ok || !isTables(key) {
@@ -38,13 +38,13 @@ func onlyTables(m *cql.MapLiteral) bool {
 }
 
 // tablesSettings converts the options of Azure Tables accounts. A new account without keys gets two generated ones. A
-// key that is not mentioned stays as it is in an existing account. The result is nil without such options. Names, keys
-// and levels are validated by auth.Apply.
+// key of an existing account that is not mentioned does not change. The result is nil without such options.
+// auth.Apply validates names, keys and levels.
 func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSettings, error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
-	// To drop an account and to change another one in the same statement would be two changes.
+	// One statement is one change, so it cannot drop one account and change another.
 	if name, drop := given[tablesDrop]; drop {
 		if len(given) > 1 {
 			return nil, invalid.Errorf("Option '%s' cannot be combined with others of Azure Tables accounts",
@@ -59,7 +59,7 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 	}
 	out := &auth.TablesSettings{Account: name}
 	_, exists := e.directory.TablesAccount(name)
-	// keyed means that the statement mentions a key. Then a new account gets only the keys that are mentioned.
+	// keyed means that the statement mentions a key. A new account then gets only the mentioned keys.
 	keyed := false
 	for _, option := range []string{tablesKey1, tablesKey2} {
 		_, set := given[option]
@@ -70,7 +70,8 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		level = strings.ToUpper(level)
 		out.Consistency = &level
 	}
-	// Keys[i] remains nil if the key is not to be changed, and points to an empty text if it is to be removed.
+	// Keys[i] remains nil if the statement does not change the key, and points to an empty text if it removes the
+	// key.
 	for i, option := range []string{tablesKey1, tablesKey2} {
 		key, set := given[option]
 		switch {
@@ -81,8 +82,8 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		}
 		out.Keys[i] = &key
 	}
-	// The name alone creates an account. For an existing one the statement would do nothing, and the client would wait
-	// for keys that it does not get.
+	// A statement with only a name creates an account. For an existing account it would do nothing, although the
+	// client expects keys, so reject it.
 	if exists && len(given) == 1 {
 		return nil, invalid.Errorf("Azure Tables account %s already exists; set '%s' or '%s' to change a key, or '%s'",
 			name, tablesKey1, tablesKey2, tablesLevel)
@@ -90,12 +91,12 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 	return out, nil
 }
 
-// proposeWithSecrets makes a change of a role. If it generated a password or keys of an Azure Tables account, the
-// result is one row with them: they are not shown again. The row is made after the change is in force: an error returns
-// no secrets.
+// proposeWithSecrets executes a change of a role. If the statement generated a password or keys of an Azure Tables
+// account, the result is one row with them; no later statement shows them. The row is built after the change is in
+// force, so a failed statement returns no secrets.
 //
-// A change with IF [NOT] EXISTS may have had no effect, because a concurrent statement created or dropped the role. The
-// secrets are then not the ones of the role, and the result is void.
+// A change with IF [NOT] EXISTS may have had no effect, because a concurrent statement created or dropped the role.
+// The generated secrets are then not in use, and the result is void.
 func (e *execution) proposeWithSecrets(change auth.Change, role string, settings *auth.RoleSettings) error {
 	if err := e.propose(change); err != nil {
 		return err
@@ -104,12 +105,13 @@ func (e *execution) proposeWithSecrets(change auth.Change, role string, settings
 	tables := settings.Tables
 	var columns []Column
 	var row [][]byte
-	// Hashes of equal passwords differ by their salts, so that only this statement can have set this one.
+	// Hashes of equal passwords differ in their salts, so an equal hash proves that this statement has set the
+	// password.
 	if r, exists := now.Role(role); e.password != "" && exists && r.Hash == *settings.Hash {
 		e.result.Table = "roles"
 		columns, row = append(columns, textColumn("generated_password")), append(row, text(e.password))
 	}
-	// A statement that generates both has one row with all of them; Table then names the accounts.
+	// If the statement generated both, one row contains all of them, and Table names the accounts.
 	if tables != nil && (e.generated[0] || e.generated[1]) && hasGenerated(now, tables, e.generated) {
 		e.result.Table = "tables_accounts"
 		columns, row = append(columns, textColumn(tablesAccount)), append(row, text(tables.Account))
@@ -131,7 +133,7 @@ func hasGenerated(d *auth.Directory, tables *auth.TablesSettings, generated [2]b
 	if !exists {
 		return false
 	}
-	// A key that the statement contained may be equal also without its effect.
+	// Compare only generated keys: a key from the statement may be equal even if the change had no effect.
 	for i, key := range account.Keys {
 		if generated[i] && key != *tables.Keys[i] {
 			return false

@@ -1,6 +1,6 @@
-// Package rowview reads the values of columns from rows: a View is one row of a page with the header of its partition,
-// and returns the values of key columns, cells, collections, user-defined types and counters as a reader at one moment
-// sees them.
+// Package rowview reads the values of columns from rows: a View is one row of a page with the header of its
+// partition, and returns the values of key columns, cells, collections, user-defined types and counters that are live
+// at a given time.
 //
 //	page ─▶ Partition, Next, Mark ─▶ View ─▶ Value, Append, Elements: filters, selectors and masks
 package rowview
@@ -16,19 +16,19 @@ import (
 	"cqld/types"
 )
 
-// View is one row of a result during a scan: its keys, and the live cells by column. Its contents are valid until
-// it moves on, unless it is a clone.
+// View is one row of a result during a scan: its keys, and the live cells by column. Its contents are valid until the
+// next row, unless it is a clone.
 //
-// A View is reused for all rows of a request. The order of calls is Reset once, then for each partition Partition, then
-// for each row Next and Mark; Release ends its use. Values that its methods return point into the page, or into memory
-// of the View, and are valid as long as the row. It is not safe for concurrent use.
+// A View is reused for all rows of a request. The order of calls is Reset once, then for each partition Partition,
+// then for each row Next and Mark; Release ends its use. Values that its methods return point into the page, or into
+// memory of the View, and are valid until the next row. It is not safe for concurrent use.
 type View struct {
 	Key        row.PartitionKey // set by Partition
 	Clustering []byte           // ordered form, set by Next; nil for the row that represents a partition without rows
-	Header     row.Row          // of the partition; set by the caller before Partition
+	Header     row.Row          // header of the partition; the caller sets it before Partition
 	Row        row.Row          // memory into which the caller decodes rows
 
-	// table is the one that Reset has set. Its NextColumn is greater than all ids of its columns.
+	// table was set by Reset. Its NextColumn is greater than all ids of its columns.
 	table *schema.Table
 	// now is the time in seconds since 1970 at which cells are live or have expired.
 	now int64
@@ -52,13 +52,13 @@ type View struct {
 // cellsKept is the number of cells for which a released View keeps memory.
 const cellsKept = 4096
 
-// cellSpan is where the cells of one column are. The zero value means that there are none.
+// cellSpan locates the cells of one column. The zero value means that the column has no cells.
 type cellSpan struct {
-	// of is the row or header that contains the cells. It must not be moved while the span is used.
+	// of is the row or header that contains the cells. It must not move while the span is in use.
 	of *row.Row
 	// The cells are of.Cells[from:from+n]. For a run, n is the number of its cells and from is not used.
 	from, n int32
-	run     *row.Run // instead of cells; nil if the row was decoded with row.DecodeRow
+	run     *row.Run // replaces cells; nil if the row was decoded with row.DecodeRow
 }
 
 // Reset prepares v for rows of table. now is in seconds since 1970. The memory of earlier rows is kept.
@@ -68,7 +68,7 @@ func (v *View) Reset(table *schema.Table, now int64) {
 	if cap(v.cells) < n {
 		v.cells = make([]cellSpan, n)
 	}
-	// The array may be from another table, so that old entries are cleared.
+	// The array may contain entries of another table, so clear it.
 	v.cells = v.cells[:n]
 	clear(v.cells)
 	v.marked = v.marked[:0]
@@ -104,9 +104,9 @@ func (v *View) Partition(key row.PartitionKey) {
 	v.Mark(&v.Header)
 }
 
-// Mark indexes the cells of r's columns that readers can see. r must stay where it is, and unchanged, until Next. Cells
-// are sorted by column, so that the cells of one column are adjacent. Cells that have expired are indexed as well; the
-// methods that read them decide.
+// Mark indexes the cells of r's columns that readers can see. r must not move or change until Next. Cells are sorted
+// by column, so that the cells of one column are adjacent. Mark also indexes expired cells; the methods that read
+// them skip these.
 func (v *View) Mark(r *row.Row) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -115,7 +115,7 @@ func (v *View) Mark(r *row.Row) {
 			continue
 		}
 		s := &v.cells[c.Column]
-		// The previous cell of r has begun the span.
+		// An earlier cell of r has started the span.
 		if s.of == r {
 			s.n++
 			continue
@@ -140,11 +140,11 @@ func (v *View) clearSpans(n int) {
 	v.marked = v.marked[:n]
 }
 
-// LiveCell returns the cell of a single-cell column, or nil. It is nil as well if the cell has expired, is a tombstone,
-// or was written before the column was dropped and added again. The cell is valid as long as the row.
+// LiveCell returns the cell of a single-cell column, or nil. It is nil as well if the cell has expired, is a
+// tombstone, or was written before the column was dropped and added again. The cell is valid until the next row.
 func (v *View) LiveCell(c *schema.Column) *row.Cell {
 	s := v.cells[c.ID]
-	// A run contains cells of a multi-cell column, which have no single cell.
+	// A run belongs to a multi-cell column, which has no single cell.
 	if s.n == 0 || s.run != nil {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (v *View) LiveCell(c *schema.Column) *row.Cell {
 	return cell
 }
 
-// Value returns the value of a column in wire form; nil means null. The value is valid as long as the row.
+// Value returns the value of a column in wire form; nil means null. The value is valid until the next row.
 func (v *View) Value(c *schema.Column) []byte {
 	switch c.Kind {
 	case schema.PartitionKey:
@@ -179,8 +179,8 @@ func (v *View) Value(c *schema.Column) []byte {
 	return nil
 }
 
-// clusteringValue returns the value of one clustering column. It decodes all of them at once. Many statements read no
-// clustering column, or all of them.
+// clusteringValue returns the value of one clustering column. It decodes all of them at once. Most statements read
+// either no clustering column or all of them.
 func (v *View) clusteringValue(position int) []byte {
 	if v.Clustering == nil {
 		return nil
@@ -196,7 +196,7 @@ func (v *View) clusteringValue(position int) []byte {
 func (v *View) decodeClustering() {
 	rest := v.Clustering
 	for _, c := range v.table.Clustering {
-		// missing, in the bound of a range: see query/fragments
+		// a bound of a range may omit columns (query/fragments)
 		if len(rest) > 0 && (rest[0] == 0x00 || rest[0] == 0xFF) {
 			v.clusteringValues, rest = append(v.clusteringValues, nil), rest[1:]
 			continue
@@ -224,8 +224,8 @@ func (v *View) Next(fixed int, clustering []byte) {
 	v.Clustering = clustering
 }
 
-// Elements calls f for every live cell of a multi-cell column, in order. The cell is valid during the call. The order
-// is the one of the paths. Cells written before the column was dropped and added again are omitted.
+// Elements calls f for every live cell of a multi-cell column, in order. The cell is valid during the call. Cells are
+// sorted by path. It omits cells from before the column was dropped and added again.
 func (v *View) Elements(c *schema.Column, f func(*row.Cell)) {
 	s := v.cells[c.ID]
 	if s.n == 0 {
@@ -256,8 +256,8 @@ func (v *View) Append(dst []byte, c *schema.Column) []byte {
 		c.Kind == schema.Clustering {
 		return wire.AppendBytes(dst, v.Value(c))
 	}
-	// The first four bytes are the length and the next four the number of elements. Both are known only after the
-	// elements, and are set then.
+	// The first four bytes are the length and the next four the number of elements. Both are set after the elements,
+	// when they are known.
 	start := len(dst)
 	dst, n := v.appendElements(append(dst, make([]byte, 8)...), c)
 	if n == 0 {
@@ -275,7 +275,7 @@ func (v *View) Size(c *schema.Column) int {
 	case !c.Type.MultiCell():
 		return 4 + len(v.Value(c))
 	case c.Type.Kind() == types.UDT:
-		// Each field has a length, also if it is null.
+		// Each field has a length, even if it is null.
 		n := 4 + 4*len(c.Type.Elems())
 		v.Elements(c, func(cell *row.Cell) { n += len(cell.Value) })
 		return n
@@ -309,7 +309,7 @@ func (v *View) appendElements(dst []byte, c *schema.Column) (out []byte, n int) 
 	kind := c.Type.Kind()
 	v.Elements(c, func(cell *row.Cell) {
 		n++
-		// The path of a list element is its position and not part of the value.
+		// The path of a list element is its position, which is not part of the value.
 		if kind != types.List {
 			dst = appendPathValue(dst, c.Type.Elems()[0], cell.Path)
 		}
@@ -339,7 +339,7 @@ func (v *View) udt(c *schema.Column) []byte {
 	fields := make([][]byte, len(c.Type.Elems()))
 	any := false
 	v.Elements(c, func(cell *row.Cell) {
-		// A cell of a field that this node does not know yet is ignored.
+		// Ignore a cell of a field that this node does not know yet.
 		if i := fieldIndex(cell.Path); i < len(fields) {
 			fields[i], any = term.NotNil(cell.Value), true
 		}
@@ -373,7 +373,8 @@ func FieldPath(i int) []byte {
 	return types.Native(types.Smallint).AppendOrdered(nil, wire.AppendUint16(nil, uint16(i)), false)
 }
 
-// fieldIndex returns the index of the field with a path. For a malformed path it is beyond every type's fields.
+// fieldIndex returns the index of the field with a path. For a malformed path, it returns an index greater than that
+// of any field.
 func fieldIndex(path []byte) int {
 	v := pathValue(types.Native(types.Smallint), path)
 	if len(v) != 2 {
@@ -396,7 +397,7 @@ func (v *View) FindElement(c *schema.Column, path []byte) (found *row.Cell) {
 }
 
 // Live reports whether the row exists for a reader. Cells of dropped columns do not count. A row without liveness
-// exists as long as one of its cells is live. r may be any row of the table, also one that is not marked.
+// exists as long as one of its cells is live. r may be any row of the table and need not be marked.
 func (v *View) Live(r *row.Row) bool {
 	if r.Liveness.Live(v.now) {
 		return true
@@ -432,8 +433,8 @@ func (v *View) liveRun(run *row.Run) (live bool) {
 	return live
 }
 
-// Clone returns a copy of v that stays valid. The row that represents a partition without rows has no cells of its own:
-// v.Row then still contains the previous row. Everything that depends on the page is copied. A clone takes several
+// Clone returns a copy of v that stays valid. For the row that represents a partition without rows, v.Row still
+// contains the previous row and is not copied. Everything that depends on the page is copied. A clone takes several
 // allocations, so sinks clone only the rows that they keep.
 func (v *View) Clone() *View {
 	c := &View{Clustering: bytes.Clone(v.Clustering)}
@@ -455,7 +456,7 @@ func (v *View) Clone() *View {
 func (v *View) counterValue(c *schema.Column) []byte {
 	sum, any := int64(0), false
 	v.Elements(c, func(cell *row.Cell) {
-		// A value of another length is no shard.
+		// Ignore values of another length, which are not shards.
 		if len(cell.Value) == 8 {
 			sum, any = sum+int64(binary.BigEndian.Uint64(cell.Value)), true
 		}

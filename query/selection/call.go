@@ -10,8 +10,7 @@ import (
 	"cqld/types"
 )
 
-// resolution is the function that a selector calls, or the error. Both are nil for a cast to the type that the value
-// has.
+// resolution is the function that a selector calls, or the error. Both are nil for a cast of a value to its own type.
 type resolution struct {
 	fn  *function.Function
 	err error
@@ -35,8 +34,8 @@ func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok boo
 	return name, nil, false
 }
 
-// prepare resolves the columns and calls in a selector, innermost first, before types are determined. Errors of unknown
-// names come before errors of types, as in Cassandra. Nothing is added to the selection.
+// prepare resolves the columns and calls in a selector, innermost first, before types are determined. As in
+// Cassandra, unknown names are reported before errors of types. prepare does not change the selection.
 func (b *compiler) prepare(x cql.Selector) error {
 	if c, ok := x.(*cql.ColumnSelector); ok {
 		_, err := b.c.Column(c.Column)
@@ -51,7 +50,8 @@ func (b *compiler) prepare(x cql.Selector) error {
 			return err
 		}
 	}
-	// Whether elements can be selected depends on the type of the operand, which a trial compiles.
+	// The type of the operand determines whether elements can be selected. A trial compiles the operand to find its
+	// type.
 	if e, ok := x.(*cql.ElementSelector); ok {
 		_, err := b.trial().elementsOf(e.Of, "Element")
 		return err
@@ -60,11 +60,11 @@ func (b *compiler) prepare(x cql.Selector) error {
 }
 
 // resolveNames resolves the columns, the functions and the types of hints in a selector. Unlike prepare, it does not
-// determine whether elements and casts are possible, which Cassandra checks after WHERE. It is used for OnlyStatic.
+// validate element selections and casts, which Cassandra checks after WHERE. OnlyStatic uses it.
 func (b *compiler) resolveNames(x cql.Selector) error {
 	_, column := x.(*cql.ColumnSelector)
 	_, cast := x.(*cql.CastSelector)
-	// A cast is resolved by the types of its value only, so it is left to prepare.
+	// prepare resolves casts, because they depend on the type of the value.
 	if _, _, call := callOf(x); column || call && !cast {
 		return b.prepare(x)
 	}
@@ -80,12 +80,12 @@ func (b *compiler) resolveNames(x cql.Selector) error {
 	return nil
 }
 
-// resolve resolves the function that a selector calls. As in Cassandra, only its arguments decide, not the expected
-// type of the result, so every call is resolved once, however deeply it is nested. The function is nil for a cast to
-// the type that the value has.
+// resolve resolves the function that a selector calls. As in Cassandra, only the arguments and not the expected type
+// of the result determine the function, so every call is resolved once, at any depth of nesting. The function is nil
+// for a cast of a value to its own type.
 //
-// Errors are remembered as well. Without the map, the trials of typeOf and Match would resolve a nested call once for
-// each level.
+// b.calls caches results, including errors: without it, the trials of typeOf and Match would resolve a nested call
+// once for each level.
 func (b *compiler) resolve(x cql.Selector) (*function.Function, error) {
 	if r, ok := b.calls[x]; ok {
 		return r.fn, r.err
@@ -95,11 +95,11 @@ func (b *compiler) resolve(x cql.Selector) (*function.Function, error) {
 	return fn, err
 }
 
-// resolveCall is resolve without its memory. Arguments are prepared first, so that the error of the innermost one is
-// returned.
+// resolveCall is resolve without the cache. It prepares the arguments first, so it returns the error of the innermost
+// one.
 func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 	name, in, _ := callOf(x)
-	// Calls that are recorded from here on are calls in the arguments.
+	// Calls recorded from here on are calls in the arguments.
 	args := make([]function.Arg, len(in))
 	// The functions in the arguments are recorded after this position.
 	before := len(b.c.Called)
@@ -116,10 +116,10 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		}
 		from := (&selectorArg{b, cast.Value}).exact()
 		switch {
-		// A literal has no type before it is cast: it would be the type of the cast.
+		// A literal without a type cannot be cast.
 		case from == nil:
 			return nil, cannotInfer(cast.Value)
-		// No function: cast compiles the value itself.
+		// There is no function to call: cast compiles the value itself.
 		case from.Equal(t):
 			return nil, nil
 		// No signature has this target, so the resolution below could not name the types.
@@ -127,7 +127,7 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 			return nil, invalid.Errorf("%s cannot be cast to %s", castText(cast.Value), cast.Type.Name)
 		}
 	}
-	// No receiver: the type that the context expects does not decide.
+	// Resolve without a receiver, because the expected type does not matter.
 	fn, err := b.c.Resolve(name, args, nil)
 	// Calls of user-defined functions are recorded for permissions; the inner ones, recorded first, come after the
 	// outer one.
@@ -141,7 +141,7 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 	return fn, err
 }
 
-// castText returns what the refusal of a cast names: as in Cassandra, the first column of its operand.
+// castText returns the text that the error of a cast contains: as in Cassandra, the first column of its operand.
 func castText(x cql.Selector) string {
 	if column := firstColumn(x); column != nil {
 		x = column
@@ -170,7 +170,7 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 		return selected{}, err
 	}
 	native := cql.QualifiedName{Keyspace: "system", Name: fn.Name}
-	// Only native functions: a user-defined one may have the same name.
+	// Only native functions are operators; a user-defined one may have the same name.
 	if syntax := term.SyntaxOf(native, x.Args); syntax != nil && fn.Keyspace == "" {
 		return b.compile(syntax, nil)
 	}
@@ -186,9 +186,9 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	// The name has the keyspace of the function, also if the client did not write it.
+	// The name contains the keyspace of the function, even if the client omitted it.
 	text := callName(fn.Qualified(), names)
-	// The call is an accumulator, and its value the accumulator's result.
+	// The value of an aggregate call is the result of its accumulator.
 	if fn.IsAggregate() {
 		return b.aggregate(fn, args, text)
 	}
@@ -210,8 +210,8 @@ func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Select
 	return args, names, nil
 }
 
-// argument returns a selector as an argument of a function. A bind marker then has the function in its error if it is
-// unset.
+// argument returns a selector as an argument of a function. If the selector is a bind marker, the error for an unset
+// value then names the function.
 func (b *compiler) argument(s Selector, fn *function.Function) Selector {
 	// Only literals and markers are values of the statement; other selectors are never unset.
 	if t, ok := s.(*termSelector); ok {
@@ -244,13 +244,13 @@ func (b *compiler) operator(x cql.Selector, text func(names []name) name) (selec
 	return selected{&callSelector{fn, args}, fn.Returns, text(names)}, nil
 }
 
-// cast compiles CAST(x AS t). A cast to the type that the value has is the value.
+// cast compiles CAST(x AS t). A cast of a value to its own type is the value.
 func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
 	}
-	// fn is nil: the value has the type of the cast.
+	// fn is nil if the value already has the type of the cast.
 	t, err := b.c.TypeOf(x.Type)
 	if err != nil || fn == nil {
 		v, err := b.compile(x.Value, t)
@@ -288,8 +288,8 @@ func (a *selectorArg) Elements() int {
 	return -1
 }
 
-// Type returns the type of the selector without an expected type, or nil if that is unknown. It may be a guess, such as
-// int for a number, which Match corrects.
+// Type returns the type of the selector without an expected type, or nil if that is unknown. It may be a preference,
+// such as int for a number, which Match refines.
 func (a *selectorArg) Type() *types.Type {
 	if t, ok := a.x.(*cql.TermSelector); ok {
 		return a.b.c.Arg(t.Term).Type()
@@ -297,8 +297,8 @@ func (a *selectorArg) Type() *types.Type {
 	return a.typeOf((*selectorArg).Type)
 }
 
-// exact returns the selector's type if only one is possible, or nil, for example for literals. Literals without a type
-// of their own are refused in a selection unless their context has one.
+// exact returns the selector's type if only one is possible, or nil, for example for literals. Such literals are
+// rejected in a selection unless their context determines the type.
 func (a *selectorArg) exact() *types.Type {
 	if _, ok := a.x.(*cql.TermSelector); ok {
 		return nil
@@ -320,7 +320,7 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 	}
 	switch x := a.x.(type) {
 	case *cql.ListSelector:
-		// Frozen or not does not matter for a literal: it is compared as frozen.
+		// The type of a literal is frozen, because literals are compared as frozen.
 		if t := elementType(x.Elements); t != nil {
 			return types.NewList(t, false)
 		}
@@ -337,12 +337,12 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 		return a.tupleType(x, of)
 	}
 	if _, _, ok := callOf(a.x); ok {
-		// An error leaves the type unknown here, and is reported when the call is compiled.
+		// After an error the type is unknown; compiling the call reports the error.
 		if fn, err := a.b.resolve(a.x); err != nil || fn != nil {
 			return returns(fn)
 		}
 	}
-	// Compiling determines the type; aggregates and markers that it adds are discarded.
+	// Compile in a trial to find the type, which discards added aggregates and markers.
 	s, err := a.b.trial().compile(a.x, nil)
 	if err != nil {
 		return nil
@@ -384,7 +384,7 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 	case *cql.TermSelector:
 		return a.b.c.Arg(x.Term).Match(to)
 	case *cql.ListSelector:
-		// The number of elements of a vector is checked when the literal is compiled.
+		// Compiling the literal checks the number of elements of a vector.
 		if to.Kind() != types.List && to.Kind() != types.Vector {
 			return function.NoMatch
 		}
@@ -399,7 +399,7 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 		}
 		return a.matchAll(x.Elements, to.Elems()[0])
 	case *cql.TupleSelector:
-		// Parentheses, because a tuple of one element is no value of the type.
+		// The target is not a tuple, so these are parentheses around one element.
 		if len(x.Elements) == 1 && to.Kind() != types.Tuple {
 			return (&selectorArg{a.b, x.Elements[0]}).Match(to)
 		}
@@ -413,7 +413,7 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 		return function.NoMatch
 	}
 	if _, hinted := a.x.(*cql.TypeHintSelector); hinted {
-		// A hint says the exact type, so no implicit conversion applies.
+		// A hint states the exact type, so no implicit conversion applies.
 		return function.AssignableAsIs(t, to)
 	}
 	return function.Assignable(t, to)
@@ -450,7 +450,8 @@ func (a *selectorArg) fits(to *types.Type) bool {
 	return true
 }
 
-// matchTrial returns WeakMatch if the literal compiles with a type. A trial has no exact match: literals are converted.
+// matchTrial returns WeakMatch if the literal compiles with a type. The match is never exact, because literals are
+// converted.
 func (a *selectorArg) matchTrial(to *types.Type) function.Match {
 	if !a.fits(to) {
 		return function.NoMatch
@@ -474,10 +475,10 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 	return best
 }
 
-// trial returns a compiler whose aggregates and bind markers are discarded. Resolved calls and hints are shared, since
-// they do not depend on what is discarded.
+// trial returns a compiler whose aggregates and bind markers are discarded. It shares the caches of resolved calls
+// and hints, which do not depend on aggregates and markers.
 func (b *compiler) trial() *compiler {
-	// A copy of the compiler, but its caches are maps and stay shared.
+	// Copy the compiler; its caches are maps and stay shared.
 	c := *b.c
 	c.Markers = nil
 	return &compiler{c: &c, s: &Selection{}, calls: b.calls, hints: b.hints}

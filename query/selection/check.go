@@ -3,7 +3,7 @@ package selection
 import "cqld/query/term"
 
 // CheckValues returns the error of the first literal or bound value that is invalid in its place. As in Cassandra, it
-// is an error even if no row is selected. x needs no row.
+// is an error even if no row is selected, so x needs no row.
 func (s *Selection) CheckValues(x *Context) error {
 	for _, check := range s.checks {
 		if err := check(x); err != nil {
@@ -15,8 +15,8 @@ func (s *Selection) CheckValues(x *Context) error {
 
 // checkValue adds the check of a literal or bound value, checkKey of x[key], and checkLimits of x[from..to].
 //
-// The functions are kept instead of the terms, because what null and unset mean depends on the place: a null key is an
-// error, an unset bound of a slice is open.
+// The meaning of null and unset depends on the place (a null key is an error, an unset bound of a slice means
+// unbounded), so each kind of place adds its own function.
 func (b *compiler) checkValue(t *termSelector) {
 	b.s.checks = append(b.s.checks, func(x *Context) error {
 		_, err := t.Value(x)

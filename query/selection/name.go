@@ -5,19 +5,19 @@ import (
 	"cqld/query/term"
 )
 
-// name is the name of a result column, in parts: the names of operands are parts of the name of an expression, and are
-// joined only for the outermost one. A name that were joined at each level would make the cost of an expression
-// quadratic. It appends to dst and returns it. It is called for outermost selectors and for errors only.
+// name is the name of a result column, in parts: the names of operands are parts of the name of an expression, and
+// are joined only for the outermost one. Joining names at each level would take quadratic time. A name appends to dst
+// and returns it. Only outermost selectors and errors call it.
 type name func(dst []byte) []byte
 
-// String returns the name, which is cut where the protocol would cut it.
+// String returns the name, truncated to the length of a [string] of the protocol.
 func (n name) String() string { return term.Cut(n(nil)) }
 
 // named returns a name of one part.
 func named(text string) name { return func(dst []byte) []byte { return append(dst, text...) } }
 
-// asWritten returns the text of a selector as its name. The text is made from the syntax tree, so spaces and the case
-// of identifiers are normalized.
+// asWritten returns the text of a selector as its name. The text is generated from the syntax tree, so spaces and the
+// case of identifiers are normalized.
 func asWritten(x cql.Selector) name {
 	return func(dst []byte) []byte { return term.AppendSelector(dst, x) }
 }

@@ -9,8 +9,8 @@ import (
 	"cqld/types"
 )
 
-// Aggregate is one aggregation of a SELECT. Its position in Selection.Aggregates is the position of its accumulator in
-// Context.Aggregates. Function makes a new accumulator for each group or execution.
+// Aggregate is one aggregation of a SELECT. Its position in Selection.Aggregates is the position of its accumulator
+// in Context.Aggregates. Function creates a new accumulator for each group or execution.
 type Aggregate struct {
 	Function *function.Function
 	Args     []Selector
@@ -18,11 +18,11 @@ type Aggregate struct {
 
 // Selection is a compiled select clause. It is immutable. Executions share it. Selectors has one for each of Columns.
 type Selection struct {
-	Columns    []term.Spec // of the result
+	Columns    []term.Spec // columns of the result
 	Selectors  []Selector
 	Aggregates []Aggregate
-	// Plain is set if every selector is a plain column: the fast path. If no mask applies to the client either, values
-	// are copied from the row without a Context.
+	// Plain is set if every selector is a plain column. If no mask applies to the client either, the reader takes a
+	// fast path and copies values from the row without a Context.
 	Plain []*schema.Column
 	// checks evaluate the literals and bound values: their errors do not depend on rows.
 	checks []func(x *Context) error
@@ -52,13 +52,13 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 			list = append(list, selected{&Column{col}, col.Type, named(col.Name)})
 		}
 	}
-	// First pass: names.
+	// The first pass resolves names.
 	for _, sc := range stmt.Columns {
 		if err := b.prepare(sc.Selector); err != nil {
 			return nil, err
 		}
 	}
-	// Second pass: types and selectors.
+	// The second pass determines types and compiles selectors.
 	for _, sc := range stmt.Columns {
 		x, err := b.compile(sc.Selector, nil)
 		if err != nil {
@@ -87,17 +87,17 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 	s.Columns = make([]term.Spec, len(list))
 	plain := make([]*schema.Column, 0, len(list))
 	for i, x := range list {
-		// Columns that are computed have the table of the statement in their metadata, too.
+		// The metadata of computed columns also names the table of the statement.
 		s.Columns[i] = c.Receiver(x.name.String(), x.typ)
 		s.Selectors = append(s.Selectors, x.sel)
 		if col, ok := x.sel.(*Column); ok {
 			plain = append(plain, col.Column)
 		}
 	}
-	// One selector that is not a plain column makes the slow path necessary for all.
+	// Use the fast path only if all selectors are plain columns.
 	if len(plain) == len(list) {
 		s.Plain = plain
-		// A set, because a select clause may have thousands of columns.
+		// Use a set, because a select clause may have thousands of columns.
 		distinct := make(map[*schema.Column]bool, len(plain))
 		for _, col := range plain {
 			distinct[col] = true
@@ -108,9 +108,8 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 }
 
 // OnlyStatic reports whether the select clause names static columns and, beside them, columns of the partition key
-// only. To that end it resolves the names in the selectors, but, as in Cassandra, only if the table has static columns,
-// and not in selectors after the one that decides: their errors are for Compile. SELECT * names no column here, and is
-// therefore never only static.
+// only. It resolves the names in the selectors, but, as in Cassandra, only if the table has static columns, and only
+// up to the selector that determines the result; Compile reports errors in later ones. It reports false for SELECT *.
 func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 	if len(c.Table.Statics) == 0 {
 		return false, nil
@@ -119,7 +118,7 @@ func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 	if err != nil || !static {
 		return false, err
 	}
-	// A partition key column may stand beside static ones, as it belongs to the partition.
+	// A partition key column does not count, because it belongs to the partition.
 	others, err := anySelects(c, stmt, func(k schema.ColumnKind) bool {
 		return k != schema.Static && k != schema.PartitionKey
 	})
@@ -129,7 +128,7 @@ func OnlyStatic(c *term.Compiler, stmt *cql.Select) (bool, error) {
 // anySelects reports whether a selector names a column of one of the kinds. The first selector that names one ends the
 // search, and errors of later ones are not found.
 func anySelects(c *term.Compiler, stmt *cql.Select, of func(schema.ColumnKind) bool) (found bool, err error) {
-	// A trial, so that nothing of this pass remains in the compiler.
+	// Use a trial, so that this pass does not change the compiler.
 	b := newCompiler(c, &Selection{}).trial()
 	for _, sc := range stmt.Columns {
 		if err := b.resolveNames(sc.Selector); err != nil {
@@ -156,17 +155,17 @@ func CompileOne(c *term.Compiler, x cql.Selector) (Selector, error) {
 
 // compiler compiles selectors; aggregates are collected in s.
 type compiler struct {
-	// The compiler of the statement, which collects bind markers and called functions.
+	// c is the compiler of the statement; it collects bind markers and called functions.
 	c *term.Compiler
 	s *Selection
-	// Aggregates must not be nested.
+	// inAggregate is true inside an aggregate, where another aggregate is an error.
 	inAggregate bool
-	calls       map[cql.Selector]resolution // by the calling selector of the statement
-	// Hints with their types, see hinted.
+	calls       map[cql.Selector]resolution // cached results of resolve, by selector
+	// hints caches the results of hinted.
 	hints map[*cql.TypeHintSelector]hint
 }
 
-// hint is the type of a type hint, or the error. A remembered error is returned again, so that several trials agree.
+// hint is the type of a type hint, or the error. The error is cached, too, so that all trials return it.
 type hint struct {
 	typ *types.Type
 	err error
@@ -178,8 +177,8 @@ func newCompiler(c *term.Compiler, s *Selection) *compiler {
 }
 
 // compile compiles a selector. want is the expected type, or nil if any type is allowed. The type of the result may
-// differ from want if a column or a function has another one; callers that need want check it by Match. An error of an
-// unknown type without want is cannotInfer.
+// differ from want if a column or a function has another one; callers that require want call Match. If the type is
+// unknown and want is nil, the error is cannotInfer.
 func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	switch x := x.(type) {
 	case *cql.ColumnSelector:
@@ -233,7 +232,7 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	return b.literal(x, want)
 }
 
-// fitsHint reports whether a selector can have a type hint. A column that is not frozen is not of a frozen type. The
+// fitsHint reports whether a selector can have a type hint. A non-frozen column does not match a frozen type. The
 // check uses the types before the value is compiled, as Cassandra does.
 func (b *compiler) fitsHint(x cql.Selector, t *types.Type) bool {
 	// Columns are compared without freezing, other selectors with it.
@@ -244,7 +243,7 @@ func (b *compiler) fitsHint(x cql.Selector, t *types.Type) bool {
 	return (&selectorArg{b, x}).Match(t) != function.NoMatch
 }
 
-// isHinted reports whether a selector is a type hint, perhaps in parentheses: its name has names of types with their
+// isHinted reports whether a selector is a type hint, perhaps in parentheses: its name contains type names with their
 // keyspaces.
 func isHinted(x cql.Selector) bool {
 	switch x := x.(type) {
@@ -256,8 +255,8 @@ func isHinted(x cql.Selector) bool {
 	return false
 }
 
-// hinted returns the type of a type hint, or why the value does not have it. The answer is determined once, because it
-// compiles the value: hints in the value would otherwise double the work with each level.
+// hinted returns the type of a type hint, or an error if the value does not match it. It caches the result, because
+// it compiles the value: nested hints would otherwise double the work with each level.
 func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
 	if h, ok := b.hints[x]; ok {
 		return h.typ, h.err
@@ -284,7 +283,7 @@ func cannotInfer(x cql.Selector) error {
 // term compiles a literal or bind marker, which needs an expected type. The marker has the name [selection], as in
 // Cassandra.
 func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
-	// No context gives it a type.
+	// The context does not determine a type.
 	if want == nil {
 		return selected{}, cannotInfer(x)
 	}
@@ -294,10 +293,10 @@ func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error)
 	return selected{s, want, asWritten(x)}, err
 }
 
-// literal compiles collections, tuples and user-defined types of selectors. Without an expected type, the exact type of
-// the elements decides.
+// literal compiles collections, tuples and user-defined types of selectors. Without an expected type, the exact type
+// of the elements determines the type.
 func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
-	// The expected type wins over the type of the elements, which are converted to it.
+	// The expected type takes precedence; elements are converted to it.
 	t := want
 	if t == nil {
 		if t = (&selectorArg{b, x}).exact(); t == nil {
@@ -326,7 +325,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 			}
 		}
 	case *cql.SetSelector:
-		// {} is a set in the grammar, and an empty map if a map is expected.
+		// The grammar parses {} as a set; it is an empty map if a map is expected.
 		if t.Kind() != types.Set && (t.Kind() != types.Map || len(x.Elements) > 0) {
 			return selected{}, mismatch()
 		}
@@ -374,7 +373,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 // udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns. Fields that are not named are null,
 // as nil in parts.
 func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
-	// {a: x} has the grammar of a user-defined type: names of fields are columns then.
+	// The grammar parses {a: x} as a user-defined type; for a map, the field names are columns.
 	if t.Kind() == types.Map {
 		m := &cql.MapSelector{}
 		for _, f := range x.Fields {
@@ -419,13 +418,13 @@ func checkFields(x cql.Selector, t *types.Type) error {
 // field compiles x.field. The operand must have a user-defined type; it may be frozen or not.
 func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 	inner := x.Of
-	// Several parentheses may surround it.
+	// The operand may be enclosed in several parentheses.
 	for {
 		t, ok := inner.(*cql.TupleSelector)
 		if !ok || len(t.Elements) != 1 {
 			break
 		}
-		inner = t.Elements[0] // a tuple has no fields, so these are parentheses
+		inner = t.Elements[0] // tuples have no fields, so these are parentheses
 	}
 	of, err := b.compile(inner, nil)
 	if err != nil {
@@ -435,7 +434,7 @@ func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 		return selected{}, invalid.Errorf("Invalid field selection: %s of type %s is not a user type",
 			term.SelectorText(x.Of), of.typ)
 	}
-	// Names of fields are compared as written: they are not columns.
+	// Compare field names as written; they are not columns.
 	i := of.typ.FieldIndex(x.Field)
 	if i < 0 {
 		return selected{}, invalid.Errorf("%s of type %s has no field %s", term.SelectorText(x.Of), of.typ, x.Field)
@@ -443,8 +442,8 @@ func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], asWritten(x)}, nil
 }
 
-// elementsOf compiles the collection from which elements are selected. what begins the message: Element or Slice.
-// Cassandra has no selection of list elements.
+// elementsOf compiles the collection from which elements are selected. what is the first word of the message: Element
+// or Slice. As in Cassandra, elements of lists cannot be selected.
 func (b *compiler) elementsOf(x cql.Selector, what string) (selected, error) {
 	of, err := b.compile(x, nil)
 	if err != nil {
@@ -481,7 +480,7 @@ func (b *compiler) element(x *cql.ElementSelector) (selected, error) {
 	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, asWritten(x)}, nil
 }
 
-// elementTerm compiles a key, or a bound of a slice. nil, an open bound, stays nil.
+// elementTerm compiles a key, or a bound of a slice. It returns nil for nil, which is an open bound.
 func (b *compiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
 	if t == nil {
 		return nil, nil
@@ -518,7 +517,7 @@ func (b *compiler) slice(x *cql.SliceSelector) (selected, error) {
 func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	m := &metadataSelector{kind: x.Kind, field: -1}
 	inner := x.Of
-	// The column is at most one level down: parts of parts have no cells of their own.
+	// Only a column or a part of one has cells; parts of parts do not.
 	switch of := x.Of.(type) {
 	case *cql.ElementSelector:
 		inner = of.Of
@@ -560,7 +559,7 @@ func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error
 	// Names of markers contain the name of the column.
 	whole := selected{&Column{m.col}, m.col.Type, named(m.col.Name)}
 	switch of := of.(type) {
-	// The collection is compiled for its errors only: the selector reads cells.
+	// Compile the collection only for its errors, because the selector reads cells.
 	case *cql.ElementSelector:
 		if _, err := b.elementsOf(of.Of, "Element"); err != nil {
 			return err

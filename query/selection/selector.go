@@ -20,21 +20,22 @@ import (
 type Context struct {
 	Scope      term.Scope
 	Row        *rowview.View
-	Masks      *mask.Table // nil: the client sees all values
+	Masks      *mask.Table // nil means that the client sees all values
 	Aggregates []function.Accumulator
 	Memory     Memory // nil means no bound
 }
 
 // Memory is the memory of a request.
 type Memory interface {
-	// Reserve reserves n bytes for a value in construction. The next value may use the same reservation. It may wait.
+	// Reserve reserves n bytes for a value while it is built. The next value may reuse the reservation. Reserve may
+	// wait.
 	Reserve(n int) error
 }
 
 // valueFree is the size in bytes up to which a value that combines others needs no reservation.
 const valueFree = 4 << 10
 
-// reserve reserves n bytes for a value in construction, unless it is small.
+// reserve reserves n bytes for a value while it is built, unless the value is small.
 func (x *Context) reserve(n int) error {
 	if n <= valueFree || x.Memory == nil {
 		return nil
@@ -49,11 +50,11 @@ type Selector interface {
 	Value(x *Context) ([]byte, error)
 }
 
-// Column is the selector of a column. It is exported because the reader treats plain columns, and groups by them,
-// without Value.
+// Column is the selector of a column. It is exported because the reader reads and groups by plain columns without
+// calling Value.
 type Column struct{ Column *schema.Column }
 
-// Value returns the column's value, masked if the client does not see it. nil is null, and may be masked, too.
+// Value returns the column's value, masked if the client does not see it. nil means null, which may be masked, too.
 func (s *Column) Value(x *Context) ([]byte, error) {
 	// A multi-cell column is serialized from its live cells.
 	v := x.Row.Value(s.Column)
@@ -66,7 +67,7 @@ func (s *Column) Value(x *Context) ([]byte, error) {
 // termSelector is a literal or bind marker. An unset marker is null, except as an argument of a function.
 type termSelector struct {
 	t  term.Term
-	of *function.Function // whose argument it is; nil means none
+	of *function.Function // the function whose argument it is; nil means none
 }
 
 // Value implements Selector.
@@ -75,7 +76,7 @@ func (s *termSelector) Value(x *Context) ([]byte, error) {
 	if err == nil && v.Kind == wire.ValueUnset && s.of != nil {
 		err = invalid.Errorf("Invalid unset value for argument in call to function %s", s.of.Name)
 	}
-	// Null, or unset where it means null.
+	// The value is null, or unset, which means null here.
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}
@@ -98,7 +99,8 @@ func (s *callSelector) Value(x *Context) ([]byte, error) {
 	return v, err
 }
 
-// EvalAll evaluates selectors. It stops at the first error. The slice is new, its elements are shared as with Value.
+// EvalAll evaluates selectors. It stops at the first error. The caller owns the slice; its elements share memory like
+// results of Value.
 func EvalAll(x *Context, in []Selector) ([][]byte, error) {
 	out := make([][]byte, len(in))
 	for i, s := range in {
@@ -124,12 +126,12 @@ func (s *aggregateSelector) Value(x *Context) ([]byte, error) {
 type partsSelector struct {
 	t     *types.Type
 	parts []Selector // nil means that a field is not set
-	// nulls permits null in a list and in the values of a map, because nothing but the client reads the result.
+	// nulls permits null in a list and in the values of a map. It is set for results that only the client reads.
 	nulls bool
 }
 
-// permitNulls permits null in the lists and maps of a result's value, as Cassandra does. It does not in sets, keys and
-// vectors, and in arguments of functions.
+// permitNulls permits null in the lists and maps of a result's value, as Cassandra does. Null remains an error in
+// sets, map keys, vectors and arguments of functions.
 func permitNulls(s Selector) {
 	p, ok := s.(*partsSelector)
 	if !ok {
@@ -156,7 +158,7 @@ func (s *partsSelector) Value(x *Context) ([]byte, error) {
 		if values[i], err = p.Value(x); err != nil {
 			return nil, err
 		}
-		// After each part, because parts may be results of functions, with memory of their own.
+		// Reserve after each part, because it may be the result of a function and own its memory.
 		n += 4 + len(values[i])
 		if err := x.reserve(n); err != nil {
 			return nil, err
@@ -187,7 +189,7 @@ func (s *fieldSelector) Value(x *Context) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	// A field that the value does not have, as it was added to the type later, is null.
+	// The value lacks fields that were added to the type later; these are null.
 	part, _ := s.t.At(v, s.index)
 	return part, nil
 }
@@ -210,7 +212,7 @@ func (s *elementSelector) Value(x *Context) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	// Keys are in order, in the serialized form as well.
+	// Keys are sorted in the serialized form, too.
 	found, ok := s.t.Lookup(v, key)
 	if !ok {
 		return nil, nil
@@ -254,7 +256,7 @@ func (s *sliceSelector) Value(x *Context) ([]byte, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	// Elements are in the order of their keys, but the end is not found early: values of maps must be skipped anyway.
+	// Elements are sorted by key, but the loop does not stop after to: it must read the remaining parts anyway.
 	var parts [][]byte
 	key := s.t.Elems()[0]
 	for p := s.t.Parts(v); p.Next(); {
@@ -275,7 +277,7 @@ func (s *sliceSelector) Value(x *Context) ([]byte, error) {
 	return s.t.AppendParts(nil, parts)
 }
 
-// limit evaluates a bound; nil means open. Unlike a key, an unset bound is open.
+// limit evaluates a bound; nil means open. Unlike an unset key, an unset bound means unbounded.
 func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 	if t == nil {
 		return nil, nil
@@ -285,7 +287,7 @@ func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 		return nil, err
 	}
 	switch v.Kind {
-	// As if the bound were not written.
+	// An unset bound counts as omitted.
 	case wire.ValueUnset:
 		return nil, nil
 	case wire.ValueNull:
@@ -298,16 +300,16 @@ func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 // so one value. A multi-cell column has a cell for each element or field.
 type metadataSelector struct {
 	kind cql.Metadata
-	// For a key, a field or a slice, the part is set; at most one of the three is.
+	// At most one of key, field and slice is set; it selects a part of col.
 	col *schema.Column
-	key term.Term // of one element
+	key term.Term // key of one element
 	// field is the index of a user-defined type's field, or -1 for the whole value.
 	field    int
 	slice    bool
 	from, to term.Term
 }
 
-// one reports whether the result is one value, not a list. It decides on the type of the result at compilation, and
+// one reports whether the result is one value, not a list. It determines the type of the result at compilation, so it
 // must not depend on the row.
 func (s *metadataSelector) one() bool {
 	return !s.col.Type.MultiCell() || s.key != nil || s.field >= 0 || s.kind == cql.MaxWriteTime
@@ -315,20 +317,20 @@ func (s *metadataSelector) one() bool {
 
 func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 	if (s.key != nil || s.slice || !s.one()) && x.Masks.Masks(s.col) {
-		return nil, nil // it would show which elements exist, or how many
+		return nil, nil // metadata would reveal which elements exist, or how many
 	}
-	// One cell has the metadata of the whole value.
+	// The only cell has the metadata of the whole value.
 	if !s.col.Type.MultiCell() {
 		c := x.Row.LiveCell(s.col)
 		// The cell of a counter is computed from its shards.
 		if s.col.IsCounter() {
 			c = x.Row.CounterCell(s.col)
 		}
-		// Null, deleted or expired.
+		// The column is null, deleted or expired.
 		if c == nil {
 			return nil, nil
 		}
-		// Parts of a frozen value have the metadata of the whole.
+		// Parts of a frozen value have the metadata of the whole value.
 		if s.key != nil || s.field >= 0 || s.slice {
 			return s.frozenPart(x, c)
 		}
@@ -354,8 +356,8 @@ func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 	return s.all(x)
 }
 
-// frozenPart returns the metadata of the whole cell if the part exists. A field or a slice is not examined: the
-// metadata is the same for all parts.
+// frozenPart returns the metadata of the whole cell if the part exists. For a field or a slice, it does not check
+// that, because all parts have the same metadata.
 func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 	if s.key != nil {
 		key, err := elementKey(x, s.key, named(s.col.Name))
@@ -369,12 +371,12 @@ func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 	return s.of(c, x.Row.Now()), nil
 }
 
-// all returns the list of every cell's metadata, or the greatest. The list is serialized as it is built, with its count
-// filled in at the end. Cells that are expired are not visited.
+// all returns a list with the metadata of each cell or, for maxwritetime, the greatest. The list is serialized as it
+// is built, with its count filled in at the end. Cells that are expired are not visited.
 func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	var from, to []byte
 	if s.slice {
-		// Only for the evaluation of the bounds and the name in their errors.
+		// limits only evaluates the bounds and provides the name in their errors.
 		limits := &sliceSelector{name: named(s.col.Name)}
 		f, err := limits.limit(x, s.from)
 		if err != nil {
@@ -410,7 +412,7 @@ func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	switch {
 	case n == 0:
 		return nil, nil
-	// One value, the greatest, in place of the list.
+	// Return only the greatest value.
 	case s.kind == cql.MaxWriteTime:
 		return wire.AppendInt64(nil, newest), nil
 	}
@@ -452,12 +454,12 @@ func (s *jsonSelector) Value(x *Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		// JSON null, for which types.AppendJSON has no value.
+		// types.AppendJSON does not accept null.
 		if v == nil {
 			out = append(out, "null"...)
 			continue
 		}
-		// An estimate from below: characters that are escaped are counted with the next value.
+		// A lower bound: len(out) includes escaped characters only for previous values.
 		if err := x.reserve(len(out) + len(v)); err != nil {
 			return nil, err
 		}

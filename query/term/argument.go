@@ -40,8 +40,8 @@ func (a *termArg) IsMarker() bool {
 	return ok
 }
 
-// trialArg is an argument of a call within an argument. The errors of its resolution are discarded, so that it needs no
-// text. Calls in its own arguments are resolved by resolveArg, too.
+// trialArg is an argument of a call within an argument. The caller discards errors of its resolution, so it has no
+// text.
 type trialArg struct{ termArg }
 
 // String returns nothing.
@@ -65,27 +65,27 @@ func (a *termArg) Type() *types.Type {
 			return typ
 		}
 		return nil
-	// null fits every type and so says nothing.
+	// null matches every type, so its type is unknown.
 	case *cql.Literal:
 		if t.Kind == cql.LiteralNull {
 			return nil
 		}
 		return literalKind(t.Kind).Preferred(t.Text)
 	}
-	// The receiver is not known here, so the call must be resolved by its arguments alone.
+	// The receiver is unknown here, so only the arguments determine the function.
 	if fn := a.c.resolveArg(a.t, nil); fn != nil {
 		return fn.Returns
 	}
 	return nil
 }
 
-// Match returns how well the term matches a type. It has no effect but the cache and c.mismatch, which records that a
-// list literal was compared with a type that it never has. For example, 1 matches int exactly, bigint weakly, and text
-// not at all.
+// Match returns how well the term matches a type. Its only side effects are the cache of resolved calls and
+// c.mismatch, which records that a list literal was matched with a type other than list or vector. For example, 1
+// matches int exactly, bigint weakly, and text not at all.
 func (a *termArg) Match(to *types.Type) function.Match {
 	switch t := a.t.(type) {
 	case *cql.BindMarker:
-		// The type of a marker is the parameter that it is bound to.
+		// A marker gets the type of the parameter, so it matches any type weakly.
 		return function.WeakMatch
 	case *cql.Literal:
 		return matchLiteral(t, to)
@@ -94,11 +94,11 @@ func (a *termArg) Match(to *types.Type) function.Match {
 		if err != nil {
 			return function.NoMatch
 		}
-		// A hint says the exact type, so frozen and multi-cell types differ.
+		// A hint states the exact type, so frozen and multi-cell types differ.
 		return function.AssignableAsIs(typ, to)
 	case *cql.ListLiteral:
 		if to.Kind() != types.List && to.Kind() != types.Vector {
-			// The first mismatch is reported.
+			// Keep the first mismatch.
 			if a.c.mismatch == nil {
 				a.c.mismatch = unexpectedReceiver(to)
 			}
@@ -121,8 +121,8 @@ func (a *termArg) Match(to *types.Type) function.Match {
 	case *cql.TupleLiteral:
 		return a.matchTuple(t, to)
 	}
-	// A call that cannot be resolved is treated as a match for every type. It then fails when it is compiled itself,
-	// with a more specific error than the outer call would report.
+	// A call that cannot be resolved matches every type. Compiling it then fails with a more specific error than the
+	// outer call would report.
 	fn := a.c.resolveArg(a.t, to)
 	if fn == nil {
 		return function.WeakMatch
@@ -138,7 +138,7 @@ func matchLiteral(t *cql.Literal, to *types.Type) function.Match {
 	}
 	k := literalKind(t.Kind)
 	switch {
-	// The class of a custom type decides when the value is compiled.
+	// For a custom type, compiling the value checks it.
 	case to.Kind() == types.Custom:
 		return function.WeakMatch
 	case !k.Assigns(to):
@@ -180,7 +180,7 @@ func (a *termArg) matchUDT(t *cql.UDTLiteral, to *types.Type) function.Match {
 	}
 	for _, f := range t.Fields {
 		for i, name := range to.FieldNames() {
-			// A field must fit, but a value of the type is never an exact match.
+			// Each field must match, but the literal as a whole is never an exact match.
 			if name == f.Name && (&termArg{a.c, f.Value}).Match(to.Elems()[i]) == function.NoMatch {
 				return function.NoMatch
 			}

@@ -16,21 +16,20 @@ import (
 // is the index of its value. For WHERE k = ?, the name is k, its type the type of k, and Column is k.
 type Marker struct {
 	Spec   Spec
-	Column *schema.Column // the column whose whole value it is; nil otherwise
+	Column *schema.Column // the column to which the marker assigns the whole value, or nil
 }
 
 // Spec is the name and type of a value: of a term's receiver or a bind marker (Cassandra's ColumnSpecification).
-// Keyspace and Table are empty outside of a table. It is in the metadata of results and of bind markers. Names of
-// receivers that are not columns are Cassandra's, such as [limit], value(l) or arg0(system.token).
+// Keyspace and Table are empty outside of a table. The metadata of results and of bind markers consists of Specs.
+// Names of receivers that are not columns are Cassandra's, such as [limit], value(l) or arg0(system.token).
 type Spec struct {
 	Keyspace, Table, Name string
 	Type                  *types.Type
 }
 
 // Compiler compiles the terms of one statement and determines the types of its bind markers. It belongs to one
-// statement and one goroutine. The schema is a snapshot: all names of a statement are resolved in it. Fields above the
-// blank line before calls are set by the user of the Compiler, except for Markers, Called and Decoded, which are
-// results.
+// statement and one goroutine. The schema is a snapshot: all names of a statement are resolved in it. The caller sets
+// the exported fields, except for Markers, Called and Decoded, which are results.
 type Compiler struct {
 	Schema    *schema.Schema
 	Functions *function.Library
@@ -38,26 +37,26 @@ type Compiler struct {
 	// error for an unknown type.
 	ResolveType func(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error)
 
-	Keyspace string        // of unqualified names
-	Table    *schema.Table // of the statement; nil while it is unknown
-	Markers  []Marker      // by index
+	Keyspace string        // keyspace of unqualified names
+	Table    *schema.Table // table of the statement; nil while unknown
+	Markers  []Marker      // bind markers by index
 
 	// UserFunctions returns the functions and aggregates of the keyspace k, which may be nil, with a name; nil means
 	// there are none.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	Called        []*function.Function // the user-defined functions that the statement calls
-	// Decoded are the markers in terms that are decoded as JSON, by index. A marker occurs once for each such term. The
-	// user of the Compiler may take and clear it between the statements of a batch.
+	// Decoded are the markers in terms that are decoded as JSON, by index. A marker occurs once for each such term.
+	// The caller may read and clear it between the statements of a batch.
 	Decoded []int
 
-	// The pointers to terms identify calls, as the syntax tree of a statement does not change.
+	// calls caches resolved calls by the pointers to their terms, because the syntax tree does not change.
 	calls    map[callKey]*function.Function // resolved to match arguments; nil where none matches
-	mismatch error                          // of the last match: a list literal, and another type than a list or vector
-	decoding int                            // the depth of DecodedTerm
+	mismatch error                          // a list literal matched with another type
+	decoding int                            // nesting depth of DecodedTerm
 }
 
 // callKey is a call and the required type of its result; nil means any type. Types are compared by identity, so equal
-// types may have several entries, which is correct.
+// types may have several entries, which only costs memory.
 type callKey struct {
 	call     cql.Term
 	receiver *types.Type
@@ -66,7 +65,7 @@ type callKey struct {
 // Bind records the receiver of a bind marker. Markers may be bound in any order: a gap is filled later. A named marker
 // keeps its name instead of the receiver's. Binding a marker again replaces its receiver.
 func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column) {
-	// A marker may be compiled before earlier ones: clauses are compiled in another order than they are written.
+	// Markers may be compiled out of order, because clauses are not compiled in the order of the text.
 	for len(c.Markers) <= m.Index {
 		c.Markers = append(c.Markers, Marker{})
 	}
@@ -109,15 +108,15 @@ func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 		return &MarkerTerm{m.Index, col.Type}, nil
 	}
 	out, err := c.Term(t, r)
-	// The type is compared, since a hint may have given the marker another one.
+	// Compare the type, because a hint may have given the marker a different one.
 	if m := enclosedMarker(t); m != nil && err == nil && c.Markers[m.Index].Spec.Type == col.Type {
-		c.Markers[m.Index].Column = col // as in Cassandra, (?) and (int)? are values of the column as ? is
+		c.Markers[m.Index].Column = col // as in Cassandra, (?) and (int)? count like ?
 	}
 	return out, err
 }
 
-// enclosedMarker returns the bind marker that a term is within parentheses and type hints, or nil. A tuple of one
-// element is an element in parentheses, unless the receiver is a tuple, which ColumnTerm checks by the type.
+// enclosedMarker returns the bind marker of a term that only adds parentheses or type hints to it, or nil. It treats
+// a tuple of one element as parentheses; ColumnTerm checks by the type whether the receiver is a tuple.
 func enclosedMarker(t cql.Term) *cql.BindMarker {
 	switch t := t.(type) {
 	// Its value has the type of the receiver when it is evaluated.
@@ -172,7 +171,7 @@ func (c *Compiler) DecodedTerm(t cql.Term, receiver Spec) (Term, error) {
 	return out, err
 }
 
-// callOf returns a term as the function call that it is or represents. Casts are named after their target, see package
+// callOf returns the function call that a term is or represents. Casts are named after their target, see package
 // function.
 func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	switch t := t.(type) {
@@ -182,7 +181,7 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 		return native(t.Operator.Function()), []cql.Term{t.Left, t.Right}, true
 	case *cql.NegateTerm:
 		return native("_negate"), []cql.Term{t.Value}, true
-	// The type is part of the function's name, as the target decides on the signature.
+	// The target type is part of the function's name.
 	case *cql.CastTerm:
 		return native("cast_as_" + t.Type.Name), []cql.Term{t.Value}, true
 	}
@@ -223,7 +222,7 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	if t.Kind == cql.LiteralNull {
 		return &constTerm{}, nil
 	}
-	// Cassandra accepts 'now' for a timestamp. It must not be folded, so it is the function.
+	// Cassandra accepts 'now' for a timestamp. Compile it as a call of the function, so that it is not folded.
 	if t.Kind == cql.LiteralString && receiver.Type.Kind() == types.Timestamp && strings.EqualFold(t.Text, "now") {
 		return c.call(t, cql.QualifiedName{Keyspace: "system", Name: "current_timestamp"}, nil, receiver)
 	}
@@ -247,7 +246,7 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 	if err != nil {
 		return nil, err
 	}
-	// Permissions do not matter here: unknown names are errors for all clients.
+	// Unknown names are errors for all clients, regardless of permissions.
 	if fn == nil {
 		return nil, invalid.Errorf("Unknown function %s called", FunctionText(name))
 	}
@@ -255,7 +254,7 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 	if fn.IsAggregate() {
 		return nil, invalid.Errorf("Aggregation function are not supported in the where clause")
 	}
-	// The value is not converted, so the types must have one form.
+	// The value is not converted, so both types must have the same form.
 	if function.Assignable(fn.Returns, receiver.Type) == function.NoMatch {
 		// Operators and casts are shown as operations, not by the names of their functions.
 		if _, plain := source.(*cql.FunctionCall); !plain {
@@ -295,7 +294,7 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 	error) {
 	c.mismatch = nil
 	fn, err := c.resolve(name, args, receiver, false)
-	// Set by the arguments while their matches were determined.
+	// Match of an argument has set c.mismatch.
 	if c.mismatch != nil {
 		return nil, c.mismatch
 	}
@@ -305,9 +304,8 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 	return fn, err
 }
 
-// Outermost moves the last function in Called before those that have been recorded since there were n: arguments are
-// resolved before the call, and permissions are checked from the outside to the inside. It moves one element and shifts
-// the others, so their order stays.
+// Outermost moves the last function in Called to position n, and shifts the functions from there on. Arguments are
+// resolved before the call that contains them, but permissions are checked from the outermost call inwards.
 func (c *Compiler) Outermost(n int) {
 	last := len(c.Called) - 1
 	// Otherwise at most the outer call has been recorded since.
@@ -318,8 +316,8 @@ func (c *Compiler) Outermost(n int) {
 	}
 }
 
-// resolve is Resolve, and records nothing. The errors of a trial have no text. User-defined functions of the keyspace
-// in the name, or else of the table's keyspace, are candidates together with the native ones.
+// resolve is Resolve without recording the function. Errors of a trial have no message. User-defined functions of the
+// keyspace in the name, or else of the table's keyspace, are candidates together with the native ones.
 func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type,
 	trial bool) (*function.Function, error) {
 	call := function.Call{Keyspace: name.Keyspace, Name: name.Name, Args: args, Receiver: receiver, Trial: trial}
@@ -344,8 +342,8 @@ func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver
 }
 
 // resolveArg resolves a call in an argument; nil means that no function matches. It caches the result, because each
-// signature of the enclosing functions, and of those around them, asks for it. Without the cache, the cost would be
-// exponential in the depth of calls.
+// signature of each enclosing function needs it. Without the cache, the cost would be exponential in the depth of
+// calls.
 func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Function {
 	key := callKey{call, receiver}
 	if fn, ok := c.calls[key]; ok {
@@ -364,7 +362,7 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	before := c.mismatch
 	c.mismatch = nil
 	fn, err := c.resolve(name, trial, receiver, true)
-	// Remembered as well, so that the attempt is not repeated.
+	// Cache failures as well, so that the attempt is not repeated.
 	if err != nil || c.mismatch != nil {
 		fn = nil
 	}
@@ -392,8 +390,8 @@ func FunctionText(n cql.QualifiedName) string {
 	return n.Name
 }
 
-// typeHint compiles (type) term. As in Cassandra, the term must fit the type, and the type the receiver, whose type the
-// term then has. The hint does not change the value. For example, (int) ? gives a marker in a + ? a type, and (int) 'a'
+// typeHint compiles (type) term. As in Cassandra, the term must match the type of the hint, and that type the
+// receiver. The hint does not convert the value. For example, (int) ? gives a marker in a + ? a type, and (int) 'a'
 // is an error.
 func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 	hinted, err := c.TypeOf(t.Type)

@@ -10,7 +10,7 @@ func PartitionKeyMarkers(t *schema.Table, markers []Marker) []uint16 {
 	out := make([]uint16, len(t.PartitionKey))
 	found := make([]bool, len(out))
 	for i, m := range markers {
-		// Column is set only if the marker is the whole value, so its bytes are the component of the key.
+		// Column is set only if the marker is the whole value, so its bytes are a component of the key.
 		if m.Column != nil && m.Column.Kind == schema.PartitionKey {
 			out[m.Column.Position], found[m.Column.Position] = uint16(i), true
 		}

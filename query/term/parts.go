@@ -11,9 +11,9 @@ import (
 )
 
 // fits returns an error unless a term matches a type: the error of a list literal within the term, or mismatch.
-// mismatch is a function, because its text is expensive and seldom needed.
+// mismatch is a function, because its message is expensive and rarely needed.
 func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error {
-	// A mismatch of an earlier term is not one of this term.
+	// Discard the mismatch of an earlier term.
 	c.mismatch = nil
 	match := (&termArg{c, t}).Match(to)
 	if c.mismatch == nil && match == function.NoMatch {
@@ -23,8 +23,8 @@ func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error
 }
 
 // fitsElement checks an element of a collection literal. All elements are checked before one is compiled. what is the
-// kind of literal and word the kind of part, for the message. part is the receiver of the element, of the receiver of
-// the collection.
+// kind of literal and word the kind of part, for the message. part is the receiver of the element, and of the
+// receiver of the collection.
 func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word string) error {
 	return c.fits(t, part.Type, func() error {
 		return invalid.Errorf("Invalid %s literal for %s: %s %s is not of type %s", what, of.Name, word, Text(t),
@@ -36,7 +36,7 @@ func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word
 // in a vector.
 func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec) (Term, error) {
 	compiled, err := c.Term(t, part)
-	// After the compilation, so that other errors of the element come first.
+	// Check after the compilation, so that other errors of the element come first.
 	if err == nil && HasMarker(t) {
 		err = invalid.Errorf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
 			what, of.Name)
@@ -148,8 +148,8 @@ func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 	return fold(&partsTerm{partsMap, receiver.Type, terms}, terms)
 }
 
-// udtLiteral compiles {name: value}. Fields that are not written are null. Of a name that is written twice, the first
-// value counts.
+// udtLiteral compiles {name: value}. Fields that are not written are null. If a name occurs twice, the first value
+// counts.
 func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	if receiver.Type.Kind() != types.UDT {
 		return nil, invalid.Errorf("Invalid user type literal for %s of type %s", receiver.Name, receiver.Type)
@@ -157,7 +157,7 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	names := receiver.Type.FieldNames()
 	written := make([]cql.Term, len(names)) // in the order of the type's fields
 	unknown := ""
-	// Backward, so that the first of several unknown or repeated names remains.
+	// Iterate backward, so that the first of several unknown or repeated names remains.
 	for _, f := range slices.Backward(t.Fields) {
 		if i := slices.Index(names, f.Name); i < 0 {
 			unknown = f.Name
@@ -188,7 +188,7 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 			return nil, err
 		}
 	}
-	// Reported last: errors in the values of known fields come first.
+	// Report an unknown field last, after errors in the values of known fields.
 	if unknown != "" {
 		return nil, invalid.Errorf("Unknown field '%s' in value of user defined type %s", unknown,
 			receiver.Type.UDTName())
@@ -242,7 +242,7 @@ func SplitCollection(b []byte, perEntry int) [][]byte {
 		return nil
 	}
 	c := wire.NewCursor(b)
-	// The count is bounded by the bytes that are there, so a forged count allocates nothing.
+	// IntCount bounds the count by the remaining bytes, so a forged count does not cause a large allocation.
 	n := c.IntCount(4 * perEntry)
 	parts := make([][]byte, 0, n*perEntry)
 	for range n * perEntry {

@@ -12,22 +12,22 @@ import (
 // Scope is the environment of an evaluation: the bound values, time and identifiers. It is used by one goroutine for
 // one execution. The zero value evaluates constants. Each execution has its own Scope, and terms have no other state.
 type Scope struct {
-	// By the index of the bind marker. The bytes may be part of the request's frame.
+	// Values are the bound values by index of the marker. Their bytes may be part of the request's frame.
 	Values []wire.Value
-	// The time and the identifiers of functions; nil if only constants are evaluated.
+	// Env provides time and identifiers to functions; nil if only constants are evaluated.
 	Env  function.Env
-	JSON []wire.Value // of INSERT … JSON, by column
+	JSON []wire.Value // values of INSERT … JSON, by column
 }
 
 // grower is an Env with the memory of a request. Compilation and tests have an Env without it.
 type grower interface{ Grow(n int) error }
 
-// scopeFree is the size of what a statement evaluates without a reservation. It avoids the bookkeeping for the usual,
-// small values.
+// scopeFree is how many bytes a statement may evaluate without a reservation, which avoids the bookkeeping for small
+// values.
 const scopeFree = 8 << 10
 
-// Grow reserves n bytes of the memory of the request, if the scope has one. Small values need no memory. The request
-// returns it when it ends. An error means that the request must fail.
+// Grow reserves n bytes of the memory of the request, if the scope has one. Small values need no reservation. The
+// memory is returned when the request ends. An error means that the request must fail.
 func (s *Scope) Grow(n int) error {
 	if g, ok := s.Env.(grower); ok && n > scopeFree {
 		return g.Grow(n)
@@ -55,7 +55,7 @@ func (t *constTerm) Eval(*Scope) (wire.Value, error) { return t.v, nil }
 
 // MarkerTerm is a bind marker. A marker for a whole IN list has a list type.
 type MarkerTerm struct {
-	Index int // of the value in Scope.Values
+	Index int // index of the value in Scope.Values
 	Type  *types.Type
 }
 
@@ -73,8 +73,8 @@ func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	return v, nil
 }
 
-// callTerm is a call of a native function. Null arguments are passed to the function. Unset ones are errors. It is also
-// an operator or a cast.
+// callTerm is a call of a native function. Null arguments are passed to the function. Unset arguments are errors.
+// Operators and casts are callTerms, too.
 type callTerm struct {
 	fn   *function.Function
 	args []Term
@@ -88,7 +88,7 @@ func (t *callTerm) Eval(s *Scope) (wire.Value, error) {
 		if err != nil {
 			return wire.Value{}, err
 		}
-		// The caller of a function cannot omit an argument.
+		// An unset argument would mean that the argument is omitted, which is invalid.
 		if v.Kind == wire.ValueUnset {
 			return wire.Value{}, invalid.Errorf("Invalid unset value for argument in call to function %s", t.fn.Name)
 		}
@@ -125,8 +125,8 @@ const (
 	partsTuple
 )
 
-// partsBytesMax bounds the values that statements build of parts, in bytes. One named marker may serve thousands of
-// parts, so that the value is larger than the request. No larger value can be stored.
+// partsBytesMax bounds the values that statements build from parts, in bytes. Thousands of parts may use the same
+// named marker, so a value may be larger than the request. Larger values cannot be stored.
 const partsBytesMax = 16 << 20
 
 // partsTerm is a list, set, map, vector, tuple or user-defined type of terms. Parts are in the order of the type's
@@ -150,7 +150,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 		if err != nil {
 			return wire.Value{}, err
 		}
-		// Before the copy, and while parts are evaluated: they may be built, too.
+		// Check the size before the copy and after each part, because parts may be built in the same way.
 		if n += len(v.Bytes); n > partsBytesMax {
 			return wire.Value{}, invalid.Errorf("A value of type %s has more than %d bytes", t.typ, partsBytesMax)
 		}

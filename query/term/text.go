@@ -9,13 +9,13 @@ import (
 	"cqld/types"
 )
 
-// textBytesMax bounds the text of a term or selector. A [string] of the protocol, which is what names and messages are,
-// cannot be longer. Terms within a text that is complete are not visited, so that a text costs at most its own size,
-// however large the term is.
+// textBytesMax bounds the text of a term or selector. A [string] of the protocol, which is what names and messages
+// are, cannot be longer. Once the text is that long, the remaining terms are not visited, so a large term does not
+// make its text expensive.
 const textBytesMax = math.MaxUint16
 
-// Cut returns the text within textBytesMax, without a part of a character. The end of the text may be lost, but it is
-// valid UTF-8.
+// Cut returns the text within textBytesMax, without a part of a character. The result is valid UTF-8, even if the end
+// of the text is lost.
 func Cut(text []byte) string {
 	if len(text) <= textBytesMax {
 		return string(text)
@@ -40,7 +40,7 @@ func appendText(dst []byte, t cql.Term) []byte {
 	switch t := t.(type) {
 	case *cql.Literal:
 		switch t.Kind {
-		// In upper case, however it was written.
+		// NULL is shown in upper case, regardless of its spelling.
 		case cql.LiteralNull:
 			return append(dst, "NULL"...)
 		case cql.LiteralString:
@@ -88,7 +88,7 @@ func appendTexts(dst []byte, terms []cql.Term) []byte {
 // appendEach appends elements with commas between them, until the text is complete.
 func appendEach[E any](dst []byte, all []E, each func([]byte, *E) []byte) []byte {
 	for i := range all {
-		// The text is complete, and further terms would cost time for nothing.
+		// The text is longer than the bound; stop here.
 		if len(dst) > textBytesMax {
 			break
 		}
@@ -121,10 +121,10 @@ func RelationText(r cql.Relation) string {
 		return "(" + namesText(r.Columns) + ") " + r.Operator.String() + " " + Text(r.Value)
 	case *cql.TupleInRelation:
 		return "(" + namesText(r.Columns) + ")" + notText(r.Not) + " IN " + inText(r.In)
-	// As the two relations that it means.
+	// BETWEEN is shown as two relations.
 	case *cql.BetweenRelation:
 		return RelationText(r.Low) + " AND " + RelationText(r.High)
-	// An extension; Cassandra has no text for it.
+	// OR is an extension without a text in Cassandra.
 	case *cql.OrRelation:
 		alternatives := make([]string, len(r.Alternatives))
 		for i, all := range r.Alternatives {
@@ -222,7 +222,7 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 		// A key is a term and not a selector.
 		return append(appendText(append(AppendSelector(dst, x.Of), '['), x.Key), ']')
 	case *cql.SliceSelector:
-		// An open bound is nil, and has no text.
+		// An open bound is nil and has an empty text.
 		dst = appendText(append(AppendSelector(dst, x.Of), '['), x.From)
 		return append(appendText(append(dst, ".."...), x.To), ']')
 	case *cql.ArithmeticSelector:
@@ -234,7 +234,7 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 }
 
 // SyntaxOf returns the operator or cast that a call of a native function means, or nil. Names of result columns show
-// it. Such a call can be written by name, but Cassandra knows only the operator afterwards.
+// it. Clients may write such a call by name, but Cassandra always shows the operator.
 func SyntaxOf(name cql.QualifiedName, args []cql.Selector) cql.Selector {
 	if name.Keyspace != "system" {
 		return nil

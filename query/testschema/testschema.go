@@ -14,8 +14,8 @@ import (
 	"cqld/schema"
 )
 
-// New returns a schema with the keyspace ks and the result of statements, whose unqualified names are in ks. A refused
-// statement fails the test. Ids and times are the same in each run.
+// New returns a schema with the keyspace ks and the result of statements, whose unqualified names are in ks. A
+// rejected statement fails the test. Ids and times are the same in each run.
 func New(t testing.TB, statements ...string) *schema.Schema {
 	t.Helper()
 	s := schema.Initial()
@@ -42,7 +42,7 @@ func New(t testing.TB, statements ...string) *schema.Schema {
 	return s
 }
 
-// Definer returns a converter of statements on s for a client that may do everything.
+// Definer returns a converter of statements on s for a client with all permissions.
 func Definer(s *schema.Schema) *definition.Definer {
 	return &definition.Definer{Schema: s, Topology: ring.NewTopology(1, nil), Keyspace: "ks", Functions: function.New(),
 		Masking: true, NewID: func() schema.UUID { return schema.UUID{1} }, NowMicros: func() int64 { return 1 }}

@@ -22,15 +22,15 @@ func (c operationCompiler) counterAddition(col *schema.Column, value cql.Term, n
 }
 
 // addToCounter is c = c + value or, if negative, c = c - value. Its cell contains the addend, 8 bytes big-endian: the
-// replica that leads the update computes the sum. The operation does not read: that replica does.
+// replica that leads the update computes the sum. The operation itself reads nothing.
 type addToCounter struct {
 	target
 	value    term.Term
 	negative bool
 }
 
-// Apply implements operation. An unset value changes nothing. Null, and the empty value that a bigint may have in CQL,
-// are errors in Cassandra's words.
+// Apply implements operation. An unset value changes nothing. Null and the empty bigint are errors with Cassandra's
+// messages.
 func (o *addToCounter) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind == wire.ValueUnset {
@@ -40,8 +40,8 @@ func (o *addToCounter) Apply(x *operationContext, r *row.Row) error {
 		return invalid.Errorf("Invalid null value for counter increment")
 	}
 	delta := int64(binary.BigEndian.Uint64(v.Bytes))
-	// -MinInt64 is MinInt64 again in two's complement: the subtraction would become an addition. Cassandra refuses it,
-	// too.
+	// -MinInt64 is MinInt64 again in two's complement: the subtraction would become an addition. Cassandra rejects
+	// it, too.
 	if o.negative && delta == math.MinInt64 {
 		return invalid.Errorf("The negation of %d overflows supported counter precision (signed 8 bytes integer)",
 			delta)
@@ -49,15 +49,15 @@ func (o *addToCounter) Apply(x *operationContext, r *row.Row) error {
 	if o.negative {
 		delta = -delta
 	}
-	// A row has one cell per counter, so that addends of one statement are combined here. Otherwise the cells would
-	// have one timestamp, and reconciliation would keep one of them.
+	// Add up the addends of one statement: cells of the same counter would have equal timestamps, and reconciliation
+	// would keep only one of them.
 	for i := range r.Cells { // SET c = c + 1, c = c + 2
 		if c := &r.Cells[i]; c.Column == o.col.ID {
 			c.Value = wire.AppendInt64(nil, delta+int64(binary.BigEndian.Uint64(c.Value)))
 			return nil
 		}
 	}
-	// The cell's TTL is always 0: checkCounterModification refuses USING TTL.
+	// The cell has no TTL, because checkCounterModification rejects USING TTL.
 	r.Cells = append(r.Cells, x.cell(o.col, nil, wire.AppendInt64(nil, delta)))
 	return nil
 }

@@ -9,19 +9,19 @@ import (
 	"cqld/types"
 )
 
-// operationCompiler compiles operations. Its methods check the column before the value, or the value before the column,
-// as Cassandra does: which of two errors a client sees is part of the behavior that is copied.
+// operationCompiler compiles operations. Its methods check the column before the value, or the value before the
+// column, in Cassandra's order, so that clients see the same error.
 type operationCompiler struct{ *term.Compiler }
 
-// compileAssignment compiles one element of SET. The kinds of cql.Assignment are closed; each one becomes one
-// operation. Errors have Cassandra's words, with the element as term.AssignmentText prints it.
+// compileAssignment compiles one element of SET. Each kind of cql.Assignment becomes one operation. Errors have
+// Cassandra's messages, with the element as term.AssignmentText formats it.
 func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 	c := operationCompiler{in}
 	col, err := c.Column(assignedColumn(a))
 	if err != nil {
 		return nil, err
 	}
-	// Before the value is compiled, so that a wrong value of a key column does not hide this error.
+	// Check before compiling the value, whose errors would hide this one.
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
 		return nil, invalid.Errorf("PRIMARY KEY part %s found in SET part", col.Name)
 	}
@@ -48,13 +48,13 @@ func compileAssignment(in *term.Compiler, a cql.Assignment) (operation, error) {
 	case *cql.SetField:
 		return c.fieldAssignment(a, col)
 	}
-	// The parser has no other kinds. A new one is refused until it is listed here.
+	// The parser produces no other kinds.
 	return nil, invalid.NotSupported("This assignment")
 }
 
-// compileValue compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no
-// value of such a column with a user-defined type: Cassandra answers with a server error when it executes the
-// operation, that is after all other errors, and not if a condition does not hold.
+// compileValue compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple
+// cannot be assigned to such a column with a user-defined type. Cassandra returns a server error when it executes the
+// operation: after all other errors, and not if a condition does not hold.
 func compileValue(c *term.Compiler, value cql.Term, col *schema.Column) (term.Term, error) {
 	t, err := c.ColumnTerm(value, col)
 	if err == nil && col.Type.Kind() == types.UDT && isTuple(value) {
@@ -67,7 +67,7 @@ func compileValue(c *term.Compiler, value cql.Term, col *schema.Column) (term.Te
 // evaluated.
 type refusedTuple struct{ col *schema.Column }
 
-// Eval refuses the tuple. See compileValue for why it is not refused earlier.
+// Eval returns an error. compileValue explains why the error comes this late.
 func (t refusedTuple) Eval(*term.Scope) (wire.Value, error) {
 	return wire.Value{}, invalid.Errorf("Invalid tuple type literal for %s of type %s", t.col.Name, t.col.Type)
 }
@@ -104,8 +104,8 @@ func assignedColumn(a cql.Assignment) string {
 	return ""
 }
 
-// checkMutable refuses + and - for columns that are not multi-cell collections. Counters, for which both are valid,
-// were handled by the caller.
+// checkMutable refuses + and - for columns that are not multi-cell collections. The caller handles counters, for
+// which both are valid.
 func checkMutable(a cql.Assignment, col *schema.Column) error {
 	if !col.Type.Kind().IsCollection() {
 		return invalid.Errorf("Invalid operation (%s) for non counter column %s", term.AssignmentText(a), col.Name)
@@ -120,11 +120,11 @@ func checkMutable(a cql.Assignment, col *schema.Column) error {
 // addition compiles c = c + value: an addend of a counter, or new elements of a multi-cell collection.
 func (c operationCompiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, error) {
 	switch col.Type.Kind() {
-	// Tuples and user-defined types have an error of their own here; subtraction reports them as not counters.
+	// Tuples and user-defined types have a special error here; subtraction reports that they are not counters.
 	case types.Tuple, types.UDT:
 		return nil, invalid.Errorf("Invalid operation (%s) for tuple column %s", term.AssignmentText(a), col.Name)
 	}
-	// Before checkMutable, which refuses every type that is not a collection.
+	// Handle counters before checkMutable, which rejects all types other than collections.
 	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, false)
 	}
@@ -133,13 +133,13 @@ func (c operationCompiler) addition(a *cql.AddToColumn, col *schema.Column) (ope
 	}
 	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
-		// Cassandra has one message for every value that is no map.
+		// Cassandra has the same message for every value that is not a map.
 		if col.Type.Kind() == types.Map {
 			err = invalid.Errorf("Value for a map addition has to be a map, but was: '%s'", term.Text(a.Value))
 		}
 		return nil, err
 	}
-	// Sets, maps and lists have one operation: it looks at the type when it is applied.
+	// Sets, maps and lists share one operation, which distinguishes the types when it is applied.
 	return &addElements{target{col}, t}, nil
 }
 
@@ -159,8 +159,8 @@ func (c operationCompiler) prepending(a *cql.PrependToColumn, col *schema.Column
 	return &prependElements{target{col}, t}, nil
 }
 
-// subtraction compiles c = c - value. What value is depends on the column: a decrement, keys of a map, elements of a
-// set, or elements of a list, which must be read to find their cells.
+// subtraction compiles c = c - value. The meaning of value depends on the column: a decrement, keys of a map,
+// elements of a set, or elements of a list, which must be read to find their cells.
 func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (operation, error) {
 	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, true)
@@ -170,8 +170,7 @@ func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Co
 	}
 	switch col.Type.Kind() {
 	case types.Map:
-		// Only keys are removed from a map: the value is a set of them. The set is frozen as every value in wire form
-		// is.
+		// The value for a map is a set of keys to remove. The set is frozen, like every value in wire form.
 		keys := types.NewSet(col.Type.Elems()[0], true)
 		t, err := c.Term(a.Value, c.Receiver(col.Name, keys))
 		if err != nil {
@@ -186,8 +185,7 @@ func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Co
 		}
 		return &removeKeys{target{col}, t}, nil
 	}
-	// The only kind that remains is the list. Its cells are identified by time UUIDs, not by values: the operation
-	// reads.
+	// The column is a list. Time UUIDs and not values identify its cells, so the operation must read the list.
 	t, err := c.ColumnTerm(a.Value, col)
 	if err != nil {
 		return nil, err
@@ -195,7 +193,7 @@ func (c operationCompiler) subtraction(a *cql.SubtractFromColumn, col *schema.Co
 	return &removeElements{readingTarget{target{col}}, t}, nil
 }
 
-// elementAssignment compiles c[key] = value for lists and maps. A set has elements, but none that can be set.
+// elementAssignment compiles c[key] = value for lists and maps. Elements of a set cannot be assigned.
 func (c operationCompiler) elementAssignment(a *cql.SetElement, col *schema.Column) (operation, error) {
 	typ := col.Type
 	if !typ.Kind().IsCollection() {

@@ -22,30 +22,30 @@ type Batch struct {
 	kind cql.BatchKind
 	// nil means that USING has no TIMESTAMP.
 	timestamp term.Term
-	// A duration; nil means that USING has no TIMEOUT.
+	// timeout is a duration; nil means that USING has no TIMEOUT.
 	timeout term.Term
-	// In the order of the text.
+	// statements is in the order of the text.
 	statements []*Modification
 }
 
-// Statement is one statement of a batch with its values. A BATCH message of the protocol contains statements with
-// values of their own; the statements of a BATCH in CQL share theirs. Both are only read.
+// Statement is one statement of a batch with its values. Each statement of a BATCH message has its own values; the
+// statements of a BATCH in CQL share one list. Both fields are read-only.
 type Statement struct {
 	Modification *Modification
 	Values       []wire.Value
 }
 
 // CompileBatch compiles BEGIN BATCH … APPLY BATCH. compile compiles each of its statements. The order of the checks
-// decides which of several errors a client sees.
+// determines which of several errors a client gets.
 func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement) (*Modification, error)) (*Batch,
 	error) {
 	b := &Batch{kind: stmt.Kind}
-	// The grammar accepts the clause.
+	// The grammar accepts USING TTL, which is invalid here.
 	if stmt.Using.TTL != nil {
 		return nil, invalid.Errorf("Global TTL on the BATCH statement is not supported.")
 	}
 	if stmt.Using.Timestamp != nil {
-		// The specification of this marker names no table: a batch has none of its own.
+		// The spec of this marker names no table, because a batch has none.
 		var err error
 		r := term.Spec{Name: "[timestamp]", Type: types.Native(types.Bigint)}
 		if b.timestamp, err = c.Term(stmt.Using.Timestamp, r); err != nil {
@@ -66,12 +66,12 @@ func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement)
 	if b.timestamp != nil && b.kind == cql.BatchCounter {
 		return nil, invalid.Errorf("Cannot provide custom timestamp for counter BATCH")
 	}
-	// TIMEOUT comes from ScyllaDB (docs/differences.md): its errors come after Cassandra's own.
+	// TIMEOUT comes from ScyllaDB (docs/differences.md): its errors come after Cassandra's errors.
 	var err error
 	if b.timeout, err = execution.CompileTimeout(c, stmt.Using.Timeout); err != nil {
 		return nil, err
 	}
-	// Both checks are repeated by ExecuteStatements, which also executes batches that no CompileBatch has seen.
+	// ExecuteStatements repeats both checks, because it also executes BATCH messages, which are not compiled here.
 	if err := checkBatchKinds(b.kind, b.statements); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 		// All statements refer to the same list by their markers' indexes.
 		statements[i] = Statement{m, params.Values}
 	}
-	// params is replaced, not changed: the caller's are shared.
+	// Replace params instead of changing it, because the caller shares it.
 	params, err := params.WithTimeout(b.timeout, params.Values)
 	if err != nil {
 		return Outcome{}, err
@@ -99,13 +99,13 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 		if err != nil {
 			return Outcome{}, err
 		}
-		// An unset marker in USING TIMESTAMP means a timestamp from the clock. It is taken once, so that all statements
-		// have the same.
+		// An unset marker in USING TIMESTAMP means a timestamp from the clock. It is generated once, so that all
+		// statements have the same timestamp.
 		timestamp := writer.o.Timestamps.Next()
 		if err := setTimestamp(v, &timestamp); err != nil {
 			return Outcome{}, err
 		}
-		// A timestamp that USING has set is not moved by write_ordering: see ordered.
+		// write_ordering does not change a timestamp from USING (see ordered).
 		params = params.WithTimestamp(timestamp, v.Kind != wire.ValueUnset)
 	}
 	return writer.ExecuteStatements(r, b.kind, statements, params)
@@ -114,9 +114,10 @@ func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *executi
 // ExecuteStatements executes the statements of a batch: it builds one mutation for each partition of each table and
 // writes them.
 //
-// It serves BATCH in CQL and the BATCH message of the protocol, in which each statement was prepared or parsed for
-// itself. A batch with a condition in any statement becomes one conditional change. A counter batch is written with the
-// counter protocol. A logged batch over one partition needs no batch log: a mutation is atomic at its replica.
+// It executes BATCH in CQL and the BATCH message of the protocol, whose statements were prepared or parsed
+// separately. A batch with a condition in any statement becomes one conditional change. A counter batch is written
+// with the counter protocol. A logged batch over one partition needs no batch log: a mutation is atomic at its
+// replica.
 func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, statements []Statement,
 	params *execution.Params) (Outcome, error) {
 	for _, s := range statements {
@@ -153,19 +154,18 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	defer writer.putWriting(w)
 	timestamp := w.chooseTimestamp(writer, params)
 	var c changeSet
-	// One moment for all statements: now() and the expiry of TTLs agree in them.
+	// All statements use the same moment for now() and for the expiry of TTLs.
 	ordered, now := false, writer.o.Moment(params)
 	for i, s := range statements {
 		w.begin(writer, r, params, s.Values, now)
 		if err := w.stamp(s.Modification, timestamp); err != nil {
-			// Statements before i were built, so their keys are valid. Only this one and later ones can have an invalid
-			// key.
+			// The keys of earlier statements are valid, because their mutations were built.
 			return Outcome{}, w.keyError(statements[i:], err)
 		}
 		if err := w.expiry(s.Modification); err != nil {
 			return Outcome{}, w.expiryError(statements[i:], err)
 		}
-		// One table with write_ordering is enough: the coordinator moves the timestamp of the whole batch.
+		// If any table has write_ordering, the coordinator adjusts the timestamp of the whole batch.
 		ordered = ordered || w.ordered(s.Modification.table)
 		if err := w.build(s.Modification, func(m *row.Mutation) error {
 			return c.Add(s.Modification.table,
@@ -177,13 +177,14 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	if len(c.Mutations) == 0 {
 		return Outcome{}, nil
 	}
-	// As in Cassandra, only batches over several partitions are measured: one partition is bounded by checkPartition.
+	// As in Cassandra, checkBatch only applies to batches over several partitions; checkPartition bounds a single
+	// partition.
 	if c.Partitions(true) > 1 {
 		if err := writer.checkBatch(r, kind, &c); err != nil {
 			return Outcome{}, err
 		}
 	}
-	// Counted after all refusals, so that the statistics describe batches that were executed.
+	// Count after all checks, so that the statistics contain only executed batches.
 	writer.batches[kind].Add(int64(len(c.Mutations)))
 	// A batch of one mutation is written without a batch log, so gc_grace_seconds does not matter.
 	if len(c.Mutations) > 1 && kind == cql.BatchLogged {
@@ -192,15 +193,15 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	return Outcome{}, writer.executeBatch(r, kind, &c, params, ordered, timestamp)
 }
 
-// executeBatch writes the mutations of a batch. The type of the write, which a timeout reports, is COUNTER, SIMPLE,
-// BATCH or UNLOGGED_BATCH.
+// executeBatch writes the mutations of a batch. A timeout reports the write type COUNTER, SIMPLE, BATCH or
+// UNLOGGED_BATCH.
 func (writer *Writer) executeBatch(r *request.Request, kind cql.BatchKind, c *changeSet, params *execution.Params,
 	ordered bool, timestamp int64) error {
 	timeouts := writer.o.TimeoutsOf(params)
 	req := &coordinator.WriteRequest{Mutations: c.Mutations, Consistency: r.Consistency,
 		Type: coordinator.WriteUnloggedBatch, Timeout: timeouts.Write, Ordered: ordered, Stamp: timestamp}
 	switch {
-	// checkBatchKinds has ensured that all tables have counters, or none.
+	// checkBatchKinds ensures that either all tables have counters or none has.
 	case isCounterTable(c.Tables[0]):
 		req.Type, req.Timeout = coordinator.WriteCounter, timeouts.Counter
 	case kind == cql.BatchLogged && len(c.Mutations) == 1:
@@ -214,10 +215,10 @@ func (writer *Writer) executeBatch(r *request.Request, kind cql.BatchKind, c *ch
 // keyError returns the error of the first statement with an invalid partition key, or err if there is none. Cassandra
 // evaluates the partition keys of all statements before the statements.
 //
-// Keys are evaluated a second time only after an error, so that batches without errors do not pay for the order.
+// To report errors in that order, keys are evaluated again, but only after an error.
 func (w *writing) keyError(statements []Statement, err error) error {
 	for _, s := range statements {
-		// The keys of INSERT JSON are in an object that is parsed when the statement is built.
+		// Skip INSERT JSON, whose keys are in an object that is parsed later.
 		if s.Modification.json != nil {
 			continue
 		}
@@ -237,7 +238,7 @@ func (w *writing) expiryError(statements []Statement, err error) error {
 	}
 	m := statements[0].Modification
 	w.Scope.Values = statements[0].Values
-	// keyError leaves INSERT JSON out: its keys are in the object, which was not parsed yet.
+	// keyError skips INSERT JSON, whose object was not parsed yet.
 	if m.json != nil {
 		if invalid := m.json.eval(&w.Scope, w.reserveRead); invalid != nil {
 			return invalid
@@ -253,10 +254,10 @@ func (w *writing) expiryError(statements []Statement, err error) error {
 }
 
 // checkBatch adds a warning for a large batch over several partitions, and refuses a larger one. Sizes are bytes as
-// Cassandra counts them (batchSize). An unlogged batch also gets a warning if it covers too many partitions: it is one
-// request of the coordinator that many replicas must answer, without the atomicity of a logged one.
+// Cassandra counts them (batchSize). An unlogged batch also gets a warning if it covers too many partitions: such a
+// batch involves many replicas, without the atomicity of a logged batch.
 func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *changeSet) error {
-	// Tables and mutations are side by side.
+	// Tables and Mutations have the same indexes.
 	size := 0
 	for i, m := range c.Mutations {
 		size += batchSize(c.Tables[i], m)
@@ -271,7 +272,7 @@ func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *chan
 	if kind == cql.BatchLogged {
 		return nil
 	}
-	// Not per keyspace, unlike the condition for calling checkBatch: Cassandra's two checks count differently.
+	// Cassandra does not count per keyspace here, unlike in the condition for calling checkBatch.
 	if n := c.Partitions(false); n > writer.o.BatchPartitions {
 		plural := ""
 		// TableNames lists each table once, separated by commas.
@@ -286,7 +287,7 @@ func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *chan
 }
 
 // warnOfGrace adds a warning if a logged batch cannot be replayed because gc_grace_seconds is zero. A batch is never
-// applied later than gc_grace_seconds of a table (package batchlog): it could resurrect deleted data.
+// replayed later than gc_grace_seconds (package batchlog), because it could resurrect deleted data.
 func (writer *Writer) warnOfGrace(r *request.Request, c *changeSet) {
 	var without []string
 	for _, t := range c.Tables {

@@ -9,48 +9,48 @@ import (
 )
 
 // The components of the size of a batch, in bytes, as Cassandra 5.0 counts them (PartitionUpdate.dataSize). The
-// thresholds for batches refer to this size, so that the same batches cause warnings and refusals; cqld's own
+// thresholds for batches refer to this size, so that the same batches cause warnings and errors, although cqld's
 // encoding is smaller.
 const (
 	partitionDeletionSize = 8
 	rowSize               = 8 + 13 // timestamp of the marker, deletion; each row counts as if it had a marker
 	expiringMarkerSize    = 4 + 8  // TTL, time of expiry
-	// Timestamp, TTL and time of deletion, also for cells without a TTL.
+	// cellSize counts timestamp, TTL and time of deletion, even for cells without a TTL.
 	cellSize = 8 + 4 + 8
-	// The deletion of a column with several cells, present or not.
+	// complexColumnSize counts the deletion of a multi-cell column, present or not.
 	complexColumnSize = 12
-	// Once for all range tombstones of a partition.
+	// rangeTombstonesSize is added once for all range tombstones of a partition.
 	rangeTombstonesSize = 4
-	// Timestamp and time of deletion.
+	// rangeTombstoneSize counts timestamp and time of deletion.
 	rangeTombstoneSize = 8 + 4
-	// It replaces the length of the value.
+	// counterValueSize replaces the length of the value.
 	counterValueSize = 36 // a shard and its header
-	// A time UUID.
+	// The path of a list element is a time UUID.
 	listPathSize = 16
-	// The index of the field.
+	// The path of a field is its index.
 	fieldPathSize = 2
 )
 
 // rowChanges are the changes of one row in a mutation. Several statements of a batch may change the same row: Cassandra
 // merges their changes in one PartitionUpdate, so each cell counts once.
 type rowChanges struct {
-	// A row, or the header with the static columns.
+	// kind is a row, or the header with the static columns.
 	kind row.EntryKind
-	// The encoded clustering; empty for the header. It points into the mutation.
+	// start is the encoded clustering; empty for the header. It points into the mutation.
 	start  []byte
-	value  []byte   // of the first change
-	merged *row.Row // all changes, if there are several
-	size   int      // of its cells
+	value  []byte   // encoded first change
+	merged *row.Row // merged changes, if there are several
+	size   int      // size of its cells in bytes
 }
 
-// rowListMax is the number of rows of a mutation that are compared one by one: most mutations of a batch have one.
+// rowListMax is how many rows of a mutation are searched linearly; most mutations of a batch have one row.
 const rowListMax = 8
 
 // rowList contains the rows of one mutation. It finds the earlier changes of the same row: by comparison while there
 // are few, and by a map from rowListMax rows on.
 type rowList struct {
 	all   []rowChanges
-	index map[string]int // of all, from rowListMax rows on
+	index map[string]int // index of all by row, from rowListMax rows on
 }
 
 // find returns the changes of the row of e, and adds them if there are none. The pointer is valid until the next call,
@@ -88,23 +88,23 @@ func rowIndexKey(kind row.EntryKind, start []byte) string {
 	return string(append([]byte{byte(kind)}, start...))
 }
 
-// merge adds the change r to x, which contains at least one. It decodes the first change only now: most rows have no
-// second one.
+// merge adds the change r to x, which has at least one change. It decodes the first change only now, because most
+// rows have no second one.
 func (x *rowChanges) merge(t *schema.Table, r *row.Row) {
 	if x.merged == nil {
 		x.merged = row.NewRow()
 		_ = row.DecodeRow(x.merged, x.value) // it was decoded before
 	}
-	// Into a new row: Reconcile must not write into its sources.
+	// Reconcile must not write into its sources, so merge into a new row.
 	merged := row.NewRow()
 	row.Reconcile(merged, x.merged, r)
 	x.merged, x.size = merged, cellsSize(t, merged)
 }
 
-// batchSize returns the size of one partition's changes in a batch. The partition key does not count.
+// batchSize returns the size of one partition's changes in a batch. It excludes the partition key.
 //
-// Only batches over several partitions are measured, and their mutations are decoded for that: cqld's encoding omits
-// what is default, while Cassandra counts it.
+// It decodes the mutation, because cqld's encoding omits default values, which Cassandra counts. Only batches over
+// several partitions are measured.
 func batchSize(t *schema.Table, m *row.Mutation) int {
 	size := partitionDeletionSize + rowSize // an empty static row counts, too
 	deletions := 0
@@ -113,7 +113,7 @@ func batchSize(t *schema.Table, m *row.Mutation) int {
 	r := row.NewRow()
 	var e row.Entry
 	for es := m.Entries(); es.Next(&e); {
-		// Range tombstones count each, even equal ones: they are not merged here.
+		// Every range tombstone counts; they are not merged here.
 		if e.Kind == row.KindRangeTombstone {
 			deletions++
 			size += rangeTombstoneSize + clusteringSize(t, e.Start) + clusteringSize(t, e.End)
@@ -127,7 +127,7 @@ func batchSize(t *schema.Table, m *row.Mutation) int {
 		if !added {
 			// The clustering was counted with the first change.
 			x.merge(t, r)
-			r = row.NewRow() // merged rows may share its memory
+			r = row.NewRow() // a merged row may share the memory of r
 			continue
 		}
 		x.size = cellsSize(t, r)
@@ -139,8 +139,8 @@ func batchSize(t *schema.Table, m *row.Mutation) int {
 	if deletions > 0 {
 		size += rangeTombstonesSize
 	}
-	// After the loop, because merging changes sizes of rows that were found before.
-	// The partition deletion and the first row size, for the header, are in size from the start.
+	// Add sizes after the loop, because merging changes the sizes of earlier rows. size already includes the
+	// partition deletion and the header.
 	for i := range rows.all {
 		size += rows.all[i].size
 	}
@@ -153,8 +153,8 @@ func cellsSize(t *schema.Table, r *row.Row) (size int) {
 	if r.Liveness.Present() && r.Liveness.TTL > 0 {
 		size += expiringMarkerSize
 	}
-	// A column with several cells counts once more than its cells, whether it is deleted or has elements.
-	// A set, because a column may be in both lists.
+	// A multi-cell column counts once in addition to its cells, whether it is deleted or has elements. It may be in
+	// both lists, so use a set.
 	complex := map[schema.ColumnID]bool{}
 	for i := range r.Complex {
 		complex[r.Complex[i].Column] = true
@@ -164,9 +164,9 @@ func cellsSize(t *schema.Table, r *row.Row) (size int) {
 		size += cellSize + len(c.Value)
 		col := t.ColumnByID(c.Column)
 		switch {
-		// The column was dropped since the statement was compiled: its size does not matter.
+		// The column was dropped after the statement was compiled.
 		case col == nil:
-		// The cell contains an addend of 8 bytes here, and a context of one shard in Cassandra.
+		// Cassandra stores a counter context with one shard, cqld an addend of 8 bytes.
 		case col.Type.Kind() == types.Counter:
 			size += counterValueSize - len(c.Value)
 		case c.Path != nil:
@@ -182,28 +182,29 @@ func cellsSize(t *schema.Table, r *row.Row) (size int) {
 func pathSize(t *types.Type, path []byte) int {
 	switch t.Kind() {
 	case types.List:
-		// The sizes are constants: cqld's paths of list elements and fields may have other lengths.
+		// Use Cassandra's sizes, because paths of list elements and fields have other lengths in cqld.
 		return listPathSize
 	case types.UDT:
 		return fieldPathSize
 	}
 	value, _, err := t.Elems()[0].ConsumeOrdered(nil, path, false)
-	// Paths were encoded from valid values, so this cannot happen. A size too small is better than a failed write.
+	// This cannot happen, because paths are encoded from valid values. If it did, an underestimate would be better
+	// than a failed write.
 	if err != nil {
 		return 0
 	}
 	return len(value)
 }
 
-// clusteringSize returns the size in bytes of the values in a clustering or a bound. A bound is a prefix: its missing
-// columns count nothing.
+// clusteringSize returns the size in bytes of the values in a clustering or a bound. A bound is a prefix, so missing
+// columns have no size.
 func clusteringSize(t *schema.Table, clustering []byte) (size int) {
 	for _, c := range t.Clustering {
 		if len(clustering) == 0 {
 			break
 		}
 		value, rest, err := c.Type.ConsumeOrdered(nil, clustering, c.Desc)
-		// The marker byte of a bound, for example the 0xFF of an open end, is no value.
+		// The rest is the marker byte of a bound, for example 0xFF for an open end.
 		if err != nil {
 			break
 		}

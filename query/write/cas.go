@@ -20,30 +20,30 @@ import (
 
 // cas is one execution of conditional statements on one partition.
 //
-// Package paxos calls update, perhaps several times, each time with newer rows, and in goroutines of its own. result is
-// called after the last update. read replaces everything that depends on a page.
+// Package paxos calls update one or more times in its own goroutines, each time with newer rows. result is called
+// after the last update. read replaces all state that depends on a page.
 type cas struct {
 	writer *Writer
-	// Its memory was reserved before the proposal: see reserve.
+	// reserve has reserved memory from request before the proposal.
 	request *request.Request
 	params  *execution.Params
 	// All statements have the same table and the same partition.
 	table *schema.Table
 	key   row.PartitionKey
-	// Fixed when the request begins, so that all evaluations see the same TTLs expire.
+	// now is fixed when the request begins, so that all evaluations see the same expired cells.
 	now        execution.Moment
 	statements []Statement
-	// batch means that the result has the key's columns, because conditions may be on several rows.
+	// batch means that the result includes the key columns, because conditions may be on several rows.
 	batch bool
 	// nil means that the client sees all values.
 	masks *mask.Table // for the rows of the result
 
 	rows []casRow // rows with conditions, by clustering
-	// The positions in rows, if there were more than rowsSearched while they were added.
+	// index maps clusterings to positions in rows, if there are more than rowsSearched.
 	index map[string]int
-	// Conditions on static columns, or on the existence of the partition's static row.
+	// static contains the conditions on static columns, or on the existence of the static row.
 	static casRow
-	reads  [][]byte // clusterings of further rows that operations read; nil is the static row
+	reads  [][]byte // clusterings of further rows that operations read; nil means the static row
 	// shown are the columns of the result if a condition does not hold. all means every column.
 	shown columnSet
 	all   bool
@@ -56,19 +56,19 @@ type cas struct {
 	header *rowview.View            // a view of the static row only
 }
 
-// casRow contains the conditions on one row. exists and notExists exclude each other and the conditions on columns.
+// casRow contains the conditions on one row: exists, notExists or conditions on columns, never two of them.
 type casRow struct {
 	clustering []byte
-	// From IF EXISTS and IF NOT EXISTS.
+	// exists and notExists come from IF EXISTS and IF NOT EXISTS.
 	exists, notExists bool
 	// All must hold.
 	columns []boundCondition
 }
 
-// executeConditional executes statements, at least one with a condition. The statements without conditions are applied
-// together with the others, or not at all. batch means that they come from a batch, also from a batch of one statement.
-// The outcome has one row that says whether the change was applied or, if it was not, the current values of the rows
-// with conditions.
+// executeConditional executes statements, at least one with a condition. Either all statements are applied, including
+// those without conditions, or none. batch means that they come from a batch, even of one statement. The outcome has
+// one row with [applied] = true or, if a condition does not hold, [applied] = false and the current values of the
+// rows with conditions.
 func (writer *Writer) executeConditional(r *request.Request, statements []Statement, batch bool,
 	params *execution.Params) (Outcome, error) {
 	// The caller has checked that all tables are the same (checkConditionalBatch).
@@ -78,7 +78,7 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 		if !st.Modification.conditional() {
 			continue
 		}
-		// Permissions are checked before anything is proposed: the answer would show values.
+		// Check permissions before the proposal, because the result may reveal values.
 		masks, err := writer.o.Masks(r, st.Modification.conditions.masking)
 		if err != nil {
 			return Outcome{}, err
@@ -92,7 +92,7 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 	if err := x.prepare(); err != nil {
 		return Outcome{}, err
 	}
-	// After prepare: as in Cassandra, errors of keys and conditions come before errors of consistency levels.
+	// As in Cassandra, errors of keys and conditions (prepare) come before errors of consistency levels.
 	if err := execution.CheckConditionalLevels(x.table, r.Consistency, r.SerialConsistency); err != nil {
 		return Outcome{}, err
 	}
@@ -100,7 +100,7 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 	r.Cost.Path = string(restriction.AccessPartitionKey)
 	timeouts := writer.o.TimeoutsOf(params)
 	req := &paxos.CASRequest{
-		// Contention bounds the waiting for competing proposals, Timeout the other phases.
+		// Contention bounds the wait for competing proposals, and Timeout bounds the other phases.
 		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: timeouts.CAS, Timeout: timeouts.Write, Update: x.update,
 	}
@@ -108,21 +108,21 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 	if err != nil {
 		return Outcome{}, err
 	}
-	// The page with the current values belongs to the call until here.
+	// Release returns the page with the current values.
 	defer call.Release()
 	return x.result(applied, call.Page())
 }
 
 // prepare determines the partition, and the conditions on each row. It evaluates keys and the values of conditions
-// once; only the operations are evaluated in each round. Errors come in Cassandra's order: statement by statement,
-// lists and keys before conditions.
+// once; each Paxos round evaluates only the operations. Errors are in Cassandra's order: by statement, and lists and
+// keys before conditions.
 func (x *cas) prepare() error {
 	s := &term.Scope{Env: x.environment()}
 	// The scope is shared: eval replaces its JSON values for each statement.
 	for i, st := range x.statements {
 		s.Values = st.Values
 		if st.Modification.json != nil {
-			// Without a reservation: reserve has counted the text.
+			// This needs no reservation, because reserve counts the text.
 			if err := st.Modification.json.eval(s, nil); err != nil {
 				return err
 			}
@@ -134,23 +134,24 @@ func (x *cas) prepare() error {
 		if err != nil {
 			return err
 		}
-		// The key's bytes point into memory of the statement's evaluation, so that they are copied.
+		// Copy the key, whose bytes point into the memory of the statement's evaluation.
 		if i == 0 {
 			x.key = row.PartitionKey{Token: keys[0].Token, Bytes: bytes.Clone(keys[0].Bytes)}
 		} else if st.Modification.table != x.table || !bytes.Equal(keys[0].Bytes, x.key.Bytes) {
 			// The tables of a batch were compared before (checkConditionalBatch); the partitions are known only now.
 			return invalid.Errorf("Batch with conditions cannot span multiple partitions")
 		}
-		// See the fields: what counts as the contents of a row depends on the statements together.
+		// Which columns count depends on all statements together (see the fields).
 		x.allStatic = x.allStatic || len(st.Modification.static) > 0
 		x.askedStatic = x.askedStatic || st.Modification.conditional() && st.Modification.touchesStatic()
 		x.allRegular = x.allRegular || len(x.table.Clustering) == 0 || st.Modification.where.HasClustering()
-		// As in Cassandra, also an invalid clustering of a statement without a condition comes before the conditions.
+		// As in Cassandra, an invalid clustering is reported before conditions, even if the statement has no
+		// condition.
 		clustering, err := x.clustering(st.Modification, s)
 		if err != nil {
 			return err
 		}
-		// Lists whose elements are found by index or value are read in the same round as the conditions.
+		// Operations that find list elements by index or value read the list in the same round as the conditions.
 		if st.Modification.reads {
 			x.reads = append(x.reads, clustering)
 		}
@@ -162,7 +163,7 @@ func (x *cas) prepare() error {
 	}
 	// The read command needs ascending clusterings, and results list the rows in this order.
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
-	// Its positions are no longer valid, and no row is added after this.
+	// Sorting invalidates the positions, and no row is added after this.
 	x.index = nil
 	sortConditions(x.static.columns)
 	for i := range x.rows {
@@ -183,9 +184,9 @@ func (m *Modification) touchesStatic() bool {
 		func(c *condition) bool { return c.Column.Kind == schema.Static })
 }
 
-// checkLists refuses IN on key columns in a conditional statement, in Cassandra's words.
+// checkLists rejects IN on key columns in a conditional statement, with Cassandra's message.
 func (x *cas) checkLists(m *Modification) error {
-	// An INSERT has no lists: only UPDATE and DELETE are refused here.
+	// Only UPDATE and DELETE can have lists.
 	what := "deletions"
 	if m.kind != restriction.Delete {
 		what = "updates"
@@ -204,7 +205,7 @@ func (x *cas) checkLists(m *Modification) error {
 	return nil
 }
 
-// clustering returns the encoded clustering of the row that a statement changes. nil means the static one, or a whole
+// clustering returns the encoded clustering of the row that a statement changes. nil means the static row, or a whole
 // partition. A table without clustering columns has one row with an empty, non-nil clustering.
 func (x *cas) clustering(m *Modification, s *term.Scope) ([]byte, error) {
 	if !m.where.HasClustering() && len(x.table.Clustering) > 0 {
@@ -221,12 +222,12 @@ func (x *cas) clustering(m *Modification, s *term.Scope) ([]byte, error) {
 	return in[0].Start, nil
 }
 
-// addConditions adds the conditions of a statement. Conditions on static columns belong to the static row, wherever the
-// statement writes. Statements of a batch may add conditions to the same row; then all must hold.
+// addConditions adds the conditions of a statement. Conditions on static columns belong to the static row, whichever
+// row the statement writes. Several statements of a batch may add conditions to the same row; all must hold.
 func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) error {
 	c := m.conditions
 	if c.exists || c.notExists {
-		// IF EXISTS and IF NOT EXISTS name no columns: a change that was not applied shows the whole row.
+		// IF EXISTS and IF NOT EXISTS name no columns: if the change is not applied, the result shows the whole row.
 		x.all = true
 		return x.at(clustering).requireExistence(c.notExists)
 	}
@@ -235,12 +236,12 @@ func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) e
 		if on.Column.Kind == schema.Static {
 			at = nil
 		}
-		// x.at may move x.rows, so the pointer is not kept across iterations.
+		// Do not keep the pointer across iterations, because x.at may move x.rows.
 		r := x.at(at)
 		if r.exists || r.notExists {
 			return invalid.Errorf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
 		}
-		// Invalid values are kept in b: they are errors only if the conditions before them hold.
+		// b keeps invalid values, which are errors only if all earlier conditions hold.
 		b, err := on.Bind(s)
 		if err != nil {
 			return err
@@ -258,7 +259,7 @@ func (x *cas) addConditions(m *Modification, clustering []byte, s *term.Scope) e
 	return nil
 }
 
-// rowsSearched is the number of rows with conditions that are compared one after the other: most batches have few.
+// rowsSearched is how many rows with conditions are searched linearly; most batches have few.
 const rowsSearched = 16
 
 // at returns the conditions on a row, and adds the row if there are none. The pointer is valid until the next call. nil
@@ -278,14 +279,14 @@ func (x *cas) at(clustering []byte) *casRow {
 	if i >= 0 {
 		return &x.rows[i]
 	}
-	// Copied: the clustering may point into memory that the next evaluation uses.
+	// Copy the clustering, which may point into memory that the next evaluation reuses.
 	x.rows = append(x.rows, casRow{clustering: bytes.Clone(clustering)})
 	n := len(x.rows)
 	switch {
 	case x.index != nil:
 		x.index[string(clustering)] = n - 1
 	case n > rowsSearched:
-		// The map is built once, when the search begins to cost more than the map.
+		// Build the map once there are too many rows for a linear search.
 		x.index = make(map[string]int, 2*n)
 		for i := range x.rows {
 			x.index[string(x.rows[i].clustering)] = i
@@ -309,9 +310,9 @@ func (r *casRow) requireExistence(not bool) error {
 	return nil
 }
 
-// command returns the command that reads the rows with conditions, and the rows that operations read. Without any, the
-// first row shows whether the partition exists: the first one that an INSERT wrote, unless statements change regular
-// columns. StaticCounts makes a partition with static values only appear in the page.
+// command returns the command that reads the rows with conditions, and the rows that operations read. If there are
+// none, it reads one row to find out whether the partition exists. With StaticCounts, the page also contains a
+// partition that has only static values.
 func (x *cas) command() *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now.Seconds}
 	var clusterings [][]byte
@@ -329,7 +330,8 @@ func (x *cas) command() *row.ReadCommand {
 		cmd.Slices, cmd.Limits.Rows, cmd.Inserted = []row.Slice{row.AllRows()}, 1, !x.allRegular
 		return cmd
 	}
-	// Slices of a command are ascending and disjoint: the same row may have conditions and be read.
+	// Slices of a command must be ascending and disjoint, but the same row may have conditions and be read by an
+	// operation.
 	slices.SortFunc(clusterings, bytes.Compare)
 	for _, c := range slices.CompactFunc(clusterings, bytes.Equal) {
 		cmd.Slices = append(cmd.Slices, row.ExactRow(c))
@@ -342,8 +344,8 @@ func (x *cas) namesRows() bool {
 	return len(x.rows) > 0 || slices.ContainsFunc(x.reads, func(clustering []byte) bool { return clustering != nil })
 }
 
-// read creates views of the page's rows. The views are copies, so that they stay valid when the page is released. Cells
-// that do not count (unseen) are removed before a row's existence is judged.
+// read creates views of the page's rows. The views are copies, which stay valid after the page is released. read
+// removes cells that do not count (unseen) before it checks whether a row exists.
 func (x *cas) read(page []byte) error {
 	x.found = map[string]*rowview.View{}
 	// A partition without a row in the page has an empty static row with the same key.
@@ -358,12 +360,12 @@ func (x *cas) read(page []byte) error {
 	v.Reset(x.table, x.now.Seconds)
 	for r.NextPartition() {
 		r.Header.Cells = slices.DeleteFunc(r.Header.Cells, static)
-		// Cloned, because the reader reuses its header for the next partition.
+		// Clone the header, which the reader reuses for the next partition.
 		x.header.Header = r.Header.Clone()
 		x.header.Partition(x.key)
 		v.Header = r.Header
 		v.Partition(r.Key)
-		// Marked columns of the partition are the same for each of its rows.
+		// All rows of the partition share the marked columns of its header.
 		fixed := v.Marked()
 		for r.NextRow(&v.Row) {
 			// A row without relevant columns exists only if it was inserted.
@@ -372,12 +374,12 @@ func (x *cas) read(page []byte) error {
 			}
 			v.Next(fixed, term.NotNil(v.Row.Clustering))
 			v.Mark(&v.Row)
-			// The view is reused for the next row.
+			// Clone the view, which is reused for the next row.
 			x.found[string(v.Clustering)] = v.Clone()
 		}
 	}
-	// Limits of a page cut it off. Deciding on a part of the rows could apply a change whose conditions do not hold.
-	// Without rows, command limits the page to the first one.
+	// The page was cut off by its limits. Evaluating only a part of the rows could apply a change whose conditions do
+	// not hold. If no row is named, command itself limits the page to the first row.
 	if r.More() && x.namesRows() {
 		return invalid.Errorf("The rows that the conditions are on are too large to be read at once")
 	}
@@ -388,7 +390,7 @@ func (x *cas) read(page []byte) error {
 func (x *cas) unseen(all bool) func(row.Cell) bool {
 	return func(c row.Cell) bool {
 		col := x.table.ColumnByID(c.Column)
-		// The column of a dropped cell is nil: it has no value for CQL.
+		// col is nil for a cell of a dropped column, which never counts.
 		return !all && (col == nil || !x.shown.contains(col))
 	}
 }
@@ -405,11 +407,11 @@ func (x *cas) view(clustering []byte) *rowview.View {
 	return x.header
 }
 
-// holds reports whether all conditions hold. The static row comes first, then the rows by clustering. It stops at the
-// first condition that does not hold, so that errors of later ones do not appear: Cassandra does the same.
+// holds reports whether all conditions hold. It evaluates the static row first, then the rows by clustering. As in
+// Cassandra, it stops at the first condition that does not hold, so later conditions cause no errors.
 func (x *cas) holds() (bool, error) {
 	for _, r := range append([]casRow{x.static}, x.rows...) {
-		// nil for a row that does not exist, in which all columns are null.
+		// v is nil for a row that does not exist, whose columns are all null.
 		v := x.view(r.clustering)
 		if r.exists && v == nil || r.notExists && v != nil {
 			return false, nil
@@ -432,18 +434,18 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	if ok, err := x.holds(); !ok || err != nil {
 		return nil, false, err
 	}
-	// Every evaluation takes a writing of its own: the request's goroutine does not wait for this one.
+	// Each evaluation needs its own writing, because the request's goroutine does not wait for this one.
 	w := x.writer.writings.Get().(*writing)
 	defer x.writer.putWriting(w)
 	out := new(row.Mutation)
 	out.Reset(x.table.StorageID, x.key)
-	// New elements of lists get positions from the ballot's timestamp.
+	// Positions of new list elements derive from the ballot's timestamp.
 	w.positions = x.writer.o.IDs.Ballot(timestamp)
 	for _, s := range x.statements {
 		w.begin(x.writer, x.request, x.params, s.Values, x.now)
 		// Set after begin and before stamp, which ignores USING TIMESTAMP then.
 		w.known = x.known
-		// Functions must not wait for memory here, so that they see none.
+		// Functions must not wait for memory here, so hide the memory of the request from them.
 		w.Scope.Env = unbounded{&w.env}
 		if err := w.stamp(s.Modification, timestamp); err != nil {
 			return nil, false, err
@@ -462,11 +464,12 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	return out, true, nil
 }
 
-// known returns the contents of a row for an operation that reads it. A row that does not exist is an empty view, never
-// nil. update gives it to the writing in place of a read: the page has the rows of x.reads.
+// known returns the contents of a row for an operation that reads it. A row that does not exist is an empty view,
+// never nil. In update, it replaces the writing's read, because the page contains the rows of x.reads.
 func (x *cas) known(clustering []byte) *rowview.View {
 	if len(x.table.Clustering) == 0 {
-		// The table's only row has the empty clustering in found; a nil clustering would be the static row.
+		// In x.found, the only row of a table without clustering columns has an empty clustering; nil would mean the
+		// static row.
 		clustering = []byte{}
 	}
 	if v := x.view(clustering); v != nil {
@@ -477,8 +480,8 @@ func (x *cas) known(clustering []byte) *rowview.View {
 	return v
 }
 
-// result returns the result: whether the change was applied and, if not, the current values. Like Cassandra's, it has
-// one row for each row with a condition that exists. With no such row it has [applied] alone.
+// result returns the result: whether the change was applied and, if not, the current values. As in Cassandra, it
+// contains each existing row with a condition. If there is none, it contains only [applied].
 func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 	columns := []term.Spec{{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: "[applied]",
 		Type: types.Native(types.Boolean)}}
@@ -491,12 +494,12 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 	out.Values = wire.AppendBytes(nil, []byte{0})
 	// Static columns that only statements without a condition change are not part of the result.
 	x.allStatic = x.allStatic && x.askedStatic
-	// The page is the one of the last evaluation, but other columns count now.
+	// Read the page of the last evaluation again, because other columns count for the result.
 	if err := x.read(page); err != nil {
 		return Outcome{}, err
 	}
 	var views []*rowview.View
-	// Only static columns, or the existence of the partition, have conditions then: the command has read one row.
+	// The conditions concern only static columns or the existence of the partition, so the command has read one row.
 	if len(x.rows) == 0 { // the first row, whatever its clustering
 		for _, v := range x.found {
 			views = append(views, v)
@@ -507,7 +510,7 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 			views = append(views, v)
 		}
 	}
-	// The static row has no row of its own in a result, unless there is no other.
+	// The static row is shown as a separate row only if there is no other row.
 	if v := x.view(nil); len(views) == 0 && v != nil {
 		views = append(views, v)
 	}
@@ -520,14 +523,14 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 		columns = append(columns, term.Spec{Keyspace: x.table.Keyspace, Table: x.table.Name, Name: c.Name,
 			Type: c.Type})
 	}
-	// The first value was false without columns. Each row now begins with its own.
+	// Replace the single [applied] value, because each row now begins with its own.
 	out.Columns, out.Count, out.Values = columns, int32(len(views)), out.Values[:0]
 	for _, v := range views {
 		out.Values = wire.AppendBytes(out.Values, []byte{0})
 		for _, c := range shown {
 			b := v.Value(c)
-			// Masked columns show the masked value, unless the client has UNMASK. The decision was made for the columns
-			// in conditions.
+			// Masked columns show the masked value, unless the client has UNMASK. x.masks was determined in
+			// executeConditional.
 			if x.masks != nil {
 				var err error
 				if b, err = x.masks.Value(x.environment(), c, b); err != nil {
@@ -540,8 +543,8 @@ func (x *cas) result(applied bool, page []byte) (Outcome, error) {
 	return out, nil
 }
 
-// columns returns the columns of a result that was not applied, after [applied]. In a batch the key's columns show to
-// which row the values belong. Other statements name one row, so they need none.
+// columns returns the columns of a result that was not applied, after [applied]. In a batch, the key columns identify
+// the row. A single statement names one row, so it needs none.
 func (x *cas) columns() []*schema.Column {
 	if x.all {
 		return x.table.Columns()
@@ -553,7 +556,7 @@ func (x *cas) columns() []*schema.Column {
 }
 
 // checkConditionalBatch refuses invalid batches with a condition. timestamp means that USING of the batch has one.
-// Batches without conditions pass. The partition is checked when keys are known (prepare).
+// Batches without conditions pass. prepare checks that all statements have the same partition.
 func checkConditionalBatch(statements []*Modification, timestamp bool) error {
 	// Statements without conditions must be on its table, too.
 	var first *Modification
@@ -571,7 +574,7 @@ func checkConditionalBatch(statements []*Modification, timestamp bool) error {
 			return invalid.Errorf("Batch with conditions cannot span multiple tables")
 		}
 	}
-	// The ballot determines the timestamp.
+	// The ballot determines the timestamp of a conditional change.
 	if timestamp {
 		return invalid.Errorf("Cannot provide custom timestamp for conditional BATCH")
 	}

@@ -17,8 +17,8 @@ const (
 	// bounds the changes of all partitions: IN writes each value once for each row.
 	partitionBytesMax = 16 << 20
 	changesBytesMax   = 64 << 20
-	// changesScanned is how many mutations are compared one after the other with the next one. A map is built only for
-	// more: most batches have few partitions.
+	// changesScanned is how many mutations are searched linearly. A map is built only for more, because most batches
+	// have few partitions.
 	changesScanned = 16
 )
 
@@ -27,9 +27,9 @@ const (
 // of the first change of each.
 type changeSet struct {
 	Mutations []*row.Mutation
-	Tables    []*schema.Table     // of the mutations
-	index     map[mutationKey]int // positions of the mutations, if there were more than changesScanned
-	bytes     int                 // sizes of all mutations together
+	Tables    []*schema.Table     // tables of the mutations
+	index     map[mutationKey]int // positions of the mutations, if there are more than changesScanned
+	bytes     int                 // total size of the mutations
 }
 
 // mutationKey identifies a partition of a table.
@@ -41,7 +41,7 @@ type mutationKey struct {
 // Add adds a copy of m, whose memory the caller reuses. It fails if the changes of one partition, or of all, are too
 // large. After an error the set must not be written.
 func (c *changeSet) Add(t *schema.Table, m *row.Mutation) error {
-	// Counted before the copy, so that a request never takes much more than the bound.
+	// Check the size before the copy, so that a request never uses much more memory than the bound.
 	c.bytes += m.Size()
 	if err := checkChanges(c.bytes); err != nil {
 		return err
@@ -53,14 +53,14 @@ func (c *changeSet) Add(t *schema.Table, m *row.Mutation) error {
 	}
 	x := new(row.Mutation)
 	copyMutation(x, m)
-	// Each mutation is allocated for itself: the coordinator keeps the pointers.
+	// Allocate each mutation separately, because the coordinator keeps pointers to them.
 	c.Mutations = append(c.Mutations, x)
 	c.Tables = append(c.Tables, t)
 	switch n := len(c.Mutations); {
 	case c.index != nil:
 		c.index[mutationKey{m.Table, string(m.Key.Bytes)}] = n - 1
 	case n > changesScanned:
-		// The map is built once, when the scan begins to cost more than the map.
+		// Build the map once there are too many mutations for a linear search.
 		c.index = make(map[mutationKey]int, 2*n)
 		for i, x := range c.Mutations {
 			c.index[mutationKey{x.Table, string(x.Key.Bytes)}] = i
@@ -69,8 +69,8 @@ func (c *changeSet) Add(t *schema.Table, m *row.Mutation) error {
 	return nil
 }
 
-// find returns the mutation of the same partition as m, or nil. Tables are compared by their identity in storage: a
-// table that was dropped and created again has another one.
+// find returns the mutation of the same partition as m, or nil. It compares tables by storage id, which changes if a
+// table is dropped and created again.
 func (c *changeSet) find(m *row.Mutation) *row.Mutation {
 	if c.index != nil {
 		if i, ok := c.index[mutationKey{m.Table, string(m.Key.Bytes)}]; ok {
@@ -78,7 +78,7 @@ func (c *changeSet) find(m *row.Mutation) *row.Mutation {
 		}
 		return nil
 	}
-	// No index yet: at most changesScanned mutations.
+	// There is no index for up to changesScanned mutations.
 	for _, x := range c.Mutations {
 		if x.Table == m.Table && bytes.Equal(x.Key.Bytes, m.Key.Bytes) {
 			return x
@@ -115,9 +115,9 @@ func (c *changeSet) TableNames() string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// checkPartition refuses changes of one partition that are too large, in Cassandra's words. It returns an INVALID error
-// with the decoded partition key. more is the size in bytes of changes that are not encoded in m yet. m may still grow:
-// callers check each row, which bounds the memory of IN.
+// checkPartition returns an *invalid.Error with Cassandra's message and the decoded partition key if the changes of
+// one partition are too large. more is the size, in bytes, of changes that are not encoded in m yet. Callers check
+// after each row, which bounds the memory of a statement with IN.
 func checkPartition(t *schema.Table, m *row.Mutation, more int) error {
 	n := m.Size() + more
 	if n <= partitionBytesMax {
@@ -135,8 +135,8 @@ func checkPartition(t *schema.Table, m *row.Mutation, more int) error {
 		"are: %s.%s", n, partitionBytesMax, t.Keyspace, t.Name, key)}
 }
 
-// checkChanges refuses a request whose changes of all partitions have n bytes if they are too large. Cassandra has no
-// such bound: it bounds each mutation.
+// checkChanges returns an error if n, the bytes of the changes of all partitions of a request, exceeds the bound.
+// Cassandra has no such bound: it bounds each mutation.
 func checkChanges(n int) error {
 	if n > changesBytesMax {
 		return &invalid.Error{Msg: fmt.Sprintf("The changes of one request have more than %d bytes", changesBytesMax)}
@@ -144,7 +144,7 @@ func checkChanges(n int) error {
 	return nil
 }
 
-// copyMutation makes dst a copy of src that owns its memory. src is usually a writing's builder, which the next
+// copyMutation makes dst a copy of src that owns its memory. src is usually the builder of a writing, which the next
 // statement overwrites.
 func copyMutation(dst, src *row.Mutation) {
 	dst.Reset(src.Table, row.PartitionKey{Token: src.Key.Token, Bytes: slices.Clone(src.Key.Bytes)})

@@ -6,7 +6,7 @@ import (
 	"cqld/schema"
 )
 
-// columnsSearched is the number of columns of a columnSet that are compared one after the other.
+// columnsSearched is how many columns of a columnSet are searched linearly.
 const columnsSearched = 16
 
 // columnSet is a set of columns in the order in which they were added. The zero value is empty. Nearly all statements
@@ -16,8 +16,8 @@ type columnSet struct {
 	index map[*schema.Column]bool // nil up to columnsSearched
 }
 
-// contains reports whether the set contains a column. Columns are compared by pointer: all are of one version of the
-// table.
+// contains reports whether the set contains a column. It compares pointers, because all columns belong to the same
+// version of the table.
 func (s *columnSet) contains(c *schema.Column) bool {
 	if s.index != nil {
 		return s.index[c]
@@ -37,7 +37,7 @@ func (s *columnSet) add(c *schema.Column) {
 			s.index[x] = true
 		}
 	}
-	// The column that made the index was in the list already; later ones are not.
+	// The index was built from the list, including its last column; add later columns here.
 	if s.index != nil {
 		s.index[c] = true
 	}

@@ -20,35 +20,35 @@ import (
 type Modification struct {
 	kind  restriction.Statement
 	table *schema.Table
-	// The selected keys and clusterings; INSERT has them from its values.
+	// where contains the selected keys and clusterings. For INSERT, they come from VALUES.
 	where *restriction.Set
-	// Operations on regular columns, ascending by column id. addOperation keeps the order.
+	// regular contains the operations on regular columns, ascending by column id (addOperation).
 	regular []operation
-	// The same for static columns.
+	// static contains the operations on static columns, in the same order.
 	static []operation
 	json   *jsonValues // for INSERT … JSON
 	// decoded are the markers in the text of INSERT … JSON and in arguments of from_json.
 	decoded []int
-	// A bigint, µs since 1970; nil means that the batch, the request or the clock determines it.
+	// timestamp is a bigint in µs since 1970; nil means that the batch, the request or the clock determines it.
 	timestamp term.Term
-	// An int, seconds; nil means the table's default.
+	// ttl is an int in seconds; nil means the table's default.
 	ttl term.Term
-	// A duration; nil means the configured timeouts.
+	// timeout is a duration; nil means the configured timeouts.
 	timeout term.Term
-	checks  []*constraint.Check // of static and regular columns
-	// Of columns in the primary key.
+	checks  []*constraint.Check // constraints of static and regular columns
+	// keyChecks are the constraints of primary key columns.
 	keyChecks []*constraint.Check
-	mandatory *schema.Column // without a value in this INSERT, which is refused
+	mandatory *schema.Column // column that this INSERT lacks; execution fails
 	// reads means that an operation needs the current row.
 	reads   bool
-	masking *mask.Decision // of lists whose elements are found by index; nil means that there is nothing to decide
-	// conditions come from IF. Nil means that there is no IF.
+	masking *mask.Decision // for masked lists with elements found by index; nil means none
+	// conditions are the conditions of IF; nil means that there is no IF.
 	conditions *conditions
-	// Refused is why no client may execute the statement, but only those with the permissions receive it.
+	// Refused is the error if no client may execute the statement. Only clients with the permissions receive it.
 	Refused error
 	// single means that every key column has one value, so that no list of keys is needed.
 	single bool
-	ranges bool // the statement deletes columns of a range of rows, which is refused unless the range is empty
+	ranges bool // the statement deletes columns of a range of rows, an error unless the range is empty
 }
 
 // rangesOfColumns returns the error for DELETE c … WHERE with a range of clusterings: only whole rows can be deleted by
@@ -57,8 +57,8 @@ func rangesOfColumns() error {
 	return invalid.Errorf("Range deletions are not supported for specific columns")
 }
 
-// Compile compiles an INSERT, UPDATE or DELETE of the compiler's table. It is not nil without an error. Other kinds of
-// statements must not be passed.
+// Compile compiles an INSERT, UPDATE or DELETE of the compiler's table. If the error is nil, the result is not nil.
+// stmt must not be of another kind.
 func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modification, err error) {
 	c := &compiler{Compiler: terms, writer: writer}
 	switch stmt := stmt.(type) {
@@ -74,20 +74,20 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 	if err != nil {
 		return nil, err
 	}
-	// A statement that may not be executed is still compiled completely: its errors come first, and the permissions of
-	// the client decide which error it gets.
+	// Compile the whole statement even if no client may execute it: errors in the statement come first, and clients
+	// without permission get another error.
 	m.Refused = c.refused
-	// Further statements of a batch have the same compiler.
+	// Clear Decoded, because further statements of a batch use the same compiler.
 	m.decoded, c.Decoded = c.Decoded, nil
-	// After compilation, because it needs the operations.
+	// masksOfIndexed needs the compiled operations.
 	m.masking = c.masksOfIndexed(m)
 	return m, c.constraints(m)
 }
 
-// masksOfIndexed returns the decision on the masked lists whose elements m finds by index, which is as good as a
-// restriction: it shows the size of the list. nil means that there is none.
+// masksOfIndexed returns the Decision for masked lists whose elements m finds by index. They count as restricted,
+// because an index reveals the size of the list. nil means that there are none.
 func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
-	// Both lists: static columns may be masked, too.
+	// Static columns may be masked, too.
 	var restricted []*schema.Column
 	// Without masks on such lists, executions decide nothing.
 	for _, list := range [][]operation{m.static, m.regular} {
@@ -103,11 +103,11 @@ func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
 	return mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, restricted)
 }
 
-// permitIndexes refuses statements that find elements of masked lists by index, unless the client may restrict these.
-// It is called for each execution: permissions may change while a prepared statement lives.
+// permitIndexes rejects statements that find elements of masked lists by index, unless the client may restrict these
+// lists. Each execution calls it, because permissions may change after a statement was prepared.
 func (writer *Writer) permitIndexes(r *request.Request, modifications ...*Modification) error {
 	for _, m := range modifications {
-		// Only the error matters: no value is shown.
+		// Only the error matters, because no value is returned.
 		if _, err := writer.o.Masks(r, m.masking); err != nil {
 			return err
 		}
@@ -115,8 +115,8 @@ func (writer *Writer) permitIndexes(r *request.Request, modifications ...*Modifi
 	return nil
 }
 
-// checkModifiable refuses tables that statements cannot modify. Clients without permission on virtual tables must not
-// get another error, so these are refused at execution: the reason is kept in c.refused.
+// checkModifiable refuses tables that statements cannot modify. Errors for virtual tables are stored in c.refused and
+// reported at execution, after the permission check.
 func (c *compiler) checkModifiable(kind restriction.Statement) error {
 	switch {
 	case c.Table.IsCounter() && kind == restriction.Insert:
@@ -156,7 +156,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Names were unquoted by the parser, so that equal names mean equal columns.
+		// The parser has unquoted and folded names, so equal names mean equal columns.
 		if slices.Contains(names, name) {
 			return nil, invalid.Errorf("The column names contains duplicates")
 		}
@@ -197,8 +197,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 	return m, c.using(m, stmt.Using)
 }
 
-// keyTerms contains the values that INSERT assigns to key columns. A column without an entry has none, which insertKeys
-// reports.
+// keyTerms contains the values that INSERT assigns to key columns. insertKeys reports columns without an entry.
 type keyTerms map[*schema.Column]term.Term
 
 // insertKeys converts the key's values to restrictions, so that INSERT finds its row as UPDATE does. A statement that
@@ -213,9 +212,9 @@ func (c *compiler) insertKeys(m *Modification, keys keyTerms) error {
 	return nil
 }
 
-// setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row
-// exists as long as its value does. Tables that are not dense are unaffected. As in Cassandra, the values of the key
-// are checked before.
+// setCompactValue makes an INSERT into a dense table assign the value column if it is hidden, and requires the column
+// otherwise, because such a row exists only while it has a value. It does nothing for other tables. As in Cassandra,
+// key values are checked before.
 func (m *Modification) setCompactValue() {
 	switch value := m.table.CompactValue(); {
 	case value == nil || len(m.regular) > 0:
@@ -223,13 +222,13 @@ func (m *Modification) setCompactValue() {
 	case m.table.Hides(value):
 		m.addOperation(setOperation(value, term.Constant([]byte{})))
 	default:
-		// Refused in addRow, at execution.
+		// addRow reports it at execution.
 		m.mandatory = value
 	}
 }
 
-// addOperation adds an operation after the others on its column and on columns with smaller ids. Operations on one
-// column keep the order of the statement, which decides what later ones find (existing).
+// addOperation adds an operation after the others on its column and on columns with smaller ids. Operations on the
+// same column keep the order of the statement, because later ones see the effects of earlier ones (existing).
 func (m *Modification) addOperation(o operation) {
 	o = checkVector(m.table, o)
 	list := &m.regular
@@ -237,7 +236,7 @@ func (m *Modification) addOperation(o operation) {
 		list = &m.static
 	}
 	m.reads = m.reads || o.Reads()
-	// The search is for the first operation of the next id: equal ids stay before it.
+	// Find the first operation with a greater id; operations with equal ids stay before it.
 	id := int(o.Column().ID)
 	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation,
 		next int) int {
@@ -265,7 +264,7 @@ func (c *compiler) using(m *Modification, u cql.Using) (err error) {
 	return err
 }
 
-// update compiles UPDATE. The order of its steps decides which error a client gets: USING, SET, IF, WHERE.
+// update compiles UPDATE. Errors are reported in the order USING, SET, IF, WHERE.
 func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Update); err != nil {
 		return nil, err
@@ -293,7 +292,7 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where,
 		restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})
-	// Only IF EXISTS is left: checkCounterConditions has refused other conditions.
+	// checkCounterConditions has rejected all conditions except IF EXISTS.
 	if err == nil {
 		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
 	}
@@ -340,8 +339,8 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 		return nil, err
 	}
 	const equalities = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to "
-	// What remains is checked on the completed WHERE: a condition needs one row, and columns cannot be deleted in
-	// ranges.
+	// Check rules that need the compiled WHERE: a condition needs one row, and columns cannot be deleted from a
+	// range.
 	switch {
 	case rs.WholeRows():
 	case m.conditional() && !deletesStatic:
@@ -351,11 +350,11 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	case m.conditional() && len(m.regular) > 0:
 		return nil, rangesOfColumns()
 	default:
-		// Decided at execution: like Cassandra, cqld accepts a range that turns out to be empty.
+		// Report this at execution, because an empty range is valid, as in Cassandra.
 		m.ranges = len(m.regular) > 0
 	}
 	m.where = rs
-	// buildSingle knows no ranges, so that such a statement takes the path with slices.
+	// buildSingle does not support ranges.
 	m.single = rs.Single() && !m.ranges
 	return m, nil
 }

@@ -25,7 +25,7 @@ import (
 type writing struct {
 	operationContext
 	writer *Writer
-	// It receives warnings, and its memory grows with the changes.
+	// request receives warnings, and accounts for the memory of the changes.
 	request *request.Request
 	env     execution.Environment
 	params  *execution.Params
@@ -33,27 +33,27 @@ type writing struct {
 	// positions generates the paths of list elements for all statements of a batch. The caller of begin sets it.
 	positions uuid.Positions
 
-	// The buffers for the key and clustering of the present row, and for the values of a key.
+	// Buffers for the key and clustering of the current row, and for the values of a key.
 	key        []byte
 	clustering []byte
 	values     [][]byte
-	// The present row. Its cells point into values of the statement; builder copies them.
+	// row is the current row. Its cells point into values of the statement; builder copies them.
 	row row.Row
-	// The mutation of the present partition.
+	// builder is the mutation of the current partition.
 	builder row.Mutation
-	known   func(clustering []byte) *rowview.View // returns the current row, instead of a read
+	known   func(clustering []byte) *rowview.View // if set, returns the current row instead of a read
 	guard   *guardrail.Guard                      // nil unless guardrails bound the values of cells
 
-	// Memory in bytes. See memory.go.
-	rowBytes, cellBytes int // for the decoded cells of the present row, and at most of one
-	readBytes           int // for what a statement has read
-	built               int // bytes of the mutations that were passed on
-	// What the request has reserved for this writing.
+	// Memory in bytes (memory.go).
+	rowBytes, cellBytes int // decoded cells of the current row, and of the largest row
+	readBytes           int // rows that a statement has read
+	built               int // mutations passed to add
+	// reserved is the memory that the request has reserved for this writing.
 	reserved int
 }
 
 // begin prepares w for one statement with its values. It replaces the context of the previous statement and keeps the
-// buffers. known and positions are set by the caller if they differ from statement to statement.
+// buffers. The caller sets known and positions if they differ between statements.
 func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value,
 	now execution.Moment) {
 	w.writer, w.request, w.params = writer, r, params
@@ -62,7 +62,7 @@ func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Pa
 	if r.Memory == nil {
 		reserved = nil
 	}
-	// Nearly all configurations have no bound, and rows are not measured then.
+	// Most configurations have no such guardrail; rows are then not measured.
 	if w.guard = writer.o.DataGuard(r); !w.guard.BoundsValues() {
 		w.guard = nil
 	}
@@ -76,8 +76,8 @@ func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Pa
 // list elements.
 func (w *writing) chooseTimestamp(writer *Writer, params *execution.Params) int64 {
 	if params.HasTimestamp {
-		// A client's timestamp may be equal for many requests: positions then come from the node's clock, so that
-		// elements of lists stay distinct.
+		// Many requests may have the same client timestamp, so generate positions from the node's clock to keep list
+		// elements distinct.
 		w.positions = writer.o.IDs.From(writer.o.Timestamps)
 		return params.Timestamp
 	}
@@ -100,7 +100,7 @@ func (w *writing) stamp(m *Modification, fallback int64) error {
 		}
 		w.stated = v.Kind != wire.ValueUnset
 	}
-	// The fallback is checked as well: the request may contain it.
+	// Check the fallback as well, because it may come from the request.
 	return w.checkAhead(m.table)
 }
 
@@ -129,19 +129,19 @@ func (w *writing) expiry(m *Modification) error {
 	case ttl > schema.TTLMax:
 		return invalid.Errorf("ttl is too large. requested (%d) maximum (%d)", ttl, schema.TTLMax)
 	}
-	// 0 overrides the table's default: the cells do not expire.
+	// A TTL of 0 overrides the table's default: the cells do not expire.
 	w.TTL = ttl
 	return nil
 }
 
-// ordered reports whether the coordinator moves the timestamp after the timestamps of the current data. A timestamp
-// that the client stated in USING is kept, and counters are not ordered by timestamps.
+// ordered reports whether the coordinator adjusts the timestamp to be later than the timestamps of the current data
+// (option write_ordering). It does not for a timestamp from USING or for counters.
 func (w *writing) ordered(t *schema.Table) bool {
 	return t.Options.WriteOrdering != "" && !w.stated && !isCounterTable(t)
 }
 
-// checkAhead refuses a timestamp in the far future, or adds a warning: data with it cannot be overwritten before that
-// time. The bounds count from this node's clock, in Millis; zero means no bound.
+// checkAhead rejects a timestamp too far in the future, or adds a warning, because data with it cannot be overwritten
+// before that time. The bounds are relative to this node's clock; zero means no bound.
 func (w *writing) checkAhead(t *schema.Table) error {
 	// In µs, like timestamps.
 	now, o := w.Millis*1000, &w.writer.o
@@ -160,8 +160,8 @@ func (w *writing) checkAhead(t *schema.Table) error {
 	return nil
 }
 
-// setTimestamp sets *to to the value of USING TIMESTAMP, in µs. An unset value leaves it. Negative timestamps are
-// valid.
+// setTimestamp sets *to to the value of USING TIMESTAMP, in µs. An unset value does not change it. Negative
+// timestamps are valid.
 func setTimestamp(v wire.Value, to *int64) error {
 	if v.Kind == wire.ValueUnset {
 		return nil
@@ -171,7 +171,7 @@ func setTimestamp(v wire.Value, to *int64) error {
 	}
 	c := wire.NewCursor(v.Bytes)
 	t := c.Int64()
-	// The least int64 means that there is no timestamp, in Cassandra as here.
+	// As in Cassandra, the minimum int64 means that there is no timestamp.
 	if t == row.NoTimestamp {
 		return invalid.Errorf("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")
 	}
@@ -182,7 +182,7 @@ func setTimestamp(v wire.Value, to *int64) error {
 // build builds the mutations of m and passes each to add, which must not keep it. There is one for each partition,
 // unless the partition does not change. If add fails, build stops with its error.
 func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
-	// First: the key's values are in the object.
+	// Parse the object first, because it contains the key.
 	if m.json != nil {
 		if err := m.json.eval(&w.Scope, w.reserveRead); err != nil {
 			return err
@@ -201,19 +201,19 @@ func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 	slices, err := m.where.Slices(&w.Scope)
 	switch {
 	case err != nil:
-	// A range without rows deletes nothing, so that the missing support does not matter.
+	// An empty range deletes nothing, so it is valid.
 	case m.ranges && len(slices) == 0: // as in Cassandra
 		return nil
 	case m.ranges:
 		err = rangesOfColumns()
 	default:
-		// IN on several columns multiplies: the product is bounded before anything is built.
+		// Bound the product of IN lists before anything is built.
 		err = restriction.CheckProduct(len(keys), len(slices))
 	}
 	if err != nil {
 		return err
 	}
-	// The slices are the same for each partition: IN on key and clustering columns is their product.
+	// All partitions have the same slices.
 	for _, key := range keys {
 		w.builder.Reset(m.table.StorageID, key)
 		if err := w.addChanges(m, key, slices); err != nil {
@@ -226,8 +226,8 @@ func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 	return nil
 }
 
-// addChanges adds the changes of m to one partition, in the rows of the slices. The static row is changed once for each
-// partition, whatever the clusterings.
+// addChanges adds the changes of m to one partition, in the rows of the slices. It changes the static row once for
+// each partition, regardless of the clusterings.
 func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Slice) error {
 	if len(m.static) > 0 {
 		if err := w.addStatic(m, key); err != nil {
@@ -236,7 +236,7 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 	}
 	whole := m.where.WholeRows()
 	switch {
-	// DELETE of static columns only, perhaps with a clustering in WHERE, touches no row.
+	// A DELETE of static columns changes no row, even if WHERE restricts the clustering.
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 		return nil
 	case m.kind == restriction.Delete && len(m.regular) == 0 && !m.where.HasClustering():
@@ -251,7 +251,7 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 			if err := w.addRow(m, key, s.Start); err != nil {
 				return err
 			}
-			// After each row, so that an IN with large values stops early.
+			// Check after each row, so that an IN with large values stops early.
 			if err := checkPartition(m.table, &w.builder, 0); err != nil {
 				return err
 			}
@@ -263,15 +263,15 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 	return nil
 }
 
-// deletion returns the deletion of a row. Within a statement or batch, whose changes have one timestamp, it removes
-// what is written to the row, whatever the order of the statements: at equal timestamps a deletion wins.
+// deletion returns the deletion of a row. All changes of a statement or batch have the same timestamp, at which a
+// deletion wins: it also removes cells that the batch writes to the row, in any order of its statements.
 func (w *writing) deletion() row.Deletion {
 	return row.Deletion{Timestamp: w.Timestamp, LocalTime: w.Now}
 }
 
-// wideDeletion returns the deletion of a partition or of a range of rows. In a conditional change its timestamp is just
-// before the timestamp of the written cells, as in Cassandra, so that a batch may replace the rows. The proposer
-// reserves both timestamps for the change (paxos.CASRequest).
+// wideDeletion returns the deletion of a partition or of a range of rows. As in Cassandra, its timestamp in a
+// conditional change is one less than the timestamp of written cells, so that a batch can replace the rows. The
+// proposer reserves both timestamps for the change (paxos.CASRequest).
 func (w *writing) wideDeletion() row.Deletion {
 	d := w.deletion()
 	if w.known != nil {
@@ -299,7 +299,7 @@ func (w *writing) addRangeTombstone(s row.Slice) {
 // buildSingle is build for a statement that selects one row: it builds no lists, and reuses the writing's buffers for
 // the key and clustering. Most writes are of this kind.
 func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) error {
-	// The buffers are kept in w even after an error, so that their memory is not lost for the next statement.
+	// Store the buffers in w even after an error, so that the next statement reuses them.
 	var err error
 	if w.key, w.values, err = m.where.SingleKey(&w.Scope, w.key[:0], w.values); err != nil {
 		return err
@@ -312,7 +312,7 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 			return err
 		}
 	}
-	// No clustering: the statement changes static columns, or deletes the partition.
+	// Without a clustering, the statement changes static columns or deletes the partition.
 	if !m.where.HasClustering() && len(m.table.Clustering) > 0 {
 		if m.kind == restriction.Delete && len(m.static) == 0 {
 			w.addPartitionDeletion()
@@ -326,7 +326,7 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 	// In a table without clustering columns the partition is the row. Its deletion is the partition's.
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
 		w.addPartitionDeletion()
-	// Static columns only, with a clustering in WHERE.
+	// The statement deletes static columns, with a clustering in WHERE.
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 	default:
 		if err := w.addRow(m, key, w.clustering); err != nil {
@@ -347,10 +347,9 @@ func (w *writing) finish(add func(*row.Mutation) error) error {
 	return add(&w.builder)
 }
 
-// addStatic adds the changes of static columns. Constraints and guardrails are checked after the operations, which know
-// nothing of each other.
+// addStatic adds the changes of static columns. It checks constraints and guardrails after all operations.
 func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
-	// m.reads may be true for an operation on a regular column only; the read is then one too many.
+	// m.reads may be true only because of a regular column; the read is then superfluous.
 	if m.reads {
 		if err := w.find(m.table, key, nil); err != nil {
 			return err
@@ -362,7 +361,7 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	if err != nil {
 		return err
 	}
-	// All values were unset.
+	// All values were unset, so there is no change.
 	if w.row.Empty() {
 		return nil
 	}
@@ -375,15 +374,15 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	if err := w.hold(size); err != nil {
 		return err
 	}
-	// Encoded rows have sorted cells.
+	// Encoded rows need sorted cells.
 	w.row.Sort()
 	w.builder.AddHeader(&w.row)
 	return nil
 }
 
-// apply applies operations to the present row. It returns the size in bytes of the paths and values of their cells, and
-// fails as soon as the partition would be too large: a named marker, or a value that an operation has built, may be as
-// large as a request, and a statement has thousands of operations.
+// apply applies operations to the present row. It returns the size in bytes of the paths and values of their cells,
+// and fails as soon as the partition would be too large, because a statement may have thousands of operations, each
+// with a value as large as the request.
 func (w *writing) apply(t *schema.Table, operations []operation) (size int, err error) {
 	for _, o := range operations {
 		from := len(w.row.Cells)
@@ -419,15 +418,15 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 	w.row.Clustering = clustering
 	// At most one of marker and deletion is set: INSERT, UPDATE and DELETE have different effects on the row itself.
 	switch {
-	// An INSERT makes the row exist even without values. An UPDATE does not; a row of a compact table exists by its
-	// value.
+	// An INSERT writes a marker, so the row exists even without values. An UPDATE does not, and a row of a compact
+	// table exists only while it has a value.
 	case m.kind == restriction.Insert && m.table.Compact == schema.NotCompact:
 		w.row.Liveness = row.Liveness{Timestamp: w.Timestamp}
 		if w.TTL > 0 {
 			// Seconds since 1970, like Now.
 			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.TTL, w.Now+int64(w.TTL)
 		}
-	// A DELETE without columns. Its operations are none.
+	// A DELETE without columns deletes the row and has no operations.
 	case m.kind == restriction.Delete && len(m.regular) == 0:
 		w.row.Deletion = w.deletion()
 	}
@@ -448,7 +447,7 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 	if err := w.hold(size); err != nil {
 		return err
 	}
-	// Encoded rows have sorted cells. One cell is sorted.
+	// Encoded rows need sorted cells.
 	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
 		w.row.Sort()
 	}
@@ -457,7 +456,7 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 }
 
 // checkClustering refuses the row with the empty clustering of a compact table with one clustering column. As in
-// Cassandra, the row is refused when the change is applied: after the errors of WHERE and USING, and not if a condition
+// Cassandra, it is an error only when the change is applied: after errors in WHERE and USING, and not if a condition
 // does not hold. Other tables may have empty values of types that permit them.
 func checkClustering(t *schema.Table, clustering []byte) error {
 	if t.Compact != schema.CompactDense || len(t.Clustering) != 1 {
@@ -471,17 +470,15 @@ func checkClustering(t *schema.Table, clustering []byte) error {
 	return nil
 }
 
-// find reads the contents of a row, or, with a nil clustering, of the static row, into w.Found. The row is empty if it
-// does not exist. The read is not atomic with the write, as in Cassandra: two updates of one list by index may both
-// find the same element. A conditional change reads in its round.
+// find reads the contents of a row, or, with a nil clustering, of the static row, into w.Found. The row is empty if
+// it does not exist. The read is not atomic with the write, as in Cassandra: two concurrent updates by index may both
+// find the same element. A conditional change reads within its Paxos round.
 func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte) error {
 	if w.known != nil {
 		w.Found = w.known(clustering)
 		return nil
 	}
-	// The level of the write is the level of the read: at QUORUM, the read sees all writes that were acknowledged at
-	// QUORUM.
-	// A read in a conditional change needs no level of its own.
+	// Read at the level of the write: at QUORUM, the read sees all writes acknowledged at QUORUM.
 	level := w.request.Consistency
 	if level == ring.Any {
 		return invalid.Errorf("ANY ConsistencyLevel is only supported for writes")
@@ -492,7 +489,7 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 	if clustering != nil {
 		cmd.Slices = []row.Slice{row.ExactRow(clustering)}
 	} else {
-		// The static row comes with any row. The first one is enough.
+		// A page contains the static row with any row, so read the first row.
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
 	call, err := w.writer.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level,

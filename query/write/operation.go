@@ -24,8 +24,9 @@ import (
 //	                removeElements          DELETE c.f   deleteField
 //	counters        addToCounter            vectors      setVector, around another one
 type operation interface {
-	// Apply adds the cells and deletions of the operation to r. It appends, and changes nothing of earlier operations,
-	// except for addends of a counter. An unset value adds nothing. Cells may point into values of the scope.
+	// Apply adds the cells and deletions of the operation to r. It appends and does not change cells of earlier
+	// operations, except for addends of a counter. An unset value adds nothing. Cells may point into values of the
+	// scope.
 	Apply(x *operationContext, r *row.Row) error
 	// Column returns the changed column.
 	Column() *schema.Column
@@ -53,24 +54,25 @@ func (readingTarget) Reads() bool { return true }
 // unless some operation of the statement reads.
 type operationContext struct {
 	Scope     term.Scope
-	Positions *uuid.Positions // of elements that are added to lists
-	Millis    int64           // µs / 1000 since 1970: the time at which the statement began
-	Timestamp int64           // of the written cells, µs
-	Now       int64           // seconds since 1970
-	TTL       int32           // seconds; 0 means no expiry
+	Positions *uuid.Positions // generates paths of new list elements
+	Millis    int64           // start of the statement, in ms since 1970
+	Timestamp int64           // timestamp of the written cells, in µs
+	Now       int64           // start of the statement, in seconds since 1970
+	TTL       int32           // in seconds; 0 means no expiry
 	Found     *rowview.View   // the current row, for operations that read it
 	Memory    operationMemory // nil means no bound
-	elements  []elementList   // of the present row: one for each column that an operation has read
+	elements  []elementList   // lists of the current row that operations have read
 }
 
 // operationMemory is the memory of a request. A writing implements it.
 type operationMemory interface {
-	// Reserve reserves n bytes for the cells of the present row. It may wait, and fails if the request's context ends.
+	// Reserve reserves n bytes for the cells of the current row. It may wait, and fails if the request's context
+	// ends.
 	Reserve(n int) error
 }
 
 const (
-	// elementBytes is what an element of a multi-cell column takes in bytes as a cell, in a slice that doubles, with
+	// elementBytes is the memory of an element of a multi-cell column, in bytes: a cell, in a slice that doubles, and
 	// its path.
 	elementBytes = 3*int(unsafe.Sizeof(row.Cell{})) + 64
 	// elementsFree is the number of elements that need no reservation: most collections are small.
@@ -83,7 +85,8 @@ func (x *operationContext) reserve(b []byte) error {
 		return nil
 	}
 	c := wire.NewCursor(b)
-	// The number in the value is the client's claim: each element has at least 4 bytes, which bounds it.
+	// The client sends the number of elements. Each element has at least 4 bytes, so the length of the value bounds
+	// it.
 	n := min(max(int(c.Int32()), 0), len(b)/4)
 	if n <= elementsFree {
 		return nil
@@ -91,8 +94,8 @@ func (x *operationContext) reserve(b []byte) error {
 	return x.Memory.Reserve(n*elementBytes + 2*len(b))
 }
 
-// cell returns a cell with the statement's timestamp and TTL. path is nil for a column of one cell. A nil value becomes
-// an empty one.
+// cell returns a cell with the statement's timestamp and TTL. path is nil for a column of one cell. It replaces a nil
+// value by an empty one.
 func (x *operationContext) cell(col *schema.Column, path, value []byte) row.Cell {
 	c := row.Cell{Column: col.ID, Path: path, Timestamp: x.Timestamp, Value: term.NotNil(value)}
 	if x.TTL > 0 {
@@ -101,7 +104,7 @@ func (x *operationContext) cell(col *schema.Column, path, value []byte) row.Cell
 	return c
 }
 
-// tombstone returns the deletion of a cell: null for CQL.
+// tombstone returns the deletion of a cell, which is null in CQL.
 func (x *operationContext) tombstone(col *schema.Column, path []byte) row.Cell {
 	return row.Cell{Column: col.ID, Path: path, Timestamp: x.Timestamp, LocalTime: x.Now, Tombstone: true}
 }
@@ -128,7 +131,8 @@ func (o *setValue) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// setOperation returns the operation that sets a column. It depends on how the type is stored, not on the value.
+// setOperation returns the operation that sets a column. The storage of the type determines the operation, not the
+// value.
 func setOperation(col *schema.Column, t term.Term) operation {
 	if col.Type.MultiCell() {
 		return &setParts{target{col}, t}
@@ -136,9 +140,9 @@ func setOperation(col *schema.Column, t term.Term) operation {
 	return &setValue{target{col}, t}
 }
 
-// setParts sets a multi-cell column: the previous contents are deleted just before, in time: the deletion has the
-// timestamp before the statement's, so that it spares the new cells. Two such writes with the same timestamp merge
-// their elements, as in Cassandra.
+// setParts sets a multi-cell column. It deletes the previous contents with a timestamp 1 µs before the statement's,
+// so that the deletion does not affect the new cells. Two such writes with the same timestamp merge their elements,
+// as in Cassandra.
 type setParts struct {
 	target
 	value term.Term
@@ -152,7 +156,7 @@ func (o *setParts) Apply(x *operationContext, r *row.Row) error {
 	}
 	r.Complex = append(r.Complex, row.ComplexDeletion{Column: o.col.ID,
 		Deletion: row.Deletion{Timestamp: x.Timestamp - 1, LocalTime: x.Now}})
-	// The deletion alone is null.
+	// Null writes only the deletion.
 	if v.Kind == wire.ValueNull {
 		return nil
 	}
@@ -165,7 +169,7 @@ func (x *operationContext) addParts(col *schema.Column, b []byte, r *row.Row) er
 	t := col.Type
 	if t.Kind() == types.UDT {
 		for i, f := range term.SplitFields(b, t) {
-			if f != nil { // the deletion of the previous contents makes the others null
+			if f != nil { // other fields are null because of the deletion
 				// The path of a field is its index.
 				r.Cells = append(r.Cells, x.cell(col, rowview.FieldPath(i), f))
 			}
@@ -205,7 +209,7 @@ type addElements struct {
 	value term.Term
 }
 
-// Apply implements operation. The cells of existing elements stay, so that no read is needed.
+// Apply implements operation. It only appends cells, so it needs no read.
 func (o *addElements) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
@@ -220,7 +224,7 @@ type prependElements struct {
 	value term.Term
 }
 
-// Apply implements operation. Elements that are in the list stay where they are.
+// Apply implements operation. Existing elements keep their positions.
 func (o *prependElements) Apply(x *operationContext, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
@@ -282,7 +286,7 @@ func (o *removeElements) Apply(x *operationContext, r *row.Row) error {
 	// Sorted, because each element of the list is searched in it. A null equals no element.
 	unwanted := slices.DeleteFunc(term.SplitCollection(v.Bytes, 1), func(u []byte) bool { return u == nil })
 	slices.SortFunc(unwanted, t.Compare)
-	// The cells appended here change the list only in its next use.
+	// Cells appended here affect the list only at its next use (existing).
 	for _, block := range x.existing(o.col, r).blocks {
 		for _, e := range block {
 			if _, found := slices.BinarySearchFunc(unwanted, term.NotNil(e.value), t.Compare); found {
@@ -319,8 +323,8 @@ func (o *setKey) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// mapKey returns the path of an element: a map's key or a set's element. Null and unset keys are errors, with the words
-// for the collection.
+// mapKey returns the path of an element: a map's key or a set's element. Null and unset keys are errors with
+// Cassandra's messages.
 func mapKey(x *operationContext, col *schema.Column, key term.Term) ([]byte, error) {
 	k, err := key.Eval(&x.Scope)
 	if err != nil {
@@ -347,7 +351,7 @@ type setIndex struct {
 	index, value term.Term
 }
 
-// Apply implements operation. The errors have Cassandra's words and order: index, value, contents.
+// Apply implements operation. Errors have Cassandra's messages and order: index, value, contents of the list.
 func (o *setIndex) Apply(x *operationContext, r *row.Row) error {
 	i, unset, err := listIndex(x, o.index)
 	if err != nil {
@@ -363,7 +367,7 @@ func (o *setIndex) Apply(x *operationContext, r *row.Row) error {
 	}
 	list := x.existing(o.col, r)
 	n := list.size()
-	// A list without elements is null: it does not exist.
+	// An empty multi-cell list is null.
 	if n == 0 {
 		return invalid.Errorf("Attempted to set an element on a list which is null")
 	}
@@ -431,7 +435,7 @@ func (o *deleteColumn) Apply(x *operationContext, r *row.Row) error {
 			Deletion: row.Deletion{Timestamp: x.Timestamp, LocalTime: x.Now}})
 		return nil
 	}
-	// Also a frozen collection, which is one cell.
+	// A frozen collection is a single cell, too.
 	r.Cells = append(r.Cells, x.tombstone(o.col, nil))
 	return nil
 }
@@ -464,7 +468,7 @@ func (o *deleteIndex) Apply(x *operationContext, r *row.Row) error {
 	if err != nil || unset {
 		return err
 	}
-	// The index counts the elements that earlier operations of the statement have left.
+	// The index refers to the list after the earlier operations of the statement.
 	list := x.existing(o.col, r)
 	n := list.size()
 	if n == 0 {
@@ -477,8 +481,8 @@ func (o *deleteIndex) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// byIndex reports whether an operation finds an element of a list by its index. Whether it fails shows how many
-// elements the list has, which a mask may hide.
+// byIndex reports whether an operation finds an element of a list by its index. Its failure reveals the size of the
+// list, which a mask may hide.
 func byIndex(o operation) bool {
 	switch o.(type) {
 	case *setIndex, *deleteIndex:
@@ -499,8 +503,8 @@ func (o *deleteField) Apply(x *operationContext, r *row.Row) error {
 	return nil
 }
 
-// listRead returns what an operation that must read a list is called in the guardrail against such operations, or "" if
-// it reads none. The words are Cassandra's.
+// listRead returns Cassandra's name for an operation that reads a list, for the guardrail against such operations, or
+// "" if the operation reads no list.
 func listRead(o operation) string {
 	switch o.(type) {
 	case *setIndex:

@@ -7,8 +7,9 @@ import (
 	"cqld/types/similarity"
 )
 
-// setVector is an operation on a column with a vector index. It refuses vectors that have no score, which a search
-// could never return. It embeds the operation that it checks, so that Column and Reads stay the same.
+// setVector is an operation on a column with a vector index. It rejects vectors that the similarity function cannot
+// compare, because a search could never return them. It embeds the checked operation, which provides Column and
+// Reads.
 type setVector struct {
 	operation
 	function similarity.Function
@@ -31,7 +32,7 @@ func (o *setVector) Apply(x *operationContext, r *row.Row) error {
 	if err := o.operation.Apply(x, r); err != nil {
 		return err
 	}
-	// Only the cells of this operation: the row may have others.
+	// Check only the cells of this operation.
 	for i := range r.Cells[before:] {
 		if c := &r.Cells[before+i]; !c.Tombstone {
 			if v := similarity.Decode(nil, c.Value); !o.function.Comparable(v) {

@@ -24,8 +24,8 @@ type Options struct {
 	BatchWarnBytes  int
 	BatchFailBytes  int
 	BatchPartitions int // number of partitions above which an unlogged batch causes a warning
-	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, and TimestampAheadWarn
-	// from when on the client gets a warning. Zero means no limit.
+	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, before the statement is
+	// rejected, and TimestampAheadWarn how far before the client gets a warning. Zero means no limit.
 	TimestampAheadMax, TimestampAheadWarn time.Duration
 }
 
@@ -33,10 +33,10 @@ type Options struct {
 type Writer struct {
 	o        Options
 	writings sync.Pool
-	batches  [cql.BatchCounter + 1]histogram.Counts // partitions of batches without conditions, by kind
+	batches  [cql.BatchCounter + 1]histogram.Counts // partitions of unconditional batches, by kind
 }
 
-// Batches returns the numbers of partitions that batches of a kind without conditions have changed as percentiles.
+// Batches returns percentiles of the number of partitions that unconditional batches of a kind have changed.
 func (writer *Writer) Batches(kind cql.BatchKind) histogram.CountPercentiles {
 	return writer.batches[kind].Percentiles()
 }
@@ -49,18 +49,18 @@ func New(o Options) *Writer {
 	return writer
 }
 
-// Outcome is what a client learns of a write that was executed: the rows of a conditional change. Other writes have no
-// columns, and the client receives a result without rows.
+// Outcome is the result of a write: the rows of a conditional change. Other writes have no columns, and the client
+// receives a result without rows.
 //
 //	applied            [applied] = true
 //	not, row missing   [applied] = false
 //	not                [applied] = false and the current values, one row for each row with a condition
 type Outcome struct {
-	// The first one is [applied].
+	// Columns contains the columns of the result; the first is [applied].
 	Columns []term.Spec
-	// The number of rows.
+	// Count is the number of rows.
 	Count  int32
-	Values []byte // Count times one [bytes] for each column
+	Values []byte // for each row, one [bytes] value for each column
 }
 
 // compiler compiles one statement into a plan. It is used once.
@@ -70,16 +70,16 @@ type compiler struct {
 	refused error // see Modification.Refused
 }
 
-// pending is a mutation in progress, with the memory that its request needs: one allocation.
+// pending combines a mutation with the request that sends it, in a single allocation.
 type pending struct {
 	mutation row.Mutation
 	request  coordinator.WriteRequest
 	list     [1]*row.Mutation
 }
 
-// Execute executes an INSERT, UPDATE or DELETE. It evaluates the plan with params.Values, and waits until enough
-// replicas have the changes. A statement that changes several partitions (IN) is an unlogged batch for the coordinator:
-// it may be applied in part. The caller has checked the permissions and m.Refused.
+// Execute executes an INSERT, UPDATE or DELETE. It evaluates the plan with params.Values, and waits for the required
+// number of replicas. The coordinator writes a statement on several partitions (IN) as an unlogged batch, which may
+// be applied partially. The caller has checked the permissions and m.Refused.
 func (writer *Writer) Execute(r *request.Request, m *Modification, params *execution.Params) (Outcome, error) {
 	if err := writer.permitIndexes(r, m); err != nil {
 		return Outcome{}, err
@@ -87,13 +87,13 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	if err := writer.guardWrites(r, m); err != nil {
 		return Outcome{}, err
 	}
-	// A conditional change has the same bound of time.
+	// USING TIMEOUT also applies to conditional changes.
 	params, err := params.WithTimeout(m.timeout, params.Values)
 	if err != nil {
 		return Outcome{}, err
 	}
 	if m.conditional() {
-		// The check of consistency levels is different: see executeConditional.
+		// executeConditional checks consistency levels differently.
 		return writer.executeConditional(r, []Statement{{m, params.Values}}, false, params)
 	}
 	if err := m.checkConsistency(r.Consistency); err != nil {
@@ -102,7 +102,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	// It is returned at the end: the mutations that the coordinator receives are copies.
 	w := writer.writings.Get().(*writing)
 	defer writer.putWriting(w)
-	// One moment: all rows of the statement expire together.
+	// All rows of the statement use the same moment, so they expire together.
 	w.begin(writer, r, params, params.Values, writer.o.Moment(params))
 	timestamp := w.chooseTimestamp(writer, params)
 	if err := w.stamp(m, timestamp); err != nil {
@@ -117,14 +117,14 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	size := 0
 	err = w.build(m, func(b *row.Mutation) error {
 		size += b.Size()
-		// Before the copy is made.
+		// Check the size before the copy.
 		if err := checkChanges(size); err != nil {
 			return err
 		}
 		into := &x.mutation
 		if x.list[0] != nil {
 			into = new(row.Mutation)
-			// A statement with IN has further mutations; they are allocated one by one.
+			// Allocate the further mutations of a statement with IN.
 			more = append(more, into)
 		} else {
 			x.list[0] = into
@@ -143,15 +143,15 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 		x.request.Mutations = append(x.request.Mutations, more...)
 		x.request.Type = coordinator.WriteUnloggedBatch
 	}
-	// Also for several partitions: each is led by a replica of its own.
+	// Several partitions may have different leaders.
 	if isCounterTable(m.table) {
 		x.request.Type, x.request.Timeout = coordinator.WriteCounter, timeouts.Counter
 	}
 	return Outcome{}, writer.execute(r, &x.request)
 }
 
-// execute executes a write, and sets the access path of its cost if the leader of a counter update has read. The cost
-// is counted even if the write fails: replicas have worked.
+// execute executes a write, and sets the access path of its cost if the leader of a counter update has read. It
+// counts the cost even if the write fails.
 func (writer *Writer) execute(r *request.Request, req *coordinator.WriteRequest) error {
 	err := writer.o.Executor.Write(r, req)
 	if r.Cost.Commands > 0 {
@@ -160,8 +160,8 @@ func (writer *Writer) execute(r *request.Request, req *coordinator.WriteRequest)
 	return err
 }
 
-// checkConsistency refuses levels that a statement without a condition cannot have: the serial ones, and for counters
-// also ANY.
+// checkConsistency rejects levels that are invalid for an unconditional statement: the serial levels, and for
+// counters also ANY.
 func (m *Modification) checkConsistency(c ring.Consistency) error {
 	switch {
 	case !isCounterTable(m.table):
