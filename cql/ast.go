@@ -23,7 +23,7 @@ func (n QualifiedName) String() string { return string(appendQualifiedName(nil, 
 // the plain one.
 type Operator uint8
 
-// The operators of relations and conditions. IN and IS NOT NULL have AST nodes of their own.
+// The operators of relations and conditions. IN and IS NOT NULL have separate AST nodes.
 const (
 	OperatorInvalid Operator = iota
 	Equal
@@ -68,14 +68,14 @@ func (o Operator) String() string {
 		return "NOT CONTAINS KEY"
 	case ILike:
 		return "ILIKE"
-	// The zero value, of a Condition or Constraint that compares nothing.
+	// The zero value belongs to a Condition or Constraint without a comparison.
 	case OperatorInvalid:
 	}
 	return "?"
 }
 
-// Arithmetic is an operator between two numbers (or a time and a duration). Package query decides which operands an
-// operator accepts: here both are only terms or selectors.
+// Arithmetic is an operator between two numbers (or a time and a duration). Package query determines which types of
+// operands an operator accepts.
 type Arithmetic byte
 
 // The arithmetic operators; each is its own character.

@@ -12,8 +12,8 @@ package cql
 
 // Select is SELECT … FROM …. It is also the SELECT of EXPLAIN.
 //
-// Terms that are nil stand for clauses that the text does not contain. The grammar does not relate the clauses to each
-// other: package query refuses the combinations that make no sense.
+// A nil Term means that the text does not contain the clause. Package query rejects invalid combinations of clauses,
+// which the grammar accepts.
 type Select struct {
 	// SELECT JSON returns each row as one text column, called [json].
 	JSON     bool
@@ -21,7 +21,7 @@ type Select struct {
 	// The selectors with their aliases, in the order of the result. Empty means *.
 	Columns []SelectColumn
 	Table   QualifiedName
-	// A read of fragments shows what the executing node has stored for the table: an extension (docs/differences.md).
+	// Fragments reads what the executing node has stored for the table, an extension (docs/differences.md).
 	Fragments bool // of MUTATION_FRAGMENTS(Table)
 	// The relations are joined by AND. A WHERE with OR outside parentheses is a single *OrRelation.
 	Where []Relation
@@ -101,17 +101,17 @@ type Delete struct {
 // set.
 type DeleteTarget struct {
 	Column string
-	// The key of a map, the element of a set, or the index of a list; nil unless an element is deleted.
+	// Key is the key of a map, the element of a set, or the index of a list; nil unless an element is deleted.
 	Key Term
 	// The field of a user-defined type; empty unless a field is deleted.
 	Field string
 }
 
 // Using is USING TIMESTAMP … AND TTL … AND TIMEOUT …; each is nil, *Literal (integer, for Timeout duration) or
-// *BindMarker. TTL may be a null literal only through a bind marker.
+// *BindMarker. TTL cannot be a null literal, but a bind marker may be bound to null.
 //
-// The zero value means that the text has no USING. Timestamps are in microseconds since the epoch and TTLs in seconds;
-// package query checks their ranges, because a marker has no value yet.
+// The zero value means that the text has no USING. Timestamps are in microseconds since the epoch and TTLs in
+// seconds; package query checks their ranges, because a marker has no value yet.
 type Using struct {
 	// Microseconds since the epoch.
 	Timestamp Term
@@ -126,11 +126,11 @@ type BatchKind uint8
 
 // The kinds of batches. The zero value is the logged batch.
 const (
-	// The batch is logged first, so that all statements take effect if one does.
+	// BatchLogged writes the batch to the batch log first, so that either all statements take effect or none.
 	BatchLogged BatchKind = iota
-	// Without the log.
+	// BatchUnlogged writes without the batch log.
 	BatchUnlogged
-	// Updates of counters only.
+	// BatchCounter contains only updates of counters.
 	BatchCounter
 )
 
@@ -151,7 +151,7 @@ func (k BatchKind) String() string {
 type Batch struct {
 	Kind  BatchKind
 	Using Using
-	// The statements, each *Insert, *InsertJSON, *Update or *Delete. Their own Using stays with them.
+	// The statements, each *Insert, *InsertJSON, *Update or *Delete. Each keeps its own Using.
 	Statements []Statement
 }
 
@@ -166,7 +166,7 @@ type Truncate struct {
 
 // Relation is one condition of WHERE; the relations of a list are joined by AND. The sum is closed: *ColumnRelation,
 // *InRelation, *NotNullRelation, *ElementRelation, *TokenRelation, *TupleRelation, *TupleInRelation, *IndexRelation,
-// *BetweenRelation, *OrRelation. Subjects are columns: a constant is never on the left.
+// *BetweenRelation, *OrRelation. The left side is a column, never a constant.
 type Relation interface{ relation() }
 
 // ColumnRelation is c op term, with every Operator.
@@ -191,7 +191,7 @@ type InRelation struct {
 	In  InList
 }
 
-// NotNullRelation is c IS NOT NULL (of materialized views).
+// NotNullRelation is c IS NOT NULL, which only materialized views accept.
 type NotNullRelation struct{ Column string }
 
 // ElementRelation is c[key] op term.
@@ -226,8 +226,8 @@ type TupleInRelation struct {
 	In      InList
 }
 
-// IndexRelation is expr(index, term), in the language of a custom index. The index is named without a keyspace: it is
-// of the table that is read.
+// IndexRelation is expr(index, term), in the language of a custom index. The index belongs to the table of the
+// statement, so its name has no keyspace.
 type IndexRelation struct {
 	Index QualifiedName
 	// The expression for the index, which only the index understands.
@@ -276,7 +276,7 @@ type PrependToColumn struct {
 // SetElement is c[key] = term. For a list Key is an index, for a map a key.
 type SetElement struct {
 	Column string
-	// Evaluated before Value, because it precedes it in the text.
+	// Key precedes Value in the text and is evaluated first.
 	Key   Term
 	Value Term
 }

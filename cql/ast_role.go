@@ -1,13 +1,14 @@
 package cql
 
 // RoleOptions contains the options after WITH in CREATE ROLE, ALTER ROLE, CREATE USER and ALTER USER. A nil pointer
-// means that the option is not set. Password and HashedPassword are secrets: Redact removes them from texts.
+// means that the option is not set. Password and HashedPassword are secrets: Redact removes them from statement
+// texts.
 type RoleOptions struct {
-	// At most one of the three forms of a password is set; the builder refuses others.
+	// At most one of the three forms of a password is set; the builder rejects statements with more.
 	Password       *string
 	HashedPassword *string
 	Generated      bool // GENERATED PASSWORD, as in later versions of Cassandra
-	// A nil Superuser or Login keeps what the role has, or its default at CREATE.
+	// A nil Superuser or Login keeps the role's value, or means the default at CREATE.
 	Superuser *bool
 	Login     *bool
 	// OPTIONS = {…}, of literals; an empty map is &MapLiteral{}. Redact treats the values as secrets, because they may
@@ -54,7 +55,7 @@ type DropRole struct {
 // ListRoles is LIST ROLES [OF role] [NORECURSIVE].
 type ListRoles struct {
 	Of string // empty means all roles
-	// Only the roles that are granted directly, without the roles of these.
+	// NoRecursive lists only roles that are granted directly.
 	NoRecursive bool
 }
 
@@ -78,16 +79,16 @@ const (
 	PermissionAlter
 	PermissionDrop
 	PermissionSelect
-	// INSERT, UPDATE, DELETE and TRUNCATE.
+	// PermissionModify permits INSERT, UPDATE, DELETE and TRUNCATE.
 	PermissionModify
-	// To grant and revoke permissions on the resource.
+	// PermissionAuthorize permits granting and revoking permissions on the resource.
 	PermissionAuthorize
 	PermissionDescribe
-	// Of functions: to call them.
+	// PermissionExecute permits calls of functions.
 	PermissionExecute
-	// Returns the values of masked columns as they are stored.
+	// PermissionUnmask permits reading the stored values of masked columns.
 	PermissionUnmask
-	// Allows conditions on masked columns, whose values remain masked.
+	// PermissionSelectMasked permits restrictions on masked columns, whose values remain masked.
 	PermissionSelectMasked
 )
 
@@ -140,10 +141,10 @@ const (
 	ResourceMBeans                                     // Name.Name, a pattern
 )
 
-// Resource is an object on which permissions are granted. The constants of ResourceKind say which fields are set. A
-// keyspace that is not named is the session's.
+// Resource is an object on which permissions are granted. Kind determines which fields are set. An empty keyspace
+// means the session's.
 type Resource struct {
-	// It decides which of the other fields are set.
+	// Kind determines which of the other fields are set.
 	Kind ResourceKind
 	Name QualifiedName
 	// A function is named with the types of its arguments, because names may be overloaded.

@@ -1,8 +1,8 @@
 package cql
 
-// Property is one name = value of WITH. The value is a *Literal (a bare word counts as a string) or a *MapLiteral whose
-// keys and values are literals. Package query decides which names exist. The names are folded like other names, so Get
-// finds them in any spelling.
+// Property is one name = value of WITH. The value is a *Literal (a bare word counts as a string) or a *MapLiteral
+// whose keys and values are literals. Package query validates the names. The names are folded like other names, so
+// Get finds them in any spelling.
 type Property struct {
 	Name  string
 	Value Term
@@ -27,7 +27,7 @@ type TableOptions struct {
 	Properties Properties
 	// CLUSTERING ORDER BY, in the order of the text; nil means ascending.
 	ClusteringOrder []ClusteringOrder
-	// COMPACT STORAGE. Package query gives the columns the compact form, or refuses them.
+	// COMPACT STORAGE. Package query converts the columns to the compact form, or rejects them.
 	CompactStorage bool
 }
 
@@ -58,8 +58,8 @@ type DropKeyspace struct {
 }
 
 // CreateTable is CREATE TABLE. A primary key is in PrimaryKeys or in its column; package query checks that there is
-// exactly one. The grammar allows several primary keys, as Cassandra's does. Names in Columns may be duplicated in the
-// text; package query refuses that.
+// exactly one. Like Cassandra's, the grammar allows several primary keys. Package query also rejects duplicate names
+// in Columns.
 type CreateTable struct {
 	Table       QualifiedName
 	IfNotExists bool
@@ -162,8 +162,8 @@ type RenameColumns struct {
 // Rename is one a TO b.
 type Rename struct{ From, To string }
 
-// AlterColumnType is ALTER c TYPE t, which Cassandra always refuses. It is parsed, so that the client gets the message
-// and not a syntax error.
+// AlterColumnType is ALTER c TYPE t, which Cassandra always rejects. It is parsed, so that the client gets the
+// message and not a syntax error.
 type AlterColumnType struct {
 	IfExists bool
 	Column   string
@@ -267,7 +267,7 @@ type RenameFields struct {
 	Renames  []Rename
 }
 
-// AlterFieldType is ALTER f TYPE t, which Cassandra always refuses.
+// AlterFieldType is ALTER f TYPE t, which Cassandra always rejects.
 type AlterFieldType struct {
 	IfExists bool
 	Field    string
@@ -348,7 +348,7 @@ type CreateMaterializedView struct {
 	Options    TableOptions
 }
 
-// Base returns the name of the base table. Without a keyspace of its own, it is in the view's.
+// Base returns the name of the base table. If the name has no keyspace, the table is in the keyspace of the view.
 func (s *CreateMaterializedView) Base() QualifiedName {
 	if s.Table.Keyspace == "" {
 		return QualifiedName{Keyspace: s.View.Keyspace, Name: s.Table.Name}
@@ -369,8 +369,8 @@ type DropMaterializedView struct {
 	IfExists bool
 }
 
-// CreateFunction is CREATE FUNCTION. The language is in lower case, and the body without its quotes. Whether the
-// language exists, and whether the body compiles, is checked when the statement is executed.
+// CreateFunction is CREATE FUNCTION. The language is in lower case, and the body without its quotes. Executing the
+// statement checks the language and compiles the body.
 type CreateFunction struct {
 	OrReplace   bool
 	IfNotExists bool

@@ -3,7 +3,8 @@ package cql
 // Selector is an expression that SELECT computes for a row, in which columns may be named. The sum type is closed:
 // *ColumnSelector, *TermSelector, *CountAll, *FunctionSelector, *CastSelector, *TypeHintSelector, *MetadataSelector,
 // *FieldSelector, *ElementSelector, *SliceSelector, *ListSelector, *SetSelector, *MapSelector, *UDTSelector,
-// *TupleSelector, *ArithmeticSelector, *NegateSelector. Its types parallel the ones of Term, with columns in addition.
+// *TupleSelector, *ArithmeticSelector, *NegateSelector. The types correspond to the types of Term, and additionally
+// may contain columns.
 type Selector interface{ selector() }
 
 // ColumnSelector is a column or, as an argument, any bare name.
@@ -65,7 +66,7 @@ func (m Metadata) String() string {
 // *ColumnSelector, or a *FieldSelector, *ElementSelector or *SliceSelector of one.
 type MetadataSelector struct {
 	Kind Metadata
-	// The column, or the part of it, whose cells are looked at.
+	// Of is the column, or the part of it, whose cells provide the metadata.
 	Of Selector
 }
 

@@ -24,13 +24,13 @@ const (
 
 // Literal is a constant. Text is not converted: whether 300 fits depends on the type.
 type Literal struct {
-	// The kind, from which it follows how Text is to be read.
+	// Kind determines the format of Text.
 	Kind LiteralKind
 	Text string // empty for null
 }
 
-// BindMarker is a placeholder for a value of the request: ? or :name. Two markers with one name are two markers, each
-// with an index of its own.
+// BindMarker is a placeholder for a value of the request: ? or :name. Two markers with the same name have different
+// indexes.
 type BindMarker struct {
 	// The position of the marker among all markers of the text, from 0. Values are bound by it.
 	Index int

@@ -22,7 +22,8 @@ import (
 //	build_extension.go     LIKE, CHECK, DEFAULT, COMMENT ON, SECURITY LABEL ON
 //	build_role.go          roles, users, permissions, identities
 //
-// What Cassandra's parser refuses with code instead of rules, the builder refuses with fail or failAt.
+// Errors that Cassandra's parser finds in code instead of grammar rules are reported by the builder, with fail and
+// failAt.
 
 // builder converts a parse tree to the AST. It visits the tree in the order of the text, so that bind markers are
 // numbered in that order. A text that the grammar accepts has a well-formed tree, so the builder never checks for
@@ -34,8 +35,8 @@ type builder struct {
 	text string
 	// The number of bind markers so far: the index of the next one.
 	markers int
-	// operators is the number of operators in the sums and products around the part that is being built: at most so
-	// many nodes of the AST are above it.
+	// operators counts the operators in the sums and products that enclose the current part. It bounds the number of
+	// AST nodes above that part.
 	operators int
 	// The first error that Cassandra's parser finds with code, not by rules.
 	err *SyntaxError
@@ -59,8 +60,8 @@ func (b *builder) fail(msg string) {
 	}
 }
 
-// failAt records an error at a token that Cassandra's grammar does not allow there. expected is the only kind of
-// token that it allows, if there is just one.
+// failAt records an error at a token that Cassandra's grammar does not allow at this place. expected is the only kind
+// of token that it allows, or antlr.TokenInvalidType if there are several.
 func (b *builder) failAt(token antlr.Token, expected int) {
 	if b.err == nil {
 		b.err = b.parser.failureError(&failure{offending: token, decision: token.GetTokenIndex(),
@@ -76,7 +77,7 @@ func (b *builder) enterOperators(children []antlr.Tree) bool {
 	if b.operators <= operatorsMax {
 		return true
 	}
-	// The caller builds nothing below, and does not call leaveOperators.
+	// The caller does not build the operands and does not call leaveOperators.
 	b.operators -= len(children) / 2
 	b.fail(fmt.Sprintf("Expression has more than %d operators", operatorsMax))
 	return false
@@ -87,7 +88,7 @@ func (b *builder) leaveOperators(children []antlr.Tree) { b.operators -= len(chi
 
 // statement builds the statement of a tree. It panics for a rule of the grammar that has no builder.
 func (b *builder) statement(ctx grammar.IStatementContext) Statement {
-	// The three group the same builder, so all of them number markers in one sequence.
+	// The three share one builder, which numbers all markers in one sequence.
 	data, definitions, roles := dataBuilder{b}, schemaBuilder{b}, roleBuilder{b}
 	switch c := ctx.GetChild(0).(type) {
 	case *grammar.SelectStatementContext:
@@ -302,7 +303,7 @@ func tableName(ctx grammar.ITableNameContext) QualifiedName {
 
 // functionName returns the name of a function or aggregate. Keywords that are functions are names here.
 func functionName(ctx grammar.IFunctionNameContext) QualifiedName {
-	// Empty means a native function, or one of the session's keyspace: package query decides.
+	// Without a keyspace, package query searches native functions and the session's keyspace.
 	return qualified(ctx.GetStart(), ctx.GetStop())
 }
 

@@ -8,7 +8,8 @@ import (
 
 // selectStatement builds SELECT. Its parts are built in the order of the text, because they may contain markers.
 func (b dataBuilder) selectStatement(ctx *grammar.SelectStatementContext) Statement {
-	// Go evaluates the calls in the fields in their order, which is the order of the text for what may contain markers.
+	// Go evaluates the calls in the order of the fields, so clauses that may contain markers must be in the order of
+	// the text.
 	s := &Select{
 		JSON:      ctx.K_JSON() != nil,
 		Distinct:  ctx.K_DISTINCT() != nil,
@@ -80,7 +81,7 @@ func (b dataBuilder) update(ctx *grammar.UpdateContext) Statement {
 	for _, a := range ctx.AllAssignment() {
 		u.Assignments = append(u.Assignments, b.assignment(a))
 	}
-	// Checked before WHERE is built: the builder reports its first error.
+	// Check before WHERE is built, because the builder reports its first error.
 	b.checkAssignments(u.Assignments)
 	u.Where = b.where(ctx.WhereClause())
 	u.IfExists, u.Conditions = b.ifClause(ctx.IfClause())
@@ -125,7 +126,7 @@ func (b dataBuilder) batch(ctx *grammar.BatchContext) Statement {
 		batch.Kind = BatchCounter
 	}
 	for _, s := range ctx.AllBatchStatement() {
-		// A batch cannot contain SELECT, nor another batch: its rule has these three.
+		// The rule only allows these three kinds of statements.
 		switch c := s.GetChild(0).(type) {
 		case *grammar.InsertContext:
 			batch.Statements = append(batch.Statements, b.insert(c))
@@ -214,13 +215,13 @@ func (b dataBuilder) assignment(ctx grammar.IAssignmentContext) Assignment {
 // assignmentValue builds the expression after "column =". A column in it must be the same column.
 func (b dataBuilder) assignmentValue(column string, ctx grammar.IAssignmentValueContext) Assignment {
 	other := ctx.ColumnName()
-	// The error is recorded where the message is known. An AST is built in any case.
+	// The error is recorded below, with the right message; the AST is built in any case.
 	same := other == nil || name(other) == column
 	children := ctx.GetChildren()
 	switch {
 	case other == nil:
 		return &SetColumn{Column: column, Value: b.sum(children)}
-	// c = c -3: the lexer takes the sign into the number, so there is no operator between the two.
+	// For c = c -3, the lexer reads the sign as a part of the number, so there is no operator.
 	case ctx.INTEGER() != nil:
 		text := ctx.INTEGER().GetText()
 		if !same {
@@ -257,8 +258,8 @@ func (b dataBuilder) checkAssignments(all []Assignment) {
 	setWhole := make(map[string]bool, len(all))
 	for _, a := range all {
 		column, whole := assignedColumn(a)
-		// Two partial assignments are compatible: they are operations on different elements, or add up. One that sets
-		// the whole column is compatible with no other.
+		// Two partial assignments are compatible, because they add up or change different elements. An assignment of
+		// the whole column excludes all others.
 		if earlier, twice := setWhole[column]; twice && (earlier || whole) {
 			b.fail("Multiple incompatible setting of column " + column)
 			return
@@ -349,7 +350,7 @@ func operator(ctx grammar.IOperatorContext) Operator {
 	case grammar.CqlLexerGTE:
 		return GreaterOrEqual
 	}
-	// LIKE, CONTAINS and the other words are not in the rule: their relations read them.
+	// The rule does not contain LIKE, CONTAINS and other keywords, which the relations handle.
 	panic("cql: a token of operator has no builder")
 }
 

@@ -91,7 +91,7 @@ func (b schemaBuilder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Stat
 // undropTable builds UNDROP TABLE. Without AS, the table gets its own name again.
 func (b schemaBuilder) undropTable(ctx *grammar.UndropTableContext) Statement {
 	u := &UndropTable{Table: tableName(ctx.TableName()), Properties: b.properties(ctx.Properties())}
-	// Statements after the builder need no distinction.
+	// Without AS, the table keeps its name.
 	u.As = u.Table.Name
 	if ctx.Ident() != nil {
 		u.As = name(ctx.Ident())
@@ -124,7 +124,7 @@ func (b schemaBuilder) commented(ctx grammar.ICommentedContext) *CommentOn {
 		if ctx.K_FIELD() != nil {
 			c.Kind = CommentField
 		}
-		// Two names are table.column, and three are keyspace.table.column.
+		// The name is table.column or keyspace.table.column.
 		all := names(ctx.MemberName().AllIdent())
 		c.Member = all[len(all)-1]
 		c.Name.Name = all[len(all)-2]
@@ -161,7 +161,7 @@ func parseAlterColumn(text string) (AlterTableAction, error) {
 		return nil, err
 	}
 	alter, ok := stmt.(*AlterTable)
-	// Whatever follows, a statement that begins with these words is an ALTER TABLE. The check spares a panic.
+	// A statement with this prefix is always an ALTER TABLE; the check only avoids a panic.
 	if !ok {
 		return nil, &SyntaxError{Msg: "not a part of ALTER TABLE: " + text}
 	}

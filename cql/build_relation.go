@@ -14,7 +14,7 @@ func (b dataBuilder) where(ctx grammar.IWhereClauseContext) []Relation {
 	return b.disjunction(ctx.GetChildren())
 }
 
-// disjunction builds relations with AND and OR between them, of which AND binds more tightly. Without OR it returns all
+// disjunction builds relations joined by AND and OR, where AND binds more tightly. Without OR it returns all
 // relations, otherwise one *OrRelation.
 func (b dataBuilder) disjunction(children []antlr.Tree) []Relation {
 	var out []Relation
@@ -32,7 +32,7 @@ func (b dataBuilder) disjunction(children []antlr.Tree) []Relation {
 			}
 		}
 	}
-	// Without OR the list stays flat, also out of parentheses, which then mean nothing.
+	// Without OR the list is flat, and parentheses have no effect.
 	if alternatives == nil {
 		return out
 	}
@@ -41,7 +41,7 @@ func (b dataBuilder) disjunction(children []antlr.Tree) []Relation {
 
 // appendRelations appends one relation, or those within parentheses.
 func (b dataBuilder) appendRelations(out []Relation, ctx grammar.IRelationContext) []Relation {
-	// Parentheses: their relations join the list, unless they contain OR.
+	// Parentheses without OR add their relations to the list.
 	if ctx.ColumnName() == nil && ctx.K_TOKEN() == nil && ctx.ColumnNames() == nil {
 		return append(out, b.disjunction(ctx.GetChildren())...)
 	}

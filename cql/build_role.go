@@ -18,7 +18,7 @@ func roleName(ctx grammar.IRoleNameContext) string {
 	return name(ctx.Ident())
 }
 
-// userName returns the name of a user or an identity. Unlike every other name, it keeps its case without quotes.
+// userName returns the name of a user or an identity. Unlike all other names, it keeps its case even without quotes.
 func (b roleBuilder) userName(ctx grammar.IUserNameContext, quoted string) string {
 	switch {
 	case ctx.QUOTED_NAME() != nil:
@@ -26,7 +26,7 @@ func (b roleBuilder) userName(ctx grammar.IUserNameContext, quoted string) strin
 	case ctx.STRING_LITERAL() != nil:
 		return stringText(ctx.STRING_LITERAL().GetText())
 	}
-	// Cassandra does not fold the names of users, but folds roles. A user created as Bob must be named as role "Bob".
+	// Cassandra folds names of roles but not of users: a user created as Bob is the role "Bob".
 	return ctx.GetStart().GetText()
 }
 
@@ -36,7 +36,7 @@ func (b roleBuilder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	for _, c := range all {
 		b.roleOption(&o, c)
 	}
-	// Checked after all options are read: they may come in any order.
+	// Check after all options are read, because they may be in any order.
 	switch {
 	case o.Password != nil && o.HashedPassword != nil:
 		b.fail("Options 'password' and 'hashed password' are mutually exclusive")
@@ -67,7 +67,7 @@ func (b roleBuilder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) 
 		// The map follows the rules of properties: literals only, no duplicate keys.
 		o.Options = schemaBuilder(b).propertyMap(ctx.AllMapEntry())
 	case ctx.K_SUPERUSER() != nil:
-		// literal folds the spelling: TRUE is true too.
+		// literal normalizes the spelling, so TRUE is true.
 		setOnce(b.builder, &o.Superuser, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "SUPERUSER")
 	case ctx.K_LOGIN() != nil:
 		setOnce(b.builder, &o.Login, literal(ctx.BOOLEAN().GetSymbol()).Text == "true", "LOGIN")
@@ -101,7 +101,7 @@ func setAccess(b *builder, option **AccessList, ctx grammar.IRoleOptionContext, 
 	*option = list
 }
 
-// userOptions builds the options of CREATE USER and ALTER USER. The parser has refused other words than these.
+// userOptions builds the options of CREATE USER and ALTER USER. The parser rejects all other words.
 func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser bool) RoleOptions {
 	var o RoleOptions
 	if password != nil && password.K_GENERATED() != nil {
@@ -114,7 +114,7 @@ func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser b
 			o.Password = &text
 		}
 	}
-	// Neither word leaves the option unset: ALTER USER then changes nothing.
+	// Without either word the option stays unset, so ALTER USER does not change it.
 	if superuser || noSuperuser {
 		o.Superuser = &superuser
 	}
@@ -162,7 +162,7 @@ func (b roleBuilder) list(ctx *grammar.ListContext) Statement {
 		of = roleName(ctx.RoleName())
 	}
 	noRecursive := ctx.K_NORECURSIVE() != nil
-	// Permissions come last, because they have no keyword before them that would decide.
+	// Permissions come last, because no keyword identifies them.
 	switch {
 	case ctx.K_USERS() != nil:
 		return &ListUsers{}
@@ -214,8 +214,8 @@ func permission(token int) Permission {
 	panic("cql: a token of permission has no builder")
 }
 
-// resource builds what follows ON. Plural words are tested first, because they precede names in the rule. The kind
-// follows from the words alone; whether the object exists is for package query.
+// resource builds what follows ON. It tests plural words first, because they precede names in the rule. The words
+// determine the kind; package query checks that the object exists.
 func (b roleBuilder) resource(ctx grammar.IResourceContext) Resource {
 	inKeyspace := func() QualifiedName { return QualifiedName{Keyspace: name(ctx.Ident())} }
 	switch {

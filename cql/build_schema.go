@@ -36,7 +36,7 @@ func (b schemaBuilder) alterType(ctx *grammar.AlterTypeContext) Statement {
 	case ctx.K_ADD() != nil:
 		a.Action = &AddField{IfNotExists: ctx.IfNotExists() != nil, Field: b.field(ctx.FieldDefinition())}
 	case ctx.K_RENAME() != nil:
-		// The only IF EXISTS belongs to RENAME unless it stands before the name.
+		// A single IF EXISTS belongs to RENAME unless it precedes the name.
 		inner := len(ifExists) > 1 || len(ifExists) == 1 && !a.IfExists
 		a.Action = &RenameFields{IfExists: inner, Renames: renames(ctx.AllRename())}
 	default:
@@ -101,7 +101,7 @@ func (b schemaBuilder) createFunction(ctx *grammar.CreateFunctionContext) Statem
 		Args:              b.fields(ctx.AllFieldDefinition()),
 		CalledOnNullInput: ctx.K_CALLED() != nil,
 		Returns:           b.dataType(ctx.DataType()),
-		// A name and not a string: java, JAVA and Java are one language.
+		// The language is a name, so java, JAVA and Java are the same.
 		Language: identifier(ctx.IDENT().GetSymbol()),
 		Body:     stringText(ctx.STRING_LITERAL().GetText()),
 	}

@@ -42,11 +42,12 @@ func (b *builder) selectorList(all []grammar.ISelectorContext) []Selector {
 	return out
 }
 
-// selector builds product (± product)*, left-associative: the loop puts what it has so far under the next operator.
+// selector builds product (± product)*, left-associative: each operator becomes the parent of the selector built so
+// far.
 func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 	children := ctx.GetChildren()
 	if !b.enterOperators(children) {
-		// The error is recorded. The caller needs some selector to finish the tree.
+		// The error is recorded; return any selector to complete the tree.
 		return &ColumnSelector{}
 	}
 	defer b.leaveOperators(children)
@@ -62,7 +63,7 @@ func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 // selectorProduct builds unary (*/% unary)*, as selector does.
 func (b *builder) selectorProduct(ctx grammar.ISelectorProductContext) Selector {
 	children := ctx.GetChildren()
-	// A single operand has no operator, and counts nothing.
+	// A single operand has no operators to count.
 	if !b.enterOperators(children) {
 		return &ColumnSelector{}
 	}
@@ -107,7 +108,7 @@ func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierCon
 			term, ok := child.(grammar.ITermContext)
 			switch {
 			case !ok:
-			// Either bound may be missing, so the position relative to .. decides which one a term is.
+			// Either bound may be missing; the position relative to .. shows which one the term is.
 			case term.GetStart().GetTokenIndex() < m.RANGE().GetSymbol().GetTokenIndex():
 				slice.From = b.term(term)
 			default:
@@ -130,7 +131,7 @@ func (b *builder) simpleSelector(ctx grammar.ISimpleSelectorContext) Selector {
 		return &TermSelector{Term: b.marker(child)}
 	case *grammar.FunctionNameContext:
 		return b.functionSelector(ctx)
-	// A keyword or a bracket, which decides about the rest.
+	// The first child is a keyword or a bracket, which determines the form.
 	case antlr.TerminalNode:
 		return b.keywordSelector(child.GetSymbol().GetTokenType(), ctx)
 	}
@@ -140,7 +141,7 @@ func (b *builder) simpleSelector(ctx grammar.ISimpleSelectorContext) Selector {
 // keywordSelector builds a selector that begins with a token: a pseudo-function, or a bracket.
 func (b *builder) keywordSelector(kind int, ctx grammar.ISimpleSelectorContext) Selector {
 	switch kind {
-	// COUNT(*) has a form of its own; COUNT(column) arrives as a function.
+	// COUNT(*) has its own rule; the parser reads COUNT(column) as a function.
 	case grammar.CqlLexerK_COUNT:
 		return &CountAll{}
 	case grammar.CqlLexerK_WRITETIME:
@@ -185,11 +186,11 @@ func (b *builder) functionSelector(ctx grammar.ISimpleSelectorContext) Selector 
 	return f
 }
 
-// bracesSelector builds {…}: a set, a map, or a user-defined type if all keys are bare names. A set is {a}, a map {a:
-// b}; bare names decide between a map and a type.
+// bracesSelector builds {…}: a set, a map, or a user-defined type if all keys are bare names. {a} is a set and {a: b}
+// a map, or a user-defined type if a is a bare name.
 func (b *builder) bracesSelector(ctx grammar.ISimpleSelectorContext) Selector {
 	entries := ctx.AllMapSelectorEntry()
-	// Without a colon it is a set. Empty braces may be a map, too, and the type decides.
+	// Without a colon it is a set. The type determines whether empty braces are a set or a map.
 	if len(entries) == 0 {
 		return &SetSelector{Elements: b.selectors(ctx.Selectors())}
 	}

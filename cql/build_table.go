@@ -14,7 +14,7 @@ func (b schemaBuilder) createTable(ctx *grammar.CreateTableContext) Statement {
 	t := &CreateTable{Table: tableName(ctx.TableName(0)), IfNotExists: ctx.IfNotExists() != nil}
 	for _, e := range ctx.AllTableElement() {
 		if key := e.PrimaryKey(); key != nil {
-			// More than one is refused by package query, as Cassandra does, not by the grammar.
+			// As in Cassandra, the grammar accepts several primary keys; package query rejects them.
 			t.PrimaryKeys = append(t.PrimaryKeys, primaryKey(key))
 			continue
 		}
@@ -122,11 +122,11 @@ func (b schemaBuilder) propertyMap(entries []grammar.IMapEntryContext) *MapLiter
 	m := &MapLiteral{Entries: b.mapEntries(entries)}
 	seen := make(map[string]bool, len(m.Entries))
 	for _, e := range m.Entries {
-		// The entries are terms in the grammar, as in Cassandra's; anything but a constant is refused here.
+		// As in Cassandra, the grammar accepts any term; reject all but constants.
 		key, ok := propertyLiteral(e.Key)
 		if !ok {
 			b.fail("Invalid property name: " + propertyTerm(e.Key) + unbindableProperty(e.Key))
-			// Without a key there is nothing to name in further messages.
+			// Further messages would need the key.
 			continue
 		}
 		if _, ok := propertyLiteral(e.Value); !ok {
@@ -158,8 +158,8 @@ func unbindableProperty(t Term) string {
 	return ""
 }
 
-// alterTable builds ALTER TABLE. K_COMPACT is tested before K_DROP, which precedes it in the text. IF EXISTS may stand
-// before the table, within the action, or in both places.
+// alterTable builds ALTER TABLE. It tests K_COMPACT before K_DROP, because DROP COMPACT STORAGE contains both. IF
+// EXISTS may stand before the table, within the action, or in both places.
 func (b schemaBuilder) alterTable(ctx *grammar.AlterTableContext) Statement {
 	a := &AlterTable{Table: tableName(ctx.TableName())}
 	all := ctx.AllIfExists() // before the table, and within the action
@@ -174,7 +174,7 @@ func (b schemaBuilder) alterTable(ctx *grammar.AlterTableContext) Statement {
 		a.Action = &DropCompactStorage{}
 	case ctx.K_DROP() != nil:
 		drop := &DropColumns{IfExists: inner, Columns: names(ctx.AllIdent())}
-		// USING TIMESTAMP of DROP takes no marker: definitions are not bound.
+		// USING TIMESTAMP of DROP is a literal, because definitions have no markers.
 		if timestamp := ctx.INTEGER(); timestamp != nil {
 			drop.Timestamp = literal(timestamp.GetSymbol())
 		}
@@ -238,7 +238,7 @@ func (b schemaBuilder) createMaterializedView(ctx *grammar.CreateMaterializedVie
 		PrimaryKey:  primaryKey(ctx.PrimaryKey()),
 		Options:     b.tableOptions(ctx.AllTableOption()),
 	}
-	// The rule of options is shared with CREATE TABLE, so the grammar accepts the words.
+	// CREATE TABLE shares the rule of options, so the grammar accepts COMPACT STORAGE.
 	if view.Options.CompactStorage {
 		b.fail("COMPACT STORAGE tables are not allowed starting with version 4.0")
 	}

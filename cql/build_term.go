@@ -29,7 +29,7 @@ func (b *builder) term(ctx grammar.ITermContext) Term {
 // sum builds product (± product)* from its children.
 func (b *builder) sum(children []antlr.Tree) Term {
 	if !b.enterOperators(children) {
-		// The error is recorded. The caller needs some term to finish the tree.
+		// The error is recorded; return any term to complete the tree.
 		return &Literal{}
 	}
 	defer b.leaveOperators(children)
@@ -45,7 +45,7 @@ func (b *builder) sum(children []antlr.Tree) Term {
 func (b *builder) product(ctx grammar.IProductContext) Term {
 	children := ctx.GetChildren()
 	if !b.enterOperators(children) {
-		// As in sum: the caller needs some term.
+		// As in sum, return any term.
 		return &Literal{}
 	}
 	defer b.leaveOperators(children)
@@ -71,7 +71,7 @@ func (b *builder) simpleTerm(ctx grammar.ISimpleTermContext) Term {
 	case grammar.CqlLexerK_CAST:
 		return &CastTerm{Value: b.simpleTerm(ctx.SimpleTerm()), Type: nativeType(ctx.NativeType())}
 	case grammar.CqlLexerLPAREN:
-		// The lookahead of the parser has decided whether the parentheses contain a type or terms.
+		// The parser has determined by lookahead whether the parentheses contain a type or terms.
 		if hint := ctx.DataType(); hint != nil {
 			b.refuseNegation(ctx.SimpleTerm())
 			return &TypeHint{Type: b.dataType(hint), Value: b.simpleTerm(ctx.SimpleTerm())}
@@ -95,7 +95,7 @@ func (b *builder) negate(ctx grammar.ISimpleTermContext) Term {
 	return &NegateTerm{Value: b.simpleTerm(inner)}
 }
 
-// refuseNegation refuses a minus after another one and after a type hint. The minus of a negative number is not a
+// refuseNegation rejects a minus after another minus or after a type hint. The minus of a negative number is not a
 // token.
 func (b *builder) refuseNegation(ctx grammar.ISimpleTermContext) {
 	if t := ctx.GetStart(); t.GetTokenType() == grammar.CqlLexerMINUS {
@@ -115,7 +115,7 @@ func (b *builder) braces(ctx grammar.ISimpleTermContext) Term {
 	if entries := ctx.AllMapEntry(); len(entries) > 0 {
 		return &MapLiteral{Entries: b.mapEntries(entries)}
 	}
-	// The type that is expected makes empty braces a set or a map.
+	// The expected type determines whether empty braces are a set or a map.
 	return &SetLiteral{Elements: b.terms(ctx.Terms())}
 }
 

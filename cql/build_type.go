@@ -58,7 +58,7 @@ func (b *builder) vector(args []TypeExpr, number antlr.Token) TypeExpr {
 	dimensions, err := strconv.ParseInt(number.GetText(), 10, 32)
 	if err != nil {
 		statement := b.text
-		// Shown as a whole or not at all: redactMessage would not find the secrets that a cut divides.
+		// Show the statement completely or not at all, because redactMessage would not find secrets that are cut.
 		if len(statement) > snippetCharsMax {
 			statement = "..."
 		}
@@ -73,7 +73,7 @@ func (b *builder) frozen(t TypeExpr) TypeExpr {
 	if t.Kind == TypeNative {
 		b.fail("frozen<> is only allowed on collections, tuples, and user-defined types (got " + t.Name + ")")
 	}
-	// Frozen twice is frozen once: a flag, not a node.
+	// Nested frozen has no further effect.
 	t.Frozen = true
 	return t
 }

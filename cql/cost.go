@@ -3,21 +3,21 @@ package cql
 import "strings"
 
 const (
-	// tokenParsed is what a token takes while its statement is parsed, with its part of the syntax tree, and
-	// tokenKept what is left of it in the Statement and in what is compiled from that.
+	// tokenParsed is the memory of a token during parsing, in bytes, including its part of the syntax tree. tokenKept
+	// is the memory of its part of the Statement and of the plan compiled from it.
 	tokenParsed = 800
 	tokenKept   = 100
-	// wideByte is what a byte of a text that is not ASCII takes in addition, while it is parsed.
+	// wideByte is the additional memory for each byte of a non-ASCII text during parsing.
 	wideByte = 5
-	// operatorsFree is the number of operators that need no further stack, and operatorStack the stack for each
-	// further one.
+	// operatorsFree is the number of operators that need no additional stack, and operatorStack the stack in bytes
+	// for each further one.
 	operatorsFree = 64
 	operatorStack = 2 << 10
 )
 
-// ParseBytes returns the memory that Parse needs for a text at most, and how much of it the Statement keeps. It counts
-// words without parsing: at least as many as the text has tokens, and in quoted text no more than it has quotes. It
-// reads the text once and does not allocate. Package query reserves this memory before it calls Parse.
+// ParseBytes returns an upper bound of the memory that Parse needs for a text, in bytes, and how much of it the
+// Statement keeps. It counts words without parsing; the count is at least the number of tokens. It reads the text
+// once and does not allocate. Package query reserves this memory before it calls Parse.
 func ParseBytes(text string) (parsed, kept int) {
 	// The end of the text is a token too.
 	tokens, operators, wide := 1, 0, false
@@ -31,8 +31,8 @@ func ParseBytes(text string) (parsed, kept int) {
 		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
 		case c == '\'' || c == '"':
 			tokens++
-			// The content of a literal is one token, whatever it contains. A doubled quote begins another literal here,
-			// which counts too many.
+			// The content of a literal is one token. A doubled quote counts as the start of another literal, which
+			// only overestimates.
 			for i++; i < len(text) && text[i] != c; i++ {
 				wide = wide || text[i] >= 0x80
 			}
@@ -43,25 +43,25 @@ func ParseBytes(text string) (parsed, kept int) {
 				wide = wide || !ascii(text[i:i+2+end])
 				i += end + 3
 			}
-		// Skipped, because a quote in a comment begins no literal. One without an end is a token.
+		// Skip comments, in which a quote does not begin a literal. An unterminated comment is a token.
 		case (c == '-' || c == '/') && comment(text[i:]) > 0:
 			tokens++
 			end := i + comment(text[i:])
 			wide = wide || !ascii(text[i:end])
 			i = end - 1
-		// Each byte of a character counts as a token, which is too many.
+		// Each byte of a non-ASCII character counts as a token, which only overestimates.
 		case c >= 0x80:
 			wide = true
 			tokens++
 		case c == '+' || c == '-' || c == '*' || c == '/' || c == '%':
-			// Also in UUIDs and negative numbers, which have none: the bound only gets larger.
+			// This also counts hyphens in UUIDs and negative numbers, which only overestimates.
 			operators++
 			tokens++
 		default:
 			tokens++
 		}
 	}
-	// Parse refuses a text with more tokens before it builds anything.
+	// Parse rejects a text with more tokens before it builds anything.
 	tokens = min(tokens, tokensMax)
 	// The statement shares memory with the text.
 	kept = tokens*tokenKept + 2*len(text)

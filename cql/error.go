@@ -10,8 +10,8 @@ import (
 	"cqld/grammar"
 )
 
-// Errors have the text of Cassandra's parser, which ANTLR 3 generates. It decides in other places than the parser of
-// ANTLR 4 that this package uses, so an error is made in three steps:
+// Errors have the text of Cassandra's parser, which ANTLR 3 generates. It detects errors at other tokens than the
+// ANTLR 4 parser of this package, so an error is built in three steps:
 //
 //	failure         where this parser stopped, and what it expected (halt.go)
 //	lookBack        where Cassandra's parser would have stopped instead
@@ -32,18 +32,17 @@ type SyntaxError struct {
 // Error returns the message with its position, as Cassandra formats it.
 func (e *SyntaxError) Error() string { return e.Msg }
 
-// syntaxError returns the error for the failure with Cassandra's text. Cassandra's lexer reports its errors first, then
-// come markers in wrong places, then the parser.
+// syntaxError returns the error for the failure with Cassandra's text. As in Cassandra, errors of the lexer come
+// first, then misplaced markers, then errors of the parser.
 func (p *parser) syntaxError(text string) *SyntaxError {
 	f := &p.halt.failure
-	// The lexer of the grammar has tokens for broken text, so that the parser stops at them. The first one up to the
-	// failure decides.
+	// The lexer returns special tokens for invalid text, at which the parser stops. Report the first of them.
 	for i := 0; i <= f.offending.GetTokenIndex(); i++ {
 		if err := brokenLexeme(text, p.tokens.Get(i)); err != nil {
 			return err
 		}
 	}
-	// Cassandra's grammar accepts a marker in these places, and refuses it with a message of its own.
+	// Cassandra's grammar accepts a marker in these places, and rejects it with a special message.
 	if f.offending.GetTokenType() == grammar.CqlLexerQMARK {
 		rule := f.rule
 		if rule == grammar.CqlParserRULE_selectStatement && f.decision > 0 &&
@@ -58,9 +57,9 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 	return p.failureError(f)
 }
 
-// lookBack adapts the failure to Cassandra's parser if that decides earlier: it looks ahead from the previous token,
-// and then reports that no alternative matches instead of the missing token. f is changed in place. Nothing changes if
-// both parsers stop at the same token.
+// lookBack adapts the failure to Cassandra's parser, which may detect it earlier: it looks ahead from the previous
+// token, and then reports that no alternative matches instead of the missing token. f is changed in place. Nothing
+// changes if both parsers stop at the same token.
 func (p *parser) lookBack(f *failure) {
 	// There is no previous token, or the parser already looked ahead from an earlier one.
 	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
@@ -77,7 +76,7 @@ func (p *parser) lookBack(f *failure) {
 		if f.expected == antlr.TokenInvalidType {
 			f.decision--
 		}
-	// A name without parentheses is no function, but Cassandra's parser has not chosen one yet.
+	// A name without parentheses is not a function call, but Cassandra's parser reports no viable alternative.
 	case grammar.CqlParserRULE_simpleTerm:
 		if f.expected == grammar.CqlLexerLPAREN && previous.GetTokenType() != grammar.CqlLexerK_CAST {
 			f.decision, f.expected = f.decision-1, antlr.TokenInvalidType
@@ -149,7 +148,7 @@ func appendPosition(dst []byte, line, column int) []byte {
 
 // unbindable returns the name that Cassandra reports for a misplaced marker.
 func unbindable(rule int, ctx antlr.ParserRuleContext) string {
-	// A name is a rule of its own; the rule around it says what it names.
+	// A name is a separate rule; the enclosing rule determines what it names.
 	if rule == grammar.CqlParserRULE_ident || rule == grammar.CqlParserRULE_keyword {
 		if parent, ok := ctx.GetParent().(antlr.ParserRuleContext); ok {
 			ctx, rule = parent, parent.GetRuleIndex()
@@ -192,7 +191,7 @@ func brokenLexeme(text string, token antlr.Token) *SyntaxError {
 		return nil
 	}
 	err := &SyntaxError{}
-	// The token runs to the end of the text, where Cassandra's lexer misses its end.
+	// The token is unterminated; Cassandra's lexer reports the end of the text.
 	err.Line, err.Column = endOf(text)
 	msg := appendPosition(nil, err.Line, err.Column)
 	err.Msg = string(append(msg, "mismatched character '<EOF>' expecting "+expecting...))
@@ -269,14 +268,14 @@ const (
 )
 
 // appendSnippet appends the text around the failure: ten tokens before the token at which the parser began to look
-// ahead, that token in brackets, and the text up to the token that does not match. Parts that are too long are left
-// out: they are cut at tokens only, so that redactMessage finds secrets.
+// ahead, that token in brackets, and the text up to the token that does not match. It omits parts that are too long.
+// Parts are cut only between tokens, so that redactMessage finds secrets.
 func (p *parser) appendSnippet(dst []byte, f *failure) []byte {
 	// Positions of tokens count characters, not bytes.
 	chars := p.lexer.GetInputStream()
 	mark := p.tokens.Get(f.decision)
 	from, at := snippetStart(p.tokens, f.decision), mark.GetStart()
-	// Cassandra takes the length of a literal without its quotes, so the snippet lacks its last characters.
+	// Cassandra uses the length of a literal without its quotes, so the snippet lacks its last characters.
 	to := min(f.offending.GetStart()+utf8.RuneCountInString(contentOf(f.offending)), chars.Size())
 	markEnd := min(at+utf8.RuneCountInString(contentOf(mark)), chars.Size())
 	dst = append(dst, " ("...)
@@ -318,7 +317,7 @@ func snippetStart(tokens *antlr.CommonTokenStream, index int) int {
 		}
 		start = next
 	}
-	// White space and comments before the first token have no token: they are shown with it, or not at all.
+	// White space and comments before the first token are shown with it, or not at all.
 	if index == 0 && start == tokens.Get(0).GetStart() && mark <= snippetCharsMax {
 		return 0
 	}

@@ -2,9 +2,9 @@ package cql
 
 import "strings"
 
-// Explain is EXPLAIN SELECT … or EXPLAIN ANALYZE SELECT …, an extension of this server. The grammar, which is
-// Cassandra's, does not have it: Parse recognizes the words before it parses the SELECT. Select is not executed unless
-// Analyze is set.
+// Explain is EXPLAIN SELECT … or EXPLAIN ANALYZE SELECT …, an extension of this server. Cassandra's grammar does not
+// contain it, so Parse recognizes the words before it parses the SELECT. Select is not executed unless Analyze is
+// set.
 type Explain struct {
 	Analyze bool // the SELECT is executed as well
 	Select  *Select
@@ -26,7 +26,7 @@ func explained(text string) (rest string, analyze, ok bool) {
 		return text, false, false
 	}
 	b := []byte(text)
-	// Replaced and not cut, so that errors name the positions of the original text.
+	// Replace the words with spaces, so that errors contain positions of the original text.
 	blank(b[at : at+len(explainWord)])
 	if at, analyze = wordAt(text, at+len(explainWord), analyzeWord); analyze {
 		blank(b[at : at+len(analyzeWord)])
@@ -39,7 +39,7 @@ func explained(text string) (rest string, analyze, ok bool) {
 func wordAt(text string, from int, word string) (at int, ok bool) {
 	const space = " \t\r\n"
 	at = len(text) - len(strings.TrimLeft(text[from:], space))
-	// At the end of the text neither white space nor a statement can follow the word.
+	// White space and a statement must follow the word.
 	end := at + len(word)
 	return at, end < len(text) && strings.EqualFold(text[at:end], word) && strings.IndexByte(space, text[end]) >= 0
 }

@@ -5,8 +5,8 @@ func appendTerms(dst []byte, terms []Term) []byte {
 	return appendList(dst, terms, ", ", func(dst []byte, t *Term) []byte { return appendTerm(dst, *t) })
 }
 
-// appendTerm appends a term in the spelling that Parse reads as an equal term. A nil or unknown term is "?", which is
-// only for messages.
+// appendTerm appends a term in the spelling that Parse reads as an equal term. For a nil or unknown term it appends
+// "?", which only occurs in messages.
 func appendTerm(dst []byte, t Term) []byte {
 	switch t := t.(type) {
 	case *Literal:
@@ -42,7 +42,7 @@ func appendTerm(dst []byte, t Term) []byte {
 		// The right operand needs a higher precedence: operators are left-associative.
 		return appendOperand(dst, t.Right, own+1)
 	case *NegateTerm:
-		// With a space, since -5 would be read as one negative number.
+		// Add a space, because -5 would be parsed as a negative number.
 		return appendOperand(append(dst, "- "...), t.Value, precedenceSimple)
 	}
 	return append(dst, '?')
@@ -64,8 +64,8 @@ func precedence(a Arithmetic) int {
 	return precedenceProduct
 }
 
-// appendOperand appends an operand, in parentheses if its operator binds less tightly than wanted. Parse returns a
-// TupleLiteral for such parentheses, so only built terms need them.
+// appendOperand appends an operand, in parentheses if its operator binds less tightly than wanted. Parsed terms
+// contain a TupleLiteral for such parentheses, so only terms that were built otherwise need them.
 func appendOperand(dst []byte, t Term, wanted int) []byte {
 	if a, ok := t.(*ArithmeticTerm); ok && precedence(a.Operator) < wanted {
 		return append(appendTerm(append(dst, '('), t), ')')

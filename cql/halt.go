@@ -39,8 +39,8 @@ func (o *offendingToken) SyntaxError(_ antlr.Recognizer, symbol any, _, _ int, _
 	o.token, _ = symbol.(antlr.Token)
 }
 
-// ReportError passes the token of an error to the listener, without a text. The default strategy builds a text that is
-// not used, in time quadratic in the number of tokens.
+// ReportError passes the token of an error to the listener, without a text. The default strategy builds an unused
+// message in time quadratic in the number of tokens.
 func (h *haltStrategy) ReportError(p antlr.Parser, e antlr.RecognitionException) {
 	if failed, ok := e.(*antlr.NoViableAltException); ok {
 		// Its token is not exported, so the default strategy must report it.
@@ -50,21 +50,21 @@ func (h *haltStrategy) ReportError(p antlr.Parser, e antlr.RecognitionException)
 	p.NotifyErrorListeners("", e.GetOffendingToken(), e)
 }
 
-// withoutTokens is a parser whose tokens the default strategy cannot read for its text.
+// withoutTokens is a parser that hides its tokens from the message of the default strategy.
 type withoutTokens struct{ antlr.Parser }
 
 func (withoutTokens) GetTokenStream() antlr.TokenStream { return nil }
 
 // RecoverInline is called if the only matching token is another one.
 func (h *haltStrategy) RecoverInline(p antlr.Parser) antlr.Token {
-	// Before the expectation is known: stop sets expected to its zero value otherwise.
+	// Call stop first, because it resets expected.
 	h.stop(p, p.GetCurrentToken())
 	expected := p.GetExpectedTokens()
 	// Cassandra names the expected token only if there is one.
 	if intervals := expected.GetIntervals(); len(intervals) == 1 && intervals[0].Length() == 1 {
 		h.failure.expected = intervals[0].Start
 	}
-	// A panic leaves all rules of the parser at once; the generated code has no other way out.
+	// Generated code can only be stopped by a panic.
 	panic(halted{})
 }
 

@@ -22,9 +22,9 @@ const (
 	// Go frames of the parser, and prediction visits all of them.
 	depthMax = 200
 
-	// operatorsMax bounds the operators of an expression on the way from its root to an operand. Since a sum of n terms
-	// is a tree of n levels, it also bounds the recursion of all that visits the tree: about 2 KiB of stack for each
-	// level, 8 MiB in all.
+	// operatorsMax bounds the operators of an expression on the way from its root to an operand. A sum of n terms is
+	// a tree with n levels, so it also bounds the recursion of functions that visit the tree: about 2 KiB of stack
+	// for each level, 8 MiB in total.
 	operatorsMax = 4096
 )
 
@@ -33,10 +33,11 @@ func tooLong(size int) string {
 	return fmt.Sprintf("Statement of %d bytes is longer than the maximum of %d", size, textBytesMax)
 }
 
-// bounded reads all tokens, and refuses a text whose parsing would need excessive memory or time. It reads tokens only,
-// so its own memory is bounded by tokensMax. It returns nil for a text whose other errors the parser will find.
+// bounded reads all tokens, and rejects a text whose parsing would need excessive memory or time. tokensMax bounds
+// its own memory. It leaves all other errors to the parser.
 func (p *parser) bounded() error {
-	// Each counts one kind of nesting, open at this token. Their sum bounds the depth of the tree.
+	// Each variable counts one kind of nesting that is open at the current token. Their sum bounds the depth of the
+	// tree.
 	depth, minuses, types, hints := 0, 0, 0, 0
 	previous := antlr.TokenInvalidType
 	for count := 0; ; count++ {
@@ -50,11 +51,11 @@ func (p *parser) bounded() error {
 		token := p.tokens.Get(count)
 		kind := token.GetTokenType()
 		switch kind {
-		// Missing closing brackets are for the parser to report.
+		// The parser reports missing closing brackets.
 		case antlr.TokenEOF:
 			return nil
 		case grammar.CqlLexerIDENT:
-			// A name without quotes is ASCII. Others get here only by way of runeStream, which reads µs as us.
+			// Unquoted names are ASCII, except that runeStream reads µs as us.
 			if text := token.GetText(); !ascii(text) {
 				return nameWithMicro(token, text)
 			}
@@ -67,9 +68,9 @@ func (p *parser) bounded() error {
 		case grammar.CqlLexerRPAREN, grammar.CqlLexerRBRACKET, grammar.CqlLexerRBRACE:
 			// Too many closing brackets are an error that the parser reports.
 			depth = max(depth-1, 0)
-		// Elsewhere < is a comparison, and nothing closes it.
+		// Elsewhere, < is a comparison without a closing bracket.
 		case grammar.CqlLexerLT:
-			// The lexer does not know types; the word before decides.
+			// The previous word shows whether < opens the arguments of a type.
 			if opensType(previous) {
 				types++
 			}
@@ -80,7 +81,7 @@ func (p *parser) bounded() error {
 		if minuses++; kind != grammar.CqlLexerMINUS {
 			minuses = 0
 		}
-		// Before the parser runs, so the error has no snippet.
+		// The parser has not run, so the error has no snippet.
 		if depth+types+minuses+hints > depthMax {
 			return &SyntaxError{
 				Line:   token.GetLine(),

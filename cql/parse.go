@@ -9,7 +9,7 @@ import (
 )
 
 // Parse parses a text to a statement, or returns a *SyntaxError. It is safe for concurrent use. The statement shares
-// memory with the text. It bounds its memory and time by the limits of limits.go, whatever the text is.
+// memory with the text. limits.go bounds its memory and time for any text.
 func Parse(text string) (Statement, error) {
 	// The pool has no New function: the nil of an empty pool fails the assertion.
 	p, _ := parsers.Get().(*parser)
@@ -20,19 +20,19 @@ func Parse(text string) (Statement, error) {
 	return p.parse(text)
 }
 
-// parsers contains idle parsers: creating one allocates as much as a short parse. What parsers learn, the automata of
-// the lexer and of the grammar's decisions, is in package grammar, and all of them share it.
+// parsers contains idle parsers: creating one allocates as much as a short parse. All parsers share the automata of
+// the lexer and of the grammar's decisions, which package grammar caches.
 var parsers sync.Pool
 
 // parser is a lexer and a parser, for one text at a time.
 type parser struct {
 	// The characters of the text if all are ASCII. Otherwise a runeStream is allocated for the text.
 	stream asciiStream
-	// The three of ANTLR are reused for each text: read resets them.
+	// The three ANTLR objects are reused for each text; read resets them.
 	lexer  *grammar.CqlLexer
 	tokens *antlr.CommonTokenStream
 	parser *grammar.CqlParser
-	// It stops the parser at the first error, and keeps where that was.
+	// halt stops the parser at the first error and records its position.
 	halt *haltStrategy
 }
 
@@ -58,7 +58,8 @@ func (p *parser) put() {
 	parsers.Put(p)
 }
 
-// read sets the input of the lexer and the parser. All state of the former text is lost; the pool relies on that.
+// read sets the input of the lexer and the parser. It discards all state of the previous text, on which the pool
+// relies.
 func (p *parser) read(text string) {
 	p.lexer.SetInputStream(characters(text, &p.stream))
 	p.tokens.SetTokenSource(p.lexer)
@@ -67,7 +68,7 @@ func (p *parser) read(text string) {
 
 // parse parses a text, which may begin with EXPLAIN.
 func (p *parser) parse(text string) (Statement, error) {
-	// Checked first: everything after this reads the text.
+	// Check the size first, because everything else reads the text.
 	if len(text) > textBytesMax {
 		return nil, &SyntaxError{Msg: tooLong(len(text))}
 	}
@@ -77,16 +78,15 @@ func (p *parser) parse(text string) (Statement, error) {
 	return p.parsePlain(text)
 }
 
-// parsePlain parses a statement of the grammar. Cheap checks come first: the tokens, then the grammar, and at last the
-// builder.
+// parsePlain parses a statement of the grammar. Cheap checks come first: tokens, then the grammar, then the builder.
 func (p *parser) parsePlain(text string) (Statement, error) {
 	p.read(text)
-	// Before the parser runs: its recursion and its memory depend on the tokens.
+	// Check the tokens before the parser runs, because its recursion and memory depend on them.
 	if err := p.bounded(); err != nil {
 		return nil, err
 	}
 	// SLL is the faster prediction mode. It is correct for every valid text with rare exceptions, so texts that it
-	// rejects are parsed again with full LL, which decides and provides the error.
+	// rejects are parsed again with full LL, which accepts them or provides the error.
 	tree, ok := p.tree(antlr.PredictionModeSLL)
 	if !ok {
 		p.tokens.Seek(0)
@@ -95,7 +95,7 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 			return nil, redactedError(text, p.syntaxError(text))
 		}
 	}
-	// An accepted text may still have errors that Cassandra finds with code in its grammar.
+	// The builder finds further errors, which Cassandra finds with code in its grammar.
 	b := builder{parser: p, text: text}
 	statement := b.statement(tree.Statement())
 	if b.err != nil {

@@ -75,21 +75,21 @@ func appendFunctionName(dst []byte, n QualifiedName) []byte {
 	switch n.Name {
 	case "token":
 		return append(dst, n.Name...)
-	// These words begin a form of their own in a selector or term, so the plain word would not be read as a function.
+	// These words begin special forms of selectors or terms, so they are functions only in quotes.
 	case "ttl", "writetime", "maxwritetime", "key", "cast", "json", "distinct", "expr":
 		return appendQuoted(dst, n.Name, '"')
 	}
 	return appendIdentifier(dst, n.Name)
 }
 
-// appendTypeName appends the name of a user-defined type, in quotes if it would be parsed as another type or refused
-// without them.
+// appendTypeName appends the name of a user-defined type, quoted if it would otherwise be parsed as another type or
+// rejected.
 func appendTypeName(dst []byte, n QualifiedName) []byte {
 	if n.Keyspace != "" {
 		dst = append(appendIdentifier(dst, n.Keyspace), '.')
 	}
 	switch n.Name {
-	// The last line is the names that typeName refuses without quotes.
+	// The last line contains the names that typeName rejects without quotes.
 	case "ascii", "bigint", "blob", "boolean", "counter", "date", "decimal", "double", "duration", "float",
 		"inet", "int", "smallint", "text", "time", "timestamp", "timeuuid", "tinyint", "uuid", "varchar", "varint",
 		"frozen", "list", "map", "tuple", "vector",

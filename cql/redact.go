@@ -47,17 +47,17 @@ func RedactStatement(text string) string {
 	return redactSpans(text, secrets(text, tokensOf(text)))
 }
 
-// RedactError returns err's message for logs, without the secrets of the text to which it responds. Nothing of the
-// message remains if the secrets cannot be found in it, or not in bounded time.
+// RedactError returns err's message for logs, without the secrets of the text to which it responds. It replaces the
+// whole message if the secrets cannot be found in it in bounded time.
 func RedactError(text string, err error) string {
 	var syntax *SyntaxError
-	// A message about a broken text may quote any part of it, so nothing of it is kept.
+	// The message of a syntax error may quote any part of the text, so replace all of it.
 	if suspicious(text) && errors.As(err, &syntax) {
 		return obscuredSyntax
 	}
 	message, ok := redactMessage(text, err.Error())
 	if !ok {
-		// The class of the error is not known here, so the text does not claim one.
+		// The class of the error is unknown, so use the neutral replacement.
 		return obscured
 	}
 	return message
@@ -67,9 +67,9 @@ func RedactError(text string, err error) string {
 // traces and tables of statements.
 func Sensitive(name string) bool { return containsFold(name, "password") }
 
-// redactMessage replaces the secrets of text in a message about it: short ones only as whole words, because they may be
-// parts of others. The snippet of a syntax error may lack the last characters of a literal. It returns false if that
-// needs more than redactionMax; the message must not be shown then.
+// redactMessage replaces the secrets of text in a message about it: short ones only as whole words, because they may
+// be parts of others. It also finds literals whose last characters the snippet of a syntax error lacks. It returns
+// false if the work exceeds redactionMax; the message must then not be shown.
 func redactMessage(text, message string) (shown string, ok bool) {
 	if !suspicious(text) {
 		return message, true
@@ -106,7 +106,7 @@ func replaceCut(message, text string, s span) string {
 	if s.from == 0 || size == 0 {
 		return message
 	}
-	// Short secrets are parts of other words, except within quotes.
+	// Short secrets may be parts of other words, so require quotes.
 	if !strings.ContainsRune("'$\"", rune(text[s.from-1])) {
 		least = max(least, secretBytesMin)
 	}
@@ -120,7 +120,7 @@ func replaceCut(message, text string, s span) string {
 		if at < 0 {
 			break
 		}
-		// The longest part that the message has, so that no rest of it stays.
+		// Replace the longest prefix of the secret that the message contains.
 		n := 1 + least
 		for n < len(whole) && at+n < len(message) && message[at+n] == whole[n] {
 			n++
@@ -133,7 +133,7 @@ func replaceCut(message, text string, s span) string {
 	return b.String()
 }
 
-// secretBytesMin is the length from which secrets are replaced wherever they occur in a message.
+// Secrets with at least secretBytesMin bytes are replaced wherever they occur in a message.
 const secretBytesMin = 4
 
 const (
@@ -147,8 +147,8 @@ const (
 // that needs more is obscured. The secrets are found before that, in memory in proportion to the text.
 const redactionMax = 32 << 20
 
-// cutBytesMax bounds the bytes at the end of a literal that a snippet may lack. It lacks as many characters as the
-// literal has bytes beyond one for each, and the closing quotes.
+// cutBytesMax bounds the number of bytes at the end of a literal that a snippet may lack: the closing quotes, and as
+// many characters as the literal has bytes beyond one for each character.
 const cutBytesMax = 4096
 
 // replaceWord replaces a short secret where it stands within quotes or brackets.
@@ -160,8 +160,8 @@ func replaceWord(message, secret string) string {
 	return message
 }
 
-// suspicious reports whether a text has a word that may precede a secret, or does not begin as a statement that has
-// none.
+// suspicious reports whether a text has a word that may precede a secret, or does not begin like a statement without
+// secrets.
 func suspicious(text string) bool {
 	return mentions(text) || !ordinary(text)
 }
@@ -174,15 +174,15 @@ func mentions(text string) bool {
 }
 
 // ordinary reports whether a text begins as a statement about rows, the schema or permissions, or is empty. Others
-// begin as statements about roles, or are no statements. It looks at one or two words only, because all statements are
-// asked, for each log line.
+// begin as statements about roles, or are no statements. It examines only one or two words, because it is called for
+// every logged statement.
 func ordinary(text string) bool {
 	first, rest := firstWord(text)
 	switch {
 	case isOneOf(first, "select", "insert", "update", "delete", "begin", "apply", "batch", "use", "truncate", "drop",
 		"list", "desc",
 		"describe", "explain", "grant", "revoke", "comment", "security", "add", ""):
-		// An empty word with a rest is a text that begins with a digit or a symbol.
+		// If only first is empty, the text begins with a digit or a symbol.
 		return first != "" || rest == ""
 	case isOneOf(first, "create", "alter"):
 		second, _ := firstWord(rest)
@@ -228,7 +228,7 @@ func comment(text string) int {
 		}
 		return at + 1
 	case strings.HasPrefix(text, "/*"):
-		// The slash of the opening cannot close: /*/ is not a comment with an end.
+		// /*/ does not close the comment that it opens.
 		closing, after = "*/", 2
 	default:
 		return 0

@@ -3,14 +3,14 @@ package cql
 import "cqld/grammar"
 
 // scanStepsMax bounds the tokens that the searches of a columnScan visit. A search begins at each sensitive name and
-// may run to the end of the text, so that without a bound the time is quadratic in the number of tokens. A statement
-// whose names all have their own values needs two or three steps for a token.
+// may run to the end of the text, so that without a bound the time is quadratic in the number of tokens. A usual
+// statement needs two or three steps for each token.
 const scanStepsMax = 4 * tokensMax
 
-// columnSecrets returns the constants that a statement about rows or tables writes to sensitive columns and fields, or
-// compares them with. It follows tokens instead of the syntax tree, so that no form of a term is forgotten: a constant
-// up to the end of the assignment, relation or list position is a secret. If this takes more than scanStepsMax steps,
-// every constant is one.
+// columnSecrets returns the constants that a statement about rows or tables writes to sensitive columns and fields,
+// or compares them with. It follows tokens instead of the syntax tree, so that it covers all forms of terms: a
+// constant up to the end of the assignment, relation or list position is a secret. After scanStepsMax steps, it
+// returns every constant.
 func columnSecrets(text string, all []lexeme) []span {
 	// No name in the text can be sensitive.
 	if !Sensitive(text) {
@@ -33,7 +33,8 @@ func columnSecrets(text string, all []lexeme) []span {
 type columnScan struct {
 	text string
 	all  []lexeme
-	// By token: whether it is a constant that is a secret. Searches overlap, and mark a constant more than once.
+	// marked reports for each token whether it is a secret constant. Searches overlap and may mark a constant more
+	// than once.
 	marked []bool
 	// The tokens that valueOf, listOperator and constants have visited.
 	steps int
@@ -47,7 +48,7 @@ func (c *columnScan) step() bool {
 
 // spans returns the contents of the secrets, in the order of the text.
 func (c *columnScan) spans() (spans []span) {
-	// A search that stopped early did not reach all of its constants, so none of them may be shown.
+	// A search that stopped early may have missed constants, so treat all of them as secrets.
 	all := c.steps > scanStepsMax
 	for i, t := range c.all {
 		if c.marked[i] || all && isConstant(t.kind) {
@@ -65,7 +66,7 @@ func (c *columnScan) kind(i int) int {
 	return c.all[i].kind
 }
 
-// sensitive reports whether the i-th token names a sensitive column or field, or is such a key of a map.
+// sensitive reports whether the i-th token names a sensitive column or field, or is a sensitive key of a map.
 func (c *columnScan) sensitive(i int) bool {
 	t := c.all[i]
 	switch {
@@ -75,11 +76,11 @@ func (c *columnScan) sensitive(i int) bool {
 	case isString(t.kind) && c.kind(i+1) != grammar.CqlLexerCOLON && c.kind(i+1) != grammar.CqlLexerRBRACKET:
 		return false
 	}
-	// With its quotes, which do not matter for a search within the name.
+	// The text includes the quotes, which do not affect Sensitive.
 	return Sensitive(c.text[t.from:t.to])
 }
 
-// insert handles INSERT from its first token, and returns the last token that it has looked at. Columns and values are
+// insert handles INSERT from its first token, and returns the last token that it has examined. Columns and values are
 // matched by position; more values than columns are not secret.
 func (c *columnScan) insert(i int) int {
 	for i++; i < len(c.all) && c.all[i].kind != grammar.CqlLexerLPAREN; i++ {
@@ -91,7 +92,7 @@ func (c *columnScan) insert(i int) int {
 			return i
 		}
 	}
-	// By the position of the column.
+	// secret is indexed by the position of the column.
 	var secret []bool
 	for i++; i < len(c.all) && c.all[i].kind != grammar.CqlLexerRPAREN; i++ {
 		if c.all[i].kind != grammar.CqlLexerCOMMA {
@@ -100,7 +101,7 @@ func (c *columnScan) insert(i int) int {
 	}
 	for i++; i < len(c.all) && c.all[i].kind != grammar.CqlLexerLPAREN; i++ {
 	}
-	// The position among the values, and the open brackets.
+	// The position among the values, and the number of open brackets.
 	at, depth := 0, 0
 	for ; i < len(c.all); i++ {
 		t := c.all[i]
@@ -111,7 +112,7 @@ func (c *columnScan) insert(i int) int {
 		// Commas within a collection or a call do not separate values.
 		case t.kind == grammar.CqlLexerCOMMA && depth == 1:
 			at++
-		// Also within a collection or a call.
+		// This includes constants within a collection or a call.
 		case at < len(secret) && secret[at] && isConstant(t.kind):
 			c.marked[i] = true
 		case c.sensitive(i): // a key or a field within a value
@@ -136,7 +137,7 @@ func nesting(kind int) int {
 // index, and may be part of a list of columns or an argument, which are compared as a whole.
 func (c *columnScan) valueOf(i int) {
 	i++
-	// An unfinished search marks nothing more: constants stops at once, because all searches share the steps.
+	// After the last step, constants stops at once, because all searches share the steps.
 	for depth := 0; i < len(c.all) && c.step(); i++ {
 		kind := c.kind(i)
 		// The value begins after it. A negative depth means that the name stood in parentheses that have closed.
@@ -152,7 +153,7 @@ func (c *columnScan) valueOf(i int) {
 		}
 		depth += nesting(kind)
 		closed := nesting(kind) < 0
-		// What may stand between the name and its operator: an index, a field, NOT, or a type.
+		// An index, a field, NOT, or a type may stand between the name and its operator.
 		switch {
 		case depth > 0 && isConstant(kind): // an element of a set, or a key
 			c.marked[i] = true
@@ -179,7 +180,7 @@ func isType(kind, before int) bool {
 // listOperator returns the position of the operator after the list in which the i-th token stands, as in (a, password)
 // = (…), or 0.
 func (c *columnScan) listOperator(i int) int {
-	// A list of names is searched for each sensitive one, so the search of a long list stops at the bound.
+	// Each sensitive name in a list starts a search, so the bound limits the search of long lists.
 	for depth := 0; i < len(c.all) && c.step(); i++ {
 		// Up to the bracket that closes the list.
 		if depth += nesting(c.all[i].kind); depth >= 0 {
@@ -200,7 +201,7 @@ func (c *columnScan) listOperator(i int) int {
 // constants adds the constants from i to the end of the assignment or relation. between means that the first AND
 // belongs to it.
 func (c *columnScan) constants(i int, between bool) {
-	// An operator without an end of its value, which is no statement, makes each search run to the end of the text.
+	// In an invalid statement, the end of a value may be missing, and each search runs to the end of the text.
 	for depth := 0; i < len(c.all) && c.step(); i++ {
 		t := c.all[i]
 		// The bracket around the relation closes.
@@ -223,7 +224,7 @@ func (c *columnScan) constants(i int, between bool) {
 
 // endsValue reports whether a token ends an assignment or relation.
 func endsValue(kind int) bool {
-	// All words that may follow a value in some statement. One that is missing would only redact too much.
+	// These words may follow a value. A missing word would only redact too much.
 	switch kind {
 	case grammar.CqlLexerCOMMA, grammar.CqlLexerSEMICOLON, grammar.CqlLexerK_AND, grammar.CqlLexerK_OR,
 		grammar.CqlLexerK_WHERE,

@@ -52,10 +52,10 @@ func redactSpans(text string, spans []span) string {
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder
-	// The end of what is written or replaced so far.
+	// at is the end of the text that was copied or replaced so far.
 	at := 0
 	for _, s := range spans {
-		// Overlaps the part that was replaced before.
+		// The span overlaps the previous one.
 		if s.from < at {
 			at = max(at, s.to)
 			continue
@@ -68,12 +68,12 @@ func redactSpans(text string, spans []span) string {
 	return b.String()
 }
 
-// secrets returns the contents, without quotes, of the secrets of a statement: passwords, the values of OPTIONS, those
-// of sensitive columns, and comments that may contain any of these.
+// secrets returns the contents, without quotes, of the secrets of a statement: passwords, the values of OPTIONS,
+// values of sensitive columns, and comments that may contain any of these.
 func secrets(text string, all []lexeme) []span {
 	// Other statements contain secrets only in values of sensitive columns, and in comments.
 	if !isRole(all) {
-		// The search takes time in proportion to the text, so it is not repeated for each comment.
+		// Search once, not for each comment.
 		sensitive := containsFold(text, "password")
 		return append(columnSecrets(text, all), comments(text, all, func(c string) bool {
 			return sensitive || strings.ContainsAny(c, "'\"$") &&
@@ -105,8 +105,8 @@ func isRole(all []lexeme) bool {
 		(all[1].kind == grammar.CqlLexerK_ROLE || all[1].kind == grammar.CqlLexerK_USER)
 }
 
-// comments returns the contents of the comments that secret chooses: whatever stands between two tokens is white space
-// or a comment.
+// comments returns the contents of the comments for which secret returns true. Only white space and comments stand
+// between tokens.
 func comments(text string, all []lexeme, secret func(comment string) bool) (spans []span) {
 	at := 0
 	for i := 0; i <= len(all); i++ {
@@ -197,8 +197,7 @@ func content(text string, t lexeme) span {
 	return span{t.from + quotes, t.to - quotes}
 }
 
-// redactInvalid is Redact for a text that is not a statement. It removes rather too much: nothing is known about such a
-// text.
+// redactInvalid is Redact for a text that is not a statement. It errs on the side of removing too much.
 func redactInvalid(text string) string {
 	all := tokensOf(text)
 	// Names count as secrets too: the password may lack its quotes.
@@ -223,8 +222,8 @@ func isSensitiveName(text string, t lexeme) bool {
 		Sensitive(text[t.from:t.to])
 }
 
-// listed reports whether the i-th token stands in a list, as the name of a column in INSERT: what follows is not its
-// value.
+// listed reports whether the i-th token is an element of a list, such as a column of INSERT, so that no value follows
+// it.
 func listed(all []lexeme, i int) bool {
 	return i > 0 && i+1 < len(all) && (all[i-1].kind == grammar.CqlLexerLPAREN ||
 		all[i-1].kind == grammar.CqlLexerCOMMA) &&
@@ -237,16 +236,16 @@ func upTo(spans []span, at int) []span {
 }
 
 // unquoted returns what may be a secret in a text that is not a statement: literals, comments, and, unless the text
-// begins as a statement about rows or the schema, values without quotes and, if names is true, names that do not stand
-// where a role or an option has its name. sensitive is the index of the first sensitive name that is no value itself,
+// begins as a statement about rows or the schema, values without quotes and, if names is true, names that are not in
+// the place of a role or option name. sensitive is the index of the first sensitive name that is not itself a value,
 // or -1.
 func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive int) {
 	spans, sensitive = comments(text, all, func(string) bool { return true }), -1
-	// A text about rows or the schema has its secrets in literals until it names a sensitive column.
+	// In a text about rows or the schema, only literals are secrets, up to the first sensitive column.
 	plain := ordinary(text)
 	rows := plain  // until a sensitive name
 	value := false // after an equals sign or a colon, up to the end of the option
-	// One pass; value says whether a token stands after = or a colon.
+	// value reports whether the token follows = or a colon.
 	for i, t := range all {
 		if !value && (t.kind == grammar.CqlLexerK_PASSWORD || plain && isSensitiveName(text, t)) && !listed(all, i) {
 			if value, rows = true, false; sensitive < 0 {
@@ -262,7 +261,7 @@ func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive in
 				spans = append(spans, span{t.from + 1, max(t.to-1, t.from+1)})
 			}
 		case t.kind == grammar.CqlLexerEQ, t.kind == grammar.CqlLexerCOLON:
-			// What follows may be a value that lacks its quotes.
+			// The next token may be an unquoted value.
 			value = true
 		case t.kind == grammar.CqlLexerK_AND, t.kind == grammar.CqlLexerCOMMA, t.kind == grammar.CqlLexerRBRACE,
 			t.kind == grammar.CqlLexerSEMICOLON, t.kind == grammar.CqlLexerK_WITH:
@@ -275,7 +274,7 @@ func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive in
 	return spans, sensitive
 }
 
-// named reports whether the i-th token stands where a role has its name, or an option that has a value.
+// named reports whether the i-th token is in the place of a role name, or of an option with a value.
 func named(all []lexeme, i int) bool {
 	if i+1 < len(all) && all[i+1].kind == grammar.CqlLexerEQ {
 		return true

@@ -13,7 +13,7 @@ import (
 //	other text    runeStream    a copy as runes; positions are converted where bytes are needed
 
 // asciiStream is the character stream of an ASCII text. It returns parts of the text without copying, while
-// antlr.InputStream allocates a slice of runes first. The methods are the ones that antlr.CharStream requires.
+// antlr.InputStream allocates a slice of runes first. It implements antlr.CharStream.
 type asciiStream struct {
 	text  string
 	index int
@@ -81,7 +81,7 @@ func (s *asciiStream) GetSourceName() string { return "" }
 // GetText returns the characters from start to stop, inclusive.
 func (s *asciiStream) GetText(start, stop int) string {
 	stop = min(stop+1, len(s.text))
-	// An interval out of the text is empty.
+	// An interval outside of the text is empty.
 	if start >= stop {
 		return ""
 	}
@@ -99,10 +99,10 @@ func (s *asciiStream) GetTextFromTokens(start, end antlr.Token) string {
 // GetTextFromInterval returns the characters of an interval, whose both ends are inclusive.
 func (s *asciiStream) GetTextFromInterval(i antlr.Interval) string { return s.GetText(i.Start, i.Stop) }
 
-// runeStream is the character stream of a text with other characters than ASCII. The lexer caches its transitions for
-// ASCII only: each other character would cost 2 KiB and some microseconds. Since no token distinguishes them, except
-// the µ of durations, the lexer reads them all as other. It reads µs after a digit as us, which means the same;
-// parser.bounded refuses names in which that happened.
+// runeStream is the character stream of a text that is not ASCII. The lexer caches its transitions for ASCII only:
+// each other character would cost 2 KiB and some microseconds. No token distinguishes these characters, except the µ
+// of durations, so LA returns all of them as other. It returns µs after a digit as us, which means the same;
+// parser.bounded rejects names in which this happened.
 type runeStream struct {
 	// The whole text, including µ and the other characters that LA hides: GetText returns them unchanged.
 	runes []rune
@@ -111,7 +111,7 @@ type runeStream struct {
 
 var _ antlr.CharStream = (*runeStream)(nil)
 
-// other is a character that is part of no token besides literals, names in quotes, and comments.
+// other is a character that only occurs in literals, quoted names and comments.
 const other = 0x7F
 
 // LA is as in asciiStream, with other for each character that is not ASCII.

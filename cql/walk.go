@@ -1,7 +1,7 @@
 package cql
 
-// WalkColumns calls f for every column that a selector names. A column that is named twice is passed on twice. Its
-// recursion is as deep as the AST, which Parse bounds. The name is as in the AST, folded or unquoted.
+// WalkColumns calls f for every column that a selector names. It calls f twice for a column that is named twice.
+// Parse bounds the depth of the recursion. The name is as in the AST, folded or unquoted.
 func WalkColumns(x Selector, f func(name string)) {
 	if c, ok := x.(*ColumnSelector); ok {
 		f(c.Column)

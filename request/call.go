@@ -23,20 +23,20 @@ type Call struct {
 	measured bool
 	// began is in monotonic time. It is set if measured, or if there are timers.
 	began time.Duration
-	// timers belong to the tables that measure the operation.
+	// timers measure the operation for its tables.
 	timers []*histogram.Timer
 
-	// Written by the callback, and read after the wait.
+	// The callback writes err; the request reads it after the wait.
 	err error
-	// page is a copy: the coordinator's page is valid only during the callback.
+	// page is a copy, because the coordinator's page is valid only during the callback.
 	page    []byte
 	applied bool
 
-	// answered lets a Scan consume a result that is there already, before it starts further Reads.
+	// answered means that the result is available, so that a Scan can consume it before it starts further Reads.
 	answered atomic.Bool
 
-	room   memory.Account // of a write, in Options.Room
-	owners memory.Origin  // of room, if the write had to wait
+	room   memory.Account // memory of a write in Options.Room
+	owners memory.Origin  // owner of room, if the write had to wait
 
 	onDone    func(error)
 	onPage    func([]byte, error)
@@ -61,7 +61,7 @@ func newCall(e *Executor) *Call {
 	}
 	c.onApplied = func(applied bool, page []byte, err error) {
 		c.err, c.applied = err, applied
-		// The page of a change that was applied is not needed: it would show what the condition was compared with.
+		// Only a change that was not applied needs the page, to show the current values.
 		if c.page = c.page[:0]; !applied {
 			c.page = append(c.page, page...)
 		}
@@ -74,7 +74,8 @@ func newCall(e *Executor) *Call {
 // call returns a Call from the pool.
 func (e *Executor) call() *Call { return e.calls.Get().(*Call) }
 
-// begin counts the operation, and records the time if its latency is measured. count has counted it for tables before.
+// begin counts the operation, and records the time if its latency is measured. The caller has called count for each
+// table.
 func (c *Call) begin(k Kind) {
 	c.kind = k
 	if c.measured = c.e.stats.begin(k); c.measured || len(c.timers) > 0 {

@@ -9,8 +9,8 @@ import (
 
 // Cost counts the work of a request. Each page of a paged query is a separate request.
 //
-// Packages that execute statements add to it while the request runs, and servers return it to clients that ask for it.
-// It bounds nothing.
+// Packages that execute statements add to it while the request runs, and servers return it to clients that request
+// it. It is not a limit.
 type Cost struct {
 	// Path names the access path of a CQL statement: how it found the partitions that it read. A SELECT sets it only if
 	// the request is measured; it is empty if nothing was read.
@@ -23,7 +23,7 @@ type Cost struct {
 	Tombstones int
 	// Partitions counts the partitions with rows or deletions that the coordinator received.
 	Partitions int
-	// Commands counts the reads that the coordinator executed, or the leader of a counter update.
+	// Commands counts the reads that the coordinator, or the leader of a counter update, executed.
 	Commands int
 	// Bytes is the size of the pages of these reads.
 	Bytes int
@@ -38,8 +38,8 @@ func (c *Cost) CountPage(page []byte, now int64) {
 	c.Partitions += partitions
 }
 
-// Measure makes the request record what only clients that ask for the cost need: the access path, the replicas, and the
-// reads of conditional changes and counter updates. It must be called before the request is executed.
+// Measure makes the request record the access path, the replicas, and the reads of conditional changes and counter
+// updates, for clients that request the cost. It must be called before the request is executed.
 func (r *Request) Measure() {
 	if r.observation == nil {
 		r.observation = new(coordinator.Observation)
@@ -58,8 +58,8 @@ func (r *Request) Replicas() []ring.NodeID {
 	return r.observation.Nodes()
 }
 
-// observer returns the trace for an operation of the coordinator, which also records the observation of a measured
-// request; it may be nil.
+// observer returns the trace for an operation of the coordinator, or nil. For a measured request, the trace also
+// records the observation.
 func (r *Request) observer() coordinator.Trace {
 	if r.observation == nil {
 		return r.Trace

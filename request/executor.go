@@ -62,16 +62,16 @@ type Options struct {
 	Counters    Counters
 	Proposer    Proposer
 	Clock       env.Clock
-	// Authorizer decides about requirements; nil means auth.AllowAll.
+	// Authorizer authorizes requirements; nil means auth.AllowAll.
 	Authorizer auth.Authorizer
 	// NewWaiter creates the waiters of requests; nil means channels.
 	NewWaiter func() env.Waiter
-	// Refuse returns why this node must not serve clients now, or nil. It is called for each operation; nil means
-	// never.
+	// Refuse returns an error if this node must not serve clients at the moment. It is called for each operation; a
+	// nil Refuse never rejects operations.
 	Refuse func() error
-	// Room has the bytes of the writes that wait for the disk (RoomForWrites); nil means no bound.
+	// Room bounds the bytes of writes that wait for the disk (RoomForWrites); nil means no bound.
 	Room *memory.Pool
-	// Tables returns the statistics of a table; nil means that there are none by table.
+	// Tables returns the statistics of a table; nil means that there are no statistics by table.
 	Tables func(schema.StorageID) *TableStats
 }
 
@@ -103,7 +103,7 @@ func New(o Options) *Executor {
 func (e *Executor) Stats() *Stats { return &e.stats }
 
 // Authorize returns nil if the request's principal meets all requirements, and otherwise *auth.Denied for the first
-// unmet one. Other errors mean that the decision could not be made.
+// unmet one. Other errors mean that the permissions could not be determined.
 func (e *Executor) Authorize(r *Request, needs ...auth.Requirement) error {
 	for _, need := range needs {
 		if err := e.o.Authorizer.Authorize(r.Context, r.Principal, need); err != nil {
@@ -139,9 +139,9 @@ func (e *Executor) WithDeadline(r *Request, timeout time.Duration) (ctx context.
 	return context.WithTimeout(r.Context, timeout)
 }
 
-// limit shortens the timeout of an operation to the time until the request's deadline. It fails if the node must not
-// serve clients, or if the deadline has passed. The request may wait after it, so its computation rests. Errors are the
-// one of Options.Refuse, and context.DeadlineExceeded.
+// limit shortens the timeout of an operation to the time until the request's deadline. It returns the error of
+// Options.Refuse if the node must not serve clients, and context.DeadlineExceeded if the deadline has passed. It ends
+// the computation of the request, which may wait afterwards.
 func (e *Executor) limit(r *Request, timeout *time.Duration) error {
 	r.Memory.Rest()
 	if err := e.o.Refuse(); err != nil {
@@ -159,13 +159,13 @@ func (e *Executor) limit(r *Request, timeout *time.Duration) error {
 }
 
 // Write applies mutations as the write's type requires: counter updates, logged batches, or others. It cannot be
-// canceled: it returns what is known about the mutations, within the timeout. It changes req: the timeout, the trace
-// and Blocks. Reads that the write needs count in the cost of a measured request.
+// canceled: it returns the outcome, as far as known, within the timeout. It changes req: the timeout, the trace and
+// Blocks. Reads that the write needs count in the cost of a measured request.
 func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	c := e.call()
 	defer c.Release()
 	defer e.leaveRoom(c)
-	// limit comes after it, because the time that it waits counts towards the deadline.
+	// Call limit afterwards, because the wait counts towards the deadline.
 	if err := e.enterRoom(r, c, req); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	switch req.Type {
 	case coordinator.WriteCounter:
 		c.begin(KindCounter)
-		req.Blocks = true // the request's own goroutine
+		req.Blocks = true // runs in the request's own goroutine
 		e.o.Counters.Update(req, c.onDone)
 	case coordinator.WriteBatch:
 		c.begin(KindBatch)
@@ -186,8 +186,8 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 		c.begin(KindWrite)
 		e.o.Coordinator.Write(req, c.onDone)
 	}
-	// The end of the context is ignored: replicas may have the mutations already, and the client must learn the outcome
-	// if it still can.
+	// Ignore the end of the context: replicas may already have the mutations, and a client that is still connected
+	// must receive the outcome.
 	c.waiter.Wait()
 	r.addReads()
 	return c.err
@@ -207,13 +207,13 @@ func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Durati
 }
 
 // Read executes a read of one row and returns the Call with its page, which the caller must release. Start describes
-// req. Memory for the page is reserved, and returned with the other memory of r.
+// req. It reserves memory for the page, which is returned with the other memory of r.
 func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
 	if r.Memory == nil {
 		return e.read(r, req)
 	}
-	// The size of a row is not known before. The read starts with the memory that suffices for most rows, and is
-	// repeated with more if a replica reports that the row is larger.
+	// The size of the row is unknown. Start with an amount of memory that suffices for most rows, and repeat the read
+	// with more if a replica reports a larger row.
 	for s := sizeOf(req.Consistency.IsSerial()); ; {
 		if err := r.Grow(s.held()); err != nil {
 			return nil, err
@@ -221,7 +221,7 @@ func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error)
 		req.Command.Limits.Bytes, req.Memory = s.limit(), s.held()
 		c, err := e.read(r, req)
 		if err == nil {
-			// The page remains; the rest is spare for the next operation of the request.
+			// Keep the memory of the page; the next operation of the request may use the rest.
 			r.Memory.Spare(int64(s.held() - len(c.page)))
 			return c, nil
 		}
@@ -323,7 +323,8 @@ func (e *Executor) cas(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 	return c.applied, c, nil
 }
 
-// List lists partition keys in byte order. Memory for the keys is reserved, and returned with the other memory of r.
+// List lists partition keys in byte order. It reserves memory for the keys, which is returned with the other memory
+// of r.
 func (e *Executor) List(r *Request, req *listing.Request) (result listing.Result, err error) {
 	err = r.repeat(func(grow coordinator.Grow) (int, error) {
 		req := *req // replicas may still read the one before

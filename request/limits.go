@@ -1,8 +1,9 @@
 package request
 
 const (
-	// roomShare is the part of the bytes that may wait for the disk which writes of this node's clients use: half.
+	// roomShare is the divisor for writes from this node's clients: they may use half of the bytes that may wait for
+	// the disk.
 	roomShare = 2
-	// roomWaiters bounds the writes that wait: each keeps a goroutine of a server, which has 1,024.
+	// roomWaiters bounds the waiting writes. Each blocks one of the 1,024 goroutines of a server.
 	roomWaiters = 512
 )

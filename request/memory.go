@@ -15,11 +15,12 @@ type size struct {
 	bytes int
 	// copies is how many copies of the page exist at the same time.
 	copies int
-	// merge is the number of bytes for a merge of differing pages beyond the copies.
+	// merge is the number of bytes, in addition to the copies, for merging pages that differ.
 	merge int
 }
 
-// casHeld is what a request of package paxos reserves first: with it, it is a small request (package memory).
+// casHeld is the first reservation of an operation of package paxos, in bytes. It is small enough for package memory
+// to treat the request as small.
 const casHeld = 48 << 10
 
 // sizeOf returns the size with which an operation begins. serial means that package paxos executes it.
@@ -33,11 +34,11 @@ func sizeOf(serial bool) size {
 // held returns the memory to reserve.
 func (s *size) held() int { return s.copies*s.bytes + s.merge }
 
-// limit returns the bound of the page. Limits of commands have 32 bits.
+// limit returns the bound of the page in bytes, which has 32 bits in commands.
 func (s *size) limit() uint32 { return uint32(min(s.bytes, math.MaxUint32)) }
 
-// enlarge reports whether an operation must be repeated because of err, with the size that s then is. The size grows
-// with each call that returns true, so that the repetition ends: with success, or when memory is exhausted.
+// enlarge reports whether an operation must be repeated because of err, and grows s for the repetition. Because s
+// grows each time, the repetition ends with success or when memory is exhausted.
 func (s *size) enlarge(err error) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory
@@ -45,7 +46,7 @@ func (s *size) enlarge(err error) bool {
 	// The row is larger than the page: the replica reports how large it is.
 	case errors.As(err, &small) && small.Bytes > s.bytes:
 		s.bytes = small.Bytes
-	// The round of package paxos needs more for all of its pages together.
+	// The Paxos round needs more memory for all of its pages together.
 	case errors.As(err, &needs) && s.copies == paxos.Pages:
 		s.bytes = max(2*s.bytes, needs.Bytes/s.copies)
 	// Replicas differ, and merging their pages takes more than the copies.
@@ -57,12 +58,12 @@ func (s *size) enlarge(err error) bool {
 	return true
 }
 
-// keyBytes is what a key of a listing takes besides its bytes.
+// keyBytes is the memory overhead of a listed key, in bytes.
 const keyBytes = 2 * 24
 
-// repeat calls do with a function that reserves memory without waiting, and calls it again if that did not suffice,
-// after it has waited for more. The request keeps what do returns. Memory is reserved without waiting inside do,
-// because it runs in callbacks of the coordinator, which must not block.
+// repeat calls do with a function that reserves memory without waiting. If the memory did not suffice, repeat waits
+// for more and calls do again. The request keeps the number of bytes that do returns. Memory is reserved without
+// waiting inside do, because it runs in callbacks of the coordinator, which must not block.
 func (r *Request) repeat(do func(coordinator.Grow) (kept int, err error)) error {
 	if r.Memory == nil {
 		_, err := do(nil)
@@ -89,8 +90,8 @@ func (r *Request) repeat(do func(coordinator.Grow) (kept int, err error)) error 
 			r.Memory.Shrink(int64(held - min(held, kept)))
 			return err
 		}
-		// Everything is returned before more is requested: two requests that each hold a part and wait for the rest
-		// would block each other.
+		// Return all memory before requesting more: two requests that each hold a part and wait for the rest would
+		// deadlock.
 		r.Memory.Shrink(int64(held))
 		// Doubling bounds the number of repetitions if needs is an estimate.
 		first = max(2*first, needs.Bytes)

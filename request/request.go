@@ -13,8 +13,8 @@ import (
 	"cqld/ring"
 )
 
-// Request is one request of a client. The protocol server that received it owns it, and reuses it after the response;
-// whatever may outlive the request copies what it needs. Only the request's own goroutine uses it.
+// Request is one request of a client. The protocol server that received it owns it, and reuses it after the response.
+// Code that may outlive the request must copy what it needs. Only the request's own goroutine uses it.
 type Request struct {
 	// Context ends when the client's connection is lost or the server stops.
 	Context context.Context
@@ -34,7 +34,7 @@ type Request struct {
 	Trace coordinator.Trace
 	// Warnings are sent to the client with the response, if its protocol supports them.
 	Warnings []string
-	// Memory is what the request holds. Nil means that it is not bounded.
+	// Memory accounts for the memory of the request. nil means no bound.
 	Memory *memory.Account
 	// Cost counts what was read for the request so far.
 	Cost Cost
@@ -52,8 +52,9 @@ func (r *Request) Warn(text string) {
 	}
 }
 
-// StillRunning is the error of a server that was closed while requests had not ended: the number of these requests.
-// Their contexts are canceled, but a function or a compilation may ignore that. What they use must not be closed.
+// StillRunning is the error of a server that was closed while requests were running: the number of these requests.
+// Their contexts are canceled, but a function or a compilation may ignore that. Resources that they use must not be
+// closed.
 type StillRunning int
 
 // Error implements error.
