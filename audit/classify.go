@@ -6,11 +6,11 @@ import (
 	"cqld/cql"
 )
 
-// Subject is what a statement is about: its type, and the keyspace and the object that it names. The filters of the log
-// use Type and Keyspace.
+// Subject contains the type of a statement, and the keyspace and the object that it names. The filters of the log use
+// Type and Keyspace.
 type Subject struct {
 	Type Type
-	// Keyspace is the one of the object, or the one of the session; it may be empty.
+	// Keyspace is the keyspace of the object, or else of the session; it may be empty.
 	Keyspace string
 	// Scope is the name of a table, type, index, view, function, aggregate or trigger, or the resource of a permission.
 	// It is empty for other statements.
@@ -44,7 +44,7 @@ func Classify(keyspace string, stmt cql.Statement) Subject {
 		return named(Delete, s.Table)
 	case *cql.Truncate:
 		return named(Truncate, s.Table)
-	// The statements of a batch have entries of their own (BatchMessage).
+	// The statements of a batch have separate entries (BatchMessage).
 	case *cql.Batch:
 		return Subject{Type: Batch, Keyspace: keyspace}
 	case *cql.Use:
@@ -129,7 +129,7 @@ func comment(named func(Type, cql.QualifiedName) Subject, s *cql.CommentOn) Subj
 	case cql.CommentType, cql.CommentField:
 		return named(AlterType, s.Name)
 	}
-	// What remains is a keyspace, whose name is not qualified.
+	// The object is a keyspace, whose name is not qualified.
 	return Subject{Type: AlterKeyspace, Keyspace: s.Name.Name}
 }
 
@@ -151,7 +151,7 @@ func access(keyspace string, stmt cql.Statement) Subject {
 	case *cql.RevokeRole:
 		return about(Revoke)
 	case *cql.GrantPermissions:
-		// The resource takes the place of the object.
+		// The resource counts as the object.
 		return permission(Grant, keyspace, s.Resource)
 	case *cql.RevokePermissions:
 		return permission(Revoke, keyspace, s.Resource)
@@ -177,7 +177,7 @@ func permission(t Type, keyspace string, r cql.Resource) Subject {
 	path := func(parts ...string) string { return strings.Join(parts, "/") }
 	switch r.Kind {
 	case cql.ResourceAllKeyspaces:
-		// Resources without a keyspace have none in the entry, not even the one of the session.
+		// For resources without a keyspace, the entry has no keyspace, not even the keyspace of the session.
 		return Subject{Type: t, Scope: "data"}
 	case cql.ResourceKeyspace:
 		return Subject{t, r.Name.Keyspace, path("data", r.Name.Keyspace)}
@@ -204,8 +204,8 @@ func permission(t Type, keyspace string, r cql.Resource) Subject {
 	return Subject{Type: t, Keyspace: keyspace}
 }
 
-// Executed returns s: the subject of the execution of a statement. It exists beside Prepared, so that callers can take
-// either as a function.
+// Executed returns s: the subject of the execution of a statement. Callers pass either Executed or Prepared as a
+// function.
 func (s Subject) Executed() Subject { return s }
 
 // Prepared returns the subject of the preparation of a statement. As in Cassandra, it names a keyspace only with a

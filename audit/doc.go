@@ -1,5 +1,5 @@
-// Package audit writes the audit log: who did what on this node, from where, and with which outcome. Its options, types
-// and categories are Cassandra's; its entries are JSON objects, one a line.
+// Package audit writes the audit log: which client executed which operation on this node, from which address, and
+// with which outcome. Its options, types and categories are Cassandra's; its entries are JSON objects, one a line.
 //
 // Servers record an Entry after each statement, request to Azure Tables, login and control operation. The Log filters
 // it, encodes it into reused memory, and appends it to a queue that is bounded in entries and bytes. One goroutine
@@ -10,6 +10,6 @@
 // When the queue is full, Record waits (block: true), so that no entry is lost while the disk is slow, or drops the
 // entry and counts it (block: false).
 //
-// Entries contain no secrets: texts of statements are redacted by package cql before they are recorded, and URLs of
-// Azure Tables by package azuretables. No setting executes a command.
+// Entries contain no secrets: package cql redacts texts of statements before they are recorded, and package
+// azuretables redacts URLs. No setting executes a command.
 package audit

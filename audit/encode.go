@@ -9,9 +9,9 @@ import (
 // timeFormat has microseconds, always six digits, so that entries sort by their time as text.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// appendEntry appends the entry as one line of JSON. Fields without a value are left out. The encoder is written by
-// hand, because it runs in the request: encoding/json would allocate. host is the address of this node. The names of
-// fields are part of the format that operators process.
+// appendEntry appends the entry as one line of JSON. It omits fields without a value. It does not use encoding/json,
+// which would allocate during the request. host is the address of this node. The names of fields are part of the
+// format that operators process.
 func appendEntry(dst []byte, e *Entry, host string, now time.Time) []byte {
 	dst = append(dst, `{"time":"`...)
 	dst = now.UTC().AppendFormat(dst, timeFormat)
@@ -31,7 +31,7 @@ func appendEntry(dst []byte, e *Entry, host string, now time.Time) []byte {
 	dst = appendText(dst, "keyspace", cut(e.Keyspace, namesBytesMax))
 	dst = appendText(dst, "scope", cut(e.Scope, namesBytesMax))
 	dst = appendText(dst, "batch", e.Batch)
-	// A text that was cut is marked, so that it cannot be taken for the whole statement.
+	// Mark a truncated text, so that it is not mistaken for the whole statement.
 	operation := cut(e.Operation, operationBytesMax)
 	dst = appendText(dst, "operation", operation)
 	if len(operation) < len(e.Operation) {
@@ -52,7 +52,7 @@ func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	// s[n] is the first byte that is left out. It must begin a character.
+	// s[n] is the first omitted byte; it must begin a character.
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
@@ -70,8 +70,8 @@ func appendText(dst []byte, name, value string) []byte {
 	return appendString(dst, value)
 }
 
-// appendString appends a JSON string. Control characters are escaped, so that an entry is one line whatever a client
-// sends, and bytes that are not UTF-8 are replaced.
+// appendString appends a JSON string. Control characters are escaped, so that an entry is always one line. Bytes that
+// are not UTF-8 are replaced.
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -93,7 +93,7 @@ func appendString(dst []byte, s string) []byte {
 			switch {
 			case r == utf8.RuneError && size == 1:
 				dst = append(dst, `\ufffd`...)
-			case r == '\u2028' || r == '\u2029' || r == '\u0085': // line breaks for some readers
+			case r == '\u2028' || r == '\u2029' || r == '\u0085': // some readers treat these as line breaks
 				dst = append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 			default:
 				dst = append(dst, s[i:i+size]...)

@@ -14,7 +14,7 @@ import (
 	"github.com/DeRuina/timberjack"
 )
 
-// The names are audit.log for the file that is written, and audit-TIME-REASON.log for older ones.
+// The current file is audit.log; older files are audit-TIME-REASON.log.
 const (
 	fileStem = "audit"
 	fileExt  = ".log"
@@ -54,11 +54,11 @@ func openFiles(dir string, s *Settings, log *slog.Logger) (output, error) {
 	}
 	// Validate has accepted the name.
 	interval, _ := rollCycle(s.RollCycle)
-	// The size of one file, in MiB, because timberjack takes it so.
+	// size is the size of one file in MiB, the unit of timberjack.
 	size := min(max(s.MaxLogSize/filesIn, fileBytesMin), fileBytesMax) / mebibyte
 	f := &files{dir: dir, max: s.MaxLogSize, step: size * mebibyte / 4, log: log, rotating: &timberjack.Logger{
 		Filename: name, MaxSize: int(size), RotationInterval: interval, FileMode: 0o600}}
-	// max_log_size may be smaller than before.
+	// Prune now, because max_log_size may be smaller than before.
 	f.prune()
 	return f, nil
 }
@@ -81,8 +81,8 @@ func (f *files) Close() error {
 	return err
 }
 
-// prune removes the oldest files until the total, and the file that is being written at its largest, are within max.
-// Errors are logged and not returned: entries are written even if old ones cannot be removed.
+// prune removes the oldest files until the total size, with the current file at its maximum size, is within max. It
+// logs errors and does not return them, because entries must be written even if old files cannot be removed.
 func (f *files) prune() {
 	// The directory is read each time, because timberjack names the files, and operators may remove some.
 	entries, err := os.ReadDir(f.dir)
@@ -91,12 +91,12 @@ func (f *files) prune() {
 		return
 	}
 	var old []fs.FileInfo
-	// The current file counts with its full size, so that it can grow until the next check.
+	// Count the current file with its maximum size, so that it can grow until the next check.
 	total := int64(f.rotating.MaxSize) * mebibyte
 	for _, e := range entries {
 		name := e.Name()
 		info, err := e.Info()
-		// Operators may keep other files in the directory; those are left alone and not counted.
+		// Ignore other files, which operators may keep in the directory.
 		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(name, fileStem+"-") ||
 			!strings.HasSuffix(name, fileExt) {
 			continue
@@ -107,7 +107,7 @@ func (f *files) prune() {
 	// Names contain the time in a form that sorts, and cannot change like the modification time.
 	slices.SortFunc(old, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
 	for _, info := range old {
-		// Files are removed only as long as there is need: the newest ones stay.
+		// Stop when the total is within the bound; the newest files stay.
 		if total <= f.max {
 			return
 		}
@@ -115,7 +115,7 @@ func (f *files) prune() {
 			f.log.Error("cannot remove an old file of the audit log", "file", info.Name(), "err", err)
 			return
 		}
-		// A file that is gone already counts as removed.
+		// A file that no longer exists counts as removed.
 		total -= info.Size()
 	}
 }

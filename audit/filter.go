@@ -3,7 +3,7 @@ package audit
 // set is a set of names. An empty one does not restrict.
 type set map[string]struct{}
 
-// newSet returns nil for an empty list.
+// newSet returns the set of names, or nil for an empty list.
 func newSet(names []string) set {
 	if len(names) == 0 {
 		return nil
@@ -21,15 +21,16 @@ func (s set) has(name string) bool {
 	return ok
 }
 
-// pair restricts one property of entries: a value passes if it is not excluded and, unless nothing is included
-// explicitly, included. As in Cassandra, an entry without the property passes only if nothing is included explicitly.
+// pair restricts one property of entries: a value passes if it is not excluded, and if it is included or the list of
+// included values is empty. As in Cassandra, an entry without the property passes only if nothing is included
+// explicitly.
 type pair struct{ included, excluded set }
 
 func (p pair) passes(value string) bool {
 	return !p.excluded.has(value) && (len(p.included) == 0 || p.included.has(value))
 }
 
-// filter decides which entries are written. It is immutable: another configuration makes another filter.
+// filter determines which entries are written. It is immutable; a new configuration creates a new filter.
 type filter struct {
 	// An entry must pass all of these restrictions.
 	keyspaces, users, roles pair
@@ -39,8 +40,8 @@ type filter struct {
 	rolesOf func(user string) []string
 }
 
-// newFilter returns the filter for valid settings. Categories become an array, because they are examined first, for
-// each entry.
+// newFilter returns the filter for valid settings. Categories become an array, because every entry is compared with
+// them.
 func newFilter(s *Settings, rolesOf func(user string) []string) *filter {
 	f := &filter{
 		keyspaces: pair{newSet(s.IncludedKeyspaces), newSet(s.ExcludedKeyspaces)},
@@ -52,7 +53,7 @@ func newFilter(s *Settings, rolesOf func(user string) []string) *filter {
 	for c := range f.categories {
 		f.categories[c] = len(s.IncludedCategories) == 0
 	}
-	// Validate has refused unknown names, so ok is always true.
+	// Validate has rejected unknown names, so ok is always true.
 	for _, name := range s.IncludedCategories {
 		if c, ok := parseCategory(name); ok {
 			f.categories[c] = true
@@ -74,11 +75,11 @@ func (f *filter) passes(t Type, keyspace, user string) bool {
 // passesRoles applies the restriction by roles. A user has the role of its own name. Exclusion by any role takes
 // precedence over inclusion by another.
 func (f *filter) passesRoles(user string) bool {
-	// Most configurations have no roles, and need no look-up of the user's.
+	// Most configurations name no roles, so the user's roles need no look-up.
 	if f.roles.included == nil && f.roles.excluded == nil {
 		return true
 	}
-	// The user counts as a role before the others are looked up.
+	// Compare the user's own name before looking up other roles.
 	included := len(f.roles.included) == 0 || f.roles.included.has(user)
 	if f.roles.excluded.has(user) {
 		return false

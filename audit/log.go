@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Entry is one event. It must not contain secrets. Empty fields are left out of the line. User, Keyspace and Scope are
-// cut at namesBytesMax, Error at errorBytesMax.
+// Entry is one event. It must not contain secrets. Empty fields are omitted from the line. User, Keyspace and Scope
+// are cut at namesBytesMax, Error at errorBytesMax.
 type Entry struct {
 	// Protocol is cql, tables or control.
 	Protocol string
@@ -18,7 +18,7 @@ type Entry struct {
 	User string
 	// Source is the client's address; the zero value means that it has none, such as a client of the control socket.
 	Source netip.AddrPort
-	// Keyspace and Scope are the ones of a Subject, or of an object of Azure Tables.
+	// Keyspace and Scope are taken from a Subject, or name an object of Azure Tables.
 	Keyspace string
 	Scope    string
 	// Operation is the text of the statement or the request. Texts longer than operationBytesMax are cut.
@@ -35,9 +35,10 @@ type Options struct {
 	Host   string
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil means slog.Default()
-	// Go runs the writer in a goroutine, which ends before Disable and Close return. Nil means a go statement.
+	// Go runs the writer in a goroutine, which ends before Disable and Close return. nil means a go statement.
 	Go func(func())
-	// RolesOf returns the roles that a user has, for the options about roles. Nil means none besides the user's own.
+	// RolesOf returns the roles that a user has, for the options about roles. nil means that users have no roles
+	// besides their own.
 	RolesOf func(user string) []string
 	// open opens the files; nil means openFiles.
 	open func(dir string, s *Settings, log *slog.Logger) (output, error)
@@ -50,11 +51,11 @@ type Log struct {
 	active atomic.Pointer[writer]
 	// buffers contains *[]byte, into which requests encode entries.
 	buffers sync.Pool
-	// stats continues over all writers.
+	// All writers share stats, so the counts never restart.
 	stats counters
 
 	mu struct {
-		// The lock is held while the log is enabled or disabled, which may take long. Requests do not take it.
+		// The mutex is held while the log is enabled or disabled, which may take long. Requests do not lock it.
 		sync.Mutex
 		settings Settings
 		closed   bool
@@ -68,14 +69,14 @@ type counters struct{ recorded, filtered, dropped, lost, failures, bytes, waits 
 type Stats struct {
 	// Recorded counts entries that entered the queue.
 	Recorded int64
-	// Filtered counts entries that the options exclude. Entries that callers did not build because of Wants are not
-	// among them.
+	// Filtered counts entries that the options exclude. It does not count entries that callers did not build because
+	// Wants reported false.
 	Filtered int64
 	// Dropped counts entries that found the queue full, with block: false, or the log closing.
 	Dropped int64
 	// Lost counts entries that left the queue and could not be written.
 	Lost int64
-	// Failures counts failed writes, also if a retry succeeded.
+	// Failures counts failed writes, even if a retry succeeded.
 	Failures int64
 	// Waits counts entries that waited for the queue.
 	Waits int64
@@ -101,7 +102,7 @@ func New(o Options, s Settings) *Log {
 	}
 	l := &Log{o: o}
 	l.mu.settings = s.clone()
-	// Settings reports what is in force, and s may come from a configuration that enables the log.
+	// Settings must report the current state, although s may have Enabled set.
 	l.mu.settings.Enabled = false
 	l.buffers.New = func() any { return new([]byte) }
 	return l
@@ -122,7 +123,7 @@ func (l *Log) Wants(t Type, keyspace, user string) bool {
 
 // Record writes an entry, if the log is enabled and its options include the entry. It waits for the queue if the
 // options say so, and otherwise never blocks. The entry may be reused after the call. Callers record after the
-// operation and before its answer: a client that has its answer has its entry in the queue (ADR 33).
+// operation and before the response, so when a client receives its response, the entry is in the queue (ADR 33).
 func (l *Log) Record(e *Entry) {
 	if l == nil {
 		return
@@ -139,14 +140,14 @@ func (l *Log) Record(e *Entry) {
 	p := l.buffers.Get().(*[]byte)
 	*p = appendEntry((*p)[:0], e, l.o.Host, l.o.Now())
 	w.add(*p)
-	// One long statement must not keep its memory for good.
+	// Do not pool the large buffer of a long statement.
 	if cap(*p) <= bufferKeep {
 		l.buffers.Put(p)
 	}
 }
 
 // Enable starts to record with the given settings. If the log is enabled already, entries recorded with the previous
-// settings are written first. An error leaves the log as it was. After Close it has no effect.
+// settings are written first. After an error the log is unchanged. After Close, Enable has no effect.
 func (l *Log) Enable(s Settings) error {
 	s = s.clone()
 	s.Enabled = true
@@ -155,7 +156,7 @@ func (l *Log) Enable(s Settings) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The node is stopping, and this is no error of the operator.
+	// The node is stopping, which is not an error of the operator.
 	if l.mu.closed {
 		return nil
 	}
@@ -168,13 +169,13 @@ func (l *Log) Enable(s Settings) error {
 	if old := l.active.Swap(w); old != nil {
 		old.close() // meanwhile, entries wait in the new queue
 	}
-	// The old writer has ended: two of them must not write and rotate the same file.
+	// Start the new writer only now, because two writers must not write and rotate the same file.
 	l.o.Go(w.run)
 	return nil
 }
 
-// Disable stops to record, and returns when all recorded entries are written, or could not be. The last one, unless
-// nil, enters the queue even if it is full. Thus the log itself contains who disabled it.
+// Disable stops to record, and returns when all recorded entries are written, or could not be. last, unless nil, is
+// added even if the queue is full, so that the log records who disabled it.
 func (l *Log) Disable(last *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +186,7 @@ func (l *Log) Disable(last *Entry) {
 	l.stopLocked()
 }
 
-// Close disables the log for good.
+// Close disables the log permanently.
 func (l *Log) Close() {
 	if l == nil {
 		return

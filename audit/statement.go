@@ -25,8 +25,8 @@ func (l *Log) Executed(c Client, about Subject, text, batch string) {
 }
 
 // Failed records a statement that failed, whose text may contain secrets. unauthorized means that the client lacks a
-// permission. Such a text need not be a statement, so cql.Redact parses it first, and removes more if it is none. The
-// subject is unknown, and the keyspace is the one of the session.
+// permission. The text need not be a valid statement; cql.Redact removes more from invalid text. The subject is
+// unknown, so the entry has the keyspace of the session.
 func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bool) {
 	e := Entry{Protocol: "cql", Type: RequestFailure, User: c.User, Source: c.Source, Keyspace: keyspace}
 	if unauthorized {
@@ -39,9 +39,9 @@ func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bo
 	}
 }
 
-// BatchMessage is a BATCH message of a client. It is a value that is made before the batch is executed.
+// BatchMessage is a BATCH message of a client. It is created before the batch is executed.
 type BatchMessage struct {
-	// Text takes the place of the text of the statements, which are recorded one by one.
+	// Text describes the message in the entry for the batch; the statements have their own entries.
 	Text   string
 	log    *Log
 	client Client

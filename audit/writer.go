@@ -15,8 +15,8 @@ type output interface {
 }
 
 // writer owns the queue and the goroutine that writes it. Requests append encoded entries to pending; the goroutine
-// exchanges pending for an empty buffer and writes it. The memory of the queue is two buffers, and no entry is
-// allocated. close ends the writer for good.
+// exchanges pending for an empty buffer and writes it. The queue consists of two buffers, so entries are not
+// allocated. A closed writer cannot be reused.
 type writer struct {
 	out    output
 	filter *filter
@@ -36,7 +36,7 @@ type writer struct {
 		work    sync.Cond // signaled when pending is not empty, or closed is true
 		room    sync.Cond // signaled when the queue has become smaller, or closed is true
 		pending []byte
-		// queued is the number of bytes in pending and in the buffer that is being written: both take memory.
+		// queued is the number of bytes in pending and in the buffer that is being written.
 		queued int
 		// entries is the number of entries in queued bytes.
 		entries int
@@ -63,7 +63,7 @@ func (w *writer) add(entry []byte) {
 			w.stats.dropped.Add(1)
 			return
 		}
-		// An entry counts once, however often it wakes up to a full queue.
+		// Count a waiting entry once, even if it wakes up several times.
 		if !waited {
 			w.stats.waits.Add(1)
 		}
@@ -72,8 +72,7 @@ func (w *writer) add(entry []byte) {
 	w.appendLocked(entry)
 }
 
-// force appends an entry without regard to the bounds. It is for the entry about the end of the log, which must not be
-// dropped.
+// force appends an entry even if the queue is full. Disable uses it for the last entry, which must not be dropped.
 func (w *writer) force(entry []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +100,7 @@ func (w *writer) queuedBytes() int64 {
 	return int64(w.mu.queued)
 }
 
-// run writes entries until close. However it ends, requests no longer wait for it.
+// run writes entries until close. When it ends, even by a panic, waiting requests continue.
 func (w *writer) run() {
 	defer close(w.done)
 	// Deferred calls run in reverse order: requests are released before close returns.
@@ -141,8 +140,7 @@ func (w *writer) take(spare []byte) []byte {
 	return batch
 }
 
-// written removes lines from the queue. All waiting requests are woken: the room may be enough for several, and entries
-// have different sizes.
+// written removes lines from the queue. It wakes all waiting requests, because the space may suffice for several.
 func (w *writer) written(lines []byte) (entries int) {
 	entries = bytes.Count(lines, []byte{'\n'})
 	w.mu.Lock()
@@ -159,13 +157,13 @@ func (w *writer) write(lines []byte) {
 	for len(lines) > 0 {
 		n := len(lines)
 		if n > writeBytesMax {
-			// The end of a line before the bound is where the part ends.
+			// The part ends at the last end of a line within the bound.
 			if n = bytes.LastIndexByte(lines[:writeBytesMax], '\n') + 1; n == 0 {
 				n = bytes.IndexByte(lines, '\n') + 1 // a line longer than that
 			}
 		}
-		// The part leaves the queue whether or not it was written, so that a failing disk does not stop requests for
-		// good with block: false.
+		// Remove the part from the queue even if the write failed, so that a failing disk does not block requests
+		// permanently.
 		complete := w.writePart(lines[:n])
 		entries := w.written(lines[:n])
 		if !complete {
@@ -185,10 +183,10 @@ func (w *writer) writePart(part []byte) bool {
 		if err == nil {
 			return true
 		}
-		// A part of the bytes may be in the file. Repeating them would make lines twice, or broken ones.
+		// A part of the bytes may be in the file already. Writing them again would duplicate or corrupt lines.
 		part = part[n:]
 		w.stats.failures.Add(1)
-		// A full disk would otherwise add a line each second to the node's log.
+		// Log only once; a full disk would otherwise add a line each second.
 		if !warned {
 			warned = true
 			w.log.Error("cannot write the audit log", "err", err, "requests_wait", w.block)
@@ -208,7 +206,7 @@ func (w *writer) writePart(part []byte) bool {
 func (w *writer) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The goroutine has ended: nothing will be written, and requests must not wait.
+	// The goroutine has ended, so requests must not wait.
 	w.mu.closed = true
 	w.mu.room.Broadcast()
 }

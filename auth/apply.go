@@ -28,8 +28,8 @@ func Apply(d *Directory, c Change) (*Directory, error) {
 // The apply methods change a shallow copy of a directory, whose maps and roles still belong to the original. They
 // therefore replace maps and roles and change only what they have copied.
 
-// apply adds the role. The cases repeat what package query/roles has checked: another change may have been applied
-// between its check and this one.
+// apply adds the role. It repeats the checks of package query/roles, because another change may have been applied in
+// the meantime.
 func (c *CreateRole) apply(d *Directory) error {
 	switch _, exists := d.roles[c.Name]; {
 	case exists && c.IfNotExists:
@@ -42,7 +42,7 @@ func (c *CreateRole) apply(d *Directory) error {
 	if err := checkName(c.Name); err != nil {
 		return err
 	}
-	// The creator gets a grant, whose resource is a key of a row as well and longer than the name.
+	// The creator gets a grant, whose resource is longer than the name and is also the key of a row in Cassandra.
 	if err := checkName(RoleResource(c.Name).Path()); err != nil && c.Creator != "" {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *CreateRole) apply(d *Directory) error {
 	return c.Settings.applyTables(d, c.Name)
 }
 
-// checkName bounds a name, with Cassandra's text: there, names are keys of rows.
+// checkName bounds the length of a name, with Cassandra's message: in Cassandra, names are keys of rows.
 func checkName(name string) error {
 	if len(name) > nameBytesMax {
 		return invalidf("Key length of %d is longer than maximum of %d", len(name), nameBytesMax)
@@ -116,8 +116,7 @@ func (d *Directory) checkSettings(s *RoleSettings) error {
 	return nil
 }
 
-// set changes a role that belongs to the caller. Settings that are nil stay as they are. The role gets copies of maps
-// and slices.
+// set changes a role that the caller owns. It does not change settings that are nil, and copies maps and slices.
 func (s *RoleSettings) set(r *Role) {
 	if s.Hash != nil {
 		r.Hash = *s.Hash
@@ -128,7 +127,7 @@ func (s *RoleSettings) set(r *Role) {
 	if s.Superuser != nil {
 		r.Superuser = *s.Superuser
 	}
-	// Options are replaced as a whole, and not merged. The form in the directory for no options is nil.
+	// Options are replaced as a whole, not merged. A role without options has a nil map.
 	if len(s.Options) > 0 {
 		r.Options = maps.Clone(s.Options)
 	} else if s.Options != nil {
@@ -157,7 +156,7 @@ func (c *DropRole) apply(d *Directory) error {
 	case role == nil:
 		return invalidf("%s doesn't exist", c.Name)
 	}
-	// The members must be determined while the role still exists: they lose what they had by it.
+	// Determine the members while the role still exists, because they lose what they inherit from it.
 	affected := d.membersOf(c.Name)
 	d.roles = maps.Clone(d.roles)
 	delete(d.roles, c.Name)
@@ -180,7 +179,7 @@ func (c *DropRole) apply(d *Directory) error {
 	// An identity of the role would otherwise log in as a later role of the name.
 	maps.DeleteFunc(d.identities, func(_, of string) bool { return of == c.Name })
 	d.dropAccounts(c.Name)
-	// revokeAll comes last: it uses the effective state that derive has made.
+	// Call revokeAll last, because it uses the effective state from derive.
 	d.derive(affected)
 	d.revokeAll([]Resource{RoleResource(c.Name)})
 	return nil
@@ -192,8 +191,8 @@ func (c *GrantRole) apply(d *Directory) error {
 	if err != nil {
 		return err
 	}
-	// RolesOf includes the role itself, so the first of the two checks also refuses the grant of a role to itself. The
-	// second refuses cycles.
+	// RolesOf includes the role itself, so the first check also rejects a grant of a role to itself. The second check
+	// rejects cycles.
 	if slices.Contains(d.RolesOf(c.Grantee), c.Role) {
 		return invalidf("%s is a member of %s", c.Grantee, c.Role)
 	}
@@ -216,7 +215,7 @@ func (c *RevokeRole) apply(d *Directory) error {
 	if c.Role == c.Grantee { // a role is a member of itself, and remains one
 		return errUnchanged
 	}
-	// An indirect membership is one of another role, and has to be revoked there.
+	// An indirect membership must be revoked from the role that has it directly.
 	if !slices.Contains(grantee.MemberOf, c.Role) {
 		return invalidf("%s is not a member of %s", c.Grantee, c.Role)
 	}
@@ -255,7 +254,7 @@ func (c *GrantPermissions) apply(d *Directory) error {
 	if old|c.Permissions == old {
 		return errUnchanged
 	}
-	// The bound keeps the metadata small, which every node has in memory.
+	// The bound limits the metadata, which every node keeps in memory.
 	if len(d.grants[c.Role]) >= grantsMax {
 		return invalidf("Role %s already has permissions on %d resources, which is the maximum", c.Role, grantsMax)
 	}
@@ -298,7 +297,7 @@ func (d *Directory) toChange(role string, r Resource, set PermissionSet) (Permis
 
 // apply grants nothing to an anonymous creator, and to one that was dropped meanwhile.
 func (c *ResourcesCreated) apply(d *Directory) error {
-	// The zero name is no role, so anonymous creators end here as well.
+	// Anonymous creators have an empty name, which no role has.
 	if d.roles[c.Creator] == nil {
 		return errUnchanged
 	}
@@ -306,7 +305,7 @@ func (c *ResourcesCreated) apply(d *Directory) error {
 	return nil
 }
 
-// apply leaves the directory as it is if no grant is concerned, as with most drops.
+// apply does not change the directory if there are no grants on the resources, as for most drops.
 func (c *ResourcesDropped) apply(d *Directory) error {
 	before := len(d.grants)
 	if before == 0 || !d.revokeAll(c.Resources) {
@@ -380,8 +379,8 @@ func (c *SetCIDRGroup) apply(d *Directory) error {
 	return nil
 }
 
-// unmapped returns a range of IPv4 addresses that is written as one of IPv6 (::ffff:10.0.0.0/104) as a range of IPv4:
-// addresses of clients are compared in that form.
+// unmapped converts an IPv4-mapped IPv6 range (::ffff:10.0.0.0/104) to an IPv4 range, because client addresses are
+// compared in that form.
 func unmapped(p netip.Prefix) netip.Prefix {
 	const mapped = 96 // bits before the IPv4 address
 	if p.Addr().Is4In6() && p.Bits() >= mapped {
@@ -390,7 +389,7 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// apply removes the group only: roles keep its name, and are no longer admitted by it.
+// apply removes only the group. Roles keep its name, but it no longer admits them.
 func (c *DropCIDRGroup) apply(d *Directory) error {
 	if _, ok := d.groups[c.Name]; !ok {
 		return invalidf("CIDR group '%s' doesn't exist", c.Name)

@@ -28,11 +28,11 @@ type Requirement struct {
 // String returns the requirement in the form of GRANT: "SELECT on <table ks.t>".
 func (q Requirement) String() string { return q.Permission.String() + " on " + q.Resource.String() }
 
-// Authorizer decides whether requests are allowed. Implementations must be safe for concurrent use, must not block for
-// long, and must not allocate when they allow a request: they are called for each requirement of each execution.
+// Authorizer authorizes requests. Implementations must be safe for concurrent use, must not block for long, and must
+// not allocate when they allow a request: they are called for each requirement of each execution.
 type Authorizer interface {
 	// Authorize returns nil if p has the permission on the resource or on one of its parents, and otherwise *Denied.
-	// Any other error means that the decision could not be made; the request then fails, too.
+	// Any other error means that the permission could not be checked; the request then fails, too.
 	Authorize(ctx context.Context, p Principal, need Requirement) error
 }
 

@@ -20,7 +20,7 @@ func (a CassandraAuthorizer) Authorize(_ context.Context, p Principal, need Requ
 	if need.Permission == Select && readable(need.Resource) {
 		return nil
 	}
-	// The third argument of has is rule 3: the search ends before the root.
+	// The third argument of has implements rule 3: the search ends before the root.
 	e := a.Directory().effective[p.Name]
 	// A role that does not exist, such as one that was dropped during the session, has no permission.
 	if e == nil || !e.superuser && !e.has(need.Permission, need.Resource, IsSystemKeyspace(need.Resource.Keyspace)) {

@@ -28,8 +28,8 @@ type AlterRole struct {
 	Settings RoleSettings
 }
 
-// RoleSettings are the settings of a role that a statement contains. nil means not set. A pointer distinguishes a
-// setting that the statement does not contain from false, an empty text, or ALL.
+// RoleSettings contains the role settings in a statement. nil means that the statement does not contain the setting,
+// which differs from false, an empty text, or ALL.
 type RoleSettings struct {
 	// Hash is a bcrypt hash: changes never contain passwords.
 	Hash      *string `json:",omitempty"`
@@ -50,15 +50,15 @@ type DropRole struct {
 	IfExists bool `json:",omitempty"`
 }
 
-// GrantRole makes Grantee a member of Role. The change is refused if Grantee is a member already, directly or
-// indirectly, or if the membership would make a cycle.
+// GrantRole makes Grantee a member of Role. Apply returns an error if Grantee is already a direct or indirect member,
+// or if the membership would create a cycle.
 type GrantRole struct{ Role, Grantee string }
 
 // RevokeRole ends the membership of Grantee in Role. Only a direct membership can be revoked.
 type RevokeRole struct{ Role, Grantee string }
 
 // GrantPermissions adds permissions of a role on a resource. Permissions must apply to the kind of the resource.
-// Whether a keyspace, table or function exists is not known here.
+// Apply does not check that a keyspace, table or function exists.
 type GrantPermissions struct {
 	Role        string
 	Resource    Resource
@@ -112,7 +112,7 @@ type FirstSuperuser struct{ Name, Hash string }
 // It lifts restrictions to data centers and CIDR groups. Hash is a bcrypt hash.
 type ResetSuperuser struct{ Name, Hash string }
 
-// Invalid is the error of a change or statement that is not valid. Msg is Cassandra's text.
+// Invalid is the error of a change or statement that is not valid. Msg is Cassandra's message.
 type Invalid struct{ Msg string }
 
 // Error returns the message.

@@ -16,8 +16,8 @@ func (d *Directory) put(r *Role) {
 // membersOf returns a role and the roles that are members of it, directly and indirectly.
 func (d *Directory) membersOf(name string) []string {
 	out := []string{name}
-	// The effective state of each role lists what it is a member of, so one pass over all roles finds the members. The
-	// order is arbitrary; callers use the result as a set.
+	// The effective state of each role lists its memberships, so one pass over all roles finds the members. The order
+	// is arbitrary; callers use the result as a set.
 	for of, e := range d.effective {
 		if _, ok := slices.BinarySearch(e.roles, name); ok && of != name {
 			out = append(out, of)
@@ -112,7 +112,7 @@ func (d *Directory) deriveRole(name string) *effective {
 			if e.grants == nil {
 				e.grants = make(map[Resource]PermissionSet, len(from))
 			}
-			// A permission counts whichever of the roles has it.
+			// Merge the permissions of all roles.
 			for r, set := range from {
 				e.grants[r] |= set
 			}
@@ -123,8 +123,8 @@ func (d *Directory) deriveRole(name string) *effective {
 
 // closure returns a role and all roles that it is a member of, ascending.
 func (d *Directory) closure(name string) []string {
-	// GrantRole refuses cycles. seen keeps the loop finite even in a directory that was decoded with one, and lists
-	// roles that are granted in two ways once.
+	// GrantRole rejects cycles. seen keeps the loop finite even if a decoded directory contains one, and avoids
+	// duplicates of roles that are granted in two ways.
 	seen := map[string]bool{name: true}
 	all := []string{name}
 	// all grows while it is visited: it is the queue of a breadth-first search.

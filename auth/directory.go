@@ -30,7 +30,7 @@ type Role struct {
 // an empty list then admits nothing.
 type Access struct {
 	Restricted bool
-	Names      []string // of data centers or CIDR groups, ascending, if Restricted
+	Names      []string // names of data centers or CIDR groups, ascending, if Restricted
 }
 
 // Grant contains the permissions of a role on a resource.
@@ -64,8 +64,8 @@ type Directory struct {
 	effective map[string]*effective
 }
 
-// effective contains what a role has including all roles granted to it, directly and indirectly. It is computed when a
-// change is applied, so that Authorize costs a few look-ups in maps, and no walk over memberships.
+// effective contains the roles and permissions of a role, including those inherited directly and indirectly. It is
+// computed when a change is applied, so that Authorize needs a few map look-ups and no walk over memberships.
 type effective struct {
 	superuser bool
 	// roles are the role itself and those granted to it, ascending.
@@ -136,7 +136,8 @@ func (d *Directory) Grants(role string) []Grant {
 func (d *Directory) Granted(role string, r Resource) PermissionSet { return d.grants[role][r] }
 
 // Has reports whether a role is a superuser or has a permission on the resource or one of its parents, itself or by a
-// role granted to it. It does not allocate. It knows no rules about system keyspaces; CassandraAuthorizer does.
+// role granted to it. It does not allocate. It does not apply the rules for system keyspaces; CassandraAuthorizer
+// does.
 func (d *Directory) Has(role string, p Permission, r Resource) bool {
 	e := d.effective[role]
 	return e != nil && (e.superuser || e.has(p, r, false))
@@ -161,8 +162,8 @@ func (e *effective) has(p Permission, r Resource, belowRoot bool) bool {
 	}
 }
 
-// MayAccess reports whether a role may use the nodes of a data center: superusers may, and other roles unless they are
-// restricted to other data centers. As in Cassandra, roles granted to it play no part.
+// MayAccess reports whether a role may use the nodes of a data center: superusers may, and other roles unless they
+// are restricted to other data centers. As in Cassandra, restrictions are not inherited from granted roles.
 func (d *Directory) MayAccess(role, datacenter string) bool {
 	r := d.roles[role]
 	if r == nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// directoryFormat is the version of the encoding of a Directory. Decode refuses all others.
+// directoryFormat is the version of the encoding of a Directory. Decode rejects all others.
 const directoryFormat = 1
 
 // directoryJSON is the encoded form. Members of roles are omitted: they follow from MemberOf.
@@ -83,8 +83,8 @@ func Encode(d *Directory) ([]byte, error) {
 	return json.Marshal(&j)
 }
 
-// Decode decodes a directory. It refuses references to roles that do not exist, because the code that uses a Directory
-// relies on them.
+// Decode decodes a directory. It rejects references to roles that do not exist, because users of a Directory rely on
+// them.
 func Decode(b []byte) (*Directory, error) {
 	var j directoryJSON
 	if err := json.Unmarshal(b, &j); err != nil {
@@ -111,7 +111,7 @@ func Decode(b []byte) (*Directory, error) {
 		}
 		d.roles[e.Name] = r
 	}
-	// Members can be set after all roles are there only: a role may be a member of a later one.
+	// Set Members after all roles are decoded, because a role may be a member of a later one.
 	if err := d.addMembers(); err != nil {
 		return nil, err
 	}

@@ -20,10 +20,10 @@ const (
 	KindMBean
 )
 
-// Resource identifies what a permission applies to. It is comparable; create it with the functions below.
+// Resource identifies the object of a permission. It is comparable; create it with the functions below.
 type Resource struct {
 	Kind     Kind
-	Keyspace string // of a keyspace, or of tables or functions; empty for other kinds
+	Keyspace string // keyspace of the resource; empty for roles, MBeans and all-keyspace resources
 	// Name is the name of a table, a role or a control operation, or a function with its argument types: "f(int,
 	// text)". It is empty for resources that stand for all of a group.
 	Name string

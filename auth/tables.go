@@ -42,9 +42,9 @@ func (a *TablesAccount) LogValue() slog.Value { return slog.StringValue(a.String
 // New, Exists and Drop, an account is created or changed.
 type TablesSettings struct {
 	Account string
-	// New refuses the change if the account exists.
+	// New makes the change fail if the account exists.
 	New bool `json:",omitempty"`
-	// Exists refuses the change unless the account exists.
+	// Exists makes the change fail unless the account exists.
 	Exists bool `json:",omitempty"`
 	// Drop removes the account. Keys and Consistency are not used.
 	Drop bool `json:",omitempty"`
@@ -83,7 +83,7 @@ func (s *TablesSettings) apply(d *Directory, role string) error {
 	case old == nil && len(d.accounts) >= accountsMax:
 		return invalidf("there are already %d Azure Tables accounts, which is the maximum", accountsMax)
 	}
-	// The maps of the old directory stay as they are.
+	// Copy the map, which the old directory shares.
 	if s.Drop {
 		d.accounts = maps.Clone(d.accounts)
 		delete(d.accounts, s.Account)
@@ -102,7 +102,7 @@ func (s *TablesSettings) apply(d *Directory, role string) error {
 			next.Keys[i] = *key
 		}
 	}
-	// The result is checked, not the settings: an existing account may lose one key, but not both.
+	// Check the result, not the settings: an existing account may lose one key, but not both.
 	if err := next.check(); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (a *TablesAccount) check() error {
 	switch problem := CheckTablesName(a.Name); {
 	case problem != "":
 		return invalidf("Invalid name of an Azure Tables account: %s", problem)
-	// The key of the development account is public, so that no role may lend its permissions to it.
+	// The key of the development account is public, so no role may own it.
 	case a.Name == DevelopmentAccount:
 		return invalidf("Invalid name of an Azure Tables account: %s is the development account", a.Name)
 	case CheckTablesConsistency(a.Consistency) != "":
@@ -132,7 +132,7 @@ func (a *TablesAccount) check() error {
 		if problem := CheckTablesKey(key); problem != "" {
 			return invalidf("Invalid key %d of Azure Tables account %s: %s", i+1, a.Name, problem)
 		}
-		// Any name with the public key would be open as well.
+		// An account with the public key would be open to everyone.
 		if key == DevelopmentKey {
 			return invalidf("Invalid key %d of Azure Tables account %s: it is the development account's, which is "+
 				"public", i+1, a.Name)
@@ -152,7 +152,7 @@ func CheckTablesName(name string) (problem string) {
 			return "the name must consist of lower case letters and digits"
 		}
 	}
-	// Names of other system keyspaces contain an underscore, which the loop refuses.
+	// Names of other system keyspaces contain an underscore, which the loop rejects.
 	if name == "system" {
 		return "the name is that of a system keyspace"
 	}

@@ -1,8 +1,8 @@
-// Package login authenticates CQL clients by user name and password, as Cassandra's PasswordAuthenticator does. Clients
-// send both in one token of SASL PLAIN.
+// Package login authenticates CQL clients by user name and password, as Cassandra's PasswordAuthenticator does.
+// Clients send both in one token of SASL PLAIN.
 //
-// It does not store roles: Options.Lookup returns the bcrypt hash of a role from the cluster's metadata. A change of
-// the metadata is therefore in force immediately.
+// It does not store roles: Options.Lookup returns the bcrypt hash of a role from the cluster's metadata, so changes
+// take effect immediately.
 //
 // One verification of a bcrypt hash takes tens of milliseconds of CPU time, so package login bounds how often that
 // happens:
@@ -16,8 +16,9 @@
 //   - After repeated wrong guesses, from one address or for one role, further ones are refused without verification.
 //     The remembered credentials of a role are not affected by guesses from other addresses.
 //
-// Failures do not reveal which roles exist. A role that does not exist, or that has no password, is verified against a
-// dummy hash, and the verification of a cheaper hash is extended to the same cost. All of them have the same text.
+// Failures do not reveal which roles exist. A role that does not exist, or that has no password, is verified against
+// a dummy hash, and the verification of a cheaper hash is extended to the same cost. All failures have the same
+// message.
 //
 // Package login starts no goroutines: a verification runs in the goroutine of the connection.
 //
@@ -26,6 +27,5 @@
 //	                                          ▼
 //	                                  hashers: a slot ─▶ bcrypt ─▶ record
 //
-// All tables have a bound on their entries and forget the one that was not used for longest, so clients cannot make
-// them grow.
+// All tables are bounded and evict the least recently used entry, so clients cannot make them grow.
 package login

@@ -26,7 +26,7 @@ const (
 // String returns the name of the kind in logs and metrics.
 func (k Kind) String() string { return [...]string{"success", "failure", "unauthorized"}[k] }
 
-// Reason says why a client was refused. The audit log and the metrics contain it.
+// Reason is the reason why a login failed. The audit log and the metrics contain it.
 type Reason uint8
 
 // The reasons. Events distinguish a wrong password from an unknown role; responses to clients do not.
@@ -41,10 +41,10 @@ const (
 	Overload     // too many verifications wait
 	Canceled     // the client disconnected or the time to authenticate ended
 	NoLogin      // the role has LOGIN = false
-	AccessDenied // from this address or in this data center
+	AccessDenied // no access from this address or in this data center
 	// The following are reasons of package login/certificate.
 	NoCertificate
-	NoIdentity      // the certificate has none that the validator accepts
+	NoIdentity      // the certificate contains no identity that the validator accepts
 	UnknownIdentity // no role has the identity
 	reasons
 )
@@ -66,18 +66,18 @@ type Event struct {
 	Time    time.Time
 }
 
-// Stats counts attempts and the work that they caused. All except Waiting only rise.
+// Stats counts attempts and the work that they caused. All except Waiting never decrease.
 type Stats struct {
 	Successes    int64
 	Failures     int64
 	Unauthorized int64
-	Reasons      map[string]int64 // of failures and unauthorized ones
+	Reasons      map[string]int64 // number of failed and unauthorized attempts by reason
 	Remembered   int64            // successes without a verification
 	Verified     int64            // verifications of a password against a hash, including dummies
-	Waiting      int64            // verifications that wait now
+	Waiting      int64            // verifications that are waiting
 }
 
-// counters are the counts of Stats.
+// counters contains the counters behind Stats.
 type counters struct {
 	kinds                [Unauthorized + 1]atomic.Int64
 	reasons              [reasons]atomic.Int64

@@ -15,11 +15,11 @@ import (
 	"cqld/server"
 )
 
-// hashers bounds the verifications that run and wait, and shares them fairly between roles and addresses: the next one
-// to run is that whose role and address ask for the least work, which includes what they have caused lately. Thus a
-// role that makes its logins expensive, an address that tries many roles, and a role that is tried from many addresses
-// delay others by the verifications that run, not by those that wait. Each runs in the goroutine of its connection. The
-// lock is held for decisions, never during bcrypt.
+// hashers bounds the verifications that run and wait, and shares them fairly between roles and addresses: the next
+// verification to run is the one whose role and address demand the least work, including their recent work. A role
+// with an expensive hash, an address that tries many roles, and a role that is tried from many addresses therefore
+// delay others only by running verifications, not by waiting ones. Each verification runs in the goroutine of its
+// connection. The lock is never held during bcrypt.
 type hashers struct {
 	limits Limits
 	clock  env.Clock
@@ -27,7 +27,7 @@ type hashers struct {
 	mu struct {
 		sync.Mutex
 		running   int
-		waiting   []*applicant // in the order in which they came
+		waiting   []*applicant // in the order of arrival
 		roles     *table[digest, work]
 		addresses *table[netip.Addr, work]
 	}
@@ -38,13 +38,13 @@ type hashers struct {
 type applicant struct {
 	role   digest
 	client netip.Addr
-	rounds float64       // of bcrypt: 2^cost
-	ready  chan struct{} // closed when it may run, or is refused
-	// refused means that it has made room for another one.
+	rounds float64       // rounds of bcrypt: 2^cost
+	ready  chan struct{} // closed when it may run or is rejected
+	// refused means that another one has displaced it from the queue.
 	refused bool
 }
 
-// work is what a role or an address has caused: rounds of bcrypt, of which half are forgotten in each workHalfLife.
+// work is the recent work for a role or an address: rounds of bcrypt, with exponential decay (workHalfLife).
 type work struct {
 	rounds float64
 	at     time.Duration
@@ -67,14 +67,14 @@ func (h *hashers) waitingNow() int64 {
 	return int64(len(h.mu.waiting))
 }
 
-// errOverloaded refuses a client while too many others wait.
+// errOverloaded is the error while too many verifications wait.
 func errOverloaded() error {
 	return &server.AuthenticationOverloaded{Message: "Too many clients wait for authentication on this node; try " +
 		"again later"}
 }
 
-// run calls f when it is the turn of a. It returns *server.AuthenticationOverloaded if too many wait, and if ctx ends
-// first. f runs at most once, in this goroutine.
+// run waits for the turn of a and calls f. It returns *server.AuthenticationOverloaded if too many verifications
+// wait, or if ctx ends first. f runs at most once, in this goroutine.
 func (h *hashers) run(ctx context.Context, a *applicant, f func()) error {
 	a.ready = make(chan struct{})
 	if !h.apply(a) {
@@ -107,8 +107,8 @@ func late(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// apply lets a run or wait. It returns false if neither is possible. A newcomer with less demand displaces the most
-// demanding one in a full queue, so a flood cannot keep others out.
+// apply starts a or adds it to the queue. It returns false if neither is possible. A newcomer with less demand
+// displaces the most demanding one in a full queue, so a flood cannot keep others out.
 func (h *hashers) apply(a *applicant) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,8 +129,8 @@ func (h *hashers) apply(a *applicant) bool {
 	return true
 }
 
-// displaceLocked refuses the waiting verification whose role and address ask for the most work, if that is more than
-// those of a.
+// displaceLocked removes the waiting verification whose role and address demand the most work, if they demand more
+// than those of a.
 func (h *hashers) displaceLocked(a *applicant) bool {
 	all := append(slices.Clone(h.mu.waiting), a)
 	most, worst := h.demandLocked(a, all), -1
@@ -149,7 +149,7 @@ func (h *hashers) displaceLocked(a *applicant) bool {
 	return true
 }
 
-// usedLocked returns the work that the role and the address of a have caused lately.
+// usedLocked returns the recent work for the role and the address of a.
 func (h *hashers) usedLocked(a *applicant) float64 {
 	now := h.clock.Monotonic()
 	role, _ := h.mu.roles.get(a.role)
@@ -157,8 +157,8 @@ func (h *hashers) usedLocked(a *applicant) float64 {
 	return role.now(now) + client.now(now)
 }
 
-// demandLocked returns usedLocked and the part of all that the role and the address of a ask for. all includes a
-// itself.
+// demandLocked returns the sum of usedLocked and the waiting work in all for the role and the address of a. all
+// includes a itself.
 func (h *hashers) demandLocked(a *applicant, all []*applicant) float64 {
 	sum := h.usedLocked(a)
 	for _, o := range all {
@@ -172,7 +172,7 @@ func (h *hashers) demandLocked(a *applicant, all []*applicant) float64 {
 	return sum
 }
 
-// admitLocked lets a run and counts its work.
+// admitLocked starts a and counts its work.
 func (h *hashers) admitLocked(a *applicant) {
 	h.mu.running++
 	now := h.clock.Monotonic()
@@ -195,9 +195,8 @@ func (h *hashers) withdraw(a *applicant) bool {
 	return true
 }
 
-// release ends a verification and lets the next one run: that whose role and address ask for the least work, and of
-// several the first. It looks at each waiting verification against each other, which is at most 32² comparisons beside
-// milliseconds of bcrypt.
+// release ends a verification and starts the next one: the first one whose role and address demand the least work. It
+// compares all pairs of waiting verifications; at most 32² comparisons are negligible beside milliseconds of bcrypt.
 func (h *hashers) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,9 +224,9 @@ func roundsOf(hash string, cost int) float64 {
 	return math.Exp2(float64(cost))
 }
 
-// verify compares a password with a bcrypt hash. A failure always takes the time of a hash with the given cost, unless
-// the hash itself has a larger one. "" is a hash that no password has. Without the additional comparisons, a fast
-// failure would show that a role has an old, cheaper hash and so exists.
+// verify compares a password with a bcrypt hash. A failure always takes the time of a hash with the given cost,
+// unless the hash itself has a larger one. No password matches the hash "". Without the additional comparisons, a
+// fast failure would show that a role has an old, cheaper hash and so exists.
 func verify(compare comparison, hash string, password []byte, cost int) bool {
 	if hash == "" {
 		_ = compare(dummy(cost), password) // differs
@@ -236,7 +235,7 @@ func verify(compare comparison, hash string, password []byte, cost int) bool {
 	if compare([]byte(hash), password) == nil {
 		return true
 	}
-	// Of 2^cost rounds, 2^own are done. The sum of 2^own, 2^(own+1), …, 2^(cost-1) is the rest.
+	// 2^own of 2^cost rounds are done. The rest is the sum of 2^own, 2^(own+1), …, 2^(cost-1).
 	own, err := bcrypt.Cost([]byte(hash))
 	if err != nil {
 		return false // usable has excluded it

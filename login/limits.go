@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Limits bound what clients can cost before they are authenticated. A zero field means the default beside it. Costs are
-// exponents: bcrypt makes 2^cost rounds.
+// Limits bounds the work and memory that clients can cause before they are authenticated. A zero field means the
+// default in its comment. Costs are exponents: bcrypt computes 2^cost rounds.
 type Limits struct {
 	// HashersMax bounds the verifications of passwords that run at a time.
 	HashersMax int // half of the CPUs, at least one
@@ -15,7 +15,7 @@ type Limits struct {
 	QueueMax int // queueMax
 	// QueuePerAddressMax bounds the waiting verifications of one client address.
 	QueuePerAddressMax int // a quarter of QueueMax, at least one
-	// Cost is the cost of bcrypt to which each failure extends. It should be the cost with which passwords are hashed.
+	// Cost is the bcrypt cost to which each failed verification is extended. It should equal the cost of new hashes.
 	Cost int // cost
 	// CostMax is the largest cost of a hash that is verified. A role with a larger one cannot log in.
 	CostMax int // costMax
@@ -27,8 +27,8 @@ type Limits struct {
 	RejectedMax int // rejectedMax
 	// RejectFor is how long wrong credentials are remembered.
 	RejectFor time.Duration // rejectFor
-	// TrackedMax bounds the addresses, the roles, and the pairs of both whose failures are counted, and those whose
-	// work is.
+	// TrackedMax bounds each table that counts failures (by address, role, and pair of both) or work (by address and
+	// role).
 	TrackedMax int // trackedMax
 }
 
@@ -47,7 +47,7 @@ const (
 	rejectedMax   = 4096
 	rejectFor     = time.Minute
 
-	// workHalfLife is the time in which half of the work of a role or an address is forgotten.
+	// workHalfLife is the half-life of the recorded work of a role or an address.
 	workHalfLife = 10 * time.Second
 
 	// passwordBytesMax is the length of the longest password of which bcrypt uses every byte.
@@ -75,9 +75,9 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// policy says how long guesses are refused after failures: not at all for the first free ones, then for first, doubling
-// with each further failure up to most. Each period of calm without a failure halves the count. With free 10 and first
-// 200 ms, the eleventh failure delays the next guess by 200 ms, the twelfth by 400 ms.
+// policy determines how long guesses are rejected after failures: not at all for the first free ones, then for first,
+// doubling with each further failure up to most. Each period of calm without a failure halves the count. With free 10
+// and first 200 ms, the eleventh failure delays the next guess by 200 ms, the twelfth by 400 ms.
 type policy struct {
 	free        int
 	first, most time.Duration
@@ -95,7 +95,7 @@ func rolePolicy() policy {
 }
 
 // pairPolicy bounds how often one address can compare guesses with the remembered credentials of a role. It is short,
-// because it also refuses correct credentials from the same address.
+// because it also rejects correct credentials from the same address.
 func pairPolicy() policy {
 	return policy{free: 10, first: 50 * time.Millisecond, most: 250 * time.Millisecond, calm: time.Minute}
 }

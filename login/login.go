@@ -19,7 +19,7 @@ import (
 	"cqld/server"
 )
 
-// Role is what a login needs to know of a role.
+// Role contains the properties of a role that a login needs.
 type Role struct {
 	Hash  string // bcrypt hash of the password; "" if the role has none
 	Login bool   // the role may log in
@@ -31,11 +31,11 @@ type Options struct {
 	// Lookup returns the role with that name from the current metadata, or false. It is called concurrently and must
 	// not block.
 	Lookup func(role string) (Role, bool)
-	// Access returns the error of statements of the role from the address, or nil if the role has access from there and
-	// in this node's data center. It must not block. Nil means that all roles have access.
+	// Access returns the error of statements of the role from the address, or nil if the role has access from there
+	// and in this node's data center. It must not block. nil means that all roles have access.
 	Access func(role string, client netip.Addr) error
-	// OnEvent is called for each attempt that has ended, in the goroutine of the connection. It must not block. Nil
-	// means that no one is interested.
+	// OnEvent is called for each attempt that has ended, in the goroutine of the connection. It must not block. nil
+	// means that events are not reported.
 	OnEvent func(Event)
 	Clock   env.Clock
 	// Random is a source of cryptographic randomness. It is read once, by New.
@@ -44,8 +44,8 @@ type Options struct {
 	Logger *slog.Logger // nil means slog.Default()
 }
 
-// Authenticator implements server.Authenticator. It is safe for concurrent use. It has no Close: it owns no goroutine,
-// and what it remembers is gone with the process.
+// Authenticator implements server.Authenticator. It is safe for concurrent use. It owns no goroutines, so it has no
+// Close.
 type Authenticator struct {
 	options  Options
 	limits   Limits
@@ -69,7 +69,7 @@ type Authenticator struct {
 // digest is an HMAC under the key of the Authenticator.
 type digest [sha256.Size]byte
 
-// remembered are the correct credentials of a role. The plain password is kept nowhere: the digest is of the role, its
+// remembered are the correct credentials of a role. The plain password is not stored: digest covers the role, its
 // hash and the password.
 type remembered struct {
 	digest  digest
@@ -82,8 +82,8 @@ type pair struct {
 	role    digest
 }
 
-// verification is a running verification, for which several connections may wait. The connection that leads writes
-// valid and err before it closes done.
+// verification is a running verification, for which several connections may wait. The leading connection writes valid
+// and err before it closes done.
 type verification struct {
 	done  chan struct{}
 	valid bool  // set when done is closed, if err is nil
@@ -153,8 +153,8 @@ func (e *exchange) Evaluate(ctx context.Context, token []byte) (user string, don
 	return credentials.Role, true, nil, nil
 }
 
-// authenticate checks credentials. The error is for the client; it does not depend on whether the role exists. The
-// order matters: LOGIN and access are looked at only with a correct password, so that they reveal nothing to guesses.
+// authenticate checks credentials. The error is for the client; it does not depend on whether the role exists. It
+// checks LOGIN and access only after the password, so that they reveal nothing to guesses.
 func (a *Authenticator) authenticate(ctx context.Context, client netip.Addr, c Credentials) (Kind, Reason, error) {
 	role, exists := a.options.Lookup(c.Role)
 	hash, flaw := role.Hash, WrongPassword
@@ -181,8 +181,8 @@ func (a *Authenticator) authenticate(ctx context.Context, client netip.Addr, c C
 	return Success, NoReason, nil
 }
 
-// errLongPassword refuses a password of which bcrypt would ignore a part: whatever followed it would be accepted. The
-// hash of a longer password, made by Cassandra, is the hash of its first bytes.
+// errLongPassword is the error for a password longer than bcrypt's limit: bcrypt ignores the rest, so any suffix
+// would be accepted. The hash of a longer password, made by Cassandra, is the hash of its first bytes.
 func errLongPassword() error {
 	return &server.BadCredentials{Message: fmt.Sprintf("The password has more than %d bytes, and bcrypt ignores the "+
 		"rest: "+
@@ -195,7 +195,7 @@ func incorrect(role string) error {
 		" and/or password are incorrect"}
 }
 
-// backedOff is the error for guesses that are refused after failures.
+// backedOff is the error for guesses that are rejected after repeated failures.
 type backedOff struct{ server.BadCredentials }
 
 // Unwrap makes the server answer with the error code of wrong credentials.
@@ -241,13 +241,13 @@ func (a *Authenticator) check(ctx context.Context, client netip.Addr, c Credenti
 		if v.err == nil || leads {
 			return v.valid, v.err
 		}
-		// The connection that led has ended, or was refused for its own address. This one continues by itself.
+		// The leading connection has ended, or its address was rejected. Retry for this connection.
 	}
 }
 
 // begin returns the remembered result for credentials, an error if guesses are refused, or the verification to wait
-// for. If leads is true, the caller must run it. The pair's back-off comes before the remembered credentials: otherwise
-// an address could try passwords against what is remembered without a limit.
+// for. If leads is true, the caller must run it. The pair's back-off comes before the remembered credentials:
+// otherwise an address could test passwords against the remembered credentials without a limit.
 func (a *Authenticator) begin(client netip.Addr, role string, who, sum digest) (v *verification, leads, valid bool,
 	err error) {
 	now := a.options.Clock.Monotonic()
@@ -276,8 +276,8 @@ func (a *Authenticator) begin(client netip.Addr, role string, who, sum digest) (
 	return v, true, false, nil
 }
 
-// lead runs a verification and records its result. A panic of bcrypt leaves the error that is set first, and the
-// waiting connections continue by themselves.
+// lead runs a verification and records its result. After a panic of bcrypt, the initial error remains, and the
+// waiting connections retry.
 func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.Addr, c Credentials, hash string, sum,
 	who digest) {
 	v.err = errors.New("login: the verification panicked")
@@ -297,8 +297,8 @@ func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.
 	})
 }
 
-// record remembers the result of a verification. The caller holds the mutex. A success does not forget the failures of
-// the address or the role: one valid account must not allow guesses at others.
+// record remembers the result of a verification. The caller holds the mutex. A success does not clear the failures of
+// the address or the role, because a client with one valid account could otherwise guess passwords of others.
 func (a *Authenticator) record(valid bool, client netip.Addr, role string, who, sum digest) {
 	now, key := a.options.Clock.Monotonic(), pair{client, who}
 	if valid {

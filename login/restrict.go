@@ -12,27 +12,27 @@ import (
 )
 
 // Restrictions refuses roles by ACCESS TO DATACENTERS and ACCESS FROM CIDRS, as Cassandra's network and CIDR
-// authorizers do. Its method Access is meant for Options. It is safe for concurrent use; its fields must not be
+// authorizers do. Its method Access implements Options.Access. It is safe for concurrent use; its fields must not be
 // changed. The index of CIDR groups is rebuilt when the directory is another one; readers share it through an atomic
 // pointer.
 type Restrictions struct {
 	Directory func() *auth.Directory // returns the current roles
-	// Network applies the data centers of roles. Datacenter is this node's.
+	// Network enforces the data centers of roles. Datacenter is the data center of this node.
 	Network    bool
 	Datacenter string
-	// CIDR applies the CIDR groups of roles: to superusers only if Superusers is true. Monitor logs what it would
-	// refuse instead.
+	// CIDR enforces the CIDR groups of roles, for superusers only if Superusers is true. With Monitor, violations are
+	// only logged.
 	CIDR, Superusers, Monitor bool
 	Clock                     env.Clock
 	Logger                    *slog.Logger
 
-	groups atomic.Pointer[groups] // of the last directory
+	groups atomic.Pointer[groups] // index of the latest directory
 	logged atomic.Int64           // when Monitor last logged, in seconds since 1970
 }
 
 // Access returns Cassandra's error of statements if the role has no access from the address or in this data center.
-// Roles granted to it play no part, except that they may make it a superuser. It costs a lookup in maps, and is called
-// for each login and change of roles.
+// Restrictions of granted roles are not inherited, but superuser status is. It needs a few map look-ups, and is
+// called for each login and change of roles.
 func (r *Restrictions) Access(role string, client netip.Addr) error {
 	d := r.Directory()
 	if r.Network && !d.MayAccess(role, r.Datacenter) {
@@ -68,8 +68,8 @@ func (r *Restrictions) mayComeFrom(d *auth.Directory, role string, client netip.
 	})
 }
 
-// groups finds the CIDR groups of an address. lengths has an entry for each prefix length that occurs, from 0 to 128,
-// so that others need no lookup.
+// groups finds the CIDR groups of an address. lengths marks the prefix lengths that occur, from 0 to 128, so that
+// others need no look-up.
 type groups struct {
 	directory *auth.Directory
 	names     map[netip.Prefix][]string

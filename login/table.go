@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// table is a map of bounded size that removes the entry that was not used for longest. It is not safe for concurrent
-// use. All operations take constant time.
+// table is a map of bounded size that evicts the least recently used entry (LRU). It is not safe for concurrent use.
+// All operations take constant time.
 type table[K comparable, V any] struct {
 	max     int
 	order   *list.List // of *entry, the most recently used first
@@ -50,8 +50,8 @@ func (t *table[K, V]) remove(key K) {
 	}
 }
 
-// backoff counts the failures of each key and says for how long further guesses are refused. An entry that is displaced
-// from the table loses its failures: the bound on memory comes before the bound on guesses.
+// backoff counts the failures of each key and determines how long further guesses are rejected. An evicted entry
+// loses its failures, because the bound on memory takes precedence over the bound on guesses.
 type backoff[K comparable] struct {
 	policy policy
 	table  *table[K, failures]
@@ -67,7 +67,7 @@ func newBackoff[K comparable](p policy, most int) *backoff[K] {
 	return &backoff[K]{policy: p, table: newTable[K, failures](most)}
 }
 
-// wait returns how long guesses of key are still refused. Zero means that one is allowed.
+// wait returns how long guesses for key are still rejected. Zero means that one is allowed.
 func (b *backoff[K]) wait(key K, now time.Duration) time.Duration {
 	f, ok := b.table.get(key)
 	if !ok {

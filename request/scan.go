@@ -13,7 +13,7 @@ import (
 	"cqld/scan"
 )
 
-// Verdict is the decision of a Consumer after a row.
+// Verdict determines how a Scan continues after a row.
 type Verdict uint8
 
 // The verdicts.
@@ -34,10 +34,10 @@ type Source interface {
 	Next() (*Read, error)
 	// Prepare sets the timeouts of a command before it is sent.
 	Prepare(req *coordinator.ReadRequest)
-	// Begin is called before the first page of a Read is consumed. It returns false to end the scan there.
+	// Begin is called before the first page of a Read is consumed. It returns false to end the scan before the Read.
 	Begin(r *Read) bool
-	// Continue is called before each further command of a Read. It may change the limits of r.Command, or return false
-	// to end the scan there.
+	// Continue is called before each further command of a Read. It may change the limits of r.Command, or return
+	// false to end the scan before the command.
 	Continue(r *Read) bool
 	// Done is called when all rows of a Read were consumed.
 	Done(r *Read)
@@ -45,12 +45,12 @@ type Source interface {
 	Wanted() int
 }
 
-// Consumer is given the rows of a Scan in order. The Scan calls its methods in the request's goroutine. For each page
+// Consumer receives the rows of a Scan in order. The Scan calls its methods in the request's goroutine. For each page
 // they are called for its partitions in order: Partition, then Live and Row for its rows.
 type Consumer interface {
 	// Partition is called for each partition of a page, with r.Reader at its beginning.
 	Partition(r *Read)
-	// Live reports whether readers can see a row, or a static row. The Consumer may keep what it learns of x until Row.
+	// Live reports whether readers can see a row, or a static row. The Consumer may cache results for x until Row.
 	Live(x *row.Row) bool
 	// Row is called for each live row, with r.At still before it, and with nil for a partition that is represented only
 	// by its static row. It must not use x, which points into the page, after Done, unless it calls r.Keep.
@@ -58,8 +58,8 @@ type Consumer interface {
 }
 
 // Scan executes one or more Reads for a request, several of them concurrently, and passes their rows to a Consumer in
-// the order of the Reads. It belongs to the request's goroutine, starts none, and has released everything when Run
-// returns.
+// the order of the Reads. It runs in the request's goroutine, starts no goroutines, and has released all pages and
+// memory when Run returns.
 //
 //	Source ─▶ [Read][Read][Read] ─ rows of the first ─▶ Consumer
 type Scan struct {
@@ -67,36 +67,37 @@ type Scan struct {
 	Request  *Request
 	Source   Source
 	Consumer Consumer
-	// Cancel ends with the request, and with the Scan. Nil means that a Read is too short to be canceled.
+	// Cancel ends with the request, and with the Scan. nil means that the Reads are short and cannot be canceled.
 	Cancel *env.Cancel
 	// Row is where rows are decoded, with row.DecodeRuns if Runs is set.
 	Row  *row.Row
 	Runs bool
 	// Local answers commands on this node instead of the coordinator; optional.
 	Local func(cmd *row.ReadCommand) (page []byte, err error)
-	// Held means that Local has reserved memory for its pages, which the Scan returns.
+	// Held means that Local has reserved memory for its pages. The Scan returns the memory.
 	Held bool
 	// Grows means that a command reserves further memory of the request while it runs (coordinator.ReadRequest.Grow),
 	// as reads of views do. One Read at a time may then be in progress.
 	Grows bool
-	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
-	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may
-	// have at most WidthBytes, as estimated by the mean size of the previous ones.
+	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to
+	// the number that Source wants, but at most doubled, and at most WidthMax. Concurrent Reads together may have at
+	// most WidthBytes, estimated by the mean size of previous Reads.
 	Width, WidthMax, WidthBytes int
 	// FirstBytes is the size of the first page of each Read, for which memory is reserved, and PageBytes the size of
-	// later ones. They grow from the one to the other, and beyond if a row is larger. Zero means that the pages of
-	// commands have no bound.
+	// later ones. Pages grow from FirstBytes to PageBytes, and beyond if a row is larger. Zero means that pages have
+	// no bound.
 	FirstBytes, PageBytes int
 
-	// reads are the started Reads in order. Rows of the first are consumed; the others wait with at most one page each.
+	// reads are the started Reads in order. The Scan consumes rows of the first Read; each of the others holds at
+	// most one page.
 	reads []*Read
-	done  int // completed Reads
-	bytes int // of the pages consumed
+	done  int // number of completed Reads
+	bytes int // size of the pages consumed
 	more  bool
-	spare row.Row // for left
+	spare row.Row // used by left
 
-	counted bool             // by count
-	timer   *histogram.Timer // of the table, if the scan is measured
+	counted bool             // set by count
+	timer   *histogram.Timer // timer of the table, if the scan is measured
 	began   time.Duration
 }
 
@@ -105,21 +106,22 @@ type Read struct {
 	scan.Cursor
 	// call is the Call of the current command; nil if it was not sent to the coordinator.
 	call *Call
-	// open means that call has not been waited for, so that drain must do it.
+	// open means that Wait was not called yet for call, so drain must call it.
 	open bool
-	page []byte // from Local
-	err  error  // of Local, or of what precedes the command
-	size        // of the page of the next command; 0 if it is the first one
-	// differs means that replicas have differed. Pages then stay small, because merging them takes memory in addition.
+	page []byte // page from Local
+	err  error  // error of Local, or from before the command was sent
+	size        // size of the next command's page; 0 for the first command
+	// differs means that replicas returned different pages. Pages then stay small, because merging needs additional
+	// memory.
 	differs bool
 	// held is the memory of the request that is reserved for the page.
 	held int64
 }
 
-// The memory that is reserved for a page.
+// The memory reserved for a page.
 const (
-	// pageFirst is the least size of the first page: a hundred small rows. With its copy, it is a small request
-	// (package memory).
+	// pageFirst is the least size of the first page: a hundred small rows. With its copy, package memory still treats
+	// the request as small.
 	pageFirst = 32 << 10
 	// pageCopies counts the page at the replica, and its copy for the request.
 	pageCopies = 2
@@ -142,7 +144,7 @@ func (r *Read) Reset() {
 	r.size, r.differs, r.held = size{}, false, 0
 }
 
-// Keep transfers the current page to the Consumer, which may then use it, and the rows in it, without a limit of time.
+// Keep transfers the current page to the Consumer, which may use it and its rows indefinitely.
 func (r *Read) Keep() {
 	if r.call != nil {
 		r.call.Keep()
@@ -162,7 +164,7 @@ func (s *Scan) Run() error {
 	s.Width = max(s.Width, 1)
 	err := s.run()
 	s.Request.Memory.Rest()
-	// An error, or a Consumer that has enough rows, leaves commands in progress.
+	// Commands may still be in progress after an error, or if the Consumer has enough rows.
 	s.drain()
 	if s.timer != nil {
 		now := s.Executor.o.Clock.Monotonic()
@@ -171,7 +173,8 @@ func (s *Scan) Run() error {
 	return err
 }
 
-// count counts the scan for the table of its first command, unless that reads one partition, which the Executor counts.
+// count counts the scan for the table of its first command, unless the command reads one partition; the Executor
+// counts those.
 func (s *Scan) count(cmd *row.ReadCommand) {
 	tables := s.Executor.o.Tables
 	if s.counted || tables == nil || cmd.SinglePartition() {
@@ -183,8 +186,7 @@ func (s *Scan) count(cmd *row.ReadCommand) {
 	}
 }
 
-// More reports, after Run, whether the scan was ended before its last row, as far as is known: a range of tokens may
-// turn out to have no further row.
+// More reports, after Run, whether further rows may follow. A token range may turn out to have no further row.
 func (s *Scan) More() bool { return s.more }
 
 // InFlight returns the number of Reads that are started and not Done.
@@ -201,7 +203,7 @@ func (s *Scan) run() error {
 			return err
 		}
 		s.release(r)
-		// The slice is moved down and not resliced, so that its memory is used again.
+		// Move the elements instead of reslicing, so that the array is reused.
 		copy(s.reads, s.reads[1:])
 		s.reads[len(s.reads)-1] = nil
 		s.reads = s.reads[:len(s.reads)-1]
@@ -226,7 +228,7 @@ func (s *Scan) fill() error {
 		s.start(r)
 		s.reads = append(s.reads, r)
 		if len(s.reads) == 1 && (r.call == nil || r.call.Answered()) {
-			return nil // a local result is consumed while it is in the CPU's cache
+			return nil // consume a local result while it is in the CPU's cache
 		}
 	}
 	return nil
@@ -273,13 +275,13 @@ func (s *Scan) start(r *Read) {
 	r.call, r.open = s.Executor.Start(s.Request, &x.req), true
 }
 
-// wait returns the page of the current command.
+// wait waits for the current command and returns its page.
 func (s *Scan) wait(r *Read) (page []byte, err error) {
 	if r.call == nil {
 		return r.page, r.err
 	}
 	r.open = false
-	// What was reserved for the page and its copies is reduced to the page itself.
+	// Reduce the reservation for the page and its copies to the page itself.
 	if page, err = r.call.Wait(s.Request); err == nil {
 		err = s.hold(r, int64(len(page)))
 	}
@@ -300,8 +302,8 @@ func (s *Scan) reserve(r *Read, req *coordinator.ReadRequest) error {
 	case !cmd.SinglePartition():
 		r.copies = rangeCopies
 	}
-	// The first page has the size FirstBytes; for a serial read at most half of what the request may have, because it
-	// has several copies.
+	// The first page has FirstBytes. For a serial read, it has at most half of the request's memory, because there
+	// are several copies.
 	if r.bytes == 0 {
 		r.bytes = min(max(s.FirstBytes, s.first(serial)), s.PageBytes)
 		if most := memory.Max(); serial && most > 0 {
@@ -318,8 +320,8 @@ func (s *Scan) reserve(r *Read, req *coordinator.ReadRequest) error {
 	return s.hold(r, int64(r.size.held()))
 }
 
-// growth returns the Grow of the next command of r. It uses first what is reserved for the page, and adds the rest to
-// that, so that it is returned when the page has come.
+// growth returns the Grow of the next command of r. It first uses the memory reserved for the page, and adds further
+// memory to that reservation, which is reduced when the page arrives.
 //
 // The account of the request has no lock: the goroutine of the request does not use it until the command has ended.
 func (s *Scan) growth(r *Read) coordinator.Grow {
@@ -355,8 +357,8 @@ func (s *Scan) hold(r *Read, n int64) error {
 	return err
 }
 
-// next sets the size of the next page. It is larger if the size ended this one, unless replicas differ: their merges
-// then stay small. again reports that the command must be repeated, because a row did not fit into the page, or a
+// next sets the size of the next page. It grows if the size has ended this page, unless replicas differ, so that
+// merges stay small. again reports that the command must be repeated, because a row did not fit into the page, or a
 // merge into its memory.
 func (s *Scan) next(r *Read, page []byte, err error) (again bool) {
 	larger := max(r.bytes, min(pageGrowth*r.bytes, s.PageBytes))
@@ -373,8 +375,8 @@ func (s *Scan) next(r *Read, page []byte, err error) (again bool) {
 	return false
 }
 
-// repeat reports whether a command that failed with err is sent again, with the size that r then has. It is apart
-// from next because its variables are allocated.
+// repeat reports whether a command that failed with err is sent again, with the size that r then has. It is separate
+// from next because its variables escape to the heap.
 func (s *Scan) repeat(r *Read, err error, larger int) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory
@@ -419,7 +421,7 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 	}
 	for {
 		page, err := s.wait(r)
-		// next takes the error as well: a page that was too small is repeated with another size.
+		// next also handles the error: it repeats a command whose page was too small.
 		if s.next(r, page, err) {
 			s.start(r)
 			continue
@@ -434,7 +436,7 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 		if stop, err := s.rows(r); stop || err != nil {
 			return stop, err
 		}
-		// The position moves to the end of the page, so that start sends the command for the rest.
+		// Move the position to the end of the page, so that start sends a command for the rest.
 		if err := r.EndPage(); err != nil {
 			return false, err
 		}
@@ -492,7 +494,7 @@ func (s *Scan) consume(r *Read, x *row.Row) (stop bool, err error) {
 	if verdict == StopBefore {
 		s.more = true
 		if r.Command.StaticCounts && !r.At.Live {
-			r.At.Inside = false // the partition is read again: its static row may still be needed
+			r.At.Inside = false // read the partition again, because its static row may still be needed
 		}
 		return true, nil
 	}
@@ -515,7 +517,8 @@ func (s *Scan) consume(r *Read, x *row.Row) (stop bool, err error) {
 	return false, nil
 }
 
-// left reports whether the page has another live row, or may have omitted one for lack of space. It uses the page up.
+// left reports whether the page contains another live row, or may have omitted one for lack of space. It consumes the
+// page.
 func (s *Scan) left(r *Read) bool {
 	p, x := &r.Reader, &s.spare
 	for p.NextRow(x) {

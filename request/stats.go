@@ -10,8 +10,8 @@ import (
 	"cqld/search"
 )
 
-// Kind is a kind of operation that an Executor sends to the coordinator. Reads of a scan are of KindRead, each command
-// once.
+// Kind is a kind of operation that an Executor sends to the coordinator. Each command of a scan counts as one
+// KindRead.
 type Kind uint8
 
 // The kinds.
@@ -48,7 +48,7 @@ func (k Kind) String() string {
 }
 
 // sampled returns n if one in n operations of the kind is measured. Reading the clock twice costs a tenth of a small
-// read; the other kinds cost much more than that. A sample is enough for a histogram; Count is exact.
+// read, so reads and writes are sampled, which suffices for a histogram; Count is exact.
 func (k Kind) sampled() int64 {
 	if k == KindRead || k == KindWrite {
 		return SampledReads
@@ -69,7 +69,7 @@ type Stats struct {
 // KindStats contains the statistics of one kind.
 type KindStats struct {
 	Count atomic.Int64
-	// Latency is of the measured operations only.
+	// Latency contains only the measured operations.
 	Latency histogram.Histogram
 }
 

@@ -17,12 +17,12 @@ type Cell struct {
 	Column    schema.ColumnID
 	Tombstone bool
 	TTL       int32 // seconds; 0 if it does not expire
-	// The ordered form of the element's key, by which elements sort; nil unless the column is multi-cell.
+	// Path is the ordered form of the element's key, by which elements sort; nil unless the column is multi-cell.
 	Path      []byte
 	Timestamp int64 // µs
-	// Seconds: when the cell expires (TTL > 0) or was deleted (Tombstone); otherwise 0.
+	// LocalTime is the time in seconds at which the cell expires (TTL > 0) or was deleted (Tombstone); otherwise 0.
 	LocalTime int64
-	// The value in wire form; empty for a tombstone and for an element of a set.
+	// Value is in wire form; empty for a tombstone and for an element of a set.
 	Value []byte
 }
 
@@ -41,7 +41,7 @@ func (c *Cell) compareID(o *Cell) int {
 
 // equal reports whether c and o are the same version of the same cell.
 func (c *Cell) equal(o *Cell) bool {
-	// A nil path and an empty one are equal here: the column decides whether it has paths.
+	// A nil and an empty path are equal here, because the column determines whether it has paths.
 	return c.Column == o.Column && bytes.Equal(c.Path, o.Path) && c.Timestamp == o.Timestamp && c.TTL == o.TTL &&
 		c.LocalTime == o.LocalTime && c.Tombstone == o.Tombstone && bytes.Equal(c.Value, o.Value)
 }
@@ -51,7 +51,7 @@ func (c *Cell) equal(o *Cell) bool {
 type Liveness struct {
 	Timestamp int64 // µs; NoTimestamp if there is no marker
 	TTL       int32 // seconds; 0 if it does not expire
-	// Seconds: when it expires. Without a TTL it is not used.
+	// LocalTime is the expiry in seconds. It is not used without a TTL.
 	LocalTime int64
 }
 
@@ -69,7 +69,7 @@ func (l Liveness) Live(now int64) bool {
 // Deletion deletes all writes in its scope up to its timestamp. A write with the same timestamp is deleted too.
 type Deletion struct {
 	Timestamp int64 // µs; NoTimestamp if there is none
-	// Seconds: when the deletion was made, from which gc_grace counts.
+	// LocalTime is the time of the deletion in seconds, from which gc_grace counts.
 	LocalTime int64
 }
 
@@ -83,7 +83,8 @@ func (d Deletion) Present() bool { return d.Timestamp != NoTimestamp }
 // deletes no write.
 func (d Deletion) Deletes(timestamp int64) bool { return timestamp <= d.Timestamp }
 
-// Supersedes reports whether d wins over o. Of two deletions at one timestamp, the one that is kept for longer wins.
+// Supersedes reports whether d wins over o. Of two deletions with the same timestamp, the one with the later
+// LocalTime wins, which is kept longer.
 func (d Deletion) Supersedes(o Deletion) bool {
 	return d.Timestamp > o.Timestamp || d.Timestamp == o.Timestamp && d.LocalTime > o.LocalTime
 }

@@ -23,12 +23,12 @@ func AllRows() Slice { return Slice{} }
 // SliceOf returns the slice of all rows whose clustering begins with the prefix p.
 func SliceOf(p []byte) Slice { return Slice{Start: p, End: After(p)} }
 
-// ExactRow returns the slice of the one row with the clustering c, which has all components: no clustering lies between
-// c and c·00. Storage finds it without a scan. It copies c.
+// ExactRow returns the slice of the single row with the complete clustering c: no clustering lies between c and c·00.
+// Storage finds the row without a scan. It copies c.
 func ExactRow(c []byte) Slice {
 	end := make([]byte, len(c)+1)
 	copy(end, c)
-	// Start and End share memory. The capacity of Start is cut, so that an append to it does not change End.
+	// Start and End share memory. Limit the capacity of Start, so that an append to it does not change End.
 	return Slice{Start: end[:len(c):len(c)], End: end}
 }
 
@@ -46,7 +46,7 @@ func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
 func SlicesAfter(in []Slice, c []byte, reversed bool) (out []Slice) {
 	bound := append(append(make([]byte, 0, len(c)+1), c...), 0) // no clustering lies between c and c·00
 	for _, s := range in {
-		// The rows that follow in reading order are before c then, so the end is cut.
+		// In a reversed read, the remaining rows are before c, so cut the end.
 		if reversed {
 			// c itself is excluded, because an end is exclusive.
 			if s.End == nil || bytes.Compare(s.End, c) > 0 {
@@ -55,7 +55,7 @@ func SlicesAfter(in []Slice, c []byte, reversed bool) (out []Slice) {
 		} else if bytes.Compare(s.Start, bound) < 0 {
 			s.Start = bound
 		}
-		// What was read before is cut away.
+		// Omit slices that were read completely.
 		if !s.Empty() {
 			out = append(out, s)
 		}
@@ -104,7 +104,7 @@ func (s Slice) Overlaps(o Slice) bool {
 // row counts as one row if the command sets StaticCounts.
 type Limits struct {
 	Rows uint32
-	// PER PARTITION LIMIT of a SELECT.
+	// PerPartition is PER PARTITION LIMIT of a SELECT.
 	PerPartition uint32
 	// Bytes bounds the size of the page. A page ends before the row that would exceed it. If that is its first row, the
 	// command fails with PageTooSmall.
@@ -131,9 +131,9 @@ type KeyRange struct {
 // ReadCommand requests rows of one partition (Key.Bytes is not nil) or of a range of partitions from a replica. The
 // result is a page (page.go).
 type ReadCommand struct {
-	// The number of the table in storage. It is not used again after a drop, unlike a name.
+	// Table is the id of the table in storage. Unlike a name, it is not reused after a drop.
 	Table schema.StorageID
-	// The partition of a read of one; Range is ignored then.
+	// Key is the partition of a single-partition read, which ignores Range.
 	Key      PartitionKey
 	Range    KeyRange
 	Slices   []Slice // ascending and disjoint; apply to every partition
@@ -141,27 +141,26 @@ type ReadCommand struct {
 	// StaticCounts makes a partition without live rows, but with a live static row, count as a row. It is set if the
 	// query restricts no clustering column.
 	StaticCounts bool
-	// Inserted omits the cells of regular columns, so that only the rows that an INSERT wrote are live. Liveness and
-	// deletions of a row are merged without its cells: what several replicas return can be merged, too. A replica that
+	// Inserted omits the cells of regular columns, so that only rows with a marker from INSERT are live. Liveness and
+	// deletions merge independently of the cells, so pages of several replicas can still be merged. A replica that
 	// does not know this field returns the cells.
 	Inserted bool
-	// Apply to the page, not to the whole query.
+	// Limits apply to the page, not to the whole query.
 	Limits Limits
-	// The coordinator sets it, so that all replicas agree about what has expired.
+	// The coordinator sets Now, so that all replicas agree on expired cells.
 	Now int64 // seconds; determines what has expired
 	// Filter omits rows from the page; nil omits none. Rows that it omits do not count against Limits. After a bounded
 	// number of them the page ends with a position (PageReader.End).
 	Filter *Filter
-	// Repair is set for the reads of a repair: no number of tombstones ends them, and they read ranges that are being
-	// repaired. It does not change the contents of a page.
+	// Repair is set for the reads of a repair, which the tombstone threshold does not abort, and which may read
+	// ranges under repair. It does not change the contents of a page.
 	Repair *Repair
-	// Cancel ends the read early. Nil means that nothing ends it. It is local to this node and not encoded: each
-	// message has its own.
+	// Cancel ends the read early. nil means that it cannot be canceled. It is local to this node and not encoded.
 	Cancel *env.Cancel
 	// Memory bounds the page. Nil means that only storage bounds it. It is local to this node and not encoded.
 	Memory PageMemory
-	// Work bounds the computations of several reads together. Nil means no bound. Owner is the client for which the
-	// read is executed, in the form that Work understands. Both are local to this node and not encoded.
+	// Work bounds the concurrent computations of several reads; nil means no bound. Owner is the client of the read,
+	// as Work identifies it. Both are local to this node and not encoded.
 	Work  Work
 	Owner any
 }
@@ -174,7 +173,7 @@ func (c *ReadCommand) Process(n int) {
 	}
 }
 
-// Work counts what a computation processes.
+// Work accounts for the bytes that a computation processes.
 type Work interface {
 	// Work is called before n bytes are processed. It may wait.
 	Work(n int)
@@ -196,7 +195,7 @@ func (r *Repair) Count(ms []*Mutation) {
 	}
 	var e Entry
 	for _, m := range ms {
-		// The mutations are this node's own, so they are not malformed.
+		// This node has built the mutations, so they are well-formed.
 		for entries := m.Entries(); entries.Next(&e); {
 			r.Rows.Add(1)
 		}
@@ -276,7 +275,7 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	}
 	dst = append(dst, flags)
 	dst = wire.AppendUvarint(dst, uint64(c.Table))
-	// Both bounds of the tokens are fixed at 8 bytes: they are spread over the whole range.
+	// Encode both tokens with 8 bytes, because they are spread over the whole range.
 	if c.SinglePartition() {
 		dst = appendKey(dst, c.Key)
 	} else {
@@ -300,7 +299,7 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 			dst = wire.AppendUvarint(dst, 0)
 			continue
 		}
-		// The length plus one: zero is a nil end, and one is an empty end.
+		// Encode the length plus one: 0 means a nil end, and 1 an empty end.
 		dst = append(wire.AppendUvarint(dst, uint64(len(s.End))+1), s.End...)
 	}
 	return dst
@@ -314,12 +313,12 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 	*cmd = ReadCommand{Slices: cmd.Slices[:0], Reversed: flags&2 != 0, StaticCounts: flags&4 != 0,
 		Inserted: flags&64 != 0}
 	if flags&16 != 0 {
-		// Its count is local; the replica only needs to know that the read is one of a repair.
+		// The count is local; the replica only needs to know that the read belongs to a repair.
 		cmd.Repair = new(Repair)
 	}
 	cmd.Table = schema.StorageID(c.Uvarint())
 	if flags&1 != 0 {
-		// An empty key is a key: nil would make the command one of a range.
+		// An empty key must not become nil, which means a range read.
 		if cmd.Key = consumeKey(c); cmd.Key.Bytes == nil {
 			cmd.Key.Bytes = []byte{}
 		}
@@ -344,7 +343,7 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 		case size > uint64(c.Len())+1:
 			c.Fail(wire.ErrShort)
 		case size == 1:
-			s.End = emptyValue // not nil: an empty slice, not an open one
+			s.End = emptyValue // not nil, which would mean an open end
 		case size > 1:
 			s.End = c.Take(int(size - 1))
 		}

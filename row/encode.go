@@ -25,7 +25,7 @@ const (
 	flagComplex
 	flagRangeTombstones
 	flagMortal // a cell is a tombstone or expires
-	// A decoder refuses other flags: it could not know what they change.
+	// Decoders reject other flags, whose meaning they do not know.
 	flagsKnown = 1<<iota - 1
 )
 
@@ -46,12 +46,12 @@ type cellState struct {
 	localTime int64
 }
 
-// AppendRow appends the encoding of r, without the clustering. The cells must be sorted (Row.Sort), or the encoding is
-// not canonical and decoders of other nodes refuse it.
+// AppendRow appends the encoding of r, without the clustering. The cells must be sorted (Row.Sort), otherwise the
+// encoding is not canonical and other nodes reject it.
 func AppendRow(dst []byte, r *Row) []byte {
 	at := len(dst)
 	state := cellState{timestamp: NoTimestamp}
-	// The flags come first, but one of them depends on the cells: the byte is set at the end.
+	// One flag depends on the cells, so set the byte at the end.
 	dst, flags := appendHead(dst, r, &state)
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Tombstone || c.TTL > 0 {
@@ -79,7 +79,7 @@ func appendHead(dst []byte, r *Row, state *cellState) (out []byte, flags byte) {
 			flags |= flagLivenessTTL
 			dst = wire.AppendUvarint(dst, uint64(r.Liveness.TTL))
 			dst = wire.AppendVarint(dst, r.Liveness.LocalTime)
-			// The cells of an INSERT USING TTL have the expiry of the marker, and omit it.
+			// Cells of an INSERT USING TTL share the expiry of the marker and omit it.
 			state.ttl, state.localTime = r.Liveness.TTL, r.Liveness.LocalTime
 		}
 	}
@@ -100,8 +100,8 @@ func appendHead(dst []byte, r *Row, state *cellState) (out []byte, flags byte) {
 
 // appendSizedRow appends the size of r's encoding, as a uvarint, and the encoding.
 func appendSizedRow(dst []byte, r *Row) []byte {
-	// The size is not known yet: reserve the number of bytes that it will probably take. A wrong guess only costs a
-	// move of the row.
+	// The size is not known yet, so reserve as many bytes as it will probably need. A wrong guess only costs a move
+	// of the row.
 	guess := 8
 	for i := range r.Cells {
 		guess += len(r.Cells[i].Value) + len(r.Cells[i].Path) + 4
@@ -122,7 +122,7 @@ func appendRoom(dst []byte, guess int) (out []byte, left int) {
 func finishSized(dst []byte, at, left int) []byte {
 	var room [binary.MaxVarintLen64]byte
 	size := len(dst) - at - left
-	// The guess was wrong: the row moves to where it would be with the right length.
+	// The guess was wrong, so move the row to its place after a size of the right length.
 	if n := uvarintLen(size); n != left {
 		if n > left {
 			// Only lengthens the slice; the copy below moves the row.
@@ -170,12 +170,12 @@ func appendCell(dst []byte, c *Cell, state *cellState) []byte {
 			state.ttl, state.localTime = c.TTL, c.LocalTime
 		}
 	}
-	// An empty path is a path: the element of a set whose value is empty.
+	// An empty path is valid: the element of a set may be the empty value.
 	if c.Path != nil {
 		flags |= cellPath
 		dst = append(wire.AppendUvarint(dst, uint64(len(c.Path))), c.Path...)
 	}
-	// A tombstone has no value, whatever its builder left there.
+	// Omit the value of a tombstone, even if it is set.
 	if len(c.Value) == 0 || c.Tombstone {
 		flags |= cellEmpty
 	} else {
@@ -203,7 +203,7 @@ func badCellFlags(flags byte) bool {
 func badTTL(ttl uint64) bool { return ttl == 0 || ttl > math.MaxInt32 }
 
 // DecodeRow decodes b into r, whose cells then point into b. It does not change r.Clustering. It does not check the
-// order of cells: validate does, for rows that come from other nodes.
+// order of cells; validate does, for rows from other nodes.
 func DecodeRow(r *Row, b []byte) error {
 	// The clustering is part of the key and not of the value.
 	clustering := r.Clustering
@@ -220,7 +220,7 @@ func DecodeRow(r *Row, b []byte) error {
 		consumeCell(&c, cell, &state)
 		mortal = mortal || cell.Tombstone || cell.TTL > 0
 	}
-	// Immortal trusts the flag, and a row with a wrong one would never expire.
+	// Check the flag, because Immortal relies on it: a row without the flag would never expire.
 	if mortal != (flags&flagMortal != 0) {
 		c.Fail(wire.ErrMalformed)
 	}
@@ -298,14 +298,14 @@ func consumeCell(c *wire.Cursor, cell *Cell, state *cellState) {
 		if flags&cellExpiry != 0 {
 			consumeExpiry(c, state)
 		}
-		// No part before this cell had an expiry that it could share.
+		// No earlier part has an expiry to share.
 		if state.ttl == 0 {
 			c.Fail(wire.ErrMalformed)
 		}
 		cell.TTL, cell.LocalTime = state.ttl, state.localTime
 	}
 	if flags&cellPath != 0 {
-		// An element with an empty key: nil would mean that the cell has no path.
+		// The path is empty but not nil, which would mean that the cell has no path.
 		if cell.Path = consumeShort(c); cell.Path == nil {
 			cell.Path = []byte{}
 		}

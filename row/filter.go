@@ -32,16 +32,16 @@ const (
 // Condition compares one column with constants.
 type Condition struct {
 	Kind     schema.ColumnKind
-	Column   schema.ColumnID // of a static or regular column
-	Position int             // of a column of the partition key or of the clustering
+	Column   schema.ColumnID // id of a static or regular column
+	Position int             // position of a partition key or clustering column
 	Operator FilterOperator
-	// The type of the column, by which values are compared.
+	// Type is the type of the column, which compares values.
 	Type   *types.Type
 	Values [][]byte // in wire form, none of them null; one unless the operator is FilterIn or FilterEntry
 }
 
 // OnKey reports whether the condition is on a column of the primary key. All versions of a row have the same key, so
-// such a condition has one answer on all replicas.
+// all replicas evaluate such a condition alike.
 func (c *Condition) OnKey() bool { return c.Kind == schema.PartitionKey || c.Kind == schema.Clustering }
 
 // ClusteringColumn is the type and the direction of a clustering column.
@@ -68,8 +68,8 @@ type Filter struct {
 	PartitionKey int
 	// Clustering contains the clustering columns up to the last one that has a condition.
 	Clustering []ClusteringColumn
-	// Decisive means that the answer of one replica is returned without a merge. The replica then omits also partitions
-	// that have no row left and no tombstones.
+	// Decisive means that the answer of one replica is returned without a merge. The replica then also omits
+	// partitions without remaining rows and tombstones.
 	Decisive bool
 }
 
@@ -143,7 +143,7 @@ type FilterMatcher struct {
 	f   *Filter
 	now int64 // seconds
 
-	// Which of the methods have conditions to evaluate.
+	// These report which methods have conditions to evaluate.
 	onPartition, onClustering, onRow bool
 
 	// nil for a condition that compares values.
@@ -154,10 +154,10 @@ type FilterMatcher struct {
 
 	regular []int // conditions on regular columns, in the order of the columns
 	static  []int // those on static columns
-	open    []int // those that no cell of a row has satisfied yet
+	open    []int // conditions that no cell of the row has satisfied yet
 }
 
-// Reset prepares m for a filter, which may be nil. now decides which cells are live.
+// Reset prepares m for a filter, which may be nil. now, in seconds, determines which cells are live.
 func (m *FilterMatcher) Reset(f *Filter, now int64) {
 	m.f, m.now = f, now
 	m.onPartition, m.onClustering, m.onRow = false, false, false
@@ -179,11 +179,11 @@ func (m *FilterMatcher) Reset(f *Filter, now int64) {
 			m.onRow = true
 			m.regular = append(m.regular, i)
 		}
-		// Computed once, not for each row.
+		// Compute paths once, not for each row.
 		m.paths = append(m.paths, m.path(c))
 	}
 	byColumn := func(i, j int) int { return cmp.Compare(f.Conditions[i].Column, f.Conditions[j].Column) }
-	// In the order of the cells of a row, so that one pass over them decides.
+	// Sort in the order of the cells, so that one pass over a row suffices.
 	slices.SortStableFunc(m.regular, byColumn)
 	slices.SortStableFunc(m.static, byColumn)
 }
@@ -236,7 +236,7 @@ func (m *FilterMatcher) key(key PartitionKey) bool {
 		if c.Kind != schema.PartitionKey {
 			continue
 		}
-		// A key with too few bytes belongs to no partition of the table.
+		// A key with too few bytes does not belong to the table and matches no condition.
 		if v, ok := keyComponent(key.Bytes, c.Position, m.f.PartitionKey); !ok || !c.compares(v) {
 			return false
 		}
@@ -256,7 +256,7 @@ func (m *FilterMatcher) Clustering(clustering []byte) bool {
 		// All components up to the last one with a condition are decoded, because each begins where the previous ends.
 		value, after, err := column.Type.ConsumeOrdered(m.value, rest, column.Desc)
 		if err != nil {
-			return true // not a clustering of this table: the coordinator decides
+			return true // not a clustering of this table; leave the row to the coordinator
 		}
 		rest = after
 		// A null component satisfies no condition.
@@ -302,7 +302,7 @@ func (m *FilterMatcher) cells(c *Condition, path []byte, r *Row) bool {
 			return false
 		case m.cell(c, path, cell):
 			return true
-		// The column has one cell, and it does not match.
+		// The only cell of the column does not match.
 		case !multiple:
 			return false
 		}
@@ -318,8 +318,8 @@ func (m *FilterMatcher) cell(c *Condition, path []byte, cell *Cell) bool {
 	return cell.Live(m.now) && c.compares(notNull(cell.Value))
 }
 
-// Encoded is Row for an encoded row. It visits the cells one by one and retains none, so that its memory does not
-// depend on the size of collections.
+// Encoded is Row for an encoded row. It visits the cells one by one and retains none, so its memory does not grow
+// with collections.
 func (m *FilterMatcher) Encoded(s *Streamer, encoded []byte) (bool, error) {
 	return m.encoded(s, encoded, m.regular)
 }
@@ -329,10 +329,10 @@ func (m *FilterMatcher) encoded(s *Streamer, encoded []byte, conditions []int) (
 	if len(conditions) == 0 {
 		return true, nil
 	}
-	// The conditions that no cell has satisfied yet. The pass ends when none is left.
+	// open contains the conditions that no cell has satisfied yet. The pass ends when it is empty.
 	m.open = append(m.open[:0], conditions...)
 	for s.a.begin(&s.heads[0], encoded); s.a.ok && len(m.open) > 0; s.a.next() {
-		// The column of the first open condition has been passed, so nothing can satisfy it now.
+		// The pass is beyond the column of the first open condition, which is therefore not satisfied.
 		if m.f.Conditions[m.open[0]].Column < s.a.Column || !m.visit(&s.a.Cell) {
 			return false, s.a.c.Err()
 		}
@@ -343,7 +343,7 @@ func (m *FilterMatcher) encoded(s *Streamer, encoded []byte, conditions []int) (
 // visit removes the open conditions that a cell satisfies. It returns false if the cell is the only one of its column
 // and does not satisfy a condition.
 func (m *FilterMatcher) visit(cell *Cell) bool {
-	// Filtered in place: left never overtakes the index of the loop.
+	// Filter in place; left never overtakes the index of the loop.
 	left := m.open[:0]
 	for k, i := range m.open {
 		c := &m.f.Conditions[i]
@@ -374,7 +374,7 @@ func (c *Condition) element(path []byte, cell *Cell) bool {
 	switch {
 	case c.Operator == FilterEntry:
 		return elems[1].Compare(notNull(cell.Value), c.Values[1]) == 0
-	// The path is equal, and the operator asks for nothing else.
+	// The path is equal, which is the whole condition.
 	case path != nil:
 		return true
 	}
@@ -396,7 +396,7 @@ func (c *Condition) compares(v []byte) bool {
 	case FilterIn:
 		return slices.ContainsFunc(c.Values, func(x []byte) bool { return c.Type.Compare(v, x) == 0 })
 	}
-	// The remaining operators are about the order of the type.
+	// The remaining operators compare by the order of the type.
 	n := c.Type.Compare(v, c.Values[0])
 	switch c.Operator {
 	case FilterLess:

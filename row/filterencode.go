@@ -70,7 +70,7 @@ func consumeFilter(c *wire.Cursor) *Filter {
 		f.Clustering = append(f.Clustering, column)
 	}
 	n := c.Count(5)
-	// The bounds are checked here, because another node may send anything.
+	// Check the bounds, because the filter comes from another node.
 	if n > filterConditionsMax {
 		c.Fail(wire.ErrMalformed)
 	}
@@ -80,8 +80,8 @@ func consumeFilter(c *wire.Cursor) *Filter {
 	return f
 }
 
-// consumeCondition decodes a condition. f has its numbers of key columns and the types of its clustering columns by
-// then.
+// consumeCondition decodes a condition. f must already contain the number of partition key columns and the types of
+// the clustering columns.
 func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
 	x.Kind = schema.ColumnKind(c.Uint8())
 	fits := true
@@ -111,7 +111,7 @@ func (f *Filter) consumeCondition(c *wire.Cursor) (x Condition) {
 		// An empty value is not null: it is encoded with the length 0.
 		x.Values = append(x.Values, notNull(consumeShort(c)))
 	}
-	// The number of values that the operator takes; a negative one never fits.
+	// want is the number of values for the operator; a negative one never matches.
 	want := 1
 	switch {
 	case x.Operator < FilterEqual || x.Operator > FilterEntry:
@@ -151,7 +151,7 @@ func consumeSmall(c *wire.Cursor) int {
 
 // encodableType reports whether a type has no more than depth levels.
 func encodableType(t *types.Type, depth int) bool {
-	// consumeType of the replica would refuse it.
+	// The replica's consumeType would reject it.
 	if depth == 0 || t.Dimensions() > filterDimensionsMax {
 		return false
 	}

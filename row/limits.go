@@ -1,11 +1,11 @@
 package row
 
-// The bounds of filters. A condition that exceeds them is not sent to replicas: the coordinator evaluates it.
+// The bounds of filters. A condition that exceeds them is not sent to replicas; only the coordinator evaluates it.
 const (
 	// filterConditionsMax bounds the conditions of a filter. A statement has one for each restricted column, and each
 	// is evaluated for each row.
 	filterConditionsMax = 64
-	// filterValuesMax bounds the values of IN, which a replica compares one after the other with each row.
+	// filterValuesMax bounds the values of IN, which a replica searches linearly for each row.
 	filterValuesMax = 128
 	// filterTypeDepthMax bounds the nesting of the type of a column.
 	filterTypeDepthMax = 8

@@ -42,11 +42,11 @@ func NormalizeRangeTombstones(tombstones []RangeTombstone, base Deletion) []Rang
 			heap.Push(&begun, &tombstones[0])
 			tombstones = tombstones[1:]
 		}
-		// Tombstones that ended stay in the heap until they reach the top: a heap removes only its top cheaply.
+		// Remove ended tombstones only at the top, because removing others from a heap is expensive.
 		for len(begun) > 0 && bytes.Compare(begun[0].End, start) <= 0 {
 			heap.Pop(&begun)
 		}
-		// Nothing is deleted here, or the deletion of the partition deletes it anyway.
+		// No tombstone covers the interval, or the deletion of the partition covers it anyway.
 		if len(begun) == 0 || begun[0].Deletion.Timestamp <= base.Timestamp {
 			continue
 		}
@@ -96,7 +96,7 @@ func (h *tombstoneHeap) Pop() any {
 func CutRangeTombstones(tombstones []RangeTombstone, in []Slice) []RangeTombstone {
 	var out []RangeTombstone
 	for _, t := range tombstones {
-		// Later tombstones begin later, so a slice that ends before this one meets none of them.
+		// Tombstones ascend, so a slice that ends before this one overlaps none of the later ones.
 		for len(in) > 0 && in[0].End != nil && bytes.Compare(in[0].End, t.Start) <= 0 {
 			in = in[1:]
 		}
@@ -142,7 +142,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 	out := &Partition{Key: versions[0].Key, Header: *NewRow()}
 	var tombstones []RangeTombstone
 	for _, v := range versions {
-		// Not out.Header itself: Reconcile reads its operands while it writes.
+		// Reconcile needs a separate destination, because it reads its operands while it writes.
 		merged := NewRow()
 		Reconcile(merged, &out.Header, &v.Header)
 		out.Header = *merged
@@ -151,7 +151,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 	out.RangeTombstones = NormalizeRangeTombstones(tombstones, out.Header.Deletion)
 	at := make([]int, len(versions))
 	for {
-		// The version with the first row that is left. There are as many versions as replicas, so a scan is enough.
+		// Find the version with the next row. There are only as many versions as replicas, so a linear scan suffices.
 		next := -1
 		for i, v := range versions {
 			if at[i] < len(v.Rows) && (next < 0 || before(v.Rows[at[i]].Clustering,
@@ -174,7 +174,7 @@ func MergePartitions(versions []*Partition, reversed bool) *Partition {
 			}
 		}
 		merged.Clustering = clustering
-		// A replica may not know the deletion that another one knows, and have sent the row.
+		// A replica may have sent a row that only another replica knows as deleted.
 		merged.Shadow(out.Header.Deletion.Max(DeletionAt(out.RangeTombstones, clustering)))
 		if !merged.Empty() {
 			out.Rows = append(out.Rows, *merged)

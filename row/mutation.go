@@ -58,7 +58,8 @@ const (
 type Mutation struct {
 	Table schema.StorageID
 	Key   PartitionKey
-	// The encoded changes. They are not modified once the mutation has been sent, because several goroutines read them.
+	// entries contains the encoded changes. They must not be modified after the mutation was sent, because several
+	// goroutines read them.
 	entries []byte
 }
 
@@ -105,7 +106,7 @@ func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
 	header, deletion := NewRow(), NewRow()
 	// Reads look for range tombstones only if the flag is set, see storage.
 	header.HasRangeTombstones = true
-	// In the same mutation, so that no reader sees the tombstone without the flag.
+	// Add the flag in the same mutation, so that no reader sees the tombstone without it.
 	m.AddHeader(header)
 	deletion.Deletion = rt.Deletion
 	m.entries = append(m.entries, byte(KindRangeTombstone))
@@ -166,7 +167,7 @@ func (e *Entries) Next(entry *Entry) bool {
 		entry.Start = consumeShort(&e.c)
 	case KindRangeTombstone:
 		entry.Start, entry.End = consumeShort(&e.c), consumeShort(&e.c)
-	// Kinds of a later version: nothing can be said about what follows.
+	// An unknown kind of a later version cannot be skipped.
 	default:
 		e.c.Fail(wire.ErrMalformed)
 	}
@@ -177,8 +178,8 @@ func (e *Entries) Next(entry *Entry) bool {
 // Err returns an error if the mutation is malformed.
 func (e *Entries) Err() error { return e.c.Err() }
 
-// AppendMutation appends the encoding of m for another node or a hint. Hints keep the encoding on disk, so a change of
-// it needs a new version there too.
+// AppendMutation appends the encoding of m for another node or a hint. Hints store the encoding on disk, so a change
+// also needs a new version of hints.
 func AppendMutation(dst []byte, m *Mutation) []byte {
 	dst = wire.AppendUvarint(dst, uint64(m.Table))
 	dst = appendKey(dst, m.Key)
@@ -200,7 +201,7 @@ func ConsumeMutation(c *wire.Cursor, m *Mutation) {
 			}
 			return
 		}
-		// A row that storage cannot decode must not be stored, where every read would fail.
+		// Reject a row that storage cannot decode, because every read of it would fail.
 		if err := validate(entry.Value); err != nil {
 			c.Fail(err)
 			return

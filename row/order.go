@@ -1,9 +1,9 @@
 package row
 
-// Stamped returns the command that reads the parts of m with the timestamp stamp, or the one before it: rows and
-// intervals of rows as slices in the order of m, and the header as StaticCounts. For a deletion of the partition, it
-// reads the whole partition. It returns false if m has no such part. The command points into m. The read shows whether
-// a write with this timestamp has arrived at a replica.
+// Stamped returns the command that reads the parts of m with the timestamp stamp or stamp-1: rows and intervals of
+// rows as slices in the order of m, and the header as StaticCounts. For a deletion of the partition, it reads the
+// whole partition. It returns false if m has no such part. The command points into m. The read shows whether a write
+// with this timestamp has arrived at a replica.
 func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error) {
 	cmd = &ReadCommand{Table: m.Table, Key: m.Key}
 	whole := false
@@ -29,7 +29,7 @@ func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error)
 			cmd.Slices = append(cmd.Slices, Slice{Start: e.Start, End: e.End})
 		}
 	}
-	// The rows that the deletion deletes are not in m, so no slices can name them.
+	// m does not contain the rows that a partition deletion covers, so read the whole partition.
 	if whole {
 		cmd.Slices = []Slice{AllRows()}
 	}
@@ -37,7 +37,7 @@ func (m *Mutation) Stamped(stamp int64) (cmd *ReadCommand, some bool, err error)
 }
 
 // Restamp returns a copy of m in which to replaces the timestamp stamp, and to-1 replaces stamp-1. Other timestamps,
-// which the client has set, stay.
+// which the client has set, do not change.
 func (m *Mutation) Restamp(stamp, to int64) (*Mutation, error) {
 	out := &Mutation{Table: m.Table, Key: m.Key, entries: make([]byte, 0, len(m.entries)+16)}
 	r := NewRow()

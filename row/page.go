@@ -18,11 +18,11 @@ import (
 //	partition := key headerLen header n rangeTombstone* (0x01 clusteringLen clustering rowLen row)* 0x00
 //
 // The header is an encoded Row with the partition's deletion and static cells. Range tombstones are normalized
-// (NormalizeRangeTombstones) and cut to the slices that were read. Rows are in the command's order, purged, with their
-// tombstones, and without parts that the partition's deletion, the range tombstones or their own deletion shadow. Equal
-// content therefore has equal bytes, whatever its history. more means that a limit ended the page before the end of the
-// data: after its last row or, if the last rows that were read are not in the page, after a position. The caller keeps
-// the order of calls: Partition, its Rows, EndPartition, and Finish at the end.
+// (NormalizeRangeTombstones) and cut to the slices that were read. Rows are in the command's order, purged, with
+// their tombstones, and without parts that the partition's deletion, the range tombstones or their own deletion
+// shadow. Equal content therefore has equal bytes, regardless of its history. more means that a limit ended the page
+// before the end of the data: after its last row or, if the last rows that were read are not in the page, after a
+// position. The caller keeps the order of calls: Partition, its Rows, EndPartition, and Finish at the end.
 type PageWriter struct{ b []byte }
 
 // The ends of a page.
@@ -91,17 +91,17 @@ func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
 	w.bytes(encoded)
 }
 
-// Canonical appends what Streamer.Canonical leaves of an encoded row, and returns it; nil means that it is empty and
-// nothing was appended. It is valid until the page changes.
+// Canonical appends the result of Streamer.Canonical for an encoded row, and returns it. nil means that the result is
+// empty and nothing was appended. It is valid until the page changes.
 func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (left []byte,
 	live bool, err error) {
 	mark := len(w.b)
-	// What is left is not larger than the row, so the page moves at most once.
+	// The result is not larger than the row, so the page is reallocated at most once.
 	w.b = slices.Grow(w.b, EncodedRowLen(clustering, encoded)+8)
 	w.b = append(w.b, 1)
 	w.bytes(clustering)
 	at := len(w.b)
-	// The size of the whole row is the guess: usually nothing of it is removed.
+	// Guess the size of the whole row, because usually nothing is removed.
 	dst, room := appendRoom(w.b, len(encoded))
 	dst, live, empty, err := s.Canonical(dst, encoded, d, gcBefore, now)
 	if empty || err != nil {
@@ -152,7 +152,7 @@ func EncodedRowLen(clustering, encoded []byte) int {
 
 // Undo removes everything after the first n bytes, which Len has returned before.
 func (w *PageWriter) Undo(n int) {
-	// A slice expression would accept more, up to the capacity: bytes of another page.
+	// A slice expression would also accept an n up to the capacity, which may contain bytes of another page.
 	invariant.Check(n >= 0 && n <= len(w.b), "row: a page cannot return to a later end")
 	w.b = w.b[:n]
 }
@@ -164,9 +164,9 @@ func (w *PageWriter) bytes(b []byte) {
 	w.b = append(wire.AppendUvarint(w.b, uint64(len(b))), b...)
 }
 
-// CountPage counts what a page contains as of now, in seconds: live rows; deleted and expired rows, and both bounds of
-// each range tombstone; and partitions. A partition that has live static columns and no live row counts as a row.
-// CountPage counts what precedes an error in the page.
+// CountPage counts what a page contains as of now, in seconds: live rows; deleted and expired rows, and both bounds
+// of each range tombstone; and partitions. A partition that has live static columns and no live row counts as a row.
+// If the page is malformed, CountPage counts the part before the error.
 func CountPage(page []byte, now int64) (rows, tombstones, partitions int) {
 	var r PageReader
 	var x Row
@@ -198,8 +198,8 @@ func CountPage(page []byte, now int64) (rows, tombstones, partitions int) {
 //	}
 //	if err := r.Err(); err != nil { … }
 //
-// Malformed bytes end the iteration; Err reports them. Another node may have sent the page, so nothing of it is
-// trusted.
+// Malformed bytes end the iteration; Err reports them. Another node may have sent the page, so the reader validates
+// it.
 type PageReader struct {
 	Key             PartitionKey
 	Header          Row
@@ -213,15 +213,15 @@ type PageReader struct {
 	HeaderBytes []byte
 
 	c wire.Cursor
-	// The cursor is among the rows of a partition.
+	// inside means that the cursor is among the rows of a partition.
 	inside bool
-	// The current partition has a row, which was read or skipped.
+	// rows means that a row of the current partition was read or skipped.
 	rows bool
-	// The encoded size of the current row.
+	// size is the encoded size of the current row.
 	size  int
 	ended bool
 	more  bool
-	// Where the page ends, if it says so.
+	// at is the explicit end position of the page, if it has one.
 	at *Position
 }
 
@@ -273,8 +273,8 @@ func (r *PageReader) skipRows() {
 	}
 }
 
-// decode decodes a row, and refuses one whose parts are not in order: another node may have sent the page, and
-// Reconcile would neither find equal cells nor return a canonical row.
+// decode decodes a row, and rejects one whose parts are not in order: another node may have sent the page, and
+// Reconcile relies on the order.
 func (r *PageReader) decode(row *Row, encoded []byte) {
 	var err error
 	if r.Runs {
@@ -282,7 +282,7 @@ func (r *PageReader) decode(row *Row, encoded []byte) {
 	} else {
 		err = DecodeRow(row, encoded)
 	}
-	// DecodeRow itself does not compare cells: rows of storage are in order.
+	// DecodeRow does not check the order of cells, because rows from storage are in order.
 	if err == nil && !row.inOrder() {
 		err = wire.ErrMalformed
 	}
@@ -345,7 +345,7 @@ func (r *PageReader) NextEncoded() (clustering, encoded []byte, ok bool) {
 	return clustering, encoded, r.inside
 }
 
-// Contents is what a page contains, whether it is live or not.
+// Contents counts the contents of a page, live or not.
 type Contents struct{ Partitions, Rows, RangeTombstones int }
 
 // ContentsOf counts the contents of a page without decoding rows, up to an error in the page. Only lengths are read.
@@ -376,10 +376,10 @@ func ContentsOf(page []byte) (n Contents) {
 func (r *PageReader) RowBytes() int { return r.size }
 
 // Continues reports, after the rows of a partition, whether the page ends within it: the partition may have further
-// rows. A page without an explicit position ends within its last partition if that has rows; without rows, it was read
-// completely.
+// rows. A page without an explicit position ends within its last partition if that has rows; a partition without rows
+// is complete.
 func (r *PageReader) Continues() bool {
-	// A copy of the cursor: the reader itself does not move.
+	// Copy the cursor, so that the reader itself does not move.
 	rest := PageReader{c: r.c}
 	if rest.c.Err() != nil || rest.c.Uint8() != 0 {
 		return false // malformed, or not the last partition
@@ -400,8 +400,8 @@ func (r *PageReader) End() *Position { return r.at }
 // Err returns an error if the page is malformed.
 func (r *PageReader) Err() error { return r.c.Err() }
 
-// Digest is a hash of a page. Replicas with equal content have equal digests. It is no cryptographic hash: replicas
-// trust each other.
+// Digest is a hash of a page. Replicas with equal content have equal digests. It is not a cryptographic hash, because
+// replicas trust each other.
 type Digest [16]byte
 
 // DigestOf returns the digest of an encoded page.

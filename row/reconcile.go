@@ -8,14 +8,14 @@ import (
 
 // ReconcileCells returns the winning version of two versions of one cell, as Cassandra 5 does (CASSANDRA-14592). In
 // this order: the later timestamp; a deleted or expiring cell over one that is neither; a tombstone over an expiring
-// cell; the later expiry or deletion; the greater value. It is commutative, associative and idempotent. No other code
-// decides this.
+// cell; the later expiry or deletion; the greater value. It is commutative, associative and idempotent. All code uses
+// it to compare versions of cells.
 func ReconcileCells(a, b *Cell) *Cell {
 	if a.Timestamp != b.Timestamp {
 		return pick(a, b, a.Timestamp > b.Timestamp)
 	}
-	// A cell that expires wins as a tombstone would, because it becomes one: the result must not depend on when it is
-	// computed.
+	// An expiring cell wins like a tombstone, because it becomes one: the result must not depend on the time of the
+	// merge.
 	aEnds, bEnds := a.Tombstone || a.TTL > 0, b.Tombstone || b.TTL > 0
 	switch {
 	case aEnds != bEnds:
@@ -28,8 +28,8 @@ func ReconcileCells(a, b *Cell) *Cell {
 	if c := bytes.Compare(a.Value, b.Value); c != 0 {
 		return pick(a, b, c > 0)
 	}
-	// Everything that readers see is equal. The TTL still decides, so that the result does not depend on the order of
-	// the two.
+	// Both cells are equal for readers. Compare TTLs, so that the result does not depend on the order of the
+	// operands.
 	return pick(a, b, a.TTL >= b.TTL)
 }
 
@@ -49,7 +49,7 @@ func reconcileLiveness(a, b Liveness) Liveness {
 			return a
 		}
 		return b
-	// A marker that expires wins over one that does not, as with cells.
+	// As with cells, an expiring marker wins over a permanent one.
 	case (a.TTL > 0) != (b.TTL > 0):
 		if a.TTL > 0 {
 			return a
@@ -71,18 +71,18 @@ func reconcileLiveness(a, b Liveness) Liveness {
 // delete. dst must be neither a nor b; its slices are reused and will point to the same values as theirs. The result is
 // canonical: equal content has an equal encoding.
 func Reconcile(dst, a, b *Row) {
-	// The inputs are read while dst is written.
+	// Reconcile reads the inputs while it writes dst.
 	invariant.Check(dst != a && dst != b, "row: a row is reconciled into itself")
 	dst.Reset()
 	dst.Clustering = a.Clustering
 	dst.HasRangeTombstones = a.HasRangeTombstones || b.HasRangeTombstones
-	// Deletions first: they decide which markers and cells are kept.
+	// Merge deletions first, because they determine which markers and cells remain.
 	dst.Deletion = a.Deletion.Max(b.Deletion)
 	dst.Liveness = reconcileLiveness(a.Liveness, b.Liveness)
 	if dst.Deletion.Deletes(dst.Liveness.Timestamp) {
 		dst.Liveness = NoLiveness()
 	}
-	// Before the cells, which it decides about.
+	// Complex deletions determine which cells remain.
 	reconcileComplex(dst, a.Complex, b.Complex)
 	reconcileRowCells(dst, a.Cells, b.Cells)
 	if invariant.Enabled {
@@ -90,8 +90,8 @@ func Reconcile(dst, a, b *Row) {
 	}
 }
 
-// checkCanonical checks that the parts of a row are in order, once each, and not deleted by its own deletions. Digests
-// of replicas are equal only for canonical rows.
+// checkCanonical checks that the parts of a row are sorted, unique, and not deleted by its own deletions. Digests of
+// replicas are equal only for canonical rows.
 func checkCanonical(r *Row) {
 	invariant.Check(!r.Liveness.Present() || !r.Deletion.Deletes(r.Liveness.Timestamp), "row: liveness is deleted")
 	for i := 1; i < len(r.Complex); i++ {
@@ -155,7 +155,7 @@ func reconcileComplex(dst *Row, a, b []ComplexDeletion) {
 
 // reconcileRowCells merges two lists of cells, each in order, without what the deletions in dst delete.
 func reconcileRowCells(dst *Row, a, b []Cell) {
-	// Both lists ascend by column, so each deletion is looked at once.
+	// Both lists ascend by column, so each deletion is visited once.
 	complexes := dst.Complex
 	keep := func(c *Cell) {
 		if dst.Deletion.Deletes(c.Timestamp) {
@@ -216,7 +216,7 @@ func Covers(a, b *Row) bool {
 			cells = cells[1:]
 		}
 		if len(cells) == 0 || cells[0].compareID(&b.Cells[i]) != 0 ||
-			// Equal cells give the first argument, so a covers a copy of itself.
+			// For equal cells, ReconcileCells returns the first argument, so a covers a copy of itself.
 			ReconcileCells(&cells[0], &b.Cells[i]) != &cells[0] {
 			return false
 		}
@@ -233,7 +233,7 @@ func (r *Row) Shadow(d Deletion) {
 	if d.Deletes(r.Liveness.Timestamp) {
 		r.Liveness = NoLiveness()
 	}
-	// At an equal timestamp d deletes the same writes, and more.
+	// With an equal timestamp, d has a wider scope and replaces the row's deletion.
 	if d.Deletes(r.Deletion.Timestamp) {
 		r.Deletion = NoDeletion()
 	}
@@ -266,7 +266,7 @@ func (r *Row) Purge(gcBefore int64) {
 	}
 	complexes := r.Complex[:0]
 	for _, c := range r.Complex {
-		// The deletion of a column is kept as long as the one of a row.
+		// Keep the deletion of a column as long as the deletion of a row.
 		if c.LocalTime >= gcBefore {
 			complexes = append(complexes, c)
 		}
@@ -274,7 +274,7 @@ func (r *Row) Purge(gcBefore int64) {
 	r.Complex = complexes
 	cells := r.Cells[:0]
 	for i := range r.Cells {
-		// An expired cell stays for gc_grace as a tombstone does, because it shadows older versions.
+		// Keep an expired cell for gc_grace like a tombstone, because it shadows older versions.
 		if c := &r.Cells[i]; (c.Tombstone || c.TTL > 0) && c.LocalTime < gcBefore {
 			continue
 		}

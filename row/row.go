@@ -3,15 +3,15 @@ package row
 import "slices"
 
 // Row contains the versions of one row's cells, with its deletions. Its slices may point into the bytes from which it
-// was decoded. A Row is reused by Reset, and then owns only the capacity of its slices. A row that was decoded is valid
-// as long as those bytes are.
+// was decoded. A decoded row is valid as long as those bytes. Reset prepares a Row for reuse and keeps only the
+// capacity of its slices.
 type Row struct {
 	Clustering []byte // not part of the encoding; nil for headers
 	Liveness   Liveness
 	Deletion   Deletion
-	Complex    []ComplexDeletion // by column
-	Cells      []Cell            // by column, then path
-	Runs       []Run             // of DecodeRuns: the multi-cell columns, which are then not in Cells
+	Complex    []ComplexDeletion // sorted by column
+	Cells      []Cell            // sorted by column, then path
+	Runs       []Run             // multi-cell columns after DecodeRuns, which are then not in Cells
 	// HasRangeTombstones is set in a header if the partition has, or had, range tombstones.
 	HasRangeTombstones bool
 }
@@ -59,11 +59,12 @@ func (r *Row) Sort() {
 	if !sorted {
 		slices.SortStableFunc(r.Cells, func(a, b Cell) int { return a.compareID(&b) })
 	}
-	// In place: kept is never longer than what was read.
+	// Filter in place; kept never overtakes the loop.
 	kept := r.Cells[:0]
 	for i := range r.Cells {
 		if n := len(kept); n > 0 && kept[n-1].compareID(&r.Cells[i]) == 0 {
-			// A statement can write a cell twice; its last write does not win by its place, but as two writes would.
+			// If a statement writes a cell twice, reconcile both like two separate writes; the later one does not
+			// automatically win.
 			if ReconcileCells(&r.Cells[i], &kept[n-1]) == &r.Cells[i] {
 				kept[n-1] = r.Cells[i]
 			}

@@ -8,12 +8,11 @@ import (
 	"cqld/internal/wire"
 )
 
-// Summary contains the properties of an encoded row by which a reader decides whether it can return the row
-// unchanged.
+// Summary contains the properties of an encoded row that show whether a reader can return it unchanged.
 type Summary struct {
 	// Live means that the row exists for a reader at the given time.
 	Live bool
-	// Deletes means that the row has a deletion of its own, or of a multi-cell column, that may shadow its cells.
+	// Deletes means that the row contains a row deletion or a complex deletion, which may shadow its cells.
 	Deletes bool
 	// Empty means that the row has no content.
 	Empty bool
@@ -31,8 +30,8 @@ type Summary struct {
 }
 
 // Immortal reports, without a scan, whether an encoded row is live permanently and deletes nothing: it contains no
-// deletion and nothing that expires or was deleted. False may also mean "unknown". It looks at the flags only: reads
-// call it for each row.
+// deletion and nothing that expires or was deleted. False may also mean "unknown". It examines only the flags,
+// because reads call it for each row.
 func Immortal(b []byte) bool {
 	// A single zero byte is an empty row, which is not live.
 	return len(b) > 0 && b[0]&^flagLiveness == 0 && (b[0] != 0 || len(b) > 1)
@@ -57,8 +56,9 @@ func Summarize(b []byte, now int64) (Summary, error) {
 	return s.sum, nil
 }
 
-// TimestampMax returns Summary.TimestampMax of an encoded row. Writes need nothing else, and most rows neither delete
-// anything nor expire: their timestamps are read without the checks of a scan, a third of its time.
+// TimestampMax returns Summary.TimestampMax of an encoded row. Writes need no other property. Most rows contain no
+// deletions and do not expire; TimestampMax reads their timestamps without the checks of a scan, in a third of the
+// time.
 func TimestampMax(b []byte) (int64, error) {
 	if newest, ok := plainTimestampMax(b); ok {
 		return newest, nil
@@ -85,12 +85,12 @@ func plainTimestampMax(b []byte) (newest int64, ok bool) {
 	}
 	for at < len(b) {
 		flags := b[at]
-		// A column of two bytes or any other flag is left to the scan.
+		// Leave a column id of two bytes, or any other flag, to the scan.
 		if flags&^(cellTimestamp|cellEmpty) != 0 || len(b) < at+2 || b[at+1] >= 0x80 {
 			return 0, false
 		}
 		at += 2
-		// A cell without a timestamp has the one of the previous cell, which is counted already.
+		// A cell without a timestamp shares the timestamp of the previous cell.
 		if flags&cellTimestamp != 0 {
 			if len(b) < at+8 {
 				return 0, false
@@ -131,14 +131,14 @@ type scanner struct {
 	at      int
 	now     int64
 	expires bool // an earlier part had a ttl
-	// The expiry of the previous expiring cell or of the liveness. It is only valid if expires is set.
+	// localTime is the expiry of the previous expiring cell or of the liveness. It is valid only if expires is set.
 	localTime int64
 	column    uint64
 	path      []byte
 	begun     bool // a cell was found
 	mortal    bool // a cell is a tombstone or expires
 	lapsed    bool // the liveness has expired
-	// Cells or complex deletions are not ascending. Only validate refuses that.
+	// disorder means that cells or complex deletions are not ascending. Only validate rejects such a row.
 	disorder bool
 	sum      Summary
 }
@@ -174,7 +174,7 @@ func (s *scanner) head() bool {
 	n, ok := s.uvarint()
 	for i := uint64(0); ok && i < n; i++ {
 		column, known := s.uvarint()
-		// Disorder is no error here: only validate refuses it.
+		// Disorder is not an error here; only validate rejects it.
 		s.disorder = s.disorder || i > 0 && column <= s.column
 		s.column = column
 		ok = known && column <= math.MaxUint16 && s.deletion()
@@ -219,7 +219,7 @@ func (s *scanner) cell() bool {
 		if flags&cellExpiry != 0 && !s.expiry() {
 			return false
 		}
-		// The cell refers to an expiry that no earlier part has.
+		// The cell shares an expiry, but no earlier part has one.
 		if !s.expires {
 			return false
 		}
@@ -234,7 +234,7 @@ func (s *scanner) cell() bool {
 			return false
 		}
 	}
-	// Equal identities are disorder too: a row has each cell once.
+	// Equal identities are disorder, too, because each cell occurs once in a row.
 	if s.begun && (column < s.column || column == s.column && bytes.Compare(path, s.path) <= 0) {
 		s.disorder = true
 	}

@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// The functions of this file work on encoded rows cell by cell. A cell takes three to ten times its encoded size when
-// it is decoded, so that collections of many elements are never decoded as a whole.
+// The functions of this file work on encoded rows cell by cell. A decoded cell takes three to ten times its encoded
+// size, so large collections are never decoded as a whole.
 
 // cells iterates over the cells of an encoded row. The embedded Cell is the current one, valid until next.
 type cells struct {
@@ -38,7 +38,7 @@ func (s *cells) begin(head *Row, b []byte) {
 }
 
 // next moves to the next cell. A cell that does not follow the one before ends the iteration with an error: another
-// node may have sent the row, and a merge of cells that are not in order is not canonical.
+// node may have sent the row, and merging unsorted cells would not be canonical.
 func (s *cells) next() {
 	if s.ok = s.c.Len() > 0 && s.c.Err() == nil; s.ok {
 		column, path := s.Cell.Column, s.Cell.Path
@@ -61,10 +61,10 @@ func (s *cells) next() {
 type encoder struct {
 	b  []byte
 	at int // of the row
-	// What the next cell may omit.
+	// state contains the values that the next cell may omit.
 	state cellState
 	flags byte
-	// Seconds; decides live.
+	// now, in seconds, determines live.
 	now    int64
 	live   bool // the row is live at now
 	filled bool // it has a cell
@@ -93,15 +93,14 @@ func (e *encoder) end() []byte {
 	return e.b
 }
 
-// cover reports which cells the deletions of a row delete. Cells are asked for in their order.
+// cover determines which cells the deletions of a row delete. Callers query cells in ascending order.
 type cover struct {
-	// The deletion of the row; complexes are by column, and deletes drops the ones that it has passed.
+	// row is the deletion of the row. complexes is sorted by column; deletes removes the entries that it has passed.
 	row       Deletion
 	complexes []ComplexDeletion
 }
 
-// deletes reports whether c is deleted. Its memory of the columns moves forward only, so cells must come in their
-// order.
+// deletes reports whether c is deleted. Calls must be in the order of the cells.
 func (d *cover) deletes(c *Cell) bool {
 	if d.row.Deletes(c.Timestamp) {
 		return true
@@ -112,10 +111,10 @@ func (d *cover) deletes(c *Cell) bool {
 	return len(d.complexes) > 0 && d.complexes[0].Column == c.Column && d.complexes[0].Deletes(c.Timestamp)
 }
 
-// Streamer is the memory of functions on encoded rows. It is reused. It must not be used by two goroutines at a time.
-// The zero value is ready.
+// Streamer contains the reusable memory of functions on encoded rows. It is not safe for concurrent use. The zero
+// value is ready to use.
 type Streamer struct {
-	// The operands and their heads, the result's head, and what a reader sees of it.
+	// The operands and their heads, the head of the result, and the part of it that a reader sees.
 	a, b  cells
 	heads [2]Row
 	head  Row
@@ -126,31 +125,31 @@ type Streamer struct {
 
 // Release removes all references to rows, and keeps memory of usual sizes.
 func (s *Streamer) Release() {
-	// They refer to bytes of pages and of storage.
+	// These fields refer to bytes of pages and of storage.
 	s.a, s.b, s.out = cells{}, cells{}, encoder{}
 	for _, r := range []*Row{&s.heads[0], &s.heads[1], &s.head, &s.shown} {
 		r.Clustering = nil
 	}
 }
 
-// Canonical appends an encoded row to dst in the form in which readers see it: reconciled, and without what d or its
-// own deletions delete, or what was purged. That is what Reconcile with an empty row, Shadow and Purge do. live reports
-// whether the row exists at now. An empty row appends nothing.
+// Canonical appends an encoded row to dst in the form in which readers see it: reconciled, and without data that d or
+// its own deletions delete, or that can be purged. The result equals a sequence of Reconcile with an empty row,
+// Shadow and Purge. live reports whether the row exists at now. An empty row appends nothing.
 func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool,
 	err error) {
 	s.a.begin(&s.heads[0], encoded)
 	return s.canonical(dst, d, gcBefore, now)
 }
 
-// Header is Canonical for the header of a partition, which nothing else deletes, and of which an empty row is appended
-// if nothing is left. stored is the outline of the encoded header, and shown the header of the appended one, which does
-// not say whether there are range tombstones: readers of a page determine that themselves.
+// Header is Canonical for the header of a partition, except that it appends an empty row if nothing is left. stored
+// is the outline of the encoded header, and shown the outline of the appended one. The appended header does not
+// contain the flag for range tombstones, because readers of a page determine that themselves.
 func (s *Streamer) Header(dst, encoded []byte, gcBefore, now int64) (out []byte, stored, shown Outline, err error) {
 	head := &s.heads[0]
 	s.a.begin(head, encoded)
 	stored = Outline{Empty: head.Empty() && !s.a.ok, Deletion: head.Deletion,
 		RangeTombstones: head.HasRangeTombstones}
-	// The page has the tombstones themselves, normalized.
+	// The page contains the normalized tombstones themselves.
 	head.HasRangeTombstones = false
 	shown.Deletion = NoDeletion()
 	dst = slices.Grow(dst, len(encoded)+8)
@@ -168,14 +167,14 @@ func (s *Streamer) Header(dst, encoded []byte, gcBefore, now int64) (out []byte,
 func (s *Streamer) canonical(dst []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool, err error) {
 	s.heads[1].Reset()
 	Reconcile(&s.head, &s.heads[0], &s.heads[1])
-	// The row's own deletions apply in full here, before purged ones are removed from shown: what they delete must not
-	// appear again.
+	// Apply all deletions of the row before purged ones are removed from shown, so that deleted data does not
+	// reappear.
 	own := cover{s.head.Deletion, s.head.Complex}
 	Reconcile(&s.shown, &s.head, &s.heads[1])
 	s.shown.Shadow(d)
 	s.shown.Purge(gcBefore)
 	start := len(dst)
-	// The head first: its deletions and marker are complete, and only cells follow.
+	// Write the head first; only cells follow.
 	s.out.begin(dst, &s.shown, now)
 	for ; s.a.ok; s.a.next() {
 		c := &s.a.Cell
@@ -188,7 +187,7 @@ func (s *Streamer) canonical(dst []byte, d Deletion, gcBefore, now int64) (out [
 		return dst, false, false, err
 	}
 	out = s.out.end()
-	// Known only now, because cells are not counted before they are filtered.
+	// Whether the row is empty is known only after its cells were filtered.
 	if !s.out.filled && s.shown.Empty() {
 		return out[:start], false, true, nil
 	}
@@ -227,7 +226,7 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	s.out.begin(dst, &s.head, 0)
 	for s.a.ok || s.b.ok {
 		var c *Cell
-		// Which operand has the least cell; both, if they have the same one.
+		// first and second report which operand has the smallest cell; both do if the cells have the same identity.
 		first, second := true, false
 		if s.a.ok && s.b.ok {
 			order := s.a.compareID(&s.b.Cell)
@@ -247,7 +246,7 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 		if !deleted.deletes(c) {
 			s.out.cell(c)
 		}
-		// The operand whose cell was written, or has lost, advances.
+		// Advance the operands whose cell was written or lost.
 		if first {
 			s.a.next()
 		}
@@ -268,7 +267,7 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// checkMerged checks that the merge of two encoded rows is the one of Reconcile, in whichever order they come: replicas
+// checkMerged checks that the merge of two encoded rows is the one of Reconcile, in either order, because replicas
 // apply changes in different orders.
 func checkMerged(merged, a, b []byte) {
 	x, y, sum := NewRow(), NewRow(), NewRow()
@@ -317,8 +316,8 @@ func (s *Streamer) Inspect(encoded []byte, now int64) (Outline, error) {
 	return sum, s.a.c.Err()
 }
 
-// Difference appends the parts of the encoded row merged that have lacks, as an encoded row that takes no more bytes
-// than merged. If have lacks nothing, it appends nothing.
+// Difference appends an encoded row with the parts of merged that are missing in have. It is not larger than merged.
+// If have lacks nothing, it appends nothing.
 func (s *Streamer) Difference(dst, merged, have []byte) (out []byte, lacks bool, err error) {
 	s.a.begin(&s.heads[0], merged)
 	s.b.begin(&s.heads[1], have)
@@ -329,7 +328,7 @@ func (s *Streamer) Difference(dst, merged, have []byte) (out []byte, lacks bool,
 		for s.b.ok && s.b.compareID(&s.a.Cell) < 0 {
 			s.b.next()
 		}
-		// The replica has this version. It has an older one or none otherwise, because merged contains the winners.
+		// The replica has this version. Otherwise it has an older one or none, because merged contains the winners.
 		if s.b.ok && s.a.equal(&s.b.Cell) {
 			continue
 		}
@@ -363,8 +362,8 @@ func (r *Row) difference(merged, have *Row) (lacks bool) {
 	return lacks
 }
 
-// Run is the cells of a multi-cell column of a decoded row, in their encoded form. It takes the memory of its encoded
-// cells only, which belong to the decoded bytes.
+// Run is the cells of a multi-cell column of a decoded row, in their encoded form. It only refers to the encoded
+// cells in the decoded bytes.
 type Run struct {
 	Column schema.ColumnID
 	Cells  int
@@ -390,8 +389,8 @@ func (r *Run) Clone() Run {
 	return own
 }
 
-// DecodeRuns is DecodeRow, but leaves the cells of multi-cell columns in b: r.Runs are those columns, in their order.
-// Such a row is for readers, and is not encoded again.
+// DecodeRuns is DecodeRow, but leaves the cells of multi-cell columns encoded in b: r.Runs contains those columns in
+// order. Such a row is for readers and must not be encoded again.
 func DecodeRuns(r *Row, b []byte) error {
 	clustering := r.Clustering
 	r.Reset()

@@ -19,11 +19,11 @@ import (
 type Parts struct {
 	t *Type
 	c wire.Cursor
-	// The number of parts; twice the number of entries for a map.
+	// n is the number of parts; twice the number of entries for a map.
 	n int
-	// The index of the current part; -1 before the first Next.
+	// i is the index of the current part; -1 before the first Next.
 	i int
-	// The current part, which points into the value.
+	// bytes is the current part, which points into the value.
 	bytes []byte
 }
 
@@ -36,7 +36,7 @@ func (t *Type) Parts(b []byte) Parts {
 	case len(b) == 0:
 		p.n = 0
 	case t.kind.IsCollection():
-		// IntCount bounds the count by the bytes that are there, each element with at least its length.
+		// IntCount bounds the count by the remaining bytes, since each element has at least its length.
 		p.n *= p.c.IntCount(4 * p.n)
 	case t.kind == Vector:
 		p.n = t.dims
@@ -136,7 +136,7 @@ func (t *Type) FieldIndex(name string) int {
 	return -1
 }
 
-// fieldsScanned is the number of fields up to which FieldIndex compares with each of them.
+// fieldsScanned is the number of fields up to which FieldIndex searches linearly.
 const fieldsScanned = 16
 
 // newFieldIndex returns the positions of field names, of the first of equal ones, or nil for few fields.
@@ -186,9 +186,9 @@ func (t *Type) Contains(b, element []byte) bool {
 	return false
 }
 
-// AppendParts builds a value from parts, in the form that Parts returns them, and appends it. It sorts the elements of
-// a set and the entries of a map in the type's order; of equal ones, it keeps the last of a map and the first of a set.
-// For that, it sorts parts in place. Parts themselves are copied, and not validated. The error is a *MalformedError: a
+// AppendParts builds a value from parts, in the form that Parts returns them, and appends it. It sorts the elements
+// of a set and the entries of a map in the type's order; of equal ones, it keeps the last of a map and the first of a
+// set. It sorts parts in place. Parts themselves are copied, and not validated. The error is a *MalformedError: a
 // null in a collection or vector, or a number of parts that the type does not allow.
 func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	// Parts of a tuple or UDT keep their order and may be null; a nil part becomes the length -1.

@@ -44,7 +44,7 @@ func specialFloat(text string) (float64, bool) {
 	return 0, false
 }
 
-// floatBits32 returns the bits of f. For any NaN, these are the bits of Java's: stored NaNs are equal.
+// floatBits32 returns the bits of f. For any NaN, it returns the bits of Java's NaN, so that stored NaNs are equal.
 func floatBits32(f float32) uint32 {
 	if f != f {
 		return 0x7FC00000
@@ -90,7 +90,7 @@ func splitDecimal(s string) (digits string, point int, exponent string, ok bool)
 	return sign + digits, len(fraction), exponent, true
 }
 
-// decimalFromText keeps the written scale: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3. It refuses scales beyond
+// decimalFromText keeps the written scale: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3. It rejects scales beyond
 // 32 bits, and more than literalDigitsMax digits. The error is a *ValueError.
 func decimalFromText(text string) ([]byte, error) {
 	digits, point, exponent, ok := splitDecimal(text)
@@ -148,7 +148,7 @@ func appendFloatText(dst []byte, f float64, bits int) []byte {
 	// FormatFloat always writes an exponent in this format.
 	mantissa, exponent, _ := bytes.Cut(b, []byte{'e'})
 	dst = append(append(dst, mantissa...), 'E')
-	// Without the plus sign and the leading zeros that Go writes.
+	// Omit the plus sign and the leading zeros that Go writes.
 	n, _ := strconv.Atoi(string(exponent))
 	return strconv.AppendInt(dst, int64(n), 10)
 }
@@ -160,7 +160,7 @@ func twoDigits(buf []byte, f float64, bits int) []byte {
 	if back, _ := strconv.ParseFloat(string(b), bits); back == f {
 		return b
 	}
-	// The shortest form, which parses back, with a zero after the point.
+	// Fall back to the shortest form, which parses back, with a zero after the point.
 	one := strconv.FormatFloat(f, 'e', -1, bits)
 	i := strings.IndexByte(one, 'e')
 	return append(append(append(buf[:0], one[:i]...), ".0"...), one[i:]...)

@@ -25,7 +25,7 @@ func ParseTimestamp(text string) (int64, error) {
 		}
 		return ms, nil
 	}
-	// The form with a time is tried first. It needs no padding, which a date alone does.
+	// Try the form with a time first. Unlike a date alone, it needs no padding.
 	c, rest, ok := parseDateTime(text)
 	// Not a date with a time: the whole text may be a date, perhaps with a zone.
 	if !ok {
@@ -70,7 +70,7 @@ func (c civilTime) millis(zone string) (int64, bool) {
 	}
 	// East of UTC, the same clock time is earlier.
 	shifted := ms - offset
-	// The difference must have moved in the direction of the offset.
+	// If the subtraction overflowed, the result moved in the wrong direction.
 	return shifted, (shifted > ms) == (offset < 0)
 }
 
@@ -89,7 +89,7 @@ func (c civilTime) inZone(name string, day int) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	// Only the seconds and nanoseconds are given: 24:00 becomes the next day in this way.
+	// Pass only seconds and nanoseconds, so that 24:00 becomes the next day.
 	seconds, nanos := c.nanos/nanosPerSecond, c.nanos%nanosPerSecond
 	at := time.Date(int(c.year), time.Month(c.month), day, 0, 0, int(seconds), int(nanos), location)
 	return floorDiv(at.UnixMicro(), 1000), true
@@ -271,7 +271,7 @@ func appendCivil(dst []byte, year int64, month, day int) []byte {
 // AppendTimestampText appends a timestamp as CQL prints it, in UTC with milliseconds. separator is T, or a space in
 // JSON. Years before 1 are printed by era, as in Cassandra: year 0 as 0001. ms is in milliseconds since 1970.
 func AppendTimestampText(dst []byte, ms int64, separator byte) []byte {
-	// Rounded down, so that the rest is not negative.
+	// Round down, so that the remainder is not negative.
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay
 	year, month, day := CivilFromDays(days)

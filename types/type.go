@@ -48,23 +48,23 @@ const (
 type Type struct {
 	kind   Kind
 	frozen bool
-	// Shared between types, and never written.
+	// elems is shared between types and never modified.
 	elems    []*Type // list, set, vector: 1; map: key, value; tuple and UDT: one per field
 	keyspace string  // UDT
 	name     string  // UDT
-	// Of a UDT, in order; as many as elems.
+	// fields contains the names of a UDT's fields, in the order of elems.
 	fields []string
-	// The positions of the fields; nil if there are few.
+	// fieldAt maps field names to positions; nil if there are few fields.
 	fieldAt map[string]int
-	// Of a vector.
+	// dims is the number of dimensions of a vector.
 	dims int
-	// With or without its package, as it was written.
+	// class is the class name of a custom type as written, with or without its package.
 	class  string      // custom
 	legacy *legacyType // custom, of a known class
-	// Computed by the constructor: messages, signatures and Equal use it often.
+	// text is computed by the constructor, because messages, signatures and Equal use it often.
 	text string // the result of String
-	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is used at each
-	// use.
+	// whenFrozen is the cached result of Freeze for a UDT that is not frozen, because every use of the type freezes
+	// it.
 	whenFrozen *Type
 }
 
@@ -229,7 +229,7 @@ func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) 
 		text = "frozen<" + text + ">"
 	}
 	t := &Type{kind: UDT, frozen: frozen, keyspace: keyspace, name: name, fields: fields, elems: elems, text: text}
-	// Computed once, because a type is frozen at each of its uses.
+	// Compute the frozen type once, because every use of the type freezes it.
 	if !frozen {
 		t.whenFrozen = NewUDT(keyspace, name, fields, elems, true)
 		t.fieldAt = t.whenFrozen.fieldAt
@@ -273,10 +273,10 @@ func (t *Type) Freeze() *Type {
 	return t
 }
 
-// newParts freezes the parts: a part is always stored as one value, and Cassandra prints it as frozen. word is the name
-// of the type in CQL.
+// newParts freezes the parts, because a part is always stored as one value and Cassandra prints it as frozen. word is
+// the name of the type in CQL.
 func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
-	// elems stays as it is: it belongs to the caller.
+	// Do not modify elems, which belongs to the caller.
 	parts := frozenParts(elems)
 	var b strings.Builder
 	if frozen {

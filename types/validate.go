@@ -70,8 +70,8 @@ func (k Kind) AllowsEmpty() bool {
 	return true
 }
 
-// EmptyIsNull reports whether conditions and functions treat the empty value as null. Kinds for which the empty value
-// is a value of its own are not.
+// EmptyIsNull reports whether conditions and functions treat the empty value as null. It reports false for kinds with
+// a meaningful empty value.
 func (k Kind) EmptyIsNull() bool {
 	switch k {
 	case Ascii, Blob, Text, Tuple, UDT, List, Set, Map, Vector, Custom:
@@ -88,13 +88,13 @@ func validateFixed(t *Type, wire []byte) error {
 	}
 	// The length is 16 here.
 	if t.kind == Timeuuid && wire[6]>>4 != 1 {
-		// Cassandra's message takes the first digit as the version, not the thirteenth.
+		// Cassandra's message shows the first digit as the version, not the thirteenth.
 		return malformed(t, "Invalid version for TimeUUID type: 0x%x", wire[0]>>4)
 	}
 	return nil
 }
 
-// wrongLength returns the error for a value of n bytes. Each type has a message of its own in Cassandra.
+// wrongLength returns the error for a value of n bytes. Cassandra has a different message for each type.
 func wrongLength(t *Type, n int) error {
 	// "or 0" is in the messages of kinds that allow the empty value.
 	switch t.kind {
@@ -220,8 +220,7 @@ func validateCollection(t *Type, b []byte) error {
 	if c.Err() != nil || n < 0 {
 		return malformed(t, "Not enough bytes to read a %s", word)
 	}
-	// A count that is too large ends at the first missing size.
-	// n is not used for an allocation.
+	// If the count is too large, the loop ends at the first missing size. n is not used for an allocation.
 	for range n {
 		for _, e := range t.elems {
 			size := c.Int32()
@@ -286,7 +285,7 @@ func fieldWord(t *Type, i int) string {
 	return fmt.Sprintf("%dth component", i)
 }
 
-// validateVector checks the elements of a vector, which must be all there. Null elements have no form.
+// validateVector checks the elements of a vector, which must be complete. Elements cannot be null.
 func validateVector(t *Type, b []byte) error {
 	// Every vector has bytes: its elements have a fixed length, or a length before them.
 	if len(b) == 0 {

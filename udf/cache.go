@@ -13,76 +13,76 @@ import (
 	"cqld/udf/wasm"
 )
 
-// compiler compiles a function. It calls reserve with the memory that it needs, before it uses it. The error is
+// compiler compiles a function. It calls reserve with the bytes that it needs before it uses the memory. The error is
 // *Refused, or the error of reserve.
 type compiler func(f *schema.Function, reserve func(bytes int64) error) (program, error)
 
-// cache contains compiled functions. Functions that are equal, as one that is checked and then created, share a
-// program, which is compiled once however many requests need it. No lock is held while a function is compiled. The
-// program that was compiled first leaves the cache first, whether it is used or not; users counts the requests that
-// still need it.
+// cache contains compiled functions. Equal functions, such as one that is checked and then created, share a program,
+// which is compiled once for any number of requests. No lock is held during a compilation. The cache evicts the
+// oldest program first (FIFO), even if it is in use; users counts the requests that still need it.
 type cache struct {
 	compile   compiler
 	instances *wasm.Pool
-	// The memory of the node for functions; nil means that only most bounds the programs.
+	// memory is the node's memory for functions; nil means that only most bounds the programs.
 	memory *memory.Pool
-	// The bytes of all programs that are kept, at most. A single program may be larger.
+	// most bounds the bytes of all cached programs. A single program may be larger.
 	most int64
 	now  func() time.Time
-	// WebAssembly modules are compiled one at a time; sources are small and need no turn.
+	// WebAssembly modules are compiled one at a time; sources are small and need not wait.
 	turns turns // to compile WebAssembly modules
 
 	mu sync.Mutex
-	// The entries by the functions for which they were requested. Guarded by mu.
+	// programs maps functions to entries. Guarded by mu.
 	programs map[*schema.Function]*compiled
-	// All entries by their body, where equal searches. Guarded by mu.
+	// bodies maps bodies to entries, for equal. Guarded by mu.
 	bodies map[string][]*compiled
-	// The *compiled values that are kept, oldest first. Guarded by mu.
+	// order contains the cached *compiled values, oldest first. Guarded by mu.
 	order list.List
 	bytes int64 // guarded by mu
-	// The number of requests that wait for a program, by owner. Guarded by mu.
+	// waiting counts the requests that wait for a program, by owner. Guarded by mu.
 	waiting map[string]int
 	stats   Compilations // guarded by mu
 }
 
-// compiled is a function that is compiled, or will be. Its life: in programs and bodies from get on; done closes when
-// the compiler returns; kept in order until evicted; dropped when evicted and without users.
+// compiled is a function that is compiled or being compiled. get adds it to programs and bodies; done is closed when
+// the compiler returns; then it is in order until it is evicted. It is dropped once it is evicted and has no users.
 type compiled struct {
 	f *schema.Function
-	// The keys of the entry in programs, oldest first. Guarded by the cache's mu. Each is a function of one version of
-	// the schema.
+	// aliases contains the keys of the entry in programs, oldest first: equal functions of different schema versions.
+	// Guarded by the cache's mu.
 	aliases []*schema.Function
-	// Closed when p and err are set. Both are immutable then.
+	// done is closed when p and err are set; both are immutable afterwards.
 	done chan struct{}
 	p    program
 	err  error
-	held memory.Held // by p
+	held memory.Held // memory held by p
 
-	// The requests that use the program or wait for it. Guarded by the cache's mu. While it is positive, the memory of
-	// the program is not returned.
+	// users counts the requests that use the program or wait for it. While it is positive, the memory of the program
+	// is not returned. Guarded by the cache's mu.
 	users int
-	// In order; nil while it is not kept: before it is compiled, and after it was evicted. Guarded by the cache's mu.
+	// element is the entry in order; nil before the compilation and after the eviction. Guarded by the cache's mu.
 	element *list.Element
 }
 
-// Compilations are figures of the compiler. They are shown in metrics.
+// Compilations contains statistics of the compiler for metrics.
 type Compilations struct {
-	// Compilations that have ended, with those that refused a function.
+	// Ended counts finished compilations, including failed ones.
 	Ended int64
-	// Functions that could not be compiled, and requests that found too many others waiting.
+	// Refused counts functions that could not be compiled, and requests that were rejected because too many were
+	// waiting.
 	Refused int64
-	Running int           // compilations now
-	Time    time.Duration // of all that have ended
-	Kept    int           // programs that are kept
-	Bytes   int64         // of these
+	Running int           // compilations in progress
+	Time    time.Duration // total time of finished compilations
+	Kept    int           // programs in the cache
+	Bytes   int64         // bytes of programs in the cache
 }
 
-// errBusy is the error of a request that finds too many others waiting for the compiler. It protects the compiler from
-// a role that creates functions in a loop.
+// errBusy is the error of a request that finds too many others waiting for the compiler. It protects the compiler
+// against a role that creates functions in a loop.
 var errBusy = &Refused{"Too many functions are being compiled; try again later"}
 
-// newCache returns an empty cache. most is in bytes, and now measures the time of compilations. instances may be shared
-// with nothing else. m may be nil.
+// newCache returns an empty cache. most is in bytes, and now measures the time of compilations. The cache must be the
+// only user of instances. m may be nil.
 func newCache(compile compiler, instances *wasm.Pool, m *memory.Pool, most int64, now func() time.Time) *cache {
 	return &cache{compile: compile, instances: instances, memory: m, most: most, now: now,
 		programs: map[*schema.Function]*compiled{},
@@ -90,8 +90,8 @@ func newCache(compile compiler, instances *wasm.Pool, m *memory.Pool, most int64
 }
 
 // get returns the program of a function for a request of an owner. It waits until it is compiled, or ctx ends. The
-// caller calls release after its use. An entry that is being compiled is shared, so the error of one compilation is the
-// error of all its requests.
+// caller must call release afterwards. An entry that is being compiled is shared, so the error of one compilation is
+// the error of all its requests.
 func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*compiled, error) {
 	c.mu.Lock()
 	e := c.programs[f]
@@ -101,7 +101,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 	}
 	if e != nil {
 		select {
-		// Compiled, or refused: no wait, and so no place among the waiting requests.
+		// The compilation has finished, so the request does not wait.
 		case <-e.done:
 			defer c.mu.Unlock()
 			if e.err == nil {
@@ -116,9 +116,9 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 		c.mu.Unlock()
 		return nil, errBusy
 	}
-	// Until stopWaiting, also for the request that compiles.
+	// Count the request until stopWaiting, even if it compiles the function itself.
 	c.waiting[owner]++
-	// This request compiles it. The entry is in the maps before, so that others wait for it.
+	// This request compiles the function. Add the entry to the maps first, so that other requests wait for it.
 	if e == nil {
 		e = &compiled{f: f, aliases: []*schema.Function{f}, done: make(chan struct{}), users: 1}
 		c.programs[f] = e
@@ -127,7 +127,7 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 		defer c.stopWaiting(owner)
 		return e, c.add(ctx, owner, e)
 	}
-	// Counted before the wait, so that the program is not dropped when it is evicted meanwhile.
+	// Count the user before the wait, so that an eviction in the meantime does not drop the program.
 	e.users++
 	c.mu.Unlock()
 	defer c.stopWaiting(owner)
@@ -147,15 +147,16 @@ func (c *cache) release(e *compiled) {
 	e.users--
 	unused := e.users == 0 && e.element == nil
 	c.mu.Unlock()
-	// It was evicted while it was used.
+	// The program was evicted while in use.
 	if unused {
 		c.drop(e)
 	}
 }
 
-// drop returns the memory of a program that is neither used nor kept. It is called once for each program, without mu.
+// drop returns the memory of a program that is neither in use nor in the cache. It is called once for each program,
+// without mu.
 func (c *cache) drop(e *compiled) {
-	// Idle instances would keep the program in memory.
+	// Close idle instances, which would keep the program in memory.
 	if p, ok := e.p.(*wasmProgram); ok {
 		c.instances.Forget(p.p)
 	}
@@ -164,7 +165,7 @@ func (c *cache) drop(e *compiled) {
 	}
 }
 
-// stopWaiting ends the wait of a request of owner. Roles without waiting requests take no place in the map.
+// stopWaiting ends the wait of a request of owner. The map contains only roles with waiting requests.
 func (c *cache) stopWaiting(owner string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,14 +174,13 @@ func (c *cache) stopWaiting(owner string) {
 	}
 }
 
-// equal returns the entry of an equal function, and remembers f for it. It is called with mu. Functions are compared by
-// what determines their program.
+// equal returns the entry of an equal function and adds f to its aliases. The caller holds mu.
 func (c *cache) equal(f *schema.Function) *compiled {
 	for _, e := range c.bodies[f.Body] {
 		if !equal(e.f, f) {
 			continue
 		}
-		// The cache does not learn when a version of the schema is no longer used, so it drops the oldest alias.
+		// The cache does not know when a schema version is no longer in use, so it drops the oldest alias.
 		if e.aliases = append(e.aliases, f); len(e.aliases) > aliasesMax {
 			delete(c.programs, e.aliases[0])
 			e.aliases = slices.Delete(e.aliases, 0, 1)
@@ -191,8 +191,8 @@ func (c *cache) equal(f *schema.Function) *compiled {
 	return nil
 }
 
-// equal reports whether two functions have the same program. The keyspace and the name count, because messages contain
-// them.
+// equal reports whether two functions have the same program. It also compares the keyspace and the name, because
+// messages contain them.
 func equal(a, b *schema.Function) bool {
 	same := a.Language == b.Language && a.Keyspace == b.Keyspace && a.Name == b.Name &&
 		a.CalledOnNull == b.CalledOnNull && a.Body == b.Body &&
@@ -203,20 +203,20 @@ func equal(a, b *schema.Function) bool {
 	return same
 }
 
-// add compiles a function that is not known. Its caller has put e into the maps and uses it. It returns when the
-// compiler has.
+// add compiles a function that is not in the cache. The caller has added e to the maps and counts as its user. add
+// returns after the compilation.
 func (c *cache) add(ctx context.Context, owner string, e *compiled) error {
 	e.err = errors.New("internal error: the compiler failed") // unless it returns
 	defer c.finish(e)
 	if e.f.Language == Wasm {
-		// The other requests for this program get errBusy too, and may try again.
+		// All requests for this program get errBusy and may try again.
 		if err := c.turns.wait(ctx, owner); err != nil {
 			e.err = errBusy
 			return err
 		}
 		defer c.turns.next()
 	}
-	// After the turn has come: the figures contain the time of the compiler, not of the queue.
+	// Count after the wait, so that the statistics contain only the time of the compiler.
 	defer c.count()()
 	// One account for the compilation and for the program that remains of it.
 	var account memory.Account
@@ -236,7 +236,7 @@ func (c *cache) count() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Running++
-	// Also after a panic of the compiler: the caller defers it.
+	// The caller defers it, so it also runs after a panic of the compiler.
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -246,8 +246,8 @@ func (c *cache) count() (end func()) {
 	}
 }
 
-// finish publishes the result of the compiler. Functions that cannot be compiled are forgotten. Requests that wait for
-// e continue when done is closed.
+// finish publishes the result of the compiler. It removes functions that could not be compiled from the cache.
+// Requests that wait for e continue when done is closed.
 func (c *cache) finish(e *compiled) {
 	c.mu.Lock()
 	if e.err != nil {
@@ -257,19 +257,19 @@ func (c *cache) finish(e *compiled) {
 		e.element = c.order.PushBack(e)
 		c.bytes += e.p.bytes()
 	}
-	// The newest program stays in any case.
+	// The newest program always stays.
 	dropped := c.evict(func() bool { return c.order.Len() > 1 && (c.order.Len() > programsMax || c.bytes > c.most) })
 	c.mu.Unlock()
-	// After p and err are set: requests read them without the lock.
+	// Close done after p and err are set, because requests read them without the lock.
 	close(e.done)
 	for _, e := range dropped {
 		c.drop(e)
 	}
 }
 
-// evict removes the oldest programs, as long as there are too many, and returns those that no request uses. It is
-// called with mu. Requests keep using a program that is removed. Programs in use are removed as well: their memory
-// returns with the last release.
+// evict removes the oldest programs, as long as there are too many, and returns those that no request uses. The
+// caller holds mu. It also removes programs in use, which requests continue to use; the last release returns their
+// memory.
 func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 	for c.order.Len() > 0 && tooMany() {
 		oldest, _ := c.order.Remove(c.order.Front()).(*compiled)
@@ -284,7 +284,8 @@ func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 	return unused
 }
 
-// clear removes all programs, because calls wait for memory. The next call of each function compiles it again.
+// clear removes all programs. It is called when calls wait for memory. The next call of each function compiles it
+// again.
 func (c *cache) clear() {
 	c.mu.Lock()
 	// Programs in use stay in memory until their calls end, but no longer in the cache.
@@ -295,7 +296,7 @@ func (c *cache) clear() {
 	}
 }
 
-// forget removes an entry from the maps. It is called with mu. The program itself may still be in use.
+// forget removes an entry from the maps. The caller holds mu. The program itself may still be in use.
 func (c *cache) forget(e *compiled) {
 	for _, f := range e.aliases {
 		delete(c.programs, f)
@@ -307,7 +308,7 @@ func (c *cache) forget(e *compiled) {
 	}
 }
 
-// compilations returns the present figures. They are consistent with each other.
+// compilations returns a consistent snapshot of the statistics.
 func (c *cache) compilations() Compilations {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"cqld/udf/value"
 )
 
-// javaProgram is a function in Java. Its f has the types by which arguments and result are converted.
+// javaProgram is a function in Java. f contains the types for the conversion of arguments and result.
 type javaProgram struct {
 	f *schema.Function
 	p *java.Program
 }
 
-// compileJava compiles a body. Its errors are *Refused. A body outside of the subset has another message than one that
-// is wrong, because its author can only rewrite it in another language.
+// compileJava compiles a body. Its errors are *Refused. The message for valid Java outside of the subset differs from
+// the message for invalid Java, because its author can only rewrite it.
 func compileJava(f *schema.Function) (program, error) {
 	p, err := java.Compile(java.Function{Body: f.Body, ArgNames: f.ArgNames, ArgTypes: f.ArgTypes, Returns: f.Returns,
 		CalledOnNull: f.CalledOnNull})
@@ -26,7 +26,7 @@ func compileJava(f *schema.Function) (program, error) {
 		return nil, &Refused{fmt.Sprintf("LANGUAGE java: %s. Only a subset of Java is executed; write the function "+
 			"in Lua or WebAssembly instead",
 			unsupported.Error())}
-	// In the form in which Cassandra reports errors of its Java compiler.
+	// The message has the form of Cassandra's errors of the Java compiler.
 	case err != nil:
 		return nil, &Refused{"Java source compilation failed:\n" + err.Error() + "\n"}
 	}

@@ -9,7 +9,7 @@ import (
 
 // The default bounds of functions.
 const (
-	// stepsMax and bytesMax bound one call. A step takes 20 ns to 200 ns.
+	// stepsMax and bytesMax bound one call. A step takes 20 to 200 ns.
 	stepsMax = 5_000_000
 	bytesMax = 64 << 20
 	// outputMax bounds the result of one call, which is stored in rows and sent to clients.
@@ -19,11 +19,11 @@ const (
 	timeMax  = 1500 * time.Millisecond
 	// bodyBytesMax bounds the text of a function.
 	bodyBytesMax = 64 << 10
-	// programsMax and programBytesMax bound the compiled functions that are kept. A source of 64 KiB counts as 4 MiB,
-	// and a module with the most work as 10 MiB: the largest 6 fit, and 512 of usual size.
+	// programsMax and programBytesMax bound the cached programs. A source of 64 KiB counts as 4 MiB, and the largest
+	// module as 10 MiB, so 6 of the largest or 512 of usual size fit.
 	programsMax     = 512
 	programBytesMax = 64 << 20
-	// compilerBytes is what a compiler of Lua or Java needs in addition to the program.
+	// compilerBytes is the memory of a Lua or Java compiler in addition to the program.
 	compilerBytes = 64 << 10
 	// programBytes and bytesPerSourceByte estimate the memory of a program: a syntax tree has some 64 bytes for each
 	// byte of its text.
@@ -31,10 +31,10 @@ const (
 	bytesPerSourceByte = 64
 	// idleBytesMax bounds the idle instances of WebAssembly modules.
 	idleBytesMax = 32 << 20
-	// keptDivisor is the part of the memory for functions that programs, and idle instances, take at most.
+	// Programs, and idle instances, may use at most 1/keptDivisor of the memory for functions.
 	keptDivisor = 8
-	// waitingMax bounds the requests of a role that wait for the compiler, and ownersMax the roles. It compiles one
-	// module at a time, in 2 s at most.
+	// waitingMax bounds the requests of a role that wait for the compiler, and ownersMax the number of waiting roles.
+	// The compiler handles one module at a time, which takes at most 2 s.
 	waitingMax = 64
 	ownersMax  = 64
 	// aliasesMax bounds the equal functions, of different versions of the schema, that are found without a comparison.
@@ -43,7 +43,7 @@ const (
 
 // defaultLimits returns limits with a default in place of each zero. It does not check that the values are positive.
 func defaultLimits(l value.Limits) value.Limits {
-	// Zero means the default, so no limit can be switched off here.
+	// Zero means the default, so limits cannot be disabled.
 	l.Steps = cmp.Or(l.Steps, stepsMax)
 	l.Bytes = cmp.Or(l.Bytes, bytesMax)
 	l.Output = cmp.Or(l.Output, outputMax)

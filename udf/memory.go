@@ -10,9 +10,9 @@ import (
 	"cqld/udf/value"
 )
 
-// newMemory returns the memory that calls, compilations, programs and idle instances share, or nil if it has no bound.
-// Half of it is for all of them together, and the other half a reserve for one call or compilation at a time, which is
-// also what one may use at most.
+// newMemory returns the memory that calls, compilations, programs and idle instances share, or nil if it has no
+// bound. All of them share half of it. The other half is a reserve for one call or compilation at a time, and the
+// maximum that a single one may use.
 //
 // Half and half means that a node with 64 MiB for functions executes a call of at most 32 MiB.
 func newMemory(bytes int64) *memory.Pool {
@@ -69,11 +69,11 @@ func (c *call) Grow(n int64) error {
 // Shrink implements value.Memory. It never waits.
 func (c *call) Shrink(n int64) { c.account.Shrink(n) }
 
-// keep returns what an account holds but for n bytes, and returns these. The account is empty afterwards. n is the size
-// of the program. If the account holds less, all of it is kept.
+// keep returns the memory of an account to the pool except for n bytes, and returns these as Held. The account is
+// empty afterwards. n is the size of the program. If the account holds less, all of it is kept.
 func keep(m *memory.Pool, a *memory.Account, n int64) memory.Held {
 	h := a.Detach()
-	// The two parts of the pool are counted apart. Memory of the small part is kept first.
+	// The pool counts its two parts separately. Keep memory of the small part first.
 	kept := memory.Held{Small: min(h.Small, n)}
 	kept.Large = min(h.Large, n-kept.Small)
 	m.Return(memory.Held{Small: h.Small - kept.Small, Large: h.Large - kept.Large})

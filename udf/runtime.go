@@ -15,19 +15,20 @@ import (
 	"cqld/udf/wasm"
 )
 
-// Options configure a Runtime. The zero value is usable in tests: default limits and no bound on memory.
+// Options configure a Runtime. The zero value means default limits and no bound on memory.
 type Options struct {
 	// The bounds of one call. Fields that are zero have defaults.
 	Limits value.Limits
-	// The time of day. Nil means the Unix epoch, and that the time of calls is not limited.
+	// Now returns the time of day. nil means the Unix epoch, without a limit on the time of calls.
 	Now func() time.Time
-	// Memory bounds what calls, compilations, compiled functions and idle instances use together; zero means no bound.
+	// Memory bounds the memory of calls, compilations, compiled functions and idle instances together, in bytes; zero
+	// means no bound.
 	Memory int64
-	// Guard logs and counts panics of compilers and interpreters. They end the call with or without it.
+	// Guard logs and counts panics of compilers and interpreters. A panic ends the call, even if Guard is nil.
 	Guard *guard.Guard
 }
 
-// Runtime executes functions. It is safe for concurrent use. A node has one.
+// Runtime executes functions. It is safe for concurrent use. There is one for each node.
 type Runtime struct {
 	o         Options
 	memory    *memory.Pool
@@ -42,7 +43,7 @@ type program interface {
 	// call returns the value of the function for arguments in wire form. Errors are *value.Exceeded, *value.Fault and
 	// *value.Unavailable. m belongs to this call.
 	call(m *value.Meter, args [][]byte) ([]byte, error)
-	// bytes returns about what the program needs in memory.
+	// bytes returns the approximate memory of the program in bytes.
 	bytes() int64
 }
 
@@ -62,22 +63,22 @@ func New(o Options) *Runtime {
 	r.instances = wasm.NewPool(r.memory, idle)
 	r.programs = newCache(r.compile, r.instances, r.memory, programs, now)
 	if r.memory != nil {
-		// Instances first: a new one costs less than a compilation.
+		// Drop instances first, because a new one costs less than a compilation.
 		r.memory.OnShortage(r.instances.Clear)
 		r.memory.OnShortage(r.programs.clear)
 	}
 	return r
 }
 
-// Stats are the present figures of a Runtime. They are for metrics and tests.
+// Stats contains the current statistics of a Runtime.
 type Stats struct {
 	Memory       memory.Stats // zero if memory has no bound
 	Compilations Compilations
 	Idle         int   // instances
-	IdleBytes    int64 // of these
+	IdleBytes    int64 // bytes of idle instances
 }
 
-// Stats returns the present figures.
+// Stats returns the current statistics.
 func (r *Runtime) Stats() (s Stats) {
 	if r.memory != nil {
 		s.Memory = r.memory.Stats()
@@ -104,9 +105,9 @@ type Refused struct{ Msg string }
 // Error returns the message.
 func (e *Refused) Error() string { return e.Msg }
 
-// Check compiles a function that a role wants to create, and keeps the program for its calls. The error is *Refused,
-// memory.ErrExhausted, or ctx's. A function that is equal to one that is kept is not compiled again. role is the owner
-// of the compilation.
+// Check compiles a function for CREATE FUNCTION and caches the program for its calls. The error is *Refused,
+// memory.ErrExhausted, or the error of ctx. A function that equals a cached one is not compiled again. role is the
+// owner of the compilation.
 func (r *Runtime) Check(ctx context.Context, role string, f *schema.Function) error {
 	p, err := r.programs.get(ctx, role, f)
 	if err == nil {
@@ -116,8 +117,8 @@ func (r *Runtime) Check(ctx context.Context, role string, f *schema.Function) er
 }
 
 // Call returns the value of a function for arguments in wire form, and a warning for the client, or "". The error is
-// *Failure, or wraps memory.ErrExhausted. args has one value for each argument; nil is null. Null arguments of a
-// function that is not called on null are the caller's to handle.
+// *Failure, or wraps memory.ErrExhausted. args has one value for each argument; nil means null. The caller must not
+// call a function with RETURNS NULL ON NULL INPUT with a null argument.
 func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warning string, err error) {
 	elapsed := r.elapsed()
 	result, err = r.run(f, args, elapsed)
@@ -142,12 +143,12 @@ func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Dur
 	}
 	defer r.programs.release(p)
 	defer func() {
-		// A fault of the interpreter must not end more than the query.
+		// A bug in the interpreter must not affect other requests.
 		if e := recover(); e != nil {
 			result, err = nil, &Failure{f, failed(f, r.panicked(e))}
 		}
 	}()
-	// Compilation is not counted: it belongs to no single call.
+	// The meter does not count the compilation, which several calls share.
 	m := value.NewMeter(r.o.Limits, elapsed)
 	m.SetWall(r.o.Now)
 	if c := r.calls.open(r.memory); c != nil {
@@ -236,14 +237,14 @@ func Languages() []string { return []string{Lua, Wasm, Java} }
 // A panic of a compiler becomes *Refused, because bodies come from clients.
 func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (p program, err error) {
 	defer func() {
-		// A defect of a compiler must not end more than the request.
+		// A bug in a compiler must not affect other requests.
 		if e := recover(); e != nil {
 			p, err = nil, &Refused{fmt.Sprintf("Function %s cannot be compiled: %s", f.Name, r.panicked(e))}
 		}
 	}()
 	var failed error
 	reserve = remembering(reserve, &failed)
-	// The compilers wrap errors of reserve in their own, so the original is taken from remembering.
+	// Compilers wrap errors of reserve in their own errors, so use the original from remembering.
 	p, err = r.program(f, reserve)
 	var large *memory.TooLarge
 	switch {
@@ -294,7 +295,8 @@ func (r *Runtime) program(f *schema.Function, reserve func(bytes int64) error) (
 		"java", f.Language)}
 }
 
-// sourceBytes returns about what the program of a source needs in memory. It is used before and after the compilation.
+// sourceBytes returns the approximate memory of the program of a source, in bytes. It is used before and after the
+// compilation.
 func sourceBytes(f *schema.Function) int64 {
 	return programBytes + int64(len(f.Body))*bytesPerSourceByte
 }

@@ -7,22 +7,23 @@ import (
 )
 
 // turns lets one request at a time compile a module, so that others keep their processors. Owners, which are roles,
-// alternate: one that creates many functions delays another's by one compilation. Invariants: busy is false only if no
-// request waits, and order has exactly the owners in queues.
+// take turns: a role that creates many functions delays another role by only one compilation. Invariants: busy is
+// false only if no request waits, and order has exactly the owners in queues.
 type turns struct {
 	mu   sync.Mutex
 	busy bool // guarded by mu
-	// The requests that wait, by owner, first come first. A channel is closed when its turn comes. Guarded by mu.
+	// queues contains the waiting requests of each owner in order of arrival. A request's channel is closed when its
+	// turn comes. Guarded by mu.
 	queues map[string][]chan struct{}
-	// The owners in queues, the next one first, each once. Guarded by mu.
+	// order contains the owners in queues once each, the next one first. Guarded by mu.
 	order []string
 }
 
-// wait returns when it is the caller's turn, or ctx ends. The caller calls next after its turn. A nil error means that
-// the turn is the caller's.
+// wait returns when it is the caller's turn, or ctx ends. After a nil error the caller has the turn and must call
+// next when it is done.
 func (t *turns) wait(ctx context.Context, owner string) error {
 	t.mu.Lock()
-	// No one compiles, so no one waits: next leaves busy set otherwise.
+	// No compilation runs, so no request waits (see the invariants).
 	if !t.busy {
 		t.busy = true
 		t.mu.Unlock()
@@ -42,7 +43,7 @@ func (t *turns) wait(ctx context.Context, owner string) error {
 	select {
 	case <-turn:
 		return nil
-	// The queue may have given the turn at the same time; leave decides.
+	// The turn may have come at the same time, which leave reports.
 	case <-ctx.Done():
 	}
 	if !t.leave(owner, turn) {
@@ -68,7 +69,7 @@ func (t *turns) leave(owner string, turn chan struct{}) bool {
 	return true
 }
 
-// next ends a turn. It is the owner of the turn that calls it, exactly once.
+// next ends a turn. The request that has the turn must call it exactly once.
 func (t *turns) next() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -109,8 +109,8 @@ func (a *Authenticator) Check(user string, client netip.AddrPort) server.Standin
 	return a.o.Password.Check(user, client)
 }
 
-// exchange is the authentication of one client. The token of the client has no meaning: drivers send one because the
-// protocol has no login without.
+// exchange is the authentication of one client. The token of the client is ignored; drivers send one because the
+// protocol requires it.
 type exchange struct {
 	*Authenticator
 	client      netip.AddrPort
@@ -157,7 +157,7 @@ func (e *exchange) authenticate() (identity, role string, reason login.Reason, e
 		return identity, role, login.NoLogin, refused(role + " is not permitted to log in")
 	}
 	if e.o.Password.Check(role, e.client).Refused != nil {
-		return identity, role, login.AccessDenied, nil // as in Cassandra, its statements are refused
+		return identity, role, login.AccessDenied, nil // as in Cassandra, its statements fail
 	}
 	return identity, role, login.NoReason, nil
 }

@@ -275,8 +275,8 @@ func (f *Filter) inList(values [][]byte) bool {
 }
 
 // compareTuples compares the common prefix: (c, d) with a bound on c only by c. DESC columns are compared in the same
-// way, because bounds refer to values and not to the clustering order. The result is negative, zero or positive, like
-// that of bytes.Compare.
+// way, because bounds refer to values and not to the clustering order. The result is negative, zero or positive, as
+// for bytes.Compare.
 func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	for i := range min(len(a), len(b)) {
 		if n := columns[i].Type.Compare(a[i], b[i]); n != 0 {

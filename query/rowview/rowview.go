@@ -373,8 +373,8 @@ func FieldPath(i int) []byte {
 	return types.Native(types.Smallint).AppendOrdered(nil, wire.AppendUint16(nil, uint16(i)), false)
 }
 
-// fieldIndex returns the index of the field with a path. For a malformed path, it returns an index greater than that
-// of any field.
+// fieldIndex returns the index of the field with a path. For a malformed path, it returns an index beyond the fields
+// of every type.
 func fieldIndex(path []byte) int {
 	v := pathValue(types.Native(types.Smallint), path)
 	if len(v) != 2 {

@@ -20,15 +20,16 @@ import (
 // Everything else is an error of the compilation, so no conversion can fail at execution but unboxing.
 
 // convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of
-// constants. Conversions that only change the type return the same closure, because boxes and primitive values are the
-// same Go values. The error is Java's message. line is the place of the conversion, for the message.
+// constants. Conversions that only change the type reuse the closure, because boxes and primitive values are the same
+// Go values. Errors have Java's messages. line is the line of the conversion, for messages.
 func convert(e *expr, t *jtype, line int) *expr {
 	// new C<>() gets its type now.
 	if e.create != nil {
-		// Without a receiver the expression keeps its create, and its type is raw.
+		// Without a receiver type, the type is raw.
 		e = e.create(t)
 	}
-	// A character is a number wherever a primitive number is expected. Constants may also become a Byte or a Short.
+	// A character converts to a number where a primitive number is expected. Constants may also become a Byte or a
+	// Short.
 	if e.t.kind == kindChar && t.numeric() && (!t.boxed || t.kind <= kindShort) {
 		// A char becomes an int here, and the cases below widen it.
 		e = promotedChar(e)
@@ -39,7 +40,7 @@ func convert(e *expr, t *jtype, line int) *expr {
 	// null belongs to every class.
 	case e.t.kind == kindNull && !t.isPrimitive():
 		return &expr{t: t, eval: e.eval}
-	// No conversion: null has no primitive value, and a class without methods takes only its own values.
+	// There is no conversion: null has no primitive value, and a class without methods only accepts its own values.
 	case t.kind == kindOther || e.t.kind == kindNull || e.t.kind == kindVoid:
 	// Unboxing fails when it is executed, if the box is null.
 	case e.t.kind == t.kind && e.t.boxed && !t.boxed:
@@ -52,19 +53,19 @@ func convert(e *expr, t *jtype, line int) *expr {
 	// Widening applies after unboxing, but never before boxing: an int is no Long.
 	case !t.boxed && t.numeric() && e.t.numeric() && e.t.kind < t.kind:
 		return widen(&expr{t: e.t.unboxed(), eval: unbox(e)}, t.kind)
-	case t.kind == kindChar && e.constant != nil: // of a conditional expression, whose other operand is a character
+	case t.kind == kindChar && e.constant != nil: // b ? (char) : (constant)
 		return &expr{t: t, eval: e.eval, constant: e.constant}
 	// byte b = 1 needs no cast, because the value is known.
 	case e.constant != nil && fits(*e.constant, t.kind):
 		return &expr{t: t, eval: e.eval}
 	}
-	// What reaches this point has no assignment conversion.
+	// There is no assignment conversion.
 	invalid(line, "Type mismatch: cannot convert from %s to %s", e.t, t)
 	return nil
 }
 
-// unbox returns the evaluation of a box as a primitive value, which fails for null. The failure has the message of the
-// method that Java calls implicitly. It evaluates e once.
+// unbox returns the evaluation of a box as a primitive value, which fails for null. The error names the method that
+// Java calls implicitly. It evaluates e once.
 func unbox(e *expr) func(fr *frame) value.Value {
 	if !e.t.boxed {
 		// A primitive value is never nil, so it needs no check.
@@ -84,11 +85,10 @@ func unbox(e *expr) func(fr *frame) value.Value {
 	}
 }
 
-// nullPointer fails as a Java virtual machine does when a method of null is called. The format is the one of helpful
-// NullPointerExceptions (JEP 358).
+// nullPointer panics with the NullPointerException of a Java virtual machine for a method call on null. The format is
+// the one of helpful NullPointerExceptions (JEP 358).
 func nullPointer(e *expr, method string) {
-	// Java names a parameter by its position, from 1. Only parameters are named. For other expressions the message
-	// gives no reason.
+	// Java names a parameter by its position, from 1. For other expressions, the message gives no reason.
 	because := ""
 	if e.variable != nil && e.variable.param > 0 {
 		because = " because \"<parameter" + itoa(e.variable.param) + ">\" is null"
@@ -106,7 +106,7 @@ func widen(e *expr, to kind) *expr {
 	if e.t.integral() && to >= kindFloat {
 		in := e.eval
 		return &expr{t: primitive(to), eval: func(fr *frame) value.Value {
-			n := in(fr).(int64) //nolint:forcetypeassert // by type
+			n := in(fr).(int64) //nolint:forcetypeassert // guaranteed by the type
 			if to == kindFloat {
 				// Rounded to the precision of float; a float is kept as a float64 with such a value.
 				return float64(float32(n))
@@ -123,18 +123,18 @@ func keepConstant(e *expr, to kind) *int64 {
 	if to == kindInt {
 		return e.constant
 	}
-	// A long constant never narrows to byte or short without a cast, so its value is not needed.
+	// Only int constants narrow implicitly, so the value of a long constant is not needed.
 	return nil
 }
 
-// cast returns (t) e. It is a cast of the language: between primitive numbers it cannot fail, and may lose digits.
-// Boxes are never created by a cast to another number: (Long) anInt is an error.
+// cast returns (t) e. As in Java, a cast between primitive numbers cannot fail, but may lose digits. Boxes are never
+// created by a cast to another number: (Long) anInt is an error.
 func cast(e *expr, t *jtype, line int) *expr {
 	if t.numeric() && !t.boxed {
 		// (int) 'a' is the number of the character.
 		e = promotedChar(e)
 	}
-	// A cast that is no conversion between numbers is an assignment conversion, or an error.
+	// A cast between other types is an assignment conversion or an error.
 	if !e.t.numeric() || !t.numeric() || t.boxed {
 		if e.t.kind == kindOther && t.boxed {
 			invalid(line, "Cannot cast from %s to %s", e.t, t)
@@ -154,7 +154,7 @@ func cast(e *expr, t *jtype, line int) *expr {
 	if from <= t.kind {
 		return widen(&expr{t: primitive(from), eval: in, constant: e.constant}, t.kind)
 	}
-	// The kind of the value is known only by its type, so narrow gets the target alone.
+	// narrow only needs the target kind.
 	to := t.kind
 	out := &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(in(fr), to) }}
 	if e.constant != nil && to <= kindInt {
@@ -196,7 +196,7 @@ func narrow(v value.Value, to kind) value.Value {
 // 0.
 // Go's conversion of such values is implementation-defined, so it must not be reached.
 func truncate(x float64, to kind) int64 {
-	// byte and short take the range of int, and narrow cuts them further.
+	// For byte and short, clamp to the range of int; narrow cuts further.
 	low, high := int64(math.MinInt32), int64(math.MaxInt32)
 	if to == kindLong {
 		low, high = math.MinInt64, math.MaxInt64
@@ -204,10 +204,10 @@ func truncate(x float64, to kind) int64 {
 	switch {
 	case x != x:
 		return 0
-	// Compared as floats, before the conversion.
+	// Compare as floats before the conversion.
 	case x <= float64(low):
 		return low
-	// float64(MaxInt64) is 2^63, which int64 cannot hold, so the comparison includes equality.
+	// float64(MaxInt64) is 2^63, which overflows int64, so the comparison includes equality.
 	case x >= float64(high):
 		return high
 	}
@@ -222,7 +222,7 @@ func (m *call) parse(t *jtype) *expr {
 	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		s, ok := in(fr).(string)
-		// Long texts are refused before they are parsed.
+		// Long texts fail before they are parsed.
 		if ok && !value.MayParse(fr.m, s) {
 			value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
 		}

@@ -3,13 +3,13 @@
 // The subset has the statements and methods that are usual in functions of Cassandra: arithmetic, comparisons and
 // conditions with Java's types and conversions (overflow, integer division, boxes and null), strings, Math,
 // collections, tuples and user-defined types, local variables, if and loops. The compiler checks types as a Java
-// compiler does, so that what it accepts has the meaning that it has in Java. Everything else is refused, with a
-// message that says so. There is no Java virtual machine, and no class besides the listed ones.
+// compiler does, so an accepted body has the same meaning as in Java. Everything else is rejected with a message that
+// names the unsupported construct. There is no Java virtual machine, and no class besides the listed ones.
 //
 //	body ── Compile: lex, parse and check types ──▶ *Program ── Run(meter, arguments) ──▶ value
 //
-// The compiler turns each expression and statement into a Go closure. A closure counts its work on the meter (package
-// value), so a call ends when it has used its time or memory, however the body is written.
+// The compiler turns each expression and statement into a Go closure. Each closure counts its work on the meter
+// (package value), which ends a call that exceeds its time or memory.
 //
 // Values of Java are Go values of package value:
 //

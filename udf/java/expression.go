@@ -21,26 +21,25 @@ import (
 // Assignments are statements here, not expressions.
 
 // expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their
-// type; values of float and double are float64. An expression that is compiled is evaluated any number of times, also
-// concurrently, so eval keeps its state in the frame.
+// type; values of float and double are float64. A compiled expression may be evaluated many times, also concurrently,
+// so eval keeps its state in the frame.
 //
 // An expr is immutable when it is complete. Several expressions may share an eval.
 type expr struct {
-	// The static type. eval returns nil only if the type is not primitive.
+	// t is the static type. eval returns nil only if the type is not primitive.
 	t *jtype
-	// Computes the value. It panics with *value.Fault for an exception.
+	// eval computes the value. It panics with *value.Fault for an exception.
 	eval func(fr *frame) value.Value
-	// The value of a constant expression of type byte, short, int or char. It decides about implicit narrowing. Nil for
-	// long, float and other types, whose constants do not narrow.
+	// constant is the value of a constant expression of type byte, short, int or char, for implicit narrowing. It is
+	// nil for other types, whose constants do not narrow.
 	constant *int64
-	// Set if the expression is only a variable: what ++ and -- change, and what messages name.
+	// variable is set if the expression is only a variable, which ++ and -- can change and messages name.
 	variable *variable
-	// A string literal: it may name a field of a user-defined type.
+	// literal means a string literal, which may name a field of a user-defined type.
 	literal bool
-	// The expression may stand as a statement: a call, an increment, or new.
+	// effect means that the expression is valid as a statement: a call, an increment, or new.
 	effect bool
-	// Completes new C<>(), whose type follows from what it is assigned to. convert calls it. Nil for all other
-	// expressions.
+	// create completes new C<>() with the type of its receiver. convert calls it. It is nil for other expressions.
 	create func(t *jtype) *expr
 }
 
@@ -53,8 +52,8 @@ func constantOfKind(k kind, n int64) *expr {
 	return &expr{t: primitive(k), constant: &n, eval: func(*frame) value.Value { return n }}
 }
 
-// variableExpr returns the value of a variable at the time of its evaluation. The slot is fixed when the body is
-// compiled, so no name is looked up in a call.
+// variableExpr returns the value of a variable at the time of its evaluation. The compiler has resolved the slot, so
+// calls look up no names.
 func (c *compiler) variableExpr(v *variable) *expr {
 	return &expr{t: v.t, variable: v, eval: func(fr *frame) value.Value { return fr.vars[v.slot] }}
 }
@@ -71,7 +70,7 @@ func (c *compiler) expression() *expr {
 	}
 	// Boolean is unboxed, and fails for null.
 	condition := convert(e, primitive(kindBoolean), line)
-	// Both are conditional expressions: the operator is right-associative.
+	// The operator is right-associative, so both operands may be conditional expressions.
 	then := c.expression()
 	c.expect(":")
 	otherwise := c.expression()
@@ -98,7 +97,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		return boxOf(b.t)
 	case b.t.kind == kindNull:
 		return boxOf(a.t)
-	// A boolean and a Boolean. Two equal types were the first case.
+	// One operand is a boolean and the other a Boolean.
 	case a.t.kind == kindBoolean && b.t.kind == kindBoolean:
 		return primitive(kindBoolean)
 	// b ? 'x' : 65 is a char, because the constant is one.
@@ -106,7 +105,7 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		b.t.kind == kindChar && a.constant != nil && a.t.kind == kindInt && uint64(*a.constant) <= math.MaxUint16:
 		return primitive(kindChar)
 	case (a.t.numeric() || a.t.kind == kindChar) && (b.t.numeric() || b.t.kind == kindChar):
-		// Of the constants, only those of type int take the type of the other operand.
+		// Only int constants adopt the type of the other operand.
 		constantA, constantB := a.constant != nil && a.t.kind == kindInt, b.constant != nil && b.t.kind == kindInt
 		// A char and another number: the char counts as an int.
 		a, b = promotedChar(a), promotedChar(b)
@@ -127,8 +126,8 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		// As in arithmetic, for all other pairs of numbers.
 		return promoted(a.t, b.t)
 	}
-	// The two types have no type in common here; Java reports the one that does not match the receiver. The result of
-	// such an expression is usually what the function returns.
+	// The types have no common type. Java reports the operand that does not match the receiver, which usually is the
+	// result of the function.
 	if c.returns.kind == a.t.kind {
 		invalid(line, "Type mismatch: cannot convert from %s to %s", b.t, c.returns)
 	}
@@ -136,7 +135,8 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 	return nil
 }
 
-// boxOf returns the type of values of t that may be null. Classes are their own: their values may always be null.
+// boxOf returns the type of values of t that may be null. A class is returned unchanged, because its values may
+// always be null.
 func boxOf(t *jtype) *jtype {
 	if t.isPrimitive() {
 		return box(t.kind)
@@ -157,7 +157,7 @@ func fits(n int64, k kind) bool {
 }
 
 // levels are the binary operators, from the lowest precedence to the highest. The operators of one level associate to
-// the left. It is a function, since the program has no package variables that can change.
+// the left. It is a function, because package variables are not allowed to be mutable.
 func levels() [][]string {
 	return [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"},
 		{"+", "-"}, {"*", "/", "%"}}
@@ -167,7 +167,7 @@ func levels() [][]string {
 // lowest precedence.
 func (c *compiler) operation(level int) *expr {
 	all := levels()
-	// All levels are passed: what follows binds more tightly than any of them.
+	// Operands of the last level are unary expressions.
 	if level == len(all) {
 		return c.unary()
 	}
@@ -175,18 +175,18 @@ func (c *compiler) operation(level int) *expr {
 	// n counts operators of this level.
 	for n := 0; ; n++ {
 		t := c.peek()
-		// The lexer reads it as a name, so it would end the expression with an unclear message.
+		// The lexer reads instanceof as a name; without this check the message would be unclear.
 		if t.kind == tokenName && t.text == "instanceof" {
 			unsupported(t.line, "instanceof")
 		}
 		if t.kind != tokenSymbol || !contains(all[level], t.text) {
 			return e
 		}
-		// Each operator puts the former expression one closure deeper.
+		// Each operator nests the previous expression one closure deeper.
 		if n > nestingMax {
 			unsupported(t.line, "an expression with more than "+strconv.Itoa(nestingMax)+" operators in a row")
 		}
-		// Consumed only now: above, the token may belong to a lower level.
+		// Consume the token only now, because it may belong to a lower level.
 		c.next()
 		// The right operand has a higher level, which makes the operators left-associative.
 		e = binary(t.text, e, c.operation(level+1), t.line)
@@ -204,14 +204,14 @@ func contains(list []string, s string) bool {
 }
 
 // unary compiles prefix operators, casts, and what follows a primary expression. Operators of one place apply from
-// right to left: - - x, !(!b). A sign before a literal belongs to the literal only for the two least numbers.
+// right to left: - - x, !(!b). A minus is part of the literal only for the minimum int and long.
 func (c *compiler) unary() *expr {
 	c.enter()
 	defer c.leave()
 	t := c.peek()
 	switch {
 	case c.symbol("-"):
-		// The least numbers have no positive counterpart, so the literal is only valid after a minus.
+		// These literals are valid only after a minus, because the minimum has no positive counterpart.
 		if n := c.peek(); n.kind == tokenInt && (n.text == "2147483648" ||
 			strings.EqualFold(n.text, "9223372036854775808L")) {
 			c.next()
@@ -222,7 +222,7 @@ func (c *compiler) unary() *expr {
 		}
 		// Two minuses with a space between them are two operators; without it the lexer reads a decrement.
 		e := promotedChar(c.unary())
-		// Remains a constant, so that byte b = -1 needs no cast. It wraps as an int does.
+		// The result remains a constant, so that byte b = -1 needs no cast. It wraps like an int.
 		if e.constant != nil {
 			return constantInt(int64(int32(-*e.constant)))
 		}
@@ -261,7 +261,7 @@ func (c *compiler) unary() *expr {
 			return e
 		}
 	}
-	// No prefix: what is left binds most tightly.
+	// There is no prefix operator.
 	return c.postfix(c.primary())
 }
 
@@ -273,20 +273,19 @@ func (c *compiler) preIncrement() *expr {
 	if v == nil || !v.t.numeric() {
 		invalid(op.line, "Invalid argument to operation ++/--")
 	}
-	// The cast below is a part of the language's definition: ++ of a byte wraps to a byte.
+	// Java defines ++ with an implicit cast, so a byte wraps.
 	c.assignable(v, op.line)
 	next := convert(cast(binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(),
 		op.line), v.t, op.line)
-	// The value after the change; postIncrement returns the one before.
+	// Return the value after the change; postIncrement returns the value before.
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
 		fr.vars[v.slot] = next.eval(fr)
 		return fr.vars[v.slot]
 	}}
 }
 
-// castExpr compiles (T) x, or returns nil if the parenthesis is not a cast. The position is restored if it is none: the
-// parenthesis then belongs to an expression. A cast cannot be told from a parenthesis by one token: (a) - b is a
-// subtraction, (int) - b is a cast.
+// castExpr compiles (T) x, or returns nil if the parenthesis is not a cast. If it is not a cast, it restores the
+// position. One token of lookahead does not suffice: (a) - b is a subtraction, (int) - b is a cast.
 func (c *compiler) castExpr() *expr {
 	// Where the parenthesis is read again as a part of an expression.
 	start := c.at
@@ -308,8 +307,8 @@ func (c *compiler) castExpr() *expr {
 	return cast(e, t, next.line)
 }
 
-// primary compiles literals, variables, parentheses, new, and names of classes. It consumes at least one token, or ends
-// the compilation. Every path that does not return ends in invalid or unsupported.
+// primary compiles literals, variables, parentheses, new, and names of classes. It consumes at least one token, or
+// ends the compilation. All other paths end in invalid or unsupported.
 func (c *compiler) primary() *expr {
 	t := c.next()
 	switch t.kind {
@@ -323,7 +322,7 @@ func (c *compiler) primary() *expr {
 		s := t.text
 		return &expr{t: primitive(kindString), literal: true, eval: func(*frame) value.Value { return s }}
 	case tokenChar:
-		// The lexer has checked that it is one character.
+		// The lexer guarantees exactly one character.
 		r, _ := utf8.DecodeRuneInString(t.text)
 		e := constantInt(int64(r))
 		// Its constant is the number, so it can become a byte or a short.
@@ -348,11 +347,11 @@ func (c *compiler) primary() *expr {
 		v := t.text == "true"
 		return &expr{t: primitive(kindBoolean), eval: func(*frame) value.Value { return v }}
 	case "null":
-		// A type of its own, which convert turns into any class.
+		// null has its own type, which convert accepts for every class.
 		return &expr{t: primitive(kindNull), eval: func(*frame) value.Value { return nil }}
 	case "new":
 		return c.newExpr(t.line)
-	// A body is a static method of a class that it cannot see.
+	// A body is a static method, which has no this.
 	case "this", "super":
 		unsupported(t.line, t.text)
 	}
@@ -403,8 +402,7 @@ func floatLiteral(t token) *expr {
 	if single {
 		bits = 32
 	}
-	// Parsed with the precision of the type, because rounding twice may differ. Double rounding would differ from Java
-	// in the last bit.
+	// Parse with the precision of the type, because rounding twice may differ from Java in the last bit.
 	x, err := strconv.ParseFloat(text, bits)
 	// Too large. A literal that is too small becomes 0.
 	if err != nil {
@@ -417,8 +415,8 @@ func floatLiteral(t token) *expr {
 	return &expr{t: primitive(k), eval: func(*frame) value.Value { return x }}
 }
 
-// typeName consumes a type. ok is false if the next tokens are none; the type is nil for var. Tokens are not consumed
-// if ok is false.
+// typeName consumes a type. ok is false if the next tokens are not a type; the type is nil for var. Tokens are not
+// consumed if ok is false.
 func (c *compiler) typeName() (t *jtype, ok bool) {
 	// Where the tokens are read again if they are no type.
 	start := c.at
@@ -431,7 +429,7 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 		c.next()
 		name += "." + c.name()
 	}
-	// The declaration takes the type of its initial value.
+	// The declaration has the type of its initial value.
 	if name == "var" {
 		return nil, true
 	}
@@ -469,18 +467,18 @@ func (c *compiler) checkArity(t *jtype, class string) {
 	}
 }
 
-// closesType consumes the > at the end of the types of elements, which may be the first character of >> or >>>. Such a
-// symbol is divided for good: the tokens of a type may be read again, but never as part of an expression. The lexer
-// reads >> as one symbol, although it may close two lists of types.
+// closesType consumes the > that closes a list of type parameters. It may be the first character of >> or >>>, which
+// the lexer reads as one symbol even if it closes two lists. closesType then splits the symbol permanently, because
+// the tokens of a type are never read again as an expression.
 //
-// It inserts a token, so positions after the present one are not stable; positions before it are.
+// It inserts a token, so positions after the current one change.
 func (c *compiler) closesType() bool {
 	t := c.peek()
 	if t.kind != tokenSymbol || t.text != ">" && t.text != ">>" && t.text != ">>>" {
 		return false
 	}
 	if rest := t.text[1:]; rest != "" {
-		// The rest stays as a symbol of its own, for the list around this one.
+		// The rest becomes a separate symbol, for the enclosing list.
 		c.tokens = slices.Insert(c.tokens, c.at+1, token{kind: tokenSymbol, text: rest, line: t.line})
 		c.tokens[c.at].text = ">"
 	}

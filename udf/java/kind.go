@@ -6,8 +6,8 @@ import (
 	"cqld/types"
 )
 
-// kind is the kind of a Java type. A kind and the bit boxed identify a class; type parameters are compared apart. Its
-// order is part of the implementation of conversions, so new kinds go to the end of their group.
+// kind is the kind of a Java type. A kind and the bit boxed identify a class; type parameters are compared apart.
+// Conversions depend on the order, so new kinds must be added at the end of their group.
 type kind uint8
 
 // The numeric kinds are in the order of their widening conversions. See jtype.boxed for the boxes of the first seven.
@@ -21,8 +21,8 @@ const (
 	kindFloat
 	kindDouble
 	kindBoolean
-	kindChar // of expressions only, not of variables; their values are int64
-	// Classes, which have no primitive form.
+	kindChar // type of expressions, not of variables; values are int64
+	// The classes below have no primitive form.
 	kindString
 	kindBigInteger
 	kindBigDecimal
@@ -30,10 +30,10 @@ const (
 	kindList
 	kindSet
 	kindMap
-	kindCollection // of keySet() and values()
+	kindCollection // result of keySet() and values()
 	kindTuple
 	kindUDT
-	// Of expressions only.
+	// Types of expressions only.
 	kindNull
 	kindOther // a class without methods here
 	kindVoid
@@ -43,18 +43,18 @@ const (
 // false for classes. elems is empty for a raw type, whose elements cannot be used: call.elem and forEach refuse that.
 // Otherwise it has as many types as the class has parameters, which checkArity ensures.
 type jtype struct {
-	// The class, without the distinction of boxes.
+	// kind is the class, without the distinction between box and primitive type.
 	kind  kind
 	boxed bool // of numbers and booleans
 	// Type parameters of collections; empty for a raw type.
 	elems []*jtype
-	// The CQL type of a tuple, a user-defined type, a collection or a class without methods. Nil for a raw type, such
-	// as a variable of type TupleValue before its value is known.
+	// cql is the CQL type of a tuple, a user-defined type, a collection or a class without methods. It is nil for a
+	// raw type, such as a variable of type TupleValue before its value is known.
 	cql *types.Type
 }
 
-// primitive returns the type of a kind that is no box, which includes classes. The returned type is new and may be
-// completed by the caller.
+// primitive returns the non-boxed type of a kind, including classes. The returned type is new and may be completed by
+// the caller.
 func primitive(k kind) *jtype { return &jtype{kind: k} }
 
 // box returns the class of boxes of a kind: Integer for kindInt. Only the numeric kinds and kindBoolean have boxes.
@@ -76,7 +76,7 @@ func (t *jtype) isPrimitive() bool {
 // class.
 func (t *jtype) unboxed() *jtype { return primitive(t.kind) }
 
-// String returns the name as error messages of Java compilers have it.
+// String returns the name as in error messages of Java compilers.
 func (t *jtype) String() string {
 	// In the order of the kinds.
 	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "char", "String",

@@ -25,7 +25,7 @@ const (
 type token struct {
 	kind tokenKind
 	text string // of a string: its value
-	// From 1, for messages.
+	// line counts from 1, for messages.
 	line int
 }
 
@@ -42,8 +42,9 @@ func symbols() []string {
 		"{", "}", "[", "]", "&", "|", "^", "@"}
 }
 
-// lex returns the tokens of a body, with an end. It panics as invalid and unsupported do. Comments and white space end
-// tokens and are dropped. Names in other scripts than ASCII are refused as invalid characters.
+// lex returns the tokens of a body, with an end. It reports errors with invalid and unsupported, which panic.
+// Comments and white space end tokens and are dropped. Names in other scripts than ASCII are refused as invalid
+// characters.
 func lex(body string) []token {
 	var out []token
 	line := 1

@@ -23,8 +23,8 @@ import (
 // Boxes are in postfix.go, BigInteger and BigDecimal in static.go, tuples in tuple.go. A function that compiles methods
 // returns nil for a name or a number of arguments that it does not know, and the caller refuses the call.
 
-// units returns a string as Java has it: in UTF-16. Lengths and positions in Java count these units. Each call copies
-// the string, which the meter counts: Go strings are UTF-8 and have no index by units.
+// units returns a string in UTF-16, like a Java String. Lengths and positions in Java count these units. Each call
+// copies the string, which the meter counts: Go strings are UTF-8 and have no index by units.
 func units(fr *frame, s string) []uint16 {
 	fr.m.Alloc(int64(3 * len(s)))
 	return utf16.Encode([]rune(s))
@@ -54,14 +54,14 @@ func (m *call) ofString() *expr {
 		return &expr{t: b, eval: func(fr *frame) value.Value { return on(fr) == "" }}
 	case m.is("toString", 0):
 		return &expr{t: s, eval: func(fr *frame) value.Value { return on(fr) }}
-	// The methods that are left have functions of their own.
+	// Separate functions compile the remaining methods.
 	case m.is("substring", 1), m.is("substring", 2):
 		return m.substring(on)
 	// Before the cases that convert the argument: equals takes any object.
 	case m.is("equals", 1):
 		return m.equals()
 	}
-	// What remains without arguments maps the string to another one.
+	// The remaining methods without arguments map the string to another one.
 	if len(m.args) == 0 {
 		return m.mapped(on)
 	}
@@ -79,7 +79,7 @@ func (m *call) ofString() *expr {
 		from, to := m.argument(0), m.argument(1)
 		return &expr{t: s, eval: func(fr *frame) value.Value {
 			v, old, by := on(fr), from(fr), to(fr)
-			// The result may be many times longer, so it is counted before it is made.
+			// The result may be many times longer, so count it before allocating it.
 			fr.m.Alloc(int64(len(v)) + int64(strings.Count(v, old))*int64(len(by)))
 			return strings.ReplaceAll(v, old, by)
 		}}
@@ -179,12 +179,12 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
 			s, t := units(fr, on(fr)), units(fr, arg(fr))
 			for i := range min(len(s), len(t)) {
-				// By units, as Java compares, not by characters.
+				// Compare UTF-16 units, as Java does, not characters.
 				if s[i] != t[i] {
 					return int64(s[i]) - int64(t[i])
 				}
 			}
-			// One is the beginning of the other: the shorter one is less.
+			// One is a prefix of the other; the shorter one is less.
 			return int64(len(s) - len(t))
 		}}
 	}
@@ -196,7 +196,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 func (m *call) mapped(on func(fr *frame) string) *expr {
 	mappings := map[string]func(string) string{
 		"toUpperCase": cases.Upper(language.Und).String, // ß has two capital letters
-		"toLowerCase": cases.Lower(language.Und).String, // a sigma at the end of a word has a form of its own
+		"toLowerCase": cases.Lower(language.Und).String, // a final sigma has a special form
 		"trim":        func(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) },
 	}
 	// The map is made for each call of the compiler, not of the method.
@@ -212,14 +212,14 @@ func (m *call) mapped(on func(fr *frame) string) *expr {
 	}}
 }
 
-// charAt compiles the method that returns a unit of UTF-16. The result is a char, which prints as a character and
-// computes as a number.
+// charAt compiles the method that returns a unit of UTF-16. The result is a char, which is formatted as a character
+// and computes as a number.
 func (m *call) charAt(on func(fr *frame) string) *expr {
 	at := m.arg(0, primitive(kindInt))
 	return &expr{t: primitive(kindChar), eval: func(fr *frame) value.Value {
 		u := units(fr, on(fr))
 		i, _ := at(fr).(int64)
-		// The unit may be half of a pair: Java has no characters beyond 16 bits in char, either.
+		// The unit may be half of a surrogate pair, as in Java.
 		if i < 0 || i >= int64(len(u)) {
 			value.Failf("java.lang.StringIndexOutOfBoundsException: index %d, length %d", i, len(u))
 		}
@@ -252,8 +252,9 @@ func (m *call) substring(on func(fr *frame) string) *expr {
 	}}
 }
 
-// elem returns the i-th type parameter of the object. A raw type has none, and the body is refused: a value of unknown
-// type could not be checked. It is the type of elements for a list or set, and of keys (0) or values (1) for a map.
+// elem returns the i-th type parameter of the object. A raw type has none, so the body is rejected, because values of
+// unknown type cannot be checked. It is the type of elements for a list or set, and of keys (0) or values (1) for a
+// map.
 func (m *call) elem(i int) *jtype {
 	if i >= len(m.on.t.elems) {
 		unsupported(m.line, m.on.t.String()+" without the types of its elements")
@@ -286,8 +287,7 @@ func (m *call) sized() *expr {
 	return nil
 }
 
-// ofList compiles the methods of List. Lists that are arguments can be changed: they are copies of this call. Each call
-// of the function decodes its arguments again.
+// ofList compiles the methods of List. A body may change list arguments, because each call decodes its own copies.
 func (m *call) ofList() *expr {
 	// The index is checked against the table at the time of the call, not when it is compiled.
 	at := func(i int) func(fr *frame, t *value.Table) int64 {
@@ -347,7 +347,7 @@ func (m *call) ofList() *expr {
 // ofSet compiles the methods of Set, and of the collections of a map. add and remove return whether the set has
 // changed. A set is a table whose keys are the elements, with the value true.
 func (m *call) ofSet() *expr {
-	// The collections of a map have only sizes: their elements are reached by a loop.
+	// The collections of a map only support size and isEmpty; a loop reads their elements.
 	if m.on.t.kind == kindSet {
 		switch {
 		case m.is("add", 1):

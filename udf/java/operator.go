@@ -28,15 +28,15 @@ func undefined(op string, a, b *expr, line int) {
 	invalid(line, "The operator %s is undefined for the argument type(s) %s, %s", op, a.t, b.t)
 }
 
-// binary compiles a operation of two operands. Operands are evaluated from left to right. The result is new; a and b
-// must not be used afterwards.
+// binary compiles an operation with two operands. Operands are evaluated from left to right. The result is new; a and
+// b must not be used afterwards.
 func binary(op string, a, b *expr, line int) *expr {
 	// A character that is added to a string stays a character.
 	if op != "+" || a.t.kind != kindString && b.t.kind != kindString {
 		a, b = promotedChar(a), promotedChar(b)
 	}
 	switch op {
-	// The operators with rules of their own for types; arithmetic follows.
+	// These operators have special type rules; arithmetic follows.
 	case "&&", "||":
 		return logical(op, a, b, line)
 	case "==", "!=":
@@ -49,7 +49,7 @@ func binary(op string, a, b *expr, line int) *expr {
 		return bitwise(op, a, b, line)
 	}
 	if op == "+" && (a.t.kind == kindString || b.t.kind == kindString) {
-		// Everything else has a text, also null.
+		// All other values have a text, including null.
 		if a.t.kind == kindVoid || b.t.kind == kindVoid {
 			undefined(op, a, b, line)
 		}
@@ -145,14 +145,14 @@ func floatArith(op string, a, b value.Value, single bool) value.Value {
 	return r
 }
 
-// logical compiles && and ||, which evaluate the second operand only if it decides. The result is a primitive boolean.
-// Both operands may be Boolean; null fails.
+// logical compiles && and ||, which evaluate the second operand only if the first does not determine the result. The
+// result is a primitive boolean. Both operands may be Boolean; null fails.
 func logical(op string, a, b *expr, line int) *expr {
 	if a.t.kind != kindBoolean || b.t.kind != kindBoolean {
 		undefined(op, a, b, line)
 	}
 	x, y := unbox(a), unbox(b)
-	// The value of the first operand that decides.
+	// stop is the value of the first operand that determines the result.
 	stop := op == "||"
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		fr.m.Step()
@@ -261,8 +261,8 @@ func shifted(op string, k kind, n, by int64) int64 {
 	return int64(uint64(n) >> by)
 }
 
-// equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they
-// compare objects, which have no identity here. Primitive numbers are compared after promotion, so 1 == 1.0 is true.
+// equality compiles == and !=. It rejects comparisons of references to boxes, strings and numbers: Java compares
+// object identity, which does not exist here. Primitive numbers are compared after promotion, so 1 == 1.0 is true.
 // Java caches boxes from -128 to 127, so == of boxes is a usual error in bodies.
 func equality(op string, a, b *expr, line int) *expr {
 	equal := op == "=="
@@ -278,7 +278,7 @@ func equality(op string, a, b *expr, line int) *expr {
 		// The only comparison that is known to the compiler.
 		return result(func(*frame) bool { return true })
 	case a.t.kind == kindNull || b.t.kind == kindNull:
-		// The comparison is symmetric: the operand that is not the literal null is tested.
+		// The comparison is symmetric; test the operand that is not the literal null.
 		if a.t.kind == kindNull {
 			a = b
 		}

@@ -12,7 +12,8 @@ import (
 func (c *compiler) postfix(e *expr) *expr {
 	for n := 0; ; n++ {
 		t := c.peek()
-		// The chain of calls is nested in closures, so it is bounded. What is left over is a syntax error.
+		// The chain of calls is nested in closures, so its length is bounded. The remaining tokens cause a syntax
+		// error.
 		if t.kind != tokenSymbol || n > nestingMax {
 			return e
 		}
@@ -68,9 +69,8 @@ func (c *compiler) postIncrement(e *expr, op token) *expr {
 	}}
 }
 
-// method compiles a call of a method of an object. A method that the type does not have, or not with this number of
-// arguments, is outside of the subset. The compiler of the method distinguishes overloads with equal numbers of
-// arguments.
+// method compiles a call of a method of an object. An unknown method, or an unknown number of arguments, is outside
+// of the subset. The compiler of the method distinguishes overloads with equal numbers of arguments.
 func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if e.t.isPrimitive() {
 		invalid(line, "Cannot invoke %s(%s) on the primitive type %s", name, argumentTypes(args), e.t)
@@ -81,7 +81,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	}
 	// A method is found by its name and number of arguments, and converts the arguments itself.
 	m := call{c: c, on: e, name: name, args: args, line: line}
-	// Before the arguments are compiled, so that its slot is known to them.
+	// Reserve the slot of the object before the arguments are compiled.
 	hold := m.holdObject()
 	var out *expr
 	switch e.t.kind {
@@ -157,18 +157,18 @@ func argumentTypes(args []*expr) string {
 	return strings.Join(names, ", ")
 }
 
-// call is a method call that is compiled. on is nil for static methods and constructors. It is discarded when the call
-// is compiled, except what its closures hold.
+// call is a method call that is compiled. on is nil for static methods and constructors. It is only used during
+// compilation, except for parts that closures capture.
 type call struct {
 	c *compiler
 	// The object, as an expression.
 	on   *expr
 	name string
-	// Compiled, but not converted: the method decides about their types.
+	// args are compiled but not converted, because the method determines their types.
 	args []*expr
 	line int
 
-	// Evaluates the arguments of a method of an object, in their order.
+	// before evaluates the arguments of a method of an object, in order.
 	before []func(fr *frame)
 }
 
@@ -184,7 +184,7 @@ func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
 	return m.evaluated(convert(&e, t, m.line).eval)
 }
 
-// evaluated returns an argument, which methods of objects evaluate before they look at the object. The result reads the
+// evaluated returns an argument, which methods of objects evaluate before they check the object. The result reads the
 // slot of the argument, so it may be called several times.
 func (m *call) evaluated(argument func(fr *frame) value.Value) func(fr *frame) value.Value {
 	// A static method: its arguments are evaluated where it uses them, in order.

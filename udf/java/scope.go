@@ -2,8 +2,8 @@ package java
 
 import "fmt"
 
-// variable is a local variable or a parameter. Its slot is its own: slots of variables that are out of scope are not
-// used again. Its type does not change.
+// variable is a local variable or a parameter. Its slot is unique: slots of variables that are out of scope are not
+// reused.
 type variable struct {
 	// The declared type, or for var the type of the initial value.
 	t *jtype
@@ -15,13 +15,13 @@ type variable struct {
 	final bool
 }
 
-// scopes are the variables that are visible where the compiler is, and the places of all variables of the body. Names
-// are resolved when the body is compiled.
+// scopes contains the visible variables at the compiler's position, and allocates the slots of all variables of the
+// body. Names are resolved when the body is compiled.
 type scopes struct {
 	// The visible variables by name. The innermost scope is the last one.
 	all   []map[string]*variable
 	slots int
-	// The variables that have a name, among the slots: variablesMax bounds these only.
+	// named counts the slots of named variables, which variablesMax bounds.
 	named int
 }
 

@@ -1,7 +1,7 @@
 package java
 
-// source is the tokens of a body, and the position of the compiler in them. The compiler sets at back to try another
-// reading, for example of a cast. Tokens before at may have been changed by closesType, never removed.
+// source contains the tokens of a body and the compiler's position. The compiler resets at to parse tokens in another
+// way, for example as a cast. closesType may split tokens but never removes any.
 type source struct {
 	tokens []token
 	at     int
@@ -40,8 +40,7 @@ func (s *source) word(text string) bool {
 	return false
 }
 
-// expect consumes a symbol that must be next. What was expected is in the message, in the words of the Eclipse
-// compiler.
+// expect consumes a symbol that must be next. The message names the expected symbol, like the Eclipse compiler.
 func (s *source) expect(text string) {
 	if !s.symbol(text) {
 		t := s.peek()

@@ -17,7 +17,7 @@ import (
 // report whether the statement can complete normally. The compiler needs that for two rules of the language: a
 // statement must be reachable, and a body must not end without return.
 
-// signal says how the enclosing statement continues.
+// signal determines how the enclosing statement continues.
 type signal uint8
 
 const (
@@ -134,8 +134,8 @@ func (c *compiler) condition() *expr {
 	return e
 }
 
-// ifStatement compiles if. As in Java, it can complete if either branch can, also if its condition is constant. JLS
-// 14.22 makes this exception, so that if (false) can disable code.
+// ifStatement compiles if. As in Java (JLS 14.22), it can complete if either branch can, even if its condition is
+// constant, so that if (false) can disable code.
 func (c *compiler) ifStatement() (stmt, bool) {
 	c.next()
 	condition := c.condition()
@@ -154,11 +154,11 @@ func (c *compiler) ifStatement() (stmt, bool) {
 	}, thenEnds || ends
 }
 
-// loopBody compiles the body of a loop. broken reports whether it contains a break of this loop. Whether the body
-// itself can complete does not matter: the loop can. The counter allows break and continue, and broken decides whether
-// an endless loop can complete.
+// loopBody compiles the body of a loop. broken reports whether it contains a break of this loop. It does not matter
+// whether the body itself can complete. c.loops permits break and continue, and broken determines whether an endless
+// loop can complete.
 func (c *compiler) loopBody() (body stmt, broken bool) {
-	// A break inside belongs to this loop, not to the one around it.
+	// A break in the body belongs to this loop, not to the enclosing one.
 	outer := c.broken
 	c.broken = false
 	c.loops++
@@ -178,8 +178,8 @@ func (c *compiler) whileStatement() (stmt, bool) {
 	return loop(func(*frame) {}, condition, body, func(*frame) {}), !forever || broken
 }
 
-// loop returns a loop. begin is executed once, and the function after follows each round. Each round costs at least one
-// step, so an endless loop ends with the time of the call.
+// loop returns a loop. begin is executed once, and after at the end of each iteration. Each iteration costs at least
+// one step, so the bounds of the call end an endless loop.
 func loop(begin func(*frame), condition *expr, body stmt, after func(*frame)) stmt {
 	return func(fr *frame) signal {
 		for begin(fr); condition.eval(fr) == true; after(fr) {
@@ -226,8 +226,7 @@ func (c *compiler) forStatement() (stmt, bool) {
 }
 
 // forEach compiles for (T x : collection), or returns nil if it is another kind of loop. It iterates over a table in
-// the order of insertion. A body that removes the present element ends or continues the loop without a
-// ConcurrentModificationException.
+// the order of insertion. A body may remove the current element; there is no ConcurrentModificationException.
 func (c *compiler) forEach(line int) stmt {
 	start := c.at
 	t, ok := c.typeName()
@@ -379,7 +378,7 @@ func (c *compiler) declaration(final bool) stmt {
 			declared.cql == nil {
 			declared = e.t // their fields follow from the value
 		}
-		// Before the name is declared: its own initial value cannot use it.
+		// Convert before declaring the name, which the initial value must not use.
 		e = convert(e, declared, line)
 		v := c.declare(name, declared, line)
 		v.final = final

@@ -23,7 +23,7 @@ import (
 // returns an expression or ends the compilation.
 func (c *compiler) static(t token) *expr {
 	path := t.text
-	// The whole path is read first: which part is a package, a class or a member is only clear at its end.
+	// Read the whole path first; only its end shows which part is a package, a class or a member.
 	for c.peek().text == "." && c.ahead(1).kind == tokenName {
 		c.next()
 		path += "." + c.name()
@@ -84,7 +84,7 @@ func (c *compiler) static(t token) *expr {
 			e = m.decimalValueOf()
 		}
 	case "udfContext":
-		// The value has the type that the function returns, so its fields are known.
+		// The type is the return type of the function, so its fields are known.
 		if m.is("newReturnTupleValue", 0) && c.returns.kind == kindTuple || m.is("newReturnUDTValue", 0) &&
 			c.returns.kind == kindUDT {
 			e = &expr{t: c.returns, eval: func(fr *frame) value.Value { return value.NewTable(fr.m) }}
@@ -134,7 +134,7 @@ func constantOf(class, name string) *expr {
 		"java.math.BigInteger.TEN": 10}
 	decimals := map[string]int64{"java.math.BigDecimal.ZERO": 0, "java.math.BigDecimal.ONE": 1,
 		"java.math.BigDecimal.TEN": 10}
-	// The class decides the type, which the maps distinguish.
+	// The class determines the type.
 	full := class + "." + name
 	fixed := func(k kind, boxed bool, v value.Value) *expr {
 		return &expr{t: &jtype{kind: k, boxed: boxed}, eval: func(*frame) value.Value { return v }}
@@ -182,7 +182,7 @@ func (m *call) ofMath() *expr {
 				argumentTypes(m.args))
 		}
 	}
-	// Most methods are of double only; arguments are widened.
+	// Most methods only exist for double; arguments are widened.
 	double := primitive(kindDouble)
 	functions := map[string]func(float64) float64{"sqrt": math.Sqrt, "cbrt": math.Cbrt, "exp": math.Exp,
 		"log": math.Log, "log10": math.Log10,
@@ -368,7 +368,7 @@ func decimalText(fr *frame, s string) value.Value {
 // are unknown.
 func (c *compiler) newExpr(line int) *expr {
 	class := c.qualified()
-	// java.util is imported implicitly here, java.math is not.
+	// As in Cassandra, java.util is imported implicitly, but java.math is not.
 	short := strings.TrimPrefix(class, "java.util.")
 	if kinds := map[string]kind{"ArrayList": kindList, "LinkedList": kindList, "HashSet": kindSet,
 		"LinkedHashSet": kindSet,
@@ -379,7 +379,7 @@ func (c *compiler) newExpr(line int) *expr {
 		unsupported(line, "an array")
 	}
 	c.expect("(")
-	// The class takes the place of the method's name: constructors are resolved in the same way.
+	// Constructors are resolved like methods, with the class as the name.
 	m := call{c: c, name: class, args: c.arguments(), line: line}
 	switch {
 	case m.is("java.math.BigDecimal", 1) && m.args[0].t.kind == kindString:
@@ -409,7 +409,7 @@ func (c *compiler) newExpr(line int) *expr {
 	return nil
 }
 
-// newBox compiles new Integer(…) and similar. Deprecated in Java, and usual in bodies for old versions.
+// newBox compiles new Integer(…) and similar. These constructors are deprecated in Java, but common in old bodies.
 func (m *call) newBox(k kind) *expr {
 	if k == kindNone || len(m.args) != 1 {
 		return nil
@@ -439,9 +439,9 @@ func (m *call) newBox(k kind) *expr {
 	return e
 }
 
-// newCollection compiles new ArrayList<T>() and similar; with <> the type of the receiver decides. HashMap and HashSet
-// have the order of insertion here. All variants of a class behave like the one that keeps the order of insertion.
-// Initial capacities and copies of other collections are refused.
+// newCollection compiles new ArrayList<T>() and similar; with <>, the receiver determines the type. All variants of a
+// class keep the order of insertion, including HashMap and HashSet. Initial capacities and copies of other
+// collections are refused.
 func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	t := &jtype{kind: k}
 	if c.symbol("<") {
@@ -465,7 +465,7 @@ func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	// NewTable counts the memory of the table.
 	eval := func(fr *frame) value.Value { return value.NewTable(fr.m) }
 	e := &expr{t: t, eval: eval, effect: true}
-	// The receiver decides the types of <>; convert calls create.
+	// The receiver determines the types of <>; convert calls create.
 	if len(t.elems) == 0 {
 		e.create = func(to *jtype) *expr {
 			if to.kind != k {
@@ -522,8 +522,7 @@ func (m *call) ofBig() *expr {
 		}
 		return m.simple(primitive(k), func(_ *frame, v value.Value) value.Value {
 			n, _ := v.(*big.Int)
-			// And works on two's complement, also for negative numbers, so these are the low 64 bits as Java takes
-			// them.
+			// And uses two's complement for negative numbers, so the result has the low 64 bits, as in Java.
 			low := new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64))
 			return narrow(int64(low.Uint64()), k)
 		})

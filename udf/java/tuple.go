@@ -8,8 +8,8 @@ import (
 )
 
 // ofTuple compiles the methods of TupleValue and UDTValue: isNull, setToNull, and getX and setX by position or, for
-// user-defined types, by name. As in Cassandra, getX of a primitive type returns zero for null. Every field that is not
-// set is null. The table of the value is changed in place by setX.
+// user-defined types, by name. As in Cassandra, getX of a primitive type returns zero for null. Fields that are not
+// set are null. setX changes the table of the value in place.
 func (m *call) ofTuple() *expr {
 	if m.on.t.cql == nil {
 		unsupported(m.line, "a variable of the raw type "+m.on.t.String())
@@ -24,7 +24,7 @@ func (m *call) ofTuple() *expr {
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			return m.table(fr).Get(fr.m, key) == nil
 		}}
-	// The methods that set return the object, so that calls can be chained.
+	// Setters return the object, so that calls can be chained.
 	case "setToNull":
 		return &expr{t: m.on.t, eval: func(fr *frame) value.Value {
 			t := m.table(fr)
@@ -63,8 +63,7 @@ func (m *call) ofTuple() *expr {
 }
 
 // field returns the key and the type of the field that the first argument names, which must be a constant. Positions
-// count from 0. A wrong position or name is known before the function exists, unlike in Cassandra, where it fails in a
-// call.
+// count from 0. A wrong position or name is an error of CREATE FUNCTION, unlike in Cassandra, where the call fails.
 func (m *call) field() (value.Value, *types.Type) {
 	// of is the tuple or user-defined type.
 	of, arg := m.on.t.cql, m.args[0]

@@ -11,8 +11,8 @@ import (
 	"cqld/udf/value"
 )
 
-// The compiler turns the syntax tree into closures: a statement becomes a stmt, an expression an expr or a multi. Names
-// are resolved here, not when the script runs:
+// The compiler turns the syntax tree into closures: a statement becomes a stmt, an expression an expr or a multi. The
+// compiler resolves names, not the running script:
 //
 //	local variable                        slot in frame.locals
 //	variable of an enclosing function     index in frame.up (an upvalue)
@@ -23,9 +23,9 @@ import (
 // Program is a compiled function. It is immutable: calls share nothing. All state of a call is in its frames. Two calls
 // of one Program may run at the same time, each with its own meter.
 type Program struct {
-	// The body, as a function whose parameters are the arguments.
+	// main is the body, as a function whose parameters are the arguments.
 	main *proto
-	// Immutable too, so concurrent calls share it.
+	// library is immutable, so concurrent calls share it.
 	library *library
 }
 
@@ -34,12 +34,11 @@ type Program struct {
 type proto struct {
 	// The parameters have the first slots.
 	params int
-	// The function has ..., which takes the arguments after the parameters.
+	// vararg means that the function has ..., which receives the arguments after the parameters.
 	vararg bool
-	// The number of local variables of all scopes, with the parameters. A slot is not reused by a later scope, so slots
-	// may exceed the variables that are visible at once.
+	// slots is the number of local variables in all scopes, including parameters. Later scopes do not reuse slots.
 	slots int
-	// Where a closure takes its upvalues from, by their index.
+	// capture contains the origin of each upvalue, by index.
 	capture []capture
 	// The statements, as closures that get the frame of their call.
 	body []stmt
@@ -60,16 +59,16 @@ const (
 	localsMax  = 200 // of one function
 )
 
-// Compile compiles the body of a function with named parameters. Errors have the line and what is wrong. params are the
-// names of the parameters, whose values Run gets in the same order. The body is a chunk of Lua, and returns its result
-// with return. Compile does not know the types of the arguments: scripts are typed when they run.
+// Compile compiles the body of a function with named parameters. Errors contain the line and the reason. params are
+// the names of the parameters; Run receives their values in the same order. The body is a chunk of Lua, and returns
+// its result with return. Compile does not check types, because Lua is dynamically typed.
 func Compile(body string, params []string) (p *Program, err error) {
 	// Half of the variables stay for the body.
 	if len(params) > localsMax/2 {
 		return nil, compileError{"there are too many parameters"}
 	}
 	defer func() {
-		// Any panic but compileError is a defect of the compiler.
+		// Any panic other than compileError is a bug in the compiler.
 		if e := recover(); e != nil {
 			failed, ok := e.(compileError)
 			if !ok {
@@ -87,17 +86,16 @@ func Compile(body string, params []string) (p *Program, err error) {
 	f := &function{}
 	f.open()
 	for _, name := range params {
-		// Declared before the body: a local of the same name hides the parameter.
+		// Declare parameters first, so that a local of the same name hides the parameter.
 		f.declare(name, 0)
 	}
 	// The body itself has no varargs: its parameters are named.
 	main := f.finish(f.block(chunk), len(params), false)
-	// Globals are known when the body is compiled, so each program has the library ready.
+	// Globals are resolved during compilation, so each program contains the library.
 	return &Program{main, newLibrary()}, nil
 }
 
-// compileError is the reason why a body is refused. It is also the type of its panics, by which Compile recognizes
-// them.
+// compileError is the reason why a body is rejected. The compiler panics with it, and Compile recovers it.
 type compileError struct{ msg string }
 
 // Error returns the reason.
@@ -116,7 +114,7 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 	if strings.HasPrefix(body, "\x1b") {
 		return nil, compileError{"binary code is not allowed"}
 	}
-	// Before the parser, whose recursion is not bounded.
+	// Check the nesting before the parser runs, whose recursion is not bounded.
 	if err := checkNesting(body); err != nil {
 		return nil, err
 	}
@@ -128,8 +126,8 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 	return chunk, nil
 }
 
-// syntaxError converts an error of the parser to the form of the other errors. Messages of the parser have the token
-// near which it stopped. Lines are counted from 1.
+// syntaxError converts an error of the parser to the form of the other errors. The parser's messages contain the
+// token at which it stopped. Lines are counted from 1.
 func syntaxError(err error) compileError {
 	var e *parse.Error
 	switch {
@@ -142,23 +140,23 @@ func syntaxError(err error) compileError {
 	return compileError{fmt.Sprintf("line %d: %s near '%s'", e.Pos.Line, e.Message, e.Token)}
 }
 
-// function compiles one function body. It exists during compilation; finish makes a proto of it. One is made for the
-// body and for each function expression in it.
+// function compiles one function body. finish converts it to a proto. The body, and each function expression in it,
+// has its own.
 type function struct {
-	// The enclosing function, nil for the body.
+	// outer is the enclosing function; nil for the body.
 	outer *function
 	// The slots of the visible variables by name. The innermost scope is the last one.
 	scopes []map[string]int
 	// Slots are not used again after a scope has ended: closures may still refer to their boxes. The maximum is the
 	// size of a frame.
 	slotsMax int
-	// By name: a variable is captured once.
+	// upvalues maps names to indexes; a variable is captured once.
 	upvalues map[string]int
 	capture  []capture
 	vararg   bool
-	// Open loops around the statement that is compiled; break needs one.
+	// loops counts the loops around the current statement; break needs one.
 	loops int
-	// Levels of nesting, with the levels of the enclosing functions.
+	// depth is the level of nesting, including the enclosing functions.
 	depth int
 }
 
@@ -196,7 +194,7 @@ func (f *function) declare(name string, line int) int {
 	return slot
 }
 
-// local returns the slot of a variable of this function that is visible here. It does not look at enclosing functions.
+// local returns the slot of a variable of this function that is visible here. It does not search enclosing functions.
 func (f *function) local(name string) (int, bool) {
 	// From the innermost scope, so that the latest declaration hides others.
 	for i := len(f.scopes) - 1; i >= 0; i-- {
@@ -236,8 +234,8 @@ func (f *function) upvalue(name string) (int, bool) {
 	return len(f.capture) - 1, true
 }
 
-// finish returns the compiled function. Its variables are known now. The upvalues were found while the body was
-// compiled, which is why finish is called after it.
+// finish returns the compiled function. It must be called after the body was compiled, when all variables and
+// upvalues are known.
 func (f *function) finish(body []stmt, params int, vararg bool) *proto {
 	return &proto{params: params, vararg: vararg, slots: f.slotsMax, capture: f.capture, body: body}
 }
@@ -274,7 +272,7 @@ func (f *function) statement(s ast.Stmt) stmt {
 		call := f.call(s.Expr.(*ast.FuncCallExpr)) //nolint:forcetypeassert // by the parser
 		return func(fr *frame) signal { call(fr); return proceed }
 	case *ast.DoBlockStmt:
-		// A block for its scope only.
+		// A do block only opens a scope.
 		return sequence(f.block(s.Stmts))
 	case *ast.WhileStmt:
 		return f.while(s)
@@ -328,7 +326,7 @@ func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
 		fr.m.Step()
 		vs := values(fr)
 		for i, slot := range slots {
-			// A new box each time: closures of former rounds of a loop keep theirs.
+			// Create a new box each time, so that closures of earlier iterations keep theirs.
 			fr.locals[slot] = &box{at(vs, i)}
 		}
 		return proceed
@@ -387,10 +385,11 @@ func (f *function) assign(s *ast.AssignStmt) stmt {
 	values := f.list(s.Rhs)
 	return func(fr *frame) signal {
 		fr.m.Step()
-		// One for each target: they keep what was evaluated.
+		// Each setter keeps its evaluated object and key.
 		setters := make([]func(value.Value), len(targets))
 		for i, t := range targets {
-			// From left to right, before the values. Lua leaves the order open; here it is fixed, so all nodes agree.
+			// Evaluate targets from left to right, before the values. Lua does not define the order; a fixed order
+			// makes results equal on all nodes.
 			setters[i] = t(fr)
 		}
 		// After the targets: t[i], i = 1, 2 uses the old i.

@@ -6,7 +6,7 @@ import (
 	"cqld/udf/value"
 )
 
-// signal says how the enclosing statement continues.
+// signal determines how the enclosing statement continues.
 type signal uint8
 
 // proceed is the zero value: a statement that does nothing special.
@@ -23,7 +23,7 @@ type stmt func(fr *frame) signal
 // run executes statements until one of them leaves the list.
 func run(fr *frame, list []stmt) signal {
 	for _, s := range list {
-		// The caller decides whether the signal ends with this list.
+		// The caller handles the signal.
 		if sig := s(fr); sig != proceed {
 			return sig
 		}
@@ -54,8 +54,8 @@ func (f *function) branch(s *ast.IfStmt) stmt {
 	}
 }
 
-// loopBody compiles a block in which break is allowed. The count ends with the body, so a break after the loop is
-// refused.
+// loopBody compiles a block in which break is allowed. f.loops counts open loops, so that a break outside of a loop
+// is an error.
 func (f *function) loopBody(list []ast.Stmt) []stmt {
 	f.loops++
 	// A function within the body counts its own loops: break does not leave it.
@@ -63,8 +63,8 @@ func (f *function) loopBody(list []ast.Stmt) []stmt {
 	return f.block(list)
 }
 
-// while compiles while. Each round is a step, so an endless loop ends at the bound. The condition is evaluated before
-// each round.
+// while compiles while. Each iteration is a step, so the bound ends an endless loop. The condition is evaluated
+// before each round.
 func (f *function) while(s *ast.WhileStmt) stmt {
 	condition, body := f.expr(s.Condition), f.loopBody(s.Stmts)
 	return func(fr *frame) signal {
@@ -155,7 +155,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 				return leaveFunction
 			case proceed:
 			}
-			// int64 wraps around, which the comparison below finds.
+			// int64 may wrap around, which the comparison below detects.
 			next := value.Arith(fr.m, '+', i, step)
 			if order, ok := value.Compare(fr.m, next, i); !ok || order*direction <= 0 {
 				return proceed // the sum has wrapped around or is too small to count
@@ -180,17 +180,17 @@ func (f *function) genericFor(s *ast.GenericForStmt) stmt {
 	line := s.Line()
 	return func(fr *frame) signal {
 		vs := values(fr)
-		// Evaluated once. Changes of the variables in the body do not reach the control value.
+		// Evaluate these once. Assignments to the variables in the body do not change the control value.
 		step, state, control := at(vs, 0), at(vs, 1), at(vs, 2)
 		for {
 			fr.m.Step()
-			// Each round is a call, which counts its steps and memory.
+			// Each iteration is a call, which counts its steps and memory.
 			results := fr.call(step, []value.Value{state, control}, line)
 			if control = at(results, 0); control == nil {
 				return proceed
 			}
 			for i, slot := range slots {
-				// New boxes, so that closures of former rounds keep their values.
+				// Create new boxes, so that closures of earlier iterations keep their values.
 				fr.locals[slot] = &box{at(results, i)}
 			}
 			switch run(fr, body) {

@@ -24,8 +24,8 @@ func at(vs []value.Value, i int) value.Value {
 	return nil
 }
 
-// list compiles expressions; the last one may have any number of values. The caller of the result must not modify it:
-// it may be the arguments of the function. The values are evaluated from left to right.
+// list compiles expressions; the last one may have any number of values. Callers must not modify the values, which
+// may be the arguments of the function. The values are evaluated from left to right.
 func (f *function) list(xs []ast.Expr) multi {
 	if len(xs) == 0 {
 		return func(*frame) []value.Value { return nil }
@@ -61,7 +61,7 @@ func (f *function) multi(x ast.Expr) multi {
 	case *ast.Comma3Expr:
 		if !x.AdjustRet {
 			f.checkVararg(x)
-			// Not copied: functions do not modify their arguments.
+			// Functions do not modify their arguments, so do not copy them.
 			return func(fr *frame) []value.Value { return fr.varargs }
 		}
 	}
@@ -77,8 +77,8 @@ func (f *function) checkVararg(x *ast.Comma3Expr) {
 	}
 }
 
-// expr compiles an expression to one value. A call or ... is adjusted to its first value, or nil. Every case either
-// returns an immutable closure or refuses the expression.
+// expr compiles an expression to one value. A call or ... is adjusted to its first value, or nil. Every case returns
+// an immutable closure or rejects the expression.
 func (f *function) expr(x ast.Expr) expr {
 	f.enter(x.Line())
 	defer f.leave()
@@ -92,7 +92,7 @@ func (f *function) expr(x ast.Expr) expr {
 	case *ast.StringExpr:
 		return constant(x.Value)
 	case *ast.NumberExpr:
-		// Converted once, when the body is compiled.
+		// Convert the number during compilation.
 		n, ok := parseNumber(x.Value)
 		if !ok {
 			refuse(x.Line(), "malformed number %s", x.Value)
@@ -350,7 +350,7 @@ func (f *function) table(x *ast.TableExpr) expr {
 		value expr
 		rest  multi // of the last field, which may have several values
 	}
-	// The kinds of fields are decided now, and only values when it runs.
+	// Determine the kinds of fields during compilation; only values are evaluated at run time.
 	fields := make([]field, len(x.Fields))
 	for i, in := range x.Fields {
 		switch {
@@ -386,8 +386,8 @@ func (f *function) table(x *ast.TableExpr) expr {
 	}
 }
 
-// functionExpr compiles a function value: a closure over the boxes of its upvalues. Each evaluation makes a closure of
-// its own, with the boxes that exist then. The code is shared, and only the list of boxes is new.
+// functionExpr compiles a function value: a closure over the boxes of its upvalues. Each evaluation creates a new
+// closure with the current boxes. Closures share the code.
 func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	// Its nesting counts from the enclosing function, because compilation recurses through both.
 	inner := &function{outer: f, vararg: x.ParList.HasVargs, depth: f.depth}

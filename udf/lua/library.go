@@ -9,14 +9,14 @@ import (
 	"cqld/udf/value"
 )
 
-// The library is a part of Lua's: what is deterministic and needs no host.
+// The library contains the functions of Lua that are deterministic and do not access the host.
 //
 //	global    type tostring tonumber pairs ipairs next select error assert pcall unpack integer decimal
 //	string    len lower upper sub rep reverse byte char format find match gmatch gsub
 //	math      abs ceil floor max min sqrt exp sin cos atan log pow fmod idiv tointeger type huge pi …
 //	table     insert remove concat sort unpack pack
 //
-// integer and decimal are additions: they make exact numbers, as varint and decimal of CQL are.
+// integer and decimal are additions that create exact numbers, like varint and decimal in CQL.
 
 // library contains the functions that scripts can call. It is immutable. Programs may share one. Its maps are read only
 // after newLibrary.
@@ -31,7 +31,7 @@ type library struct {
 type namespace struct{ members map[string]value.Value }
 
 // native is the implementation of a function of the library. It panics with *value.Fault or *value.Exceeded. It must
-// count what it does beyond one step, before it does it.
+// count work beyond one step before doing it.
 type native func(fr *frame, a args) []value.Value
 
 // args are the arguments of a call, with the name of the function for messages. Its methods count arguments from 0, and
@@ -44,7 +44,7 @@ type args struct {
 	m *value.Meter
 }
 
-// isGlobal reports whether name is a global name of the library. It must have the names of newLibrary.
+// isGlobal reports whether name is a global name of the library. Its list must equal the names of newLibrary.
 func isGlobal(name string) bool {
 	// A list and not the map of a library: the compiler has none yet.
 	switch name {
@@ -56,7 +56,7 @@ func isGlobal(name string) bool {
 	return false
 }
 
-// global returns a global of the library; the compiler has checked the name. nil cannot occur.
+// global returns a global of the library. It never returns nil, because the compiler has checked the name.
 func (fr *frame) global(name string) value.Value { return fr.library.globals[name] }
 
 // newLibrary returns the library. Each call of one of its functions is a step. The names must agree with isGlobal, by
@@ -157,7 +157,7 @@ func toInteger(m *value.Meter, v value.Value) (int64, bool) {
 		n := int64(v)
 		return n, float64(n) == v && v < 1<<63 && v >= -1<<63
 	case *big.Int:
-		// The number means nothing if it does not fit.
+		// The number is valid only if it fits.
 		return v.Int64(), v.IsInt64()
 	case *apd.Decimal:
 		return value.DecimalInt64(m, v)
@@ -220,7 +220,7 @@ func baseFunctions() map[string]native {
 		},
 		"select": selectArgs,
 		"error": func(fr *frame, a args) []value.Value {
-			// Not Failf: the message is text of the script, and no format.
+			// Do not use Failf, because the message is text from the script, not a format.
 			panic(&value.Fault{Msg: toText(fr.m, a.at(0))})
 		},
 		"assert": func(fr *frame, a args) []value.Value {
@@ -257,9 +257,8 @@ func selectArgs(_ *frame, a args) []value.Value {
 	return a.values[min(n, int64(len(a.values))):]
 }
 
-// protected calls a function and returns its failure. Exceeded bounds end the whole call. It is pcall: true and the
-// results, or false and the message. It is a call of the library as every other one, so nested pcalls count against
-// callsMax. Its own cost is one call.
+// protected implements pcall: it calls a function and returns true and the results, or false and the message. An
+// exceeded bound ends the whole call. Nested pcalls count against callsMax.
 func protected(fr *frame, a args) (result []value.Value) {
 	// The frames of the failed call have ended without restoring it.
 	depth := fr.depth
@@ -269,7 +268,7 @@ func protected(fr *frame, a args) (result []value.Value) {
 		case *value.Fault:
 			fr.depth = depth
 			result = []value.Value{false, e.Msg}
-		// *value.Exceeded passes: a script must not continue beyond its bounds.
+		// Do not recover *value.Exceeded, because a script must not continue beyond its bounds.
 		default:
 			panic(e)
 		}
@@ -307,7 +306,7 @@ func unpack(fr *frame, a args) []value.Value {
 }
 
 // exactInteger implements integer(x): a whole number without limit, as varint is. Arithmetic with it is exact, see
-// package value. It is how a script gets numbers beyond 64 bits.
+// package value. Scripts use it for numbers beyond 64 bits.
 func exactInteger(fr *frame, a args) []value.Value {
 	// The number itself; ParseInteger counts its digits.
 	fr.m.Alloc(64)
@@ -360,7 +359,7 @@ func toText(m *value.Meter, v value.Value) string {
 	case *closure, *builtin:
 		return "function"
 	}
-	// A string or a number: nothing else is left.
+	// The value is a string or a number.
 	s, _ := stringOf(m, v)
 	return s
 }

@@ -7,8 +7,9 @@ import (
 	"cqld/udf/value"
 )
 
-// tableFunctions returns the functions of table. Positions count from 1. insert, remove and sort change their table in
-// place. By default all are about the keys 1, 2, … without a gap. A table with holes is treated up to its length (Len).
+// tableFunctions returns the functions of table. Positions count from 1. insert, remove and sort change their table
+// in place. By default, they operate on the keys 1, 2, … without a gap. A table with holes is treated up to its
+// length (Len).
 func tableFunctions() map[string]native {
 	return map[string]native{
 		"insert": func(fr *frame, a args) []value.Value {
@@ -89,7 +90,7 @@ func tableFunctions() map[string]native {
 func sortTable(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	less := func(x, y value.Value) bool {
-		// Line 0: the library has no line. NaN is less than nothing.
+		// The line is 0 for the library. NaN is not less than any value.
 		order, ok := compare(fr.m, x, y, 0)
 		return ok && order < 0
 	}

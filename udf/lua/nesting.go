@@ -6,7 +6,7 @@ import "strings"
 // its stack. Bodies with other errors are left to the parser. It need not be exact: it reads words and brackets, and
 // skips strings and comments.
 //
-// The parser of the library recurses once for each level, in Go's stack, which the meter does not see.
+// The parser of the library recurses on Go's stack once for each level, which the meter does not count.
 func checkNesting(body string) error {
 	depth := 0
 	for i, line := 0, 1; i < len(body); {

@@ -17,7 +17,7 @@ import (
 // that it and its enclosing function see each other's assignments.
 
 // box is a local variable, which closures share. Every local variable has one, whether it is captured or not. A box
-// takes a pointer in the frame and an allocation; a compiler could keep variables that no closure captures without one.
+// costs a pointer in the frame and an allocation, even if no closure captures the variable.
 type box struct{ v value.Value }
 
 // closure is a function value of a script. Two closures are equal only if they are the same object. Two evaluations of
@@ -28,16 +28,16 @@ type closure struct {
 	up []*box
 }
 
-// builtin is a function of the library. Its identity is its address, by which == compares functions. Iterators such as
-// the step of pairs are builtins with a state of their own.
+// builtin is a function of the library. == compares functions by address. Iterators, such as the step of pairs, are
+// builtins with their own state.
 type builtin struct {
 	// For messages.
 	name string
 	call func(fr *frame, args []value.Value) []value.Value
 }
 
-// frame is a call in progress. The compiler has turned names into slots, so no name is looked up in a call. It lives as
-// long as a closure that its variables are captured by needs its boxes, not longer.
+// frame is a call in progress. The compiler has turned names into slots, so no name is looked up in a call. Closures
+// keep the boxes that they capture, not the frame.
 type frame struct {
 	m *value.Meter
 	// The library of the program, for globals and methods of strings.
@@ -54,8 +54,7 @@ type frame struct {
 	depth int
 }
 
-// slotBytes is what a local variable counts as, with its box and a number in it. It is an estimate that is never too
-// low for numbers.
+// slotBytes is the memory of a local variable in bytes, with its box and a number in it.
 const slotBytes = 32
 
 // callsMax bounds the depth of calls, so that recursion does not exhaust the stack. Each call takes several Go frames,
@@ -101,7 +100,7 @@ func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Valu
 }
 
 // enter executes a function of the script. Its results may be the arguments, or parts of them: the caller must not
-// modify them. It is the only place where frames are made.
+// modify them. Only enter creates frames of script functions.
 func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	if fr.depth >= callsMax {
 		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)

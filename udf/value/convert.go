@@ -27,9 +27,9 @@ import (
 //	map                         table
 //	user-defined type           table with the fields by name
 //
-// b is valid for the type: it comes from a table or was validated. The result shares no memory with it. It is recursive
-// to the depth of the type. What it allocates is counted before, except for the text of a uuid or an address, which is
-// short.
+// b is valid for the type: it comes from a table or was validated. The result shares no memory with it. It is
+// recursive to the depth of the type. It counts memory before it allocates, except for the short text of a uuid or an
+// address.
 func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 	if b == nil {
 		return nil
@@ -41,7 +41,8 @@ func FromCQL(m *Meter, t *types.Type, b []byte) Value {
 	case types.List, types.Set, types.Map, types.Tuple, types.UDT, types.Vector:
 		return tableFrom(m, t, b)
 	}
-	// Most types allow an empty value besides null. Scripts have none, so it is nil for all but text and collections.
+	// Most types allow an empty value besides null. Scripts have no such value, so it becomes nil, except for text
+	// and collections.
 	if len(b) == 0 {
 		return nil
 	}
@@ -191,7 +192,7 @@ func Describe(v Value) string {
 	case *Table:
 		return "(a table)"
 	}
-	// Writing a large number takes time by the square of its digits, which a message is not worth.
+	// Formatting a large number takes quadratic time, which is too expensive for a message.
 	const most = 1000
 	switch {
 	case IsNumber(v) && numberBytes(v) > most:
@@ -324,9 +325,8 @@ func integerTo(m *Meter, t *types.Type, v Value) []byte {
 	return t.AppendInt64(nil, x)
 }
 
-// tableTo returns a table as a collection, a tuple, a user-defined type or a duration. A key or a value that is no
-// value of its type fails the whole result. Elements are encoded before they are sorted, so memory is needed for both
-// forms at once.
+// tableTo returns a table as a collection, a tuple, a user-defined type or a duration. An invalid key or value fails
+// the whole result. Elements are encoded before they are sorted, so memory is needed for both forms at once.
 func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	var parts [][]byte
 	// The list of parts is memory as well: a slice takes 24 bytes.

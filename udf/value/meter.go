@@ -9,12 +9,12 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Limits are the bounds of one call of a function. All of them are set by the configuration of the node. A zero is no
-// default here: package udf fills defaults in.
+// Limits are the bounds of one call of a function. The configuration of the node sets them. Package udf replaces
+// zeros by defaults; here, zero means zero.
 type Limits struct {
-	// The operations of a call, as Step and Work count them. A step takes some 20 to 200 ns.
+	// Steps bounds the operations of a call, as Step and Work count them. A step takes 20 to 200 ns.
 	Steps int64
-	// Bytes of memory that the call allocates, including what it no longer uses.
+	// Bytes bounds the memory that the call allocates, including garbage.
 	Bytes int64
 	// Output is the largest result, in bytes.
 	Output int64
@@ -31,8 +31,8 @@ type Exceeded struct{ Reason string }
 // Error returns the reason.
 func (e *Exceeded) Error() string { return e.Reason }
 
-// Fault is the error of a call that failed, in the words of its language. The client gets it as FUNCTION_FAILURE. Msg
-// is written as in the language: "line 3: …" of Lua, "java.lang.…" of Java.
+// Fault is the error of a call that failed, with a message in the style of its language. The client gets it as
+// FUNCTION_FAILURE. Msg is written as in the language: "line 3: …" of Lua, "java.lang.…" of Java.
 type Fault struct{ Msg string }
 
 // Error returns the message.
@@ -48,8 +48,8 @@ func (e *Unavailable) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Memory is what all calls of a node use together. Its methods are safe for concurrent use. Package udf implements it
-// with an account for each call.
+// Memory is the memory that all calls of a node share. Its methods are safe for concurrent use. Package udf
+// implements it with an account for each call.
 type Memory interface {
 	// Grow reserves n bytes more for the call, and may wait. Its errors are *Exceeded and *Unavailable.
 	Grow(n int64) error
@@ -58,21 +58,23 @@ type Memory interface {
 }
 
 // Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers
-// it. It belongs to one call, and is used by one goroutine. The zero Meter has limits of 0, so it refuses everything.
+// it. It belongs to one call, and is used by one goroutine. The zero Meter has limits of 0, so every operation
+// exceeds them.
 type Meter struct {
 	limits Limits
-	// Operations so far; never more than limits.Steps plus one charge.
+	// steps counts the operations so far; it never exceeds limits.Steps by more than one charge.
 	steps int64
-	// All that was allocated. Freed memory is not subtracted, so that the bound does not depend on the collector.
+	// bytes counts all allocations. Freed memory is not subtracted, so that the bound does not depend on the garbage
+	// collector.
 	bytes int64
-	// The duration of the call so far. Nil means that time is not limited.
+	// elapsed returns the duration of the call so far. nil means that time is not limited.
 	elapsed func() time.Duration
 	wall    func() time.Time // nil means the Unix epoch
-	// The memory of the node. Nil means that only limits bound the call.
+	// memory is the memory of the node. nil means that only limits bound the call.
 	memory Memory
-	// What was reserved from memory for bytes. It is at least bytes if memory is set.
+	// reserved is the number of bytes reserved from memory. If memory is set, it is at least bytes.
 	reserved int64
-	// Time in which Reserve waited for memory. It is not the call's.
+	// waited is the time in which Reserve waited for memory. It does not count as time of the call.
 	waited time.Duration
 }
 
@@ -184,14 +186,14 @@ func (m *Meter) Alloc(n int64) {
 	}
 }
 
-// reserve reserves n bytes for Alloc, or more: a quarter of what the call has allocated, so that large calls seldom
-// wait. n is the shortage.
+// reserve reserves at least the missing n bytes for Alloc, and up to a quarter of what the call has allocated, so
+// that large calls rarely wait.
 func (m *Meter) reserve(n int64) {
 	// At least what is needed now.
 	more := max(n, reservationMin, min(m.bytes/4, reservationMax))
 	err := m.Reserve(more)
 	var exceeded *Exceeded
-	// The reserve did not fit, but the allocation may.
+	// The larger reservation does not fit, but n bytes may.
 	if more > n && errors.As(err, &exceeded) {
 		more = n
 		err = m.Reserve(more)
@@ -254,7 +256,7 @@ func Catch(err *error) {
 		*err = e
 	case *Unavailable:
 		*err = e
-	// A defect of the interpreter, or a run-time error of Go.
+	// Any other panic is a bug in the interpreter or a run-time error of Go.
 	default:
 		panic(e)
 	}

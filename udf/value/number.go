@@ -10,25 +10,23 @@ import (
 )
 
 // Arithmetic has four kinds of numbers: int64, which wraps around as in Lua and Java; *big.Int, which is exact;
-// *apd.Decimal; and float64. An operation on two kinds uses the first kind in the order float64, *apd.Decimal,
-// *big.Int, int64 that one of them has.
+// *apd.Decimal; and float64. An operation on two kinds converts both operands to the kind that comes first in the
+// order float64, *apd.Decimal, *big.Int, int64.
 
 // Limits on the size of exact numbers, so that one operation takes a bounded time. Larger results are an error of the
 // function, not a loss of digits.
 const (
-	// Of an integer: 19,700 decimal digits.
+	// bitsMax bounds integers: 19,700 decimal digits.
 	bitsMax = 1 << 16
-	// Of a decimal in an operation, with the zeros that a common exponent needs. An exponent is allowed in the text of
-	// every decimal.
+	// digitsMax bounds the digits of decimals in an operation, including the zeros that a common exponent needs.
 	digitsMax        = 1 << 14
 	exponentMax      = 1 << 14
-	plainExponentMax = 100 // of decimals that are written without an exponent
-	digitsPerWord    = 19  // at least, of 64 bits
+	plainExponentMax = 100 // exponent up to which decimals are formatted without one
+	digitsPerWord    = 19  // lower bound, for a word of 64 bits
 	quotientSize     = 34  // significant digits of a quotient of decimals, as in IEEE 754's decimal128
 )
 
-// rank orders the kinds of numbers: an operation uses the greater one of its operands. Its order is the order of the
-// conversions of an operation.
+// rank orders the kinds of numbers: an operation converts its operands to the greater rank.
 type rank uint8
 
 const (
@@ -39,7 +37,7 @@ const (
 	ranksFloat
 )
 
-// rankOf returns the kind of a number. It looks at the type only, so it takes constant time.
+// rankOf returns the kind of a number. It only examines the Go type, so it takes constant time.
 func rankOf(v Value) rank {
 	switch v.(type) {
 	case int64:
@@ -51,15 +49,15 @@ func rankOf(v Value) rank {
 	case float64:
 		return ranksFloat
 	}
-	// Strings that contain a number are none: languages convert them first, if they do.
+	// Strings that contain a number do not count; languages that convert strings do so first.
 	return notNumber
 }
 
 // IsNumber reports whether v is a number. NaN and infinities are numbers.
 func IsNumber(v Value) bool { return rankOf(v) != notNumber }
 
-// ToFloat returns a number as a float64. Like all functions whose time depends on their arguments, it counts what it
-// does. A number that is out of range becomes infinite. v should be a number; the result for others is NaN.
+// ToFloat returns a number as a float64. Like all functions whose time depends on their arguments, it counts its
+// work. A number that is out of range becomes infinite. v should be a number; the result for others is NaN.
 func ToFloat(m *Meter, v Value) float64 {
 	m.Convert(v)
 	switch v := v.(type) {
@@ -95,7 +93,7 @@ func toBig(v Value) *big.Int {
 	return new(big.Int)
 }
 
-// toDecimal returns a number that is no float as a decimal. A result that is v itself must not be modified.
+// toDecimal returns a number that is not a float as a decimal. A result that is v itself must not be modified.
 func toDecimal(v Value) *apd.Decimal {
 	switch v := v.(type) {
 	case int64:
@@ -125,7 +123,7 @@ func Arith(m *Meter, op byte, a, b Value) Value {
 	case r == ranksDecimal && op != '^':
 		return arithDecimal(m, op, toDecimal(a), toDecimal(b))
 	}
-	// Floats, and what has no exact result: / of small integers, and powers.
+	// Use floats for float operands, and for operations without an exact result: / of small integers, and powers.
 	return arithFloat(op, ToFloat(m, a), ToFloat(m, b))
 }
 
@@ -184,21 +182,21 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 		if b.Sign() == 0 {
 			Failf("attempt to perform 'n%%%%0'")
 		}
-		// Truncated. The sign is corrected to the divisor's.
+		// Rem truncates; give the result the sign of the divisor.
 		out.Rem(a, b)
 		if out.Sign() != 0 && out.Sign() != b.Sign() {
 			out.Add(out, b)
 		}
 	}
-	// Checked afterwards: the operands are bounded, so the result is at most twice as long.
+	// Check the size afterwards, because the result is at most twice as long as the bounded operands.
 	if out.BitLen() > bitsMax {
 		Failf("integer has more than %d bits", bitsMax)
 	}
 	return out
 }
 
-// arithDecimal computes + - * / and %, exactly but for the quotient. A quotient has 34 significant digits. Results with
-// more digits than digitsMax fail. It fails, rather than rounds, if an exact result has too many digits.
+// arithDecimal computes + - * / and %. All results are exact, except that a quotient has 34 significant digits. It
+// fails, instead of rounding, if an exact result has more than digitsMax digits.
 func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	m.Scan(a, b)
 	// An upper bound of the digits of any exact result: operands are brought to the same exponent.
@@ -211,7 +209,7 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	if op != '+' && op != '-' {
 		m.Work((digits / digitsPerWord) * (digits / digitsPerWord) / 4)
 	}
-	// Precise enough that sums and products are not rounded.
+	// The precision suffices for exact sums and products.
 	c := apd.BaseContext.WithPrecision(uint32(digits) + 1)
 	c.Rounding, c.MaxExponent, c.MinExponent = apd.RoundHalfEven, exponentMax, -exponentMax
 	out := new(apd.Decimal)
@@ -238,8 +236,8 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 	return out
 }
 
-// DecimalInt64 returns a decimal without a fraction as an integer of 64 bits. Those with extreme exponents are not
-// converted, because that takes time and memory by the exponent. 1.00 is the integer 1.
+// DecimalInt64 returns a decimal without a fraction as an integer of 64 bits. It does not convert decimals with
+// extreme exponents, whose conversion takes time and memory proportional to the exponent. 1.00 is the integer 1.
 func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
 	m.Scan(d)
 	const digitsOfInt64 = 19
@@ -251,8 +249,8 @@ func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// digitsOf returns the number of digits of a decimal. It does not count them if there are too many for arithmetic. For
-// arithmetic it is then only known to be too large. Trailing zeros are digits.
+// digitsOf returns the number of digits of a decimal. If there are too many digits for arithmetic, it returns a lower
+// bound instead, which is greater than digitsMax. Trailing zeros count as digits.
 func digitsOf(d *apd.Decimal) int64 {
 	// Counting digits converts the number to decimal. A decimal digit takes less than four bits, so this is a lower
 	// bound, which is already more than digitsMax.
@@ -450,8 +448,8 @@ func numberText(v Value) string {
 	return ""
 }
 
-// floatText returns a float so that it is read back as the same float, and never as an integer. The form is the one of
-// Lua's tostring: nan, inf and -inf have names. Java has another form, which package java writes itself.
+// floatText returns a text that parses as the same float and never as an integer. The format equals Lua's tostring,
+// with the names nan, inf and -inf. Package java has its own format.
 func floatText(v float64) string {
 	switch {
 	case v != v:

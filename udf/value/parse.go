@@ -6,17 +6,17 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// numberBytesMax bounds the strings that are converted to numbers: the conversion takes time by the square of their
-// length. A text of 1000 digits takes 16 us, which is counted as 40 operations and the allocation.
+// numberBytesMax bounds the strings that are converted to numbers: the conversion takes quadratic time. A text of
+// 1000 digits takes 16 us, which is counted as 40 operations and the allocation.
 const (
 	numberBytesMax      = 1000
 	digitsPerConversion = 25
 )
 
-// MayParse counts the conversion of a text to a number before it is done. It returns false for a text that is too long
-// to be one. Call it before strconv, big or apd see the text.
+// MayParse counts the conversion of a text to a number before it is done. It returns false for a text that is too
+// long to be one. Call it before strconv, big or apd parse the text.
 func MayParse(m *Meter, s string) bool {
-	// Not counted: nothing is done.
+	// Do not count work, because the text is not parsed.
 	if len(s) > numberBytesMax {
 		return false
 	}
@@ -25,9 +25,8 @@ func MayParse(m *Meter, s string) bool {
 	return true
 }
 
-// ParseInteger converts digits to an integer. It is not ok for anything but decimal digits with an optional sign. The
-// number has no bound of bits here: the length of the text bounds it. The sign may be + or -, and there is no white
-// space.
+// ParseInteger converts digits to an integer. The text must consist of decimal digits with an optional sign, + or -,
+// without white space; otherwise ok is false. Only the length of the text bounds the number.
 func ParseInteger(m *Meter, s string) (*big.Int, bool) {
 	if !MayParse(m, s) {
 		return nil, false

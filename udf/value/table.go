@@ -13,10 +13,10 @@ import (
 // kinds may be equal.
 type Value = any
 
-// Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the
-// order of their insertion. A table is used by one call only. The list serves arrays without a map. Entries of removed
-// keys, and places at the end of the list, stay until the table ends: a script may remove keys while it iterates, and
-// positions must not move then.
+// Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in
+// the order of their insertion. A table is used by one call only. The list serves arrays without a map. Entries of
+// removed keys, and unused places at the end of the list, are never removed, because a script may remove keys during
+// an iteration, which relies on stable positions.
 //
 // The order matters because scripts must give the same result on every node, whatever the order of Go's maps.
 //
@@ -26,15 +26,16 @@ type Value = any
 //
 // Invariant: a key with a value is either in the list or in entries, never in both.
 type Table struct {
-	// Of the keys 1, 2, …. The values from length on are nil: their keys were removed, or are in entries.
+	// list contains the values of the keys 1, 2, …. Values from length on are nil: their keys were removed, or are in
+	// entries.
 	list   []Value
 	length int // list[length-1] is not nil
 	holes  int // nil in list[:length]
-	// Positions in entries, by the comparable form of the key. Forms are int64, float64, bool, string, bigKey,
-	// decimalKey, or a pointer.
+	// index maps the comparable form of a key to its position in entries. Forms are int64, float64, bool, string,
+	// bigKey, decimalKey, or a pointer.
 	index   map[Value]int
 	entries []entry
-	// Number of entries with a value.
+	// live is the number of entries with a value.
 	live int
 }
 
@@ -43,8 +44,8 @@ type entry struct {
 	key, value Value // value is nil after a removal
 }
 
-// What a table counts as, a value of 1, 2, …, and another entry. The list and the index of the entries grow by copies,
-// and numbers are allocated. They are estimates from measurements, rounded up.
+// The memory in bytes of a table, of a value in the list, and of another entry. They are measured estimates, rounded
+// up: list and index grow by copying, and numbers are allocated.
 const (
 	tableBytes  = 96
 	listedBytes = 56
@@ -150,7 +151,7 @@ func (t *Table) Set(m *Meter, k, v Value) {
 	i, ok := t.index[key]
 	switch {
 	case ok:
-		// The entry of a key that was removed is used again.
+		// Reuse the entry of a removed key.
 		if t.entries[i].value == nil && v != nil {
 			t.live++
 		} else if t.entries[i].value != nil && v == nil {
@@ -189,8 +190,8 @@ func (t *Table) setListed(m *Meter, n int, v Value) {
 	}
 }
 
-// takeEntry removes the entry of a key, and returns its value or nil. The entry stays as a place, so that iterations
-// keep their positions.
+// takeEntry removes the entry of a key, and returns its value or nil. The place of the entry remains, so that
+// iterations keep their positions.
 func (t *Table) takeEntry(n int) (v Value) {
 	if i, ok := t.index[int64(n)]; ok && t.entries[i].value != nil {
 		v, t.entries[i].value = t.entries[i].value, nil
@@ -271,8 +272,8 @@ func (t *Table) After(m *Meter, k Value) (at int, ok bool) {
 // valid until the table changes.
 func (t *Table) Values() []Value { return t.list[:t.length] }
 
-// Remove removes the value of the key n, which is in the list, and moves the following ones. It takes time by the
-// number of values after n, eight for a step.
+// Remove removes the value of the key n, which is in the list, and moves the following ones. It counts one step for
+// eight values after n.
 func (t *Table) Remove(m *Meter, n int) Value {
 	v := t.list[n-1]
 	m.Work(int64(t.length-n) / 8)

@@ -17,35 +17,35 @@ import (
 type instance struct {
 	p      *Program
 	module api.Module
-	// The context of all calls. It contains the instance, where the host function finds it.
+	// ctx is the context of all calls. The host function finds the instance in it.
 	ctx context.Context
 	f   api.Function
-	// The module's allocator for arguments; nil if no argument is passed in memory.
+	// alloc is the module's allocator for arguments; nil if no argument is passed in memory.
 	alloc api.Function
-	// The module's global with the operations that are left of the quantum.
+	// meter is the module's global with the remaining operations of the quantum.
 	meter api.MutableGlobal
-	// The module's mutable globals, which reset restores.
+	// globals are the module's mutable globals, which reset restores.
 	globals []resetGlobal
 	stack   []uint64 // of parameters and results
 
-	// The meter of the call in progress; nil while the instance is idle.
+	// call is the meter of the call in progress; nil while the instance is idle.
 	call *value.Meter
-	// The operations that the call may still execute after the present quantum.
+	// left is the number of operations that the call may execute after the current quantum.
 	left int64
-	// The error with which the host ended the call; nil while it may continue. It replaces the runtime's error, which
-	// says less.
+	// stopped is the error with which the host ended the call, or nil. It replaces the less specific error of the
+	// runtime.
 	stopped error
 	grants  int   // of quanta to the call
 	granted int64 // operations, in all
-	// The bytes that are reserved for the stacks of the call.
+	// frames is the number of bytes reserved for the stacks of the call.
 	frames int64
-	// What write has written since the last reset.
+	// written contains the ranges written by write since the last reset.
 	written []span
 
 	memory linearMemory
 	// The stacks of the runtime's callers of f and alloc; nil if they are not known.
 	stacks []reflect.Value
-	// The bytes that the pool counts for the instance. put sets them.
+	// idle is the number of bytes that the pool counts for the instance, set by put.
 	idle int64
 	held memory.Held // reserved while it is idle
 }
@@ -62,12 +62,12 @@ type span struct{ at, size uint32 }
 // instanceKey is the key of the instance in a context.
 type instanceKey struct{}
 
-// newInstance instantiates the module. Its start function counts as a part of the call. After an error nothing of it
-// remains.
+// newInstance instantiates the module. Its start function counts as part of the call. After an error, newInstance
+// frees everything.
 func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 	i := &instance{p: p, call: call, left: p.limits.Steps - p.initialization,
 		stack: make([]uint64, max(len(p.f.ArgTypes), 1))}
-	// Before the runtime allocates: instantiation writes all initial data.
+	// Reserve memory before the runtime allocates it.
 	if err := call.Reserve(instanceBytes + p.memory); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 			i.globals = append(i.globals, resetGlobal{g, g.Get()})
 		}
 	}
-	// All instances begin equally, so the first one's state serves all.
+	// All instances have the same initial state, so store the state of the first.
 	p.once.Do(func() { p.initial = i.initialState(i.left + int64(i.meter.Get())) })
 	return i, nil
 }
@@ -120,7 +120,7 @@ func (i *instance) begin(call *value.Meter) {
 	i.meter.Set(0)
 }
 
-// grant is the host function that code calls when the operations of its quantum are used up: the meter is negative. It
+// grant is the host function that code calls when its quantum is used up, that is, when the meter is negative. It
 // ends the call by a panic, which the runtime converts to an error. The quantum is never larger than what is left of
 // the call's operations.
 func grant(ctx context.Context, module api.Module, _ []uint64) {
@@ -150,8 +150,8 @@ func grant(ctx context.Context, module api.Module, _ []uint64) {
 	meter.Set(uint64(granted))
 }
 
-// reserveFrames reserves memory for the stacks before the call executes n operations. A stack doubles when it is full,
-// and the old one remains until its frames are copied. The error is the one of the meter: *value.Exceeded or
+// reserveFrames reserves memory for the stacks before the call executes n operations. A stack doubles when it is
+// full, and the old one remains until its frames are copied. The error comes from the meter: *value.Exceeded or
 // *value.Unavailable.
 func (i *instance) reserveFrames(n int64) error {
 	const grown = 3 // the old stack and one of twice its size
@@ -237,7 +237,7 @@ func (i *instance) reset() (ok bool) {
 		case i.memory.restore(&p.initial):
 			i.written = i.written[:0]
 		default:
-			// Not known what was touched: the whole memory is restored.
+			// The touched pages are unknown, so restore the whole memory.
 			i.written = append(i.written[:0], span{0, memory.Size()})
 		}
 		for _, s := range i.written {

@@ -10,11 +10,12 @@ type instructions struct {
 	*meter
 	*estimate
 	reader
-	// The index of the variable that the meter adds. Code that names it, or a later one, is malformed.
+	// local is the index of the variable that the meter adds. Code that uses it, or a later index, is malformed.
 	local uint32
 
-	out []byte // since the last of pieces
-	// The instructions before out. What a region charges is a piece of its own, which is empty until the region ends.
+	out []byte // instructions since the last of pieces
+	// pieces contains the instructions before out. The charge of a region is a separate piece, which is empty until
+	// the region ends.
 	pieces [][]byte
 	// The open regions, the innermost last. There is always one.
 	regions []region

@@ -1,7 +1,7 @@
 package wasm
 
 // The bounds of a module. They are checked in one pass over its bytes, before the compiler sees it, and depend on
-// nothing else: a module that one node accepts, every node compiles.
+// nothing else, so a module that one node accepts compiles on every node.
 const (
 	// Of the binary format; the body in base64 is a third longer.
 	moduleBytesMax = 1 << 20
@@ -57,9 +57,9 @@ const (
 	valuesPerOperation     = 16
 	frameBytesPerOperation = 16 * valuesPerOperation
 
-	// quantum is the number of operations between two checks of the time. Native code cannot be interrupted, by the
-	// collector either: operations take 1 to 10 ns, so that it runs for some 0.04 ms. Memory for the frames of a
-	// quantum is reserved before it.
+	// quantum is the number of operations between two checks of the time. Native code cannot be interrupted, not even
+	// by the garbage collector. Operations take 1 to 10 ns, so a quantum takes about 0.04 ms. Memory for the frames
+	// of a quantum is reserved before it.
 	quantum = 4096
 	// firstQuantum is the first one of a call, so that most calls reserve little memory for their frames.
 	firstQuantum = 256

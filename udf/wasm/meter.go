@@ -8,11 +8,11 @@ import (
 )
 
 // The runtime does not count instructions, so withMeter rewrites the module before it is compiled: a mutable global
-// contains the number of operations that are left of the present quantum. Each function subtracts, at its beginning,
-// the number of its instructions that are outside of loops, and each loop, at the beginning of an iteration, the number
-// of its own; instructions on memory and tables subtract for each 64 bytes. Below zero, the function calls the host,
-// which grants another quantum or ends the call. A call is therefore stopped at the same instruction on every node, and
-// native code, which the scheduler cannot interrupt, runs for one quantum at most.
+// contains the number of remaining operations of the current quantum. Each function subtracts, at its beginning, the
+// number of its instructions outside of loops, and each loop, at the beginning of an iteration, the number of
+// instructions in its body; instructions on memory and tables subtract for each 64 bytes. Below zero, the function
+// calls the host, which grants another quantum or ends the call. A call is therefore stopped at the same instruction
+// on every node, and native code, which the scheduler cannot interrupt, runs for one quantum at most.
 
 // meterName is the name of the exported global, hostName and quantumName those of the imported function. It is the
 // first function of the module, so that the indexes of all others grow by one.

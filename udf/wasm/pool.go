@@ -10,17 +10,17 @@ import (
 // Pool contains idle instances of all programs, so that most calls need no new one. Instances are in their initial
 // state. It is safe for concurrent use.
 type Pool struct {
-	// The memory of the node for functions; nil means that only most bounds the instances.
+	// memory is the node's memory for functions; nil means that only most bounds the instances.
 	memory *memory.Pool
 	most   int64
 	pages  *pagemap // nil means that memories are reset as a whole
 
 	mu sync.Mutex
-	// The elements of order by program, longest idle first. Guarded by mu.
+	// idle contains the elements of order by program, longest idle first. Guarded by mu.
 	idle map[*Program][]*list.Element
-	// The *instance values, longest idle first. Guarded by mu.
+	// order contains the *instance values, longest idle first. Guarded by mu.
 	order list.List
-	// The sum of instance.idle. Guarded by mu.
+	// bytes is the sum of instance.idle. Guarded by mu.
 	bytes int64
 }
 
@@ -37,11 +37,11 @@ func (l *Pool) take(p *Program) *instance {
 	if len(idle) == 0 {
 		return nil
 	}
-	// The one that was used last, so that surplus ones age and are removed first.
+	// Take the most recently used instance, so that surplus ones age and are evicted.
 	return l.remove(p, len(idle)-1)
 }
 
-// remove removes an idle instance of p. It is called with mu.
+// remove removes an idle instance of p. The caller holds mu.
 func (l *Pool) remove(p *Program, n int) *instance {
 	idle := l.idle[p]
 	i, _ := l.order.Remove(idle[n]).(*instance)
@@ -53,11 +53,11 @@ func (l *Pool) remove(p *Program, n int) *instance {
 	return i
 }
 
-// put keeps an instance that is in its initial state, in place of those that have been idle longest, if there is memory
-// for it.
+// put adds an instance in its initial state to the pool if there is memory for it, and evicts those that have been
+// idle longest.
 func (l *Pool) put(i *instance) {
 	i.idle = i.bytes()
-	// Idle memory counts for the node, too. Without any left, the instance is not kept.
+	// Idle memory counts for the node, too. If there is none left, drop the instance.
 	if l.memory != nil {
 		var ok bool
 		if i.held, ok = l.memory.Reserve(i.idle); !ok {
@@ -74,7 +74,7 @@ func (l *Pool) put(i *instance) {
 		oldest, _ := l.order.Front().Value.(*instance)
 		dropped = append(dropped, l.remove(oldest.p, 0)) // the oldest of a program is its first
 	}
-	// Closing an instance takes time, so it happens without the lock.
+	// Close instances without the lock, because it takes time.
 	l.mu.Unlock()
 	l.close(dropped)
 }

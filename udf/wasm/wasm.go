@@ -40,25 +40,25 @@ type Program struct {
 	limits  value.Limits
 	pool    *Pool
 
-	// What calls change, and so what reset restores.
+	// uses describes the state that calls change and reset restores.
 	uses uses
 	// The indexes of the mutable globals.
 	mutable   []uint32
 	hasMemory bool
-	// Operations that a new instance costs the call that needs it.
+	// initialization is the number of operations that a new instance costs the call that needs it.
 	initialization int64
 	memory         int64 // bytes of a new instance
-	// Instances can be restored to their initial state, and used again.
+	// resets means that instances can be restored to their initial state and reused.
 	resets bool
-	// The size of the compiled module, an estimate.
+	// bytes is the estimated size of the compiled module.
 	bytes int64
 
 	once sync.Once
-	// The state of a new instance. The first instance sets it, once.
+	// initial is the state of a new instance, set once by the first instance.
 	initial initial
 }
 
-// Function is what a module is compiled for.
+// Function is the input of Compile.
 type Function struct {
 	Body string // the module in base64
 	// The name of the exported function, which is the name of the CQL function.
@@ -69,8 +69,8 @@ type Function struct {
 	CalledOnNull bool
 }
 
-// Compile compiles a module and checks its exports. Its time and its memory are bounded by what limits.go says. It
-// calls reserve with the bytes of memory that the compiler needs, before it uses them. Idle instances are in pool.
+// Compile compiles a module and checks its exports. limits.go bounds its time and memory. It calls reserve with the
+// bytes of memory that the compiler needs before it uses them. pool contains the idle instances.
 func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int64) error) (*Program, error) {
 	// Base64 has four characters for three bytes.
 	if len(f.Body) > moduleBytesMax*4/3 {
@@ -91,7 +91,7 @@ func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int
 		initialization: m.layout.initialization,
 		memory:         m.layout.memory, hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) +
 			m.work*codeBytesPerUnit}
-	// Dropped segments cannot be restored, and too much state is not worth it.
+	// Dropped segments cannot be restored, and resetting a large state is slower than a new instance.
 	p.resets = !m.uses.segments && len(p.mutable) <= resetGlobalsMax && m.layout.memory <= resetMemoryMax
 	ctx := context.Background()
 	// One runtime for each program: programs share no modules and no compiled code.
@@ -126,7 +126,7 @@ func features() api.CoreFeatures {
 		api.CoreFeatureNonTrappingFloatToIntConversion | api.CoreFeatureBulkMemoryOperations
 }
 
-// Bytes returns about what the program needs in memory.
+// Bytes returns the approximate memory of the program in bytes.
 func (p *Program) Bytes() int64 { return p.bytes + int64(len(p.f.Body)) }
 
 // check checks what the module imports and exports. The messages name what the module should export.
@@ -324,9 +324,9 @@ func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 		if err := i.call.Reserve(int64(size)); err != nil {
 			return nil, err
 		}
-		// A copy: the memory is reset, or freed, after the call.
+		// Copy the result, because the memory is reset or freed after the call.
 		b = append([]byte{}, b...)
-		// The module may have written anything. Only valid values are stored.
+		// Validate the result, because the module may return any bytes.
 		if err := t.Validate(b); err != nil {
 			return nil, &value.Fault{Msg: err.Error()}
 		}
