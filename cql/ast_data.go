@@ -121,7 +121,7 @@ type Using struct {
 	Timeout Term
 }
 
-// BatchKind is the guarantee of a batch. The numbers are the ones of the native protocol (BATCH, <type>).
+// BatchKind is the guarantee of a batch. The values equal the <type> of a BATCH message in the native protocol.
 type BatchKind uint8
 
 // The kinds of batches. The zero value is the logged batch.

@@ -267,8 +267,8 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// checkMerged checks that the merge of two encoded rows is the one of Reconcile, in either order, because replicas
-// apply changes in different orders.
+// checkMerged checks that the merge of two encoded rows equals the result of Reconcile, in either order, because
+// replicas apply changes in different orders.
 func checkMerged(merged, a, b []byte) {
 	x, y, sum := NewRow(), NewRow(), NewRow()
 	if DecodeRow(x, a) != nil || DecodeRow(y, b) != nil {

@@ -9,8 +9,8 @@ import (
 	"cqld/internal/wire"
 )
 
-// DurationValue is a decoded duration: three counts that do not convert into each other, because months and days have
-// different lengths. None has a different sign than another.
+// DurationValue is a decoded duration: three counts that cannot be converted into each other, because months and days
+// vary in length. All nonzero counts have the same sign.
 type DurationValue struct {
 	Months int32
 	Days   int32
@@ -116,7 +116,7 @@ func ParseDuration(text string) (DurationValue, error) {
 		return DurationValue{}, b.err
 	}
 	d := DurationValue{Months: int32(b.months), Days: int32(b.days), Nanos: b.nanos}
-	// None can be the least number of its type: accumulate bounds the magnitudes.
+	// accumulate bounds the magnitudes, so none is the minimum of its type and the negation cannot overflow.
 	if negative {
 		d.Months, d.Days, d.Nanos = -d.Months, -d.Days, -d.Nanos
 	}
@@ -126,9 +126,9 @@ func ParseDuration(text string) (DurationValue, error) {
 // durationBuilder sums the parts of a duration, without its sign. The first error is sticky.
 type durationBuilder struct {
 	source string
-	// The unit that was added last.
+	// last is the unit that was added last.
 	last durationUnit
-	// The sums, which are not negative. Their limits are in add.
+	// The sums are not negative. add checks their limits.
 	months int64
 	days   int64
 	nanos  int64
@@ -170,7 +170,7 @@ func allDigits(s string) bool {
 
 // add adds n of a unit, which must be smaller than the previous one.
 func (b *durationBuilder) add(u durationUnit, n int64) {
-	// fail only records the error: last and the sum change afterwards, too, and are not used then.
+	// fail only records the error. last and the sum still change, but are not used after an error.
 	switch {
 	case b.err != nil:
 		return
@@ -208,7 +208,7 @@ func (b *durationBuilder) add(u durationUnit, n int64) {
 
 // accumulate adds n times per to a sum, unless that exceeds limit. n is not negative.
 func (b *durationBuilder) accumulate(sum *int64, n, per, limit int64, u durationUnit) {
-	// Divided, because the product could overflow.
+	// Divide, because the product could overflow.
 	if n > (limit-*sum)/per {
 		b.fail("Invalid duration. The total number of %s must be less or equal to %d", u, limit)
 		return
@@ -216,8 +216,8 @@ func (b *durationBuilder) accumulate(sum *int64, n, per, limit int64, u duration
 	*sum += n * per
 }
 
-// parseUnits parses numbers, each with its unit in upper or lower case. An empty text is no duration, although the zero
-// duration is printed as one.
+// parseUnits parses numbers, each with its unit in upper or lower case. An empty text is not a duration, although the
+// zero duration is printed as one.
 func (b *durationBuilder) parseUnits(s string) {
 	if s == "" {
 		b.unreadable()
@@ -227,7 +227,7 @@ func (b *durationBuilder) parseUnits(s string) {
 		for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
 			digits++
 		}
-		// Without digits number fails, so that each turn of the loop consumes something or ends it.
+		// number fails without digits, so each iteration consumes input or ends the loop.
 		n := b.number(s[:digits])
 		s = s[digits:]
 		size := 0

@@ -24,7 +24,7 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	case t.Validate(wire) != nil || TooLongForText(t, wire):
 		return appendBlobText(dst, wire)
 	}
-	// Only these are quoted. Numbers, UUIDs, blobs and durations are tokens of their own.
+	// Only these are quoted. Numbers, UUIDs, blobs and durations are separate tokens.
 	switch t.kind {
 	case Ascii, Text:
 		return appendQuoted(dst, wire)
@@ -62,7 +62,7 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 
 // appendScalarText appends the text of a valid, non-empty value of a scalar type, or of a custom type.
 func appendScalarText(t *Type, dst, wire []byte) []byte {
-	// A LexicalUUIDType has the text of a UUID. All other classes have no text but their bytes.
+	// A LexicalUUIDType has the text of a UUID. Other classes are shown as bytes.
 	if t.kind == Custom {
 		if legacyKindOf(t) == lexicalUUID {
 			return appendUUIDText(dst, wire)
@@ -185,12 +185,12 @@ func appendFieldLiterals(t *Type, dst, b []byte) []byte {
 	return append(dst, '}')
 }
 
-// NumberTextMax is the number of bytes of the longest varint or decimal that has a text: about 157,800 digits. Values
-// of columns may be longer.
+// NumberTextMax is the size, in bytes, of the longest varint or decimal that is formatted as a number: about 157,800
+// digits. Values of columns may be longer.
 const NumberTextMax = 64 << 10
 
-// TooLongForText reports whether wire, a value of t, is a number whose conversion to decimal digits would take too much
-// time. It has the form of a blob in text and JSON.
+// TooLongForText reports whether wire, a value of t, is a number whose conversion to decimal digits would take too
+// much time. Such a number is formatted as a blob in text and JSON.
 func TooLongForText(t *Type, wire []byte) bool {
 	return len(wire) > NumberTextMax && (t.kind == Varint || t.kind == Decimal)
 }

@@ -46,7 +46,7 @@ func (t *Type) AppendJSON(dst, wire []byte) []byte {
 // appendJSONFloat appends a number as Java prints it, or null.
 func appendJSONFloat(t *Type, dst, wire []byte) []byte {
 	start := len(dst)
-	// Java's texts of the special values end with letters that no number ends with.
+	// The last letter identifies the special values, because no number ends with it.
 	dst = appendScalarText(t, dst, wire)
 	if c := dst[len(dst)-1]; c == 'N' || c == 'y' { // NaN, Infinity
 		return append(dst[:start], "null"...)
@@ -57,7 +57,7 @@ func appendJSONFloat(t *Type, dst, wire []byte) []byte {
 // appendJSONArray appends the parts as an array. A tuple always has all its fields.
 func appendJSONArray(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '[')
-	// The number of parts written, which the loop for missing fields continues.
+	// n is the number of parts written; the loop for missing fields continues from it.
 	n := 0
 	for p := t.Parts(wire); p.Next(); n++ {
 		if n > 0 {
@@ -104,7 +104,7 @@ func appendJSONMap(t *Type, dst, wire []byte) []byte {
 // appendJSONFields includes all fields, also the ones that are missing in a value written before ALTER TYPE.
 func appendJSONFields(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '{')
-	// Fields have positions: the type's names and types are side by side with the parts.
+	// Parts, field names and field types have the same positions.
 	n := 0
 	field := func(i int, part []byte) {
 		if i > 0 {
@@ -126,7 +126,7 @@ func appendJSONFields(t *Type, dst, wire []byte) []byte {
 // quotes inside the string, so that INSERT JSON reads it back. Only upper-case letters make a name case-sensitive here,
 // as in Cassandra.
 func AppendJSONName(dst []byte, name string) []byte {
-	// A name with other special characters is read back in lower case, which it is already.
+	// Names with other special characters need no quotes, because they are already in lower case.
 	for i := range len(name) {
 		if c := name[i]; c >= 'A' && c <= 'Z' {
 			return appendJSONString(dst, []byte(`"`+name+`"`))

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// JSONValue is a parsed JSON value. It keeps the text of numbers and the order of members. The zero JSONValue is null.
-// Numbers stay texts, because their precision depends on the type that they become.
+// JSONValue is a parsed JSON value. It keeps the text of numbers and the order of members. The zero JSONValue is
+// null. Numbers are kept as text, because the target type determines their precision.
 type JSONValue struct {
 	kind jsonKind
 	text string // number or string; true or false
-	// The elements of an array.
+	// list contains the elements of an array.
 	list []JSONValue
-	// In the order of the text, with duplicates: which one counts depends on the type.
+	// members is in the order of the text, with duplicates; the type determines which duplicate counts.
 	members []JSONMember
 }
 
@@ -64,7 +64,7 @@ func (m *JSONMember) CQLName() string {
 // reason. Objects and arrays may be nested nestingMax deep.
 func ParseJSON(text []byte) (JSONValue, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
-	// Without it, numbers would become float64 and lose digits.
+	// Keep numbers as text; float64 would lose digits.
 	d.UseNumber()
 	v, err := parseJSON(d, 0)
 	if err == nil {
@@ -84,7 +84,7 @@ func parseJSON(d *json.Decoder, depth int) (JSONValue, error) {
 		return JSONValue{}, fmt.Errorf("nested deeper than %d", nestingMax)
 	}
 	token, err := d.Token()
-	// A value must follow here, so that the end is an error for the caller.
+	// A value must follow, so the end of the text is an error.
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
@@ -146,8 +146,8 @@ func (v *JSONValue) isWhole() bool {
 	return v.kind == jsonNumber && isWholeNumber(v.text)
 }
 
-// class returns Java's class of the value, as Cassandra's messages name it. Integers have the smallest class that holds
-// them.
+// class returns the Java class of the value for Cassandra's messages. Integers have the smallest class that can
+// represent them.
 func (v *JSONValue) class() string {
 	switch v.kind {
 	case jsonBool:

@@ -20,16 +20,16 @@ func (t *Type) FromJSON(text []byte, now func() int64) ([]byte, error) {
 // FromText parses, for a type with parts, it contains JSON, which is how a map has such keys. The error is a
 // *ValueError. The result is valid, and its sets and maps are sorted.
 //
-// The string "now", in any case of letters, is for a timestamp the time in ms that now returns, as in Cassandra. A
-// nil now refuses it.
+// As in Cassandra, the string "now", in any case of letters, converts to a timestamp: the result of now, in ms. If
+// now is nil, the string is an error.
 func (t *Type) FromJSONValue(v *JSONValue, now func() int64) ([]byte, error) {
 	return fromJSON(t, v, jsonScope{now: now})
 }
 
-// jsonScope is what the conversion of a part of a value knows of the whole.
+// jsonScope is the context of the conversion of a part of a value.
 type jsonScope struct {
 	now func() int64
-	// depth counts strings within strings: each is parsed by itself.
+	// depth counts nested JSON strings, each of which is parsed separately.
 	depth int
 }
 
@@ -38,7 +38,7 @@ func fromJSON(t *Type, v *JSONValue, in jsonScope) ([]byte, error) {
 	if v.kind == jsonNull {
 		return nil, nil
 	}
-	// Before strings of types with parts: scalars have no JSON inside.
+	// Handle scalars first; their strings do not contain JSON.
 	if t.kind < List {
 		// Only JSON has it inside of values: as a constant of CQL, it is a call of a function.
 		if t.kind == Timestamp && v.kind == jsonString && in.now != nil && strings.EqualFold(v.text, "now") {
@@ -49,7 +49,7 @@ func fromJSON(t *Type, v *JSONValue, in jsonScope) ([]byte, error) {
 	if t.kind == Custom {
 		return legacyFromJSON(t, v)
 	}
-	// At the bound, the string is refused below as a value of the wrong kind.
+	// At the bound, the code below rejects the string as a value of the wrong kind.
 	if v.kind == jsonString && in.depth < nestingMax {
 		inner, err := ParseJSON([]byte(v.text))
 		if err != nil {
@@ -78,8 +78,8 @@ func expected(t *Type, what string, v *JSONValue) error {
 	return invalid(t, "Expected %s, but got a %s: %s", what, v.class(), v)
 }
 
-// scalarFromJSON converts a value for a native type. Which kinds of values a type accepts, and the words for others,
-// are Cassandra's.
+// scalarFromJSON converts a value for a native type. The accepted kinds of values and the error messages are
+// Cassandra's.
 func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 	isString := v.kind == jsonString
 	// A case that does not return falls to the message below, which names what the type expects.
@@ -88,7 +88,7 @@ func scalarFromJSON(t *Type, v *JSONValue) ([]byte, error) {
 		return exactFromJSON(t, v)
 	case Tinyint, Smallint:
 		if isString || v.kind == jsonNumber {
-			// String, because Java prints 1e2 as 100.0, which is then refused in its words.
+			// Use String, because Java prints 1e2 as 100.0, which the error message must contain.
 			return t.FromText(v.String())
 		}
 	case Int, Bigint, Counter, Timestamp:

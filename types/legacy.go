@@ -30,17 +30,17 @@ const (
 	reversedClass         = "ReversedType"
 )
 
-// legacyType is what a Custom type of a known class has besides its name. It is immutable.
+// legacyType contains the properties of a Custom type of a known class. It is immutable.
 type legacyType struct {
 	kind       legacyKind
-	components []component        // of a composite
-	aliases    map[byte]component // of a dynamic composite
+	components []component        // components of a composite
+	aliases    map[byte]component // aliases of a dynamic composite
 }
 
 // component is the type of a component of a composite. Its order may be reversed, its wire form never is.
 type component struct {
 	t *Type
-	// Of ReversedType. It matters in the ordered form only.
+	// reversed means ReversedType. It only affects the ordered form.
 	reversed bool
 }
 
@@ -169,8 +169,8 @@ func (t *Type) Unknown() bool {
 	return slices.ContainsFunc(t.elems, (*Type).Unknown)
 }
 
-// validateLegacy checks the length of values as Cassandra does. It does not check components: Cassandra stores what is
-// not a composite. The caller has accepted null and, where it is allowed, the empty value.
+// validateLegacy checks the length of values as Cassandra does. It does not check components, because Cassandra also
+// stores values that are not composites. The caller has accepted null and, where it is allowed, the empty value.
 func validateLegacy(t *Type, b []byte) error {
 	const uuidBytes = 16
 	switch {
@@ -195,8 +195,8 @@ func legacyFromHex(t *Type, text string) ([]byte, error) {
 	return b, nil
 }
 
-// legacyFromText returns the value that a constant stands for, in the words of Cassandra's classes. Types without a
-// form in text refuse everything but the empty text.
+// legacyFromText parses a constant as Cassandra's classes do, with their error messages. Types without a text form
+// reject all texts but the empty one.
 func legacyFromText(t *Type, text string) ([]byte, error) {
 	if text == "" {
 		return []byte{}, nil

@@ -50,10 +50,10 @@ func (k LiteralKind) String() string {
 	return "INVALID"
 }
 
-// Assigns reports whether a constant of that kind may be assigned to t. It knows nothing of the text: FromText may
-// still refuse it. Types with parts have literals of their own, except for the string form of a tuple.
+// Assigns reports whether a constant of that kind may be assigned to t. It does not examine the text, which FromText
+// may still reject. Types with parts have other literals, except for the string form of a tuple.
 func (k LiteralKind) Assigns(t *Type) bool {
-	// These accept constants by their text, whatever the kind. Their FromText decides.
+	// These types accept constants of any kind, if FromText accepts the text.
 	switch {
 	case t.kind == Custom:
 		return !t.IsEmpty()
@@ -89,7 +89,7 @@ func (k LiteralKind) Assigns(t *Type) bool {
 
 // Preferred returns the type of a constant whose context does not determine it: ascii before text, the first of int,
 // bigint and varint that can represent the number, and double, or decimal if that is more exact. text is as in
-// FromLiteral. Functions with several overloads are chosen by it.
+// FromLiteral. It selects among overloaded functions.
 //
 //	'abc'         ascii      'é'                     text
 //	1             int        3000000000              bigint
@@ -139,7 +139,7 @@ func preferredFloat(text string) *Type {
 	if err != nil {
 		return Native(Decimal)
 	}
-	// Compared as decimals, so that 1.50 and 1.5 are the same number.
+	// Compare as decimals, so that 1.50 and 1.5 are equal.
 	nearest, err := decimalFromText(string(appendFloatText(nil, f, 64)))
 	if err != nil || Native(Decimal).Compare(exact, nearest) != 0 {
 		return Native(Decimal)
@@ -210,7 +210,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Bigint, Counter, Int, Smallint, Tinyint:
 		return integerFromText(t, text)
 	case Varint:
-		// Before the conversion, whose time is not linear.
+		// Check the length before the conversion, which takes more than linear time.
 		if len(strings.TrimLeft(text, "+-")) > literalDigitsMax {
 			return nil, valueError(Varint, "unable to make int from '%s'", text)
 		}
@@ -291,8 +291,8 @@ func splitFields(text string) (fields []string) {
 	return append(fields, text[start:])
 }
 
-// literalDigitsMax bounds the decimal digits of a number. A conversion takes time by the square of the digits: 0.2 ms
-// for one of this length, and 0.2 s for a statement of 16 MiB that consists of them. Arithmetic has 10,000 digits at
+// literalDigitsMax bounds the decimal digits of a number. A conversion takes quadratic time: 0.2 ms for a number of
+// this length, and 0.2 s for a statement of 16 MiB that consists of such numbers. Arithmetic has 10,000 digits at
 // most. Longer numbers can be bound as values, which are binary.
 const literalDigitsMax = 1 << 14
 
@@ -350,8 +350,8 @@ func uuidFromText(t *Type, text string) ([]byte, error) {
 	return b, nil
 }
 
-// inetFromText parses addresses, but not host names: the meaning of a statement must not depend on DNS. IPv6 addresses
-// may be in brackets and have a zone, which is dropped. An IPv4 address in IPv6 form has 4 bytes.
+// inetFromText parses addresses but no host names, because the meaning of a statement must not depend on DNS. IPv6
+// addresses may be in brackets and have a zone, which is dropped. An IPv4 address in IPv6 form has 4 bytes.
 func inetFromText(text string) ([]byte, error) {
 	source := text
 	// IPv4 addresses in brackets are accepted, too.

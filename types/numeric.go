@@ -75,7 +75,7 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 		return 0, false
 	}
 	if t.kind == Varint {
-		// Superfluous bytes must not make it too long.
+		// Strip superfluous bytes, which must not make the number too long.
 		wire = number.Minimal(wire)
 	} else if len(wire) != fixedSize(t.kind) {
 		return 0, false
@@ -205,7 +205,7 @@ func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 
 // apdDecimal returns x × 10^exponent.
 func apdDecimal(x *big.Int, exponent int32) *apd.Decimal {
-	// apd keeps the sign apart from the coefficient.
+	// apd stores the sign separately from the coefficient.
 	d := &apd.Decimal{Exponent: exponent, Negative: x.Sign() < 0}
 	d.Coeff.SetMathBigInt(new(big.Int).Abs(x))
 	return d
@@ -214,7 +214,7 @@ func apdDecimal(x *big.Int, exponent int32) *apd.Decimal {
 // AppendDecimal appends a finite d as a decimal. It keeps the exponent and trailing zeros. The scale is the negated
 // exponent.
 func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
-	// A copy: d is not changed by Neg.
+	// Copy the coefficient, so that Neg does not change d.
 	x := d.Coeff.MathBigInt()
 	if d.Negative {
 		x.Neg(x)

@@ -132,7 +132,7 @@ func appendOrdered(t *Type, dst, wire []byte) []byte {
 	default: // ascii, blob, duration, inet, text
 		return appendEscaped(dst, wire)
 	}
-	// What the failed encoder has appended is cut off.
+	// Drop the output of the failed encoder.
 	if !ok {
 		return appendMalformed(dst[:start], wire)
 	}
@@ -275,11 +275,11 @@ func invert(b []byte) {
 // orderedReader consumes ordered bytes, inverted if mask is FF. The first failure is sticky: methods then return zeros
 // and consume nothing, so that callers need only check bad at the end, and in loops.
 type orderedReader struct {
-	// src is what is left. It is a part of the caller's slice and is never written.
+	// src is the unread input. It is a part of the caller's slice and is never modified.
 	src []byte
-	// 00 for ascending order, FF for descending order. Decoders of inverted parts flip it for a while.
+	// mask is 00 for ascending and FF for descending order. Decoders of inverted parts flip it temporarily.
 	mask byte
-	// Set by fail. The bytes are then not the ordered form of any value.
+	// bad is set by fail: the bytes are not the ordered form of any value.
 	bad bool
 }
 

@@ -62,7 +62,7 @@ func (l *legacyType) appendDynamic(dst, b []byte) ([]byte, bool) {
 		if !ok {
 			return dst, false
 		}
-		// Collected for the end: the form must not decide before the values do.
+		// Append the forms at the end, so that values determine the order first.
 		forms = append(forms, form)
 		// Without the package, so that both forms of a class sort together.
 		dst = appendEscaped(dst, []byte(strings.TrimPrefix(of.class(), marshalPackage)))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// marshalPackage is the Java package of Cassandra's type classes. Drivers know custom types by these names. Texts of
-// classes may omit it.
+// marshalPackage is the Java package of Cassandra's type classes. Drivers know custom types by these names. Class
+// names may omit it.
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
 // TypeError means that a text is not the name of a type. Reason is the whole message.
@@ -87,7 +87,7 @@ func (t *Type) MarshalClass() string {
 }
 
 // DeclaredClass is MarshalClass with FrozenType in vectors within frozen types, where Cassandra omits it.
-// ParseDeclaredClass restores the type from it as it was declared. The schema is stored with it.
+// ParseDeclaredClass parses it back to the declared type. The stored schema uses it.
 func (t *Type) DeclaredClass() string {
 	var b strings.Builder
 	writeClass(t, &b, false, true)
@@ -256,7 +256,7 @@ func (p *classParser) parse(depth int) *Type {
 		t := p.parse(depth + 1)
 		p.expect(')')
 		if short == frozenClass {
-			// Only here: components keep the order apart (component).
+			// Drop ReversedType here; component handles it for components.
 			return t.Freeze()
 		}
 		return t
@@ -375,8 +375,8 @@ func (p *classParser) hexWord() string {
 	return string(b)
 }
 
-// component parses the class of a component. ReversedType reverses its order, twice not. Only the outermost class may
-// be ReversedType: parse drops others.
+// component parses the class of a component. ReversedType reverses its order, and a second one restores it. Only the
+// outermost class may be ReversedType: parse drops others.
 func (p *classParser) component(depth int) component {
 	p.space()
 	at := p.at

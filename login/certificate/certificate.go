@@ -2,7 +2,7 @@
 // Cassandra's MutualTlsAuthenticator and MutualTlsWithPasswordFallbackAuthenticator do.
 //
 // Package tlsconfig has verified a certificate before this package sees it. This package extracts an identity from it
-// and asks for the role of the identity. It does not store identities: ADD IDENTITY puts them into the cluster's
+// and looks up the role of the identity. It does not store identities: ADD IDENTITY puts them into the cluster's
 // metadata, so a change is in force for the next login.
 package certificate
 

@@ -10,25 +10,25 @@ import (
 	"cqld/types"
 )
 
-// condition compares a column, an element or a field of one with a value. It is part of a plan: immutable, and shared
-// by executions. At most one of value, in and inMarker is set.
+// condition compares a column, an element or a field of one with a value. It is part of a plan, so it is immutable
+// and shared by executions. At most one of value, in and inMarker is set.
 type condition struct {
 	Column   *schema.Column
-	key      term.Term // of c[key]
-	field    int       // of c.field, else -1
+	key      term.Term // key in c[key]
+	field    int       // index of the field in c.field, otherwise -1
 	operator cql.Operator
-	// nil for IN.
+	// value is nil for IN.
 	value term.Term
-	in    []term.Term // of IN; operator is OperatorInvalid
-	// IN ?, whose value is a list.
+	in    []term.Term // values of IN; operator is OperatorInvalid
+	// inMarker is the marker of IN ?, whose value is a list.
 	inMarker *term.MarkerTerm
 }
 
 // conditionCompiler compiles conditions.
 type conditionCompiler struct{ *term.Compiler }
 
-// compileCondition compiles one condition of IF. Key columns, which cannot change, have no conditions, and counters
-// have no conditional updates.
+// compileCondition compiles one condition of IF. It rejects conditions on key columns, which cannot change, and on
+// counters, which have no conditional updates.
 func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, error) {
 	c := conditionCompiler{terms}
 	col, err := c.Column(in.Column)
@@ -42,7 +42,7 @@ func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, erro
 		return nil, invalid.Errorf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
 	}
 	x := &condition{Column: col, field: -1, operator: in.Operator}
-	// The receiver becomes narrower: of the column, its element or field, and with CONTAINS an element of that.
+	// The receiver is the column, then possibly its element or field, and with CONTAINS an element of that.
 	value := c.Receiver(col.Name, col.Type)
 	switch {
 	case in.Key != nil:
@@ -54,7 +54,7 @@ func compileCondition(terms *term.Compiler, in *cql.Condition) (*condition, erro
 		return nil, err
 	}
 	if in.In != nil {
-		// IN takes values of the receiver as it is. Like =, it is valid for durations, which have no order.
+		// IN compares with the receiver itself. Like =, it is valid for durations, which have no order.
 		return x, c.conditionIn(x, in.In, value)
 	}
 	switch in.Operator {
@@ -88,7 +88,7 @@ func durationCondition(operator cql.Operator, t *types.Type) error {
 }
 
 // conditionElement compiles the key of c[key] and returns the specification of its value. Frozen collections are
-// included: a condition only reads.
+// valid, because a condition only reads.
 func (c conditionCompiler) conditionElement(x *condition, in *cql.Condition) (value term.Spec, err error) {
 	t := x.Column.Type
 	switch t.Kind() {
@@ -101,11 +101,11 @@ func (c conditionCompiler) conditionElement(x *condition, in *cql.Condition) (va
 	case types.Set:
 		return value, invalid.Errorf("Invalid element access syntax for set column %s", x.Column.Name)
 	}
-	// In particular a user-defined type, whose fields are selected by c.field.
+	// This includes user-defined types, whose fields are selected by c.field.
 	return value, invalid.Errorf("Invalid element access syntax for non-collection column %s", x.Column.Name)
 }
 
-// conditionField sets the field of c.field and returns the specification of its value. Frozen types are included.
+// conditionField sets the field of c.field and returns the specification of its value. Frozen types are valid, too.
 func (c conditionCompiler) conditionField(x *condition, in *cql.Condition) (value term.Spec, err error) {
 	t := x.Column.Type
 	if t.Kind() != types.UDT {
@@ -135,10 +135,10 @@ func (c conditionCompiler) conditionContains(x *condition, of term.Spec) (value 
 
 // conditionIn compiles the values of IN: a list of terms, or one marker that is bound to a list.
 func (c conditionCompiler) conditionIn(x *condition, in *cql.InList, value term.Spec) (err error) {
-	// OperatorInvalid marks IN in Holds: cql.Operator has no value for it.
+	// Holds recognizes IN by OperatorInvalid, because cql.Operator has no value for it.
 	x.operator = cql.OperatorInvalid
 	if in.Marker != nil {
-		// The list is frozen: it is a value, not a column. Its name is in(c), as drivers know it from Cassandra.
+		// The list is frozen, because it is a value and not a column. Its name is in(c), as in Cassandra's metadata.
 		list := types.NewList(value.Type, false)
 		c.Bind(in.Marker, c.Receiver("in("+value.Name+")", list), nil)
 		x.inMarker = &term.MarkerTerm{Index: in.Marker.Index, Type: list}
@@ -156,9 +156,9 @@ func (c conditionCompiler) conditionIn(x *condition, in *cql.InList, value term.
 // boundCondition is a condition with its values. It belongs to one execution. Values are in wire form.
 type boundCondition struct {
 	*condition
-	at     []byte // of c[key]
+	at     []byte // value of key in c[key]
 	wanted []byte // nil means null
-	// The values of IN, without unset ones; a nil element is null.
+	// among contains the values of IN without unset ones; a nil element means null.
 	among [][]byte
 	// nowhere means that the element does not exist.
 	nowhere bool
@@ -168,8 +168,8 @@ type boundCondition struct {
 	err error
 }
 
-// Bind evaluates the values of the condition. An error that Bind returns ends the statement. An error in b.err is
-// reported by Holds, if the evaluation gets there.
+// Bind evaluates the values of the condition. An error that Bind returns ends the statement. Holds reports b.err if
+// it evaluates the condition.
 func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 	b.condition = x
 	if x.key != nil {
@@ -177,7 +177,7 @@ func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 		if err != nil {
 			return b, err
 		}
-		// A null or unset key is no error for a statement that an earlier condition has already decided.
+		// Keep the error of a null or unset key, which does not matter if an earlier condition does not hold.
 		switch {
 		case v.Kind == wire.ValueUnset && x.Column.Type.Kind() == types.Map:
 			b.nowhere = true // Cassandra finds no element there
@@ -186,13 +186,13 @@ func (x *condition) Bind(s *term.Scope) (b boundCondition, err error) {
 		case v.Kind == wire.ValueNull:
 			b.err = invalid.Errorf("Invalid null value for %s element access", collectionWord(x.Column.Type))
 		}
-		// Not nil even for null: nil would mean that the condition has no key, and sortConditions hashes it.
+		// at is not nil even for null, because nil would mean that the condition has no key.
 		b.at = term.NotNil(v.Bytes)
 	}
-	// A marker may be bound to null, which only = and != compare.
+	// The value may be null, which only = and != compare.
 	if x.value != nil {
 		v, err := x.value.Eval(s)
-		// unset is never a value that can be compared. The first error stays: the key comes before the value.
+		// An unset value cannot be compared. Keep the first error, because the key is evaluated before the value.
 		switch {
 		case v.Kind == wire.ValueUnset && x.Column.Type.MultiCell() &&
 			(x.operator == cql.Contains || x.operator == cql.ContainsKey):
@@ -238,8 +238,9 @@ func conditionValue(v wire.Value) []byte {
 	return term.NotNil(v.Bytes)
 }
 
-// Holds reports whether the condition holds for the row. v is nil if the row does not exist; then every column is null.
-// Errors are reported before a condition that never holds, which matters for CONTAINS with an unset value.
+// Holds reports whether the condition holds for the row. v is nil if the row does not exist; then every column is
+// null. It reports errors before it checks whether the condition can hold, which matters for CONTAINS with an unset
+// value.
 func (b *boundCondition) Holds(v *rowview.View) (bool, error) {
 	if b.err != nil {
 		return false, b.err
@@ -251,7 +252,7 @@ func (b *boundCondition) Holds(v *rowview.View) (bool, error) {
 	if b.never {
 		return false, nil
 	}
-	// IN is a disjunction of equalities. It is false without values.
+	// IN holds if any value is equal.
 	if b.operator == cql.OperatorInvalid {
 		for _, w := range b.among {
 			if ok, err := compareCondition(t, cql.Equal, value, w); ok || err != nil {
@@ -263,8 +264,8 @@ func (b *boundCondition) Holds(v *rowview.View) (bool, error) {
 	return compareCondition(t, b.operator, value, b.wanted)
 }
 
-// actual returns the value to which the condition applies, and its type. A nil value is null: the column has none, or
-// the collection no such element. The value may point into the row's memory.
+// actual returns the value to which the condition applies, and its type. A nil value means null: the column has no
+// value, or the collection has no such element. The value may point into the row's memory.
 func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, err error) {
 	t = b.Column.Type
 	if v != nil {
@@ -272,16 +273,16 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 	}
 	switch {
 	case b.field >= 0:
-		// A value with fewer fields than the type was written before fields were added: they are null.
+		// A value that was written before fields were added has fewer fields; these are null.
 		if value != nil {
 			value, _ = t.At(value, b.field)
 		}
 		return value, t.Elems()[b.field], nil
-	// The whole column.
+	// The condition is on the whole column.
 	case b.key == nil:
 		return value, t, nil
 	case t.Kind() == types.Map:
-		// A null key was refused before; an unset one finds nothing.
+		// Bind has rejected a null key; an unset key finds nothing.
 		if value != nil && !b.nowhere {
 			value, _ = t.Lookup(value, b.at)
 		} else {
@@ -289,8 +290,8 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 		}
 		return value, t.Elems()[1], nil
 	}
-	// The key of a list is an index of 4 bytes. It may exceed the list: such an element is null, only negative ones are
-	// errors.
+	// The key of a list is an index of 4 bytes. An index beyond the end of the list gives null; only a negative index
+	// is an error.
 	c := wire.NewCursor(b.at)
 	i := c.Int32()
 	if i < 0 {
@@ -303,10 +304,9 @@ func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, e
 }
 
 // compareCondition compares as IF does: null equals only null, and is not ordered. value is from the row and wanted
-// from the statement; nil means null. The error is for an order that does not exist.
+// from the statement; nil means null. It returns an error if the type has no such order.
 func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte) (bool, error) {
-	// A multi-cell collection without elements has no cells, so that it cannot be distinguished from null. A frozen one
-	// can.
+	// An empty multi-cell collection has no cells, so it cannot be distinguished from null, unlike a frozen one.
 	empty := t.MultiCell() && t.Kind().IsCollection() && wanted != nil && len(term.SplitCollection(wanted, 1)) == 0 &&
 		operator != cql.Contains && operator != cql.ContainsKey // an empty multi-cell collection is null
 	if wanted == nil || empty {
@@ -350,8 +350,7 @@ func compareCondition(t *types.Type, operator cql.Operator, value, wanted []byte
 	return n >= 0, nil
 }
 
-// collectionWord returns the kind of a collection as in Cassandra's messages. Other types count as maps: callers have
-// checked the kind.
+// collectionWord returns the kind of a collection as in Cassandra's messages. Callers only pass collections.
 func collectionWord(t *types.Type) string {
 	switch t.Kind() {
 	case types.List:

@@ -6,8 +6,8 @@ import (
 	"cqld/schema"
 )
 
-// sortConditions sorts the conditions on a row in the order in which Cassandra evaluates them. The first one that does
-// not hold decides whether a later one with an invalid value is an error.
+// sortConditions sorts the conditions on a row in the order in which Cassandra evaluates them. Conditions after the
+// first one that does not hold are not evaluated, so their invalid values cause no error.
 //
 // The order equals that in a Java HashMap whose keys are pairs of a column's name and an element's key. Conditions on
 // the same column or element keep their order; in Cassandra it differs from execution to execution.
@@ -22,7 +22,7 @@ func sortConditions(all []boundCondition) {
 
 // distinctColumns returns the number of different columns and elements: the size of Cassandra's map.
 func distinctColumns(all []boundCondition) int {
-	// Two conditions on one place would count as one, which never matters for fewer than two.
+	// A single condition needs no map.
 	if len(all) < 2 {
 		return len(all)
 	}
@@ -32,14 +32,14 @@ func distinctColumns(all []boundCondition) int {
 	}
 	places := make(map[place]bool, len(all))
 	for i := range all {
-		// A condition on the column and one on its element with the empty key count as one place. The number of buckets
-		// only changes with 13 places, so that the difference hardly ever shows.
+		// A condition on a column and one on its element with an empty key count as one place. This rarely matters,
+		// because the number of buckets only changes with 13 places.
 		places[place{all[i].Column, string(all[i].at)}] = true
 	}
 	return len(places)
 }
 
-// bucket returns the place of the condition in a HashMap with that number of buckets, which is a power of two.
+// bucket returns the bucket of the condition in a HashMap with the given number of buckets, a power of two.
 func (b *boundCondition) bucket(buckets uint32) uint32 {
 	// A null key has the hash code 0 in Java.
 	element := int32(0)

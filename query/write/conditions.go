@@ -13,15 +13,16 @@ import (
 type conditions struct {
 	exists, notExists bool
 	columns           []*condition
-	// Whether the client may see the columns of conditions that do not hold; nil means that the table has no masks.
+	// masking determines the masks for the result, and whether the client may use the conditions; nil means that the
+	// table has no masks.
 	masking *mask.Decision
 }
 
 // conditional reports whether the statement has an IF. An IF without conditions does not parse.
 func (m *Modification) conditional() bool { return m.conditions != nil }
 
-// compileConditions compiles IF, and returns nil if the statement has none. using is only checked: the timestamp of a
-// conditional change comes from its ballot.
+// compileConditions compiles IF, and returns nil if the statement has none. It rejects a timestamp in using, because
+// the ballot determines the timestamp of a conditional change.
 func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition, using cql.Using) (*conditions, error) {
 	if !exists && !notExists && len(in) == 0 {
 		return nil, nil
@@ -36,7 +37,7 @@ func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition,
 		out.columns = append(out.columns, x)
 		restricted = append(restricted, x.Column)
 	}
-	// A condition is as good as a restriction in WHERE: it shows whether a masked column has some value.
+	// Like a restriction in WHERE, a condition reveals whether a masked column has a given value.
 	out.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, restricted)
 	// The ballot determines the timestamp of a conditional change.
 	if using.Timestamp != nil {

@@ -10,11 +10,11 @@ import (
 	"cqld/schema"
 )
 
-// constraints compiles the constraints of the table's columns. It refuses an INSERT or UPDATE that leaves out a column
-// with a NOT NULL constraint: the values are only known at execution, but the columns are not.
+// constraints compiles the constraints of the table's columns. It rejects an INSERT or UPDATE that omits a NOT NULL
+// column. Values are checked at execution.
 func (c *compiler) constraints(m *Modification) error {
 	for _, col := range c.Table.Columns() {
-		// nil if the column has none.
+		// check is nil if the column has no constraints.
 		check, err := constraint.Compile(col)
 		if err != nil {
 			return err
@@ -41,14 +41,14 @@ func (m *Modification) names(col *schema.Column) bool {
 		slices.ContainsFunc(m.static, assigns)
 }
 
-// checkKeys evaluates the constraints on the key columns of the rows that m writes. Deletions may have any key, so that
-// rows from before the constraint can be removed.
+// checkKeys evaluates the constraints on the key columns of the rows that m writes. Deletions are not checked, so
+// that clients can remove rows from before the constraint.
 func (w *writing) checkKeys(m *Modification) error {
 	if m.kind == restriction.Delete {
 		return nil
 	}
 	for _, check := range m.keyChecks {
-		// IN gives several values of one column; each must satisfy the constraint.
+		// IN gives several values for a column; each must satisfy the constraint.
 		values, err := m.where.KeyValues(&w.Scope, check.Column())
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (w *writing) checkRow(m *Modification, kind schema.ColumnKind) error {
 		// A constrained column has one cell (schema.Constrainable).
 		at := slices.IndexFunc(w.row.Cells, func(c row.Cell) bool { return c.Column == col.ID })
 		switch {
-		// Deleting a column makes it null, which only NOT NULL forbids. Deleting the whole row is always allowed.
+		// Deleting a column sets it to null, which only NOT NULL forbids. Deleting a whole row is always allowed.
 		case m.kind == restriction.Delete:
 			if at >= 0 && check.Required() {
 				return check.Deleted()
@@ -85,7 +85,7 @@ func (w *writing) checkRow(m *Modification, kind schema.ColumnKind) error {
 		// the object need not name it
 		// INSERT JSON sets a static column that its object does not name to null. Only NOT NULL refuses that.
 		case w.row.Cells[at].Tombstone && m.json != nil && kind == schema.Static && !check.Required():
-		// A tombstone is null.
+		// A tombstone means null.
 		case w.row.Cells[at].Tombstone:
 			return check.Value(nil)
 		default:
@@ -97,9 +97,9 @@ func (w *writing) checkRow(m *Modification, kind schema.ColumnKind) error {
 	return nil
 }
 
-// defaults assigns the defaults of columns that an INSERT does not name. names are the columns that it names. An INSERT
-// of static columns only writes no row, and gets none, except for the partition key. Values of key columns are added to
-// keys, others become operations of m.
+// defaults assigns the defaults of columns that an INSERT does not name. names contains the columns that the INSERT
+// names. An INSERT of static columns only writes no row, so it gets defaults for the partition key only. Values of
+// key columns are added to keys; others become operations of m.
 func (c *compiler) defaults(m *Modification, names []string, keys keyTerms) error {
 	onlyStatic := len(m.static) > 0 && len(m.regular) == 0 &&
 		!slices.ContainsFunc(c.Table.Clustering, func(col *schema.Column) bool { return keys[col] != nil })
@@ -109,8 +109,8 @@ func (c *compiler) defaults(m *Modification, names []string, keys keyTerms) erro
 		if text == "" || slices.Contains(names, col.Name) || onlyStatic && col.Kind != schema.PartitionKey {
 			continue
 		}
-		// The text was checked when the table was defined. It is parsed here so that functions in it, for example
-		// now(), are evaluated for each execution.
+		// The text was validated when the table was defined. Parse it for each statement, so that functions in it,
+		// such as now(), are evaluated for each execution.
 		value, err := cql.ParseTerm(text)
 		if err != nil {
 			return err
@@ -119,8 +119,7 @@ func (c *compiler) defaults(m *Modification, names []string, keys keyTerms) erro
 		if err != nil {
 			return err
 		}
-		// Only regular and key columns have defaults here: a static one would overwrite the value that other rows
-		// share.
+		// A default of a static column does not apply, because it would overwrite the value that all rows share.
 		if col.Kind == schema.Regular {
 			m.addOperation(setOperation(col, t))
 		} else {

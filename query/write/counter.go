@@ -6,8 +6,8 @@ import (
 	"cqld/schema"
 )
 
-// isCounterTable reports whether a table has counters; such a table has only counters besides its key, so that its
-// first column is enough. Without columns besides the key, the dropped ones decide.
+// isCounterTable reports whether a table has counters; all of its columns outside of the key are counters, so the
+// first one suffices. Without such columns, it examines the dropped ones.
 func isCounterTable(t *schema.Table) bool {
 	if len(t.Regulars) > 0 {
 		return t.Regulars[0].IsCounter()
@@ -19,7 +19,7 @@ func isCounterTable(t *schema.Table) bool {
 }
 
 // checkCounterConditions refuses conditions of statements on counter tables. conditions is their number, without IF
-// EXISTS. It is called before WHERE is compiled: Cassandra refuses them first.
+// EXISTS. Call it before WHERE is compiled, because Cassandra reports them first.
 func (c *compiler) checkCounterConditions(conditions int) error {
 	if conditions > 0 && isCounterTable(c.Table) {
 		return invalid.Errorf("Conditions on counters are not supported")
@@ -27,8 +27,8 @@ func (c *compiler) checkCounterConditions(conditions int) error {
 	return nil
 }
 
-// checkCounterModification refuses, after the errors in WHERE, clauses that statements on counter tables must not have.
-// exists means IF EXISTS. Their order is Cassandra's.
+// checkCounterModification rejects clauses that are invalid for counter tables. exists means IF EXISTS. The order of
+// errors is Cassandra's; call it after WHERE is compiled.
 func (c *compiler) checkCounterModification(u cql.Using, exists bool) error {
 	// TIMEOUT is valid for counters.
 	switch {
@@ -44,8 +44,8 @@ func (c *compiler) checkCounterModification(u cql.Using, exists bool) error {
 	return nil
 }
 
-// checkBatchKinds refuses batches that mix counters with other changes. Counter updates are not idempotent: a batch log
-// that is replayed would count them twice, so they are not in logged batches either.
+// checkBatchKinds refuses batches that mix counters with other changes. It also rejects counters in logged batches:
+// counter updates are not idempotent, and a replay of the batch log would count them twice.
 func checkBatchKinds(kind cql.BatchKind, statements []*Modification) error {
 	counters := 0
 	for _, s := range statements {

@@ -23,7 +23,7 @@ func compileDeletion(in *term.Compiler, t cql.DeleteTarget) (operation, error) {
 	switch {
 	case t.Key != nil:
 		return c.elementDeletion(col, t.Key)
-	// The same checks as for SET c.field, with the words for deletions.
+	// The checks equal those for SET c.field, with the messages for deletions.
 	case t.Field != "":
 		if typ.Kind() != types.UDT {
 			return nil, invalid.Errorf("Invalid field deletion operation for non-UDT column %s", col.Name)
@@ -63,7 +63,7 @@ func (c operationCompiler) elementDeletion(col *schema.Column, key cql.Term) (op
 	if err != nil {
 		return nil, err
 	}
-	// Only the deletion by index must read: elements of sets and maps are their cells' paths.
+	// Only a deletion by list index must read. For sets and maps, the key is the path of the cell.
 	if typ.Kind() == types.List {
 		return &deleteIndex{readingTarget{target{col}}, k}, nil
 	}

@@ -11,17 +11,18 @@ import (
 // listElement is a live element of a list. It shares memory with the cell that it comes from.
 type listElement struct{ path, value []byte }
 
-// blockMax is the number of elements of a block that divides it. Smaller blocks make at slower, larger ones put.
+// blockMax is the number of elements at which a block is split. Smaller blocks make at slower, and larger blocks make
+// put slower.
 const blockMax = 512
 
-// elementList contains the live elements of one column in a row, ascending by path: those found, as changed by the
-// operations that have been applied to the row. It is kept between the operations of a row, so that each of them costs
-// no more than a block and the number of blocks, whatever the list has.
+// elementList contains the live elements of one column in a row, ascending by path: the stored elements with the
+// changes of earlier operations on the row. It is kept between the operations of a row, so the cost of each operation
+// is proportional to the block size and the number of blocks, not to the length of the list.
 type elementList struct {
 	column *schema.Column
-	// The number of cells and of deletions of the row that the elements contain.
+	// The number of cells and of deletions of the row that are already applied to the elements.
 	cells, deletions int
-	deleted          int64 // the newest of these deletions of the column
+	deleted          int64 // timestamp of the newest applied deletion of the column
 	// No block is empty.
 	blocks [][]listElement
 }
@@ -42,7 +43,7 @@ func (l *elementList) find(path []byte) (block, at int, found bool) {
 	return block, at, found
 }
 
-// put adds an element, or replaces the value of the one with its path, which keeps its place.
+// put adds an element, or replaces the value of the element with the same path.
 func (l *elementList) put(e listElement) {
 	block, at, found := l.find(e.path)
 	switch {
@@ -53,11 +54,11 @@ func (l *elementList) put(e listElement) {
 		l.blocks = append(l.blocks, []listElement{e})
 		return
 	}
-	// At most blockMax elements move. Those of other blocks keep their places.
+	// Only elements of this block move, at most blockMax.
 	b := slices.Insert(l.blocks[block], at, e)
 	l.blocks[block] = b
 	if n := len(b); n > blockMax {
-		// The capacity of the first half ends with it, because the second half shares its array.
+		// Limit the capacity of the first half, because the second half shares its array.
 		l.blocks[block] = b[: n/2 : n/2]
 		l.blocks = slices.Insert(l.blocks, block+1, b[n/2:])
 	}
@@ -66,7 +67,7 @@ func (l *elementList) put(e listElement) {
 // remove removes the element with a path, if there is one.
 func (l *elementList) remove(path []byte) {
 	block, at, found := l.find(path)
-	// A tombstone of an element that was not found, or that an earlier operation has removed, changes nothing.
+	// The element was never found, or an earlier operation has removed it.
 	if !found {
 		return
 	}
@@ -97,14 +98,14 @@ func (l *elementList) at(i int) listElement {
 func (x *operationContext) existing(col *schema.Column, r *row.Row) *elementList {
 	at := slices.IndexFunc(x.elements, func(l elementList) bool { return l.column == col })
 	fresh := at < 0
-	// A statement changes few columns of this kind, so they are searched one after the other.
+	// A statement changes few such columns, so search linearly.
 	if fresh {
 		at = len(x.elements)
 		x.elements = append(x.elements, elementList{column: col, deleted: row.NoTimestamp})
 	}
 	l := &x.elements[at]
 	deleted := l.deleted
-	// A deletion in r hides what was found before: for example SET l = [1], l[0] = 2.
+	// A deletion in r hides stored elements, for example in SET l = [1], l[0] = 2.
 	for _, d := range r.Complex[l.deletions:] {
 		if d.Column == col.ID {
 			deleted = max(deleted, d.Timestamp)
@@ -112,7 +113,7 @@ func (x *operationContext) existing(col *schema.Column, r *row.Row) *elementList
 	}
 	l.deletions = len(r.Complex)
 	if fresh || deleted > l.deleted {
-		// All deletions of a statement have one timestamp, so that this happens twice at most for a column.
+		// All deletions of a statement have the same timestamp, so this happens at most twice for a column.
 		l.deleted, l.cells = deleted, 0
 		l.build(x, deleted)
 	}
@@ -135,14 +136,14 @@ func (x *operationContext) existing(col *schema.Column, r *row.Row) *elementList
 func (l *elementList) build(x *operationContext, deleted int64) {
 	l.blocks = l.blocks[:0]
 	var all []listElement
-	// Elements reports cells as valid during its call only. Their paths and values stay valid here, because find and
-	// cas decode rows into cells, without row.Run.
+	// Cells are valid only during the callback, but their paths and values remain valid, because find and cas decode
+	// rows without row.Run.
 	x.Found.Elements(l.column, func(c *row.Cell) {
 		if c.Timestamp > deleted {
 			all = append(all, listElement{c.Path, c.Value})
 		}
 	})
-	// Half full, so that insertions do not divide all of them.
+	// Fill blocks only by half, so that insertions rarely split them.
 	for b := range slices.Chunk(all, blockMax/2) {
 		l.blocks = append(l.blocks, b)
 	}

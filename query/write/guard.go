@@ -9,15 +9,15 @@ import (
 	"cqld/types"
 )
 
-// guardWrite applies the guardrails on one statement that writes: on timestamps of clients, and on operations that must
-// read a list. They do not depend on values, but they can change while a prepared statement lives.
+// guardWrite applies the guardrails on one statement that writes: on timestamps of clients, and on operations that
+// must read a list. They do not depend on values, but the operator may change them after a statement was prepared.
 func guardWrite(g *guardrail.Guard, m *Modification) error {
 	if m.timestamp != nil {
 		if err := guardTimestamp(g); err != nil {
 			return err
 		}
 	}
-	// All operations are checked: one statement may change several lists.
+	// Check all operations, because a statement may change several lists.
 	for _, list := range [][]operation{m.static, m.regular} {
 		for _, o := range list {
 			if feature := listRead(o); feature != "" {
@@ -39,8 +39,8 @@ func guardTimestamp(g *guardrail.Guard) error {
 	return g.Enabled(guardrail.UserTimestamps)
 }
 
-// guardWrites applies the guardrails on statements that write together, and on their consistency. Superusers have no
-// guard.
+// guardWrites applies the guardrails on the statements of a batch, and on the consistency level of writes. Superusers
+// have no guard.
 func (writer *Writer) guardWrites(r *request.Request, together ...*Modification) error {
 	g := writer.o.DataGuard(r)
 	if g == nil {
@@ -51,7 +51,7 @@ func (writer *Writer) guardWrites(r *request.Request, together ...*Modification)
 			return err
 		}
 	}
-	// The level belongs to the request: it is checked once. A warning was added to r, so only the error matters here.
+	// Check the level once for the request. Permitted adds warnings to r, so only the error matters here.
 	_, err := g.Permitted(guardrail.WriteConsistency, r.Consistency.String())
 	return err
 }
@@ -59,7 +59,7 @@ func (writer *Writer) guardWrites(r *request.Request, together ...*Modification)
 // guardRow applies the guardrails on values, and the bound of legacy indexes, to the row that m writes. kind is
 // schema.Static for the static row, else schema.Regular. It is called for each row, after its constraints.
 func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.ColumnKind) error {
-	// begin has set it only if some bound is configured.
+	// begin sets guard only if a guardrail bounds values.
 	if w.guard != nil {
 		operations := m.regular
 		if kind == schema.Static {
@@ -82,13 +82,13 @@ func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.Co
 // guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in
 // Cassandra, the size of one element that is set is not the size of a collection. Sizes are bytes in wire form.
 //
-// What is measured is the change, not the stored collection: adding to a set again and again passes.
+// It measures the change and not the stored collection, so repeated additions to a set pass.
 func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *row.Row) error {
 	type collection struct{ items, bytes int64 }
 	collections := map[*schema.Column]*collection{}
 	// Collections are reported in the order of their first cells: a map's order would make the warnings random.
 	var order []*schema.Column
-	// The columns with single elements that are set.
+	// elements contains the columns of which single elements are set.
 	var elements columnSet
 	for _, o := range operations {
 		if setsElement(o) {
@@ -103,14 +103,14 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 			continue
 		}
 		path := pathBytes(col, cell.Path)
-		// Both are values of the client: the key of a map is as bounded as its value.
+		// Both come from the client: the bound applies to the key of a map as well as to its value.
 		for _, n := range [...]int64{path, int64(len(cell.Value))} {
 			if err := g.Within(guardrail.ColumnValueSize, n, col.Name); err != nil {
 				return err
 			}
 		}
-		// A set operation of one element says nothing about the collection. The same column may have both in one
-		// statement; then the collection is not measured.
+		// An assignment of one element does not show the size of the collection. If a statement contains one, do not
+		// measure the collection.
 		if !col.Type.Kind().IsCollection() || elements.contains(col) {
 			continue
 		}
@@ -120,7 +120,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 			collections[col] = c
 			order = append(order, col)
 		}
-		// A frozen collection is one cell, which contains all.
+		// A frozen collection is one cell with all elements.
 		if !col.Type.MultiCell() {
 			c.items, c.bytes = frozenItems(cell.Value), int64(len(cell.Value))
 			continue
@@ -128,7 +128,7 @@ func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation, r *
 		c.items++
 		c.bytes += path + int64(len(cell.Value)) + cellOverhead
 	}
-	// After all cells: guardrails on values come first.
+	// Check collections after all cells, because errors of values come first.
 	for _, col := range order {
 		if err := g.Within(guardrail.ItemsPerCollection, collections[col].items, col.Name); err != nil {
 			return err

@@ -9,19 +9,19 @@ import (
 	"cqld/types"
 )
 
-// indexedBytesMax is the least size in bytes of a value that no legacy index accepts: in Cassandra the value is the
-// partition key of a hidden table, and the length of a key has 16 bits. Storage-attached indexes have guardrails
+// indexedBytesMax is the smallest size, in bytes, of a value that legacy indexes reject: in Cassandra the value is
+// the partition key of a hidden table, and the length of a key has 16 bits. Storage-attached indexes have guardrails
 // instead, and SASI has no bound.
 const indexedBytesMax = math.MaxUint16
 
-// entryBytes is the size in bytes of an indexed entry of a map besides its key and value: two components of a
-// composite, each with 2 bytes of length and 1 of end.
+// entryBytes is the size, in bytes, that a map entry has in an index in addition to its key and value: each of two
+// components of a composite has 2 bytes of length and 1 end byte.
 const entryBytes = 6
 
 // checkIndexed returns an error if a legacy index cannot index a value in a row that is written: kind is schema.Static
 // for a static row. Like Cassandra, it also checks the keys of elements that are deleted. The message is Cassandra's.
 func checkIndexed(t *schema.Table, kind schema.ColumnKind, r *row.Row) error {
-	// Before the indexes: nearly all rows end here.
+	// Nearly all rows return here, before the loop over indexes.
 	if !largeRow(r) {
 		return nil
 	}
@@ -40,7 +40,7 @@ func checkIndexed(t *schema.Table, kind schema.ColumnKind, r *row.Row) error {
 	return nil
 }
 
-// largeRow reports whether a value of the row may be too large. The check of indexes costs other rows nothing.
+// largeRow reports whether a value of the row may be too large. Other rows skip the check of indexes.
 func largeRow(r *row.Row) bool {
 	if len(r.Clustering) >= indexedBytesMax {
 		return true
@@ -60,7 +60,7 @@ func largestIndexed(t *schema.Table, x *schema.Index, c *schema.Column, r *row.R
 	case schema.PartitionKey:
 		return 0
 	case schema.Clustering:
-		// One row has one value: the caller compares it.
+		// A row has one value of the column; the caller compares it.
 		return clusteringBytes(t, c, r.Clustering)
 	}
 	for i := range r.Cells {
@@ -89,7 +89,7 @@ func indexedBytes(x *schema.Index, c *schema.Column, cell *row.Cell) int64 {
 }
 
 // clusteringBytes returns the size in bytes of the value of a clustering column in an encoded clustering. Components
-// have no lengths, so that the ones before it are decoded, too.
+// have no lengths, so it also decodes all earlier components.
 func clusteringBytes(t *schema.Table, column *schema.Column, clustering []byte) int64 {
 	for _, c := range t.Clustering {
 		v, rest, err := c.Type.ConsumeOrdered(nil, clustering, c.Desc)

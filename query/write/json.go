@@ -14,11 +14,11 @@ import (
 // jsonValues is the JSON object of an INSERT … JSON, with a value for each column of the table. It is compiled like an
 // INSERT that names all columns. Their values are jsonTerms, which read the scope that eval has filled.
 type jsonValues struct {
-	// A text: a literal or a marker.
+	// text is the JSON text: a literal or a marker.
 	text term.Term
-	// All columns of the table; their order is the order of the values in term.Scope.JSON.
+	// columns contains all columns of the table, in the order of the values in term.Scope.JSON.
 	columns []*schema.Column
-	// The positions in columns by name.
+	// index maps names to positions in columns.
 	index map[string]int
 	// missing is the value of a column that the object does not contain: null or, with DEFAULT UNSET, unset. Null
 	// deletes the stored value.
@@ -31,8 +31,8 @@ type jsonTerm struct{ index int }
 // Eval implements term.Term. jsonValues.eval has filled s.JSON.
 func (t *jsonTerm) Eval(s *term.Scope) (wire.Value, error) { return s.JSON[t.index], nil }
 
-// insertJSON compiles INSERT … JSON. It has no names and values to compare, no defaults, and no compact value: the
-// object assigns every column.
+// insertJSON compiles INSERT … JSON. Because the object assigns every column, there are no defaults and no compact
+// value.
 func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Insert); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 		}
 		m.addOperation(setOperation(col, t))
 	}
-	// The keys' values are checked when they are evaluated: a column that is missing in the object is null then.
+	// Key values are checked when they are evaluated; a key column that the object omits is null.
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
 	}
@@ -68,17 +68,17 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 }
 
 // eval parses the object and sets its values in the scope. It reserves memory for that, unless reserve is nil. Errors
-// are INVALID, with the parser's reason, in Cassandra's words where a test knows them.
+// are *invalid.Error with the parser's reason, with Cassandra's message where known.
 func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) error {
 	v, err := j.text.Eval(s)
 	if err == nil && reserve != nil {
-		// Before the parser allocates: its result is many times larger than the text.
+		// Reserve before the parser allocates, because its result is many times larger than the text.
 		err = reserve(1, function.JSONBytes(v.Bytes))
 	}
 	if err != nil {
 		return err
 	}
-	// An unset marker has no bytes, so that the parser refuses it.
+	// An unset marker has no bytes, so the parser rejects it.
 	if v.Kind == wire.ValueNull {
 		return invalid.Errorf("Got null for INSERT JSON values")
 	}
@@ -86,7 +86,7 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 	if err != nil {
 		return invalid.Errorf("Could not decode JSON string as a map: %v. (String was: %s)", err, v.Bytes)
 	}
-	// The text null is as invalid as the value null.
+	// The JSON null is as invalid as a null value.
 	if object.IsNull() {
 		return invalid.Errorf("Got null for INSERT JSON values")
 	}
@@ -103,7 +103,7 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 		// Names are case-insensitive unless quoted in the object: CQLName applies that rule.
 		m := &members[i]
 		name := m.CQLName()
-		// Columns that compact storage hides are not among them.
+		// Columns that compact storage hides are not in the index.
 		at, ok := j.index[name]
 		if !ok {
 			return invalid.Errorf("JSON values map contains unrecognized column: %s", name)

@@ -7,61 +7,62 @@ import (
 	"cqld/row"
 )
 
-// The memory of changes in construction.
+// The memory of changes while they are built.
 const (
-	// mutationCopies counts the changes of a conditional statement in construction, and the proposal that they become:
-	// what a byte of a value takes until the change is decided.
+	// mutationCopies is the memory for each byte of a value in a conditional statement, until the change is decided:
+	// the changes while they are built, and the proposal.
 	mutationCopies = 3
-	// mutationOverhead is what a mutation takes in bytes besides its changes, with its place in a batch.
+	// mutationOverhead is the memory of a mutation in bytes, without its changes but with its place in a batch.
 	mutationOverhead = 128
-	// changesFree is the size in bytes of changes that need no reservation: a request reserves its body twice.
+	// changesFree is the size in bytes of changes that need no reservation: the request has already reserved twice
+	// the size of its body.
 	changesFree = 4 << 10
-	// decodedCopies is what a row takes in which the cells are decoded, in its encoded size: a cell of 5 bytes has
-	// 72, twice.
+	// decodedCopies is the memory of a decoded row, as a multiple of its encoded size: a cell with 5 encoded bytes
+	// takes 72 bytes, twice.
 	decodedCopies = 30
-	// cellsKept and changesKept are how much memory a writing keeps for the next request: a number of cells, and bytes
-	// of changes. Larger buffers would stay in the pool for one unusual request.
+	// cellsKept and changesKept bound the buffers that a pooled writing keeps: a number of cells, and bytes of
+	// changes. Larger buffers from unusual requests are dropped.
 	cellsKept, changesKept = 512, 64 << 10
 )
 
-// Reserve implements operationMemory. Operations call it before they add many cells to the present row.
+// Reserve implements operationMemory. Operations call it before they add many cells to the current row.
 func (w *writing) Reserve(n int) error {
-	// An estimate in bytes, which the row may not reach.
+	// n is an estimate in bytes, which the row may not reach.
 	w.rowBytes += n
-	// The row's memory is reused for the next row: the largest row determines what is taken.
+	// The next row reuses the memory, so the largest row determines the reservation.
 	w.cellBytes = max(w.cellBytes, w.rowBytes)
 	return w.hold(0)
 }
 
-// reserveRead reserves memory for what a statement reads from n bytes, which is kept while its rows are built: copies
-// times their number.
+// reserveRead reserves copies times n bytes for data that a statement reads from n bytes and keeps while its rows are
+// built.
 func (w *writing) reserveRead(copies, n int) error {
-	// Memory is nil if the request has no bound, as begin has found.
+	// Memory is nil if the request has no bound (begin).
 	if n <= changesFree || w.Memory == nil {
 		return nil
 	}
-	// A statement reads for one row after the other, and the memory of the previous one is free then.
+	// A statement reads rows one after the other, and frees the memory of the previous one.
 	w.readBytes = max(w.readBytes, copies*n)
 	return w.hold(0)
 }
 
-// reserve reserves memory for the changes of a conditional change, before the proposer evaluates it: its values, and a
-// cell for each element that they can have. Functions cannot reserve memory meanwhile, so what they decode is reserved,
-// too. It may wait for memory, which update must not. The estimate is an upper bound: a marker's bytes are counted
-// whether or not they are a collection.
+// reserve reserves memory for the changes of a conditional change, before the proposer evaluates it: its values, and
+// a cell for each element that they can have. Functions cannot reserve memory during the evaluation, so reserve
+// includes the values that they decode. reserve may wait for memory; update must not. The estimate is an upper bound:
+// it treats the bytes of every marker as a collection.
 func (x *cas) reserve() error {
 	n := 0
-	// The statements of BATCH in CQL share their values: they are counted once for each, which is more than enough.
+	// The statements of BATCH in CQL share their values, so counting them for each statement overestimates.
 	for _, s := range x.statements {
 		size, m := 0, s.Modification
 		for i := range s.Values {
 			size += len(s.Values[i].Bytes)
 		}
-		// Texts are decoded into values, which become cells.
+		// JSON texts are decoded into values, which become cells.
 		for _, i := range m.decoded {
 			n += function.JSONBytes(s.Values[i].Bytes)
 		}
-		// A collection of the smallest elements becomes the most cells. The values of INSERT … JSON count as decoded.
+		// A collection of the smallest elements becomes the most cells. Values of INSERT … JSON are counted above.
 		if m.json == nil && (slices.ContainsFunc(m.static, multiCell) || slices.ContainsFunc(m.regular, multiCell)) {
 			n += elementBytes / elementMin * size
 		}
@@ -73,15 +74,15 @@ func (x *cas) reserve() error {
 	return x.request.Grow(n)
 }
 
-// unbounded is an environment of functions without the memory of the request.
+// unbounded hides the memory of the request from functions.
 type unbounded struct{ function.Env }
 
 // elementMin is the least size in bytes of an element of a collection in wire form: 4 of its length, and one of its
 // value.
 const elementMin = 5
 
-// multiCell reports whether an operation changes a column of several cells. Such an operation may turn few bytes into
-// many cells.
+// multiCell reports whether an operation changes a multi-cell column. Such an operation may turn few bytes into many
+// cells.
 func multiCell(o operation) bool { return o.Column().Type.MultiCell() }
 
 // beginRow begins a row, which reuses the memory of the previous one. The row before must have been added to the
@@ -92,18 +93,17 @@ func (w *writing) beginRow() {
 	w.row.Reset()
 }
 
-// hold reserves memory for what the statements have built, and for the change in construction with more bytes that are
-// about to be encoded. The garbage of a growing change is in the part for the collector. The conditions of a
-// conditional change are evaluated in goroutines of package paxos, which must not wait: memory for its changes was
-// reserved before.
+// hold reserves memory for the finished mutations, and for the current one including more bytes that are about to be
+// encoded. The conditions of a conditional change are evaluated in goroutines of package paxos, which must not wait,
+// so their memory was reserved before.
 func (w *writing) hold(more int) error {
 	n := w.cellBytes + w.readBytes + w.built + w.builder.Size() + more
 	if w.known != nil || n <= max(w.reserved, changesFree) {
 		return nil
 	}
-	// It reserves up to half more than is needed, but not more than twice the previous reservation: a growing change
-	// waits for memory only a few times. What is above the bound of all changes is not reserved beforehand: the request
-	// would be refused for its memory before it is refused for its size.
+	// Reserve up to half more than needed, but at most twice the previous reservation, so that a growing change waits
+	// for memory only a few times. Do not reserve beyond changesBytesMax in advance, so that a request which is too
+	// large fails with the error for its size and not for its memory.
 	n = max(n, min(2*w.reserved, n+n/2, changesBytesMax))
 	if err := w.request.Grow(n - w.reserved); err != nil {
 		return err
@@ -113,14 +113,14 @@ func (w *writing) hold(more int) error {
 	return nil
 }
 
-// finished counts the copy of a mutation that is passed on. add, which receives it, makes the copy.
+// finished counts the copy of a mutation that add makes.
 func (w *writing) finished(m *row.Mutation) error {
 	w.built += m.Size() + mutationOverhead
 	return w.hold(0)
 }
 
-// putWriting returns w to the pool, without large memory. Its reservation needs no return: it belongs to the request
-// and ends with it. References to the request stay until the next begin replaces them.
+// putWriting returns w to the pool, without large memory. The reservation belongs to the request and ends with it. w
+// keeps references to the request until the next begin.
 func (writer *Writer) putWriting(w *writing) {
 	w.known, w.Memory, w.Found, w.elements = nil, nil, nil, nil
 	w.rowBytes, w.cellBytes, w.readBytes, w.built, w.reserved = 0, 0, 0, 0, 0

@@ -380,7 +380,7 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 	return nil
 }
 
-// apply applies operations to the present row. It returns the size in bytes of the paths and values of their cells,
+// apply applies operations to the current row. It returns the size in bytes of the paths and values of their cells,
 // and fails as soon as the partition would be too large, because a statement may have thousands of operations, each
 // with a value as large as the request.
 func (w *writing) apply(t *schema.Table, operations []operation) (size int, err error) {

@@ -32,7 +32,7 @@ func ForSAI(options map[string]string) *Analyzer {
 	normalized, ascii := truth(options, "normalize"), truth(options, "ascii")
 	a := &Analyzer{name: fmt.Sprintf("NonTokenizingAnalyzer{caseSensitive=%t, normalized=%t, ascii=%t}", sensitive,
 		normalized, ascii)}
-	// The order of the filters is the one of Cassandra's NonTokenizingAnalyzer.
+	// The filters are in the order of Cassandra's NonTokenizingAnalyzer.
 	if !sensitive {
 		a.filters = append(a.filters, lower)
 	}

@@ -83,7 +83,7 @@ func compareScaled(x, y *big.Int, n int64) int {
 		if c := compareLeading(x, y, n, precision); c != 0 {
 			return c
 		}
-		// No precision decides between equal numbers.
+		// No precision can distinguish equal numbers.
 		if equal {
 			break
 		}
@@ -91,10 +91,10 @@ func compareScaled(x, y *big.Int, n int64) int {
 	return x.Mul(x, powerOfTen(n)).CmpAbs(y)
 }
 
-// compareLeading compares |x| × 10^n with |y| by their leading bits. It returns 0 if these do not decide.
+// compareLeading compares |x| × 10^n with |y| by their leading bits. It returns 0 if these are equal.
 //
-// A rounding changes a value by at most 2^-precision of its size. The error of the power is doubled by each of at most
-// 32 squarings, so that the error of the product is less than 2^(36-precision), and the margin is larger.
+// A rounding changes a value by at most 2^-precision of its size. The error of the power is doubled by each of at
+// most 32 squarings, so that the error of the product is less than 2^(36-precision), and the margin is larger.
 func compareLeading(x, y *big.Int, n int64, precision uint) int {
 	const marginBits = 64
 	product := new(big.Float).SetPrec(precision).SetInt(x)

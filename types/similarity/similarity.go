@@ -23,7 +23,7 @@ const (
 	DotProduct                 // (1 + a·b) / 2
 )
 
-// Option is the option of CREATE INDEX that names a function. Its value is compared without case.
+// Option is the option of CREATE INDEX that names a function. Its value is case-insensitive.
 const Option = "similarity_function"
 
 // String returns the name of the function as the option has it. An unknown value is shown as COSINE.
@@ -37,8 +37,8 @@ func (f Function) String() string {
 	return "COSINE"
 }
 
-// Of returns the function that the options of an index name, Cosine if they name none. ok is false for an unknown name,
-// which CREATE INDEX refuses.
+// Of returns the function that the options of an index name, Cosine if they name none. ok is false for an unknown
+// name, which CREATE INDEX rejects.
 func Of(options map[string]string) (f Function, ok bool) {
 	name, given := options[Option]
 	if !given {
@@ -53,8 +53,8 @@ func Of(options map[string]string) (f Function, ok bool) {
 }
 
 // Score returns the similarity of two vectors of equal length. ok is false if it is not defined: the cosine of a zero
-// vector. Sums are computed in float64, so the order of the elements hardly matters. b must have at least the length of
-// a.
+// vector. Sums are computed in float64, so the order of the elements hardly affects the result. b must have at least
+// the length of a.
 func (f Function) Score(a, b []float32) (score float32, ok bool) {
 	var dot, squareA, squareB, distance float64
 	for i, x := range a {

@@ -127,8 +127,8 @@ func (t *jtype) className() string {
 // type that has no methods here, for example inet or uuid, becomes kindOther: a body can pass its values on, and
 // compare them with null.
 func fromCQL(t *types.Type, boxed bool) *jtype {
-	// The types are the ones of Cassandra's function bindings: time is a long in nanoseconds. Cassandra's default
-	// codecs decide (org.apache.cassandra.cql3.functions.types).
+	// The types equal Cassandra's function bindings (default codecs of org.apache.cassandra.cql3.functions.types):
+	// time is a long in nanoseconds.
 	number := map[types.Kind]kind{types.Tinyint: kindByte, types.Smallint: kindShort, types.Int: kindInt,
 		types.Bigint:  kindLong,
 		types.Counter: kindLong, types.Time: kindLong, types.Float: kindFloat, types.Double: kindDouble,

@@ -175,9 +175,9 @@ type call struct {
 // is reports whether the call has this name and number of arguments. Names are compared exactly.
 func (m *call) is(name string, n int) bool { return m.name == name && len(m.args) == n }
 
-// arg returns an argument as a value of a type. The conversion is the one of an assignment without the narrowing of
-// constants; an argument that has none is an error of the compilation. It must be called in the order of the arguments:
-// it appends to before.
+// arg returns an argument as a value of a type. It converts as in an assignment, without the narrowing of constants;
+// other conversions are an error of the compilation. It must be called in the order of the arguments, because it
+// appends to before.
 func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
 	e := *m.args[i]
 	e.constant = nil

@@ -205,7 +205,7 @@ func (m *Meter) reserve(n int64) {
 	m.reserved += more
 }
 
-// Scan counts an operation that looks at all bytes of the strings and numbers among vs: a comparison, or a search in a
+// Scan counts an operation that reads all bytes of the strings and numbers among vs: a comparison, or a search in a
 // table. A decimal is compared with another of the same magnitude by computing both with the same exponent. Call it
 // before the operation.
 func (m *Meter) Scan(vs ...Value) {

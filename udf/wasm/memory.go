@@ -36,7 +36,7 @@ func (m *linearMemory) Allocate(_, most uint64) experimental.LinearMemory {
 }
 
 // Reallocate implements experimental.LinearMemory. It returns nil if there is no memory, in which case the call ends
-// with an error when it asks for further operations or returns.
+// with an error when it requests further operations or returns.
 func (m *linearMemory) Reallocate(size uint64) []byte {
 	before := uint64(cap(m.b))
 	// Within the capacity: nothing moves, and the bytes are zero.
