@@ -162,8 +162,8 @@ func (w *writer) write(lines []byte) {
 				n = bytes.IndexByte(lines, '\n') + 1 // a line longer than that
 			}
 		}
-		// Remove the part from the queue even if the write failed, so that a failing disk does not block requests
-		// permanently.
+		// Remove the part from the queue even if the write failed, so that with block: false a failing disk does not
+		// fill the queue permanently.
 		complete := w.writePart(lines[:n])
 		entries := w.written(lines[:n])
 		if !complete {

@@ -296,8 +296,8 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 	return result, err
 }
 
-// authorize returns an error if the client may not execute a plan. It reports pl.refused last, because that error
-// reveals the existence of schema objects to clients without permissions.
+// authorize returns an error if the client may not execute a plan. It reports pl.refused only to clients with the
+// permissions, because that error reveals the existence of schema objects.
 func (p *Processor) authorize(r *request.Request, pl *plan) error {
 	needs := pl.needs
 	if !pl.isData() { // the required permissions depend on the current schema
