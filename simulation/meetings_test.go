@@ -93,6 +93,7 @@ func TestBackupsMeet(t *testing.T) {
 			met[p] += n
 		}
 	}
+	t.Logf("%d seeds", seed)
 	for _, p := range missing() {
 		t.Errorf("%s and %s did not meet in %d seeds", p.A, p.B, seed)
 	}
