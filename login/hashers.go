@@ -130,7 +130,7 @@ func (h *hashers) apply(a *applicant) bool {
 }
 
 // displaceLocked removes the waiting verification whose role and address demand the most work, if they demand more
-// than those of a.
+// than the role and address of a.
 func (h *hashers) displaceLocked(a *applicant) bool {
 	all := append(slices.Clone(h.mu.waiting), a)
 	most, worst := h.demandLocked(a, all), -1

@@ -290,7 +290,8 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 		return &Refused{Busy: true, Reason: "a keyspace cannot be restored while the ring is changing: " +
 			m.describe(m.Topology.Operations()[0])}
 	}
-	// First: noteFormer removes those of keyspaces that it does not find by their names.
+	// Names change first, because noteFormer removes the former replications of keyspaces that it does not find by
+	// their names.
 	m.Former = renamedFormer(m, s, undropped)
 	// Before m.Schema changes, because noteFormer compares it with s.
 	if err := m.noteFormer(s, c.At, index); err != nil {

@@ -70,8 +70,8 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 	return nil
 }
 
-// renamedFormer returns the former replications. Those of a keyspace that is dropped and retained, or restored
-// (undropped is not nil), get its next name: its data stay where they are.
+// renamedFormer returns the former replications. If a keyspace is dropped and retained, or restored (undropped is not
+// nil), its former replications get its next name, because its data stay where they are.
 func renamedFormer(m *Metadata, next *schema.Schema, undropped *schema.UndropKeyspace) []Former {
 	names := map[string]string{}
 	if undropped != nil {

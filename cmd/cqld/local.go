@@ -47,7 +47,7 @@ type localCommand struct {
 	Supervised bool `hidden:"" help:"Run as the process of --detach."`
 	// Restoring is set by restoreCommand: the content of incompleteFile. Empty means that the ring is no copy.
 	Restoring string `hidden:"" help:"Begin or continue a copy of a backup."`
-	LogLevel  string `help:"Level of the log files: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
+	LogLevel  string `help:"Log level: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
 
 	security *security // nil without Secure
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // restoreCommand is `cqld restore`: it starts a ring of `cqld local` and fills it with a copy of a backup. The nodes
-// restore as those of any ring do; this command only asks them:
+// restore as in any ring; this command only starts their job:
 //
 //	prepareData, incompleteFile ─▶ ring ─▶ job "restore" on node 1 ─▶ incompleteFile removed ─▶ serves
 //	     ▲                                       │ failure or Ctrl-C: the ring is stopped

@@ -220,7 +220,8 @@ query/write: coordinator cql internal/histogram internal/uuid internal/wire paxo
 	schema types types/similarity
 query: audit auth coordinator cql internal/env internal/guard internal/histogram internal/uuid internal/wire
 	query/definition query/execution query/fragments query/function query/guardrail query/invalid query/permissions
-	query/plancache query/read query/roles query/term query/write request ring schema schema/refused search types udf udf/value
+	query/plancache query/read query/roles query/term query/write request ring schema schema/refused search types
+	udf udf/value
 
 # Protocol servers.
 server/frame: internal/wire ring types
@@ -254,13 +255,12 @@ node/certificates: node/config tlsconfig
 node/clients: azuretables server
 node/notify: cluster cluster/metadata node/clients query ring schema server server/frame
 node/archive: auth backup cluster/metadata internal/env schema storage/logarchive
-node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot repair
-	ring row schema storage storage/block storage/export storage/format storage/logarchive
-	storage/rowkey
+node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot
+	repair ring row schema storage storage/block storage/export storage/format storage/logarchive storage/rowkey
 node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints internal/env
 	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive
-	node/assembly node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot node/tablestats
-	query/definition query/system rebalance repair ring schema search storage storage/block storage/database
+	node/assembly node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot
+	node/tablestats query/definition query/system rebalance repair ring schema search storage storage/block storage/database
 	storage/encryption storage/export storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin
@@ -288,7 +288,8 @@ cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld/recover: cluster/metadata cluster/recovery internal/uuid node/config node/datadir node/storekeys ring
 	storage/encryption
 cmd/cqld: azuretables backup cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/recover cmd/cqld/running
-	internal/loglimit internal/memory internal/release internal/typo node node/config node/datadir node/control tlsconfig/authority
+	internal/loglimit internal/memory internal/release internal/typo node node/config node/datadir node/control
+	tlsconfig/authority
 simulation/elle:
 simulation/sealed: internal/invariant storage/encryption
 simulation/damage: storage/faultfs

@@ -69,8 +69,8 @@ func (c Catalog) Tables(a control.TablesArgs) ([]*schema.Table, error) {
 	return out, nil
 }
 
-// retained returns the dropped tables that an operator names, and that can be restored: those that were dropped
-// themselves, and those of dropped keyspaces. Several may have the same names. Without tables, all tables of the
+// retained returns the dropped tables that an operator names, and that can be restored: tables that were dropped
+// themselves, and tables of dropped keyspaces. Several may have the same names. Without tables, all tables of the
 // keyspace are named, and without a keyspace, all tables.
 func (c Catalog) retained(a control.TablesArgs) (tables []*schema.Table) {
 	// All results are of one schema.

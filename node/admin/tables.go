@@ -19,8 +19,8 @@ type Tables struct {
 	estimates *tablestats.Estimates
 }
 
-// Stats shows statistics of tables. A table that does not exist, and of which no dropped one can be restored, is an
-// error before any figure is read.
+// Stats shows statistics of tables. A name without a table, and without a dropped table that can be restored,
+// is an error before any figure is read.
 func (s *Tables) Stats(_ context.Context, a control.TablesArgs, _ control.Report) (control.TableStats, error) {
 	tables, err := s.catalog.Tables(a)
 	dropped := s.catalog.retained(a)
