@@ -123,12 +123,7 @@ func TestDroppedKeyspacesMoveWithTheRing(t *testing.T) {
 	r := openNodes(t, 235, 1, change)
 	c := r.connect(0)
 	id := r.keptKeyspace(c, "1")
-	r.openNode(235, change)
-	for _, n := range r.nodes {
-		r.eventually("the end of the join", func() bool {
-			return n.Status().Up == 2 && len(n.cluster.Metadata().Topology.Operations()) == 0
-		})
-	}
+	r.joinNode(235, change)
 	r.eventually("the new node's clients", func() bool {
 		c, err := cqlclient.Dial(r.nodes[1].opts.Native().String(), 5)
 		if err == nil {

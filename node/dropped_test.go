@@ -79,6 +79,17 @@ func TestDroppedTablesAreRestored(t *testing.T) {
 	}
 }
 
+// joinNode adds a second node to the ring, and waits until it has its ranges.
+func (r *inProcess) joinNode(subnet byte, change func(*config.Options)) {
+	r.t.Helper()
+	r.openNode(subnet, change)
+	for _, n := range r.nodes {
+		r.eventually("the end of the join", func() bool {
+			return n.Status().Up == 2 && len(n.cluster.Metadata().Topology.Operations()) == 0
+		})
+	}
+}
+
 // TestDroppedTablesMoveWithTheRing drops a table whose rows have one replica, adds a node, and restores the table:
 // the new node has the rows of the ranges that it gained, and the index finds them.
 func TestDroppedTablesMoveWithTheRing(t *testing.T) {
@@ -87,12 +98,7 @@ func TestDroppedTablesMoveWithTheRing(t *testing.T) {
 	c := r.connect(0)
 	r.query(c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	id := r.keptTable(c)
-	r.openNode(233, change)
-	for _, n := range r.nodes {
-		r.eventually("the end of the join", func() bool {
-			return n.Status().Up == 2 && len(n.cluster.Metadata().Topology.Operations()) == 0
-		})
-	}
+	r.joinNode(233, change)
 	r.eventually("the new node's clients", func() bool {
 		c, err := cqlclient.Dial(r.nodes[1].opts.Native().String(), 5)
 		if err == nil {
