@@ -20,8 +20,8 @@ const (
 	// putsAtOnce is how many files of a node are stored at a time, if their memory suffices. An object store answers
 	// after the time of several round trips.
 	putsAtOnce = 4
-	// copyMemory is the memory of a file that is stored or verified: the buffers of its hash, of its encryption and of
-	// its copy, and those of the connection.
+	// copyMemory is the memory of a file that is stored or verified: the buffers of its hash, of its encryption, of
+	// its copy and of the connection.
 	copyMemory = 1 << 20
 	// statsAtOnce is how many objects are looked for at a time, before a backup becomes valid.
 	statsAtOnce = 16

@@ -207,7 +207,8 @@ func controlMoments(t *testing.T, s *process.Server, location string) {
 	until := ""
 	for deadline := time.Now().Add(30 * time.Second); until == ""; time.Sleep(200 * time.Millisecond) {
 		out := mustCtl(t, s, "backup", "show", "--at", location, "base")
-		if m := regexp.MustCompile(`Moments : after \S+ until (\S+) can be restored`).FindStringSubmatch(out); m != nil {
+		moments := regexp.MustCompile(`Moments : after \S+ until (\S+) can be restored`)
+		if m := moments.FindStringSubmatch(out); m != nil {
 			until = m[1]
 		}
 		if until == "" && time.Now().After(deadline) {

@@ -231,7 +231,8 @@ func TestDroppedKeyspacesAreChecked(t *testing.T) {
 	s := mustApply(t, Initial(), createKeyspace("k"), createTable("k", "t", 1), dropKeyspace("k", 1, 60))
 	text := string(Encode(s))
 	retention := `,"Retention":{"Dropped":1,"Until":61}`
-	for _, x := range [][2]string{{retention, ""}, {`"Number":1025`, `"Number":1024`}, {`"Number":1025`, `"Number":9999`},
+	for _, x := range [][2]string{{retention, ""},
+		{`"Number":1025`, `"Number":1024`}, {`"Number":1025`, `"Number":9999`},
 		{`],"Dropped":[`, `,`}, {`{"Name":"k"`, `{"Name":"system_auth"`}} {
 		changed := strings.Replace(text, x[0], x[1], 1)
 		if changed == text {

@@ -12,7 +12,7 @@ import (
 	"cqld/simulation/texttable"
 )
 
-// Replaced is the table in whose place the operator restores backups. It has no rows before.
+// Replaced is the table that the operator replaces with a restored one. It is empty until the first replacement.
 const Replaced = "replaced"
 
 // replacement is a restoration in the place of Replaced, with all its attempts, which are one job.
