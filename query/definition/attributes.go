@@ -12,9 +12,9 @@ import (
 	"cqld/types"
 )
 
-// attributes sets the attributes of a new column: its constraints and its default, in the form in which the schema
-// stores them. spec stays without attributes if the statement has neither. keyspace and table are for messages, and for
-// the resolution of functions. NOT NULL with CHECK c > 0 is stored as "c > 0 AND NOT NULL".
+// attributes validates the CHECK constraints and the default of a new column and sets them on spec, in stored form.
+// Without either, spec.Attributes stays nil. keyspace and table appear in messages; keyspace also resolves functions.
+// NOT NULL with CHECK c > 0 is stored as "c > 0 AND NOT NULL".
 func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, def *cql.ColumnDefinition) error {
 	all := def.Constraints
 	// NOT NULL is also a constraint in CHECK: both spellings together are a duplicate.
@@ -24,7 +24,7 @@ func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, de
 		if slices.ContainsFunc(all, func(c cql.Constraint) bool { return c.Function == required.Function }) {
 			return invalid.Errorf("Duplicate definition of NOT NULL constraint")
 		}
-		// The capacity is cut, so that append never writes into the parsed statement.
+		// Clipping the capacity makes append copy: it must not write into the parsed statement.
 		all = append(all[:len(all):len(all)], required)
 	}
 	// The column has no id yet: only its name, kind and type matter for constraints.
@@ -44,8 +44,8 @@ func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, de
 	return nil
 }
 
-// defaultText checks the term of DEFAULT, and returns it as it is stored: in canonical CQL, which INSERT parses again.
-// nil has no text. The term may contain functions: it is evaluated by each INSERT, not here.
+// defaultText validates the term of DEFAULT and returns its stored form: canonical CQL, which INSERT parses again. It
+// returns "" for nil. Functions in the term are evaluated by each INSERT, not here.
 func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Term) (string, error) {
 	if value == nil {
 		return "", nil
@@ -57,31 +57,32 @@ func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Ter
 	case col.Type.Kind() == types.Counter:
 		return "", invalid.Errorf("Counter column '%s' cannot have a DEFAULT", col.Name)
 	}
-	// NULL in DEFAULT would look like a default, but have no effect.
+	// A DEFAULT of NULL would have no effect: a missing value is null anyway.
 	if l, ok := value.(*cql.Literal); ok && l.Kind == cql.LiteralNull {
 		return "", invalid.Errorf("The DEFAULT of column '%s' is null, which it has without a DEFAULT", col.Name)
 	}
-	// Without Table: a default cannot refer to other columns. Without UserFunctions: it can only call native functions.
+	// Table is unset, so a default cannot refer to other columns; UserFunctions is unset, so it can call native
+	// functions only.
 	c := &term.Compiler{Schema: d.Schema, Functions: d.Functions, ResolveType: ResolveType, Keyspace: keyspace}
 	if _, err := c.Term(value, term.Spec{Keyspace: keyspace, Name: col.Name, Type: col.Type}); err != nil {
 		return "", err
 	}
-	// Term compiles markers. Here no client could bind a value.
+	// Markers compile, but no client can bind a value here.
 	if len(c.Markers) > 0 {
 		return "", invalid.Errorf("Bind variables cannot be used in the DEFAULT of column '%s'", col.Name)
 	}
 	return cql.FormatTerm(value), nil
 }
 
-// checkDefaults refuses a change of a user-defined type that breaks the DEFAULT of a column: its text names the type,
-// or fields of it, and each INSERT compiles it. verb is what the change does to the type.
+// checkDefaults refuses a change of a user-defined type that would break the DEFAULT of a column. A DEFAULT is stored
+// as CQL that may name the type or its fields, and each INSERT compiles it. verb describes the change in the message.
 func checkDefaults(d *Definer, change schema.Change, verb, keyspace, name string) error {
 	after := *d
 	var err error
 	if after.Schema, err = schema.Apply(d.Schema, change); err != nil || after.Schema == d.Schema {
 		return nil // Apply returns this error
 	}
-	// A type is used only in its keyspace.
+	// A type can only be used in its own keyspace, so no other keyspace is searched.
 	k := after.Schema.Keyspace(keyspace)
 	for _, t := range k.Tables() {
 		for _, col := range t.Columns() {
@@ -92,8 +93,8 @@ func checkDefaults(d *Definer, change schema.Change, verb, keyspace, name string
 			if err != nil {
 				continue // INSERT reports it
 			}
-			// The column of the schema before the change has the type as it was.
-			// A DEFAULT that is broken already does not prevent the change, which may repair it.
+			// The column of the schema before the change has the type as it was. A DEFAULT that is already broken does
+			// not block the change, because the change may repair it.
 			before := d.Schema.Table(keyspace, t.Name).Column(col.Name)
 			if _, err := d.defaultText(keyspace, before, value); err != nil {
 				continue
@@ -107,8 +108,11 @@ func checkDefaults(d *Definer, change schema.Change, verb, keyspace, name string
 	return nil
 }
 
-// alterConstraints defines ALTER c CHECK … and ALTER c DROP CHECK. The latter has no constraints, and stores an empty
-// text. The rows in the table are not checked.
+// alterConstraints defines ALTER c CHECK … and ALTER c DROP CHECK. DROP CHECK stores an empty text. Existing rows are
+// not checked.
+//
+//	ALTER TABLE t ALTER c CHECK c > 0     replaces all constraints of c
+//	ALTER TABLE t ALTER c DROP CHECK      removes them
 func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnConstraints) error {
 	// A pointer distinguishes an empty text, which removes the constraints, from no change.
 	c.Attributes = &schema.AttributesChange{Column: a.Column, IfExists: a.IfExists, Check: new(string)}
@@ -122,15 +126,15 @@ func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql
 	return err
 }
 
-// renames returns the changes of names, and of the constraints that contain them. A constraint is stored as text with
-// the name of its column, so that the text changes with the name. Default values contain no names.
+// renames returns the renamed columns, each with its rewritten constraint. A constraint is stored as text that contains
+// the name of its column, so the text must be rewritten, too. Default values contain no names.
 //
 //	d int CHECK d > 0; RENAME d TO e   Check: e > 0
 func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err error) {
 	for _, r := range a.Renames {
 		// Later renames of the statement may use the new name. Apply checks them in order.
 		change := schema.Rename{From: r.From, To: r.To}
-		// Apply reports a column that does not exist, so that it is no error here.
+		// A missing column is not an error here: Apply reports it.
 		if col := t.Column(r.From); col != nil && col.CheckText() != "" {
 			if change.Check, err = constraint.Renamed(col, r.To); err != nil {
 				return nil, err
@@ -141,8 +145,11 @@ func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err er
 	return out, nil
 }
 
-// alterDefault defines ALTER c SET DEFAULT … and ALTER c DROP DEFAULT. The latter stores an empty text. Existing rows
-// do not change: INSERT evaluates defaults.
+// alterDefault defines ALTER c SET DEFAULT … and ALTER c DROP DEFAULT. DROP DEFAULT stores an empty text. Existing rows
+// do not change, because defaults are applied by INSERT.
+//
+//	ALTER TABLE t ALTER c SET DEFAULT 1   for rows inserted from now on
+//	ALTER TABLE t ALTER c DROP DEFAULT    INSERT leaves c null again
 func (d *Definer) alterDefault(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnDefault) error {
 	c.Attributes = &schema.AttributesChange{Column: a.Column, IfExists: a.IfExists, Default: new(string)}
 	col := t.Column(a.Column)
@@ -160,8 +167,8 @@ const (
 	labelLengthMax   = 48
 )
 
-// commentOn defines COMMENT ON and SECURITY LABEL ON. Null removes a comment or label: the text of a null literal is
-// empty. Comments on tables and columns are changes of the table, all others changes of the keyspace. The changes:
+// commentOn defines COMMENT ON and SECURITY LABEL ON. Null removes a comment or label: a null literal has an empty
+// text. Each kind of object has its own change:
 //
 //	keyspace, type, field   schema.AlterKeyspace with Comment
 //	table                   schema.AlterTable with the option comment, or schema.LabelOption
@@ -170,7 +177,7 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	if stmt.Kind == cql.CommentKeyspace {
 		return d.commentOnKeyspace(stmt, stmt.Name.Name)
 	}
-	// A keyspace has no keyspace of its own name: the others are resolved like any name.
+	// Unlike the name of a keyspace, the other names are resolved against the keyspace in use.
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
 		return refuse(err)
@@ -180,7 +187,7 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	}
 	name := stmt.Name.Name
 	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
-		// Cassandra's order: permission on the object, form of the text, existence.
+		// The order of the errors is Cassandra's: permission on the object, form of the text, existence of the object.
 		return refuse(err)
 	}
 	if err := checkComment(stmt); err != nil {
@@ -192,7 +199,7 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 		return refuse(invalid.Errorf("Keyspace '%s' doesn't exist", keyspace))
 	case t == nil:
 		return refuse(invalid.Errorf("Table '%s.%s' doesn't exist", keyspace, name))
-	// Cassandra has no word for views here.
+	// Cassandra's message for a view, which it calls a non-regular table.
 	case t.View != nil:
 		return refuse(invalid.Errorf("Cannot set %s on non-regular table '%s.%s'", commentName(stmt), keyspace, name))
 	case stmt.Kind == cql.CommentColumn && t.Column(stmt.Member) == nil:
@@ -204,13 +211,13 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 		Keyspace: keyspace, Name: name}}
 	def.Warnings = providerWarnings(stmt)
 	switch {
-	// A label and a comment of a column are two attributes; the other one stays.
+	// A column's label and comment are two attributes: setting one keeps the other.
 	case stmt.Kind == cql.CommentColumn && stmt.Label:
 		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Label: &stmt.Comment.Text}
 	case stmt.Kind == cql.CommentColumn:
 		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Comment: &stmt.Comment.Text}
 	case stmt.Label:
-		// The options of the table are copied, and only the one in Set is applied.
+		// Apply changes only the options that are listed in Set.
 		c.Options, c.Set = t.Options, []string{schema.LabelOption}
 		c.Options.Label = stmt.Comment.Text
 	default:
@@ -225,9 +232,9 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 // reports types and fields that do not exist.
 func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Definition {
 	comment := schema.Comment{Text: stmt.Comment.Text, Label: stmt.Label}
-	// The event names the object that has the comment; a field has none, so its type is named.
+	// The event names the object with the comment. The protocol has no event for a field, so its type is named.
 	event := schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: keyspace}
-	// The resource in the message depends on the object: types belong to the keyspace's tables for Cassandra.
+	// Messages about a type name the resource "all tables in" its keyspace, as in Cassandra.
 	what := "keyspace " + keyspace
 	if stmt.Kind != cql.CommentKeyspace {
 		comment.Type, comment.Field = stmt.Name.Name, stmt.Member
@@ -247,7 +254,7 @@ func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Defini
 		Warnings: providerWarnings(stmt)}
 }
 
-// commentName returns what a statement sets, as messages name it, in lower case.
+// commentName returns how messages name what the statement sets: "comment" or "security label".
 func commentName(stmt *cql.CommentOn) string {
 	if stmt.Label {
 		return "security label"
@@ -255,7 +262,7 @@ func commentName(stmt *cql.CommentOn) string {
 	return "comment"
 }
 
-// checkComment refuses comments and labels that are empty or too long. Null, which removes them, is neither.
+// checkComment refuses an empty or overlong comment or label. It accepts null, which removes them.
 func checkComment(stmt *cql.CommentOn) error {
 	most := commentLengthMax
 	if stmt.Label {
@@ -265,7 +272,7 @@ func checkComment(stmt *cql.CommentOn) error {
 	if stmt.Comment.Kind != cql.LiteralString {
 		return nil
 	}
-	// Java counts a character outside of the basic plane as two.
+	// Java's length counts a character outside the basic multilingual plane as two.
 	switch n := len(utf16.Encode([]rune(stmt.Comment.Text))); {
 	case n == 0:
 		return invalid.Errorf("Cannot set %s to empty string", commentName(stmt))

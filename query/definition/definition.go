@@ -12,36 +12,37 @@ import (
 	"cqld/schema"
 )
 
-// Definer converts definitions to schema changes. It uses one snapshot of the schema; schema.Apply checks again when
-// the change is made: another node may have changed the schema in between. A Definer serves one statement, or several
-// of one client, and is not safe for concurrent use with changes of its fields. Nothing here sends or stores anything.
+// Definer converts definitions to schema changes, against one snapshot of the schema. schema.Apply checks the change
+// again, because another node may have changed the schema in the meantime. A Definer serves one statement, or several
+// of one client in sequence. It is not safe for concurrent use. It neither sends nor stores anything.
 //
-// Which checks are made here, and which are left to Apply, follows Cassandra's order of errors. If Apply reports an
-// error that comes first, Define returns the change without further checks, so that the client gets Apply's error.
+// The division of checks between Define and Apply follows Cassandra's order of errors. If an error of Apply comes first
+// in that order, Define returns the change without further checks, and the client receives Apply's error.
 type Definer struct {
-	// The snapshot. Define needs it; KeyspaceOf does not.
+	// Schema is the snapshot. Define needs it; KeyspaceOf does not.
 	Schema *schema.Schema
-	// The members and data centers, for replication.
+	// Topology has the members and data centers, for replication.
 	Topology  *ring.Topology
 	Keyspace  string             // of unqualified names; empty means none is in use
 	NewID     func() schema.UUID // for tables and views
 	NowMicros func() int64       // µs since 1970, for dropped columns and tables
 
 	Masking bool // columns may be masked (dynamic_data_masking_enabled)
-	// The classes of indexes that may be created, and their bounds.
+	// Indexes says which classes of indexes may be created, and how many.
 	Indexes Indexes
 
-	// The native functions.
+	// Functions contains the native functions.
 	Functions *function.Library // for masks and INITCOND
 	Env       function.Env      // of functions in masks and INITCOND
 	// UserFunctions returns the user-defined functions in a keyspace with a name.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
-	// Execute returns why the client may not call a user-defined function, or nil; without it, clients may call all.
+	// Execute returns an error if the client may not call the user-defined function. nil means that clients may call
+	// all.
 	Execute func(fn *function.Function) error
 	// CheckFunction compiles a function; nil means that users cannot define functions (user_defined_functions_enabled).
 	CheckFunction func(f *schema.Function) error
 
-	Guard         *guardrail.Guard // nil means that the client is not bound
+	Guard         *guardrail.Guard // nil means that no guardrails apply to the client
 	Ordinary      bool             // the client logged in and is not a superuser
 	ViewsDisabled bool             // views cannot be created (materialized_views_enabled)
 	DropCompact   bool             // DROP COMPACT STORAGE is possible (drop_compact_storage_enabled)
@@ -64,27 +65,26 @@ type Definer struct {
 //	COMMENT ON, SECURITY LABEL ON            UPDATED KEYSPACE, TABLE or TYPE
 type Definition struct {
 	Change schema.Change
-	// For the client, with the result.
+	// Event is sent to the client as the result, with the warnings.
 	Event    schema.Event
 	Warnings []string
-	// Define returns it apart from the rest.
+	// Define returns err separately.
 	err error
 }
 
-// refuse returns the definition of a statement that cannot be executed. It keeps the functions of this package to one
-// result.
+// refuse returns a Definition that contains only an error.
 func refuse(err error) Definition { return Definition{err: err} }
 
-// Define returns the meaning of a statement. The errors are schema's, errors of package invalid, and *cql.SyntaxError.
-// A statement that is not a definition, or is not supported yet, is *invalid.Error. Guardrails are applied after all
-// other checks, except for the one on properties of tables.
+// Define returns the meaning of a statement. Errors are from packages schema and invalid, or *cql.SyntaxError. A
+// statement that is not a definition, or is not supported, returns *invalid.Error. Guardrails are applied after all
+// other checks, except for the guardrail on table properties, which comes first.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
-	// The guardrails see the change as Apply will, with all names and types resolved.
+	// Guardrails need the change in its final form, with all names and types resolved.
 	def := d.guarding().apply(d.define(stmt))
 	return def, def.err
 }
 
-// guarding returns the guardrails of the client. Without a guard it allows everything.
+// guarding returns the guardrails for the client. If d.Guard is nil, it allows everything.
 func (d *Definer) guarding() guarding { return guarding{d.Guard, d.Schema} }
 
 // define is Define without guardrails. The cases are all definitions of the grammar, except for roles and permissions,
@@ -135,7 +135,7 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.createFunction(stmt)
 	case *cql.CreateAggregate:
 		return d.createAggregate(stmt)
-	// Both statements become one kind of change, which says what it drops.
+	// Both statements produce a schema.DropFunction, whose field Aggregate distinguishes them.
 	case *cql.DropFunction:
 		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{HasArgs: stmt.HasArgs,
 			IfExists: stmt.IfExists})
@@ -150,8 +150,8 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 	return refuse(invalid.NotSupported("This statement"))
 }
 
-// KeyspaceOf returns the keyspace of a name: its own, or the one in use. It does not check that the keyspace exists. It
-// needs no other field of d than Keyspace.
+// KeyspaceOf returns the keyspace of a qualified name, or d.Keyspace for an unqualified one. It does not check that the
+// keyspace exists, and reads no other field of d.
 //
 //	ks.t                        ks
 //	t, with a keyspace in use   this keyspace
@@ -167,9 +167,9 @@ func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 	return d.Keyspace, nil
 }
 
-// mayChange refuses changes of system keyspaces. permission and resource are for the message. The two messages are
-// Cassandra's: local and virtual keyspaces cannot be changed at all, a change of replicated ones is reported as a
-// missing permission.
+// mayChange refuses changes of system keyspaces. permission and resource appear in the message. As in Cassandra, there
+// are two messages: local and virtual keyspaces cannot be modified at all, and a change of a replicated one is reported
+// as a missing permission.
 //
 //	system, system_schema, system_views, system_virtual_schema   "… keyspace is not user-modifiable."
 //	system_auth, system_distributed, system_traces               "Cannot ALTER <table ks.t>", for example
@@ -183,8 +183,8 @@ func mayChange(keyspace, permission, resource string) error {
 	return nil
 }
 
-// syntaxf returns an error in a property. As in Cassandra it is a syntax error, although the statement can be parsed:
-// clients get the code SYNTAX_ERROR.
+// syntaxf returns an error about a property. As in Cassandra, it has the code SYNTAX_ERROR, although the statement was
+// parsed.
 func syntaxf(format string, args ...any) error {
 	return &cql.SyntaxError{Msg: fmt.Sprintf(format, args...)}
 }

@@ -12,21 +12,21 @@ import (
 	"cqld/types"
 )
 
-// Describer describes the contents of one snapshot of the schema. It serves one page of one statement: the fields are
-// set by the caller, and Describe computes the page from the start. It reads only, and checks no permissions.
+// Describer executes DESCRIBE against one snapshot of the schema. It serves one page of one statement: the caller sets
+// the fields, and Describe skips the rows of earlier pages. It does not check permissions.
 type Describer struct {
 	Schema *schema.Schema
-	// For range_ownership in DESCRIBE CLUSTER.
+	// Topology is only used for range_ownership in DESCRIBE CLUSTER.
 	Topology  *ring.Topology
 	Cluster   string // the cluster's name
 	Keyspace  string // in use; empty means none
 	Internals bool   // WITH INTERNALS
-	// From is the number of rows that earlier pages returned, and Limit is the page size (0: all rows). The text of a
-	// row is built only if the row is on this page: otherwise each page would cost as much as the whole schema. The
-	// caller must not continue with another snapshot.
+	// From is the number of rows that earlier pages returned, and Limit is the page size (0: all rows). Statements are
+	// only built for the rows of this page, so a page does not cost as much as the whole schema. All pages of a result
+	// must use one snapshot.
 	From, Limit int
 
-	// The result of the present statement.
+	// The result of the current statement.
 	columns []Column
 	rows    [][][]byte
 	count   int // rows so far, with those that are not returned
@@ -38,27 +38,27 @@ type Column struct {
 	Type *types.Type
 }
 
-// Describe executes a statement. It returns columns, and rows of values in wire form. more means that rows follow them.
-// An error has no rows.
+// Describe executes a statement. It returns the columns, and rows of values in wire form. more reports whether further
+// rows follow. rows are invalid if err is not nil.
 func (d *Describer) Describe(stmt *cql.Describe) (columns []Column, rows [][][]byte, more bool, err error) {
-	// A Describer may be used again.
+	// Reset, because a Describer may be reused.
 	d.columns, d.rows, d.count = nil, nil, 0
-	// count includes the rows after the page, so it decides whether there are more.
+	// count includes the rows after this page, so it shows whether there are more.
 	err = d.describe(stmt)
 	return d.columns, d.rows, d.Limit > 0 && d.count > d.From+d.Limit, err
 }
 
-// describe adds the columns and rows. The columns are set before the rows, so that an empty result has them, too.
+// describe adds the columns and rows. The columns come first, so an empty result has them, too.
 func (d *Describer) describe(stmt *cql.Describe) error {
 	switch stmt.Kind {
 	case cql.DescribeCluster:
 		return d.describeCluster()
-	// Lists have no statements: three columns.
+	// Lists have no column create_statement.
 	case cql.DescribeKeyspaces, cql.DescribeTables, cql.DescribeTypes, cql.DescribeFunctions, cql.DescribeAggregates:
 		d.textColumns("keyspace_name", "type", "name")
 		return d.list(stmt.Kind)
 	}
-	// Everything else has the statements that create the elements.
+	// All other results contain the statements that create the elements.
 	d.textColumns("keyspace_name", "type", "name", "create_statement")
 	if stmt.Kind == cql.DescribeSchema {
 		// FULL adds the system keyspaces.
@@ -72,14 +72,14 @@ func (d *Describer) describe(stmt *cql.Describe) error {
 	return d.element(stmt)
 }
 
-// textColumns adds columns of type text, which nearly all columns are.
+// textColumns adds columns of type text, the type of all columns but range_ownership.
 func (d *Describer) textColumns(names ...string) {
 	for _, name := range names {
 		d.columns = append(d.columns, Column{name, types.Native(types.Text)})
 	}
 }
 
-// addElement adds a row about an element of a keyspace with the statement that creates it. statement is called only if
+// addElement adds a row for an element of a keyspace, with the statement that creates it. It calls statement only if
 // the row is on this page.
 func (d *Describer) addElement(keyspace, kind, name string, statement func() string) {
 	if !d.skips() {
@@ -87,8 +87,8 @@ func (d *Describer) addElement(keyspace, kind, name string, statement func() str
 	}
 }
 
-// skips reports whether the next row is not to be returned, and if so, counts it. After the page the rows are still
-// counted: Describe reports from the count whether more follow.
+// skips reports whether the next row is outside this page, and counts it if so. Rows after the page are counted as
+// well, so that Describe knows whether more follow.
 func (d *Describer) skips() bool {
 	skip := d.count < d.From || d.Limit > 0 && d.count >= d.From+d.Limit
 	if skip {
@@ -97,9 +97,9 @@ func (d *Describer) skips() bool {
 	return skip
 }
 
-// addRow adds a row of texts, or counts it if it is not on this page.
+// addRow adds a row of text values, or counts it if it is outside this page.
 func (d *Describer) addRow(values ...string) {
-	// addElement has asked before; a second question has the same answer.
+	// addElement has called skips already; a second call returns the same result.
 	if d.skips() {
 		return
 	}
@@ -126,14 +126,14 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 	if d.Keyspace != "" {
 		keyspaces = []string{d.Keyspace}
 	}
-	// With a keyspace in use, this is a single turn.
+	// A keyspace in use leaves one iteration.
 	for _, keyspace := range keyspaces {
 		k := d.Schema.Keyspace(keyspace)
 		if k == nil {
 			return notInKeyspaces(keyspace)
 		}
 		switch kind {
-		// Views are no tables in this list: TableNames omits them.
+		// TableNames omits views, which this list does not show.
 		case cql.DescribeTables:
 			for _, name := range ignoringCase(k.TableNames()) {
 				d.addRow(types.QuoteName(keyspace), "table", types.QuoteName(name))
@@ -149,7 +149,8 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 	return nil
 }
 
-// ignoringCase sorts names as Cassandra does. It sorts in place, and names that only differ in case keep their order.
+// ignoringCase sorts names in place without regard to case, as Cassandra does. Names that differ only in case keep
+// their order.
 func ignoringCase(names []string) []string {
 	slices.SortStableFunc(names, func(a, b string) int {
 		return strings.Compare(strings.ToLower(a),
@@ -158,10 +159,10 @@ func ignoringCase(names []string) []string {
 	return names
 }
 
-// notInKeyspaces returns the error for a keyspace that does not exist, in Cassandra's words.
+// notInKeyspaces returns Cassandra's error for a keyspace that does not exist.
 func notInKeyspaces(name string) error { return invalid.Errorf("'%s' not found in keyspaces", name) }
 
-// element describes the elements with one name. A qualified name uses its keyspace, others the current one.
+// element describes the elements with a name. An unqualified name is resolved in the current keyspace.
 func (d *Describer) element(stmt *cql.Describe) error {
 	name := stmt.Name
 	// DESCRIBE KEYSPACE without a name means the current keyspace.
@@ -179,7 +180,7 @@ func (d *Describer) element(stmt *cql.Describe) error {
 		d.addKeyspace(k, stmt.Only)
 		return nil
 	}
-	// DESCRIBE x without a kind: a keyspace of that name comes first, then elements of the current keyspace.
+	// DESCRIBE x without a kind prefers a keyspace of that name to elements of the current keyspace.
 	if stmt.Kind == cql.DescribeGeneric && name.Keyspace == "" {
 		if k := d.Schema.Keyspace(name.Name); k != nil {
 			d.addKeyspace(k, false)
@@ -207,8 +208,8 @@ func (d *Describer) element(stmt *cql.Describe) error {
 // noKeyspace returns the error for a statement that needs a current keyspace.
 func noKeyspace() error { return invalid.Errorf("No keyspace specified and no current keyspace") }
 
-// elementOf describes an element of a keyspace. DESCRIBE x without a kind finds tables, then views, then indexes, but
-// neither types nor functions, as in Cassandra.
+// elementOf describes an element of a keyspace. As in Cassandra, DESCRIBE x without a kind finds tables, views and
+// indexes, in this order, but neither types nor functions.
 //
 //	DESCRIBE TABLE x               a table, with its indexes and views
 //	DESCRIBE MATERIALIZED VIEW x   a view
@@ -219,7 +220,7 @@ func noKeyspace() error { return invalid.Errorf("No keyspace specified and no cu
 func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	switch kind {
 	case cql.DescribeTable, cql.DescribeGeneric:
-		// A view is stored as a table; View is nil for ordinary ones.
+		// A view is stored as a table with View set.
 		t := k.Table(name)
 		switch {
 		case t != nil && t.View == nil:
@@ -232,7 +233,7 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		case kind == cql.DescribeTable:
 			return invalid.Errorf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
-		// Only the generic kind is left.
+		// DescribeGeneric falls through to here if there is no table or view.
 		if t, ix := k.Index(name); ix != nil {
 			d.addIndex(t, ix)
 			return nil
@@ -259,13 +260,12 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 	case cql.DescribeFunction, cql.DescribeAggregate:
 		return d.functionsNamed(k, kind, name)
 	}
-	// A kind that the parser knows and this function does not.
+	// The parser accepts a kind that this function does not handle.
 	return invalid.NotSupported("This DESCRIBE")
 }
 
-// addKeyspace adds a keyspace and, unless only is set, its elements. Their order makes the statements executable from
-// the first to the last: types before their users, functions before aggregates, tables before their indexes and views.
-// For example:
+// addKeyspace adds a keyspace and, unless only is set, its elements. The statements can be executed in this order:
+// types precede their uses, functions precede aggregates, and tables precede their indexes and views.
 //
 //	keyspace_name | type     | name | create_statement
 //	ks            | keyspace | ks   | CREATE KEYSPACE …
@@ -286,7 +286,7 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	for _, a := range sortedAggregates(k) {
 		d.addAggregate(a)
 	}
-	// addTable adds the views, which TableNames omits.
+	// addTable also adds the views, which TableNames omits.
 	for _, name := range ignoringCase(k.TableNames()) {
 		d.addTable(k, k.Table(name))
 	}
@@ -303,7 +303,7 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	for _, ix := range t.Indexes() {
 		d.addIndex(t, ix)
 	}
-	// After the indexes: both need only the table.
+	// Views may come after the indexes: both need only the table.
 	for _, v := range t.Views() {
 		d.addView(k, v)
 	}
@@ -312,7 +312,7 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 // addView adds a materialized view.
 func (d *Describer) addView(k *schema.Keyspace, t *schema.Table) {
 	d.addElement(k.Name, "materialized_view", types.QuoteName(t.Name), func() string {
-		// The text of a view needs its base table, whose columns WHERE names.
+		// WHERE refers to columns of the base table.
 		return viewText(d.Schema.BaseOf(t), t, d.Internals)
 	})
 }
@@ -322,14 +322,14 @@ func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {
 	d.addElement(t.Keyspace, "index", types.QuoteName(ix.Name), func() string { return indexText(t, ix) })
 }
 
-// typesInOrder returns the types of k, each after the types of its parts. Types of equal rank are in the order of their
-// names.
+// typesInOrder returns the types of k sorted by name, except that the types of fields precede the type that contains
+// them.
 //
 //	types a {f frozen<b>}, b {g int}   b, a
 func typesInOrder(k *schema.Keyspace) []*types.Type {
 	var ordered []*types.Type
 	placed := map[string]bool{}
-	// Types cannot contain themselves, so that the recursion ends.
+	// The recursion ends because types cannot contain themselves.
 	var place func(t *types.Type)
 	place = func(t *types.Type) {
 		if t.Kind() == types.UDT && placed[t.UDTName()] {
@@ -340,7 +340,7 @@ func typesInOrder(k *schema.Keyspace) []*types.Type {
 		}
 		if t.Kind() == types.UDT {
 			placed[t.UDTName()] = true
-			// From the keyspace, because a nested type is frozen.
+			// The type is read from the keyspace again, because a nested type is frozen.
 			ordered = append(ordered, k.Type(t.UDTName()))
 		}
 	}
@@ -350,18 +350,18 @@ func typesInOrder(k *schema.Keyspace) []*types.Type {
 	return ordered
 }
 
-// describeCluster describes the ring and, if the current keyspace is a user's, the replicas of its ranges.
+// describeCluster describes the cluster and, if a user's keyspace is in use, the replicas of each token range.
 func (d *Describer) describeCluster() error {
 	d.textColumns("cluster", "partitioner", "snitch")
-	// The values are constants: cqld has one partitioner, and no snitch.
+	// Constants: cqld has one partitioner and no snitch.
 	d.addRow(d.Cluster, "Murmur3Partitioner", "DynamicEndpointSnitch")
 	k := d.Schema.Keyspace(d.Keyspace)
-	// Without a keyspace in use, and for a dropped one, the column is missing, as for system keyspaces.
+	// As in Cassandra, range_ownership is only shown for a user keyspace. A keyspace in use may have been dropped.
 	if k == nil || schema.IsSystem(d.Keyspace) {
 		return nil
 	}
 	text := types.Native(types.Text)
-	// A map of text to frozen lists of text. It is a value, so that all its parts are frozen.
+	// map<text, frozen<list<text>>>, frozen as a whole.
 	d.columns = append(d.columns, Column{"range_ownership", types.NewMap(text, types.NewList(text, true), true)})
 	for i := range d.rows { // none if an earlier page had it
 		d.rows[i] = append(d.rows[i], d.ownership(k))

@@ -10,13 +10,13 @@ import (
 	"cqld/schema/refused"
 )
 
-// dropping defines statements about tables that were dropped and can be restored. They have no names in the schema, and
-// are found by the names that they had.
+// dropping defines statements about dropped tables that can still be restored. The schema keeps them under ids; they
+// are found by their former names.
 type dropping struct{ *Definer }
 
 // retention returns how long a table that is dropped now can be restored; nil means that it cannot.
 func (d dropping) retention() *schema.Retention {
-	// A grace below a second would be over before the answer.
+	// A grace period below a second would expire before the client receives the response.
 	if d.DropGrace == nil || d.DropGrace() < time.Second {
 		return nil
 	}
@@ -25,10 +25,10 @@ func (d dropping) retention() *schema.Retention {
 	return &schema.Retention{Dropped: now, Until: now + int64(d.DropGrace()/time.Second)}
 }
 
-// undrop defines UNDROP TABLE. Of several dropped tables with the name, the last one is restored, or the one with
-// the id.
+// undrop defines UNDROP TABLE. If several dropped tables had the name, it restores the one with the given id, or the
+// one that was dropped last.
 func (d dropping) undrop(stmt *cql.UndropTable) Definition {
-	// The restored table is a new one for clients, so that the statement needs the same as CREATE TABLE.
+	// To clients the restored table is a new one, so the permissions and checks of CREATE TABLE apply.
 	keyspace, found, err := d.named(stmt.Table, stmt.Properties, "CREATE")
 	if err != nil {
 		return refuse(err)
@@ -36,28 +36,29 @@ func (d dropping) undrop(stmt *cql.UndropTable) Definition {
 	if len(found) == 0 {
 		return refuse(d.notFound(keyspace, stmt.Table.Name))
 	}
-	// Apply checks the new name: a table may be created in between.
+	// Apply checks the new name, because a table with that name may be created in the meantime.
 	return Definition{
 		Change: &schema.UndropTable{Keyspace: keyspace, Table: found[len(found)-1].StorageID, As: stmt.As},
 		Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace,
 			Name: stmt.As}}
 }
 
-// purge defines PURGE TABLE. It removes all dropped tables with the name, or the one with the id. Clients do not
-// see it, so that it has no event.
+// purge defines PURGE TABLE. It removes the dropped table with the given id, or all that had the name. Clients do not
+// see dropped tables, so it has no event.
 func (d dropping) purge(stmt *cql.PurgeTable) Definition {
 	keyspace, found, err := d.named(stmt.Table, stmt.Properties, "DROP")
 	if err != nil {
 		return refuse(err)
 	}
 	if len(found) == 0 {
-		// Nothing changes, and the client gets an empty result.
+		// IF EXISTS changes nothing, and the client receives an empty result.
 		if stmt.IfExists {
 			return Definition{}
 		}
 		return refuse(d.notFound(keyspace, stmt.Table.Name))
 	}
-	// The ends of their graces: a table that is restored and dropped again meanwhile stays.
+	// The change names the expiry of each grace period: a table that is restored and dropped again in the meantime has
+	// another one, and stays.
 	purge := &schema.PurgeTables{Tables: map[schema.StorageID]int64{}}
 	for _, t := range found {
 		purge.Tables[t.StorageID] = t.Retention.Until
@@ -65,8 +66,8 @@ func (d dropping) purge(stmt *cql.PurgeTable) Definition {
 	return Definition{Change: purge}
 }
 
-// named returns the keyspace of a name, and the dropped tables that have the name and, if given, the id, in the order
-// of their drops. permission is for the message about system keyspaces.
+// named resolves the keyspace of a name, and returns the dropped tables that had the name and, if given, have the id,
+// in the order of their drops. permission appears in the message about system keyspaces.
 func (d dropping) named(n cql.QualifiedName, given cql.Properties, permission string) (keyspace string,
 	found []*schema.Table, err error) {
 	if keyspace, err = d.KeyspaceOf(n); err != nil {
@@ -90,7 +91,7 @@ func (d dropping) named(n cql.QualifiedName, given cql.Properties, permission st
 			return "", nil, invalid.Configf("Invalid table id")
 		}
 	}
-	// Dropped tables stay with their keyspace when it is dropped.
+	// A dropped keyspace takes its tables with it: they are only found after UNDROP KEYSPACE.
 	k := d.Schema.Keyspace(keyspace)
 	if dropped, _ := d.keyspacesNamed(keyspace, nil, permission); k == nil && len(dropped) > 0 {
 		return "", nil, invalid.Errorf("Keyspace '%s' was dropped: restore it first, with UNDROP KEYSPACE", keyspace)
@@ -98,17 +99,17 @@ func (d dropping) named(n cql.QualifiedName, given cql.Properties, permission st
 	if k == nil {
 		return "", nil, &refused.NotFound{Keyspace: keyspace}
 	}
-	// Several tables with one name may have been dropped. Names are compared with case.
+	// Several tables with one name may have been dropped. The comparison is case-sensitive.
 	for _, t := range k.Retained() {
 		if t.Name == n.Name && (!hasID || t.ID == id) {
 			found = append(found, t)
 		}
 	}
-	// Retained has the order of the changes, which does not depend on the clocks of nodes.
+	// Retained follows the order of schema changes, which does not depend on the clocks of nodes.
 	return keyspace, found, nil
 }
 
-// notFound returns the error for a name, or a name and an id, that no dropped table has.
+// notFound returns the error if no dropped table has the name, or the name and the id.
 func (d dropping) notFound(keyspace, name string) error {
 	// The usual reason is that another client has restored it.
 	if d.Schema.Table(keyspace, name) != nil {
@@ -119,12 +120,12 @@ func (d dropping) notFound(keyspace, name string) error {
 		"has ended (SELECT * FROM system_views.dropped_tables)", keyspace, name)
 }
 
-// undrop checks UNDROP TABLE: the restored table counts as a new one.
+// undrop checks UNDROP TABLE. The restored table counts as a new one.
 func (g guarding) undrop(c *schema.UndropTable) error {
 	return g.Within(guardrail.Tables, g.tables()+1, c.As)
 }
 
-// tables returns the number of tables of users.
+// tables returns the number of tables in user keyspaces.
 func (g guarding) tables() (n int64) {
 	for _, name := range g.schema.KeyspaceNames() {
 		if !schema.IsSystem(name) {

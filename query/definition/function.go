@@ -16,8 +16,8 @@ import (
 	"cqld/udf"
 )
 
-// mayDefineFunctions refuses functions in the keyspaces that every node has for itself. Unlike tables, functions may be
-// defined in the replicated system keyspaces.
+// mayDefineFunctions refuses functions in local and virtual system keyspaces. Unlike tables, functions may be defined
+// in the replicated system keyspaces.
 func mayDefineFunctions(keyspace string) error {
 	if schema.IsLocalSystem(keyspace) || schema.IsVirtualSystem(keyspace) {
 		return invalid.Errorf("System keyspace '%s' is not user-modifiable", keyspace)
@@ -33,10 +33,10 @@ func both(orReplace, ifNotExists bool) error {
 	return nil
 }
 
-// unfrozen refuses a type that is written as frozen where it always is. what is the beginning of the message. Tuples
-// are exempt: frozen<tuple<…>> is their usual spelling.
+// unfrozen refuses frozen<…> around a type that is always frozen in signatures. what begins the message. Tuples are
+// exempt: frozen<tuple<…>> is their usual spelling.
 func unfrozen(what string, e *cql.TypeExpr) error {
-	// Only the outermost frozen is looked at: parts may be written as frozen.
+	// Only the outermost frozen is refused; nested types may be written as frozen.
 	if e.Frozen && e.Kind != cql.TypeTuple {
 		return invalid.Errorf("%s '%s' cannot be frozen; remove frozen<> modifier from '%s'", what, e.String(),
 			e.String())
@@ -44,7 +44,8 @@ func unfrozen(what string, e *cql.TypeExpr) error {
 	return nil
 }
 
-// argumentTypes resolves the types of arguments in a keyspace, and bounds their number of parts. No arguments are nil.
+// argumentTypes resolves the types of arguments in a keyspace, and bounds the number of their parts. It returns nil if
+// there are no arguments.
 func (d *Definer) argumentTypes(keyspace string, list []cql.TypeExpr) ([]*types.Type, error) {
 	var out []*types.Type
 	for i := range list {
@@ -57,7 +58,7 @@ func (d *Definer) argumentTypes(keyspace string, list []cql.TypeExpr) ([]*types.
 	return out, schema.CheckParts(out...)
 }
 
-// anyFrozen refuses arguments that are written as frozen.
+// anyFrozen refuses arguments whose types are written as frozen<…>.
 func anyFrozen(list []cql.TypeExpr) error {
 	for i := range list {
 		if err := unfrozen("Argument", &list[i]); err != nil {
@@ -68,8 +69,8 @@ func anyFrozen(list []cql.TypeExpr) error {
 }
 
 // createFunction defines a function. The body is compiled here, before the change, so that the client gets the
-// compiler's error. The order of errors: the names and types as they are written (checkFunction), the types in the
-// keyspace, their size, the body.
+// compiler's error. Errors come in this order: the names and types as written (checkFunction), resolution of the types
+// in the keyspace, their size, the body.
 func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
@@ -81,7 +82,7 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	if err := d.checkFunction(stmt, f); err != nil {
 		return refuse(err)
 	}
-	// Names and types stay side by side.
+	// ArgNames and ArgTypes are parallel.
 	for i := range stmt.Args {
 		t, err := d.typeOf(keyspace, &stmt.Args[i].Type)
 		if err != nil {
@@ -95,7 +96,7 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	// The compiler's message is the client's. Other errors, for example of a full disk, stay as they are.
+	// The client sees the compiler's message. Internal errors, for example a full disk, keep their type.
 	if err := d.CheckFunction(f); err != nil {
 		var refused *udf.Refused
 		if errors.As(err, &refused) {
@@ -114,8 +115,8 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 		Function: f}, Event: event}
 }
 
-// checkFunction checks what Cassandra checks before it resolves types, in its order. d.CheckFunction is nil if
-// functions are disabled.
+// checkFunction makes the checks that Cassandra makes before it resolves types, in Cassandra's order. d.CheckFunction
+// is nil if user-defined functions are disabled.
 func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) error {
 	if err := mayDefineFunctions(f.Keyspace); err != nil {
 		return err
@@ -135,7 +136,7 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 	for i := range stmt.Args {
 		names[i] = stmt.Args[i].Name
 	}
-	// The list has at most a few names.
+	// A quadratic search suffices for a few names.
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return invalid.Errorf("Duplicate argument names for given function %s with argument names [%s]", f.Name,
@@ -158,7 +159,7 @@ func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) er
 	return nil
 }
 
-// createAggregate defines an aggregate. Apply checks its functions.
+// createAggregate defines an aggregate. Apply checks its state and final functions.
 func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
@@ -176,12 +177,12 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	if err := unfrozen("State type", &stmt.StateType); err != nil {
 		return refuse(err)
 	}
-	// Cassandra has another error here than for functions.
+	// Cassandra's error differs here from the one for functions.
 	if d.Schema.Keyspace(keyspace) == nil {
 		return refuse(invalid.Configf("Keyspace %s doesn't exist", keyspace))
 	}
-	// The functions are found by name and types in the keyspace of the aggregate.
-	// Returns stays nil: Apply computes it from the functions.
+	// Apply finds both functions in the aggregate's keyspace, by name and argument types, and derives Returns from
+	// them.
 	a := &schema.Aggregate{Keyspace: keyspace, Name: stmt.Name.Name, StateFunction: stmt.StateFunction,
 		FinalFunction: stmt.FinalFunction}
 	if a.ArgTypes, err = d.argumentTypes(keyspace, stmt.Args); err != nil {
@@ -194,11 +195,11 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetAggregate,
 		Keyspace: keyspace,
 		Name:     a.Name, Args: eventTexts(a.ArgTypes)}}
-	// As for functions, an aggregate with these arguments will be replaced, or Apply refuses the statement.
+	// The event assumes that the schema does not change in between, as in createFunction.
 	if d.Schema.Keyspace(keyspace).Aggregate(a.Name, a.ArgTypes) != nil {
 		def.Event.Change = schema.Updated
 	}
-	// Apply reports functions that do not exist before errors in INITCOND.
+	// A missing function is reported before errors in INITCOND: Apply reports it.
 	if d.Schema.Keyspace(keyspace).StateOf(a) == nil || a.FinalFunction != "" &&
 		d.Schema.Keyspace(keyspace).FinalOf(a) == nil {
 		return def
@@ -211,15 +212,15 @@ func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
 	return def
 }
 
-// initial evaluates INITCOND, and returns its value in wire form. nil means null, or no value: the state then begins as
-// null. The value is stored in the schema: functions in the term are evaluated once.
+// initial evaluates INITCOND, and returns its value in wire form. nil means null or no INITCOND: the state starts as
+// null. The schema stores the value, so functions in the term are evaluated once.
 func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]byte, error) {
-	// Markers are refused before the term is compiled, whose errors would come first otherwise.
+	// Compiling first would report the term's other errors before the marker.
 	c := d.compiler(keyspace)
 	if term.HasMarker(written) {
 		return nil, invalid.Errorf("Invalid INITCOND: bind variables are not supported")
 	}
-	// The receiver's names are Cassandra's and appear in messages. A state is always frozen.
+	// Messages contain Cassandra's placeholder names of the receiver. A state is always frozen.
 	compiled, err := c.Term(written, term.Spec{Keyspace: keyspace, Table: "--dummy--", Name: "(dummy)",
 		Type: t.Freeze()})
 	var v wire.Value
@@ -233,16 +234,17 @@ func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]b
 	return term.NotNil(v.Bytes), nil
 }
 
-// compiler returns a compiler of terms outside of tables: for masks and INITCOND. Unlike the compiler of defaults it
-// knows user-defined functions.
+// compiler returns a compiler of terms that belong to no table: masks and INITCOND. Unlike the compiler of defaults, it
+// resolves user-defined functions.
 func (d *Definer) compiler(keyspace string) *term.Compiler {
 	return &term.Compiler{Schema: d.Schema, Functions: d.Functions, UserFunctions: d.UserFunctions,
 		ResolveType: ResolveType, Keyspace: keyspace}
 }
 
-// dropFunction defines DROP FUNCTION and DROP AGGREGATE: c.Aggregate says which. The other fields of c are set here.
+// dropFunction defines DROP FUNCTION and DROP AGGREGATE: c.Aggregate distinguishes them. dropFunction sets the other
+// fields of c.
 //
-//	DROP FUNCTION f        f, if no other function or aggregate is called f
+//	DROP FUNCTION f        f, if the name is unique among functions and aggregates
 //	DROP FUNCTION f(int)   this one
 func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *schema.DropFunction) Definition {
 	keyspace, err := d.KeyspaceOf(name)
@@ -256,7 +258,7 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 		return refuse(err)
 	}
 	c.Keyspace, c.Name = keyspace, name.Name
-	// The types are resolved before the keyspace is checked, and their error is used only if it exists.
+	// A missing keyspace is reported before an unknown type.
 	k := d.Schema.Keyspace(keyspace)
 	c.Args, err = d.argumentTypes(keyspace, args)
 	switch {
@@ -266,9 +268,8 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 		return refuse(err)
 	}
 	event := schema.Event{Change: schema.Dropped, Target: schema.TargetFunction, Keyspace: keyspace, Name: c.Name}
-	// The event names the arguments, which the statement may omit if the name is unique. If it is not, Apply refuses
-	// the statement.
-	// nil without arguments, unless the name is unique.
+	// The event names the argument types, which the statement may omit if the name is unique; if it is not, Apply
+	// refuses the statement. dropped stays nil without arguments.
 	dropped := c.Args
 	switch {
 	case c.Aggregate:
@@ -285,13 +286,13 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 	return Definition{Change: c, Event: event}
 }
 
-// eventTexts returns the types of arguments as the event of a function that was created or updated contains them: as
-// declared, but the names of user-defined types have their keyspace, as in Cassandra.
+// eventTexts returns argument types in the form of events of created and updated functions: as declared, but with the
+// keyspace of user-defined types, as in Cassandra.
 func eventTexts(args []*types.Type) []string {
 	texts := make([]string, len(args))
 	for i, t := range args {
 		texts[i] = term.HintText(t)
-		// HintText writes a frozen type as frozen<…>, the declaration does not.
+		// HintText writes frozen<…> around a frozen type; events do not.
 		if inner, ok := strings.CutPrefix(texts[i], "frozen<"); ok {
 			texts[i] = strings.TrimSuffix(inner, ">")
 		}
@@ -299,8 +300,8 @@ func eventTexts(args []*types.Type) []string {
 	return texts
 }
 
-// functionText returns CREATE FUNCTION. The body is between $$, unless it contains $$. A body that ends with $ is
-// quoted as well: its last character would become part of the delimiter.
+// functionText returns CREATE FUNCTION. The body is delimited by $$. A body that contains $$, or ends with $, is quoted
+// as a string instead.
 //
 //	CREATE FUNCTION ks.f(a int)
 //	    RETURNS NULL ON NULL INPUT
@@ -309,7 +310,7 @@ func eventTexts(args []*types.Type) []string {
 //	    AS $$return a$$;
 func functionText(f *schema.Function) string {
 	args := make([]string, len(f.ArgNames))
-	// Names and types are side by side.
+	// ArgNames and ArgTypes are parallel.
 	for i, name := range f.ArgNames {
 		args[i] = types.QuoteName(name) + " " + schema.DeclaredText(f.ArgTypes[i])
 	}
@@ -323,7 +324,7 @@ func functionText(f *schema.Function) string {
 		body)
 }
 
-// aggregateText returns CREATE AGGREGATE. The functions have no keyspace: they are in the aggregate's.
+// aggregateText returns CREATE AGGREGATE. Function names are not qualified: they are in the aggregate's keyspace.
 //
 //	CREATE AGGREGATE ks.a(int)
 //	    SFUNC f
@@ -338,14 +339,13 @@ func aggregateText(a *schema.Aggregate) string {
 		text += "\n    FINALFUNC " + types.QuoteName(a.FinalFunction)
 	}
 	if a.Initial != nil {
-		// A stored value is written as a literal of the state type.
+		// The stored value is shown as a literal of the state type.
 		text += "\n    INITCOND " + string(a.StateType.AppendLiteral(nil, a.Initial))
 	}
 	return text + ";"
 }
 
-// shownSignature returns a name with argument types as DESCRIBE shows it. Aggregates and functions may have the same
-// name with other arguments.
+// shownSignature returns a name with its argument types, as DESCRIBE shows it. The types distinguish overloads.
 func shownSignature(name string, args []*types.Type) string {
 	return types.QuoteName(name) + "(" + strings.Join(schema.ArgumentTexts(args), ", ") + ")"
 }
@@ -379,19 +379,19 @@ func (d *Describer) addAggregate(a *schema.Aggregate) {
 	d.addElement(a.Keyspace, "aggregate", shownSignature(a.Name, a.ArgTypes), func() string { return aggregateText(a) })
 }
 
-// functionsNamed describes the functions or aggregates with a name: all overloads.
+// functionsNamed describes all overloads of a function or an aggregate.
 func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	if kind == cql.DescribeFunction {
 		for _, f := range k.FunctionsNamed(name) {
 			d.addFunction(f)
 		}
-		// count includes rows of other pages, so that a later page is no error.
+		// count includes rows of earlier pages, so a later page is not an error.
 		if d.count == 0 {
 			return invalid.Errorf("User defined function '%s' not found in '%s'", name, k.Name)
 		}
 		return nil
 	}
-	// Overloads have rows of their own.
+	// Each overload has its own row.
 	for _, a := range k.AggregatesNamed(name) {
 		d.addAggregate(a)
 	}

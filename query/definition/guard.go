@@ -11,15 +11,14 @@ import (
 	"cqld/types"
 )
 
-// guarding applies the guardrails to definitions, which it does not change. Warnings go to the guard, errors become the
-// refusal of the definition. A guardrail is skipped if Apply will refuse or ignore the change: the client gets that
-// answer.
+// guarding applies the guardrails to definitions. Warnings go to the guard; errors refuse the definition. A guardrail
+// is skipped if Apply will refuse or ignore the change, so the client receives Apply's answer.
 type guarding struct {
 	*guardrail.Guard // nil means that the client is not bound
 	schema           *schema.Schema
 }
 
-// apply returns a definition, or its refusal by a guardrail. Changes without a guardrail pass.
+// apply returns def, or a refused definition if a guardrail is violated. Changes without a guardrail pass.
 //
 //	CREATE KEYSPACE         replication, keyspaces
 //	ALTER KEYSPACE          replication
@@ -40,8 +39,7 @@ func (g guarding) apply(def Definition) Definition {
 	switch c := def.Change.(type) {
 	case *schema.CreateKeyspace:
 		err = g.keyspace(c)
-	// Only a new replication is checked: ALTER KEYSPACE may change durable_writes of a keyspace that violates a
-	// guardrail.
+	// Only a new replication is checked: durable_writes may be changed in a keyspace that violates a guardrail.
 	case *schema.AlterKeyspace:
 		if c.Replication != nil {
 			err = g.replication(c.Keyspace, *c.Replication)
@@ -52,7 +50,7 @@ func (g guarding) apply(def Definition) Definition {
 		err = g.table(c)
 	case *schema.AlterTable:
 		err = g.alter(c)
-	// The view counts itself. A view that exists is left to Apply.
+	// The number includes the new view. Apply handles a view that already exists.
 	case *schema.CreateView:
 		if base := g.schema.Table(c.Keyspace, c.Base); base != nil && g.schema.Table(c.Keyspace, c.View) == nil {
 			err = g.Within(guardrail.MaterializedViewsPerTable, int64(len(base.Views())+1),
@@ -68,7 +66,7 @@ func (g guarding) apply(def Definition) Definition {
 		err = g.Enabled(guardrail.DropTruncateTable)
 	case *schema.PurgeKeyspaces:
 		err = g.Enabled(guardrail.DropKeyspace)
-	// Fields are counted as they will be.
+	// The guardrail bounds the number of fields after the change.
 	case *schema.CreateType:
 		err = g.Within(guardrail.FieldsPerUDT, int64(len(c.Type.FieldNames())), c.Type.UDTName())
 	case *schema.AlterType:
@@ -83,7 +81,7 @@ func (g guarding) apply(def Definition) Definition {
 	return def
 }
 
-// keyspace checks CREATE KEYSPACE: the replication, and the number of keyspaces of users with the new one.
+// keyspace checks CREATE KEYSPACE: its replication, and the number of user keyspaces including the new one.
 func (g guarding) keyspace(c *schema.CreateKeyspace) error {
 	if g.schema.Keyspace(c.Keyspace) != nil {
 		return nil
@@ -91,12 +89,12 @@ func (g guarding) keyspace(c *schema.CreateKeyspace) error {
 	return g.oneMore(c.Keyspace, c.Replication)
 }
 
-// oneMore checks the replication of a new keyspace, and the number of keyspaces with it.
+// oneMore checks the replication of a new keyspace, and the number of user keyspaces including the new one.
 func (g guarding) oneMore(name string, r ring.Replication) error {
 	if err := g.replication(name, r); err != nil {
 		return err
 	}
-	// The new one. System keyspaces do not count.
+	// Starts at 1 for the new keyspace. System keyspaces do not count.
 	count := 1
 	for _, name := range g.schema.KeyspaceNames() {
 		if !schema.IsSystem(name) {
@@ -106,8 +104,8 @@ func (g guarding) oneMore(name string, r ring.Replication) error {
 	return g.Within(guardrail.Keyspaces, int64(count), name)
 }
 
-// replication checks the strategy and each factor. For NetworkTopologyStrategy these are the factors of the data
-// centers, one by one.
+// replication checks the strategy and each replication factor. NetworkTopologyStrategy has one factor for each data
+// center.
 func (g guarding) replication(keyspace string, r ring.Replication) error {
 	if r.Class == ring.Simple {
 		if err := g.Enabled(guardrail.SimpleStrategy); err != nil {
@@ -117,12 +115,12 @@ func (g guarding) replication(keyspace string, r ring.Replication) error {
 	factors := []int{r.Factor}
 	if r.Class != ring.Simple {
 		factors = nil
-		// Data centers with the factor 0 are not in the list.
+		// Datacenters omits data centers with factor 0.
 		for _, f := range r.Datacenters {
 			factors = append(factors, f.Factor)
 		}
 	}
-	// The first factor beyond a bound decides; factors that only warn do not end the loop.
+	// The first factor that violates a limit is reported. Warnings do not end the loop.
 	for _, factor := range factors {
 		if err := g.Within(guardrail.MinimumReplicationFactor, int64(factor), keyspace); err != nil {
 			return err
@@ -134,8 +132,8 @@ func (g guarding) replication(keyspace string, r ring.Replication) error {
 	return nil
 }
 
-// table checks CREATE TABLE: compact storage, the number of tables and columns, vectors, and options. Tables are
-// counted in all keyspaces of users.
+// table checks CREATE TABLE: compact storage, the number of tables and columns, vectors, and options. The limit on
+// tables counts all user keyspaces.
 func (g guarding) table(c *schema.CreateTable) error {
 	if k := g.schema.Keyspace(c.Keyspace); k == nil || k.Table(c.Table) != nil {
 		return nil
@@ -146,7 +144,7 @@ func (g guarding) table(c *schema.CreateTable) error {
 			return err
 		}
 	}
-	// With the new one.
+	// The new table included.
 	if err := g.Within(guardrail.Tables, g.tables()+1, c.Table); err != nil {
 		return err
 	}
@@ -159,7 +157,7 @@ func (g guarding) table(c *schema.CreateTable) error {
 	return g.options(&c.Options, true)
 }
 
-// columns checks the vectors among new columns. The other guardrails on types concern values.
+// columns checks vectors among new columns. The other guardrails on types concern values.
 func (g guarding) columns(specs []schema.ColumnSpec) error {
 	for _, s := range specs {
 		// Vectors inside of collections are not checked.
@@ -176,8 +174,8 @@ func (g guarding) columns(specs []schema.ColumnSpec) error {
 	return nil
 }
 
-// options checks the options of a table that has them after the change. created means that the compaction strategy is
-// new: only then is a missing TTL reported.
+// options checks the options that a table will have. created means that the compaction strategy is new: a missing TTL
+// is reported only then.
 func (g guarding) options(o *schema.Options, created bool) error {
 	// Compression is a map of strings in the schema; ParseCompression has set it to this text.
 	if o.Compression["enabled"] == "false" {
@@ -185,43 +183,43 @@ func (g guarding) options(o *schema.Options, created bool) error {
 			return err
 		}
 	}
-	// The guardrail is on windows that are never dropped, because nothing in them expires.
+	// Time windows without a TTL are never dropped, because nothing in them expires.
 	if created && o.DefaultTTL == 0 && strings.HasSuffix(o.Compaction["class"], "TimeWindowCompactionStrategy") {
 		return g.ZeroTTL()
 	}
 	return nil
 }
 
-// alter checks ALTER TABLE. A statement has one action, so that at most one of the lists is not empty.
+// alter checks ALTER TABLE. A statement has one action, so at most one of the lists is not empty.
 func (g guarding) alter(c *schema.AlterTable) error {
 	t := g.schema.Table(c.Keyspace, c.Table)
 	if t == nil {
 		return nil
 	}
-	// The guardrail is on changes of columns, not of options.
+	// The guardrail concerns changes of columns, not of options.
 	if len(c.Add) > 0 || len(c.Drop) > 0 || len(c.Rename) > 0 {
 		if err := g.Enabled(guardrail.AlterTable); err != nil {
 			return err
 		}
 	}
 	if len(c.Add) > 0 {
-		// Stored columns include the columns that a compact table hides.
+		// StoredColumns includes the columns that a compact table hides.
 		if err := g.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+len(c.Add)),
 			c.Table); err != nil {
 			return err
 		}
 		return g.columns(c.Add)
 	}
-	// c.Options contains the values of the table with the ones of the statement.
+	// c.Options contains all options of the table after the change.
 	if len(c.Set) > 0 {
-		// Other options do not make the strategy new.
+		// The strategy is new only if the statement sets it.
 		return g.options(&c.Options, slices.Contains(c.Set, "compaction"))
 	}
 	return nil
 }
 
-// properties refuses or warns of properties of a table, and returns those that are not ignored. It is called before the
-// properties are read: a property that is ignored need not be valid. The statement's own list stays as it is.
+// properties applies the guardrail on table properties, and returns the properties that it does not ignore. It runs
+// before values are parsed, because an ignored property need not be valid. It does not modify p.
 func (g guarding) properties(p cql.Properties) (cql.Properties, error) {
 	if g.Guard == nil {
 		return p, nil
@@ -230,9 +228,9 @@ func (g guarding) properties(p cql.Properties) (cql.Properties, error) {
 	for i := range p {
 		names = append(names, p[i].Name)
 	}
-	// The warning lists the names in this order.
+	// Sorted for the warning, which lists the names.
 	slices.Sort(names)
-	// The guard refuses, warns of or ignores names. A name in ignored is not in the result.
+	// ignored lists the names to drop from the result.
 	ignored, err := g.Permitted(guardrail.TableProperties, names...)
 	if err != nil || ignored == nil {
 		return p, err

@@ -37,8 +37,8 @@ type Indexes struct {
 	PerTableWarn, PerTableFail int
 }
 
-// createIndex defines an index. Apply makes the checks that depend on the columns of the table. The event is an update
-// of the table, as in Cassandra: drivers read indexes with their table.
+// createIndex defines an index. Apply makes the checks that depend on the table's columns. As in Cassandra, the event
+// is an update of the table, because drivers read indexes with their table.
 func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -49,7 +49,7 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	}
 	// An empty name stays empty: Apply chooses it.
 	c := &schema.CreateIndex{Keyspace: keyspace, Table: stmt.Table.Name, Name: stmt.Name, IfNotExists: stmt.IfNotExists}
-	// The class does not depend on the table, and its errors come before a missing table's.
+	// Errors about the class are reported before a missing table.
 	if err := d.indexClass(c, stmt); err != nil {
 		return refuse(err)
 	}
@@ -63,14 +63,14 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	if t == nil {
 		return def // Apply returns the error
 	}
-	// With IF NOT EXISTS a taken name is no error: Apply decides.
+	// Apply reports an existing name, or ignores the statement because of IF NOT EXISTS.
 	if _, taken := d.Schema.Index(keyspace, c.Name); taken != nil {
 		return def
 	}
 	if t.IsCounter() {
 		return refuse(invalid.Errorf("Secondary indexes on counter tables aren't supported"))
 	}
-	// The warning is part of the definition, because these guardrails are configured apart from Guard.
+	// The warning is part of the definition, because these limits are configured separately from Guard.
 	if err := d.Indexes.guard(&def, c.Table, c.Name, len(t.Indexes())+1); err != nil {
 		return refuse(err)
 	}
@@ -89,7 +89,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	var using string
 	if stmt.Using != nil {
 		using = *stmt.Using
-		// CREATE INDEX without USING.
+		// Without USING, CREATE INDEX uses the default class.
 	} else {
 		if d.Indexes.DefaultDisabled {
 			return invalid.Errorf("Must specify index implementation via USING")
@@ -100,7 +100,7 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	if err != nil {
 		return err
 	}
-	// CREATE CUSTOM INDEX … USING 'legacy_local_table' is a class name, and unknown.
+	// With CUSTOM, USING names a class, and there is no class called legacy_local_table.
 	if !stmt.Custom && strings.EqualFold(using, LegacyIndexName) {
 		if len(stmt.Properties) > 0 {
 			return invalid.Errorf("Cannot specify options for a non-CUSTOM index")
@@ -113,16 +113,16 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 	if err != nil {
 		return err
 	}
-	// Both are keys that Cassandra adds to the options by itself.
+	// Cassandra adds both keys to the options itself, so a statement must not.
 	for _, name := range []string{indexclass.OptionClass, schema.IndexTargetOption} {
 		if _, ok := options[name]; ok {
 			return invalid.Errorf("Cannot specify %s as a CUSTOM option", name)
 		}
 	}
 	c.Class = classNamed(using)
-	// The name stays as it was written: DESCRIBE shows it again.
+	// The name keeps its spelling for DESCRIBE.
 	c.Options = map[string]string{indexclass.OptionClass: using}
-	// Options of the statement cannot replace the class: its key was refused above.
+	// The statement cannot override the class: the key was refused above.
 	maps.Copy(c.Options, options)
 	return d.Indexes.allow(c.Class)
 }
@@ -145,13 +145,13 @@ func classNamed(name string) schema.IndexClass {
 	return 0
 }
 
-// IsIndexName reports whether CREATE INDEX … USING accepts a name. The configuration of the default class is checked
-// with it.
+// IsIndexName reports whether CREATE INDEX … USING accepts name. It also validates the configured default class.
 func IsIndexName(name string) bool {
 	return strings.EqualFold(name, LegacyIndexName) || classNamed(name) != 0
 }
 
-// allow refuses classes that the configuration disables. The message for all indexes is the guardrail's.
+// allow refuses the classes that the configuration disables. Its message about all indexes matches Cassandra's
+// guardrail.
 func (o *Indexes) allow(class schema.IndexClass) error {
 	if o.Disabled {
 		return invalid.Errorf("Guardrail secondary_indexes violated: Creating secondary indexes is not allowed")
@@ -162,8 +162,8 @@ func (o *Indexes) allow(class schema.IndexClass) error {
 	return nil
 }
 
-// guard checks the number n of indexes that the table will have with the new one. It refuses, or adds a warning to def.
-// An index without a name is described by its table only.
+// guard checks n, the number of the table's indexes including the new one. It returns an error, or adds a warning to
+// def. An index without a name is described by its table only.
 func (o *Indexes) guard(def *Definition, table, name string, n int) error {
 	what := "on table " + table
 	if name != "" {
@@ -181,8 +181,8 @@ func (o *Indexes) guard(def *Definition, table, name string, n int) error {
 	return nil
 }
 
-// indexTarget sets the column and the target of an index. No class supports several columns: with more, or none, it
-// returns the error that Cassandra has for the class.
+// indexTarget sets the column and the target of an index. No class supports several columns. For none or several, it
+// returns Cassandra's error for the class.
 //
 //	columns   legacy      SAI, SASI
 //	none      error       error
@@ -192,7 +192,7 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 	var names []string
 	for _, target := range stmt.Targets {
 		c.Column, c.Target = target.Column, targetKind(target.Kind)
-		// Apply reports the column. It has precedence over errors of the number of columns.
+		// Apply reports a missing column before a wrong number of columns.
 		if t.Column(c.Column) == nil {
 			return nil // Apply returns the error
 		}
@@ -202,8 +202,7 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 		return nil
 	}
 	columns := strings.Join(names, ", ")
-	// Lists have few columns.
-	// Names are compared quoted, which makes no difference.
+	// names are quoted, which does not affect the comparison. The lists are short.
 	duplicate := func(i int) bool { return slices.Contains(names[:i], names[i]) }
 	switch {
 	case c.Class == schema.LegacyIndex && len(names) == 0:
@@ -224,11 +223,14 @@ func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) 
 	case c.Class == schema.SAI:
 		return invalid.Errorf("A storage-attached index cannot be created over multiple columns: %s", columns)
 	}
-	// The class is unknown; with one column, Apply returns this error.
+	// The class is unknown. With one column, Apply reports it.
 	return invalid.Configf("Unable to find custom indexer class '%s'", c.Options[indexclass.OptionClass])
 }
 
 // targetKind converts the target of the grammar to the target of the schema.
+//
+//	CREATE INDEX ON t (values(c))   schema.IndexValues
+//	CREATE INDEX ON t (full(c))     schema.IndexFull
 func targetKind(k cql.IndexTargetKind) schema.IndexTarget {
 	switch k {
 	case cql.TargetValues:
@@ -244,30 +246,31 @@ func targetKind(k cql.IndexTargetKind) schema.IndexTarget {
 	return schema.IndexSimple
 }
 
-// indexesVector reports whether the terms of an index are vectors: the column is one, or a collection of vectors whose
-// elements are indexed. Without an explicit target, the values of a collection are indexed.
+// indexesVector reports whether the indexed terms are vectors: the column is a vector, or a collection of vectors whose
+// elements are indexed. Without an explicit target, the index of a collection indexes its values.
 func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
 	col := t.Column(c.Column)
 	if col == nil {
 		return false
 	}
-	// A full index has the whole value as its term.
+	// A full index has the whole collection as its term.
 	if k := col.Type.Kind(); k == types.Vector || c.Target == schema.IndexFull {
 		return k == types.Vector
 	}
-	// Elems of a tuple or user-defined type are its fields, which are not indexed one by one.
+	// The fields of tuples and user-defined types are not indexed one by one.
 	return slices.ContainsFunc(col.Type.Elems(), func(e *types.Type) bool { return e.Kind() == types.Vector }) &&
 		col.Type.Kind().IsCollection()
 }
 
-// dropIndex defines DROP INDEX. The event needs the table of the index; without the index there is no event, and Apply
-// reports it or IF EXISTS allows it.
+// dropIndex defines DROP INDEX. The event names the index's table. If the index does not exist, there is no event:
+// Apply reports an error, or ignores the statement because of IF EXISTS.
 func (d *Definer) dropIndex(stmt *cql.DropIndex) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Index)
 	if err != nil {
 		return refuse(err)
 	}
-	// Also of the replicated system keyspaces, unlike CREATE INDEX, which lacks a permission there.
+	// Unlike CREATE INDEX, which reports a missing permission, DROP INDEX has this error for replicated system
+	// keyspaces, too.
 	if schema.IsSystem(keyspace) {
 		return refuse(invalid.Errorf("System keyspace '%s' is not user-modifiable", keyspace))
 	}

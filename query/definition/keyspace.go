@@ -18,8 +18,8 @@ import (
 // §5).
 const defaultFactor = 4
 
-// createKeyspace defines CREATE KEYSPACE. An empty map in replication, or one without a factor, means the defaults of
-// cqld (docs/differences.md).
+// createKeyspace defines CREATE KEYSPACE. An empty replication map, or one without a factor, selects cqld's defaults
+// (docs/differences.md).
 func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
 	if err != nil {
@@ -29,14 +29,14 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	// Like Cassandra: the option must be there, even if it is empty.
+	// As in Cassandra, the option is mandatory, but may be empty.
 	if !given {
 		return refuse(invalid.Errorf("Missing mandatory option 'replication'"))
 	}
 	if _, ok := options["class"]; !ok && len(options) > 0 {
 		return refuse(invalid.Configf("Missing replication strategy class"))
 	}
-	// The replicated system keyspaces always exist, so that Apply refuses their names.
+	// Apply refuses the names of replicated system keyspaces, because these always exist.
 	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
 		return refuse(invalid.Errorf("System keyspace '%s' is not user-modifiable", stmt.Keyspace))
 	}
@@ -44,7 +44,7 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetKeyspace,
 		Keyspace: stmt.Keyspace}}
 	if d.Schema.Keyspace(stmt.Keyspace) != nil { // Apply returns this error, before errors about the replication
-		// A valid value, which is never applied.
+		// A valid placeholder: Apply refuses the change or ignores it.
 		c.Replication = ring.Replication{Class: ring.Simple}
 		return def
 	}
@@ -58,13 +58,12 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	// More replicas than nodes are allowed: nodes may join later.
+	// A factor above the number of nodes is only a warning, because nodes may join later.
 	def.Warnings = replications{d.Topology}.warnings(stmt.Keyspace, c.Replication)
 	return def
 }
 
-// alterKeyspace defines ALTER KEYSPACE. Options that the statement does not name stay: their fields in the change are
-// nil.
+// alterKeyspace defines ALTER KEYSPACE. Options that the statement does not set are nil in the change, and stay.
 func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	p, err := newProperties(stmt.Properties, "replication", "durable_writes")
 	if err != nil {
@@ -82,13 +81,13 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	// Only these two kinds: the replication of the replicated system keyspaces may be changed.
+	// The replicated system keyspaces are not refused here: their replication may be altered.
 	if schema.IsLocalSystem(stmt.Keyspace) || schema.IsVirtualSystem(stmt.Keyspace) {
 		return refuse(mayChange(stmt.Keyspace, "", ""))
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace,
 		Keyspace: stmt.Keyspace}}
-	// With replication_factor, data centers that the statement does not name keep their old factors.
+	// With replication_factor, data centers that the statement does not name keep their factors.
 	old := d.Schema.Keyspace(stmt.Keyspace)
 	// Apply reports a missing keyspace. Empty options change nothing.
 	if old == nil || !given || len(options) == 0 {
@@ -100,7 +99,7 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	}
 	c.Replication = &r
 	def.Warnings = replications{d.Topology}.warnings(stmt.Keyspace, r)
-	// New replicas have no data until a repair.
+	// New replicas have no data until they are repaired.
 	if old.Replication.Total() < r.Total() {
 		def.Warnings = append(def.Warnings,
 			"When increasing replication factor you need to run a full (-full) repair to distribute the data.")
@@ -108,29 +107,29 @@ func (d *Definer) alterKeyspace(stmt *cql.AlterKeyspace) Definition {
 	return def
 }
 
-// dropKeyspace defines DROP KEYSPACE. Apply drops the contents with it.
+// dropKeyspace defines DROP KEYSPACE. Apply also drops the keyspace's contents.
 func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 	if err := mayChange(stmt.Keyspace, "DROP", "keyspace "+stmt.Keyspace); err != nil {
 		return refuse(err)
 	}
-	// One value: the clock is read for it.
+	// retention reads the clock, so it is called once.
 	retention := dropping{d}.retention()
 	def := Definition{Change: &schema.DropKeyspace{Keyspace: stmt.Keyspace, IfExists: stmt.IfExists,
 		Retention: retention},
 		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
 	if k := d.Schema.Keyspace(stmt.Keyspace); k != nil && retention != nil && !schema.Restorable(k) {
-		// Apply decides by the same number. The statement succeeds, as in Cassandra.
+		// Apply uses the same limit. The statement succeeds with a warning.
 		def.Warnings = append(def.Warnings, fmt.Sprintf("Keyspace '%s' was removed at once, and UNDROP KEYSPACE "+
 			"cannot restore it: it had more tables, views, types and functions than drop_grace keeps", k.Name))
 	}
 	return def
 }
 
-// replications parses the replication of keyspaces, which depends on the data centers and nodes of a ring.
+// replications parses replication options against the data centers and nodes of a topology.
 type replications struct{ topology *ring.Topology }
 
-// parse parses the option; previous is the value of the altered keyspace, or zero. The default class is SimpleStrategy,
-// the default factor defaultFactor. Errors are of the code CONFIG_ERROR, except for LocalStrategy.
+// parse parses the option replication. previous is the value before ALTER, or zero. The default class is
+// SimpleStrategy, and the default factor is defaultFactor. Errors have the code CONFIG_ERROR, except for LocalStrategy.
 func (x replications) parse(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication,
 	error) {
 	class, ok := options["class"]
@@ -141,11 +140,11 @@ func (x replications) parse(keyspace string, options map[string]string, previous
 	if !ok {
 		class = "SimpleStrategy"
 	}
-	// Class names without a package are Cassandra's.
+	// An unqualified class name is one of Cassandra's strategies.
 	if !strings.Contains(class, ".") {
 		class = "org.apache.cassandra.locator." + class
 	}
-	// The parsed statement must not change.
+	// Clone, because the parsed statement must not change.
 	rest := maps.Clone(options)
 	delete(rest, "class")
 	switch class {
@@ -160,15 +159,15 @@ func (x replications) parse(keyspace string, options map[string]string, previous
 	return ring.Replication{}, invalid.Configf("Unable to find replication strategy class '%s'", class)
 }
 
-// simple parses the options of SimpleStrategy: the factor, if there is one.
+// simple parses the options of SimpleStrategy, which has only an optional factor.
 //
 //	replication_factor: 3   3
 //	none                    the number of nodes, at least 1 and at most defaultFactor
 //	others                  an error
 func (x replications) simple(keyspace string, options map[string]string) (ring.Replication, error) {
-	// At least one, also before the first node owns tokens.
+	// The factor is at least 1, even before the first node owns tokens.
 	factor := min(defaultFactor, max(1, x.nodesIn("")))
-	// In sorted order, so that the same option is reported each time.
+	// Sorted, so the same unknown option is reported each time.
 	for _, name := range slices.Sorted(maps.Keys(options)) {
 		if name != "replication_factor" {
 			return ring.Replication{},
@@ -183,9 +182,9 @@ func (x replications) simple(keyspace string, options map[string]string) (ring.R
 	return ring.Replication{Class: ring.Simple, Factor: factor}, nil
 }
 
-// network expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace already
-// has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas unexpectedly. A
-// factor of 0 removes a data center.
+// network expands replication_factor to all data centers. As in Cassandra, ALTER KEYSPACE keeps the factors of the
+// keyspace's data centers that the statement does not name, because the shorthand must not remove replicas. A factor of
+// 0 removes a data center.
 //
 //	with the data centers dc1 and dc2     factors
 //	replication_factor: 3                 dc1: 3, dc2: 3
@@ -200,11 +199,11 @@ func (x replications) network(keyspace string, options map[string]string,
 	// From here on, named contains the factor of each data center, as text.
 	named := maps.Clone(options)
 	delete(named, "replication_factor")
-	// From SimpleStrategy, without any factor: each data center gets the previous one.
+	// Changing from SimpleStrategy without any factor applies the previous factor to each data center.
 	if !given && len(named) == 0 && previous.Class == ring.Simple {
 		expand, given = strconv.Itoa(previous.Factor), true
 	}
-	// Only with the shorthand: otherwise the named data centers are all that remain.
+	// Without the shorthand, only the named data centers remain.
 	if given {
 		for _, f := range previous.Datacenters {
 			if _, ok := named[f.Datacenter]; !ok {
@@ -212,9 +211,9 @@ func (x replications) network(keyspace string, options map[string]string,
 			}
 		}
 	}
-	// Data centers without nodes are unknown, so that a misspelled name is an error.
+	// A data center must have a node, so a misspelled name is an error.
 	known := x.topology.Datacenters()
-	// Without any option each data center gets the default.
+	// Without any option, each data center gets the default factor.
 	if given || len(named) == 0 {
 		for _, dc := range known {
 			if _, ok := named[dc]; ok {
@@ -228,7 +227,7 @@ func (x replications) network(keyspace string, options map[string]string,
 	}
 	var factors []ring.DatacenterFactor
 	for _, dc := range slices.Sorted(maps.Keys(named)) {
-		// The factor is parsed before the data center is checked: this is the order of the errors.
+		// The order of errors is Cassandra's: a malformed factor is reported before an unknown data center.
 		n, err := parseFactor(named[dc])
 		if err != nil {
 			return ring.Replication{}, err
@@ -249,7 +248,7 @@ func (x replications) network(keyspace string, options map[string]string,
 	return ring.NewNetworkTopology(factors...), nil
 }
 
-// parseFactor parses a replication factor. n/m is transient replication, which Cassandra has as an experiment.
+// parseFactor parses a replication factor. n/m requests transient replication, an experimental feature of Cassandra.
 //
 //	3, +3     3
 //	0         0, for a data center without replicas
@@ -270,8 +269,8 @@ func parseFactor(text string) (int, error) {
 	return int(n), nil
 }
 
-// nodesIn returns the number of members of a data center that own tokens; "" means all data centers. Members that are
-// leaving still count: they own tokens until they have left.
+// nodesIn returns the number of nodes in a data center that own tokens; "" means all data centers. Leaving nodes count,
+// because they own their tokens until they have left.
 func (x replications) nodesIn(datacenter string) int {
 	n := 0
 	for _, node := range x.topology.Nodes() {
@@ -282,7 +281,7 @@ func (x replications) nodesIn(datacenter string) int {
 	return n
 }
 
-// warnings returns a warning for each factor that exceeds the number of nodes, in the order of the data centers.
+// warnings returns a warning for each factor that exceeds the number of nodes of its data center.
 func (x replications) warnings(keyspace string, r ring.Replication) []string {
 	var warnings []string
 	warn := func(factor, nodes int, where string) {
@@ -295,7 +294,7 @@ func (x replications) warnings(keyspace string, r ring.Replication) []string {
 	if r.Class == ring.Simple {
 		warn(r.Factor, x.nodesIn(""), "")
 	}
-	// The list is empty for SimpleStrategy.
+	// Empty for SimpleStrategy.
 	for _, f := range r.Datacenters {
 		warn(f.Factor, x.nodesIn(f.Datacenter), " for datacenter "+f.Datacenter)
 	}

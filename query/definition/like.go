@@ -12,9 +12,9 @@ import (
 	"cqld/types"
 )
 
-// createTableLike defines CREATE TABLE t LIKE source: the columns with their masks, constraints and defaults, and the
-// options, which WITH changes. Comments on columns are copied WITH COMMENTS only, security labels WITH SECURITY LABELS
-// only, indexes WITH INDEXES only. Rows are not copied.
+// createTableLike defines CREATE TABLE t LIKE source: it copies the columns with their masks, constraints and defaults,
+// and the options, which WITH may override. Comments on columns are copied only WITH COMMENTS, security labels only
+// WITH SECURITY LABELS, and indexes only WITH INDEXES. Rows are not copied.
 //
 // User-defined types are not copied either: a target in another keyspace must have types with the same names and
 // fields.
@@ -30,8 +30,8 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	if err := mayChange(keyspace, "CREATE", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
-	// The errors about the source come before the errors about the target.
-	// nil also if the keyspace is missing, which has its own message.
+	// Errors about the source come before errors about the target. Table returns nil for a missing keyspace, too, which
+	// has its own message.
 	source := d.Schema.Table(from, stmt.Source.Name)
 	switch {
 	case d.Schema.Keyspace(from) == nil || schema.IsLocalSystem(from) || schema.IsVirtualSystem(from):
@@ -48,14 +48,14 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 		return refuse(invalid.Errorf("Target Keyspace '%s' doesn't exist", keyspace))
 	}
 	name := stmt.Table.Name
-	// A compact table has a compact copy.
+	// A copy of a compact table is compact.
 	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID(),
 		Compact: source.Compact}
-	// The message is ALTER's, as in Cassandra.
+	// As in Cassandra, the message is the one of ALTER TABLE.
 	if (properties{stmt.Properties}).has("id") {
 		return refuse(invalid.Configf("Cannot alter table id."))
 	}
-	// The options of the source take the place of the defaults.
+	// The source's options replace the defaults.
 	if c.Options, _, err = tableOptions(source.Options, stmt.Properties); err != nil {
 		return refuse(err)
 	}
@@ -68,7 +68,7 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable,
 		Keyspace: keyspace, Name: name}}
-	// If the table exists, Apply refuses or ignores the statement, and indexes do not matter.
+	// If the target exists, Apply refuses or ignores the statement, and the indexes do not matter.
 	if stmt.Indexes && d.Schema.Table(keyspace, name) == nil {
 		err = d.likeIndexes(&def, c, source)
 	}
@@ -78,26 +78,26 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	return def
 }
 
-// likeIndexes adds the indexes of a table to a new one. An index whose name CREATE INDEX chose gets the name that it
-// chooses for the new table; another keeps its name if the keyspace has no index of that name, and otherwise gets a
-// number. Warnings appear once for each class.
+// likeIndexes adds the indexes of a table to a new one. An index with a default name gets the default name for the new
+// table. Another index keeps its name if that is free in the keyspace, and otherwise gets a number. Each warning
+// appears once.
 //
 //	index of s       index of t
 //	s_c_idx          t_c_idx, or t_c_idx_1 if that is taken
 //	name             name, or name_1 if that is taken
 func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *schema.Table) error {
-	// The names of all indexes in the target keyspace, with the names given below.
+	// taken contains the names of all indexes in the target keyspace, including those chosen below.
 	taken := d.Schema.Keyspace(c.Keyspace).IndexesCalled("")
 	for _, ix := range source.Indexes() {
-		// The column exists: an indexed column cannot be dropped.
+		// The column exists, because an indexed column cannot be dropped.
 		col := source.ColumnByID(ix.Column)
-		// A class that is disabled now cannot be copied either.
+		// An index whose class is now disabled is not copied: the statement is refused.
 		if err := d.Indexes.allow(ix.Class); err != nil {
 			return err
 		}
 		like := schema.CreateIndex{Keyspace: c.Keyspace, Table: c.Table, Class: ix.Class, Column: col.Name,
 			Target: ix.Target, Options: ix.Options}
-		// An empty name means that Apply chooses it.
+		// Apply chooses a default name if Name is empty.
 		if !schema.IsDefaultIndexName(source, col, ix.Name) {
 			like.Name = ix.Name
 			for n := 1; taken[like.Name]; n++ {
@@ -114,7 +114,7 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 			def.Warnings = append(def.Warnings, vectorIndexWarning)
 		}
 	}
-	// All are created together, so the number is checked once, with the name of the last one.
+	// The indexes are created together, so the limit is checked once, for the last one's name.
 	n := len(c.Indexes)
 	if n == 0 {
 		return nil
@@ -122,8 +122,8 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 	return d.Indexes.guard(def, c.Table, c.Indexes[n-1].Name, n)
 }
 
-// likeAttributes returns the attributes of a column that are copied. nil means none. The source's attributes are shared
-// by readers of the schema, so that they are copied before they change.
+// likeAttributes returns the attributes of a column that are copied, or nil if there are none. It copies a before
+// changing it, because readers of the schema share it.
 func likeAttributes(a *schema.Attributes, stmt *cql.CreateTableLike) *schema.Attributes {
 	if a == nil {
 		return nil
@@ -142,8 +142,8 @@ func likeAttributes(a *schema.Attributes, stmt *cql.CreateTableLike) *schema.Att
 	return &out
 }
 
-// likeColumns returns the columns of a table as the columns of a new one in a keyspace. The new columns have no ids
-// yet: Apply assigns them. Columns that were dropped are not copied.
+// likeColumns returns the columns of source as specifications for the new table. They have no ids; Apply assigns them.
+// Dropped columns are not copied.
 func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.CreateTableLike) ([]schema.ColumnSpec,
 	error) {
 	var specs []schema.ColumnSpec
@@ -151,35 +151,35 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 	for _, col := range source.StoredColumns() {
 		spec := schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Desc: col.Desc, Type: col.Type, Mask: col.Mask}
 		spec.Attributes = likeAttributes(col.Attributes, stmt)
-		// DROP FUNCTION and DROP KEYSPACE look for masks in the function's keyspace only.
+		// A mask must be in the table's keyspace: DROP FUNCTION and DROP KEYSPACE search for its uses only there.
 		if m := col.Mask; m != nil && m.Keyspace != "" && m.Keyspace != keyspace {
 			return nil, invalid.Errorf("Masking function %s.%s of column %s doesn't belong to the same keyspace as "+
 				"the table %s.%s", m.Keyspace, m.Function, col.Name, keyspace, stmt.Table.Name)
 		}
-		// The mask calls the function for readers of the new table, so that the creator must be allowed to execute it.
+		// Readers of the new table call the masking function, so the creator needs the permission to execute it.
 		if fn := mask.UserFunction(d.compiler(source.Keyspace), col); fn != nil && d.Execute != nil {
 			if err := d.Execute(fn); err != nil {
 				return nil, err
 			}
 		}
-		// Types without user-defined ones belong to no keyspace.
+		// A type without user-defined parts is the same in every keyspace.
 		if keyspace != source.Keyspace && usesUDT(col.Type) {
 			all, err := d.missingTypes(keyspace, source.Keyspace, col.Type)
 			if err != nil {
 				return nil, err
 			}
-			// While no type is missing, the column's type can be resolved in the new keyspace.
+			// The type can be resolved in the new keyspace only if no type is missing there.
 			if missing = append(missing, all...); len(missing) == 0 {
 				if spec.Type, err = d.sameTypeIn(keyspace, col.Type); err != nil {
 					return nil, err
 				}
 			}
 		}
-		// In the order of stored columns: key columns come first, as CreateTable requires.
+		// StoredColumns lists key columns first, as CreateTable requires.
 		specs = append(specs, spec)
 	}
 	if len(missing) > 0 {
-		// Cassandra lists each once, in order.
+		// Cassandra's message lists each missing type once, sorted.
 		slices.Sort(missing)
 		return nil, invalid.Errorf("UDTs %s do not exist in target keyspace '%s'.",
 			strings.Join(slices.Compact(missing), ", "), keyspace)
@@ -187,13 +187,14 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 	return specs, nil
 }
 
-// usesUDT reports whether a user-defined type is part of t, or is t.
+// usesUDT reports whether t is a user-defined type or contains one.
 func usesUDT(t *types.Type) bool {
 	return t.Kind() == types.UDT || slices.ContainsFunc(t.Elems(), usesUDT)
 }
 
-// missingTypes returns the user-defined types within t that a keyspace does not have. One with other fields is an
-// error. Types are compared by text, which does not contain the keyspace; nested types are compared for themselves.
+// missingTypes returns the names of user-defined types in t that keyspace does not have. A type with the same name but
+// other fields is an error. Fields are compared by the CQL text of their types, which does not contain the keyspace;
+// nested types are checked recursively.
 //
 //	t uses u and w; the target has u with the same fields   w is missing
 //	the target has u with other fields                      an error
@@ -201,7 +202,7 @@ func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []
 	if t.Kind() == types.UDT {
 		other := d.Schema.Keyspace(keyspace).Type(t.UDTName())
 		if other == nil {
-			// Its own parts are not searched: the client must create it first.
+			// The parts of a missing type are not searched: the client has to create it first.
 			return []string{t.UDTName()}, nil
 		}
 		if !slices.Equal(t.FieldNames(), other.FieldNames()) ||
@@ -212,7 +213,7 @@ func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []
 				keyspace, t.UDTName(), from)
 		}
 	}
-	// Also the parts of a type that exists: its fields may be user-defined types themselves.
+	// The fields of an existing type may be user-defined types as well.
 	for _, e := range t.Elems() {
 		all, err := d.missingTypes(keyspace, from, e)
 		if err != nil {
@@ -223,8 +224,8 @@ func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []
 	return missing, nil
 }
 
-// sameTypeIn returns the type with the text of t in another keyspace. The parser is the only code that reads a type's
-// text, so that it reads a statement with it.
+// sameTypeIn returns the type with the text of t in another keyspace. Only the parser of statements reads the text of
+// types, so the text is wrapped in a statement.
 func (d *Definer) sameTypeIn(keyspace string, t *types.Type) (*types.Type, error) {
 	stmt, err := cql.Parse("ALTER TABLE t ADD c " + t.String())
 	if err != nil {

@@ -14,7 +14,7 @@ func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mas
 	if m == nil {
 		return nil, nil
 	}
-	// Before the function is looked up: while masking is disabled, every mask has this error.
+	// Checked first: while masking is disabled, every mask has this error.
 	if !d.Masking {
 		return nil, errMaskingDisabled()
 	}
@@ -22,13 +22,16 @@ func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mas
 		t, m)
 }
 
-// errMaskingDisabled returns Cassandra's error, with the name of the option, which cqld's configuration has, too.
+// errMaskingDisabled returns Cassandra's error. The option has the same name in cqld's configuration.
 func errMaskingDisabled() error {
 	return invalid.Errorf("Cannot mask columns because dynamic data masking is not enabled. " +
 		"You can enable it with the dynamic_data_masking_enabled property on cassandra.yaml")
 }
 
-// alterMask defines ALTER c MASKED WITH and ALTER c DROP MASKED. Dropping a mask is possible while masking is disabled.
+// alterMask defines ALTER c MASKED WITH and ALTER c DROP MASKED. A mask can be dropped while masking is disabled.
+//
+//	ALTER TABLE t ALTER c MASKED WITH mask_default()
+//	ALTER TABLE t ALTER c DROP MASKED
 func (d *Definer) alterMask(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnMask) error {
 	// A nil Mask in the change removes the mask.
 	c.Mask = &schema.MaskChange{Column: a.Column, IfExists: a.IfExists}

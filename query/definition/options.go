@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// tableProperties returns the valid names in WITH of a table: Cassandra's, and cqld's own tombstone_gc and
+// tableProperties returns the valid property names in WITH of a table: Cassandra's, and cqld's own tombstone_gc and
 // write_ordering.
 func tableProperties() []string {
 	return []string{"id", "additional_write_policy", "allow_auto_snapshot", "bloom_filter_fp_chance", "caching", "cdc",
@@ -19,16 +19,16 @@ func tableProperties() []string {
 		"min_index_interval", "read_repair", "speculative_retry", "tombstone_gc", "write_ordering"}
 }
 
-// tableOptions returns o with the options of WITH, and their names in the order in which they are read. The values are
-// checked, also in combination (Validate). o is a copy of the caller's, whose maps are replaced, never changed. "id" is
-// accepted as a name and not read: it is no option.
+// tableOptions returns o with the options of WITH applied, and the names of these options in the order in which they
+// are read. It validates the values, also in combination (Validate). o is a copy whose maps are replaced and never
+// modified. The property id is accepted but not read, because it is not an option.
 func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string, error) {
 	// Names are checked before any value.
 	p, err := newProperties(of, tableProperties()...)
 	if err != nil {
 		return o, nil, err
 	}
-	// The order of these lines decides which of several errors is reported.
+	// Of several errors, the first in this order is reported.
 	r := optionReader{p: p}
 	r.double("bloom_filter_fp_chance", &o.BloomFilterFPChance)
 	r.double("crc_check_chance", &o.CRCCheckChance)
@@ -50,7 +50,7 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 	r.stringMap("caching", &o.Caching, option.ParseCaching)
 	r.stringMap("compaction", &o.Compaction, option.ParseCompaction)
 	r.stringMap("compression", &o.Compression, option.ParseCompression)
-	// nil if the statement has none: the old extensions stay then. A given map replaces all of them.
+	// nil means that the statement does not set extensions, and the old ones stay. A given map replaces all.
 	var extensions map[string]string
 	if r.stringMap("extensions", &extensions, nil); extensions != nil {
 		o.Extensions = parseExtensions(extensions)
@@ -64,16 +64,15 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 	return o, r.set, r.err
 }
 
-// optionReader reads options into fields until one is invalid. After that all methods do nothing, and err is the first
-// error.
+// optionReader reads options into fields. After the first invalid one, its methods do nothing and err is that error.
 type optionReader struct {
 	p properties
-	// The names of the options that were read.
+	// set lists the names of the options that were read.
 	set []string
 	err error
 }
 
-// next reports whether the option is present and no earlier one was invalid. It counts a present option as set.
+// next reports whether the option is present and no earlier one was invalid. If so, it adds the name to set.
 func (r *optionReader) next(name string) bool {
 	if r.err != nil || !r.p.has(name) {
 		return false
@@ -82,41 +81,40 @@ func (r *optionReader) next(name string) bool {
 	return true
 }
 
-// double reads a number. The default, 0, is never used: the option is present.
+// double reads a floating-point option. The default 0 is never used, because the option is present.
 func (r *optionReader) double(name string, into *float64) {
 	if r.next(name) {
 		*into, r.err = r.p.double(name, 0)
 	}
 }
 
-// integer reads a number of 32 bits.
+// integer reads a 32-bit integer option.
 func (r *optionReader) integer(name string, into *int32) {
 	if r.next(name) {
 		*into, r.err = r.p.integer(name, 0)
 	}
 }
 
-// boolean reads a truth value.
+// boolean reads a boolean option.
 func (r *optionReader) boolean(name string, into *bool) {
 	if r.next(name) {
 		*into, r.err = r.p.boolean(name, false)
 	}
 }
 
-// text reads a string. parse checks it and returns its canonical form; nil means that any string is valid.
+// text reads a string option. parse validates it and returns its canonical form; nil accepts any string.
 func (r *optionReader) text(name string, into *string, parse func(string) (string, error)) {
 	if !r.next(name) {
 		return
 	}
-	// The field may be changed although the value is invalid: the caller drops all options then.
+	// The field may change although the value is invalid: the caller then discards all options.
 	*into, _, r.err = r.p.text(name)
 	if r.err == nil && parse != nil {
 		*into, r.err = parse(*into)
 	}
 }
 
-// stringMap reads a map. parse checks it, adds defaults, and returns its canonical form; nil means that any map is
-// valid.
+// stringMap reads a map option. parse validates it, adds defaults, and returns its canonical form; nil accepts any map.
 func (r *optionReader) stringMap(name string, into *map[string]string,
 	parse func(map[string]string) (map[string]string, error)) {
 	if !r.next(name) {
@@ -128,7 +126,7 @@ func (r *optionReader) stringMap(name string, into *map[string]string,
 	}
 }
 
-// parseMemtable accepts the only configuration that Cassandra always has.
+// parseMemtable accepts only default, the configuration that exists in every Cassandra.
 func parseMemtable(name string) (string, error) {
 	if name != "default" {
 		return "", invalid.Configf("Memtable configuration \"%s\" not found.", name)
@@ -136,17 +134,17 @@ func parseMemtable(name string) (string, error) {
 	return name, nil
 }
 
-// parseExtensions decodes blobs, and keeps other text as its bytes. Nothing here can be invalid: extensions belong to
-// tools.
+// parseExtensions decodes hexadecimal blobs, and stores any other text as its bytes. Every value is valid: cqld does
+// not interpret extensions, external tools do.
 //
 //	'0x00ff'         the two bytes 00 and ff
 //	'0x0', 'text'    the bytes of the text
 func parseExtensions(m map[string]string) map[string][]byte {
 	out := make(map[string][]byte, len(m))
 	for name, text := range m {
-		// The form in which DESCRIBE shows extensions.
+		// DESCRIBE shows extensions as blobs.
 		if digits, ok := strings.CutPrefix(text, "0x"); ok {
-			// An odd number of digits, or other characters, is text.
+			// With an odd number of digits, or other characters, it is text.
 			if b, err := hex.DecodeString(digits); err == nil {
 				out[name] = b
 				continue

@@ -8,13 +8,13 @@ import (
 	"cqld/internal/javanumber"
 )
 
-// properties reads the properties of a WITH. Its errors are syntax errors, as in Cassandra. Methods return a default,
-// or false, for an absent property.
+// properties reads the properties of a WITH clause. As in Cassandra, its errors are syntax errors. For an absent
+// property, methods return a default or false.
 type properties struct{ of cql.Properties }
 
-// newProperties refuses unknown names.
+// newProperties returns an error for unknown names.
 func newProperties(of cql.Properties, known ...string) (properties, error) {
-	// The first unknown name in the order of the statement is reported. The parser refuses a name that occurs twice.
+	// Reports the first unknown name in the order of the statement. The parser refuses duplicates.
 	for _, p := range of {
 		if !slices.Contains(known, p.Name) {
 			return properties{}, syntaxf("Unknown property '%s'", p.Name)
@@ -29,8 +29,8 @@ func (p properties) has(name string) bool {
 	return ok
 }
 
-// text returns the value of a property; ok is false if it is absent. Any literal is accepted: numbers and booleans are
-// their text.
+// text returns the value of a property; ok is false if it is absent. Any literal is accepted; numbers and booleans are
+// returned as text.
 //
 //	'a'      "a"       1.5    "1.5"
 //	true     "true"    {}     an error
@@ -47,13 +47,13 @@ func (p properties) text(name string) (value string, ok bool, err error) {
 	return l.Text, true, nil
 }
 
-// boolean returns a truth value, or otherwise for an absent property. The spellings are Cassandra's.
+// boolean returns a boolean property, or otherwise if it is absent. It accepts Cassandra's spellings.
 func (p properties) boolean(name string, otherwise bool) (bool, error) {
 	text, ok, err := p.text(name)
 	if err != nil || !ok {
 		return otherwise, err
 	}
-	// Numbers are accepted, as their text.
+	// Numbers are literals, too, so 1 and 0 are accepted without quotes.
 	switch strings.ToLower(text) {
 	case "1", "true", "yes":
 		return true, nil
@@ -64,7 +64,7 @@ func (p properties) boolean(name string, otherwise bool) (bool, error) {
 		"Negative values can be '0', 'false' or 'no'.", text, name)
 }
 
-// integer returns a number of 32 bits in Java's syntax, or otherwise for an absent property.
+// integer returns a 32-bit integer property in Java's syntax, or otherwise if it is absent.
 func (p properties) integer(name string, otherwise int32) (int32, error) {
 	text, ok, err := p.text(name)
 	if err != nil || !ok {
@@ -77,7 +77,7 @@ func (p properties) integer(name string, otherwise int32) (int32, error) {
 	return int32(n), nil
 }
 
-// double returns a number in Java's syntax, or otherwise for an absent property.
+// double returns a floating-point property in Java's syntax, or otherwise if it is absent.
 func (p properties) double(name string, otherwise float64) (float64, error) {
 	text, ok, err := p.text(name)
 	if err != nil || !ok {
@@ -90,8 +90,8 @@ func (p properties) double(name string, otherwise float64) (float64, error) {
 	return f, nil
 }
 
-// stringMap returns the value of a property that is a map; ok is false if it is absent. The map is new: the caller may
-// change it. Keys and values may be any literals, and are their text.
+// stringMap returns the value of a property that is a map; ok is false if it is absent. The caller owns the map. Keys
+// and values may be any literals, and are returned as text.
 //
 //	{'a': 1, 'b': true}   becomes {a: 1, b: true}, all strings
 //	{}                    the empty map

@@ -11,8 +11,7 @@ import (
 	"cqld/types"
 )
 
-// createTable defines CREATE TABLE. The order of the steps is the order in which Cassandra reports errors: the form of
-// the statement, the options, the keyspace, the types, the key, and what the columns must have in common.
+// createTable defines CREATE TABLE. The steps are in the order in which Cassandra reports errors:
 //
 //  1. the form of the statement: columns, keys and order that occur twice (checkForm)
 //  2. the options in WITH (tableOptions)
@@ -32,12 +31,12 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err := b.checkForm(); err != nil {
 		return refuse(err)
 	}
-	// A guardrail may remove properties, with a warning, before they are parsed.
+	// A guardrail may drop properties, with a warning, before they are parsed.
 	given, err := d.guarding().properties(stmt.Options.Properties)
 	if err != nil {
 		return refuse(err)
 	}
-	// The error is checked below: options has the defaults for what follows.
+	// err is returned after the form is checked. Until then, options has the defaults.
 	options, set, err := tableOptions(schema.DefaultOptions(), given)
 	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") &&
 		!slices.Contains(set, "bloom_filter_fp_chance") {
@@ -46,7 +45,7 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	// After the options: Cassandra checks permissions on a statement that it has prepared.
+	// Cassandra checks permissions after it has parsed the options.
 	if err := mayChange(keyspace, "CREATE", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
@@ -56,19 +55,19 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if d.Schema.Keyspace(keyspace) == nil || d.Schema.Table(keyspace, b.name) != nil {
 		return def // Apply returns this error, before errors about the columns
 	}
-	// Before the columns: an invalid id is reported first.
+	// An invalid id is reported before errors about the columns.
 	if c.ID, err = b.id(); err != nil {
 		return refuse(err)
 	}
-	// The parts of all types together are bounded, so that no encoded definition is too large.
-	// Before the hidden columns of compact storage, whose types have one part each.
+	// The sum of all types' parts is limited, which limits the size of an encoded definition. The check comes before
+	// hidden columns of compact storage are added, whose types have one part each.
 	if c.Columns, err = b.columns(); err == nil {
 		err = schema.CheckParts(specTypes(c.Columns)...)
 	}
 	if err != nil {
 		return refuse(err)
 	}
-	// COMPACT STORAGE adds hidden columns. Without clustering columns it also makes the others static.
+	// COMPACT STORAGE adds hidden columns. Without clustering columns, it also makes the regular columns static.
 	if stmt.Options.CompactStorage {
 		if c.Columns, c.Compact, err = schema.CompactColumns(c.Columns); err != nil {
 			return refuse(err)
@@ -81,16 +80,16 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	return def
 }
 
-// tableBuilder converts the columns of a CREATE TABLE to the columns of the change. checkForm fills key and at, and the
-// other methods rely on that.
+// tableBuilder converts the columns of a CREATE TABLE statement. checkForm sets key and at, on which the other methods
+// rely.
 type tableBuilder struct {
 	d        *Definer
 	stmt     *cql.CreateTable
 	keyspace string
 	name     string
-	// The only one in the statement; empty if there is none.
+	// key is the statement's only primary key, or empty.
 	key cql.PrimaryKey
-	// The number of counter columns.
+	// counters is the number of counter columns.
 	counters int
 	at       map[string]int // positions of the columns in the statement
 }
@@ -98,7 +97,7 @@ type tableBuilder struct {
 // checkForm performs the checks that need no schema: duplicate names, the number of primary keys, and duplicates in
 // CLUSTERING ORDER BY. A missing primary key is reported later, after errors in types.
 func (b *tableBuilder) checkForm() error {
-	// A clone, because a key that is written with its column is added.
+	// Clone, because a key that is declared with its column is appended.
 	keys := slices.Clone(b.stmt.PrimaryKeys)
 	b.at = make(map[string]int, len(b.stmt.Columns))
 	for i := range b.stmt.Columns {
@@ -107,7 +106,7 @@ func (b *tableBuilder) checkForm() error {
 			return invalid.Errorf("Duplicate column '%s' declaration for table '%s'", c.Name, b.name)
 		}
 		b.at[c.Name] = i
-		// c int PRIMARY KEY is a key of one column.
+		// "c int PRIMARY KEY" declares a key of one column.
 		if c.PrimaryKey {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
@@ -129,8 +128,8 @@ func (b *tableBuilder) checkForm() error {
 	return nil
 }
 
-// id returns the id in WITH, or a new one. An id in WITH is for restoring a table with its data's directory name; Apply
-// refuses one that is in use.
+// id returns the id in WITH, or a new one. An id in WITH restores a table under its previous id; Apply refuses an id
+// that is in use.
 func (b *tableBuilder) id() (schema.UUID, error) {
 	// The names were checked with the options.
 	p := properties{b.stmt.Options.Properties}
@@ -151,7 +150,7 @@ func (b *tableBuilder) id() (schema.UUID, error) {
 // columns returns the key columns in key order, then the others in the order of the statement. All types are resolved
 // first: their errors come before errors of the key.
 func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
-	// Both are in the order of the statement.
+	// Both slices are in the order of the statement.
 	resolved, masks := make([]*types.Type, len(b.stmt.Columns)), make([]*schema.Mask, len(b.stmt.Columns))
 	for i := range b.stmt.Columns {
 		t, err := b.d.typeOf(b.keyspace, &b.stmt.Columns[i].Type)
@@ -184,7 +183,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Constraints and defaults need the kind of the column, which is known only now.
+	// Constraints and defaults depend on the kind of the column, which is known only now.
 	for i := range specs {
 		if err := b.d.attributes(b.keyspace, b.name, &specs[i], &b.stmt.Columns[b.at[specs[i].Name]]); err != nil {
 			return nil, err
@@ -199,7 +198,7 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 	descending map[string]bool) ([]schema.ColumnSpec, error) {
 	specs := make([]schema.ColumnSpec, 0, len(b.stmt.Columns))
 	seen := map[string]bool{}
-	// The partition key first: the position decides the kind.
+	// The position in the key decides whether a column is a partition key or a clustering column.
 	for i, name := range slices.Concat(b.key.Partition, b.key.Clustering) {
 		at, ok := b.at[name]
 		switch {
@@ -212,7 +211,7 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 		}
 		seen[name] = true
 		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at], Mask: masks[at]}
-		// After the partition key. A class ReversedType in quotes is the old spelling of DESC.
+		// ReversedType in quotes is the old spelling of DESC.
 		if i >= len(b.key.Partition) {
 			spec.Kind, spec.Desc = schema.Clustering, descending[name] || isReversedClass(&b.stmt.Columns[at].Type)
 		}
@@ -221,8 +220,8 @@ func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask,
 	return specs, nil
 }
 
-// otherColumns appends the columns that are not part of the key to specs, which contains the columns of the key, and
-// counts them. It counts the counters in b.counters.
+// otherColumns appends the columns outside the key to specs, and returns their number. It adds the number of counters
+// to b.counters.
 func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types.Type,
 	masks []*schema.Mask) ([]schema.ColumnSpec, int, error) {
 	keys := make(map[string]bool, len(specs))
@@ -256,7 +255,7 @@ func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types
 	return specs, others, nil
 }
 
-// checkTogether checks rules on several columns. others is the number of columns besides the key's.
+// checkTogether checks rules that concern several columns. others is the number of columns outside the key.
 func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
 	// CompactColumns has an error of its own for static columns.
 	static := slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Kind == schema.Static })
@@ -264,15 +263,15 @@ func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) erro
 		return invalid.Errorf("Static columns are only useful (and thus allowed) if the table has at least one " +
 			"clustering column")
 	}
-	// A table with counters has only counters besides its key: they are replicated in another way.
+	// A table with counters has only counters outside its key, because their updates are replicated differently.
 	if b.counters > 0 && b.counters < others {
 		return invalid.Errorf("Cannot mix counter and non counter columns in the same table")
 	}
 	return nil
 }
 
-// clusteringOrder returns for each clustering column whether it is descending. A directive must name the clustering
-// columns in their order; columns at the end may be missing, and are ascending.
+// clusteringOrder returns which clustering columns are descending. The directive must name the clustering columns in
+// their order. Trailing columns may be omitted, and are ascending.
 //
 //	PRIMARY KEY (k, a, b)
 //	CLUSTERING ORDER BY (a DESC)          a descending, b ascending
@@ -291,7 +290,7 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 			unknownColumns = append(unknownColumns, o.Column)
 		}
 	}
-	// All unknown columns are in one message.
+	// One message lists all unknown columns.
 	if unknownColumns != nil {
 		return nil,
 			invalid.Errorf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not "+
@@ -306,7 +305,7 @@ func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 		if key == o.Column {
 			continue
 		}
-		// The column is missing before one that is there.
+		// A later clustering column is given, but not this one.
 		if _, ok := descending[key]; !ok {
 			return nil, invalid.Errorf("Missing CLUSTERING ORDER for column %s", key)
 		}
@@ -331,8 +330,8 @@ func checkNestedUDT(t *types.Type) error {
 	return nil
 }
 
-// alterTable defines ALTER TABLE. Options are checked before the permission and the existence of the table, as in
-// Cassandra; all other actions need the table.
+// alterTable defines ALTER TABLE. As in Cassandra, options are checked before the permission and the existence of the
+// table. All other actions need the table.
 func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -351,14 +350,14 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
 		return refuse(err)
 	}
-	// IF EXISTS is Apply's to consider, too.
+	// Apply also handles IF EXISTS.
 	if t == nil {
 		return def // Apply returns this error
 	}
 	switch a := stmt.Action.(type) {
 	case *cql.AddColumns:
 		err = d.alterAdd(c, t, a)
-	// Dropped columns are checked by Apply, which knows the indexes and views at the time of the change.
+	// Apply checks dropped columns against the indexes and views that exist at the time of the change.
 	case *cql.DropColumns:
 		err = d.alterDrop(c, a)
 	case *cql.RenameColumns:
@@ -371,7 +370,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 		err = d.alterConstraints(c, t, a)
 	case *cql.AlterColumnDefault:
 		err = d.alterDefault(c, t, a)
-	// Without compact storage, Apply reports that there is nothing to drop.
+	// Apply reports a table without compact storage.
 	case *cql.DropCompactStorage:
 		if c.DropCompact = true; !d.DropCompact && t.Compact != schema.NotCompact {
 			err = invalid.Errorf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
@@ -383,8 +382,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	return def
 }
 
-// alterAdd adds the columns of ALTER TABLE ADD. With IF NOT EXISTS, columns that exist are left out, after their types
-// have been checked.
+// alterAdd defines ALTER TABLE ADD. IF NOT EXISTS omits columns that exist, but their types are still checked.
 func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
 	c.AddIfNotExists = a.IfNotExists
 	for i := range a.Columns {
@@ -415,13 +413,13 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 	if err := checkCounters(t, c.Add); err != nil {
 		return err
 	}
-	// The bound holds for the table with its new columns.
+	// The limit applies to the table including its new columns.
 	return schema.CheckParts(append(t.ColumnTypes(), specTypes(c.Add)...)...)
 }
 
-// checkCounters refuses columns that a table without columns besides its key cannot have: a counter table whose
-// counters were all dropped accepts counters only, and another table accepts none. Apply checks tables with other
-// columns, and names that the table has or had.
+// checkCounters refuses new columns that do not match a table whose only columns are its key: a counter table that has
+// lost all counters accepts only counters, and any other table accepts none. Apply checks tables with other columns,
+// and names that are or were in use.
 func checkCounters(t *schema.Table, added []schema.ColumnSpec) error {
 	if len(t.Regulars)+len(t.Statics) > 0 {
 		return nil
@@ -454,11 +452,11 @@ func specTypes(specs []schema.ColumnSpec) []*types.Type {
 	return all
 }
 
-// alterDrop sets the columns of ALTER TABLE DROP, and the time in µs up to which their cells are dropped: now, or USING
-// TIMESTAMP. Apply checks the columns.
+// alterDrop defines ALTER TABLE DROP: the columns, and the timestamp in µs up to which their cells are ignored. It is
+// now, or USING TIMESTAMP. Apply checks the columns.
 //
 //	DROP c                           now
-//	DROP c USING TIMESTAMP 1000      1000 µs after 1970: newer cells appear again if c is added again
+//	DROP c USING TIMESTAMP 1000      1000 µs after 1970: newer cells reappear if c is added again
 func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	c.Drop, c.DropIfExists, c.DropMicros = a.Columns, a.IfExists, d.NowMicros()
 	if a.Timestamp == nil {
@@ -473,8 +471,8 @@ func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	return nil
 }
 
-// alterOptions applies the options in WITH. t is nil if the table does not exist; the values are then only checked.
-// Options that the statement does not name keep the values of the table.
+// alterOptions applies the options in WITH. If t is nil, the table does not exist, and the values are only validated.
+// Options that the statement does not set keep the table's values.
 func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.SetTableOptions) error {
 	if (properties{a.Options.Properties}).has("id") {
 		return invalid.Configf("Cannot alter table id.")
@@ -483,14 +481,14 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	if err != nil {
 		return err
 	}
-	// As in Cassandra, the given options must also be valid together with the defaults of the others.
+	// As in Cassandra, the given options must also be valid in combination with the defaults of the others.
 	if _, _, err := tableOptions(schema.DefaultOptions(), given); err != nil || t == nil {
 		return err
 	}
-	// Apply takes only the options in Set, so that a concurrent change of other options stays.
+	// Apply sets only the options in Set, so concurrent changes of other options are kept.
 	c.Options, c.Set, err = tableOptions(t.Options, given)
 	if err == nil && t.IsCounter() && c.Options.DefaultTTL > 0 {
-		// Apply does not refuse it for a table that has no counter left.
+		// Apply would accept a counter table that has no counters left.
 		err = invalid.Errorf("Cannot set default_time_to_live on a table with counters")
 	}
 	return err

@@ -15,11 +15,11 @@ import (
 	"cqld/types"
 )
 
-// The text of DESCRIBE is identical to Cassandra's, including its two spaces before durable_writes: users compare it,
-// and tools execute it. Functions named …Text return parts of it. Names are quoted where CQL needs it.
+// The output of DESCRIBE is identical to Cassandra's, including the two spaces before durable_writes, because users
+// compare it and tools execute it. Functions named …Text return parts of it. Names are quoted where CQL requires it.
 
-// keyspaceText returns CREATE KEYSPACE, with the comment and label of the keyspace. A virtual keyspace is a comment,
-// because no statement creates it.
+// keyspaceText returns CREATE KEYSPACE, and statements for the keyspace's comment and label. A virtual keyspace is
+// returned as a CQL comment, because no statement creates it.
 //
 //	CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', …}  AND durable_writes = true;
 func keyspaceText(k *schema.Keyspace) string {
@@ -34,22 +34,22 @@ func keyspaceText(k *schema.Keyspace) string {
 		labelText(cql.CommentKeyspace, types.QuoteName(k.Name), k.Label("", ""))
 }
 
-// replicationText returns the map of replication. The data centers are in the order of r.
+// replicationText returns the replication map. The data centers are in the order of r.
 func replicationText(r ring.Replication) string {
-	// Without the package, as Cassandra shows it.
+	// Cassandra shows the class without its package.
 	text := "{'class': '" + r.Class.ShortName() + "'"
 	if r.Class == ring.Simple {
 		text += ", 'replication_factor': '" + strconv.Itoa(r.Factor) + "'"
 	}
-	// The list is empty for SimpleStrategy.
+	// Empty for SimpleStrategy.
 	for _, f := range r.Datacenters {
 		text += ", " + cql.QuoteString(f.Datacenter) + ": '" + strconv.Itoa(f.Factor) + "'"
 	}
 	return text + "}"
 }
 
-// commentText returns the statement that sets the comment on an object, in a line of its own, or nothing without a
-// comment. name is qualified and quoted.
+// commentText returns a newline and the statement that sets the comment of an object, or "" if comment is empty. name
+// is qualified and quoted.
 //
 //	COMMENT ON TYPE ks.u IS 'text';
 func commentText(kind cql.CommentKind, name, comment string) string {
@@ -59,8 +59,8 @@ func commentText(kind cql.CommentKind, name, comment string) string {
 	return "\nCOMMENT ON " + kind.String() + " " + name + " IS " + cql.QuoteString(comment) + ";"
 }
 
-// labelText returns the statement that sets the security label of an object, as commentText does. Comments come before
-// labels where an object has both.
+// labelText returns the statement that sets the security label of an object, like commentText. An object's comment
+// comes before its label.
 func labelText(kind cql.CommentKind, name, label string) string {
 	if label == "" {
 		return ""
@@ -79,7 +79,7 @@ func typeText(k *schema.Keyspace, t *types.Type) string {
 	comments := commentText(cql.CommentType, name, k.Comment(t.UDTName(), ""))
 	labels := labelText(cql.CommentType, name, k.Label(t.UDTName(), ""))
 	var fields []string
-	// The statements for the type come before the ones for its fields.
+	// The statements about the type come before those about its fields.
 	for i, field := range t.FieldNames() {
 		fields = append(fields, "    "+types.QuoteName(field)+" "+t.Elems()[i].String())
 		comments += commentText(cql.CommentField, name+"."+types.QuoteName(field), k.Comment(t.UDTName(), field))
@@ -88,13 +88,13 @@ func typeText(k *schema.Keyspace, t *types.Type) string {
 	return "CREATE TYPE " + name + " (\n" + strings.Join(fields, ",\n") + "\n);" + comments + labels
 }
 
-// qualified returns the quoted name with its keyspace.
+// qualified returns keyspace.name, both quoted as needed.
 func qualified(keyspace, name string) string {
 	return types.QuoteName(keyspace) + "." + types.QuoteName(name)
 }
 
-// tableText returns CREATE TABLE, and the statements for labels and comments on its columns. internals adds what only
-// WITH INTERNALS shows: the id, and the columns that were dropped, so that a backup's old cells are not read again.
+// tableText returns CREATE TABLE, and statements for labels and comments of its columns. WITH INTERNALS adds the id and
+// the dropped columns, so that old cells in a restored backup stay dropped.
 func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	name := qualified(k.Name, t.Name)
 	if k.Virtual {
@@ -103,7 +103,7 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 			" WITH " + strings.Join(append(orderText(t), "comment = "+cql.QuoteString(t.Options.Comment)),
 			"\n    AND ") + ";\n*/"
 	}
-	// In Cassandra's order: storage, id, clustering order, options.
+	// The order is Cassandra's: storage, id, clustering order, options.
 	var with []string
 	if t.Compact != schema.NotCompact {
 		with = append(with, "COMPACT STORAGE")
@@ -114,7 +114,7 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	with = append(with, orderText(t)...)
 	with = append(with, optionTexts(&t.Options)...)
 	text := "CREATE TABLE " + name + columnsText(t, internals) + " WITH " + strings.Join(with, "\n    AND ") + ";"
-	// As in Cassandra: a statement with COMPACT STORAGE could not be executed there.
+	// As in Cassandra, which no longer accepts COMPACT STORAGE.
 	if t.Compact != schema.NotCompact {
 		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was " +
 			"created via legacy API).\n" +
@@ -122,7 +122,7 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 			"\n*/"
 	}
 	if internals {
-		// A dropped column has to be created and dropped, at its time. If the name is in use again, it is also added
+		// A dropped column is created and dropped with its timestamp. If its name is in use again, it is also added
 		// again.
 		for _, d := range droppedByName(t) {
 			text += "\nALTER TABLE " + name + " DROP " + types.QuoteName(d.Name) + " USING TIMESTAMP " +
@@ -132,17 +132,17 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 			}
 		}
 	}
-	// After the statements above: a comment on a column would be dropped with the column, if that is added again.
+	// Comments come after these statements: DROP would remove a column's comment.
 	text += labelText(cql.CommentTable, name, t.Options.Label)
 	for _, c := range t.Columns() {
-		// The comment on the table itself is among its options.
+		// The comment of the table itself is one of its options.
 		column := name + "." + types.QuoteName(c.Name)
 		text += commentText(cql.CommentColumn, column, c.Comment()) + labelText(cql.CommentColumn, column, c.Label())
 	}
 	return text
 }
 
-// viewText returns the definition of a view. base is the view's table, which has the columns of WHERE.
+// viewText returns CREATE MATERIALIZED VIEW. base is the base table, whose columns WHERE restricts.
 //
 //	CREATE MATERIALIZED VIEW ks.v AS
 //	    SELECT *
@@ -153,7 +153,7 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 //	    AND …;
 func viewText(base, t *schema.Table, internals bool) string {
 	columns := "*"
-	// SELECT * includes columns that are added later, so that it must not be expanded.
+	// SELECT * includes columns that are added later, so it is not expanded.
 	if !t.View.All {
 		var names []string
 		for _, c := range slices.Concat(t.PartitionKey, t.Clustering, simpleFirst(t.Regulars)) {
@@ -166,7 +166,7 @@ func viewText(base, t *schema.Table, internals bool) string {
 		with = append(with, "ID = "+t.ID.String())
 	}
 	with = append(with, orderText(t)...)
-	// A view has no TTL of its own: Cassandra refuses the option for views.
+	// Cassandra refuses default_time_to_live for views.
 	for _, option := range optionTexts(&t.Options) {
 		if !strings.HasPrefix(option, "default_time_to_live ") {
 			with = append(with, option)
@@ -175,12 +175,12 @@ func viewText(base, t *schema.Table, internals bool) string {
 	key := primaryKeyText(t)
 	return "CREATE MATERIALIZED VIEW " + qualified(t.Keyspace, t.Name) + " AS\n    SELECT " + columns + "\n    FROM " +
 		qualified(base.Keyspace, base.Name) + "\n    WHERE " + t.WhereText(base) + "\n    PRIMARY KEY " + key +
-		// The space before WITH is Cassandra's.
+		// Cassandra prints the space before WITH.
 		"\n WITH " + strings.Join(with, "\n    AND ") + ";"
 }
 
-// indexText returns the statement that creates an index. The class of a custom index is among its options in the
-// schema, but follows USING in the statement.
+// indexText returns the statement that creates an index. The schema stores the class of a custom index as an option;
+// the statement has it after USING.
 //
 //	CREATE INDEX i ON ks.t (values(c));
 //	CREATE CUSTOM INDEX i ON ks.t (c) USING 'sai' WITH OPTIONS = {'ascii': 'true'};
@@ -190,7 +190,7 @@ func indexText(t *schema.Table, ix *schema.Index) string {
 		return "CREATE INDEX" + on + ";"
 	}
 	text := "CREATE CUSTOM INDEX" + on + " USING " + cql.QuoteString(ix.Options[indexclass.OptionClass])
-	// The map belongs to the schema.
+	// Clone, because the map belongs to the schema.
 	options := maps.Clone(ix.Options)
 	delete(options, indexclass.OptionClass)
 	if len(options) > 0 {
@@ -199,16 +199,16 @@ func indexText(t *schema.Table, ix *schema.Index) string {
 	return text + ";"
 }
 
-// droppedByName returns the dropped columns by name. The table's list is in the order of the drops.
+// droppedByName returns the dropped columns sorted by name.
 func droppedByName(t *schema.Table) []schema.DroppedColumn {
 	dropped := slices.Clone(t.Dropped)
 	slices.SortFunc(dropped, func(a, b schema.DroppedColumn) int { return strings.Compare(a.Name, b.Name) })
 	return dropped
 }
 
-// columnsText returns the list in parentheses: the columns, and the primary key unless it is written with its only
-// column. With internals, a column that was dropped and added again is listed as dropped, because ALTER statements
-// after the CREATE drop and add it. Columns that compact storage hides are omitted.
+// columnsText returns the parenthesized list of CREATE TABLE: the columns and, unless it is declared with its only
+// column, the primary key. With internals, a column that was dropped and added again has its dropped definition here,
+// because the ALTER statements after the CREATE drop and add it. Columns hidden by compact storage are omitted.
 //
 //	(                               (
 //	    k int PRIMARY KEY,              k int,
@@ -226,18 +226,18 @@ func columnsText(t *schema.Table, internals bool) string {
 			continue
 		}
 		line := columnText(c)
-		// All columns of such a table are static internally.
+		// Such a table stores all columns as static.
 		if t.Compact == schema.CompactSparse {
 			line = strings.Replace(line, " static", "", 1)
 		}
 		if single && c.Kind == schema.PartitionKey {
 			line += " PRIMARY KEY"
 		}
-		// The key columns come first, in key order.
+		// t.Columns lists the key columns first, in key order.
 		lines = append(lines, line)
 	}
 	if internals {
-		// With its old type: the new one is in an ALTER.
+		// The dropped definition has the old type; an ALTER adds the new one.
 		for _, d := range droppedByName(t) {
 			lines = append(lines, columnText(&d.Column))
 		}
@@ -274,7 +274,7 @@ func columnText(c *schema.Column) string {
 	if c.Kind == schema.Static {
 		text += " static"
 	}
-	// Nothing for a column without a mask.
+	// Empty for a column without a mask.
 	text += mask.Text(c)
 	if check := c.CheckText(); check != "" {
 		text += " CHECK " + check
@@ -285,8 +285,8 @@ func columnText(c *schema.Column) string {
 	return text
 }
 
-// primaryKeyText returns the key in parentheses. A partition key of several columns has its own. Hidden clustering
-// columns are omitted.
+// primaryKeyText returns the key in parentheses. A partition key of several columns has parentheses of its own. Hidden
+// clustering columns are omitted.
 //
 //	(k)   (k, c)   ((a, b), c)
 func primaryKeyText(t *schema.Table) string {
@@ -301,18 +301,18 @@ func primaryKeyText(t *schema.Table) string {
 	if len(t.PartitionKey) > 1 {
 		partition = "(" + partition + ")"
 	}
-	// The clone is for DeleteFunc, which would change the schema.
+	// Clone, because DeleteFunc modifies its argument.
 	return "(" + strings.Join(append([]string{partition},
 		names(slices.DeleteFunc(slices.Clone(t.Clustering), t.Hides))...), ", ") + ")"
 }
 
-// orderText returns CLUSTERING ORDER BY if there are clustering columns. It is a list, because options are joined by
-// AND.
+// orderText returns CLUSTERING ORDER BY, or nil without clustering columns. It is a slice because the caller joins the
+// options with AND.
 //
 //	CLUSTERING ORDER BY (c ASC, d DESC)
 func orderText(t *schema.Table) []string {
 	var parts []string
-	// Also a hidden clustering column, which only a table that is shown as a comment has.
+	// A hidden clustering column is included: only tables that are shown as a comment have one.
 	for _, c := range t.Clustering {
 		order := " ASC"
 		if c.Desc {
@@ -326,9 +326,8 @@ func orderText(t *schema.Table) []string {
 	return []string{"CLUSTERING ORDER BY (" + strings.Join(parts, ", ") + ")"}
 }
 
-// optionTexts returns the options in Cassandra's order. cqld's own options are last, and are omitted if they have the
-// default, so that Cassandra accepts the text of an ordinary table. memtable stands before crc_check_chance there,
-// although the rest is alphabetical.
+// optionTexts returns the options in Cassandra's order, which is alphabetical except for memtable. cqld's own options
+// come last, and only if they differ from the default, so Cassandra accepts the statement of an ordinary table.
 func optionTexts(o *schema.Options) []string {
 	integer := func(n int32) string { return strconv.Itoa(int(n)) }
 	texts := []string{
@@ -352,7 +351,7 @@ func optionTexts(o *schema.Options) []string {
 		"read_repair = " + cql.QuoteString(o.ReadRepair),
 		"speculative_retry = " + cql.QuoteString(o.SpeculativeRetry),
 	}
-	// Cassandra would refuse these names.
+	// Cassandra refuses these options.
 	usual := schema.DefaultOptions()
 	if o.TombstoneGC != usual.TombstoneGC {
 		texts = append(texts, "tombstone_gc = "+cql.QuoteString(o.TombstoneGC))

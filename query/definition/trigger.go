@@ -6,10 +6,10 @@ import (
 	"cqld/schema"
 )
 
-// createTrigger refuses a trigger after the checks that Cassandra makes first. Triggers are Java classes, which run in
-// Cassandra's process. The message says what to do instead.
+// createTrigger refuses triggers, after the checks that Cassandra makes first. Triggers are Java classes that run in
+// Cassandra's process. The message names the alternatives.
 func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
-	// Without login there is no permission to lack.
+	// Without authentication, every client may create triggers in Cassandra.
 	if d.Ordinary {
 		return refuse(&invalid.Unauthorized{Msg: "Only superusers are allowed to perform CREATE TRIGGER queries"})
 	}
@@ -30,7 +30,7 @@ func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
 		"not run. Write what the trigger would write in the same logged BATCH, or use a materialized view", stmt.Using))
 }
 
-// dropTrigger answers as for a trigger that does not exist, because none can.
+// dropTrigger reports that the trigger does not exist, because none can.
 func (d *Definer) dropTrigger(stmt *cql.DropTrigger) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	switch {

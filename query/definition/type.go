@@ -11,20 +11,21 @@ import (
 	"cqld/types"
 )
 
-// typeOf resolves a type as written in a keyspace. User-defined types come from that keyspace, whether or not the type
-// is qualified. A keyspace that does not exist has none.
+// typeOf resolves a type as written in a keyspace. User-defined types come from that keyspace, whether or not their
+// names are qualified. If the keyspace does not exist, no user-defined type is found.
 func (d *Definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	return ResolveType(d.Schema.Keyspace(keyspace), keyspace, e)
 }
 
-// ResolveType resolves the type e in the keyspace k, which may be nil and has the name keyspace. Errors are
-// *invalid.Error or, for the use of frozen and for classes, syntax errors. Package query/term uses it for type hints.
+// ResolveType resolves the type expression e in keyspace k, whose name is keyspace. k is nil if the keyspace does not
+// exist. Errors are *invalid.Error or, for misused frozen and class names, syntax errors. Package query/term uses it
+// for type hints.
 func ResolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	r := typeResolver{keyspace: keyspace, k: k}
 	return r.resolve(e, false)
 }
 
-// typeResolver resolves one type with its parts.
+// typeResolver resolves one type and its parts.
 type typeResolver struct {
 	keyspace string
 	k        *schema.Keyspace
@@ -55,14 +56,14 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 		return customType(e.Custom)
 	case cql.TypeList, cql.TypeSet, cql.TypeMap:
 		return r.collection(e, inFrozen)
-	// A tuple is always frozen, with or without the word.
+	// A tuple is always frozen, whether or not frozen is written.
 	case cql.TypeTuple:
 		parts, err := r.parts(e)
 		if err != nil {
 			return nil, err
 		}
 		return types.NewTuple(parts...), nil
-	// Whether the word frozen was written does not matter: vectors are always frozen.
+	// A vector is always frozen, whether or not frozen is written.
 	case cql.TypeVector:
 		return r.vector(e)
 	case cql.TypeUser:
@@ -71,32 +72,26 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 	return nil, invalid.Errorf("Unknown type %s", e.String())
 }
 
-// customType resolves a class name in quotes. A class that stands for a CQL type is that type. The messages are
-// Cassandra's, and depend on whether the class is unknown, abstract, or has invalid parameters.
-//
-//	'Int32Type', with or without its package   int
-//	''                                         blob
-//	'NumberType'                               error: the class is abstract
-//	'Unknown'                                  error: no such class
-//	'CompositeType(Unknown)'                   error: invalid definition
+// customType resolves a class name in quotes. The class of a CQL type resolves to that type. The messages are
+// Cassandra's: they distinguish unknown classes, abstract classes and invalid parameters.
 func customType(class string) (*types.Type, error) {
 	t, err := types.ParseClass(class)
-	// Only the name before the parameters, with Cassandra's package, is in messages.
+	// Messages contain only the class name without parameters, in Cassandra's package by default.
 	name, _, _ := strings.Cut(class, "(")
 	if name = strings.TrimSpace(name); !strings.Contains(name, ".") {
 		name = "org.apache.cassandra.db.marshal." + name
 	}
-	// The name decides before the result of the parser: abstract classes are unknown to it.
+	// Abstract classes are checked before the parser's result, because the parser does not know them.
 	switch {
-	// Cassandra takes the empty class for BytesType.
+	// Cassandra reads the empty class as BytesType.
 	case class == "":
 		return types.Native(types.Blob), nil
 	case isAbstractClass(name):
 		return nil, syntaxf("Error setting type %s: Invalid comparator class %s: must define a public static "+
 			"instance field or a public static method "+
 			"getInstance(TypeParser).", class, name)
-	// ParseClass keeps unknown classes as custom types. The composite types exist in Cassandra: their parameters are at
-	// fault.
+	// ParseClass returns unknown classes as custom types. The composite types exist in Cassandra, so their parameters
+	// are invalid.
 	case err == nil && t.Kind() == types.Custom && t.Unknown() &&
 		!strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.CompositeType") &&
 		!strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.DynamicCompositeType"):
@@ -107,15 +102,14 @@ func customType(class string) (*types.Type, error) {
 	return t, nil
 }
 
-// isReversedClass reports whether e is the class ReversedType in quotes, with which a clustering column is in
-// descending order. customType resolves it to its base type.
+// isReversedClass reports whether e is the class ReversedType in quotes, which makes a clustering column descending.
+// customType resolves it to its base type.
 func isReversedClass(e *cql.TypeExpr) bool {
 	return e.Kind == cql.TypeCustom && strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(e.Custom),
 		"org.apache.cassandra.db.marshal."), "ReversedType")
 }
 
-// isAbstractClass reports whether a class of Cassandra is the superclass of types, and none itself. name has its
-// package.
+// isAbstractClass reports whether name, a class name with its package, is an abstract superclass of Cassandra's types.
 func isAbstractClass(name string) bool {
 	switch strings.TrimPrefix(name, "org.apache.cassandra.db.marshal.") {
 	case "AbstractType", "AbstractCompositeType", "NumberType", "StringType", "TemporalType":
@@ -124,8 +118,8 @@ func isAbstractClass(name string) bool {
 	return false
 }
 
-// parts resolves the elements of a tuple, which are frozen. Cassandra has no bound on their number here;
-// schema.CheckParts has.
+// parts resolves the elements of a tuple, which are frozen. As in Cassandra, their number is not limited here;
+// schema.CheckParts limits it.
 func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 	var parts []*types.Type
 	for i := range e.Args {
@@ -133,7 +127,7 @@ func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Only at the first level: collections have refused counters themselves.
+		// Only the first level is checked: resolving a collection already refuses counters.
 		if t.Kind() == types.Counter {
 			return nil, invalid.Errorf("Counters are not allowed inside tuples")
 		}
@@ -151,7 +145,7 @@ func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
 		return nil, invalid.Errorf("vectors may have no more than %d dimensions; given %d", vectorDimensionsMax,
 			e.Dimensions)
 	}
-	// A vector is one cell, so that its elements are frozen without the word.
+	// A vector is one cell, so its elements are frozen implicitly.
 	elem, err := r.resolve(&e.Args[0], false)
 	if err != nil {
 		return nil, err
@@ -195,7 +189,7 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 	case cql.TypeList:
 		return types.NewList(parts[0], frozen), nil
 	case cql.TypeSet:
-		// Durations have no order, which elements of sets and keys need. Values may be durations.
+		// Durations have no order, which set elements and map keys need. Map values may be durations.
 		if parts[0].Kind() == types.Duration {
 			return nil, invalid.Errorf("Durations are not allowed inside sets: %s", e.String())
 		}
@@ -204,7 +198,7 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 	if parts[0].Kind() == types.Duration {
 		return nil, invalid.Errorf("Durations are not allowed as map keys: %s", e.String())
 	}
-	// TypeMap is the only kind left.
+	// Only TypeMap remains.
 	return types.NewMap(parts[0], parts[1], frozen), nil
 }
 
@@ -221,14 +215,15 @@ func (r *typeResolver) user(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
 	if t == nil {
 		return nil, invalid.Errorf("Unknown type %s.%s", r.keyspace, e.Name)
 	}
-	// The schema's types are not frozen.
+	// k.Type returns the type unfrozen.
 	if frozen {
 		return t.Freeze(), nil
 	}
 	return t, nil
 }
 
-// createType defines CREATE TYPE. If the type exists, Apply answers, so that the fields' types need not be valid.
+// createType defines CREATE TYPE. If the type exists, the types of fields need not be valid, because Apply reports the
+// existing type first.
 func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
@@ -248,7 +243,7 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	var elems []*types.Type
 	for i := range stmt.Fields {
 		fields = append(fields, stmt.Fields[i].Name)
-		// Elements stay empty then; fields are emptied below.
+		// If the type exists, elems stays empty; fields is emptied below.
 		if k.Type(name) != nil {
 			continue // Apply returns this error, before errors about the fields
 		}
@@ -261,13 +256,13 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	if k.Type(name) != nil {
 		fields = nil
 	}
-	// A type without fields is a placeholder for a statement that Apply refuses or ignores.
+	// If the type exists, a type without fields is a placeholder: Apply refuses or ignores the change.
 	def.Change = &schema.CreateType{IfNotExists: stmt.IfNotExists,
 		Type: types.NewUDT(keyspace, name, fields, elems, false)}
 	return def
 }
 
-// alterType defines ALTER TYPE. Apply checks names of fields, and changes the types and tables that contain the type.
+// alterType defines ALTER TYPE. Apply checks field names, and updates the types and tables that contain the type.
 func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
@@ -280,7 +275,8 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetType,
 		Keyspace: keyspace, Name: stmt.Type.Name}}
 	k := d.Schema.Keyspace(keyspace)
-	// Apply reports it, or IF EXISTS allows it. FieldType is nil then, which Apply does not reach.
+	// Apply reports a missing type, or ignores the statement because of IF EXISTS. It does not read FieldType, which is
+	// nil.
 	if k == nil || k.Type(c.Name) == nil {
 		return def
 	}
@@ -291,11 +287,11 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 			return refuse(err)
 		}
 		c.Field, c.FieldType, c.FieldIfNotExists = a.Field.Name, t, a.IfNotExists
-		// Apply ignores the statement: the bound on parts does not matter.
+		// Apply ignores the statement, so the limit on parts does not apply.
 		if slices.Contains(k.Type(c.Name).FieldNames(), c.Field) && a.IfNotExists {
 			return def
 		}
-		// Every use of the type gets one part more.
+		// Every use of the type gets one more part.
 		if err := k.CheckFieldParts(c.Name, t); err != nil {
 			return refuse(err)
 		}
@@ -304,7 +300,7 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 		for _, r := range a.Renames {
 			c.Rename = append(c.Rename, schema.Rename{From: r.From, To: r.To})
 		}
-		// Defaults that name the fields would break.
+		// A DEFAULT that names the fields would break.
 		if err := checkDefaults(d, c, "rename fields of", keyspace, c.Name); err != nil {
 			return refuse(err)
 		}
@@ -314,8 +310,7 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 	return def
 }
 
-// dropType defines DROP TYPE. Apply refuses it while a column, type or function has the type; a DEFAULT may name it as
-// well.
+// dropType defines DROP TYPE. Apply refuses to drop a type that a column, type or function uses.
 func (d *Definer) dropType(stmt *cql.DropType) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Type)
 	if err != nil {
@@ -324,7 +319,7 @@ func (d *Definer) dropType(stmt *cql.DropType) Definition {
 	if err := mayChange(keyspace, "DROP", "all tables in "+keyspace); err != nil {
 		return refuse(err)
 	}
-	// The type may occur in a default without being the type of a column.
+	// A DEFAULT may name the type although no column has it.
 	c := &schema.DropType{Keyspace: keyspace, Name: stmt.Type.Name, IfExists: stmt.IfExists}
 	if err := checkDefaults(d, c, "drop", keyspace, c.Name); err != nil {
 		return refuse(err)

@@ -13,8 +13,8 @@ import (
 	"cqld/types"
 )
 
-// createView defines CREATE MATERIALIZED VIEW. Both names may be qualified; view and table must be in one keyspace. The
-// event is for a table: the protocol has no views.
+// createView defines CREATE MATERIALIZED VIEW. The view and its table must be in one keyspace. The event names a table,
+// because the protocol has no views.
 func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if d.ViewsDisabled {
 		return refuse(invalid.Errorf("Materialized views are disabled. Enable in cassandra.yaml to use."))
@@ -27,7 +27,7 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	// A view is a change of its base table, as in Cassandra.
+	// As in Cassandra, creating a view needs ALTER on the base table.
 	if err := mayChange(keyspace, "ALTER", "table "+of+"."+stmt.Table.Name); err != nil {
 		return refuse(err)
 	}
@@ -49,20 +49,20 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	return def
 }
 
-// viewBuilder converts a CREATE MATERIALIZED VIEW to the change. The change refers to columns by id, so that renaming a
-// column of the base table changes nothing in the view.
+// viewBuilder converts CREATE MATERIALIZED VIEW. The change refers to columns by id, so renaming a column of the base
+// table does not affect the view.
 type viewBuilder struct {
 	d      *Definer
 	stmt   *cql.CreateMaterializedView
 	base   *schema.Table
 	change *schema.CreateView
-	// The columns of the SELECT clause; all of the base table for *.
+	// selected contains the columns of SELECT; for *, all columns of the base table.
 	selected []*schema.Column
 }
 
-// build performs the checks in Cassandra's order. Each part fills its fields of the change.
+// build makes the checks in Cassandra's order. Each step sets its fields of the change.
 func (b *viewBuilder) build() error {
-	// Apply compares the id: the table may be dropped and created again in between.
+	// Apply compares the id, because the table may be dropped and created again in the meantime.
 	b.change.BaseID = b.base.ID
 	if b.base.IsCounter() {
 		return invalid.Errorf("Materialized views are not supported on counter tables")
@@ -75,8 +75,8 @@ func (b *viewBuilder) build() error {
 	return nil
 }
 
-// columns converts the SELECT clause. It must consist of names. A * is kept as All: the view gets columns that are
-// added later.
+// columns converts the SELECT clause, which may only contain column names. SELECT * sets All: the view then also gets
+// columns that are added later.
 func (b *viewBuilder) columns() error {
 	b.change.All = len(b.stmt.Columns) == 0
 	b.selected = b.base.Columns()
@@ -101,7 +101,7 @@ func (b *viewBuilder) columns() error {
 		}
 		b.selected = append(b.selected, c)
 	}
-	// Static columns are refused even by *.
+	// SELECT * is refused as well if the table has static columns.
 	for _, c := range b.selected {
 		if c.Kind == schema.Static {
 			return invalid.Errorf("Cannot include static column '%s' in materialized view '%s'", c.Name, b.change.View)
@@ -122,8 +122,8 @@ func (b *viewBuilder) column(name string) (*schema.Column, error) {
 		b.base.Name)
 }
 
-// key converts PRIMARY KEY. It must contain the key of the base table, so that each row of the view belongs to one row
-// of the table, and at most one other column, because the old row must be found from one change of the table.
+// key converts PRIMARY KEY. It must contain the base table's key columns, so each row of the view has one base row, and
+// at most one other column.
 //
 //	table (k, c), with the regular column v
 //	view  (v, k, c), (c, k), (k, v, c)   valid
@@ -138,7 +138,7 @@ func (b *viewBuilder) key() error {
 				b.change.View)
 		}
 		c := b.base.Column(name)
-		// A column that exists but is not selected is as unknown as others.
+		// A column that is not selected counts as unknown.
 		if c == nil || !slices.Contains(b.selected, c) {
 			return invalid.Errorf("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name,
 				b.change.View)
@@ -160,7 +160,7 @@ func (b *viewBuilder) key() error {
 		if i < len(b.stmt.PrimaryKey.Partition) {
 			b.change.Partition = append(b.change.Partition, c.ID)
 		} else {
-			// The order may be changed by CLUSTERING ORDER BY.
+			// CLUSTERING ORDER BY may override the order later.
 			b.change.Clustering = append(b.change.Clustering, schema.ViewClustering{Column: c.ID, Desc: c.Desc})
 		}
 	}
@@ -181,19 +181,19 @@ func (b *viewBuilder) key() error {
 	return nil
 }
 
-// where converts WHERE. All columns of the view's key must be restricted, at least by IS NOT NULL: a row of the view
-// needs all of them.
+// where converts the WHERE clause. It must restrict every column of the view's primary key, at least by IS NOT NULL,
+// because a row of the view needs a value for each.
 func (b *viewBuilder) where() error {
 	w := &viewWhere{b: b, compiler: term.Compiler{Schema: b.d.Schema, Functions: b.d.Functions,
 		ResolveType: ResolveType,
 		Keyspace:    b.base.Keyspace, Table: b.base}, restricted: map[string]bool{}}
-	// Relations are added in the order of the statement, which DESCRIBE shows.
+	// DESCRIBE shows the relations in the order of the statement.
 	for _, r := range b.stmt.Where {
 		if err := w.add(r); err != nil {
 			return err
 		}
 	}
-	// Illegal columns come before missing ones.
+	// Illegal restrictions are reported before missing ones.
 	if len(w.illegal) > 0 {
 		return invalid.Errorf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted "+
 			"illegally)",
@@ -214,8 +214,8 @@ func (b *viewBuilder) where() error {
 	return nil
 }
 
-// bucket returns the place of a name in the iteration order of Cassandra's set of names, which is a Java HashSet of 16
-// buckets. The hash is the hash code of a ByteBuffer with the name.
+// bucket returns the position of a name in the iteration order of Cassandra's set of names, a Java HashSet with 16
+// buckets. A name is hashed as a ByteBuffer.
 func bucket(name string) int {
 	h := int32(1)
 	// ByteBuffer.hashCode starts at the last byte. Java's bytes are signed.
@@ -226,8 +226,8 @@ func bucket(name string) int {
 	return int((uint32(h) ^ uint32(h)>>16) & 15)
 }
 
-// order converts CLUSTERING ORDER BY, and checks options. Without it, columns have the order of the base table. The
-// directive must name all clustering columns: tables may omit some.
+// order converts CLUSTERING ORDER BY, and checks the options. Without the clause, columns keep the order of the base
+// table. Unlike for a table, the clause must name all clustering columns.
 func (b *viewBuilder) order() error {
 	options, set, err := tableOptions(schema.DefaultOptions(), b.stmt.Options.Properties)
 	if err != nil {
@@ -252,24 +252,23 @@ func (b *viewBuilder) order() error {
 			"always expire at the " +
 			"same time than the corresponding data in the parent table.")
 	}
-	// tableBuilder.id only uses the Definer and the options.
+	// tableBuilder.id uses only the Definer and the options.
 	b.change.ID, err = (&tableBuilder{d: b.d, stmt: &cql.CreateTable{Options: b.stmt.Options}}).id()
 	return err
 }
 
-// viewWhere converts the relations of WHERE. It evaluates terms at once, because the change is a value that all nodes
-// apply alike.
+// viewWhere converts the relations of WHERE. It evaluates terms immediately, so that all nodes apply the same values.
 type viewWhere struct {
 	b        *viewBuilder
 	compiler term.Compiler
-	// By name, also by IS NOT NULL.
+	// restricted contains the names of all restricted columns, including IS NOT NULL.
 	restricted map[string]bool
-	// It refuses relations on one column that exclude each other.
+	// relations refuses relations on one column that cannot be combined.
 	relations restriction.Merger
 	illegal   []string // columns that are not part of the base table's key and are restricted
 }
 
-// add adds one relation. Its cases are the kinds that a view may have; the errors for the others are Cassandra's.
+// add converts one relation. For relations that views do not support, the errors are Cassandra's.
 //
 //	c IS NOT NULL                  ViewNotNull
 //	c = 1, c > 1, c CONTAINS 1     ViewEqual, ViewGreater, ViewContains
@@ -281,14 +280,14 @@ func (w *viewWhere) add(r cql.Relation) error {
 	switch r := r.(type) {
 	case *cql.NotNullRelation:
 		return w.condition(r, []string{r.Column}, false, schema.ViewNotNull, nil)
-	// IN and BETWEEN are relations of their own kinds.
+	// IN and BETWEEN are separate kinds of relations.
 	case *cql.ColumnRelation:
 		op, ok := viewOperator(r.Operator)
 		if !ok {
 			return w.unsupported(r, r.Column, r.Operator)
 		}
 		return w.condition(r, []string{r.Column}, false, op, [][]cql.Term{{r.Value}})
-	// BETWEEN is two conditions, here and in DESCRIBE.
+	// BETWEEN becomes two conditions; DESCRIBE shows both.
 	case *cql.BetweenRelation:
 		if err := w.add(r.Low); err != nil {
 			return err
@@ -301,7 +300,7 @@ func (w *viewWhere) add(r cql.Relation) error {
 		case r.In.Marker != nil:
 			return errViewMarker()
 		}
-		// Each value is a tuple of one term.
+		// Each value becomes a tuple of one term.
 		var values [][]cql.Term
 		for _, t := range r.In.Values {
 			values = append(values, []cql.Term{t})
@@ -309,7 +308,7 @@ func (w *viewWhere) add(r cql.Relation) error {
 		return w.condition(r, []string{r.Column}, false, schema.ViewIn, values)
 	case *cql.TupleRelation:
 		op, ok := viewOperator(r.Operator)
-		// A marker can stand for the whole tuple.
+		// The value may be a marker for the whole tuple.
 		tuple, isTuple := r.Value.(*cql.TupleLiteral)
 		switch {
 		case !isTuple:
@@ -342,7 +341,7 @@ func errViewMarker() error {
 	return invalid.Errorf("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements")
 }
 
-// viewOperator converts an operator; ok is false if views cannot have it. IN is a relation of its own.
+// viewOperator converts an operator; ok is false if views do not support it. IN is a separate relation.
 func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
 	//exhaustive:ignore
 	switch o {
@@ -364,12 +363,12 @@ func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
 	return 0, false
 }
 
-// relationOperator returns the operator of a relation, OperatorInvalid for IN. IN with one value is =. IS NOT NULL is
-// not passed.
+// relationOperator returns the operator for restriction.Merger: IN with one value is Equal, and any other IN is
+// OperatorInvalid. It is not called for IS NOT NULL.
 func relationOperator(op schema.ViewOperator, values [][]cql.Term) cql.Operator {
 	//exhaustive:ignore
 	switch op {
-	// IN with one value falls to the end.
+	// IN with one value falls through to Equal at the end.
 	case schema.ViewIn:
 		if len(values) != 1 {
 			return cql.OperatorInvalid
@@ -390,14 +389,14 @@ func relationOperator(op schema.ViewOperator, values [][]cql.Term) cql.Operator 
 	return cql.Equal
 }
 
-// unsupported returns the error for an operator that views do not have. Errors of the column, and for LIKE of the
-// value, come first.
+// unsupported returns the error for an operator that views do not support. Errors about the column come first and, for
+// LIKE, errors about the value.
 func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operator) error {
 	column, err := w.b.column(name)
 	if err != nil {
 		return err
 	}
-	// The value is only compiled and evaluated for its errors.
+	// The value is only evaluated for its errors.
 	if o == cql.Like {
 		if _, err := w.value(column, schema.ViewEqual, r.Value); err != nil {
 			return err
@@ -408,8 +407,8 @@ func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operat
 	return invalid.Errorf("Unsupported \"%s\" relation: %s", o, term.RelationText(r))
 }
 
-// condition adds one condition. values are nil for IS NOT NULL, and otherwise tuples of as many terms as there are
-// columns. tuple means that the columns are written in parentheses.
+// condition adds one condition. values is nil for IS NOT NULL; otherwise it contains tuples with one term for each
+// column. tuple means that the columns are written in parentheses.
 func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op schema.ViewOperator,
 	values [][]cql.Term) error {
 	c := schema.ViewCondition{Tuple: tuple, Operator: op}
@@ -424,10 +423,10 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 			return invalid.Errorf("Multi-column relations can only be applied to clustering columns but was applied "+
 				"to: %s", name)
 		}
-		// The schema has the ids; the merger and the terms need the columns.
+		// The change refers to ids; the merger and the terms need the columns.
 		columns, c.Columns = append(columns, column), append(c.Columns, column.ID)
 	}
-	// IN has several tuples; their values are concatenated.
+	// The values of several tuples, as IN has, are concatenated.
 	for _, terms := range values {
 		if slices.ContainsFunc(terms, term.HasMarker) {
 			return errViewMarker()
@@ -451,7 +450,7 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 		}
 	}
 	for _, column := range columns {
-		// The errors of illegal columns are collected, because Cassandra reports them together after all relations.
+		// Illegal columns are collected: Cassandra reports them together, after all relations.
 		w.restricted[column.Name] = true
 		if op != schema.ViewNotNull && (column.Kind == schema.Regular || column.Kind == schema.Static) &&
 			!slices.Contains(w.illegal, column.Name) {
@@ -464,17 +463,17 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 	return nil
 }
 
-// value evaluates a term that a column is compared with, in wire form. A null is nil. For CONTAINS the term has the
-// type of an element or key.
+// value evaluates the term that a column is compared with, and returns its wire form; null is nil. For CONTAINS and
+// CONTAINS KEY, the term has the type of an element or key.
 func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.Term) ([]byte, error) {
-	// The receiver gives the term its type, and its name to messages.
+	// The receiver determines the type of the term, and is named in messages.
 	receiver := w.compiler.Receiver(column.Name, column.Type)
 	if op == schema.ViewContains || op == schema.ViewContainsKey {
 		word := "CONTAINS"
 		if op == schema.ViewContainsKey {
 			word = "CONTAINS KEY"
 		}
-		// Only used for collections: other types are refused first.
+		// elems is only used for collections, because other types are refused first.
 		elems := column.Type.Elems()
 		switch {
 		case !column.Type.Kind().IsCollection():
@@ -491,7 +490,7 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 	if err != nil {
 		return nil, err
 	}
-	// Functions in the term are evaluated now. Later calls would give other rows.
+	// Functions are evaluated once: later evaluations could select other rows.
 	v, err := compiled.Eval(&term.Scope{Env: w.b.d.Env})
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
@@ -499,15 +498,15 @@ func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.T
 	return term.NotNil(v.Bytes), nil
 }
 
-// conditionText returns the operator and the value of a relation so that it can be executed again. BETWEEN does not
-// occur: it was split.
+// conditionText returns the operator and the value of a relation as CQL. BETWEEN does not occur, because add has split
+// it.
 //
 //	a > 1                       > 1
 //	a IN ('x', 'y')             IN ('x', 'y')
 //	(a, b) = (1, 'x')           = (1, 'x')
 //	a IS NOT NULL               IS NOT NULL
 func conditionText(r cql.Relation) string {
-	// The columns are left out: their names may change, and WhereText adds them.
+	// Column names are omitted, because columns may be renamed; WhereText adds them.
 	switch r := r.(type) {
 	case *cql.ColumnRelation:
 		return r.Operator.String() + " " + valueText(r.Value)
@@ -521,7 +520,7 @@ func conditionText(r cql.Relation) string {
 	return "IS NOT NULL"
 }
 
-// valueText returns a term as CQL. Strings are quoted again, also inside of tuples.
+// valueText returns a term as CQL. Strings are quoted, also inside tuples.
 func valueText(t cql.Term) string {
 	switch t := t.(type) {
 	case *cql.Literal:
@@ -543,8 +542,8 @@ func valuesText(terms []cql.Term) string {
 	return "(" + strings.Join(texts, ", ") + ")"
 }
 
-// alterView defines ALTER MATERIALIZED VIEW, which only changes options. They must be valid for themselves and together
-// with the view's, as for tables.
+// alterView defines ALTER MATERIALIZED VIEW, which changes only options. As for tables, they must be valid both by
+// themselves and combined with the view's other options.
 func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.View)
 	if err != nil {
@@ -560,7 +559,7 @@ func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
 	if _, _, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties); err != nil {
 		return refuse(err)
 	}
-	// A table that is no view is left to Apply, which does not find it.
+	// Apply reports a name that is not a view.
 	if t := d.Schema.Table(keyspace, name); t != nil {
 		if c.Options, c.Set, err = tableOptions(t.Options, stmt.Options.Properties); err != nil {
 			return refuse(err)

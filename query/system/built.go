@@ -19,13 +19,13 @@ type Build struct {
 	Rows  int64 // that this process has read for the build
 }
 
-// Builds are the builds of indexes, for the system tables that show them. A nil function leaves its tables empty. Of is
-// called once for each index and page; Unbuilt costs a message to each node.
+// Builds are the builds of indexes, for the system tables that show them. A nil function leaves its tables empty. A
+// page calls Of once for each index. Unbuilt sends a message to every node.
 type Builds struct {
 	// Of returns the build of an index on this node.
 	Of func(table, index schema.StorageID) Build
-	// Unbuilt returns the indexes that the nodes of the ring have not built. It asks the other nodes; those that do not
-	// answer are missing.
+	// Unbuilt returns the indexes that each node of the ring has not built yet. It sends a request to the other nodes;
+	// nodes that do not respond are missing from the map.
 	Unbuilt func() map[ring.NodeID][]schema.StorageID
 }
 
@@ -65,8 +65,8 @@ func (s *Source) indexInfoRows(b *builder) {
 	})
 }
 
-// builtRows adds the rows of system.built_views: the views whose indexes this node has built. status_replicated says in
-// Cassandra whether the other nodes know of the build; here they ask.
+// builtRows adds the rows of system.built_views: the views whose indexes this node has built. In Cassandra,
+// status_replicated says whether the other nodes have been notified of the build; here they query it.
 func (s *Source) builtRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return
@@ -80,7 +80,7 @@ func (s *Source) builtRows(b *builder) {
 }
 
 // buildingRows adds the rows of system.view_builds_in_progress. A node builds an index over all its tokens in one pass.
-// Cassandra divides the ring into ranges and has a row for each; here start and end are the least token.
+// Cassandra divides the ring into ranges and has a row for each; here start and end are the minimum token.
 func (s *Source) buildingRows(b *builder) {
 	if s.o.Builds.Of == nil {
 		return
@@ -91,7 +91,7 @@ func (s *Source) buildingRows(b *builder) {
 		if build.Built {
 			return
 		}
-		// The range from the least token to itself is the whole ring.
+		// The range from the minimum token to itself is the whole ring.
 		least := strconv.FormatInt(int64(ring.MinToken), 10)
 		row := values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "start_token": text(least),
 			"end_token":  text(least),
@@ -104,14 +104,13 @@ func (s *Source) buildingRows(b *builder) {
 	})
 }
 
-// buildStatusRows adds the rows of system_distributed.view_build_status: one for each view and each node that is known
-// to have built it, or to be building it. The nodes are asked when the table is read; a node that does not answer has
-// no row.
+// buildStatusRows adds the rows of system_distributed.view_build_status: one for each view and each node that has built
+// it or is building it. Reading the table queries the nodes; a node that does not respond has no row.
 func (s *Source) buildStatusRows(b *builder) {
 	if s.o.Builds.Unbuilt == nil {
 		return
 	}
-	var unbuilt map[ring.NodeID][]schema.StorageID // asked for at the first view
+	var unbuilt map[ring.NodeID][]schema.StorageID // requested for the first view
 	s.eachView(func(view, _ *schema.Table) {
 		if unbuilt == nil {
 			unbuilt = s.o.Builds.Unbuilt()
@@ -126,15 +125,15 @@ func (s *Source) buildStatusRows(b *builder) {
 	})
 }
 
-// The states of the build of a view on a node, as Cassandra names them.
+// The build states of a view on a node, in Cassandra's words.
 const (
 	ViewStarted = "STARTED"
 	ViewBuilt   = "SUCCESS"
 	UnknownView = "UNKNOWN"
 )
 
-// ViewStatus returns the state of the build of a view on a node. unbuilt is as Builds.Unbuilt returns it. A node
-// without tokens has no rows to build. UnknownView also stands for a node that did not answer in time.
+// ViewStatus returns the build state of a view on a node. unbuilt is the result of Builds.Unbuilt. A node without
+// tokens has no rows to build. The result is UnknownView if the node did not respond.
 func ViewStatus(view *schema.Table, n *ring.Node, unbuilt map[ring.NodeID][]schema.StorageID) string {
 	of, answered := unbuilt[n.ID]
 	if !answered || len(n.Tokens) == 0 {

@@ -7,8 +7,8 @@ import (
 )
 
 // annotations read the comments, or the security labels, of the objects of a keyspace. An empty text means none. One
-// function fills both tables, because they differ in the text that they show only. keyspace takes the name of a type,
-// and of a field of it; both empty mean the keyspace itself.
+// function fills both tables, which differ only in the text that they show. keyspace takes the name of a type, and of a
+// field of it; both empty mean the keyspace itself.
 type annotations struct {
 	keyspace func(k *schema.Keyspace, typeName, field string) string
 	table    func(*schema.Table) string
@@ -32,7 +32,7 @@ func (s *Source) commentRows(b *builder, column string, of annotations) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		// The four name columns are the clustering, so a part that an object does not have is empty and not null.
 		add := func(object, value string, parts values) {
-			// Objects without a text have no row.
+			// Objects without a comment or label have no row.
 			if value == "" {
 				return
 			}
@@ -43,14 +43,12 @@ func (s *Source) commentRows(b *builder, column string, of annotations) {
 			b.add(row)
 		}
 		add("KEYSPACE", of.keyspace(k, "", ""), nil)
-		// Types and their fields.
 		for _, name := range k.TypeNames() {
 			add("UDT", of.keyspace(k, name, ""), values{"udt_name": text(name)})
 			for _, field := range k.Type(name).FieldNames() {
 				add("FIELD", of.keyspace(k, name, field), values{"udt_name": text(name), "field_name": text(field)})
 			}
 		}
-		// Tables and their columns.
 		for _, name := range k.TableNames() {
 			t := k.Table(name)
 			add("TABLE", of.table(t), values{"table_name": text(name)})

@@ -3,7 +3,7 @@
 //
 // It does not define these tables (package schema does) and does not interpret CQL: package query filters and pages the
 // rows as for any table. The tables of system_traces and system_distributed are stored like user tables and are not
-// generated here. Those of system_auth show the roles, which are part of the cluster's metadata.
+// generated here. The tables of system_auth show the roles, which are part of the cluster's metadata.
 //
 //	SELECT … FROM system.peers_v2 ─▶ query ─ Partitions(table) ─▶ Source ─▶ Topology
 //	                                                                │ └───▶ Schema
@@ -11,14 +11,14 @@
 //
 // # Generation
 //
-// A command is answered from the present state: a builder collects the rows of one table, and passes them on as
-// partitions in the order of their tokens. Nothing is stored between the pages of a result, so a row may be missing or
-// repeated if the state changes meanwhile, like a row of a stored table.
+// Rows are generated from the current state: a builder collects the rows of one table, and passes them on as partitions
+// in the order of their tokens. Nothing is stored between the pages of a result, so a row may be missing or repeated if
+// the state changes meanwhile, like a row of a stored table.
 //
 // Most tables are small and generated as a whole for each page. Two kinds are not. Tables of system_schema and the
-// roles can be long, so that their partition order is cached for one snapshot (keyOrder), elements before the page are
-// found by binary search, and the builder stops after the limit of the page. Estimates cost reads of storage, so that
-// they are made for the requested tables only.
+// roles can be long: their partition order is cached for one snapshot (keyOrder), the first element of a page is found
+// by binary search, and the builder stops at the page limit. Estimates read from storage, so they are made for the
+// requested tables only.
 //
 // # Drivers
 //

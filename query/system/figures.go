@@ -43,8 +43,8 @@ type PendingHints struct {
 	Records int
 }
 
-// Pool is a bounded pool of requests in system_views.thread_pools. The numbers are current, except Completed and
-// Refused, which count since the node started.
+// Pool is a bounded pool of requests in system_views.thread_pools. All numbers are current, except Completed and
+// Refused, which are counted from the start of the node.
 type Pool struct {
 	Name                       string
 	Active, ActiveMax, Pending int64
@@ -78,7 +78,7 @@ type PreparedStatement struct {
 }
 
 // StatementFigures count the statements that this node has executed, in system_views.cql_metrics and batch_metrics.
-// They count since the node started, except PreparedCached, which is the present number.
+// They count since the node started, except PreparedCached, which is the current number.
 type StatementFigures struct {
 	Regular, Prepared            int64 // executed statements, without those of BATCH messages
 	PreparedCached, Evicted      int64
@@ -109,7 +109,7 @@ func (s *Source) figureRows(b *builder) {
 		}
 	case b.table.Name == "pending_hints" && f.Hints != nil:
 		for _, h := range f.Hints() {
-			// As this node knows it.
+			// Liveness as this node sees it.
 			status := "DOWN"
 			if h.Alive {
 				status = "UP"
@@ -160,7 +160,7 @@ func (s *Source) figureRows(b *builder) {
 // droppedTables adds the rows of dropped_tables. Sizes are null where they are unknown, as in other tables.
 func (s *Source) droppedTables(b *builder) {
 	for _, t := range s.o.View.Schema().Retained() {
-		// UNDROP TABLE finds it when its keyspace is restored.
+		// A table of a dropped keyspace can only be restored with its keyspace.
 		if schema.IsHidden(t.Keyspace) {
 			continue
 		}
@@ -177,7 +177,7 @@ func (s *Source) droppedTables(b *builder) {
 // droppedKeyspaces adds the rows of dropped_keyspaces.
 func (s *Source) droppedKeyspaces(b *builder) {
 	for _, k := range s.o.View.Schema().DroppedKeyspaces() {
-		// With the tables that had been dropped before the keyspace.
+		// StoredTables includes the tables that were dropped before the keyspace.
 		tables := k.StoredTables()
 		row := values{"keyspace_name": text(k.Dropped.Name), "id": bigint(int64(k.Dropped.Number)),
 			"tables":           integer(int32(len(tables))),
@@ -213,7 +213,7 @@ func (s *Source) preparedRows(b *builder) {
 // statementRows adds the rows of cql_metrics: one for each number. The rows are made in the random order of the map;
 // yield sorts them.
 func statementRows(b *builder, f StatementFigures) {
-	// 0 before the first statement.
+	// The ratio is 0 before the first statement.
 	ratio := 0.0
 	if all := f.Prepared + f.Regular; all > 0 {
 		ratio = float64(f.Prepared) / float64(all)
@@ -247,7 +247,7 @@ func (s *Source) tableRows(b *builder, tables []TableFigures) {
 		row := values{}
 		switch b.table.Name {
 		case "disk_usage":
-			// Rounded up: a table with data is not shown as empty.
+			// Rounded up, so that a table with data never shows 0.
 			row["mebibytes"] = bigint((t.Bytes + mebibyte - 1) / mebibyte)
 		case "coordinator_read_latency":
 			row = latencies(&t.CoordinatorRead)

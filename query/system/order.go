@@ -30,7 +30,7 @@ func (o *keyOrder[Snapshot]) of(snapshot Snapshot, names func() []string) *order
 		return last
 	}
 	next := &orderedKeys[Snapshot]{snapshot: snapshot}
-	// Each key is hashed once, not in each comparison.
+	// Hash each key once instead of in each comparison.
 	byName := map[string]row.PartitionKey{}
 	for _, name := range names() {
 		next.names = append(next.names, name)
@@ -44,14 +44,14 @@ func (o *keyOrder[Snapshot]) of(snapshot Snapshot, names func() []string) *order
 	return next
 }
 
-// each calls add for the names whose partitions the command reads, in their order, until more than b.limit rows were
-// added. Names after that are cut, and b reports further rows.
+// each calls add for the names whose partitions the command reads, in partition order, until more than b.limit rows
+// were added. It then sets b.cut.
 func (o *orderedKeys[Snapshot]) each(b *builder, add func(name string)) {
 	for i, name := range o.names {
 		if !b.cmd.ReadsPartition(o.keys[i]) {
 			continue
 		}
-		// One element more than the limit is added, from which the caller learns that more rows follow.
+		// Adding one element beyond the limit shows the caller that more rows follow.
 		if b.cut = b.cut || b.limit > 0 && b.read > b.limit; b.cut {
 			return
 		}

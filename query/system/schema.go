@@ -13,7 +13,7 @@ import (
 	"cqld/types"
 )
 
-// keyspaces calls f for every keyspace that is virtual in Cassandra, or for every other one. The keyspaces come in the
+// keyspaces calls f for every keyspace that is virtual in Cassandra, or for every one that is not. It calls f in the
 // order of their names.
 func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	now := s.o.View.Schema()
@@ -44,7 +44,7 @@ func (s *Source) keyspaceRows(b *builder, k *schema.Keyspace) {
 	case "keyspaces":
 		b.add(values{"keyspace_name": text(k.Name), "durable_writes": boolean(k.DurableWrites),
 			"replication": textMap(replicationMap(k.Replication))})
-	// Both are tables of the keyspace; a view has a View.
+	// The schema stores views as tables with View set.
 	case "tables", "views":
 		b.eachTable(k, func(t *schema.Table) {
 			switch {
@@ -109,7 +109,7 @@ func optionValues(t *schema.Table) values {
 		"compaction":              textMap(o.Compaction),
 		"compression":             textMap(o.Compression),
 		"crc_check_chance":        double(o.CRCCheckChance),
-		// Options that Cassandra 4 has removed, but whose columns exist: 0.
+		// Cassandra 4 removed these options, but still has their columns: they are 0.
 		"dclocal_read_repair_chance":  double(0),
 		"default_time_to_live":        integer(o.DefaultTTL),
 		"extensions":                  blobMap(o.Extensions),
@@ -149,14 +149,13 @@ func blobMap(m map[string][]byte) []byte {
 	return b
 }
 
-// viewValues returns the definition of a view in k. The base table is from k as well, and not from the current schema:
-// a result shows one moment. The WHERE clause is null if there is no base table. A base table that was dropped and
-// created again has another ID.
+// viewValues returns the definition of a view in k. The base table is also from k, so all rows are from one snapshot.
+// The WHERE clause is null if there is no base table. A base table that was dropped and created again has another ID.
 func viewValues(k *schema.Keyspace, t *schema.Table) values {
 	v := optionValues(t)
 	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
 	v["include_all_columns"] = boolean(t.View.All)
-	// The text of the clause is made from the columns of the base table.
+	// The clause is written with the current column names of the base table.
 	if base := k.Table(t.View.Base); base != nil && base.ID == t.View.BaseID {
 		v["where_clause"] = text(t.WhereText(base))
 	}
@@ -166,10 +165,10 @@ func viewValues(k *schema.Keyspace, t *schema.Table) values {
 // columnRows adds the columns of the tables and views of a keyspace.
 func columnRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
-		// Columns in their stored form: COMPACT STORAGE shows the columns of Thrift.
+		// Stored columns include the columns that COMPACT STORAGE hides from CQL.
 		columns := t.StoredColumns()
 		b.eachColumn(t, len(columns), func(i int) string { return columns[i].Name }, func(i int) {
-			// none is the order of columns that are not clustering columns.
+			// Columns outside the clustering key have the order "none".
 			c, order := columns[i], "none"
 			if c.Kind == schema.Clustering {
 				order = "asc"
@@ -199,7 +198,7 @@ func maskRows(b *builder, k *schema.Keyspace) {
 				nulls = wire.AppendBytes(nulls, boolean(v == nil))
 				shown, classes = append(shown, mask.ValueText(t, v)), append(classes, t.String())
 			}
-			// Empty for native functions, which are in system.
+			// Native functions are in the keyspace system.
 			of := c.Mask.Keyspace
 			if of == "" {
 				of = "system"
@@ -216,7 +215,7 @@ func maskRows(b *builder, k *schema.Keyspace) {
 func constraintRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
 		for _, c := range t.Columns() {
-			// The constraints of a view are the constraints of its base table.
+			// A view shows no constraints: those of its base table apply.
 			if check := c.CheckText(); check != "" && t.View == nil {
 				b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(c.Name),
 					"constraints": text(check)})
@@ -285,7 +284,8 @@ func indexRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
-// typeTexts returns types as system_schema shows those of functions: tuples are frozen, user-defined types as declared.
+// typeTexts returns the types of functions as system_schema shows them: tuples are frozen, user-defined types as
+// declared.
 func typeTexts(list []*types.Type) []string {
 	texts := make([]string, len(list))
 	for i, t := range list {
@@ -311,7 +311,7 @@ func aggregateRows(b *builder, k *schema.Keyspace) {
 			"argument_types": texts(typeTexts(a.ArgTypes)),
 			"state_func":     text(a.StateFunction), "state_type": text(a.StateType.String()),
 			"return_type": text(a.Returns.String())}
-		// Null without a final function or an initial condition.
+		// A missing final function or initial condition is null.
 		if a.FinalFunction != "" {
 			v["final_func"] = text(a.FinalFunction)
 		}
@@ -323,9 +323,9 @@ func aggregateRows(b *builder, k *schema.Keyspace) {
 	})
 }
 
-// eachOverloaded calls add for the elements whose rows the command may read. Those with one name are added together:
-// the order of signatures need not be the order of the clustering, and after a cut among them a row could be lost. It
-// sorts all, which must be the caller's. The sort is stable, so overloads keep the order of the schema.
+// eachOverloaded calls add for the elements whose rows the command may read. It adds all overloads of a name together:
+// the order of signatures may differ from the clustering order, so cutting between overloads could lose a row. It sorts
+// all, which the caller must own. The sort is stable, so overloads keep the order of the schema.
 func eachOverloaded[E any](b *builder, all []E, name func(E) string, add func(E)) {
 	slices.SortStableFunc(all, func(x, y E) int { return strings.Compare(name(x), name(y)) })
 	var starts []int // of the elements with one name

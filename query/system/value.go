@@ -12,7 +12,7 @@ import (
 
 // Values in wire form (native protocol v5 §6). None of them is nil, so that "" is not null.
 
-// text returns a text. The empty text is a value and not null.
+// text returns a text. The empty string is a value, not null.
 func text(s string) []byte { return append([]byte{}, s...) }
 
 // textOrNull returns null for "".
@@ -40,7 +40,6 @@ func timestampOrNull(t time.Time) []byte {
 	return bigint(t.UnixMilli())
 }
 
-// boolean returns a boolean.
 func boolean(b bool) []byte {
 	if b {
 		return []byte{1}

@@ -2,7 +2,7 @@ package system
 
 import "time"
 
-// viewRows adds the rows of system_views. The default are the tables of measurements.
+// viewRows adds the rows of system_views. Tables without a case are filled by figureRows.
 func (s *Source) viewRows(b *builder) {
 	switch b.table.Name {
 	case "clients":
@@ -22,13 +22,13 @@ func (s *Source) viewRows(b *builder) {
 	}
 }
 
-// clientRows adds a row for each connection of this node. Cassandra's values stand in for unknown ones.
+// clientRows adds a row for each connection of this node. Unknown values are shown as Cassandra shows them.
 func (s *Source) clientRows(b *builder) {
 	if s.o.Clients == nil {
 		return
 	}
 	for _, c := range s.o.Clients() {
-		// Names of hosts are not looked up.
+		// Host names are not looked up.
 		if c.Hostname == "" {
 			c.Hostname = c.Address.Addr().String()
 		}
@@ -88,12 +88,12 @@ func (s *Source) jobRows(b *builder) {
 			"target":     text(j.Target),
 			"unit":       text(j.Unit),
 		}
-		// Without a total, there is no ratio.
+		// A ratio needs a known total.
 		if j.Total > 0 {
 			row["total"] = bigint(j.Total)
 			row["completion_ratio"] = double(float64(j.Done) / float64(j.Total))
 		}
-		// In whole seconds.
+		// Rounded to whole seconds.
 		if j.Left > 0 {
 			row["remaining_seconds"] = bigint(int64(j.Left.Round(time.Second) / time.Second))
 		}
