@@ -18,7 +18,7 @@ import (
 func untilCanceled(began chan<- struct{}, ended chan<- error) CallHandler {
 	return func(c Call, respond Respond) {
 		began <- struct{}{}
-		await.Reached(time.Minute, func() bool { return c.Cancel.Err() != nil })
+		await.Reached(patience, func() bool { return c.Cancel.Err() != nil })
 		ended <- c.Cancel.Err()
 		respond(nil, c.Cancel.Err())
 	}
@@ -42,7 +42,7 @@ func TestCancelReachesPeer(t *testing.T) {
 		if !errors.Is(err, env.ErrCanceled) {
 			t.Errorf("the peer received %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the peer's connection stays open")
 	}
 	if err := ask(a, VerbHeartbeat, ""); err != nil {
@@ -66,7 +66,7 @@ func TestTimeoutReachesPeer(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the peer received %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the peer's connection stays open")
 	}
 }
@@ -81,7 +81,7 @@ func TestConnectionLossEndsRequests(t *testing.T) {
 	a.SetPeers(map[ring.NodeID]netip.AddrPort{})
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the peer's connection stays open")
 	}
 }

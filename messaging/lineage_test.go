@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"cqld/ring"
 )
@@ -52,7 +51,7 @@ func TestNodesOfDifferentRecoveries(t *testing.T) {
 				b.SetLineage(Lineage{Recoveries: c.to, Notice: "the cluster continues without this node"})
 				b.Handle(Service{Verb: VerbJoin, Any: func(_ Sender, _ []byte, respond Respond) { respond(nil, nil) }})
 			})
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			_, err := a.RequestAddr(ctx, b.Addr(), VerbJoin, nil)
 			if (err == nil) != c.connected {

@@ -23,7 +23,7 @@ func within(t *testing.T, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it hangs")
 	}
 }
@@ -40,7 +40,7 @@ func TestReplyMaySendWhilePeersChange(t *testing.T) {
 			var changing sync.WaitGroup
 			changing.Go(func() { a.SetPeers(peers) })
 			time.Sleep(50 * time.Millisecond) // long enough for SetPeers to wait for its lock
-			a.Request(2, VerbHeartbeat, nil, time.Second, func(_ []byte, err error) { done <- err })
+			a.Request(2, VerbHeartbeat, nil, patience, func(_ []byte, err error) { done <- err })
 			changing.Wait()
 		})
 		if err := <-done; err != nil {
@@ -182,7 +182,7 @@ func TestCloseWaitsForHandlers(t *testing.T) {
 			respond(nil, nil)
 		}})
 	})
-	a.Request(2, VerbRead, nil, time.Second, func([]byte, error) {})
+	a.Request(2, VerbRead, nil, patience, func([]byte, error) {})
 	<-entered
 	within(t, b.Close)
 	select {

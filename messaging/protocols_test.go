@@ -55,7 +55,7 @@ func TestHelloOfNewerRelease(t *testing.T) {
 	if _, err := conn.Write(appendHandshake(nil, 9, body)); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // a new connection takes deadlines
+	_ = conn.SetReadDeadline(time.Now().Add(patience)) // a new connection takes deadlines
 	version, answer, err := readHandshake(conn)
 	if err != nil || version != 8 || !bytes.HasPrefix(answer, []byte{handshakeAccepted}) {
 		t.Fatalf("version %d, answer %q, %v", version, answer, err)

@@ -144,10 +144,15 @@ func openSecured(t *testing.T, id ring.NodeID, s Security) *StreamTransport {
 // askOnce sends one request over a connection of its own.
 func askOnce(t *testing.T, from, to *StreamTransport) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := from.RequestAddr(ctx, to.Addr(), VerbHeartbeat, []byte("x"))
-	return err
+	for {
+		_, err := from.RequestAddr(ctx, to.Addr(), VerbHeartbeat, []byte("x"))
+		var timeout net.Error
+		if !errors.As(err, &timeout) || !timeout.Timeout() || ctx.Err() != nil {
+			return err
+		} // otherwise, the process may have been stopped for longer than a handshake may take
+	}
 }
 
 // Every combination of what two nodes require connects, or is refused for a known reason.

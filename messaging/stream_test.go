@@ -141,7 +141,7 @@ func TestStalledConnectionsOfPeersAreClosed(t *testing.T) {
 	if _, err := conn.Write(framesOf(make([]byte, 100))[:50]); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) {
@@ -149,10 +149,12 @@ func TestStalledConnectionsOfPeersAreClosed(t *testing.T) {
 	}
 }
 
-// Pings keep a connection open that nothing else uses.
+// Pings keep a connection open that nothing else uses. Without them, it would end after 1.1 s.
 func TestIdleConnectionsStayOpen(t *testing.T) {
-	b := openAt(t, 2, "127.63.1.2:0", quickLimits())
-	a, changes := connectTo(t, quickLimits(), b.Addr())
+	l := DefaultLimits()
+	l.KeepaliveEvery, l.KeepaliveMissed = 100*time.Millisecond, 10
+	b := openAt(t, 2, "127.63.1.2:0", l)
+	a, changes := connectTo(t, l, b.Addr())
 	var o outcomes
 	a.Request(2, VerbRead, nil, time.Minute, o.reply())
 	time.Sleep(1500 * time.Millisecond)
@@ -228,7 +230,7 @@ func TestCloseAnswersPendingRequestsOnce(t *testing.T) {
 // A message that exceeds the limits is refused. The connection stays open, and the sender of a request learns that the
 // answer was too large.
 func TestMessagesBeyondTheLimitsAreRefused(t *testing.T) {
-	l := quickLimits()
+	l := DefaultLimits()
 	l.FrameBytes, l.QueuedBytes = 100_000, 200_000
 	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbRead, Name: "read",
 		Handler: func(_ ring.NodeID, p []byte, respond Respond) {
@@ -281,7 +283,7 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		if _, err := conn.Write(x.hello); err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // a new connection takes deadlines
+		_ = conn.SetReadDeadline(time.Now().Add(patience)) // a new connection takes deadlines
 		answer, err := io.ReadAll(conn)
 		var timeout net.Error
 		if errors.As(err, &timeout) && timeout.Timeout() {
