@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -170,7 +171,15 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 		}
 		err = func() error {
 			defer s.altering.end(p.table.ID) // so that a panic does not block the other writers
-			return s.addColumns(r, account, p.table, missing, all)
+			now, err := s.plan(account, table)
+			if err != nil {
+				return err
+			}
+			// Another change may have ended between the caller's plan and its turn. Proposing its columns again would
+			// cost a change of the cluster's schema that changes nothing.
+			exists := func(c schema.ColumnSpec) bool { return now.table.Column(c.Name) != nil }
+			missing, all = slices.DeleteFunc(missing, exists), slices.DeleteFunc(all, exists)
+			return s.addColumns(r, account, now.table, missing, all)
 		}()
 		var gone *refused.NotFound
 		var refused *refused.Invalid
@@ -194,6 +203,9 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 func (s *Store) addColumns(r *request.Request, account string, t *schema.Table, own, all []schema.ColumnSpec) error {
 	// The caller's own columns always stay in the list; others are dropped if the table would have too many.
 	all = all[:min(len(all), max(len(own), s.o.Limits.Columns-len(t.Regulars)))]
+	if len(all) == 0 {
+		return nil
+	}
 	propose := func(add []schema.ColumnSpec) error {
 		// AddIfNotExists: writers on other nodes may add the same column. Its type is checked by the next plan.
 		return s.propose(r, &schema.AlterTable{Keyspace: account, Table: t.Name, Add: add, AddIfNotExists: true})
