@@ -89,7 +89,7 @@ func TestSilentClientsAreDisconnected(t *testing.T) {
 		if _, err := c.Write([]byte(sent)); err != nil {
 			t.Fatal(err)
 		}
-		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		c.SetReadDeadline(time.Now().Add(patience))
 		buf := make([]byte, 4096)
 		for err = nil; err == nil; {
 			_, err = c.Read(buf)

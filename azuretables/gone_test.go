@@ -52,7 +52,7 @@ func (p patient) runQuery(t *testing.T, b *bench) net.Conn {
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/races()", ""))
 	select {
 	case <-p.entered:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		t.Fatalf("the query does not begin: %s", line)
 	}
@@ -66,7 +66,7 @@ func (p patient) mustEnd(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the query continues")
 	}
 }
@@ -103,7 +103,7 @@ func TestDrainCancelsLateRequests(t *testing.T) {
 // TestDrainLosesNoRequest checks that a drain loses no request of clients that keep their connections and do not
 // retry: each connection ends with a response that announces it.
 func TestDrainLosesNoRequest(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t, func(o *Options) { o.Limits.DrainTimeout = patience })
 	request := fmt.Sprintf("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: "+
 		"%s\r\nAuthorization: %s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
@@ -133,7 +133,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 		})
 	}
 	await.Until(t, "200 responses", func() bool { return answered.Load() >= 200 })
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	if err := b.server.Drain(ctx); err != nil {
 		t.Errorf("drain: %v", err)
@@ -147,7 +147,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 // TestDrainAnswersFirstRequestOfNewConnection checks that a client that connects just before a drain gets the
 // response to its first request.
 func TestDrainAnswersFirstRequestOfNewConnection(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t, func(o *Options) { o.Limits.DrainTimeout, o.Limits.NewcomerWait = patience, patience })
 	c, err := net.Dial("tcp", b.address)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestDrainAnswersFirstRequestOfNewConnection(t *testing.T) {
 	await.Until(t, "the connection is accepted", func() bool { return b.server.carrier.newcomers.waiting() > 0 })
 	drained := make(chan error, 1)
 	go func() { drained <- b.server.Drain(context.Background()) }()
-	time.Sleep(newcomerWait / 5)
+	time.Sleep(newcomerWait / 5) // a drain that does not wait would close the connection
 	fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: "+
 		"%s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))

@@ -189,17 +189,19 @@ func (d *Server) Drain(ctx context.Context) error {
 
 // awaitLastRequests gives connected clients time to send one more request, whose response announces that the connection
 // ends. Closing a connection while a request is in transit would lose that request. Connections that have not sent
-// anything get newcomerWait, because a client connects in order to send a request.
+// anything get NewcomerWait, because a client connects in order to send a request.
 //
 // Without it, a rolling restart would lose requests of clients that had just sent them.
 func (c *carrier) awaitLastRequests(ctx context.Context) {
 	// One timer limits the whole wait, so idle connections cannot delay the drain.
-	late := time.NewTimer(c.server.limits.DrainTimeout)
+	limits := c.server.limits
+	late := time.NewTimer(limits.DrainTimeout)
 	defer late.Stop()
 	ticker := time.NewTicker(disconnectPollInterval)
 	defer ticker.Stop()
 	// Known connections may send a request at any time. Newcomers that have connected for a request send it at once.
-	for began := time.Now(); c.newcomers.count() > 0 || c.newcomers.waiting() > 0 && time.Since(began) < newcomerWait; {
+	began := time.Now()
+	for c.newcomers.count() > 0 || c.newcomers.waiting() > 0 && time.Since(began) < limits.NewcomerWait {
 		// count falls as responses announce that the connection ends.
 		select {
 		case <-late.C:

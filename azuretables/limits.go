@@ -21,8 +21,10 @@ type Limits struct {
 	// NewcomerTimeout limits how long a connection may take to send a request, and how long it may be idle, until one
 	// of its requests is authorized.
 	NewcomerTimeout time.Duration // newcomerTimeout
-	// DrainTimeout limits how long connections without a request stay open while the server drains.
+	// DrainTimeout limits how long connections without a request stay open while the server drains, and NewcomerWait
+	// does for those that have not sent anything yet.
 	DrainTimeout time.Duration // drainTimeout
+	NewcomerWait time.Duration // newcomerWait
 	// RequestTimeout limits the duration of a request including its response; the service's is 30 s.
 	RequestTimeout time.Duration // requestTimeout
 	// QueryTimeout is the time after which a query returns its results so far and a continuation.
@@ -61,7 +63,7 @@ const (
 	writeTimeout           = 30 * time.Second
 	newcomerTimeout        = 5 * time.Second
 	drainTimeout           = time.Second
-	newcomerWait           = 250 * time.Millisecond // during a drain, for connections that have not sent anything yet
+	newcomerWait           = 250 * time.Millisecond
 	disconnectPollInterval = 10 * time.Millisecond
 	newcomersShare         = 4 // the newcomers are at most 1/newcomersShare of all connections
 	closingMax             = 1024
@@ -126,6 +128,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.IdleTimeout, idleTimeout)
 	set(&l.NewcomerTimeout, newcomerTimeout)
 	set(&l.DrainTimeout, drainTimeout)
+	set(&l.NewcomerWait, newcomerWait)
 	set(&l.RequestTimeout, requestTimeout)
 	set(&l.QueryTimeout, queryTimeout)
 	set(&l.PageEntities, pageEntities)

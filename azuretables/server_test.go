@@ -29,9 +29,15 @@ type bench struct {
 	in      *bufio.Reader
 }
 
+// patience is how long tests wait for what happens at once unless the machine is busy, or stops the process.
+const patience = time.Minute
+
+// newBench starts a server whose time limits do not matter to requests, unless change sets them.
 func newBench(t testing.TB, change func(*Options)) *bench {
 	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
 	o := Options{Service: b.memory, Clock: b.clock, Rand: &counting{},
+		Limits: Limits{ReadTimeout: time.Hour, WriteTimeout: time.Hour, NewcomerTimeout: time.Hour,
+			RequestTimeout: time.Hour, QueryTimeout: time.Hour},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Accounts: []Account{{Name: DevelopmentAccount, Key: DevelopmentKey},
 			{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}}
@@ -53,7 +59,7 @@ func newBench(t testing.TB, change func(*Options)) *bench {
 		if b.conn != nil {
 			b.conn.Close()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := b.server.Drain(ctx); err != nil {
 			t.Errorf("drain: %v", err)
@@ -126,6 +132,7 @@ func (b *bench) raw(request []byte, method string) (*http.Response, string) {
 		}
 		b.conn, b.in = c, bufio.NewReader(c)
 	}
+	b.conn.SetDeadline(time.Now().Add(2 * patience))
 	if _, err := b.conn.Write(request); err != nil {
 		b.t.Fatal(err)
 	}
