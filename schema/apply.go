@@ -10,18 +10,18 @@ import (
 )
 
 // Apply returns the schema after c. It depends only on its arguments, and validates c against s again, because s may
-// have changed since c was created: of two concurrent CREATE TABLE, the second fails with *refused.Exists. If c
-// has no effect because of its IF [NOT] EXISTS, Apply returns s itself. Other errors are *refused.NotFound and
+// have changed since c was created: of two concurrent CREATE TABLE, the second fails with *refused.Exists. If c has no
+// effect because of its IF [NOT] EXISTS, Apply returns s itself. Other errors are *refused.NotFound and
 // *refused.Invalid. s is never changed.
 //
-// Every node applies the same changes in the same order, also changes from older versions of the program. A new check
-// in Apply would let nodes of two versions disagree about the schema: such checks belong to the code that creates
+// Every node applies the same changes in the same order, including changes that older versions created. With a new
+// check in Apply, nodes of two versions would disagree about the schema: such checks belong to the code that creates
 // changes (CheckParts).
 //
 //	CREATE of an existing element    s with IF NOT EXISTS, otherwise *refused.Exists or *refused.Invalid
 //	ALTER or DROP of a missing one   s with IF EXISTS, otherwise *refused.NotFound or *refused.Invalid
 //	an equal definition              s
-//	others                           a schema with another version
+//	anything else                    a schema with a new version
 func Apply(s *Schema, c Change) (*Schema, error) {
 	// Every implementation of Change is a pointer type; a value would not implement the interface.
 	switch c := c.(type) {
@@ -70,11 +70,11 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 	case *DropFunction:
 		return applyDropFunction(s, c)
 	}
-	// A change of a newer version does not decode, so that this is a defect of this package.
+	// DecodeChange refuses changes of newer versions, so this is a bug in this package.
 	return nil, invalidf("unknown schema change %T", c)
 }
 
-// applyCreateKeyspace adds an empty keyspace. The names of the system keyspaces that s has are taken.
+// applyCreateKeyspace adds an empty keyspace. The names of existing keyspaces, including system keyspaces, are taken.
 func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
 	if s.keyspaces[c.Keyspace] != nil {
 		if c.IfNotExists {
@@ -82,18 +82,18 @@ func applyCreateKeyspace(s *Schema, c *CreateKeyspace) (*Schema, error) {
 		}
 		return nil, &refused.Exists{Keyspace: c.Keyspace}
 	}
-	// The name is checked again: the Change may come from another server than CQL.
+	// Checked here as well, because a Change may come from a protocol server other than CQL.
 	if err := CheckKeyspaceName(c.Keyspace); err != nil {
 		return nil, err
 	}
 	if err := checkReplication(c.Replication); err != nil {
 		return nil, err
 	}
-	// The keyspace has no tables yet, so the next number in storage stays.
+	// nextStorage stays: the keyspace has no tables yet.
 	return s.with(NewKeyspace(c.Keyspace, c.Replication, c.DurableWrites)), nil
 }
 
-// applyAlterKeyspace changes the properties that c sets. A change without effect returns s, so that its version stays.
+// applyAlterKeyspace changes the properties that c sets. If nothing changes, it returns s, and the version stays.
 func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 	old := s.keyspaces[c.Keyspace]
 	if old == nil {
@@ -105,7 +105,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 	if err := old.checkOwnDefinition(); err != nil {
 		return nil, err
 	}
-	// The clone shares its tables with old. They are replaced below, never written.
+	// The clone shares its tables with old: they are replaced below, never modified.
 	k := old.clone()
 	if c.DurableWrites != nil {
 		k.DurableWrites = *c.DurableWrites
@@ -114,14 +114,14 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 		if err := checkReplication(*c.Replication); err != nil {
 			return nil, err
 		}
-		// Each table has a copy of the replication. Pointers to tables change, and their definitions (digests) do not.
+		// Each table has a copy of the replication, so each is replaced. Their definitions (digests) do not change.
 		k.Replication = *c.Replication
 		for name, t := range k.tables {
 			moved := *t // columns and indexes do not change, so they are shared
 			moved.Replication = k.Replication
 			k.tables[name] = &moved
 		}
-		// Dropped tables stay with the replicas of their keyspace. The list is shared with old.
+		// Dropped tables follow the replication of their keyspace. The list is shared with old.
 		k.retained = slices.Clone(k.retained)
 		for i, t := range k.retained {
 			moved := *t
@@ -129,14 +129,14 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 			k.retained[i] = &moved
 		}
 	}
-	// Unlike the properties above, extensions are merged: another protocol server may have set others.
+	// Unlike the properties above, extensions are merged, because several protocol servers set them.
 	k.Extensions = extend(old.Extensions, c.Extend)
 	if c.Comment != nil {
 		if err := k.setComment(c.Comment); err != nil {
 			return nil, err
 		}
 	}
-	// Pointers to maps differ, so that the contents are compared.
+	// extend may return a new map with equal contents, so contents are compared.
 	if k.DurableWrites == old.DurableWrites && k.sameComments(&old.remarks) && k.Replication.Equal(old.Replication) &&
 		maps.EqualFunc(k.Extensions, old.Extensions, bytes.Equal) {
 		return s, nil
@@ -144,8 +144,8 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 	return s.with(k), nil
 }
 
-// extend returns old with the extensions of set. A nil extension in set is removed. old is shared by other schemas and
-// is never changed; it is returned itself if set is empty.
+// extend returns old with the extensions of set. A nil extension in set removes it. old is shared by other schemas and
+// never modified. If set is empty, extend returns old.
 //
 //	old {a: 1, b: 2}, set {b: nil, c: 3}   becomes {a: 1, c: 3}
 func extend(old, set map[string][]byte) map[string][]byte {
@@ -165,8 +165,8 @@ func extend(old, set map[string][]byte) map[string][]byte {
 	return next
 }
 
-// applyDropKeyspace removes a keyspace with everything in it, or hides it until the end of its grace. System keyspaces
-// cannot be dropped, also replicated ones.
+// applyDropKeyspace removes a keyspace and its contents or, with a retention, hides it until its grace period ends. No
+// system keyspace can be dropped, not even a replicated one.
 func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -178,30 +178,30 @@ func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop keyspace '%s'", c.Keyspace)
 	}
-	// Without a retention, as in changes of earlier versions, the data are removed at once.
+	// Changes of earlier versions have no retention: the data are removed at once.
 	if c.Retention != nil && Restorable(k) {
 		return s.retainKeyspace(k, *c.Retention), nil
 	}
 	keyspaces := maps.Clone(s.keyspaces)
 	delete(keyspaces, c.Keyspace)
-	// The numbers of its tables are not used again: nextStorage stays.
+	// nextStorage stays, so the storage ids of the keyspace's tables are not reused.
 	return s.rebuilt(keyspaces, s.nextStorage), nil
 }
 
-// keyspaceNameMax is Cassandra's limit on keyspace names, in bytes. They become directory names there.
+// keyspaceNameMax is Cassandra's limit on keyspace names, in bytes: they are directory names there.
 const keyspaceNameMax = 48
 
 // tableNameMax is Cassandra's limit on table names, in bytes: the limit on file names, minus the length of its
 // suffixes.
 const tableNameMax = 222
 
-// CheckKeyspaceName returns an error if a keyspace must not have this name: *refused.Invalid with Cassandra's message.
+// CheckKeyspaceName returns a *refused.Invalid with Cassandra's message if the name is not a valid keyspace name.
 func CheckKeyspaceName(name string) error {
 	if !isWord(name) {
 		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters "+
 			"only (got \"%s\")", name)
 	}
-	// isWord has passed, so the name is ASCII and its bytes are its characters.
+	// isWord admits ASCII only, so bytes are characters.
 	if len(name) > keyspaceNameMax {
 		return invalidf("Keyspace name must not be more than %d characters long (got %d characters for \"%s\")",
 			keyspaceNameMax, len(name), name)
@@ -209,8 +209,8 @@ func CheckKeyspaceName(name string) error {
 	return nil
 }
 
-// isWord reports whether a name consists of ASCII letters, digits and underscores, and is not empty. Names of
-// keyspaces, tables and indexes do; names of columns need not.
+// isWord reports whether a name is non-empty and consists of ASCII letters, digits and underscores. Names of keyspaces,
+// tables and indexes must; names of columns need not.
 func isWord(name string) bool {
 	// All bytes of characters outside ASCII are at least 0x80, so bytes need not be decoded.
 	for i := 0; i < len(name); i++ {
@@ -222,8 +222,8 @@ func isWord(name string) bool {
 	return name != ""
 }
 
-// checkReplication refuses replication that no keyspace of a user may have. Data centers need not exist: members of the
-// ring change without the schema.
+// checkReplication refuses replication that no user keyspace may have. Data centers need not exist, because the ring
+// changes independently of the schema.
 func checkReplication(r ring.Replication) error {
 	switch r.Class {
 	// A factor of zero is valid: only negative numbers are refused.

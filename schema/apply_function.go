@@ -8,8 +8,8 @@ import (
 	"cqld/types"
 )
 
-// applyCreateFunction adds or replaces a function. A function that replaces another must have a compatible result,
-// because aggregates and statements use it.
+// applyCreateFunction adds or replaces a function. The result type of a replacement must be compatible with the old
+// one, because aggregates and statements use it.
 func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 	f := c.Function
 	k := s.keyspaces[f.Keyspace]
@@ -35,14 +35,14 @@ func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 			return s, nil
 		case !c.OrReplace:
 			return nil, invalidf("Function '%s' already exists", f.Name)
-		// The check of IF NOT EXISTS and OR REPLACE comes first, as in Cassandra.
+		// As in Cassandra, IF NOT EXISTS and OR REPLACE are checked first.
 		case old.CalledOnNull != f.CalledOnNull:
 			return nil, invalidf("Function '%s' must have %s directive", f.Name, NullDirective(f.CalledOnNull))
 		case !compatible(f.Returns, old.Returns):
 			return nil, invalidf("Cannot replace function '%s', the new return type %s is not compatible with the "+
 				"return type %s of existing function",
 				f.Name, DeclaredText(f.Returns), DeclaredText(old.Returns))
-		// An equal definition is no change, so that no event is sent.
+		// An equal definition changes nothing, so no event is sent.
 		case old.equal(f):
 			return s, nil
 		}
@@ -50,7 +50,7 @@ func applyCreateFunction(s *Schema, c *CreateFunction) (*Schema, error) {
 	// A replaced function keeps its signature, so aggregates find the new one by name and argument types.
 	next := k.clone()
 	next.functions[signature] = f
-	// Aggregates that end with f have its result type.
+	// An aggregate with f as its final function returns f's result type.
 	next.resetResults(f)
 	return s.with(next), nil
 }
@@ -63,12 +63,12 @@ func NullDirective(calledOnNull bool) string {
 	return "RETURNS NULL ON NULL INPUT"
 }
 
-// currentFunction returns f with the current versions of the user-defined types of k. f itself is part of the Change
-// and stays as it is. It fails if a type no longer exists.
+// currentFunction returns a copy of f with the current versions of k's user-defined types. It fails if a type no longer
+// exists. f is part of the Change and is not modified.
 func (k *Keyspace) currentFunction(f *Function) (*Function, error) {
 	changed := *f
 	changed.ArgTypes = slices.Clone(f.ArgTypes)
-	// The list was cloned above: the elements of the Change must stay.
+	// ArgTypes was cloned above, because the Change must not be modified.
 	var err error
 	for i, t := range changed.ArgTypes {
 		if changed.ArgTypes[i], err = k.current(t); err != nil {
@@ -79,8 +79,8 @@ func (k *Keyspace) currentFunction(f *Function) (*Function, error) {
 	return &changed, err
 }
 
-// compatible reports whether values of type old can be read as values of type t, which may therefore replace it as the
-// type of a result. Frozen or not does not matter for values.
+// compatible reports whether values of type old can be read as values of type t, so that t may replace old as a result
+// type. Frozen and unfrozen values are the same.
 //
 //	blob    ascii, text
 //	text    ascii
@@ -99,13 +99,13 @@ func compatible(t, old *types.Type) bool {
 	return false
 }
 
-// applyCreateAggregate adds or replaces an aggregate. The type of the result is computed here, from functions that
-// exist at this time.
+// applyCreateAggregate adds or replaces an aggregate. The result type is computed here, from the functions that exist
+// at this point of the log.
 func applyCreateAggregate(s *Schema, c *CreateAggregate) (*Schema, error) {
 	a := c.Aggregate
 	k := s.keyspaces[a.Keyspace]
 	if k == nil {
-		// Cassandra has a configuration error here, and not for functions.
+		// Unlike for functions, Cassandra returns a configuration error here.
 		return nil, misconfiguredf("Keyspace %s doesn't exist", a.Keyspace)
 	}
 	if err := k.checkOwnDefinition(); err != nil {
@@ -142,7 +142,7 @@ func applyCreateAggregate(s *Schema, c *CreateAggregate) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// currentAggregate returns a with the current versions of the user-defined types of k. a itself stays as it is.
+// currentAggregate returns a copy of a with the current versions of k's user-defined types. a is not modified.
 func (k *Keyspace) currentAggregate(a *Aggregate) (*Aggregate, error) {
 	changed := *a
 	changed.ArgTypes = slices.Clone(a.ArgTypes)
@@ -152,28 +152,28 @@ func (k *Keyspace) currentAggregate(a *Aggregate) (*Aggregate, error) {
 			return nil, err
 		}
 	}
-	// Returns is not set here: it follows from the functions (checkAggregate).
+	// checkAggregate sets Returns, from the functions.
 	changed.StateType, err = k.current(a.StateType)
 	return &changed, err
 }
 
-// checkAggregate checks the functions of an aggregate, and sets the type of its result. a must be a copy. All functions
-// are in k, and found by their argument types. For avg(int) with SFUNC f, STYPE s and FINALFUNC g:
+// checkAggregate checks the functions of an aggregate, and sets a.Returns; a must be a copy. It finds the functions in
+// k by their argument types. For avg(int) with SFUNC f, STYPE s and FINALFUNC g:
 //
 //	f(s, int)   returns s
 //	g(s)        returns the result of the aggregate
 func (k *Keyspace) checkAggregate(a *Aggregate) error {
-	// The state function has the state first, then the aggregate's arguments.
+	// The state function takes the state, then the aggregate's arguments.
 	args := append([]*types.Type{a.StateType}, a.ArgTypes...)
 	state := k.StateOf(a)
-	// An aggregate with this signature gets its own message: only scalar functions can be called here.
+	// The message distinguishes an aggregate with this signature, which cannot be a state function.
 	if state == nil {
 		if k.Aggregate(a.StateFunction, args) != nil {
 			return invalidf("State function %s.%s isn't a scalar function", k.Name, FunctionText(a.StateFunction, args))
 		}
 		return invalidf("State function %s.%s doesn't exist", k.Name, FunctionText(a.StateFunction, args))
 	}
-	// The result of one call is the first argument of the next one. Frozen or not is no difference between values.
+	// The result of each call is the first argument of the next one. Frozen and unfrozen values are the same.
 	if !state.Returns.Freeze().Equal(a.StateType.Freeze()) {
 		return invalidf("State function %s.%s return type must be the same as the first argument type - check "+
 			"STYPE, argument and return types",
@@ -184,7 +184,7 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 	if a.FinalFunction != "" {
 		final := k.FinalOf(a)
 		if final == nil {
-			// The final function has the state as its only argument.
+			// The final function takes only the state.
 			if k.Aggregate(a.FinalFunction, args[:1]) != nil {
 				return invalidf("Final function %s.%s isn't a scalar function", k.Name,
 					FunctionText(a.FinalFunction, args[:1]))
@@ -193,7 +193,7 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 		}
 		a.Returns = final.Returns
 	}
-	// The first call would not happen, and the state would stay null.
+	// The state function would never be called, and the state would stay null.
 	if a.Initial == nil && !state.CalledOnNull {
 		return invalidf("Cannot create aggregate '%s' without INITCOND because state function %s.%s does not accept "+
 			"'null' arguments",
@@ -202,8 +202,8 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 	return nil
 }
 
-// resetResults sets the results of the aggregates whose final function is f, which has replaced one with another,
-// compatible result. r must be a clone: its map is changed.
+// resetResults updates the result types of the aggregates whose final function is f, after f has replaced a function
+// with a compatible result. r must be a clone.
 func (r *routines) resetResults(f *Function) {
 	for signature, a := range r.aggregates {
 		if r.FinalOf(a) == f {
@@ -214,7 +214,7 @@ func (r *routines) resetResults(f *Function) {
 	}
 }
 
-// applyDropFunction drops a function or an aggregate. A function that an aggregate or a mask uses stays.
+// applyDropFunction drops a function or an aggregate. It refuses to drop a function that an aggregate or a mask uses.
 func applyDropFunction(s *Schema, c *DropFunction) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -242,8 +242,8 @@ func applyDropFunction(s *Schema, c *DropFunction) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// find returns the signature of the function or aggregate to be dropped; it is empty if there is none and IF EXISTS
-// allows that. Without arguments the name must be unique among functions and aggregates together, as in Cassandra.
+// find returns the signature of the function or aggregate to be dropped; it is empty if there is none and the statement
+// has IF EXISTS. As in Cassandra, a name without argument types must be unique among functions and aggregates together.
 func (c *DropFunction) find(k *Keyspace) (string, error) {
 	functions, aggregates := k.FunctionsNamed(c.Name), k.AggregatesNamed(c.Name)
 	what := "FUNCTION"
@@ -256,10 +256,10 @@ func (c *DropFunction) find(k *Keyspace) (string, error) {
 			"'DROP %s %s (type, type, ...)'. You can use cqlsh 'DESCRIBE %s %s' command to find all overloads",
 			what, c.Name, what, c.Name, what, c.Name)
 	}
-	// Not used without arguments, for which c.Args is nil.
+	// Only used if c.HasArgs.
 	signature := FunctionSignature(c.Name, c.Args)
 	switch {
-	// A kind that does not match is not found: DROP FUNCTION does not drop an aggregate.
+	// DROP FUNCTION does not find aggregates, and DROP AGGREGATE does not find functions.
 	case c.HasArgs && c.Aggregate && k.aggregates[signature] != nil, c.HasArgs && !c.Aggregate &&
 		k.functions[signature] != nil:
 		return signature, nil
@@ -305,12 +305,12 @@ func (k *Keyspace) aggregatesOf(f *Function) []string {
 	return names
 }
 
-// maskedBy returns the tables with columns that f masks. It searches the keyspace of f only. A mask records the name of
-// its function; any function with that name counts.
+// maskedBy returns the tables, in the keyspace of f, whose columns are masked with f. A mask stores only the name of
+// its function, so every overload counts.
 func (s *Schema) maskedBy(f *Function) []string {
 	var names []string
 	k := s.keyspaces[f.Keyspace]
-	// A mask names its function without argument types, so overloads cannot be told apart here.
+	// Overloads cannot be distinguished here.
 	for _, name := range k.TableNames() {
 		for _, col := range k.tables[name].Columns() {
 			if col.Mask != nil && col.Mask.Keyspace == f.Keyspace && col.Mask.Function == f.Name {
@@ -330,7 +330,7 @@ func (k *Keyspace) functionsUsing(typeName string) []string {
 			names = append(names, k.Name+"."+f.Name)
 		}
 	}
-	// Functions come first in the message, whatever their names.
+	// The message lists functions before aggregates.
 	for _, a := range k.Aggregates() {
 		if a.usesType(typeName) {
 			names = append(names, k.Name+"."+a.Name)
@@ -340,7 +340,7 @@ func (k *Keyspace) functionsUsing(typeName string) []string {
 }
 
 // initialUsing returns the aggregates whose initial state contains a value of a user-defined type of k. INITCOND is
-// shown as a literal with the names of fields, so that renaming a field would change it.
+// shown as a literal with field names, so renaming a field would change it.
 func (k *Keyspace) initialUsing(typeName string) []string {
 	var names []string
 	for _, a := range k.Aggregates() {

@@ -9,14 +9,13 @@ import (
 	"cqld/types"
 )
 
-// applyCreateIndex adds an index to a table. Its number comes from the counter of tables, so that numbers of indexes
-// and tables differ.
+// applyCreateIndex adds an index to a table. Indexes and tables share the counter of storage ids, so their ids differ.
 func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
 		return nil, invalidf("Keyspace '%s' doesn't exist", c.Keyspace)
 	}
-	// Views are tables here, and refused in index.
+	// Views are found here as well; index refuses them.
 	t := k.tables[c.Table]
 	if t == nil {
 		return nil, invalidf("Table '%s' doesn't exist", c.Table)
@@ -25,7 +24,7 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 		return nil, err
 	}
 	next := t.copyForChange()
-	// Only names that may collide are collected: the ones that begin with the name of the new index.
+	// Only the names that may collide are collected: those that begin with the name of the new index.
 	added, err := next.addIndex(c, k.IndexesCalled(c.baseName(t)))
 	if err != nil {
 		return nil, err
@@ -33,15 +32,15 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	if added == nil {
 		return s, nil
 	}
-	// Only now: addIndex may find nothing to do.
+	// Set after addIndex, which may find that the index exists.
 	added.ID = s.nextStorage
 	return s.withNext(k.withTable(next.Seal()), s.nextStorage+1), nil
 }
 
-// addIndexes adds the indexes of a new table, whose numbers start at first, and returns the next free number. It looks
-// at the other indexes of the keyspace once. t is not part of k yet.
+// addIndexes adds the indexes of a new table, numbered from first, and returns the next free number. It collects the
+// names of the keyspace's other indexes once. t is not part of k yet.
 func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (next StorageID, err error) {
-	// Names are unique in the keyspace, so the names of all tables count, and each new one at once.
+	// Index names are unique in the keyspace, so those of all tables and of the indexes added before count.
 	taken := k.IndexesCalled("")
 	for i := range list {
 		added, err := t.addIndex(&list[i], taken)
@@ -57,9 +56,9 @@ func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (ne
 	return first, nil
 }
 
-// addIndex adds an index, without a number, to a copy of a table that is sealed afterwards. taken contains the names in
-// use that begin with c.baseName(t). It returns nil if the index exists and c permits that. An index exists if it has
-// the name, or the same definition with another name.
+// addIndex adds an index, without an id, to t, a copy that the caller seals afterwards. taken contains the names in use
+// that begin with c.baseName(t). It returns nil if the index exists and c has IF NOT EXISTS. An index exists if one has
+// its name, or its definition under another name.
 //
 //	index     name taken   same definition    result
 //	i ON c    no           no                 a new index
@@ -93,8 +92,8 @@ func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) 
 	return ix, nil
 }
 
-// checkClass checks the rules of the class of an index that t does not have yet. t must be sealed. The common rules
-// were checked before (CreateIndex.index).
+// checkClass checks the rules of the class of an index that is not part of t yet. t must be sealed. CreateIndex.index
+// has checked the rules that all classes share.
 func (ix *Index) checkClass(t *Table) error {
 	col := t.ColumnByID(ix.Column)
 	rules := &indexclass.Index{Options: ix.Options, Shown: t.ShownOptions(ix), Type: col.Type,
@@ -105,7 +104,7 @@ func (ix *Index) checkClass(t *Table) error {
 	case LegacyIndex:
 		return nil
 	case SAI:
-		// The same target with other options would be a second index of the same terms.
+		// An index on the same target with other options would index the same terms twice.
 		for _, o := range t.indexes {
 			if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
 				return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
@@ -118,8 +117,7 @@ func (ix *Index) checkClass(t *Table) error {
 	return misconfiguredf("Unable to find custom indexer class '%s'", ix.Options[indexclass.OptionClass])
 }
 
-// baseName returns the name of the index, without the number that makes a name that it lacks unique. If c has a name,
-// this is it.
+// baseName returns c.Name or, if it is empty, the default name, without the number that may make it unique.
 func (c *CreateIndex) baseName(t *Table) string {
 	if c.Name != "" {
 		return c.Name
@@ -140,15 +138,15 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	if col == nil {
 		return nil, invalidf("Undefined column name %s in table %s.%s", types.QuoteName(c.Column), t.Keyspace, t.Name)
 	}
-	// The column is recorded by id; its name is shown from the table (IndexTargetText).
+	// The index refers to its column by id; IndexTargetText shows the current name.
 	ix := &Index{Name: c.Name, Kind: c.Class.kind(), Class: c.Class, Column: col.ID, Target: c.Target,
 		Options: c.Options}
-	// A column with several values has the target values if none is given.
+	// Collections are indexed by their values unless the statement has another target.
 	if ix.Target == IndexSimple && col.Type.Kind().IsCollection() {
 		ix.Target = IndexValues
 	}
 	if c.Class != LegacyIndex {
-		// Names of columns become file names for custom indexes in Cassandra.
+		// In Cassandra, column names become part of the file names of custom indexes.
 		if err := indexclass.CheckName(col.Name); err != nil {
 			return nil, err
 		}
@@ -156,14 +154,14 @@ func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	if err := t.checkIndexTarget(col, ix.Target); err != nil {
 		return nil, err
 	}
-	// A given name was checked against taken by addIndex.
+	// addIndex has checked a given name against taken.
 	if ix.Name == "" {
 		ix.Name = unusedIndexName(c.baseName(t), taken)
 	}
 	return ix, nil
 }
 
-// checkIndexName checks the name, whether it was given or chosen. A chosen one may be too long.
+// checkIndexName validates an index name. A default name is checked as well, because it may be too long.
 func checkIndexName(t *Table, name string) error {
 	if !isWord(name) {
 		return misconfiguredf("Illegal index name %s", name)
@@ -176,8 +174,8 @@ func checkIndexName(t *Table, name string) error {
 	return nil
 }
 
-// checkIndexTarget returns an error if a column cannot be indexed, or not with this target. The target is never zero:
-// index has replaced the default.
+// checkIndexTarget returns an error if a column cannot be indexed with this target. index has already replaced the
+// default target.
 //
 //	column                      targets
 //	one value                   simple
@@ -206,12 +204,12 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	if value := t.CompactValue(); value != nil && value.Name == col.Name {
 		return invalidf("Secondary indexes are not supported on compact value column of COMPACT STORAGE tables")
 	}
-	// A query by the whole partition key needs no index.
+	// The whole partition key finds a partition without an index.
 	if col.Kind == PartitionKey && len(t.PartitionKey) == 1 {
 		return invalidf("Cannot create secondary index on the only partition key column %s", types.QuoteName(col.Name))
 	}
-	// From here on the type of the column and the target must fit. A frozen collection is one value, which only full()
-	// indexes; a collection of several cells is indexed by its elements.
+	// The target must match the type. A frozen collection is one value, which only full() indexes; a non-frozen
+	// collection is indexed by its elements.
 	collection := col.Type.Kind().IsCollection()
 	switch {
 	case target == IndexFull && !(collection && col.Type.Frozen()):
@@ -231,7 +229,7 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	return nil
 }
 
-// applyDropIndex removes an index from its table. Its number makes its entries obsolete: Dropped reports it.
+// applyDropIndex removes an index from its table. Dropped then reports the index's id, so its entries are purged.
 func applyDropIndex(s *Schema, c *DropIndex) (*Schema, error) {
 	t, ix := s.Index(c.Keyspace, c.Name)
 	if ix == nil {
@@ -240,7 +238,7 @@ func applyDropIndex(s *Schema, c *DropIndex) (*Schema, error) {
 		}
 		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.Name, Index: true}
 	}
-	// The index is found by pointer in the copied list. t itself stays as it is.
+	// Only the copied list is modified. It contains the same pointers as the old one.
 	next := t.copyForChange()
 	next.indexes = slices.DeleteFunc(next.indexes, func(o *Index) bool { return o == ix })
 	return s.with(s.keyspaces[c.Keyspace].withTable(next.Seal())), nil

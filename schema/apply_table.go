@@ -10,7 +10,7 @@ import (
 	"cqld/types"
 )
 
-// applyCreateTable adds a table. It has the next number in storage, and further numbers belong to its indexes.
+// applyCreateTable adds a table. It takes the next storage id, and its indexes the following ones.
 func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -25,8 +25,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 		}
 		return nil, &refused.Exists{Keyspace: c.Keyspace, Table: c.Table}
 	}
-	// Two statements may have the same id in WITH.
-	// A dropped table that can be restored keeps its id.
+	// Two statements may have the same id in WITH. A dropped table that can be restored keeps its id reserved.
 	other := s.tableByID(c.ID)
 	if other != nil && IsHidden(other.Keyspace) {
 		return nil, invalidf("Table id %s is the id of table %s of a dropped keyspace, which UNDROP KEYSPACE restores "+
@@ -39,7 +38,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if other != nil {
 		return nil, invalidf("Table id %s is that of %s.%s already", c.ID, other.Keyspace, other.Name)
 	}
-	// The next number in storage is the table's, whether or not it has indexes.
+	// The table takes the next storage id; its indexes take the following ones.
 	t := &Table{ID: c.ID, StorageID: s.nextStorage, Keyspace: c.Keyspace, Name: c.Table, Compact: c.Compact,
 		Options: c.Options, Replication: k.Replication}
 	// Types may have been altered since the change was created.
@@ -50,7 +49,8 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if err := t.addColumns(specs); err != nil {
 		return nil, err
 	}
-	// Sealed before the checks, which use its lists, and again with indexes, which need a sealed table.
+	// Sealed before the checks, which use the computed lists; sealed again after indexes were added, which requires a
+	// sealed table.
 	t.Seal()
 	if err := t.validate(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	return s.withNext(k.withTable(t), next), nil
 }
 
-// currentTypes returns specs with the current versions of the types in k. specs stays as it is.
+// currentTypes returns a copy of specs with the current versions of the types in k.
 func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 	out := slices.Clone(specs)
 	for i := range out {
@@ -78,8 +78,8 @@ func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 	return out, nil
 }
 
-// tableByID returns the table, view or retained table with an id, or nil. It reads the ids side by side with the
-// digests, not the tables.
+// tableByID returns the table, view or retained table with an id, or nil. It scans the ids in digests, which are
+// contiguous in memory.
 func (s *Schema) tableByID(id UUID) *Table {
 	for _, name := range s.StoredKeyspaceNames() {
 		k := s.StoredKeyspace(name)
@@ -93,15 +93,14 @@ func (s *Schema) tableByID(id UUID) *Table {
 	return nil
 }
 
-// addColumns adds the columns of a new table. Key columns must be in key order: their positions follow from it. Ids are
-// assigned in this order.
-// Ids have 16 bits.
+// addColumns adds the columns of a new table. Key columns must be in key order, because their positions follow from it.
+// Ids are assigned in this order, and have 16 bits.
 func (t *Table) addColumns(specs []ColumnSpec) error {
 	if len(specs) > math.MaxUint16 {
 		return invalidf("Table '%s' would have %d columns; no more than %d are possible", t.Name, len(specs),
 			math.MaxUint16)
 	}
-	// Names are compared as stored, with case.
+	// The comparison is case-sensitive.
 	seen := make(map[string]bool, len(specs))
 	for _, spec := range specs {
 		if seen[spec.Name] {
@@ -131,8 +130,8 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 	return nil
 }
 
-// validate checks the rules that hold for every table, also for altered ones and views. t is sealed. Rules between a
-// view and its base are in checkView.
+// validate checks the rules that hold for every table, including altered tables and views. t must be sealed. checkView
+// has the rules between a view and its base table.
 //
 //  1. the name of the table
 //  2. the partition key, and the types of key columns
@@ -164,17 +163,17 @@ func (t *Table) validate() error {
 	if err := t.validateCounters(); err != nil {
 		return err
 	}
-	// Last, so that errors of the definition come before errors of its options.
+	// Errors of the definition are reported before errors of the options.
 	return t.Options.Validate()
 }
 
-// errStaticWithoutClustering returns Cassandra's error for static columns in a table in which they are useless.
+// errStaticWithoutClustering returns Cassandra's error for static columns in a table without clustering columns.
 func errStaticWithoutClustering() error {
 	return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
 }
 
-// validateCounters checks that a counter table has only counters besides its key, and no TTL. That a table without
-// counters gets none is checked in alterAdd.
+// validateCounters checks that a counter table has only counters besides its key, and no default TTL. alterAdd checks
+// that a table without counters does not get one.
 func (t *Table) validateCounters() error {
 	counter := hasCounters(t)
 	for _, c := range slices.Concat(t.Statics, t.Regulars) {
@@ -184,19 +183,19 @@ func (t *Table) validateCounters() error {
 				t.Name, c.Name)
 		}
 	}
-	// An invalid query, not a configuration error as above: the codes differ.
+	// An invalid query, unlike the configuration error above: the protocol's codes differ.
 	if counter && t.Options.DefaultTTL > 0 {
 		return invalidf("Cannot set default_time_to_live on a table with counters")
 	}
 	return nil
 }
 
-// checkKeyType returns an error if a primary key column must not have this type: it needs an order and a single cell.
+// checkKeyType returns an error if a primary key column cannot have this type: keys need an order and a single cell.
 func checkKeyType(name string, t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
 		return invalidf("counter type is not supported for PRIMARY KEY column '%s'", name)
-	// At any depth: a frozen collection is compared by its elements.
+	// Frozen collections are compared by their elements, so every depth counts.
 	case hasKind(t, types.Duration):
 		return invalidf("duration type is not supported for PRIMARY KEY column '%s'", name)
 	case t.Kind().IsCollection() && t.MultiCell():
@@ -213,7 +212,7 @@ func hasKind(t *types.Type, k types.Kind) bool {
 	if t.Kind() == k {
 		return true
 	}
-	// Elems of a user-defined type are its fields, so they are searched, too.
+	// The fields of user-defined types are among Elems.
 	for _, e := range t.Elems() {
 		if hasKind(e, k) {
 			return true
@@ -222,7 +221,7 @@ func hasKind(t *types.Type, k types.Kind) bool {
 	return false
 }
 
-// applyDropTable drops a table and its indexes. Views must be dropped before.
+// applyDropTable drops a table and its indexes. It refuses to drop a table with views.
 func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.tables[c.Table] == nil {
@@ -231,25 +230,25 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 		}
 		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.Table}
 	}
-	// Tables and views share the map, so the statement for the other kind is refused here.
+	// Tables and views share a map, so DROP TABLE could name a view.
 	if k.tables[c.Table].View != nil {
 		return nil, invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
 	}
 	if len(k.tables[c.Table].views) > 0 { // Cassandra prints the keyspace
 		return nil, invalidf("Cannot drop a table when materialized views still depend on it (%s)", c.Keyspace)
 	}
-	// Replicated system tables are needed by this program.
+	// The program needs its replicated system tables.
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop table '%s.%s'", c.Keyspace, c.Table)
 	}
-	// Without a retention, as in changes of earlier versions, the data are removed at once.
+	// Changes of earlier versions have no retention: the data are removed at once.
 	if c.Retention != nil {
 		return s.retain(k, k.tables[c.Table], *c.Retention), nil
 	}
 	return s.with(k.withoutTable(c.Table)), nil
 }
 
-// applyAlterTable changes one aspect of a table: the first one that c contains. Its views follow.
+// applyAlterTable changes one aspect of a table: the first one that c contains. The views of the table are adapted.
 func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.tables[c.Table] == nil {
@@ -286,11 +285,11 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		err = t.alterAttributes(c.Attributes)
 	case len(c.Extend) > 0:
 		t.Options.Extensions = extend(t.Options.Extensions, c.Extend)
-	// Options without any name change nothing.
+	// Options with an empty Set change nothing.
 	default:
 		t.Options = t.Options.with(&c.Options, c.Set)
 	}
-	// Views restrict what may change in their base table. The columns of views are not adapted yet (withBase does it).
+	// Checked before withBase adapts the columns of the views.
 	if err == nil {
 		err = checkAlterBase(old, t, c)
 	}
@@ -301,18 +300,18 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	// For example ADD IF NOT EXISTS of a column that exists, or an option with its present value.
+	// For example ADD IF NOT EXISTS of an existing column, or an option that is set to its current value.
 	if t.sameDefinition(old) {
 		return s, nil
 	}
 	return s.with(k.withBase(t)), nil
 }
 
-// copyForChange returns a copy whose lists may be changed. The columns themselves are shared. Its other fields (byName,
-// byID) are old until Seal.
+// copyForChange returns a copy with its own lists. The columns are shared. Its computed fields (byName, byID) are
+// outdated until Seal.
 func (t *Table) copyForChange() *Table {
 	c := *t
-	// The other slices and maps are computed by Seal, which replaces them.
+	// Seal replaces the other slices and maps.
 	c.PartitionKey = slices.Clone(t.PartitionKey)
 	c.Clustering = slices.Clone(t.Clustering)
 	c.Statics = slices.Clone(t.Statics)
@@ -322,7 +321,7 @@ func (t *Table) copyForChange() *Table {
 	return &c
 }
 
-// columnsByName returns the columns in the lists. The table need not be sealed: the map is current while lists change.
+// columnsByName returns the columns in the lists. Unlike byName, it also works while the table is not sealed.
 func (t *Table) columnsByName() map[string]*Column {
 	all := make(map[string]*Column, len(t.stored))
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
@@ -342,10 +341,10 @@ func (t *Table) droppedByName() map[string]int {
 	return all
 }
 
-// alterAdd adds columns. Several columns in one statement are checked in their order, each against the ones before it.
+// alterAdd adds columns. Each column of a statement is checked against the table with the columns before it.
 func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 	columns, dropped := t.columnsByName(), t.droppedByName()
-	// Determined before the loop, and extended by the columns that the loop adds.
+	// Columns that the loop adds may make it a counter table.
 	counter := hasCounters(t)
 	for _, spec := range specs {
 		if columns[spec.Name] != nil {
@@ -365,20 +364,21 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		}
 		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask,
 			Attributes: spec.Attributes}
-		// The old cells of a column with this name are still in files: the new column must read or hide them.
+		// Old cells of a column with this name are still in files: the new column must be able to read them, or hides
+		// them.
 		if at, ok := dropped[spec.Name]; ok {
 			if err := col.reuse(&t.Dropped[at]); err != nil {
 				return err
 			}
 		} else {
-			// NextColumn is one more than the greatest id, and must fit into 16 bits, too.
+			// NextColumn exceeds every id, and must fit into 16 bits as well.
 			if t.NextColumn == math.MaxUint16 {
 				return invalidf("Table '%s' cannot have any more columns", t.Name)
 			}
 			col.ID = t.NextColumn
 			t.NextColumn++
 		}
-		// The previous columns determine whether the table is a counter table.
+		// A table with other columns is not a counter table.
 		if !counter && len(t.Statics)+len(t.Regulars) > 0 && col.IsCounter() {
 			return misconfiguredf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", t.Keyspace,
 				t.Name, spec.Name)
@@ -393,8 +393,8 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 	return nil
 }
 
-// reuse gives c the id and drop time of the dropped column with its name. The id must be the same, because cells are
-// stored by id; the time hides the old cells. A counter cannot be added again.
+// reuse gives c the id and drop time of the dropped column with its name. Cells are stored by id, so the id must be the
+// same; the time hides the old cells. A dropped counter cannot be added again.
 func (c *Column) reuse(d *DroppedColumn) error {
 	switch {
 	case !readable(c.Type, d.Type):
@@ -407,12 +407,12 @@ func (c *Column) reuse(d *DroppedColumn) error {
 	case c.Type.Kind() == types.Counter:
 		return invalidf("Cannot re-add previously dropped counter column %s", c.Name)
 	}
-	// NextColumn stays: the id was assigned when the column was added for the first time.
+	// NextColumn stays, because the id was assigned before.
 	c.ID, c.DroppedMicros = d.ID, d.Micros
 	return nil
 }
 
-// kindWord returns the kind of a column in Cassandra's words. Key columns are never dropped.
+// kindWord returns the kind of a column in Cassandra's words. Key columns cannot be dropped.
 func kindWord(k ColumnKind) string {
 	if k == Static {
 		return "STATIC"
@@ -420,7 +420,8 @@ func kindWord(k ColumnKind) string {
 	return "REGULAR"
 }
 
-// alterDrop removes columns and records their times. Cells stay in files, hidden, until they are purged.
+// alterDrop removes columns and records when they were dropped. Their cells are hidden, and stay in files until they
+// are purged.
 //
 //	DROP c              c is in Dropped, with the time of the drop
 //	ADD c again         c has its old id, and DroppedMicros
@@ -442,17 +443,17 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		case col.Type.Kind() == types.UDT && col.Type.MultiCell():
 			return invalidf("Cannot drop non-frozen column %s of user type %s", name, col.Type)
 		}
-		// An index refers to its column by id, so it must be dropped first.
+		// An index refers to its column by id, so the index must be dropped first.
 		if names := t.dependent(col.ID); names != "" {
 			return invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)
 		}
-		// A second occurrence of the name in the same statement is not found.
+		// A name that occurs twice in the statement is not found the second time.
 		delete(columns, name)
 		removed[col] = true
-		// One entry for each name. Its time never decreases: cells hidden by an earlier drop must not reappear after a
-		// later drop with an older timestamp.
+		// Dropped has one entry for each name. Its time never decreases: a later drop with an older timestamp must not
+		// reveal cells that an earlier drop hid.
 		d := DroppedColumn{Column: *col, Micros: max(c.DropMicros, col.DroppedMicros)}
-		// The recorded type must not change with the user-defined type.
+		// The recorded type must stay the same if the user-defined type is altered.
 		d.Type = ExpandUserTypes(d.Type)
 		if at, again := dropped[name]; again {
 			t.Dropped[at] = d
@@ -467,8 +468,8 @@ func (t *Table) alterDrop(c *AlterTable) error {
 	return nil
 }
 
-// alterRename renames key columns. Other columns cannot be renamed, as in Cassandra. Cells are stored by id, so that no
-// data changes.
+// alterRename renames key columns. As in Cassandra, no other columns can be renamed. Cells are stored by id, so no data
+// changes.
 func (t *Table) alterRename(c *AlterTable) error {
 	columns := t.columnsByName()
 	for _, r := range c.Rename {
@@ -485,11 +486,11 @@ func (t *Table) alterRename(c *AlterTable) error {
 				"exists",
 				r.From, r.To, t.Keyspace, t.Name)
 		}
-		// Entries of an index contain ids, not names; the rule is Cassandra's.
+		// Cassandra's rule; entries of an index contain ids, not names.
 		if names := t.dependent(col.ID); names != "" {
 			return invalidf("Can't rename column %s because it has dependent secondary indexes (%s)", r.From, names)
 		}
-		// Columns are shared with the previous table: the column is replaced in the list of the copy.
+		// Columns are shared with the previous version of the table, so the column is replaced in the copied list.
 		renamed := *col
 		renamed.Name = r.To
 		// The constraint contains the column's name.
@@ -501,22 +502,22 @@ func (t *Table) alterRename(c *AlterTable) error {
 		} else {
 			t.Clustering[col.Position] = &renamed
 		}
-		// A later rename of the same statement sees the new name.
+		// A later rename of the statement refers to the new name.
 		delete(columns, r.From)
 		columns[r.To] = &renamed
 	}
 	return nil
 }
 
-// equal reports whether both options are equal. Maps are compared by content. The rest is compared as text, so that a
-// new field is never forgotten.
+// equal reports whether both options are equal. Maps are compared by content, all other fields by their formatted text,
+// so a new field cannot be forgotten.
 func (o Options) equal(p *Options) bool {
 	if !maps.Equal(o.Caching, p.Caching) || !maps.Equal(o.Compaction, p.Compaction) ||
 		!maps.Equal(o.Compression, p.Compression) ||
 		!maps.EqualFunc(o.Extensions, p.Extensions, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return false
 	}
-	// The maps were compared above. o is a copy, as p needs to be, because both lose their maps.
+	// The maps were compared above. o and q are copies, so their maps can be cleared.
 	q := *p
 	o.Caching, o.Compaction, o.Compression, o.Extensions = nil, nil, nil, nil
 	q.Caching, q.Compaction, q.Compression, q.Extensions = nil, nil, nil, nil

@@ -25,7 +25,7 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 		return nil, &refused.Exists{Keyspace: keyspace, Table: name, Type: true}
 	}
 	seen := map[string]bool{}
-	// Names and types of fields are side by side.
+	// FieldNames and Elems are parallel.
 	for i, field := range c.Type.FieldNames() {
 		if seen[field] {
 			return nil, invalidf("Duplicate field name '%s' in type '%s'", field, name)
@@ -35,7 +35,7 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 			return nil, err
 		}
 	}
-	// Only the type itself: no other type can contain it yet.
+	// Only the type itself is checked, because no other type can contain it yet.
 	if err := checkExtent(c.Type); err != nil {
 		return nil, err
 	}
@@ -44,18 +44,18 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// Bounds of an expanded type, as its class name has it. The definition of a user-defined type is repeated wherever it
-// is used, so a few small types could otherwise expand to a name of any length. Exceeding types would encode, and then
-// not decode.
+// Limits of an expanded type, as encoded in its class name. The definition of a user-defined type is repeated wherever
+// it is used, so a few small types could expand to a name of any length. A type beyond these limits could be encoded,
+// but not decoded.
 const (
 	typeDepthMax = 256 // below the limit of types.ParseDeclaredClass
 	typePartsMax = 10000
-	// tablePartsMax bounds the types of a table, or of the arguments of a function, in all. A part takes about 40 bytes
-	// of an encoded definition, and so a table at most 5 MB in the metadata log.
+	// tablePartsMax bounds the sum of the types' parts of a table, or of the arguments of a function. A part takes
+	// about 40 bytes of an encoded definition, so a table takes at most 5 MB in the metadata log.
 	tablePartsMax = 1 << 17
 )
 
-// checkExtent rejects types whose expansion is too deep or too large. Half the depth is in the message, because each
+// checkExtent rejects types whose expansion is too deep or too large. The message has half the depth, because each
 // level of frozen types counts twice.
 func checkExtent(t *types.Type) error {
 	if _, ok := extent(t, 1); !ok {
@@ -65,20 +65,20 @@ func checkExtent(t *types.Type) error {
 	return nil
 }
 
-// extent returns the number of parts of a type at a depth, with the type itself. It is not ok, and the number is
-// incomplete, if a bound is exceeded. It stops there, so that its own time is bounded.
+// extent returns the number of parts of a type at a depth, including the type itself. If a limit is exceeded, it stops:
+// ok is false, and parts is incomplete.
 //
 //	int                           1 part
 //	map<text, int>                3 parts
 //	list<frozen<list<int>>>       3 parts; the inner list is one level deeper because of frozen
 func extent(t *types.Type, depth int) (parts int, ok bool) {
 	if t.Frozen() {
-		depth++ // its class is nested in another class
+		depth++ // the class of a frozen type is nested in another class
 	}
 	if parts = 1; depth > typeDepthMax {
 		return parts, false
 	}
-	// The loop ends at the first part that exceeds a bound, so the work is bounded by typePartsMax.
+	// Stopping at the first part beyond a limit bounds the work by typePartsMax.
 	for _, e := range t.Elems() {
 		n, ok := extent(e, depth+1)
 		if parts += n; !ok || parts > typePartsMax {
@@ -88,19 +88,19 @@ func extent(t *types.Type, depth int) (parts int, ok bool) {
 	return parts, true
 }
 
-// errParts returns the error for definitions with too many parts. The number is the bound, not the actual one.
+// errParts returns the error for definitions with too many parts. The message has the limit, not the actual number.
 func errParts() error {
 	return invalidf("The types have more than %d parts in all: those of a user-defined type count wherever it is used",
 		tablePartsMax)
 }
 
-// CheckParts rejects a definition whose types have more than tablePartsMax parts in all. A statement that names a large
-// type many times would otherwise make an encoded definition of any size. Apply does not check this, because an older
-// version does not: nodes of both versions must get the same schema.
+// CheckParts rejects a definition whose types have more than tablePartsMax parts in total. Otherwise a statement that
+// names a large type many times could make an encoded definition of any size. Apply does not check this: older versions
+// do not, and nodes of both versions must get the same schema.
 func CheckParts(all ...*types.Type) error {
 	sum := 0
 	for _, t := range all {
-		// The number is incomplete for a type that exceeds its own bounds, which Apply refuses (checkExtent).
+		// parts is incomplete for a type that exceeds its own limits, which Apply refuses (checkExtent).
 		parts, _ := extent(t, 1)
 		if sum += parts; sum > tablePartsMax {
 			return errParts()
@@ -118,14 +118,14 @@ func (t *Table) ColumnTypes() []*types.Type {
 	return all
 }
 
-// CheckFieldParts is CheckParts for the tables of k, if the user-defined type gets a field. Each occurrence of the type
-// grows by the field's parts.
+// CheckFieldParts is CheckParts for the tables of k after a user-defined type gets a field. Each use of the type grows
+// by the field's parts.
 func (k *Keyspace) CheckFieldParts(name string, field *types.Type) error {
 	added, _ := extent(field, 1)
 	for _, t := range k.tables {
 		sum, used := 0, false
 		for _, c := range t.stored {
-			// Each occurrence gets the field once. The other columns do not grow, and count too.
+			// The sum also includes the columns that do not use the type.
 			parts, _ := extent(c.Type, 1)
 			n := occurrences(c.Type, name)
 			sum, used = sum+parts+n*added, used || n > 0
@@ -137,8 +137,8 @@ func (k *Keyspace) CheckFieldParts(name string, field *types.Type) error {
 	return nil
 }
 
-// occurrences counts the user-defined type with a name in t. Types cannot contain themselves, so that the search stops
-// at one.
+// occurrences counts the uses of a user-defined type in t. It does not search inside the type, which cannot contain
+// itself.
 func occurrences(t *types.Type, name string) (n int) {
 	if t.Kind() == types.UDT && t.UDTName() == name {
 		return 1
@@ -149,7 +149,7 @@ func occurrences(t *types.Type, name string) (n int) {
 	return n
 }
 
-// checkExtents checks all types of k after one of them has changed, because it may be part of others. k need not be
+// checkExtents checks all types of k after one of them was altered, because others may contain it. k need not be
 // linked.
 func (k *Keyspace) checkExtents() error {
 	for _, name := range k.TypeNames() {
@@ -158,7 +158,7 @@ func (k *Keyspace) checkExtents() error {
 		}
 	}
 	for _, name := range k.allNames() {
-		// Hidden columns of compact tables have native types, so all is enough.
+		// Hidden columns of compact tables have native types, so t.all suffices.
 		for _, c := range k.tables[name].all {
 			if err := checkExtent(c.Type); err != nil {
 				return err
@@ -168,8 +168,8 @@ func (k *Keyspace) checkExtents() error {
 	return nil
 }
 
-// checkFieldType returns an error if a field of a user-defined type of k must not have this type. The user-defined
-// types in it must be the current ones of k. Collections in fields need not be frozen.
+// checkFieldType returns an error if t cannot be the type of a field in k. The user-defined types in t must be the
+// current ones of k. Collections in fields need not be frozen.
 func (k *Keyspace) checkFieldType(t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
@@ -177,12 +177,12 @@ func (k *Keyspace) checkFieldType(t *types.Type) error {
 	case t.Kind() == types.UDT && t.MultiCell():
 		return invalidf("A user type cannot contain non-frozen UDTs")
 	}
-	// The other types of a field may contain user-defined types at any depth.
+	// Other types may contain user-defined types at any depth.
 	return k.checkTypesExist(t)
 }
 
-// checkTypesExist returns an error if t contains a user-defined type that does not exist in k. It compares names: types
-// of other keyspaces cannot be in a definition.
+// checkTypesExist returns an error if t contains a user-defined type that does not exist in k. Names suffice, because a
+// definition contains only types of its own keyspace.
 func (k *Keyspace) checkTypesExist(t *types.Type) error {
 	if t.Kind() == types.UDT && k.types[t.UDTName()] == nil {
 		return invalidf("Unknown type %s.%s", k.Name, t.UDTName())
@@ -195,8 +195,8 @@ func (k *Keyspace) checkTypesExist(t *types.Type) error {
 	return nil
 }
 
-// current returns t with the current versions of the user-defined types of k: one may have been altered since t was
-// resolved. The error is for a type that was dropped, or that has become too large.
+// current returns t with the current versions of k's user-defined types: one may have been altered since t was
+// resolved. It fails if a type was dropped, or has become too large.
 func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 	if err := k.checkTypesExist(t); err != nil {
 		return nil, err
@@ -205,11 +205,11 @@ func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 	return t, checkExtent(t)
 }
 
-// renewed returns t with the current versions of the user-defined types of k, which must exist. The types in these are
-// current: k replaces them everywhere when one changes.
+// renewed returns t with the current versions of k's user-defined types, which must exist. Nested types are current as
+// well, because withType replaces a changed type everywhere.
 func (k *Keyspace) renewed(t *types.Type) *types.Type {
 	if t.Kind() == types.UDT {
-		// Frozen depends on the place of use, not on the type.
+		// Whether it is frozen depends on the use, not on the type.
 		if t.Frozen() {
 			return k.types[t.UDTName()].Freeze()
 		}
@@ -218,8 +218,7 @@ func (k *Keyspace) renewed(t *types.Type) *types.Type {
 	return withParts(t, k.renewed)
 }
 
-// applyAlterType adds a field, or renames fields. Everything in the keyspace that contains the type gets the new
-// version.
+// applyAlterType adds a field, or renames fields. Everything in the keyspace that contains the type is updated.
 func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.types[c.Name] == nil {
@@ -228,7 +227,7 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 		}
 		return nil, invalidf("Type %s.%s doesn't exist", c.Keyspace, c.Name)
 	}
-	// changed stays nil if there is nothing to do.
+	// changed stays nil if nothing changes.
 	old := k.types[c.Name]
 	var changed *types.Type
 	var err error
@@ -236,7 +235,7 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 		changed, err = k.addField(old, c)
 	} else {
 		changed, err = renameFields(old, c)
-		// Adding a field leaves stored values valid, as they have fewer fields. Renaming changes how they are written.
+		// Values without the new field remain valid, but renaming a field would change the literal of INITCOND.
 		if users := k.initialUsing(c.Name); err == nil && len(users) > 0 {
 			return nil, invalidf("Cannot alter user type %s.%s as it is still used in INITCOND by aggregates %s",
 				c.Keyspace, c.Name, strings.Join(users, ", "))
@@ -249,7 +248,7 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	if err := checkExtent(changed); err != nil {
 		return nil, err
 	}
-	// Types, tables, functions and aggregates that contain the type get it expanded, so their sizes change, too.
+	// Definitions contain the type in expanded form, so their sizes change as well.
 	next := k.withType(changed)
 	next.renameFieldComments(c.Name, c.Rename)
 	if err := next.checkExtents(); err != nil {
@@ -258,8 +257,8 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// addField returns the type with the new field, or nil if there is nothing to do. A new field is last: values without
-// it stay valid, and it is null in them.
+// addField returns the type with the new field, or nil if nothing changes. The new field is the last one: existing
+// values remain valid, and it is null in them.
 func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) {
 	if slices.Contains(old.FieldNames(), c.Field) {
 		if c.FieldIfNotExists {
@@ -271,13 +270,13 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 	if err := k.checkFieldType(c.FieldType); err != nil {
 		return nil, err
 	}
-	// The definition of a type is expanded where it is used; a type that contains itself would have no end.
+	// A type that contains itself could not be expanded.
 	if uses(c.FieldType, c.Name) {
 		return nil, invalidf("Cannot add new field %s of type %s to user type %s.%s as it would create a circular "+
 			"reference",
 			c.Field, qualifiedText(c.FieldType), c.Keyspace, old)
 	}
-	// Values in partition keys are compared as bytes: keys with and without the field would be different partitions.
+	// Partition keys are compared as bytes, so a value with the new field would be another key.
 	var keyed []string
 	for _, name := range k.allNames() {
 		for _, key := range k.tables[name].PartitionKey {
@@ -309,8 +308,8 @@ func qualifiedText(t *types.Type) string {
 	return text
 }
 
-// renameFields returns the type with renamed fields, or nil if no name changes. Renames apply one after the other, so
-// that names may be swapped by a third one.
+// renameFields returns the type with renamed fields, or nil if no name changes. Renames apply in sequence, so two names
+// can be swapped with a temporary third one.
 //
 //	fields a, b: RENAME a TO x AND b TO a AND x TO b   swaps them
 func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
@@ -327,13 +326,13 @@ func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 			}
 			return nil, invalidf("Unkown field %s in user type %s.%s", r.From, c.Keyspace, old) // Cassandra's spelling
 		}
-		// The first field with the name is renamed, as a search in field order finds it.
+		// If two fields have the name, the first one is renamed.
 		fields[at[0]] = r.To
 		positions[r.From] = at[1:]
 		positions[r.To] = append(positions[r.To], at[0])
 		slices.Sort(positions[r.To])
 	}
-	// Checked at the end: names must only differ then.
+	// Names may be equal between renames, but not at the end.
 	seen := make(map[string]bool, len(fields))
 	for _, f := range fields {
 		if seen[f] {
@@ -347,8 +346,8 @@ func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 	return types.NewUDT(old.UDTKeyspace(), old.UDTName(), fields, old.Elems(), false), nil
 }
 
-// applyDropType drops a user-defined type that nothing uses: functions are checked first, then types, then tables, as
-// in Cassandra.
+// applyDropType drops a user-defined type that is not in use. As in Cassandra, functions are checked first, then types,
+// then tables.
 func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil || k.types[c.Name] == nil {
@@ -361,7 +360,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by functions %s",
 			c.Keyspace, c.Name, strings.Join(functions, ", "))
 	}
-	// The list is empty again before each kind of element: only one kind is reported.
+	// users is empty before each kind of element: only the first kind in use is reported.
 	var users []string
 	for _, name := range k.TypeNames() {
 		if name != c.Name && uses(k.types[name], c.Name) {
@@ -372,7 +371,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by user types %s",
 			c.Keyspace, c.Name, strings.Join(users, ", "))
 	}
-	// Views are not listed: their columns are the table's.
+	// Views are omitted: their columns are columns of the table.
 	for _, name := range k.TableNames() {
 		for _, col := range k.tables[name].StoredColumns() {
 			if uses(col.Type, c.Name) {
@@ -399,11 +398,11 @@ func uses(t *types.Type, name string) bool {
 	return slices.ContainsFunc(t.Elems(), func(e *types.Type) bool { return uses(e, name) })
 }
 
-// withType returns k with a user-defined type replaced in every type and column that contains it. The result is a clone
-// that is not linked yet.
+// withType returns a clone of k, not yet linked, with a user-defined type replaced in every type and column that
+// contains it.
 func (k *Keyspace) withType(u *types.Type) *Keyspace {
 	c := k.clone()
-	// replaceType returns a type itself if it does not contain u, so that unchanged elements stay shared.
+	// replaceType returns a type unchanged if it does not contain u, so unchanged elements stay shared.
 	for name, t := range k.types {
 		c.types[name] = replaceType(t, u)
 	}
@@ -414,8 +413,8 @@ func (k *Keyspace) withType(u *types.Type) *Keyspace {
 	return c
 }
 
-// withType returns t with the columns that contain u replaced, sealed, or t itself. Dropped columns change, too, where
-// their type still contains u (vectors).
+// withType returns a sealed copy of t in which the columns that contain u are replaced, or t itself if there are none.
+// Dropped columns are updated as well if their type still contains u (in vectors).
 //
 //	u {a int} gets b:   c u, d list<frozen<u>>   both get a new type
 //	                    e int                    keeps its type
@@ -423,7 +422,7 @@ func (t *Table) withType(u *types.Type) *Table {
 	if !slices.ContainsFunc(t.all, func(c *Column) bool { return uses(c.Type, u.UDTName()) }) {
 		return t
 	}
-	// c.Dropped is a copy with values, so its elements may be written; columns are pointers and are replaced.
+	// Elements of c.Dropped are values of a copied list and may be modified; columns are pointers and must be replaced.
 	c := t.copyForChange()
 	for _, list := range [...][]*Column{c.PartitionKey, c.Clustering, c.Statics, c.Regulars} {
 		for i, col := range list {
@@ -438,8 +437,8 @@ func (t *Table) withType(u *types.Type) *Table {
 	return c.Seal()
 }
 
-// replaceType returns t with u in place of every older version of u, frozen where the older one was. Unchanged types
-// are returned as they are.
+// replaceType returns t with every older version of u replaced by u, frozen where the older one was. It returns types
+// without u unchanged.
 func replaceType(t, u *types.Type) *types.Type {
 	if !uses(t, u.UDTName()) {
 		return t
@@ -453,10 +452,9 @@ func replaceType(t, u *types.Type) *types.Type {
 	return withParts(t, func(e *types.Type) *types.Type { return replaceType(e, u) })
 }
 
-// withParts returns t with its parts replaced, or t itself if none changes. The parts of the result are the return
-// values of replace, in order.
+// withParts returns t with the results of replace as its parts, or t itself if no part changes.
 func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type {
-	// The constructors are called only if a part differs: equal pointers mean equal types to the callers.
+	// Equal pointers mean unchanged parts: only then is t reused.
 	parts := make([]*types.Type, len(t.Elems()))
 	changed := false
 	for i, e := range t.Elems() {
@@ -473,7 +471,7 @@ func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type
 		return types.NewSet(parts[0], t.Frozen())
 	case types.Map:
 		return types.NewMap(parts[0], parts[1], t.Frozen())
-	// Tuples and vectors have no form that is not frozen, so their constructors do not ask.
+	// Tuples and vectors are always frozen, so their constructors have no such parameter.
 	case types.Tuple:
 		return types.NewTuple(parts...)
 	case types.Vector:
@@ -481,6 +479,6 @@ func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type
 	case types.UDT:
 		return types.NewUDT(t.UDTKeyspace(), t.UDTName(), t.FieldNames(), parts, t.Frozen())
 	}
-	// Types without parts have not changed.
+	// Types without parts do not change.
 	return t
 }

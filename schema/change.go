@@ -10,31 +10,29 @@ import (
 // *DropType, *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction, *UndropTable, *PurgeTables,
 // *ReplaceTables, *UndropKeyspace, *PurgeKeyspaces.
 //
-// A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It
-// is immutable.
-// change marks the implementations.
+// A Change contains every UUID and time that it adds to the schema, so every node computes the same schema from it. It
+// is immutable. The method change marks the implementations.
 type Change interface{ change() }
 
 // CreateKeyspace creates a keyspace. Apply fails if the replication is invalid (checkReplication).
 type CreateKeyspace struct {
 	Keyspace    string
 	IfNotExists bool
-	// Replication names data centers that need not exist.
+	// Replication may name data centers that do not exist.
 	Replication   ring.Replication
 	DurableWrites bool
 }
 
-// AlterKeyspace changes the properties that are not nil.
-// A keyspace that does not exist is no error.
+// AlterKeyspace changes the properties that are not nil. With IfExists, a missing keyspace is not an error.
 type AlterKeyspace struct {
 	Keyspace string
 	IfExists bool
 	// Replication replaces the whole replication, not individual factors.
 	Replication   *ring.Replication
 	DurableWrites *bool
-	// Extend sets individual extensions and leaves the others unchanged; nil removes one.
+	// Extend sets individual extensions and keeps the others. A nil value removes one.
 	Extend map[string][]byte `json:",omitempty"`
-	// nil means that neither comment nor label changes.
+	// nil keeps the comment and the label
 	Comment *Comment `json:",omitempty"`
 }
 
@@ -42,7 +40,7 @@ type AlterKeyspace struct {
 type DropKeyspace struct {
 	Keyspace string
 	IfExists bool
-	// Retention keeps the keyspace so that it can be restored. nil removes it at once.
+	// Retention keeps the keyspace restorable. nil removes it at once.
 	Retention *Retention `json:",omitempty"`
 }
 
@@ -52,8 +50,8 @@ type UndropKeyspace struct {
 	As       string
 }
 
-// PurgeKeyspaces removes dropped keyspaces. Several nodes may propose it, and a node may propose it by an old schema: a
-// keyspace that was restored is ignored.
+// PurgeKeyspaces removes dropped keyspaces. Several nodes may propose it, also based on an old schema: a keyspace that
+// has been restored is ignored.
 type PurgeKeyspaces struct {
 	Keyspaces map[string]int64 // the end of the grace (Retention.Until) of each, by hidden name
 }
@@ -64,12 +62,12 @@ type CreateTable struct {
 	Keyspace    string
 	Table       string
 	IfNotExists bool
-	// Unique among all tables of the schema. The number in storage is assigned by Apply.
+	// ID is unique among all tables of the schema. Apply assigns the storage id.
 	ID UUID
 	// Columns determine the ids: Apply assigns them in this order.
 	Columns []ColumnSpec // with the hidden ones of a compact table
 	Options Options
-	// The form that Columns have; zero for ordinary tables.
+	// Compact is the form that Columns have; zero for ordinary tables.
 	Compact Compact       `json:",omitempty"`
 	Indexes []CreateIndex `json:",omitempty"` // of CREATE TABLE LIKE … WITH INDEXES
 }
@@ -77,9 +75,9 @@ type CreateTable struct {
 // ColumnSpec defines a new column. It has no id: Apply assigns one.
 type ColumnSpec struct {
 	Name string
-	// For CreateTable any kind, for AlterTable.Add only Static and Regular.
+	// CreateTable accepts any kind, AlterTable.Add only Static and Regular.
 	Kind ColumnKind
-	// Descending; for clustering columns only.
+	// Desc means descending order, for clustering columns only.
 	Desc       bool
 	Type       *types.Type
 	Mask       *Mask       // nil means none
@@ -100,15 +98,16 @@ type AlterTable struct {
 	IfExists bool
 
 	Add []ColumnSpec // Static or Regular
-	// Columns that exist are skipped.
+	// AddIfNotExists skips columns that exist.
 	AddIfNotExists bool
 
 	Drop         []string
 	DropIfExists bool
-	// The node that creates the change reads its clock, so that all nodes hide the same cells.
+	// DropMicros is in µs since 1970: cells with timestamps up to it are dropped. The node that creates the change
+	// reads its clock, so all nodes hide the same cells.
 	DropMicros int64 // µs since 1970; cells with timestamps up to this one are dropped
 
-	// Renames apply in order: a later one sees the names that an earlier one has given.
+	// Renames apply in sequence: a later one refers to the names after the earlier ones.
 	Rename []Rename
 
 	DropCompact bool `json:",omitempty"` // DROP COMPACT STORAGE
@@ -116,40 +115,40 @@ type AlterTable struct {
 	Mask       *MaskChange       `json:",omitempty"`
 	Attributes *AttributesChange `json:",omitempty"`
 
-	// Names are as CREATE TABLE … WITH has them, or LabelOption.
+	// Set names the options to copy from Options, as in CREATE TABLE … WITH, or LabelOption.
 	Set []string // names of the options to take from Options
-	// Only the options in Set are used.
+	// Options is only read for the names in Set.
 	Options Options
 
-	// Extend sets individual extensions and leaves the others unchanged, which Set cannot; nil removes one.
+	// Extend sets individual extensions and keeps the others, which Set cannot do. A nil value removes one.
 	Extend map[string][]byte `json:",omitempty"`
 }
 
 // Rename changes the name of a key column or of a field of a type.
 type Rename struct {
-	// Both are names as stored: unquoted, with case.
+	// From and To are names as stored: unquoted and case-sensitive.
 	From, To string
 	Check    string `json:",omitempty"` // the constraints of the column with its new name
 }
 
-// DropTable drops a table with its data and indexes. A table with views is not dropped.
+// DropTable drops a table with its data and indexes. Apply refuses to drop a table with views.
 type DropTable struct {
 	Keyspace string
 	Table    string
 	IfExists bool
-	// Retention keeps the table so that it can be restored. nil removes it at once.
+	// Retention keeps the table restorable. nil removes it at once.
 	Retention *Retention `json:",omitempty"`
 }
 
-// UndropTable restores a retained table with the name As. Its indexes keep their names unless these are in use.
+// UndropTable restores a retained table under the name As. Its indexes keep their names unless these are in use.
 type UndropTable struct {
 	Keyspace string
 	Table    StorageID // names of retained tables are not unique
 	As       string
 }
 
-// PurgeTables removes retained tables. Several nodes may propose it, and a node may propose it by an old schema: a
-// table that was restored, or dropped again since, is ignored.
+// PurgeTables removes retained tables. Several nodes may propose it, also based on an old schema: a table that was
+// restored, or was dropped again, is ignored.
 type PurgeTables struct {
 	Tables map[StorageID]int64 // the end of the grace (Retention.Until) of each
 }
@@ -169,7 +168,7 @@ type AlterType struct {
 	Name     string
 	IfExists bool
 
-	// The new field becomes the last one. Field is ignored if FieldType is nil.
+	// Field is the name of the new field, which is added at the end. It is ignored if FieldType is nil.
 	Field            string
 	FieldType        *types.Type
 	FieldIfNotExists bool
@@ -192,7 +191,7 @@ type CreateIndex struct {
 	Name        string `json:",omitempty"` // empty means that Apply chooses one
 	IfNotExists bool
 	Class       IndexClass // zero means a class that does not exist, which Apply refuses
-	// The name of the column as stored; hidden columns of compact tables are not found.
+	// Column is the stored name. Hidden columns of compact tables are not found.
 	Column  string
 	Target  IndexTarget       // IndexSimple means the default of the column
 	Options map[string]string `json:",omitempty"` // as in Index
@@ -221,30 +220,29 @@ func (*DropType) change()       {}
 func (*CreateIndex) change()    {}
 func (*DropIndex) change()      {}
 
-// CreateFunction creates or replaces a function. OrReplace and IfNotExists exclude each other.
+// CreateFunction creates or replaces a function. OrReplace and IfNotExists are mutually exclusive.
 type CreateFunction struct {
 	OrReplace   bool
 	IfNotExists bool
-	// Its types may be older versions of user-defined types: Apply replaces them by the current ones.
+	// Function may refer to older versions of user-defined types: Apply replaces them by the current ones.
 	Function *Function
 }
 
-// CreateAggregate creates or replaces an aggregate. The type of its result follows from its functions:
-// Aggregate.Returns is nil.
+// CreateAggregate creates or replaces an aggregate. Aggregate.Returns is nil: Apply derives it from the functions.
 type CreateAggregate struct {
 	OrReplace   bool
 	IfNotExists bool
-	// Apply also checks that its functions exist, with fitting arguments.
+	// Apply also checks that the aggregate's functions exist with matching arguments.
 	Aggregate *Aggregate
 }
 
 // DropFunction drops a function or an aggregate.
 type DropFunction struct {
-	// Aggregate selects DROP AGGREGATE: the two statements do not drop each other's elements.
+	// Aggregate selects DROP AGGREGATE, which does not find functions, and vice versa.
 	Aggregate bool
 	Keyspace  string
 	Name      string
-	// Only with HasArgs.
+	// Args is only used if HasArgs is set.
 	Args     []*types.Type
 	HasArgs  bool // otherwise the only function with this name
 	IfExists bool

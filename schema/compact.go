@@ -7,13 +7,13 @@ import (
 	"cqld/types"
 )
 
-// Compact is the form of a table WITH COMPACT STORAGE, or NotCompact. It is stored: the values must not change.
+// Compact is the kind of a table's COMPACT STORAGE, or NotCompact. The values are stored and must not change.
 type Compact uint8
 
-// The forms. A dense table has clustering columns and one regular column, which may be hidden; a row of it exists as
-// long as that column has a value. A sparse table has no clustering columns in CQL: as in Cassandra, its columns are
-// stored as static columns beside a hidden clustering column and a hidden regular column, which DROP COMPACT STORAGE
-// reveals.
+// The kinds of compact tables. A dense table has clustering columns and one regular column, which may be hidden; a row
+// exists while that column has a value. A sparse table has no clustering columns in CQL: as in Cassandra, its columns
+// are stored as static columns beside a hidden clustering column and a hidden regular column, which DROP COMPACT
+// STORAGE reveals.
 const (
 	NotCompact Compact = iota
 	CompactDense
@@ -24,7 +24,7 @@ const (
 func (t *Table) Hides(c *Column) bool {
 	switch t.Compact {
 	case CompactDense:
-		// CompactColumns gives the empty type to the value of a table without other columns.
+		// In a table without other columns, CompactColumns adds a value column of the empty type.
 		return c.Kind == Regular && c.Type.IsEmpty()
 	case CompactSparse:
 		return c.Kind == Clustering || c.Kind == Regular
@@ -32,7 +32,7 @@ func (t *Table) Hides(c *Column) bool {
 	return false
 }
 
-// CompactValue returns the only regular column of a dense table, otherwise nil. It may be hidden.
+// CompactValue returns the only regular column of a dense table, or nil for other tables. It may be hidden.
 func (t *Table) CompactValue() *Column {
 	if t.Compact != CompactDense || len(t.Regulars) != 1 {
 		return nil
@@ -40,8 +40,7 @@ func (t *Table) CompactValue() *Column {
 	return t.Regulars[0]
 }
 
-// Flags returns the flags of t as system_schema.tables shows them, in order. Drivers derive the form of a table from
-// them.
+// Flags returns the flags of t in the order of system_schema.tables. Drivers derive the kind of table from them.
 //
 //	ordinary table                      compound
 //	dense, one clustering column        dense
@@ -50,7 +49,7 @@ func (t *Table) CompactValue() *Column {
 //	with counters                       also counter, before dense
 func (t *Table) Flags() []string {
 	var flags []string
-	// Cassandra's comparator is composite with several clustering columns, and with CQL's own format of rows.
+	// Cassandra's comparator is a composite for several clustering columns, and for tables without COMPACT STORAGE.
 	if t.Compact == NotCompact || t.Compact == CompactDense && len(t.Clustering) > 1 {
 		flags = append(flags, "compound")
 	}
@@ -63,15 +62,15 @@ func (t *Table) Flags() []string {
 	return flags
 }
 
-// CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. Key
-// columns come first in specs, which is changed. The error is *refused.Invalid.
+// CompactColumns returns the columns of a new compact table, including hidden ones, and its kind. Key columns must come
+// first in specs, which is modified. The error is *refused.Invalid.
 //
 //	(k, c, v), key (k, c)      dense
 //	(k, c), key (k, c)         dense, with a hidden value
 //	(k, v, w), key (k)         sparse: v and w static, with hidden column1 and value
 //	(k, c, v, w), key (k, c)   error: two columns that are not part of the key
 func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
-	// One pass collects what the rules below need; the first violation in column order is reported.
+	// One pass collects the counts for the rules below, and reports the first invalid column.
 	clustered, counters := false, false
 	var others []string
 	for i := range specs {
@@ -94,11 +93,11 @@ func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 		return nil, 0, invalidf("COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part "+
 			"of the "+
 			"PRIMARY KEY (got: %s)", strings.Join(others, ", "))
-	// A value of the empty type makes the row exist.
+	// A cell of the empty type marks that the row exists.
 	case clustered && len(others) == 0:
 		return append(specs, ColumnSpec{Name: unusedName(specs, "value", false), Kind: Regular, Type: types.Empty()}),
 			CompactDense, nil
-	// The only other column is the value, which the user has named.
+	// The only column outside the key is the value.
 	case clustered:
 		return specs, CompactDense, nil
 	case len(others) == 0:
@@ -107,10 +106,10 @@ func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
 	return sparseColumns(specs, counters), CompactSparse, nil
 }
 
-// sparseColumns adds the hidden columns of a sparse table, and makes its regular columns static: the whole partition is
-// one row in CQL. Hidden names are Cassandra's, because DROP COMPACT STORAGE reveals them.
+// sparseColumns adds the hidden columns of a sparse table, and makes its regular columns static: in CQL, a partition
+// has one row. Hidden columns have Cassandra's names, because DROP COMPACT STORAGE reveals them.
 func sparseColumns(specs []ColumnSpec, counters bool) []ColumnSpec {
-	// Counters cannot be mixed with other columns, not even with a hidden one (validateCounters).
+	// Counters cannot be mixed with other columns, including hidden ones (validateCounters).
 	value := types.Native(types.Blob)
 	if counters {
 		value = types.Native(types.Counter)
@@ -127,14 +126,14 @@ func sparseColumns(specs []ColumnSpec, counters bool) []ColumnSpec {
 	return append(specs, hidden...)
 }
 
-// unusedName returns a name that no column has: base, or base with the first free number. Names of clustering columns
-// are always numbered: column1, but value.
+// unusedName returns a name that no column has: base, or base followed by the first free number. If numbered is true,
+// the name always has a number, as Cassandra's names of clustering columns do: column1, but value.
 func unusedName(specs []ColumnSpec, base string, numbered bool) string {
 	used := make(map[string]bool, len(specs))
 	for _, s := range specs {
 		used[s.Name] = true
 	}
-	// Numbers start at 1, with or without an unnumbered form.
+	// Numbers start at 1.
 	if !numbered && !used[base] {
 		return base
 	}
@@ -145,7 +144,7 @@ func unusedName(specs []ColumnSpec, base string, numbered bool) string {
 	}
 }
 
-// dropCompact reveals the hidden columns: Hides depends on the form only, so that no column changes. t is a copy for a
+// dropCompact reveals the hidden columns. Hides depends only on t.Compact, so no column changes. t is a copy for a
 // change.
 func (t *Table) dropCompact() error {
 	if t.Compact == NotCompact {

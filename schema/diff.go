@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Event is one difference between two schemas, in the terms of a SCHEMA_CHANGE event of the protocol.
+// Event is one difference between two schemas, in the form of the protocol's SCHEMA_CHANGE event.
 type Event struct {
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	Keyspace string
-	// Name of the table, type, function or aggregate. Materialized views are tables here.
+	// Name is the table, type, function or aggregate. Materialized views count as tables.
 	Name      string   // empty for KEYSPACE
 	Signature string   // of a FUNCTION or AGGREGATE: it identifies the element
 	Args      []string // the types of the arguments of a FUNCTION or AGGREGATE
@@ -30,13 +30,12 @@ const (
 	TargetAggregate = "AGGREGATE"
 )
 
-// Diff returns the differences between two schemas, for clients that have registered for events. Dropped elements come
-// before created ones, so that the events can be applied in order. The content of a dropped keyspace is omitted. System
-// keyspaces are compared as well. Nearly everything is shared between successive schemas, so that pointers are compared
-// first.
+// Diff returns the differences between two schemas as events for registered clients. Drops come before creations, so
+// the events can be applied in order. The contents of a dropped keyspace are omitted. System keyspaces are included.
+// Successive schemas share unchanged elements, so pointers are compared first.
 func Diff(before, after *Schema) []Event {
 	var events []Event
-	// By name, so that the order of events depends only on the schemas.
+	// Sorted, so the order of events depends only on the schemas.
 	for _, name := range before.KeyspaceNames() {
 		if after.keyspaces[name] == nil {
 			events = append(events, Event{Change: Dropped, Target: TargetKeyspace, Keyspace: name})
@@ -49,7 +48,7 @@ func Diff(before, after *Schema) []Event {
 			continue
 		case b == nil:
 			events = append(events, Event{Change: Created, Target: TargetKeyspace, Keyspace: name})
-			// All of its contents are reported as created.
+			// Comparing with an empty keyspace reports all contents as created.
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
 		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
 			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""),
@@ -69,14 +68,14 @@ func Diff(before, after *Schema) []Event {
 //  3. created and updated types, then tables
 //  4. created and updated functions, then aggregates
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
-	// Dropped aggregates come before the functions that they call.
+	// Aggregates are dropped before the functions that they call.
 	events = diffFunctionsDropped(events, b, a)
-	// Indexes and views are part of these: an index belongs to its table, and a view is a table.
+	// Changes of indexes and views are included: an index is part of its table, and a view is a table.
 	dropped, changed := differentTables(b.sorted, a.sorted)
 	for _, t := range dropped {
 		events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 	}
-	// After the tables that may use the types.
+	// Types are dropped after the tables that use them.
 	for _, name := range b.TypeNames() {
 		if a.types[name] == nil {
 			events = append(events, Event{Change: Dropped, Target: TargetType, Keyspace: a.Name, Name: name})
@@ -92,24 +91,25 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	}
 	for _, t := range changed {
 		switch old := b.tables[t.Name]; {
-		// A table that was dropped and created again has another number, and both events.
+		// A table that was dropped and created again has a new storage id, and gets both events.
 		case old == nil || old.StorageID != t.StorageID:
 			events = append(events, Event{Change: Created, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 		case !t.sameDefinition(old):
-			// A changed pointer alone, for example after a change of the replication, is no event.
+			// A new pointer with an unchanged definition, for example after a change of the replication, is not an
+			// event.
 			events = append(events, Event{Change: Updated, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 		}
 	}
 	return diffFunctions(events, b, a)
 }
 
-// differentTables returns the tables of old that now does not have, and the tables of now that are not the same in old.
-// Both are sorted by name, and nearly all tables are the same. A table that was created again is in both results.
+// differentTables returns the tables that only old has, and the tables of now whose pointers differ from old. Both
+// lists are sorted by name. A table that was dropped and created again is in both results.
 //
 //	old   a   b   c       dropped   c
 //	now   a   b'  d       changed   b', d
 func differentTables(old, now []*Table) (dropped, changed []*Table) {
-	// A merge of the two sorted lists.
+	// Merge the two sorted lists.
 	for len(old) > 0 || len(now) > 0 {
 		switch {
 		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
@@ -117,11 +117,11 @@ func differentTables(old, now []*Table) (dropped, changed []*Table) {
 		case len(now) == 0 || len(old) > 0 && old[0].Name < now[0].Name:
 			dropped = append(dropped, old[0])
 			old = old[1:]
-		// A name that only now has is created.
+		// Only now has the table: it was created.
 		case len(old) == 0 || now[0].Name < old[0].Name:
 			changed = append(changed, now[0])
 			now = now[1:]
-		// Both have the name, with different pointers. Whether the definition differs is for diffKeyspace to decide.
+		// Both lists have the table, with different pointers. diffKeyspace compares the definitions.
 		default:
 			if old[0].StorageID != now[0].StorageID {
 				dropped = append(dropped, old[0])
@@ -151,7 +151,7 @@ func diffFunctionsDropped(events []Event, b, a *Keyspace) []Event {
 // diffFunctions adds the events of functions and aggregates that were created or changed, functions first.
 func diffFunctions(events []Event, b, a *Keyspace) []Event {
 	for _, f := range a.Functions() {
-		// A function that was replaced has the same signature and another pointer.
+		// A replaced function has the same signature and another pointer.
 		switch old := b.functions[f.Signature()]; {
 		case old == nil:
 			events = append(events, f.event(Created))
@@ -182,20 +182,20 @@ func (a *Aggregate) event(change string) Event {
 		Args: ArgumentTexts(a.ArgTypes)}
 }
 
-// sameDefinition reports whether both tables have the same definition, apart from their replication. Equal digests
-// decide it; virtual tables have none.
+// sameDefinition reports whether both tables have the same definition, apart from their replication. Equal digests are
+// sufficient; virtual tables have no digest.
 func (t *Table) sameDefinition(o *Table) bool {
 	if t.digest == o.digest && !t.Virtual && !o.Virtual {
-		return true // both have a digest, which a change of the replication of n tables leaves
+		return true // fast path after a change of the replication, which keeps the digests
 	}
-	// Columns are comparable without their pointers, which are compared by content.
+	// Columns are compared by value, and the objects to which they point by content.
 	same := func(x, y *Column) bool {
 		xc, yc := *x, *y
 		xc.Type, yc.Type, xc.Mask, yc.Mask, xc.Attributes, yc.Attributes = nil, nil, nil, nil, nil, nil
 		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask) && x.Attributes.Equal(y.Attributes)
 	}
-	// Only virtual tables come here, and tables with different digests. Ids are compared, too, because they are part of
-	// the encoding. Keyspace and name are the caller's to compare.
+	// Reached by virtual tables, and by tables with different digests. Ids are compared because they are part of the
+	// encoding. The caller compares keyspace and name.
 	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)

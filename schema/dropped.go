@@ -2,12 +2,12 @@ package schema
 
 import "cqld/types"
 
-// The types of dropped columns. Their cells stay in files until they are purged, hidden by the time of the drop. As in
-// Cassandra, a column with the same name may be added again if its type reads the values of the dropped one. User types
-// are recorded as tuples of their fields, because they may be changed or dropped afterwards.
+// Dropped columns keep their types. Their cells stay in files, hidden by the time of the drop, until they are purged.
+// As in Cassandra, a column with the same name can be added again if its type can read the old values. User-defined
+// types are recorded as tuples of their fields, because they may be altered or dropped later.
 
-// ExpandUserTypes replaces user types in t by tuples, except in vectors, as Cassandra does. The wire form of both is
-// the same.
+// ExpandUserTypes replaces user-defined types in t by tuples with the same wire form. Like Cassandra, it does not do so
+// inside vectors.
 func ExpandUserTypes(t *types.Type) *types.Type {
 	switch t.Kind() {
 	case types.Vector:
@@ -19,13 +19,13 @@ func ExpandUserTypes(t *types.Type) *types.Type {
 		}
 		return types.NewTuple(fields...)
 	}
-	// Collections and tuples stay what they are; only the types in them are expanded.
+	// Only the parts of collections and tuples are expanded.
 	return withParts(t, ExpandUserTypes)
 }
 
-// readable reports whether a column of type t may be added in place of a dropped one. A dropped column of a user type
-// can be added again with that type, which Cassandra refuses. dropped may be an unexpanded type from an older
-// definition.
+// readable reports whether a column of type t may replace a dropped column with the same name. Unlike in Cassandra, a
+// dropped column of a user-defined type can be added again with that type. dropped may be an unexpanded type from an
+// older definition.
 func readable(t, dropped *types.Type) bool {
 	dropped = ExpandUserTypes(dropped)
 	switch {
@@ -33,17 +33,16 @@ func readable(t, dropped *types.Type) bool {
 		return false
 	case ExpandUserTypes(t).Equal(dropped):
 		return true
-	// Cells with paths and cells without cannot be read as each other.
+	// Multi-cell and single-cell columns are stored differently.
 	case t.MultiCell() || dropped.MultiCell() || dropped.Kind().IsCollection():
 		return false
 	}
-	// The length of a value in storage must not depend on the drop.
-	// Multi-cell types were decided above: both types have one cell here.
+	// Both types have one cell here. The length of values in storage must not change.
 	return t.FixedLength() == dropped.FixedLength() && readsValues(t, dropped)
 }
 
-// readsValues reports whether each value of type o is one of type t, as Cassandra's isValueCompatibleWith does. It is
-// not symmetric.
+// readsValues reports whether every value of type o is also a value of type t, like Cassandra's isValueCompatibleWith.
+// It is not symmetric.
 //
 //	blob             every type
 //	text             ascii
@@ -58,8 +57,8 @@ func readsValues(t, o *types.Type) bool {
 		return true
 	}
 	from := o.Kind()
-	// Kinds whose wire forms the other kind reads. All other pairs are incompatible, also where their widths agree.
-	// readable has compared the lengths, so that int and varint only meet as fields of tuples.
+	// All other pairs are incompatible, even if their lengths agree. readable has compared the lengths, so varint and
+	// int only meet as fields of tuples.
 	switch t.Kind() {
 	case types.Blob:
 		return true

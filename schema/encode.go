@@ -13,90 +13,89 @@ import (
 	"cqld/types"
 )
 
-// formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own version and all older
-// ones. It is part of the schema's version (writeHeader), so that a change of it changes the version of every schema.
+// formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own and all older versions.
+// writeHeader includes it in the version hash, so changing it changes the version of every schema.
 const formatVersion = 1
 
-// ErrFormat is the error for bytes that do not encode a schema or change (errors.Is). The errors wrap it and say what
-// is wrong.
+// ErrFormat is wrapped by the errors for bytes that do not encode a schema or change.
 var ErrFormat = errors.New("schema: not an encoded schema or change")
 
-// encodedSchema is a schema without the keyspaces that the program defines itself. The encoding is JSON: unknown fields
-// are refused, so that an older version never drops what it does not know.
+// encodedSchema is a schema without the keyspaces that the program itself defines. The encoding is JSON. Unknown fields
+// are refused, so an older version never drops data that it does not understand.
 type encodedSchema struct {
 	// Format is formatVersion of the program that wrote the encoding.
 	Format int
-	// NextStorage is stored because numbers of dropped tables must not be used again; the tables do not show them.
+	// NextStorage is stored because ids of dropped tables must not be reused, and no table shows them.
 	NextStorage StorageID
-	// By name.
+	// Keyspaces are sorted by name.
 	Keyspaces []encodedKeyspace
 	// Dropped are the keyspaces that can be restored, by hidden name.
 	Dropped []encodedKeyspace `json:",omitempty"`
 }
 
-// encodedKeyspace is a keyspace with its elements, each kind by name or signature. Types are class names, whose
-// user-defined types contain their fields.
+// encodedKeyspace is a keyspace with its elements, each kind sorted by name or signature. Types are class names, which
+// contain the fields of user-defined types.
 type encodedKeyspace struct {
 	Name          string
 	Replication   ring.Replication
 	DurableWrites bool
-	// nil values do not occur.
+	// Extensions has no nil values.
 	Extensions map[string][]byte `json:",omitempty"`
-	// By commentKey.
+	// Comments and Labels are keyed by commentKey.
 	Comments map[string]string `json:",omitempty"`
 	Labels   map[string]string `json:",omitempty"` // security labels
-	// In the order of their names. A type contains the types that it uses, so the order does not matter for decoding.
+	// Sorted by name. A class contains the types that it uses, so decoding does not depend on the order.
 	Types      []string           `json:",omitempty"` // classes
 	Tables     []encodedTable     `json:",omitempty"`
 	Retained   []encodedTable     `json:",omitempty"` // in the order of their drops
 	Functions  []encodedFunction  `json:",omitempty"`
 	Aggregates []encodedAggregate `json:",omitempty"`
-	// Of dropped keyspaces only. Name is then the name before the drop.
+	// Name is then the name before the drop; Number and Retention are only set for dropped keyspaces.
 	Number    StorageID  `json:",omitempty"`
 	Retention *Retention `json:",omitempty"`
 }
 
-// encodedTable is a table. The name of its keyspace is the keyspace's. Column order is the order of stored: key columns
-// first. A new field must be omitted when empty, so that digests of older tables stay.
+// encodedTable is a table, without the name of its keyspace. Columns are in the order of Table.stored: key columns
+// first. New fields must be omitted when empty, so that digests of existing tables stay.
 type encodedTable struct {
 	ID UUID
-	// The number is in the key of every row, so it is part of what nodes must agree on.
+	// StorageID is in the key of every row, so all nodes must agree on it.
 	StorageID StorageID
 	Name      string
 	Columns   []encodedColumn
-	// With the times of their drops in Micros.
+	// Dropped columns have the time of the drop in Micros.
 	Dropped []encodedColumn `json:",omitempty"`
-	// Greater than all ids in Columns and Dropped. Ids of dropped columns are not given to new names.
+	// NextColumn exceeds all ids in Columns and Dropped, because ids of dropped columns are not reused for other names.
 	NextColumn ColumnID
 	Options    Options
-	// nil for ordinary tables.
+	// View is nil for ordinary tables.
 	View    *View          `json:",omitempty"`
 	Indexes []encodedIndex `json:",omitempty"`
 	Compact Compact        `json:",omitempty"`
-	// Of retained tables only.
+	// Retention is only set for retained tables.
 	Retention *Retention `json:",omitempty"`
 }
 
-// encodedColumn is a column, or a dropped column.
+// encodedColumn is a column or a dropped column.
 type encodedColumn struct {
-	// A dropped column and the column that was added again with its name have the same id.
+	// A dropped column and a column that was added again under its name have the same id.
 	ID   ColumnID
 	Name string
 	Kind ColumnKind
-	// -1 unless the column is part of the key.
+	// Position is -1 for columns outside the key.
 	Position int
 	Desc     bool   `json:",omitempty"`
 	Type     string // class
-	// µs since 1970; see Column.DroppedMicros.
+	// DroppedMicros is in µs since 1970; see Column.DroppedMicros.
 	DroppedMicros int64       `json:",omitempty"`
 	Micros        int64       `json:",omitempty"` // of a dropped column
 	Mask          *Mask       `json:",omitempty"`
 	Attributes    *Attributes `json:",omitempty"`
 }
 
-// encodedIndex is an index. Its kind follows from the class.
+// encodedIndex is an index. Kind is not encoded, because it follows from Class.
 type encodedIndex struct {
-	// From the counter of tables (NextStorage).
+	// ID comes from the counter of storage ids (NextStorage).
 	ID      StorageID
 	Name    string
 	Class   IndexClass
@@ -105,8 +104,8 @@ type encodedIndex struct {
 	Options map[string]string `json:",omitempty"`
 }
 
-// Encode encodes the schema. Equal schemas have equal encodings: lists are sorted, and JSON sorts maps. Keyspaces that
-// the program itself defines (the local and virtual system keyspaces) are omitted: they may differ between versions.
+// Encode encodes the schema. Equal schemas have equal encodings: lists are sorted, and JSON sorts maps. The local and
+// virtual system keyspaces, which the program itself defines, are omitted, because they may differ between versions.
 func Encode(s *Schema) []byte {
 	e := encodedSchema{Format: formatVersion, NextStorage: s.nextStorage}
 	for _, name := range s.KeyspaceNames() {
@@ -120,7 +119,7 @@ func Encode(s *Schema) []byte {
 	return marshal(e)
 }
 
-// marshal encodes the types of this file. It cannot fail, because they contain no functions, cycles or NaN.
+// marshal encodes the types of this file. It cannot fail: they contain no functions, cycles or NaN.
 func marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -129,7 +128,7 @@ func marshal(v any) []byte {
 	return b
 }
 
-// encodeKeyspace encodes a keyspace with its tables. link calls it with a copy without tables.
+// encodeKeyspace encodes a keyspace and its tables. link passes a copy without tables.
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites,
 		Extensions: k.Extensions,
@@ -138,12 +137,12 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 		e.Name, e.Number, e.Retention = d.Name, d.Number, &d.Retention
 	}
 	for _, name := range k.TypeNames() {
-		// Declared classes restore the types as they were declared.
+		// Declared classes preserve whether a type was declared as frozen.
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
 	for _, name := range k.allNames() {
 		t := encodeTable(k.tables[name])
-		t.Retention = nil // of the keyspace; such a table has none of its own
+		t.Retention = nil // derived from the keyspace; the table itself has none
 		e.Tables = append(e.Tables, t)
 	}
 	for _, t := range k.retained {
@@ -153,11 +152,11 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	return e
 }
 
-// encodeTable encodes a table. Its digest is the hash of this encoding, so that the order of fields matters.
+// encodeTable encodes a table. The table's digest is the hash of this encoding, so the order of fields must not change.
 func encodeTable(t *Table) encodedTable {
 	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options,
 		Compact: t.Compact, View: t.View, Retention: t.Retention}
-	// With hidden columns.
+	// stored includes hidden columns.
 	for _, c := range t.stored {
 		e.Columns = append(e.Columns, encodeColumn(c))
 	}
@@ -180,10 +179,9 @@ func encodeColumn(c *Column) encodedColumn {
 }
 
 // Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated
-// system keyspaces are the encoded ones, even if this program would create a cluster with different ones. Errors are
-// ErrFormat. The input may come from a file or another node: the result is checked as far as other code relies on it,
-// so that it never panics later. It checks what a wrong or hostile encoding could break: numbers and ids that occur
-// twice, positions of key columns, columns of indexes, base tables of views, functions of aggregates.
+// system keyspaces are taken from b, even if this version would define them differently in a new cluster. Errors are
+// ErrFormat. The input may come from a file or another node, so Decode validates what other code relies on: unique
+// numbers and ids, positions of key columns, columns of indexes, base tables of views, and functions of aggregates.
 func Decode(b []byte) (*Schema, error) {
 	var e encodedSchema
 	if err := unmarshal(b, &e); err != nil {
@@ -193,7 +191,7 @@ func Decode(b []byte) (*Schema, error) {
 		return nil, err
 	}
 	keyspaces := map[string]*Keyspace{}
-	// Numbers of tables and indexes are unique in the schema.
+	// Storage ids of tables and indexes are unique in the schema.
 	ids := map[StorageID]bool{}
 	for i := range e.Keyspaces {
 		k, err := e.decode(&e.Keyspaces[i], ids)
@@ -216,11 +214,11 @@ func Decode(b []byte) (*Schema, error) {
 		}
 		dropped[k.Name] = k
 	}
-	// The program's own keyspaces are added last: their numbers are below FirstStorageID, and not in the encoding.
+	// The program's own keyspaces are added last. Their ids are below FirstStorageID and not in the encoding.
 	return build(keyspaces, dropped, max(e.NextStorage, FirstStorageID)).withOwn(), nil
 }
 
-// decode decodes a keyspace of e. ids are the numbers of the keyspaces before it, to which it adds.
+// decode decodes a keyspace of e. ids contains the storage ids of earlier keyspaces; decode adds to it.
 func (e *encodedSchema) decode(encoded *encodedKeyspace, ids map[StorageID]bool) (*Keyspace, error) {
 	k, err := decodeKeyspace(encoded)
 	if err != nil {
@@ -229,7 +227,7 @@ func (e *encodedSchema) decode(encoded *encodedKeyspace, ids map[StorageID]bool)
 	if IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
 		return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
 	}
-	// Two tables with the same number would share their rows.
+	// Two tables with the same storage id would share their rows.
 	var own []StorageID
 	for _, t := range k.present {
 		own = append(own, t.StorageID)
@@ -241,7 +239,7 @@ func (e *encodedSchema) decode(encoded *encodedKeyspace, ids map[StorageID]bool)
 		own = append(own, k.Dropped.Number)
 	}
 	for _, id := range own {
-		// NextStorage is at least FirstStorageID, also in an encoding without it.
+		// NextStorage is at least FirstStorageID, even if the encoding omits it.
 		if ids[id] || id >= max(e.NextStorage, FirstStorageID) {
 			return nil, fmt.Errorf("%w: number %d of keyspace %s", ErrFormat, id, k.Name)
 		}
@@ -250,7 +248,7 @@ func (e *encodedSchema) decode(encoded *encodedKeyspace, ids map[StorageID]bool)
 	return k, nil
 }
 
-// unmarshal decodes one JSON value and refuses unknown fields and further bytes.
+// unmarshal decodes one JSON value. It refuses unknown fields and trailing bytes.
 func unmarshal(b []byte, into any) error {
 	// A field that this version does not know may change the meaning of the others.
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -272,10 +270,10 @@ func checkFormat(version int) error {
 	return nil
 }
 
-// decodeKeyspace decodes a keyspace. Types come first, because checks of tables and functions need them.
+// decodeKeyspace decodes a keyspace. Types are decoded first, because tables and functions are checked against them.
 func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	k := NewKeyspace(e.Name, e.Replication, e.DurableWrites)
-	// The decoder has allocated these maps, so the keyspace may keep them.
+	// The decoder allocated these maps, so the keyspace can keep them.
 	k.Extensions, k.comments, k.labels = e.Extensions, e.Comments, e.Labels
 	for _, class := range e.Types {
 		t, err := decodeType(class)
@@ -292,13 +290,13 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Tables and views share one space of names.
+		// Tables and views share a namespace.
 		if k.tables[t.Name] != nil || t.Retention != nil {
 			return nil, fmt.Errorf("%w: duplicate table %q", ErrFormat, t.Name)
 		}
 		k.tables[t.Name] = t
 	}
-	// Names of retained tables may be in use, and occur several times. Decode compares their numbers with all others.
+	// Names of retained tables may be in use, and may repeat. Decode compares their storage ids with all others.
 	for i := range e.Retained {
 		t, err := decodeTable(&e.Retained[i], k)
 		if err != nil {
@@ -312,7 +310,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	if err := decodeFunctions(e, k); err != nil {
 		return nil, err
 	}
-	// After all tables: a view may come before its base table.
+	// Checked after all tables, because a view may precede its base table.
 	if err := k.checkViews(); err != nil {
 		return nil, err
 	}
@@ -323,7 +321,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	return k, nil
 }
 
-// decodeType parses a class name of an encoding.
+// decodeType parses an encoded class name.
 func decodeType(class string) (*types.Type, error) {
 	t, err := types.ParseDeclaredClass(class)
 	if err != nil {
@@ -332,13 +330,13 @@ func decodeType(class string) (*types.Type, error) {
 	return t, nil
 }
 
-// decodeTable decodes a table of k, and seals it. Columns must be complete and consistent: unique names and ids, key
-// positions in order, indexes on existing columns.
+// decodeTable decodes a table of k and seals it. It checks that names and ids of columns are unique, that key positions
+// are in order, and that indexes refer to existing columns.
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
 		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication, View: e.View,
 		Retention: e.Retention}
-	// Seal builds lists by id and by name, which need unique ones.
+	// Seal builds lookups by id and by name, which must be unique.
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {
 		c, err := decodeColumn(&e.Columns[i], t)
@@ -361,7 +359,7 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 		}
 		t.Dropped = append(t.Dropped, DroppedColumn{Column: *c, Micros: e.Dropped[i].Micros})
 	}
-	// Most of Apply's rules are not repeated: only what other code relies on without a check.
+	// Apply's rules are not repeated, except for those on which other code relies.
 	if len(t.PartitionKey) == 0 {
 		return nil, fmt.Errorf("%w: %s.%s has no partition key", ErrFormat, k.Name, t.Name)
 	}
@@ -378,28 +376,28 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	return t.Seal(), nil
 }
 
-// decodeIndex decodes an index, whose column the caller checks.
+// decodeIndex decodes an index. The caller checks its column.
 func decodeIndex(e *encodedIndex) (*Index, error) {
 	if err := checkIndexEnums(e.Class, e.Target); err != nil {
 		return nil, err
 	}
-	// The kind is not encoded, so that it cannot contradict the class.
+	// Kind is derived, so it cannot contradict Class.
 	ix := &Index{ID: e.ID, Name: e.Name, Kind: e.Class.kind(), Class: e.Class, Column: e.Column, Target: e.Target,
 		Options: e.Options}
 	return ix, nil
 }
 
-// checkIndexEnums refuses values that this version does not know.
+// checkIndexEnums refuses enumeration values that this version does not know.
 func checkIndexEnums(class IndexClass, target IndexTarget) error {
-	// Both enumerations start at 1: zero is a field that was missing.
+	// Both enumerations start at 1: zero means that the field is missing.
 	if class < LegacyIndex || class > SASI || target < IndexSimple || target > IndexFull {
 		return fmt.Errorf("%w: index of class %d with target %d", ErrFormat, class, target)
 	}
 	return nil
 }
 
-// decodeColumn decodes a column of t, whose NextColumn is set. Masks and attributes are only checked for their form:
-// their functions may be of another version.
+// decodeColumn decodes a column of t, whose NextColumn is set. For masks and attributes, it only checks the form: they
+// may refer to functions of another version.
 func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
 	// byID has NextColumn elements.
 	if e.ID >= t.NextColumn {
@@ -416,8 +414,8 @@ func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
 		DroppedMicros: e.DroppedMicros, Mask: e.Mask, Attributes: e.Attributes}, nil
 }
 
-// place puts a decoded column into its list. Key columns arrive in key order. The position is redundant, and must
-// agree.
+// place appends a decoded column to its list. Key columns arrive in key order, so the encoded position is redundant and
+// must match.
 func (t *Table) place(c *Column) error {
 	position := -1
 	switch c.Kind {
@@ -434,15 +432,15 @@ func (t *Table) place(c *Column) error {
 	default:
 		return fmt.Errorf("%w: column %q has no kind", ErrFormat, c.Name)
 	}
-	// A gap or a wrong order would give values to the wrong key column.
+	// A wrong position would assign values to the wrong key column.
 	if c.Position != position {
 		return fmt.Errorf("%w: column %q of %s.%s at position %d", ErrFormat, c.Name, t.Keyspace, t.Name, c.Position)
 	}
 	return nil
 }
 
-// writeHeader writes the part of the content on which the version depends besides the keyspaces. nextStorage is
-// included: two schemas that differ only in it give different numbers to the next table.
+// writeHeader hashes what the version depends on besides the keyspaces. It includes nextStorage, because schemas that
+// differ only in it assign different ids to the next table.
 func (s *Schema) writeHeader(h io.Writer) {
 	_, _ = fmt.Fprintf(h, "cqld schema %d %d", formatVersion, s.nextStorage) // a hash returns no error
 }

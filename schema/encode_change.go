@@ -7,13 +7,13 @@ import (
 	"cqld/types"
 )
 
-// encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are
-// separate, as class names in the order of its columns or fields. A new kind of change is a new field: older versions
-// refuse it (unmarshal).
+// encodedChange is a Change in the Raft log. Exactly one field is set besides Format and Types. Types contains the
+// class names of the change's types, in the order of its columns or fields. A new kind of change is a new field, which
+// older versions refuse (unmarshal).
 //
 //	{"Format":1,"DropTable":{"Keyspace":"ks","Table":"t","IfExists":false}}
 type encodedChange struct {
-	// The same version as a schema's: both encodings change together.
+	// Format is the format version of schemas: both encodings share it.
 	Format          int
 	Types           []string                `json:",omitempty"`
 	CreateKeyspace  *CreateKeyspace         `json:",omitempty"`
@@ -40,8 +40,8 @@ type encodedChange struct {
 	DropFunction    *encodedDropFunction    `json:",omitempty"`
 }
 
-// MarshalJSON omits the type, which is in encodedChange.Types. The fields are the encoding's: renaming one of
-// ColumnSpec must not change it.
+// MarshalJSON omits the type, which is in encodedChange.Types. It fixes the names of fields, so renaming a field of
+// ColumnSpec does not change the encoding.
 func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Name       string
@@ -52,10 +52,10 @@ func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	}{c.Name, c.Kind, c.Desc, c.Mask, c.Attributes})
 }
 
-// EncodeChange encodes a change. It panics if the Change is not one of this package. It does not change c.
+// EncodeChange encodes a change without modifying it. It panics for a Change of an unknown type.
 func EncodeChange(c Change) []byte {
 	e := encodedChange{Format: formatVersion}
-	// Types are encoded apart: ColumnSpec.MarshalJSON omits them.
+	// ColumnSpec.MarshalJSON omits the types, so they are collected here.
 	classes := func(specs []ColumnSpec) {
 		for _, s := range specs {
 			e.Types = append(e.Types, s.Type.DeclaredClass())
@@ -72,7 +72,7 @@ func EncodeChange(c Change) []byte {
 		e.UndropKeyspace = c
 	case *PurgeKeyspaces:
 		e.PurgeKeyspaces = c
-	// The types of its columns follow in e.Types, in the order of the columns.
+	// The types follow in e.Types, in the order of the columns.
 	case *CreateTable:
 		e.CreateTable = c
 		classes(c.Columns)
@@ -94,11 +94,11 @@ func EncodeChange(c Change) []byte {
 	case *DropView:
 		e.DropView = c
 	case *CreateType:
-		// The class contains the keyspace and the name.
+		// The class contains the keyspace and name of the type.
 		e.CreateType = &CreateType{IfNotExists: c.IfNotExists}
 		e.Types = []string{c.Type.DeclaredClass()}
 	case *AlterType:
-		// A copy, because c is immutable and its type is encoded apart.
+		// Copy, because c is immutable, and its type is encoded separately.
 		plain := *c
 		if plain.FieldType != nil {
 			e.Types = []string{plain.FieldType.DeclaredClass()}
@@ -124,8 +124,7 @@ func EncodeChange(c Change) []byte {
 	return marshal(e)
 }
 
-// DecodeChange decodes the output of EncodeChange. Errors are ErrFormat. Whether the change is valid is for Apply to
-// decide.
+// DecodeChange decodes the output of EncodeChange. Errors are ErrFormat. It does not validate the change; Apply does.
 func DecodeChange(b []byte) (Change, error) {
 	var e encodedChange
 	if err := unmarshal(b, &e); err != nil {
@@ -134,7 +133,7 @@ func DecodeChange(b []byte) (Change, error) {
 	if err := checkFormat(e.Format); err != nil {
 		return nil, err
 	}
-	// Types are parsed once, and given to the change by position.
+	// Types are parsed once, and assigned to the change by position.
 	decoded := make([]*types.Type, len(e.Types))
 	for i, class := range e.Types {
 		t, err := decodeType(class)
@@ -146,9 +145,9 @@ func DecodeChange(b []byte) (Change, error) {
 	return e.change(decoded)
 }
 
-// change returns the only change in e, with its types.
+// change returns the change in e, with its types.
 func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
-	// EncodeChange sets exactly one of them. Of several, the first in this order counts, on every node alike.
+	// If a faulty encoding sets several fields, every node takes the first one in this order.
 	switch {
 	case e.CreateKeyspace != nil:
 		return e.CreateKeyspace, nil
@@ -191,7 +190,7 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		e.CreateType.Type = decoded[0]
 		return e.CreateType, nil
 	case e.AlterType != nil:
-		// JSON may contain one, which would not be parsed as a class name.
+		// JSON may contain FieldType directly, which would bypass the class name.
 		e.AlterType.FieldType = nil
 		if len(decoded) == 1 {
 			e.AlterType.FieldType = decoded[0]
@@ -199,7 +198,7 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterType, nil
 	case e.DropType != nil:
 		return e.DropType, nil
-	// Apply would report an unknown class as a user's error; here it is the encoding of a newer version.
+	// Apply would report an unknown class as a user's error, but here it means an encoding of a newer version.
 	case e.CreateIndex != nil:
 		return e.CreateIndex, checkIndexEnums(e.CreateIndex.Class, e.CreateIndex.Target)
 	case e.DropIndex != nil:
@@ -214,9 +213,9 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 	return nil, fmt.Errorf("%w: a change without a kind", ErrFormat)
 }
 
-// giveTypes sets the types of columns, and checks their masks.
+// giveTypes assigns the types of columns, and checks the columns' masks.
 func giveTypes(specs []ColumnSpec, decoded []*types.Type) error {
-	// Types are found by position only, so a missing one would shift all others.
+	// Types are assigned by position, so a missing one would shift the others.
 	if len(specs) != len(decoded) {
 		return fmt.Errorf("%w: %d types for %d columns", ErrFormat, len(decoded), len(specs))
 	}

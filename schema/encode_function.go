@@ -6,16 +6,16 @@ import (
 	"cqld/types"
 )
 
-// encodedFunction is a Function with its types as class names. In a schema the keyspace is known from the place.
+// encodedFunction is a Function with its types as class names.
 type encodedFunction struct {
 	Keyspace string `json:",omitempty"` // only in changes
 	Name     string
 	ArgNames []string `json:",omitempty"`
-	// Class names, in the order of ArgNames.
+	// ArgTypes are class names, parallel to ArgNames.
 	ArgTypes     []string `json:",omitempty"`
 	Returns      string
 	CalledOnNull bool `json:",omitempty"`
-	// Language and Body are as CREATE FUNCTION has them; decoding does not check them.
+	// Language and Body are as in CREATE FUNCTION. Decoding does not validate them.
 	Language string
 	Body     string
 }
@@ -25,7 +25,7 @@ type encodedAggregate struct {
 	Keyspace string `json:",omitempty"` // only in changes
 	Name     string
 	ArgTypes []string `json:",omitempty"`
-	// Functions are recorded by name: their argument types follow from StateType and ArgTypes.
+	// Functions are stored by name; their argument types follow from StateType and ArgTypes.
 	StateFunction string
 	StateType     string
 	FinalFunction string `json:",omitempty"`
@@ -33,7 +33,7 @@ type encodedAggregate struct {
 	Returns       string `json:",omitempty"` // not in changes
 }
 
-// encodedCreateFunction is a CreateFunction in the Raft log. The types are in the function.
+// encodedCreateFunction is a CreateFunction in the Raft log. Function contains the types.
 type encodedCreateFunction struct {
 	OrReplace   bool `json:",omitempty"`
 	IfNotExists bool `json:",omitempty"`
@@ -53,12 +53,12 @@ type encodedDropFunction struct {
 	Keyspace  string
 	Name      string
 	Args      []string `json:",omitempty"`
-	// Distinguishes f() from f without arguments, for which Args is empty, too.
+	// HasArgs distinguishes f() from f without argument types; Args is empty for both.
 	HasArgs  bool `json:",omitempty"`
 	IfExists bool `json:",omitempty"`
 }
 
-// classesOf returns the class names of types, with the names of fields.
+// classesOf returns the class names of types, which contain the names of fields.
 func classesOf(list []*types.Type) []string {
 	var classes []string
 	for _, t := range list {
@@ -87,8 +87,8 @@ func encodeFunction(f *Function) encodedFunction {
 		CalledOnNull: f.CalledOnNull, Language: f.Language, Body: f.Body}
 }
 
-// decodeFunction decodes a function of a keyspace. Names and types of arguments must be equally many: callers use them
-// side by side.
+// decodeFunction decodes a function of a keyspace. ArgNames and ArgTypes must have the same length, because callers
+// index both.
 func decodeFunction(e *encodedFunction, keyspace string) (*Function, error) {
 	args, err := decodeTypes(e.ArgTypes)
 	if err != nil {
@@ -106,7 +106,7 @@ func decodeFunction(e *encodedFunction, keyspace string) (*Function, error) {
 		CalledOnNull: e.CalledOnNull, Language: e.Language, Body: e.Body}, nil
 }
 
-// encodeAggregate encodes an aggregate without its keyspace. A change has no result type yet.
+// encodeAggregate encodes an aggregate without its keyspace. The result type of a new aggregate is not known yet.
 func encodeAggregate(a *Aggregate) encodedAggregate {
 	e := encodedAggregate{Name: a.Name, ArgTypes: classesOf(a.ArgTypes), StateFunction: a.StateFunction,
 		StateType: a.StateType.DeclaredClass(), FinalFunction: a.FinalFunction, Initial: a.Initial}
@@ -130,7 +130,7 @@ func decodeAggregate(e *encodedAggregate, keyspace string) (*Aggregate, error) {
 	if a.StateType, err = decodeType(e.StateType); err != nil {
 		return nil, err
 	}
-	// Apply computes the result of a new aggregate. In a schema it must be there, which decodeFunctions checks.
+	// Apply computes the result type of a new aggregate. decodeFunctions checks that an existing one has it.
 	if e.Returns != "" {
 		a.Returns, err = decodeType(e.Returns)
 	}
@@ -147,27 +147,27 @@ func encodeFunctions(e *encodedKeyspace, k *Keyspace) {
 	}
 }
 
-// decodeFunctions adds the functions and aggregates of e to k. An aggregate's functions must exist, because executions
-// do not check it.
+// decodeFunctions adds the functions and aggregates of e to k. The functions of an aggregate must exist, because its
+// execution does not check that.
 func decodeFunctions(e *encodedKeyspace, k *Keyspace) error {
 	for i := range e.Functions {
 		f, err := decodeFunction(&e.Functions[i], k.Name)
 		if err != nil {
 			return err
 		}
-		// Functions and aggregates share the space of signatures.
+		// Functions and aggregates share the namespace of signatures.
 		if k.HasSignature(f.Signature()) {
 			return fmt.Errorf("%w: duplicate function %q", ErrFormat, f.Signature())
 		}
 		k.functions[f.Signature()] = f
 	}
-	// After the functions, which they call.
+	// Functions are decoded first, because aggregates refer to them.
 	for i := range e.Aggregates {
 		a, err := decodeAggregate(&e.Aggregates[i], k.Name)
 		if err != nil {
 			return err
 		}
-		// StateOf and FinalOf find functions by argument types, so this checks the arguments as well.
+		// StateOf and FinalOf search by argument types, so the types are checked as well.
 		if k.HasSignature(a.Signature()) || k.StateOf(a) == nil || a.FinalFunction != "" && k.FinalOf(a) == nil ||
 			a.Returns == nil {
 			return fmt.Errorf("%w: aggregate %q", ErrFormat, a.Signature())
@@ -194,8 +194,8 @@ func (e *encodedCreateFunction) change() (Change, error) {
 	return &CreateFunction{OrReplace: e.OrReplace, IfNotExists: e.IfNotExists, Function: f}, nil
 }
 
-// encodeCreateAggregate encodes a change with the keyspace of its aggregate. The result type is left out: Apply
-// computes it.
+// encodeCreateAggregate encodes a change with the keyspace of its aggregate. It omits the result type, which Apply
+// computes.
 func encodeCreateAggregate(c *CreateAggregate) *encodedCreateAggregate {
 	e := &encodedCreateAggregate{OrReplace: c.OrReplace, IfNotExists: c.IfNotExists,
 		Aggregate: encodeAggregate(c.Aggregate)}

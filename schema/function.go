@@ -9,44 +9,44 @@ import (
 	"cqld/types"
 )
 
-// Function is a scalar function that a user has defined. It is immutable. Language and Body are as CREATE FUNCTION has
-// them; this package does not compile them.
+// Function is a user-defined scalar function. It is immutable. Language and Body are as in CREATE FUNCTION; this
+// package does not compile them.
 type Function struct {
 	Keyspace, Name string
-	// As many as ArgTypes.
+	// ArgNames and ArgTypes have the same length.
 	ArgNames []string
 	ArgTypes []*types.Type // as declared: collections and user-defined types are not frozen
 	Returns  *types.Type
-	// CALLED ON NULL INPUT, not RETURNS NULL ON NULL INPUT.
+	// CalledOnNull distinguishes CALLED ON NULL INPUT from RETURNS NULL ON NULL INPUT.
 	CalledOnNull bool // otherwise the result is null if an argument is null
 	Language     string
 	Body         string
 }
 
-// Aggregate is an aggregate that a user has defined from functions of the same keyspace. It is immutable. Its functions
-// are found by name and argument types, never stored as pointers: they may be replaced.
+// Aggregate is a user-defined aggregate of functions in the same keyspace. It is immutable. Its functions are looked up
+// by name and argument types, because they may be replaced.
 type Aggregate struct {
 	Keyspace, Name string
 	ArgTypes       []*types.Type
 	StateFunction  string // its arguments are the state and the aggregate's arguments
-	// STYPE. It is also the first argument of the state function and the argument of the final one.
+	// StateType is STYPE: the first argument of the state function and the argument of the final function.
 	StateType     *types.Type
 	FinalFunction string // its argument is the state; empty means the state is the result
-	// INITCOND, in wire form of StateType. An empty slice is a value of length zero.
+	// Initial is INITCOND in wire form. An empty slice is a value of length zero.
 	Initial []byte // the first state; nil is null
-	// Of the final function or, without one, of the state function.
+	// Returns is the result type of the final function or, without one, of the state function.
 	Returns *types.Type
 }
 
-// Signature returns the name with the types of the arguments, which identifies a function within its keyspace.
+// Signature returns the name with the argument types, which identifies a function within its keyspace.
 func (f *Function) Signature() string { return FunctionSignature(f.Name, f.ArgTypes) }
 
-// Signature returns the name with the types of the arguments, which identifies an aggregate within its keyspace.
+// Signature returns the name with the argument types, which identifies an aggregate within its keyspace.
 func (a *Aggregate) Signature() string { return FunctionSignature(a.Name, a.ArgTypes) }
 
-// FunctionSignature returns the name of a function with the types of its arguments, as name(int, text). It contains no
-// frozen, so it is the same however the types are written. It is the key of a keyspace's functions, and is not quoted:
-// it is not CQL.
+// FunctionSignature returns the name of a function with its argument types, as name(int, text), by which a keyspace
+// finds its functions. It omits frozen, so frozen and unfrozen arguments have the same signature. It is not CQL, so
+// names are not quoted.
 //
 //	f(int, list<text>)   also of f(int, frozen<list<text>>)
 //	f()
@@ -58,9 +58,9 @@ func FunctionSignature(name string, args []*types.Type) string {
 	return name + "(" + strings.Join(texts, ", ") + ")"
 }
 
-// thawedText returns the text of a type without any frozen, at any depth. User-defined types are their names.
+// thawedText returns the text of a type without frozen at any depth. User-defined types are shown by name.
 func thawedText(t *types.Type) string {
-	// Only these kinds have parts in their texts. User-defined types are shown by their names.
+	// Only these kinds show their parts.
 	words := map[types.Kind]string{types.List: "list", types.Set: "set", types.Map: "map", types.Tuple: "tuple",
 		types.Vector: "vector"}
 	word, ok := words[t.Kind()]
@@ -77,13 +77,12 @@ func thawedText(t *types.Type) string {
 	return word + "<" + strings.Join(parts, ", ") + ">"
 }
 
-// FunctionText returns the name of a function with the types of its arguments as declared, for messages. The name is
-// not quoted.
+// FunctionText returns the name of a function with its declared argument types, for messages. The name is not quoted.
 func FunctionText(name string, args []*types.Type) string {
 	return name + "(" + strings.Join(ArgumentTexts(args), ", ") + ")"
 }
 
-// ArgumentTexts returns the types of arguments as declared, that is, without frozen around each.
+// ArgumentTexts returns argument types as declared: without the outermost frozen.
 func ArgumentTexts(args []*types.Type) []string {
 	texts := make([]string, len(args))
 	for i, t := range args {
@@ -92,19 +91,19 @@ func ArgumentTexts(args []*types.Type) []string {
 	return texts
 }
 
-// DeclaredText returns the type of an argument or a result as CREATE FUNCTION declares it: what is always frozen there,
-// is not written so. Only the outermost frozen is removed.
+// DeclaredText returns an argument or result type as CREATE FUNCTION declares it. Such types are always frozen, so the
+// outermost frozen is omitted.
 func DeclaredText(t *types.Type) string {
 	text := t.String()
-	// The text of a frozen type is balanced: its last character closes the prefix.
+	// In the text of a frozen type, the last character closes the prefix.
 	if inner, ok := strings.CutPrefix(text, "frozen<"); ok {
 		return strings.TrimSuffix(inner, ">")
 	}
 	return text
 }
 
-// routines are the functions and aggregates of a keyspace, by signature. The two maps have no signature in common.
-// Keyspaces embed it.
+// routines are the functions and aggregates of a keyspace, by signature. No signature is in both maps. Keyspaces embed
+// it.
 type routines struct {
 	functions  map[string]*Function
 	aggregates map[string]*Aggregate
@@ -143,13 +142,12 @@ func (r *routines) Aggregates() []*Aggregate {
 	return aggregates
 }
 
-// FunctionsNamed returns the functions with a name, in the order of their signatures.
-// Functions returns a new slice, which DeleteFunc may change.
+// FunctionsNamed returns the functions with a name, sorted by signature.
 func (r *routines) FunctionsNamed(name string) []*Function {
 	return slices.DeleteFunc(r.Functions(), func(f *Function) bool { return f.Name != name })
 }
 
-// AggregatesNamed returns the aggregates with a name, in the order of their signatures.
+// AggregatesNamed returns the aggregates with a name, sorted by signature.
 func (r *routines) AggregatesNamed(name string) []*Aggregate {
 	return slices.DeleteFunc(r.Aggregates(), func(a *Aggregate) bool { return a.Name != name })
 }
@@ -158,12 +156,12 @@ func (r *routines) AggregatesNamed(name string) []*Aggregate {
 func (r *routines) HasFunctions() bool { return len(r.functions)+len(r.aggregates) > 0 }
 
 // SameFunctions reports whether k and o have the same versions of the same functions and aggregates. It compares
-// pointers: a change that does not concern functions shares them.
+// pointers, which unrelated changes keep.
 func (k *Keyspace) SameFunctions(o *Keyspace) bool {
 	return maps.Equal(k.functions, o.functions) && maps.Equal(k.aggregates, o.aggregates)
 }
 
-// StateOf returns the state function of an aggregate, or nil if it does not exist. The aggregate need not be in r.
+// StateOf returns the state function of an aggregate, or nil if it does not exist. The aggregate need not be part of r.
 func (r *routines) StateOf(a *Aggregate) *Function {
 	return r.Function(a.StateFunction, append([]*types.Type{a.StateType}, a.ArgTypes...))
 }
@@ -176,7 +174,7 @@ func (r *routines) FinalOf(a *Aggregate) *Function {
 	return r.Function(a.FinalFunction, []*types.Type{a.StateType})
 }
 
-// replaceIn returns the types with u in place of every older version of u, in a new slice.
+// replaceIn returns a new slice in which u replaces every older version of u.
 func replaceIn(list []*types.Type, u *types.Type) []*types.Type {
 	out := make([]*types.Type, len(list))
 	for i, t := range list {
@@ -185,12 +183,12 @@ func replaceIn(list []*types.Type, u *types.Type) []*types.Type {
 	return out
 }
 
-// withFunctionTypes replaces a user-defined type in the functions and aggregates; r must be a clone. Signatures stay:
-// they contain the names of types only.
+// withFunctionTypes replaces a user-defined type in the functions and aggregates; r must be a clone. Signatures contain
+// only the names of types, so they stay.
 func (r *routines) withFunctionTypes(u *types.Type) {
 	for key, f := range r.functions {
 		if f.usesType(u.UDTName()) {
-			// Replacing an entry of the map that is iterated is safe: no key is added.
+			// Assigning to existing keys during the iteration is safe.
 			changed := *f
 			changed.ArgTypes, changed.Returns = replaceIn(f.ArgTypes, u), replaceType(f.Returns, u)
 			r.functions[key] = &changed
@@ -217,8 +215,8 @@ func (a *Aggregate) usesType(name string) bool {
 		slices.ContainsFunc(a.ArgTypes, func(t *types.Type) bool { return uses(t, name) })
 }
 
-// equal reports whether f and o have the same definition. Keyspace and name are equal: the caller has found o by
-// signature.
+// equal reports whether f and o have the same definition. The caller found o by signature, so keyspace and name are
+// equal.
 func (f *Function) equal(o *Function) bool {
 	return slices.Equal(f.ArgNames, o.ArgNames) && slices.EqualFunc(f.ArgTypes, o.ArgTypes, (*types.Type).Equal) &&
 		f.Returns.Equal(o.Returns) &&

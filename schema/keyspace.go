@@ -10,30 +10,30 @@ import (
 )
 
 // Keyspace is a namespace of tables, types and functions with the same replication. It is immutable once it is part of
-// a Schema. Until link has run it belongs to the function that builds it.
+// a Schema. Before link, it belongs to the function that builds it.
 type Keyspace struct {
 	Name        string
 	Replication ring.Replication
-	// False means that writes to the tables of the keyspace are not forced to disk (package replica).
+	// DurableWrites false means that writes to the keyspace's tables are not synced to disk (package replica).
 	DurableWrites bool
 	// Virtual marks a keyspace that Cassandra calls virtual: it is listed in system_virtual_schema and not in
-	// system_schema. Other system keyspaces may also have tables whose rows are computed when they are read; those have
-	// Table.Virtual.
+	// system_schema. Tables of other system keyspaces may be computed as well; they have Table.Virtual.
 	Virtual bool
-	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The
-	// map is immutable.
+	// Extensions are properties that protocols other than CQL store with a keyspace. CQL does not show them. The map is
+	// immutable.
 	Extensions map[string][]byte
 	// Dropped is set while the keyspace is dropped and can be restored. Name is then its hidden name.
 	Dropped *DroppedKeyspace
-	// Tables and views, by name.
+	// tables contains tables and views, by name.
 	tables map[string]*Table
 	types  map[string]*types.Type // not frozen
-	// retained are the dropped tables that can be restored, in the order of their drops. The slice is only replaced.
+	// retained contains the dropped tables that can be restored, in the order of their drops. The slice is replaced,
+	// never modified.
 	retained []*Table
 	remarks
 	routines
 
-	// Computed by link; a clone has copies of old values until then.
+	// link computes the following fields; until then, a clone has the values of the original.
 	linked     bool       // link has set what follows
 	sorted     []*Table   // the tables and views, by name
 	present    []*Table   // sorted and retained, by name and number; sorted itself without retained tables
@@ -50,18 +50,19 @@ func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 		routines: routines{functions: map[string]*Function{}, aggregates: map[string]*Aggregate{}}}
 }
 
-// Table returns the table or the materialized view with this name, or nil. Names are compared with case.
+// Table returns the table or materialized view with this name, or nil. Names are case-sensitive.
 func (k *Keyspace) Table(name string) *Table { return k.tables[name] }
 
-// Tables returns the tables and materialized views of a schema's keyspace, by name. Callers must not modify the slice.
+// Tables returns the tables and materialized views of a keyspace in a Schema, by name. Callers must not modify the
+// slice.
 func (k *Keyspace) Tables() []*Table { return k.sorted }
 
-// TableNames returns the names of the tables, sorted. Materialized views are not among them.
+// TableNames returns the sorted names of the tables, without materialized views.
 func (k *Keyspace) TableNames() []string {
 	return k.names(func(t *Table) bool { return t.View == nil })
 }
 
-// TableCount returns the number of tables. Materialized views are not among them. It is fast for keyspaces without
+// TableCount returns the number of tables, without materialized views. It takes constant time for keyspaces without
 // views.
 func (k *Keyspace) TableCount() int {
 	if k.linked && !k.views {
@@ -82,9 +83,8 @@ func (k *Keyspace) Type(name string) *types.Type { return k.types[name] }
 // TypeNames returns the names of the user-defined types, sorted.
 func (k *Keyspace) TypeNames() []string { return slices.Sorted(maps.Keys(k.types)) }
 
-// IsSystem reports whether a name is reserved for the system: users cannot create a keyspace with this name. The names
-// are Cassandra's.
-// The lists are fixed: a name that only begins with system_ is available to users.
+// IsSystem reports whether a name is reserved for the system: users cannot create a keyspace with this name. The list
+// of Cassandra's names is fixed: other names that begin with system_ are available to users.
 func IsSystem(keyspace string) bool {
 	return IsLocalSystem(keyspace) || IsReplicatedSystem(keyspace) || IsVirtualSystem(keyspace)
 }
@@ -93,20 +93,21 @@ func IsSystem(keyspace string) bool {
 // for itself.
 func IsLocalSystem(keyspace string) bool { return keyspace == "system" || keyspace == "system_schema" }
 
-// IsVirtualSystem reports whether a keyspace is a system keyspace that Cassandra calls virtual: its rows are computed.
+// IsVirtualSystem reports whether a keyspace is a system keyspace that Cassandra calls virtual: its rows are computed
+// when they are read.
 func IsVirtualSystem(keyspace string) bool {
 	return keyspace == "system_views" || keyspace == "system_virtual_schema"
 }
 
-// IsReplicatedSystem reports whether a keyspace is a system keyspace that is replicated like a user's. It is part of
-// the schema on which nodes agree.
+// IsReplicatedSystem reports whether a keyspace is a system keyspace that is replicated like a user keyspace. It is
+// part of the schema on which nodes agree.
 func IsReplicatedSystem(keyspace string) bool {
 	rest, ok := strings.CutPrefix(keyspace, "system_")
 	return ok && (rest == "traces" || rest == "auth" || rest == "distributed")
 }
 
-// checkOwnDefinition rejects changes of the keyspaces that the program itself defines. Nodes do not agree on them, and
-// Encode omits them.
+// checkOwnDefinition rejects changes of the keyspaces that the program itself defines. They are not part of the schema
+// on which nodes agree, and Encode omits them.
 //
 //	system, system_schema, system_views, system_virtual_schema   refused
 //	system_auth, system_distributed, system_traces               passed: nodes agree on them

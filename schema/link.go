@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// What depends on all tables of a keyspace is computed once, when a change has made it, and from what the keyspace had
-// before: a change of one of n tables copies maps of n entries, and neither sorts n names nor encodes n tables.
+// Data that depends on all tables of a keyspace is derived from the previous keyspace, once for each change. A change
+// of one of n tables copies maps of n entries, but neither sorts n names nor encodes n tables.
 
-// digested are the id of a table and the digest of its definition. A keyspace has them side by side: a change that
-// reads them in n tables would wait for memory n times.
+// digested is the id of a table and the digest of its definition. A keyspace has these in one slice: reading them from
+// n tables would cost n cache misses.
 type digested struct {
 	id     UUID
 	digest [md5.Size]byte
 }
 
-// link completes a new keyspace: it sorts its tables, gives each its present views, and hashes what is not a table. k
-// is not shared yet. After link it does not change.
+// link completes a new keyspace: it sorts its tables, sets the views of each table, and encodes the rest of the
+// definition. k is not shared yet; after link it is immutable.
 func (k *Keyspace) link() {
-	// splice has done this if one table has changed.
-	// A clone with several changed tables, or a keyspace that was built or decoded.
+	// splice has done this if one table was changed. Other keyspaces were built, decoded, or cloned for several
+	// changes.
 	if !k.ordered {
 		k.sorted = k.sortTables()
 		k.digests = make([]digested, len(k.sorted))
@@ -30,34 +30,34 @@ func (k *Keyspace) link() {
 			k.digests[i] = digested{t.ID, t.digest}
 		}
 	}
-	// Without views before and after the change, no table has any.
+	// If there were no views before and after the change, no table has views.
 	if !k.ordered || k.views {
 		k.linkViews()
 	}
 	k.present = withRetained(k.sorted, k.retained)
-	// An old value belongs to the keyspace before the change.
+	// A clone still has the value of the original.
 	k.definition = nil
 	if !IsLocalSystem(k.Name) && !IsVirtualSystem(k.Name) {
-		// encodeKeyspace reads a copy, so that k keeps its tables.
+		// encodeKeyspace gets a copy, so k keeps its tables.
 		bare := *k
-		// The tables have digests of their own.
+		// Tables are hashed by their own digests.
 		bare.tables, bare.sorted, bare.retained = nil, nil, nil
 		k.definition = marshal(encodeKeyspace(&bare))
 	}
 	k.linked, k.ordered = true, false
 }
 
-// linkViews gives each table its present views. A table whose views changed is copied, because other schemas share it.
-// Its digest stays: it does not depend on views.
+// linkViews sets the views of each table. A table whose views changed is copied, because other schemas share it. Its
+// digest does not depend on views, and stays.
 func (k *Keyspace) linkViews() {
-	// By name of the base table. sorted makes each list sorted, too, so that slices.Equal compares them.
+	// By name of the base table. Iterating over sorted makes each list sorted, so slices.Equal can compare them.
 	views := map[string][]*Table{}
 	linked := false
 	for _, t := range k.sorted {
 		if t.View != nil {
 			views[t.View.Base] = append(views[t.View.Base], t)
 		}
-		// A table may still have views that were dropped.
+		// A table may still list views that were dropped.
 		linked = linked || len(t.views) > 0
 	}
 	if k.views = len(views) > 0; !k.views && !linked {
@@ -72,7 +72,7 @@ func (k *Keyspace) linkViews() {
 	}
 }
 
-// sortTables returns the tables by name. k.sorted contains the tables before the change. If none was added, their order
+// sortTables returns the tables by name. k.sorted contains the tables before the change; if none was added, their order
 // is reused.
 func (k *Keyspace) sortTables() []*Table {
 	sorted := make([]*Table, 0, len(k.tables))
@@ -81,16 +81,16 @@ func (k *Keyspace) sortTables() []*Table {
 			sorted = append(sorted, t)
 		}
 	}
-	// Dropped tables were left out, replaced ones have their place. Fewer than k.tables means that one was added.
+	// If tables were only dropped or replaced, the list is complete; otherwise it must be sorted.
 	if len(sorted) == len(k.tables) {
 		return sorted
 	}
 	return slices.SortedFunc(maps.Values(k.tables), func(a, b *Table) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// names returns the names of the tables for which of returns true, sorted. It also works before link.
+// names returns the sorted names of the tables for which of returns true. It also works before link.
 func (k *Keyspace) names(of func(*Table) bool) []string {
-	// Of a clone, sorted is the list of the keyspace that was cloned.
+	// In a clone, sorted is the list of the original.
 	sorted := k.sorted
 	if !k.linked {
 		sorted = k.sortTables()
@@ -104,10 +104,10 @@ func (k *Keyspace) names(of func(*Table) bool) []string {
 	return names
 }
 
-// clone returns a copy whose maps may be changed. Tables, types and functions are shared, and so are the maps of
+// clone returns a copy whose maps can be modified. Tables, types and functions are shared, and so are the maps of
 // comments and extensions, which are only replaced.
 func (k *Keyspace) clone() *Keyspace {
-	// The lists of the old keyspace stay in the clone: link and splice derive the new ones from them.
+	// The clone keeps the lists of the original, from which link and splice derive the new ones.
 	c := *k
 	c.linked, c.ordered = false, false
 	c.tables = maps.Clone(k.tables)
@@ -116,8 +116,7 @@ func (k *Keyspace) clone() *Keyspace {
 	return &c
 }
 
-// withTable returns k with a table added or replaced. The result is not linked yet; its lists are correct, so that link
-// need not sort.
+// withTable returns k with a table added or replaced. The result is not linked, but its lists are already correct.
 func (k *Keyspace) withTable(t *Table) *Keyspace {
 	c := k.clone()
 	c.tables[t.Name] = t
@@ -127,8 +126,7 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	return c
 }
 
-// withoutTable returns k without a table that it has. views may stay true although the last one is gone: link computes
-// it.
+// withoutTable returns k without one of its tables. views may be outdated until link.
 func (k *Keyspace) withoutTable(name string) *Keyspace {
 	c := k.clone()
 	delete(c.tables, name)
@@ -137,14 +135,14 @@ func (k *Keyspace) withoutTable(name string) *Keyspace {
 	return c
 }
 
-// position returns where a table is in k.sorted, or would be.
+// position returns the index of a table in k.sorted, or where it would be inserted.
 func (k *Keyspace) position(name string) (at int, found bool) {
 	compare := func(x *Table, name string) int { return strings.Compare(x.Name, name) }
 	return slices.BinarySearchFunc(k.sorted, name, compare)
 }
 
-// splice sets the lists of k to the lists of old, with the tables of list at a position, instead of the table there if
-// replaced. If old is not linked, link sorts.
+// splice derives the lists of k from the lists of old: it inserts the tables of list at a position or, if replaced is
+// true, replaces the table there. If old is not linked, link sorts instead.
 //
 //	old      a   b   c
 //	add bb   a   b   bb  c
@@ -157,7 +155,7 @@ func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
 	if replaced {
 		after++
 	}
-	// Concat allocates: the lists of old belong to other schemas.
+	// Concat allocates, because other schemas share the lists of old.
 	k.sorted = slices.Concat(old.sorted[:at], list, old.sorted[after:])
 	k.digests = make([]digested, 0, len(k.sorted))
 	k.digests = append(k.digests, old.digests[:at]...)
@@ -168,8 +166,8 @@ func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
 	k.ordered = true
 }
 
-// writeContent writes what the version of a schema depends on: the definition of the keyspace, and the digests of its
-// tables by name.
+// writeContent hashes what the version depends on: the definition of the keyspace, and the digests of its tables by
+// name.
 func (k *Keyspace) writeContent(h hash.Hash) {
 	_, _ = h.Write(k.definition) // a hash returns no error
 	for i := range k.digests {
@@ -180,10 +178,10 @@ func (k *Keyspace) writeContent(h hash.Hash) {
 	}
 }
 
-// with returns s with k, which must be new, added or replaced. It links k.
+// with returns s with the keyspace k added or replaced, and links k.
 func (s *Schema) with(k *Keyspace) *Schema { return s.withNext(k, s.nextStorage) }
 
-// withNext is with, and sets the next number in storage. All changes but drops of a keyspace end here.
+// withNext is with, and sets the next storage id. All changes but drops of keyspaces end here.
 func (s *Schema) withNext(k *Keyspace, next StorageID) *Schema {
 	k.link()
 	keyspaces := maps.Clone(s.keyspaces)
@@ -191,7 +189,8 @@ func (s *Schema) withNext(k *Keyspace, next StorageID) *Schema {
 	return s.rebuilt(keyspaces, next)
 }
 
-// build returns a schema of the keyspaces and its indexes. It keeps the maps. The keyspaces must be linked.
+// build returns a schema of the keyspaces, with its lookups by storage id. It keeps the maps. The keyspaces must be
+// linked.
 func build(keyspaces, dropped map[string]*Keyspace, next StorageID) *Schema {
 	return Empty().rebuiltWith(keyspaces, dropped, next)
 }
@@ -206,8 +205,7 @@ func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema
 func (s *Schema) rebuiltWith(keyspaces, dropped map[string]*Keyspace, next StorageID) *Schema {
 	n := &Schema{keyspaces: keyspaces, dropped: dropped, byStorage: maps.Clone(s.byStorage),
 		byIndex: maps.Clone(s.byIndex), nextStorage: next, stored: s.stored, indexed: s.indexed}
-	// Keyspaces that were changed or dropped, then those that are new: a keyspace that was restored has the numbers of
-	// the dropped one.
+	// Changed and dropped keyspaces come before new ones: a restored keyspace has the storage ids of the dropped one.
 	for name, old := range s.keyspaces {
 		if now := keyspaces[name]; now != old {
 			n.replaceTables(old.present, now.tablesByName())
@@ -228,7 +226,7 @@ func (s *Schema) rebuiltWith(keyspaces, dropped map[string]*Keyspace, next Stora
 			n.replaceTables(nil, k.present)
 		}
 	}
-	// Last: it reads the linked keyspaces and nextStorage.
+	// Last, because it reads the linked keyspaces and nextStorage.
 	n.version = contentVersion(n)
 	return n
 }
@@ -241,8 +239,8 @@ func (k *Keyspace) tablesByName() []*Table {
 	return k.present
 }
 
-// replaceTables changes the indexes from tables of a keyspace to others, both sorted by name. Tables that are the same
-// are skipped. s is not shared yet, but the slices in it are.
+// replaceTables updates the lookups of s from the tables old of a keyspace to the tables now, both sorted by name.
+// Tables with equal pointers are skipped. s is not shared yet, but its slices are.
 //
 //	old   a  b   d       removed   b, d
 //	now   a  b'  c       added     b', c
@@ -252,7 +250,7 @@ func (s *Schema) replaceTables(old, now []*Table) {
 		switch {
 		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
 			old, now = old[1:], now[1:]
-		// A changed table is removed here, and added in the next step.
+		// A changed table is removed here, and added below.
 		case len(now) == 0 || len(old) > 0 && old[0].Name <= now[0].Name:
 			delete(s.byStorage, old[0].StorageID)
 			for _, ix := range old[0].indexes {
@@ -265,21 +263,20 @@ func (s *Schema) replaceTables(old, now []*Table) {
 			now = now[1:]
 		}
 	}
-	// After all removals, because a changed table keeps its number.
+	// All removals come first, because a changed table keeps its storage id.
 	for _, t := range added {
 		s.byStorage[t.StorageID] = t
 		for _, ix := range t.indexes {
 			s.byIndex[ix.ID] = t
 		}
 	}
-	// Views store no rows. A table that gets its first index or view joins indexed, and keeps its number.
+	// Views store no rows. A table that gets its first index or view is added to indexed.
 	s.stored = replaceIDs(s.stored, removed, added, func(t *Table) bool { return t.View == nil })
 	s.indexed = replaceIDs(s.indexed, removed, added, func(t *Table) bool { return len(t.indexes)+len(t.views) > 0 })
 }
 
-// replaceIDs returns the numbers in ids, ascending, which other schemas share, without the numbers of removed tables
-// and with the numbers of added ones, as far as has is true for them. A change of a table, whose number stays, copies
-// nothing.
+// replaceIDs returns ids, ascending, without the ids of removed tables and with the ids of added tables, as far as has
+// returns true for them. Other schemas share ids, so it is copied; if no id changes, it is returned as is.
 //
 //	ids 1024, 1025, 1027; removed 1025; added 1028   become 1024, 1027, 1028
 func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool) []StorageID {
@@ -295,7 +292,7 @@ func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool)
 		}
 		next = append(next, id)
 	}
-	// New tables usually have the greatest numbers: sorting is rare.
+	// New tables usually have the highest ids, so sorting is rarely needed.
 	sorted := len(next) == 0 || len(come) == 0 || next[len(next)-1] < come[0]
 	if next = append(next, come...); !sorted {
 		slices.Sort(next)
@@ -303,7 +300,7 @@ func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool)
 	return next
 }
 
-// idsOf returns the numbers of the tables for which has is true, ascending. Tables are sorted by name, not by number.
+// idsOf returns the ids of the tables for which has returns true, ascending. tables are sorted by name, not by id.
 func idsOf(tables []*Table, has func(*Table) bool) (ids []StorageID) {
 	for _, t := range tables {
 		if has(t) {
@@ -314,12 +311,12 @@ func idsOf(tables []*Table, has func(*Table) bool) (ids []StorageID) {
 	return ids
 }
 
-// contentVersion hashes the output of Encode, on which all nodes must agree. It reads hashes of the parts instead of
-// encoding all of them. MD5 is not used for security: it has the length of a UUID.
+// contentVersion hashes the content that Encode encodes, on which all nodes must agree. It combines hashes of the parts
+// instead of encoding everything. MD5 serves as a checksum, not for security, and has the length of a UUID.
 func contentVersion(s *Schema) UUID {
 	h := md5.New()
 	s.writeHeader(h)
-	// Each node defines the omitted keyspaces for itself; they may differ during an upgrade.
+	// The omitted keyspaces are defined by each node, and may differ during an upgrade.
 	for _, name := range s.KeyspaceNames() {
 		if !IsLocalSystem(name) && !IsVirtualSystem(name) {
 			s.keyspaces[name].writeContent(h)

@@ -13,42 +13,42 @@ import (
 // AllowAutoSnapshot, BloomFilterFPChance, Caching, CDC, Compaction, Compression, Memtable, CRCCheckChance, Extensions,
 // IncrementalBackups, MaxIndexInterval, MemtableFlushPeriodMs and MinIndexInterval.
 type Options struct {
-	// In the form of speculative_retry.
+	// AdditionalWritePolicy has the form of SpeculativeRetry.
 	AdditionalWritePolicy string
 	AllowAutoSnapshot     bool
-	// 0 < p ≤ 1.
+	// BloomFilterFPChance is p with 0 < p ≤ 1.
 	BloomFilterFPChance float64
-	// The keys "keys" and "rows_per_partition".
+	// Caching has the keys "keys" and "rows_per_partition".
 	Caching map[string]string
-	// Cassandra's change data capture.
+	// CDC is Cassandra's change data capture.
 	CDC bool
-	// Of WITH comment or COMMENT ON TABLE: the last one counts.
+	// Comment is set by WITH comment or COMMENT ON TABLE, whichever came last.
 	Comment string
-	// With the full class name in "class".
+	// Compaction has the full class name under "class".
 	Compaction map[string]string
-	// {"enabled": "false"} means none.
+	// Compression {"enabled": "false"} means none.
 	Compression map[string]string
-	// The name of a configuration; "default" is the only one.
+	// Memtable names a configuration; "default" is the only one.
 	Memtable string
-	// 0 to 1.
+	// CRCCheckChance is 0 to 1.
 	CRCCheckChance float64
 	DefaultTTL     int32 // seconds
 	Extensions     map[string][]byte
-	// Seconds.
+	// GCGraceSeconds is in seconds.
 	GCGraceSeconds     int32
 	IncrementalBackups bool
-	// Not less than MinIndexInterval.
+	// MaxIndexInterval is at least MinIndexInterval.
 	MaxIndexInterval int32
-	// Milliseconds; zero or more.
+	// MemtableFlushPeriodMs is in milliseconds, at least 0.
 	MemtableFlushPeriodMs int32
-	// At least 1.
+	// MinIndexInterval is at least 1.
 	MinIndexInterval int32
 	ReadRepair       string // "BLOCKING" or "NONE"
-	// Canonical, as package query/option returns it.
+	// SpeculativeRetry is in canonical form, as package query/option returns it.
 	SpeculativeRetry string
-	// When tombstones may be purged. The words are ScyllaDB's (package query/option).
+	// TombstoneGC says when tombstones may be purged, in ScyllaDB's words (package query/option).
 	TombstoneGC string // cqld: "repair", "timeout", "immediate", "disabled"
-	// With quorum, the coordinator moves the timestamps of writes after the timestamps of the current data.
+	// WriteOrdering "quorum" makes the coordinator raise timestamps of writes above the timestamps of the current data.
 	WriteOrdering string // cqld: "" or "quorum"
 	Label         string `json:",omitempty"` // of SECURITY LABEL ON TABLE, which alone sets it
 }
@@ -88,7 +88,7 @@ func DefaultOptions() Options {
 
 // with returns o with the named options copied from p. Unknown names are ignored.
 func (o Options) with(p *Options, names []string) Options {
-	// The maps of p are shared with the result: maps of options are only replaced.
+	// The result shares the maps of p, which are replaced, never modified.
 	for _, name := range names {
 		switch name {
 		case "additional_write_policy":
@@ -126,7 +126,7 @@ func (o Options) with(p *Options, names []string) Options {
 
 // withRest is the second half of with.
 func (o Options) withRest(p *Options, name string) Options {
-	// id is no option, and extensions were copied by with.
+	// id is not an option, and with has copied extensions.
 	switch name {
 	case "gc_grace_seconds":
 		o.GCGraceSeconds = p.GCGraceSeconds
@@ -153,8 +153,8 @@ func (o Options) withRest(p *Options, name string) Options {
 // TTLMax is twenty years in seconds, the longest time to live of a cell, as in Cassandra.
 const TTLMax = 20 * 365 * 24 * 60 * 60
 
-// Validate checks the ranges of the numbers. The maps and policies were checked when they were parsed (package
-// query/option). Errors are configuration errors in Cassandra's words.
+// Validate checks the ranges of numeric options. Maps and policies were validated when they were parsed (package
+// query/option). Errors are configuration errors with Cassandra's messages.
 func (o *Options) Validate() error {
 	// The lower bound is the false-positive rate of Cassandra's largest filter (20 buckets per element).
 	if !(o.BloomFilterFPChance > 6.71e-5 && o.BloomFilterFPChance <= 1) { // also rejects NaN
@@ -167,7 +167,7 @@ func (o *Options) Validate() error {
 			"(got %s)",
 			FormatDouble(o.CRCCheckChance))
 	}
-	// Integers, in an order that decides which error is reported.
+	// The order of the cases decides which error is reported.
 	switch {
 	case o.DefaultTTL < 0:
 		return misconfiguredf("default_time_to_live must be greater than or equal to 0 (got %d)", o.DefaultTTL)
@@ -204,7 +204,7 @@ func FormatDouble(f float64) string {
 	case math.IsNaN(f):
 		return "NaN"
 	case math.IsInf(f, 0):
-		// Go writes +Inf and -Inf, Java Infinity and -Infinity.
+		// Go formats +Inf and -Inf, Java Infinity and -Infinity.
 		return strings.TrimPrefix(strconv.FormatFloat(f, 'f', -1, 64), "+") + "inity"
 	}
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'E', -1, 64), "E")

@@ -6,49 +6,49 @@ import (
 	"cqld/schema/refused"
 )
 
-// ReplaceTables gives restored tables the names of others, all in one step. A table that has a name until then is
-// dropped as by DROP TABLE, with its indexes; its materialized views are dropped, too. Restored tables keep their
-// numbers in storage, rows and indexes, so that statements find either the table before or the restored one.
+// ReplaceTables replaces tables by restored ones, all in one step: each restored table takes the name of the table that
+// it replaces. Replaced tables are dropped as by DROP TABLE, with their indexes and materialized views. Restored tables
+// keep their storage ids, rows and indexes, so statements find either the old table or the restored one.
 //
 //	before                      after
 //	orders            1024      retained: orders   1024     UNDROP TABLE orders AS …
 //	restoring_orders  1031      orders             1031
 //
-// Clients see the table dropped and created, so that drivers prepare its statements again. Grants belong to names, and
-// stay (package metadata).
+// Clients see a drop and a creation, so drivers prepare statements again. Permissions are granted by name, and stay
+// (package metadata).
 type ReplaceTables struct {
 	Tables []Replacement // and materialized views
-	// Retention keeps the replaced tables so that they can be restored. nil removes them at once.
+	// Retention keeps the replaced tables restorable. nil removes them at once.
 	Retention *Retention `json:",omitempty"`
 }
 
-// Replacement is a table or a materialized view that gets another name. A view follows its base table, which must be
-// in the same change.
+// Replacement is a table or materialized view that gets a new name. A view follows its base table, which must be in the
+// same change.
 type Replacement struct {
 	Keyspace string
 	From     string // the name until now
 	Table    string // the name that it gets
 	ID       UUID   // of the table From
-	// Replaced is the id of the table with the name Table, or zero if there was none. Another table with the name is
-	// refused: it was created after the change was planned. A name without a table is used. Zero for views.
+	// Replaced is the id of the table that is called Table, or zero if there is none. A table with the name and another
+	// id was created after the change was planned, and is refused. A name without a table may be used. Zero for views.
 	Replaced UUID
-	// Indexes contains the names that indexes get, by their names until now. An empty name means the default one. An
-	// index whose name is in use gets another one, as in UndropTable.
+	// Indexes maps the current names of indexes to their new names. An empty new name means the default one. An index
+	// whose new name is in use gets another one, as in UndropTable.
 	Indexes map[string]string `json:",omitempty"`
-	// Extensions of the table.
+	// Extensions are the extensions of the restored table.
 	Extensions map[string][]byte `json:",omitempty"`
 }
 
 func (*ReplaceTables) change() {}
 
-// applyReplaceTables replaces all tables or none, so that tables of several keyspaces show the same moment. A
-// replacement that was made before has no effect: the proposer may not have learned of it.
+// applyReplaceTables replaces all tables or none, so tables of several keyspaces change at the same time. A replacement
+// that has already been applied has no effect, because its proposer may have missed the outcome.
 //
 //	the name has no table, or the table Replaced    replaced
 //	the name has the restored table already         no effect
 //	the name has another table, or a view           refused
 //	the table has a view that nothing replaces      refused
-//	the restored table is gone                      refused
+//	the restored table does not exist               refused
 func applyReplaceTables(s *Schema, c *ReplaceTables) (*Schema, error) {
 	var pending []Replacement
 	for _, r := range c.Tables {
@@ -65,7 +65,7 @@ func applyReplaceTables(s *Schema, c *ReplaceTables) (*Schema, error) {
 	}
 	next := s
 	for len(pending) > 0 {
-		// Each keyspace is changed once: a change of n tables must not sort and hash them n times.
+		// Each keyspace is changed once, because each change sorts and hashes its tables.
 		k := s.keyspaces[pending[0].Keyspace]
 		x := replacing{old: k, now: k.clone(), retention: c.Retention}
 		pending = slices.DeleteFunc(pending, func(r Replacement) bool {
@@ -82,20 +82,20 @@ func applyReplaceTables(s *Schema, c *ReplaceTables) (*Schema, error) {
 	return next.boundRetained(), nil
 }
 
-// replacing makes the replacements of a list in a keyspace. old is the keyspace before them, from which all tables are
-// read, and now the one after them, which is not linked yet.
+// replacing replaces tables of one keyspace. old is the keyspace before, from which all tables are read; now is the
+// keyspace after, which is not linked yet.
 type replacing struct {
 	old, now  *Keyspace
 	list      []Replacement // of this keyspace, tables and views
 	retention *Retention
 }
 
-// replace removes all tables that lose their names before it adds one, because the view of one replaced table may have
-// the name of a view of another one.
+// replace removes all replaced tables before it adds any, because a view of one replaced table may have the name of a
+// view of another one.
 func (x *replacing) replace() error {
-	// A copy: other schemas share the list.
+	// Clone, because other schemas share the list.
 	x.now.retained = slices.Clone(x.old.retained)
-	// All are checked first. Views are added with their base tables.
+	// All replacements are validated first. Views are added with their base tables.
 	var bases []*Replacement
 	for i := range x.list {
 		r := &x.list[i]
@@ -106,7 +106,7 @@ func (x *replacing) replace() error {
 		}
 		if t.View == nil {
 			bases = append(bases, r)
-			// A view has the rows of its base table: alone, it would change nothing but names.
+			// A view has the rows of its base table, so it cannot be replaced alone.
 		} else if !slices.ContainsFunc(x.list, func(o Replacement) bool { return o.From == t.View.Base }) {
 			return invalidf("Cannot replace materialized view '%s.%s' without its base table", r.Keyspace, r.Table)
 		}
@@ -115,7 +115,7 @@ func (x *replacing) replace() error {
 		if err := x.remove(r); err != nil {
 			return err
 		}
-		// The restored table gives up its own name, too.
+		// The restored table gives up its current name.
 		delete(x.now.tables, r.From)
 		for _, v := range x.old.tables[r.From].views {
 			delete(x.now.tables, v.Name)
@@ -129,7 +129,7 @@ func (x *replacing) replace() error {
 	return nil
 }
 
-// remove drops the table that has a name, with its views, and retains it.
+// remove drops the replaced table with its views, and retains it.
 func (x *replacing) remove(r *Replacement) error {
 	old := x.old.tables[r.Table]
 	switch {
@@ -141,7 +141,7 @@ func (x *replacing) remove(r *Replacement) error {
 		return invalidf("Cannot replace table '%s.%s': it was created while the table was restored", r.Keyspace,
 			r.Table)
 	}
-	// Dropping a view that nothing replaces would surprise its users.
+	// A view that is not replaced would be dropped, which its users do not expect.
 	for _, v := range old.views {
 		restored := func(o Replacement) bool { return o.Table == v.Name && x.old.tables[o.From].View != nil }
 		if !slices.ContainsFunc(x.list, restored) {
@@ -154,7 +154,7 @@ func (x *replacing) remove(r *Replacement) error {
 	if x.retention == nil {
 		return nil
 	}
-	// The table itself belongs to other schemas, in which it has its name.
+	// Copy, because other schemas contain the table under its name.
 	kept, retention := old.copyForChange(), *x.retention
 	kept.Retention, kept.views = &retention, nil
 	x.now.retained = append(x.now.retained, kept.Seal())
@@ -163,18 +163,18 @@ func (x *replacing) remove(r *Replacement) error {
 
 // add adds a restored table under its new name, with its views.
 func (x *replacing) add(r *Replacement) error {
-	// Number, identifier and ids of columns stay: rows and entries of indexes have them.
+	// The storage id, the UUID and the ids of columns stay, because rows and index entries contain them.
 	old := x.old.tables[r.From]
 	t := old.copyForChange()
 	t.Name, t.Options.Extensions = r.Table, r.Extensions
-	// Names of indexes are unique in the keyspace. Tables without indexes need no list of all names.
+	// Index names are unique in the keyspace. Without indexes, the names need not be collected.
 	taken := map[string]bool{}
 	if len(t.indexes) > 0 {
 		taken = x.now.IndexesCalled("")
 	}
 	for i, ix := range t.indexes {
 		name, renamed := r.Indexes[ix.Name]
-		// An index that was created on the restored table meanwhile keeps its name.
+		// An index that was created on the restored table after the change was planned keeps its name.
 		if !renamed {
 			name = ix.Name
 		} else if name == "" {
@@ -191,10 +191,10 @@ func (x *replacing) add(r *Replacement) error {
 		return err
 	}
 	for _, v := range old.views {
-		// Views share their definitions with other schemas: both are copied.
+		// Other schemas share views and their definitions, so both are copied.
 		view, definition := v.copyForChange(), *v.View
 		view.View = &definition
-		// A view that was created on the restored table meanwhile keeps its name.
+		// A view that was created on the restored table after the change was planned keeps its name.
 		if i := slices.IndexFunc(x.list, func(o Replacement) bool { return o.ID == v.ID }); i >= 0 {
 			view.Name, view.Options.Extensions = x.list[i].Table, x.list[i].Extensions
 		}
@@ -211,14 +211,14 @@ func (x *replacing) place(t *Table) error {
 	if x.now.tables[t.Name] != nil {
 		return invalidf("Cannot restore table '%s.%s': another table or view has the name", t.Keyspace, t.Name)
 	}
-	// Its name is another one than when it was created.
+	// Validated again, because the name is new.
 	x.now.tables[t.Name] = t
 	return t.validate()
 }
 
-// boundRetained returns s without the tables that were dropped first, if it retains more than retainedMax.
+// boundRetained returns s with at most retainedMax retained tables: it removes those that were dropped first.
 func (s *Schema) boundRetained() *Schema {
-	// The tables of all keyspaces count, because all nodes have all of them in memory.
+	// The limit applies to all keyspaces together, because every node keeps all definitions in memory.
 	all := s.Retained()
 	if len(all) <= retainedMax {
 		return s

@@ -10,36 +10,35 @@ import (
 	"cqld/types"
 )
 
-// A keyspace that is dropped with a grace stays in the schema under a hidden name (ADR 50). Statements do not find it,
-// and its name is free. Code below statements finds it by the hidden name, which its tables have as their keyspace, so
-// that its rows are replicated, repaired and moved as its replication demands.
+// A keyspace that is dropped with a grace period stays in the schema under a hidden name (ADR 50). Statements do not
+// find it, and its name is free. Replication, repair and range movements find it by the hidden name, which is the
+// keyspace name of its tables.
 //
-//	DROP KEYSPACE shop ──▶ shop#1031 ──▶ UNDROP KEYSPACE: the keyspace with all that it had
-//	                           └───────▶ PURGE KEYSPACE, or the end of the grace: Dropped reports its tables
+//	DROP KEYSPACE shop ──▶ shop#1031 ──▶ UNDROP KEYSPACE: the keyspace and its contents
+//	                           └───────▶ PURGE KEYSPACE, or end of the grace period: Dropped reports its tables
 
 // DroppedKeyspace describes a keyspace that was dropped and can be restored.
 type DroppedKeyspace struct {
 	Retention
-	// Name is the name that statements used. Types and functions of the keyspace still have it.
+	// Name is the name before the drop. The keyspace's types and functions still contain it.
 	Name string
-	// Number is unique among the dropped keyspaces of a schema. It is from the counter of tables.
+	// Number is unique among the dropped keyspaces of a schema. It comes from the counter of storage ids.
 	Number StorageID
 }
 
-// hiddenName returns the name of the keyspace in the schema. No keyspace can be created with it (CheckKeyspaceName).
+// hiddenName returns the name of the dropped keyspace in the schema. CheckKeyspaceName refuses it for new keyspaces.
 func (d *DroppedKeyspace) hiddenName() string { return fmt.Sprint(d.Name, hiddenMark, d.Number) }
 
-// hiddenMark is in all hidden names, and in no others: names of keyspaces are words. A hidden name may be longer than
-// the names of keyspaces may be.
+// hiddenMark is part of all hidden names and of no other keyspace name. A hidden name may exceed keyspaceNameMax.
 const hiddenMark = "#"
 
-// retainedElementsMax bounds the dropped keyspaces of a schema with their tables, views, types and functions: every
-// node has their definitions in memory.
+// retainedElementsMax bounds the dropped keyspaces of a schema including their tables, views, types and functions,
+// because every node keeps their definitions in memory.
 const retainedElementsMax = 1024
 
-// elementsOf returns how much of retainedElementsMax a keyspace takes.
+// elementsOf returns how much of retainedElementsMax a keyspace uses.
 func elementsOf(k *Keyspace) int {
-	// A keyspace without elements is bounded, too.
+	// The keyspace itself counts, so empty ones are bounded, too.
 	return 1 + len(k.tables) + len(k.types) + len(k.functions) + len(k.aggregates)
 }
 
@@ -50,7 +49,7 @@ func Restorable(k *Keyspace) bool { return elementsOf(k) <= retainedElementsMax 
 // DroppedKeyspaces returns the keyspaces that were dropped and can be restored, in the order of their drops.
 func (s *Schema) DroppedKeyspaces() []*Keyspace {
 	return slices.SortedFunc(maps.Values(s.dropped), func(a, b *Keyspace) int {
-		// Numbers grow with each change, so that they order the drops of one second.
+		// Numbers grow with each drop, so they order drops within one second.
 		x, y := a.Dropped, b.Dropped
 		return cmp.Or(cmp.Compare(x.Retention.Dropped, y.Retention.Dropped), cmp.Compare(x.Number, y.Number))
 	})
@@ -76,11 +75,11 @@ func (s *Schema) StoredKeyspaceNames() []string {
 	return names
 }
 
-// KeyspaceCalled returns the keyspace that another node means by a name of its StoredKeyspaceNames, or nil. Its schema
-// may be one before or after the drop of a keyspace that this schema has under its other name.
+// KeyspaceCalled returns the keyspace to which another node refers by one of its StoredKeyspaceNames, or nil. The
+// schemas of the two nodes may differ: one of them may have dropped or restored the keyspace already.
 //
-//	here    shop#1031, and no shop    shop means shop#1031: the other node does not know the drop yet
-//	here    shop                      shop#1031 means shop: this node does not know the drop yet
+//	here    shop#1031, and no shop    shop means shop#1031: the other node has not applied the drop
+//	here    shop                      shop#1031 means shop: this node has not applied the drop
 func (s *Schema) KeyspaceCalled(name string) *Keyspace {
 	if k := s.StoredKeyspace(name); k != nil {
 		return k
@@ -88,7 +87,7 @@ func (s *Schema) KeyspaceCalled(name string) *Keyspace {
 	if before, _, hidden := strings.Cut(name, hiddenMark); hidden {
 		return s.keyspaces[before]
 	}
-	// The last one that was dropped: an earlier one was dropped before that one was created.
+	// The most recent drop wins, because earlier ones precede the creation of that keyspace.
 	for _, k := range slices.Backward(s.DroppedKeyspaces()) {
 		if k.Dropped.Name == name {
 			return k
@@ -97,14 +96,14 @@ func (s *Schema) KeyspaceCalled(name string) *Keyspace {
 	return nil
 }
 
-// retainKeyspace returns s with k as a dropped keyspace. If the dropped keyspaces have too many elements, those that
-// were dropped first are removed. k is restorable.
+// retainKeyspace returns s with k as a dropped keyspace. If the dropped keyspaces have too many elements, it removes
+// those that were dropped first. k must be Restorable.
 func (s *Schema) retainKeyspace(k *Keyspace, r Retention) *Schema {
-	// Schemas share both maps.
+	// Clone, because schemas share both maps.
 	keyspaces, dropped := maps.Clone(s.keyspaces), maps.Clone(s.dropped)
 	delete(keyspaces, k.Name)
 	room := retainedElementsMax - elementsOf(k)
-	// The last drops first: they stay.
+	// Latest drops first, because they are kept.
 	earlier := s.DroppedKeyspaces()
 	slices.Reverse(earlier)
 	for _, old := range earlier {
@@ -112,7 +111,7 @@ func (s *Schema) retainKeyspace(k *Keyspace, r Retention) *Schema {
 			delete(dropped, old.Name)
 		}
 	}
-	// The hidden keyspace has the same numbers of tables and indexes: rebuiltWith removes all before it adds any.
+	// The hidden keyspace keeps its storage ids: rebuiltWith removes the old entries before it adds new ones.
 	hidden := hide(k, DroppedKeyspace{Retention: r, Name: k.Name, Number: s.nextStorage})
 	hidden.link()
 	if dropped == nil {
@@ -122,8 +121,8 @@ func (s *Schema) retainKeyspace(k *Keyspace, r Retention) *Schema {
 	return s.rebuiltWith(keyspaces, dropped, s.nextStorage+1)
 }
 
-// hide returns k as a dropped keyspace. Its tables have its hidden name and its retention, so that they are treated as
-// dropped tables. Types and functions stay as they are. The result is not linked.
+// hide returns k as a dropped keyspace. Its tables get the hidden name and the retention, so they are treated as
+// dropped tables. Types and functions stay. The result is not linked.
 func hide(k *Keyspace, d DroppedKeyspace) *Keyspace {
 	c := k.clone()
 	c.Name, c.Dropped = d.hiddenName(), &d
@@ -131,7 +130,7 @@ func hide(k *Keyspace, d DroppedKeyspace) *Keyspace {
 	return c
 }
 
-// restore returns a dropped keyspace with a name. The result is not linked.
+// restore returns a dropped keyspace under the name as. The result is not linked.
 func restore(k *Keyspace, as string) *Keyspace {
 	c := k.clone()
 	c.Name, c.Dropped = as, nil
@@ -142,17 +141,17 @@ func restore(k *Keyspace, as string) *Keyspace {
 	return c
 }
 
-// moveTables replaces the tables of c, a clone of k, by copies that change has changed. Its tables and views have the
-// retention r; tables that were dropped before the keyspace keep their own.
+// moveTables replaces the tables of c, a clone of k, by copies modified by change, with the retention r. Tables that
+// were dropped before the keyspace keep their own retention.
 func moveTables(c, k *Keyspace, change func(*Table), r *Retention) {
-	// Views are among the tables: they have a retention, too, so that nothing shows them. link finds them again.
+	// The views are included, with a retention that hides them; link restores the lists of views.
 	for name, t := range k.tables {
 		moved := t.copyForChange()
 		change(moved)
 		moved.Retention = r
 		c.tables[name] = moved.Seal()
 	}
-	// A new list: schemas share it.
+	// A new list, because schemas share the old one.
 	c.retained = nil
 	for _, t := range k.retained {
 		moved := t.copyForChange()
@@ -161,20 +160,20 @@ func moveTables(c, k *Keyspace, change func(*Table), r *Retention) {
 	}
 }
 
-// renaming gives the contents of a keyspace another name of the keyspace. Elements are copied, because schemas share
-// them.
+// renaming changes the keyspace name in the contents of a keyspace. It copies elements, because schemas share them.
 type renaming struct{ from, to string }
 
-// contents renames the types, functions and aggregates of k, which is a clone. Signatures have no keyspaces.
+// contents renames the keyspace in the types, functions and aggregates of k, which is a clone. Signatures do not
+// contain the keyspace.
 func (n renaming) contents(k *Keyspace) {
 	if n.from == n.to {
 		return
 	}
-	// Types may contain each other. Each is renamed with all that it contains, so that the order does not matter.
+	// Each type is renamed with its nested types, so the order does not matter.
 	for name, t := range k.types {
 		k.types[name] = n.typ(t)
 	}
-	// Bodies stay as they are: they cannot name a keyspace.
+	// Bodies cannot name a keyspace, so they stay.
 	for signature, old := range k.functions {
 		f := *old
 		f.Keyspace, f.ArgTypes, f.Returns = n.to, n.types(old.ArgTypes), n.typ(old.Returns)
@@ -188,7 +187,7 @@ func (n renaming) contents(k *Keyspace) {
 	}
 }
 
-// typ returns t with the user-defined types in it renamed: all are of one keyspace. A retained table may use types that
+// typ returns t with its user-defined types renamed; all belong to one keyspace. A retained table may use types that
 // the keyspace no longer has.
 func (n renaming) typ(t *types.Type) *types.Type {
 	t = withParts(t, n.typ)
@@ -216,7 +215,7 @@ func (n renaming) table(t *Table) {
 		for i, old := range list {
 			c := *old
 			c.Type = n.typ(old.Type)
-			// Native functions have no keyspace, and functions of other keyspaces cannot be masks.
+			// Native functions have no keyspace, and masks use functions of their own keyspace only.
 			if m := old.Mask; m != nil && m.Keyspace == n.from {
 				c.Mask = n.mask(m)
 			}
@@ -225,12 +224,12 @@ func (n renaming) table(t *Table) {
 	}
 }
 
-// mask returns a renamed mask.
+// mask returns a copy of a mask with the new keyspace.
 func (n renaming) mask(m *Mask) *Mask {
 	mask := *m
 	mask.Keyspace, mask.Types = n.to, slices.Clone(m.Types)
 	for i, class := range m.Types {
-		// Classes of a mask are not checked when they are decoded, so that a class that is none stays.
+		// Decoding does not validate the classes of a mask, so an invalid class is kept.
 		if t, err := decodeType(class); err == nil {
 			mask.Types[i] = n.typ(t).DeclaredClass()
 		}
@@ -245,7 +244,7 @@ func applyUndropKeyspace(s *Schema, c *UndropKeyspace) (*Schema, error) {
 		return nil, invalidf("The dropped keyspace can no longer be restored: its grace has ended, or it was purged " +
 			"or restored")
 	}
-	// The message says what works instead.
+	// The message suggests AS.
 	if s.keyspaces[c.As] != nil || IsSystem(c.As) {
 		return nil, invalidf("Cannot restore keyspace '%s': another keyspace has the name '%s'; restore it with "+
 			"UNDROP KEYSPACE … AS another name", k.Dropped.Name, c.As)
@@ -253,22 +252,22 @@ func applyUndropKeyspace(s *Schema, c *UndropKeyspace) (*Schema, error) {
 	if err := CheckKeyspaceName(c.As); err != nil {
 		return nil, err
 	}
-	// Tables, numbers and identifiers are the former ones: no row is read or written.
+	// Tables keep their ids, so no row is read or written.
 	restored := restore(k, c.As)
 	restored.link()
 	keyspaces, dropped := maps.Clone(s.keyspaces), maps.Clone(s.dropped)
-	// The number is not used again, so that no later keyspace has this hidden name.
+	// Storage ids are not reused, so no later keyspace gets this hidden name.
 	delete(dropped, c.Keyspace)
 	keyspaces[c.As] = restored
 	return s.rebuiltWith(keyspaces, dropped, s.nextStorage), nil
 }
 
-// applyPurgeKeyspaces removes dropped keyspaces with their tables, also those that had been dropped before them.
-// Dropped reports the numbers of these tables from then on.
+// applyPurgeKeyspaces removes dropped keyspaces with their tables, including tables that were dropped before. Dropped
+// then reports their storage ids.
 func applyPurgeKeyspaces(s *Schema, c *PurgeKeyspaces) (*Schema, error) {
 	dropped := maps.Clone(s.dropped)
-	// A purge of an earlier drop names another keyspace, because numbers are not used again. The end of the grace is
-	// compared all the same, as in PurgeTables.
+	// Hidden names are not reused, so a purge of an earlier drop cannot match. The end of the grace period is compared
+	// anyway, as in PurgeTables.
 	maps.DeleteFunc(dropped, func(name string, k *Keyspace) bool {
 		until, ok := c.Keyspaces[name]
 		return ok && until == k.Dropped.Until

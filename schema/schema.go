@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// StorageID is the number of a table or index in storage. It is short, and not used again after a drop.
+// StorageID is the short id of a table or index in storage. It is not reused after a drop.
 type StorageID uint32
 
 // Schema contains all keyspaces at one point in time. It is immutable: methods may be called concurrently, and results
 // must not be modified.
 type Schema struct {
-	// By name.
+	// keyspaces by name.
 	keyspaces map[string]*Keyspace
-	// The keyspaces that were dropped and can be restored, by hidden name. nil is empty.
+	// dropped contains the dropped keyspaces that can be restored, by hidden name; may be nil.
 	dropped map[string]*Keyspace
-	// Tables and views.
+	// byStorage contains tables and views.
 	byStorage map[StorageID]*Table
 	byIndex   map[StorageID]*Table // the tables of the indexes with these ids
-	// Maps and lists are changed by replacing them (rebuilt).
+	// Maps and lists are replaced, never modified (rebuilt).
 	stored  []StorageID // the tables that store rows, ascending; schemas share it
 	indexed []StorageID // the tables with indexes or views, likewise
-	// The number of the next table, view or index.
+	// nextStorage is the id of the next table, view or index.
 	nextStorage StorageID
-	// Computed by contentVersion.
+	// version is computed by contentVersion.
 	version UUID
 }
 
-// FirstStorageID is the first number of user tables. Lower numbers are for system tables, which every version of the
-// program must number alike.
+// FirstStorageID is the first id of user tables. Lower ids are for system tables, which have the same ids in every
+// version.
 const FirstStorageID StorageID = 1024
 
 // Empty returns a schema without any keyspace, not even system keyspaces. Its version is zero.
@@ -48,7 +48,8 @@ func (s *Schema) Keyspace(name string) *Keyspace { return s.keyspaces[name] }
 // KeyspaceNames returns the names of all keyspaces, sorted.
 func (s *Schema) KeyspaceNames() []string { return slices.Sorted(maps.Keys(s.keyspaces)) }
 
-// Table returns the table or the materialized view with this name, or nil. Names are as stored: unquoted, with case.
+// Table returns the table or materialized view with this name, or nil. Names are as stored: unquoted and
+// case-sensitive.
 func (s *Schema) Table(keyspace, name string) *Table {
 	if k := s.keyspaces[keyspace]; k != nil {
 		return k.Table(name)
@@ -56,44 +57,43 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByStorage returns the table with this number in storage, or nil. Materialized views, which store no rows, have
-// numbers, too.
+// TableByStorage returns the table with this storage id, or nil. Materialized views, which store no rows, have ids as
+// well.
 func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
 
-// Dropped reports whether the table or index with this number was dropped. This never becomes false again, because
-// numbers are not used again. A number that this schema has not assigned yet belongs to an element that is created
-// later and is not dropped, nor is the number of a system table that this version does not have.
+// Dropped reports whether the table or index with this id was dropped. Once true it stays true, because ids are not
+// reused. It is false for ids that this schema has not assigned yet, and for system tables that this version does not
+// have.
 func (s *Schema) Dropped(id StorageID) bool {
 	return id >= FirstStorageID && id < s.nextStorage && s.byStorage[id] == nil && s.byIndex[id] == nil
 }
 
-// NameOf returns the name of a table as operators know it: keyspace.table. If no table has the id, the text states
-// that.
+// NameOf returns the name of a table as keyspace.table, for operators. If no table has the id, the result says so.
 func (s *Schema) NameOf(id StorageID) string {
-	// Also for views, whose numbers are in entries of their indexes.
+	// Includes views, because their index entries contain their ids.
 	if t := s.byStorage[id]; t != nil {
 		return t.Keyspace + "." + t.Name
 	}
 	return "(dropped)"
 }
 
-// StorageIDs returns the numbers of all stored tables, in ascending order. Materialized views are not among them.
-// Callers must not modify the slice.
+// StorageIDs returns the ids of all stored tables, ascending, without materialized views. Callers must not modify the
+// slice.
 func (s *Schema) StorageIDs() []StorageID { return s.stored }
 
-// IndexedIDs returns the numbers of the tables that have indexes or materialized views, in ascending order. Callers
-// must not modify the slice.
+// IndexedIDs returns the ids of the tables with indexes or materialized views, ascending. Callers must not modify the
+// slice.
 func (s *Schema) IndexedIDs() []StorageID { return s.indexed }
 
-// DroppedSince returns the stored tables of old, an earlier schema, that s does not have, ascending. complete is false
-// if tables or indexes were also created and dropped after old: their numbers are not in the list. The caller must then
-// look for data of all dropped numbers.
+// DroppedSince returns the ids of the stored tables that old, an earlier schema, has and s does not, ascending.
+// complete is false if other tables or indexes were created and dropped after old: their ids are not in the list, so
+// the caller must search for data of all dropped ids.
 //
 //	old   stored 1024, 1025                            nextStorage 1026
 //	s     stored 1024, 1026                            nextStorage 1027   1025, complete
 //	s     stored 1024; 1026 was created and dropped    nextStorage 1027   1025, not complete
 func (s *Schema) DroppedSince(old *Schema) (ids []StorageID, complete bool) {
-	// Both lists are ascending, so that one pass is enough.
+	// Both lists are ascending, so one pass suffices.
 	now := s.stored
 	for _, id := range old.stored {
 		for len(now) > 0 && now[0] < id {
@@ -103,7 +103,7 @@ func (s *Schema) DroppedSince(old *Schema) (ids []StorageID, complete bool) {
 			ids = append(ids, id)
 		}
 	}
-	// Numbers that were assigned after old. The loop is as long as their number.
+	// Ids that were assigned after old.
 	for id := old.nextStorage; id < s.nextStorage; id++ {
 		if s.Dropped(id) {
 			return ids, false

@@ -12,15 +12,15 @@ import (
 	"cqld/types"
 )
 
-// PaxosTable is the storage id of system.paxos, which contains the acceptors' state.
+// PaxosTable is the storage id of system.paxos, which contains the state of acceptors.
 const PaxosTable StorageID = 8
 
-// Initial returns the schema of a new cluster: only the system keyspaces. All nodes of a new cluster must start with
-// the same one.
+// Initial returns the schema of a new cluster, which has only the system keyspaces. All nodes of a new cluster must
+// start with the same schema.
 func Initial() *Schema { return Empty().withSystem(func(string) bool { return true }) }
 
-// Own returns the keyspaces that the program itself defines in every cluster: the local and virtual system keyspaces.
-// Other nodes may have different ones, so nothing that nodes agree on may depend on them.
+// Own returns the local and virtual system keyspaces, which the program itself defines in every cluster. They may
+// differ between versions, so nothing on which nodes agree may depend on them.
 func Own() *Schema { return Empty().withOwn() }
 
 // withOwn returns s with the keyspaces of Own, which replace older versions of them.
@@ -28,8 +28,7 @@ func (s *Schema) withOwn() *Schema {
 	return s.withSystem(func(name string) bool { return !IsReplicatedSystem(name) })
 }
 
-// withSystem returns s with the system keyspaces of the program for which wanted returns true. The next number in
-// storage stays.
+// withSystem returns s with the program's system keyspaces for which wanted returns true. nextStorage stays.
 func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 	keyspaces := maps.Clone(s.keyspaces)
 	for _, own := range systemKeyspaces() {
@@ -41,9 +40,9 @@ func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 }
 
 // systemKeyspaces returns the keyspaces that the program defines. Replication factors are Cassandra's. All schemas of a
-// process share them: a change of a keyspace or table copies it.
+// process share these values, which are never modified.
 var systemKeyspaces = sync.OnceValue(func() []*Keyspace {
-	// Each node has its own rows of these, or computes them.
+	// Each node stores or computes its own rows of these keyspaces.
 	local := ring.Replication{Class: ring.Local}
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
 	return []*Keyspace{
@@ -62,7 +61,7 @@ func systemOptions(table string) Options {
 	o := DefaultOptions()
 	o.GCGraceSeconds = 0
 	o.MemtableFlushPeriodMs = 3600000
-	// The maps of o are new, so that they may be written.
+	// DefaultOptions allocates the maps of o, so they can be modified.
 	switch table {
 	case "batches":
 		o.Compaction["min_threshold"] = "2"
@@ -111,8 +110,8 @@ func systemTracesOptions(string) Options {
 // virtualOptions returns the options of virtual tables, which have none in CQL.
 func virtualOptions(string) Options { return DefaultOptions() }
 
-// systemKeyspace builds a keyspace from its definition (package systemtables has the form). It panics on an invalid
-// definition, which would be a defect of this package. The keyspace is linked.
+// systemKeyspace parses the definition of a keyspace (package systemtables has the syntax). It panics on an invalid
+// definition, which would be a bug in this program. The result is linked.
 func systemKeyspace(name string, r ring.Replication, definition string, options func(string) Options) *Keyspace {
 	k := NewKeyspace(name, r, true)
 	k.Virtual = IsVirtualSystem(name)
@@ -135,10 +134,10 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 			if err != nil || id <= 0 || StorageID(id) >= FirstStorageID {
 				panic("schema: definition of system table: " + line)
 			}
-			// The id is the same in every cluster and version: Java derives it from the names in this way.
+			// The id is the same in every cluster and version: like Cassandra, it is derived from the names.
 			t = &Table{ID: nameUUID([]byte(name + table)), StorageID: StorageID(id), Keyspace: name, Name: table,
 				Options: options(table), Replication: r, Virtual: !IsReplicatedSystem(name)}
-			// A comment that ends with a bar had one in the definition.
+			// A comment that ends with a bar is quoted by a second one.
 			t.Options.Comment = strings.TrimSuffix(comment, " |")
 			k.tables[table] = t
 		}
@@ -157,15 +156,15 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 //	key text P                       the partition key
 //	index_name text C                a clustering column; D is descending
 //	ranges set<blob>                 a regular column
-//	options frozen<map<text, text>>  also regular: the last but one character is no space
+//	options frozen<map<text, text>>  also regular: the second to last character is not a space
 func (t *Table) addSystemColumn(spec string) {
 	name, text, ok := strings.Cut(spec, " ")
 	c := &Column{ID: t.NextColumn, Name: name, Kind: Regular, Position: -1}
 	t.NextColumn++
-	// The letter is the last character, after a space. Types may contain spaces, too.
+	// The letter is the last character and follows a space. Types may contain spaces, too.
 	rest := len(text) - 2
 	if rest > 0 && text[rest] == ' ' {
-		// Any other letter leaves a regular column.
+		// Other letters leave a regular column.
 		switch text[rest+1] {
 		case 'P':
 			c.Kind, c.Position = PartitionKey, len(t.PartitionKey)
@@ -201,7 +200,7 @@ func parseSystemType(text string) (*types.Type, error) {
 		}
 		return t.Freeze(), nil
 	}
-	// Only the outermost <> is cut: splitTypes finds the parts.
+	// Only the outermost <> is removed: splitTypes splits the parts.
 	word, inner, ok := strings.Cut(text, "<")
 	if !ok {
 		if t, found := types.NativeByName(text); found {
@@ -242,7 +241,7 @@ func splitTypes(text string) []string {
 			depth++
 		case c == '>':
 			depth--
-		// Commas at a greater depth separate the parts of a part.
+		// Commas at a greater depth belong to nested types.
 		case c == ',' && depth == 0:
 			parts = append(parts, strings.TrimSpace(text[start:i]))
 			start = i + 1

@@ -9,16 +9,16 @@ import (
 	"cqld/types"
 )
 
-// ColumnID identifies a column permanently within its table. RENAME keeps it, and a column that is dropped and added
-// again under the same name keeps its id. Cells are stored with it.
+// ColumnID identifies a column permanently within its table, and is stored with its cells. RENAME keeps it, and a
+// column that is dropped and added again under the same name gets the same id.
 type ColumnID uint16
 
 // ColumnKind is the role of a column in its table. The values are stored.
 type ColumnKind uint8
 
-// The kinds, in the order in which SELECT * shows them.
+// Kinds of columns, in the order in which SELECT * shows them.
 const (
-	// All columns of the partition key determine the token.
+	// PartitionKey columns together determine the token.
 	PartitionKey ColumnKind = iota + 1
 	Clustering
 	Static
@@ -44,69 +44,69 @@ func (k ColumnKind) String() string {
 // Column is a column of a table. It is immutable, and shared by versions of its table.
 type Column struct {
 	ID ColumnID
-	// As stored: unquoted, with case.
+	// Name is as stored: unquoted and case-sensitive.
 	Name     string
 	Kind     ColumnKind
 	Position int // within the partition key or the clustering; otherwise -1
-	// Descending order of a clustering column.
+	// Desc means descending order, for clustering columns.
 	Desc bool
 	Type *types.Type
-	// DroppedMicros is the time (µs) when a column with this name was last dropped. Cells written up to then do not
-	// belong to this column. Zero means that it was never dropped.
+	// DroppedMicros is when a column with this name was last dropped, in µs since 1970. Cells with timestamps up to it
+	// do not belong to this column. Zero means never.
 	DroppedMicros int64
 	Mask          *Mask       // nil if the column has none
 	Attributes    *Attributes // nil if the column has none
 }
 
-// DroppedColumn records a dropped column, so that its cells remain hidden. Its type is expanded (ExpandUserTypes).
+// DroppedColumn records a dropped column, so that its cells stay hidden. Its type is expanded (ExpandUserTypes).
 type DroppedColumn struct {
 	Column
-	// The time of the drop in µs since 1970.
+	// Micros is the time of the drop in µs since 1970.
 	Micros int64
 }
 
-// Table is a table definition. It is immutable; Seal has built its indexes. A materialized view is a Table with a View.
+// Table is a table definition. It is immutable and sealed. A materialized view is a Table with a View.
 type Table struct {
-	// Known to clients; WITH ID may set it.
+	// ID is visible to clients; WITH ID may set it.
 	ID        UUID
 	StorageID StorageID
 	Keyspace  string
 	Name      string
 
-	// In key order.
+	// PartitionKey is in key order.
 	PartitionKey []*Column
-	// In key order; empty if partitions have one row.
+	// Clustering is in key order. It is empty if partitions have one row.
 	Clustering []*Column
-	// Without key columns. Seal sorts both lists.
+	// Statics and Regulars exclude key columns. Seal sorts both.
 	Statics  []*Column // sorted by name
 	Regulars []*Column // sorted by name
-	// One for each name, in the order of the first drops.
+	// Dropped has one entry for each name, in the order of the first drops.
 	Dropped []DroppedColumn
-	// The id of the next new column.
+	// NextColumn is the id of the next new column.
 	NextColumn ColumnID
-	// Copied by value; its maps are shared.
+	// Options is copied by value, but its maps are shared.
 	Options Options
 	Compact Compact
-	// Its rows are computed, or come from other code than storage.
+	// Virtual means that rows are computed, or come from other code than storage.
 	Virtual bool
 	View    *View // nil unless the table is a materialized view
-	// Retention is set while the table is dropped and can be restored. Such a table has no name for statements.
+	// Retention is set while the table is dropped and can be restored. Statements cannot name such a table.
 	Retention *Retention
-	// The views of this table, by name; set by link.
+	// views contains the views of this table, by name. link sets it.
 	views []*Table
 
-	// Replication is the replication of the keyspace, copied here for the hot path.
+	// Replication is a copy of the keyspace's replication, for the hot path.
 	Replication ring.Replication
 
 	indexes []*Index // sorted by name
 
-	// Computed by Seal, like all fields below.
+	// Seal computes this field and all that follow. stored includes columns hidden by compact storage.
 	stored []*Column // all columns, with those that a compact table hides
-	// The columns in stored without hidden ones.
+	// all is stored without hidden columns.
 	all []*Column
-	// Of all.
+	// byName finds the columns in all.
 	byName map[string]*Column
-	// It has NextColumn elements.
+	// byID has NextColumn elements.
 	byID   []*Column      // index is the id; nil where dropped
 	digest [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
 	// ordered is the result of OrderedPartitions.
@@ -114,8 +114,8 @@ type Table struct {
 	masked  bool // a column has a mask
 }
 
-// Seal sorts the columns, builds the table's indexes and returns t. Every Table in a Schema is sealed. It must be
-// called after every change of the lists, on a table that is not shared.
+// Seal sorts the columns, builds the table's indexes and returns t. Every Table in a Schema is sealed. Seal must be
+// called after each modification of the lists, before the table is shared.
 //
 //	stored   all columns: key, statics, regulars; the last two by name
 //	all      the ones that statements can name
@@ -126,10 +126,10 @@ func (t *Table) Seal() *Table {
 	byName := func(a, b *Column) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(t.Statics, byName)
 	slices.SortFunc(t.Regulars, byName)
-	// Indexes are encoded in this order, and the digest depends on it.
+	// Indexes are encoded in this order, on which the digest depends.
 	t.sortIndexes()
 	t.stored = slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
-	// The clone is for DeleteFunc, which would change stored.
+	// Clone, because DeleteFunc modifies its argument.
 	t.all = slices.DeleteFunc(slices.Clone(t.stored), t.Hides)
 	t.byName = make(map[string]*Column, len(t.all))
 	t.byID = make([]*Column, t.NextColumn)
@@ -157,8 +157,8 @@ func (t *Table) Columns() []*Column { return t.all }
 // Column returns the column with this name, or nil.
 func (t *Table) Column(name string) *Column { return t.byName[name] }
 
-// ColumnByID returns the column with this id, or nil if it was dropped or does not exist yet. Hidden columns are
-// included. The lookup is an index into a slice, because it is done for every cell.
+// ColumnByID returns the column with this id, or nil if it was dropped or does not exist. It finds hidden columns as
+// well. It is called for every cell, so it only indexes a slice.
 func (t *Table) ColumnByID(id ColumnID) *Column {
 	if int(id) < len(t.byID) {
 		return t.byID[id]
@@ -166,7 +166,7 @@ func (t *Table) ColumnByID(id ColumnID) *Column {
 	return nil
 }
 
-// Masked reports whether a column of t has a mask. Most requests need no other check.
+// Masked reports whether a column of t has a mask. Requests on other tables skip all masking checks.
 func (t *Table) Masked() bool { return t.masked }
 
 // OrderedPartitions reports whether the nodes also keep the partition keys of t in byte order (storage's partition
@@ -176,7 +176,7 @@ func (t *Table) OrderedPartitions() bool { return t.ordered }
 
 // hasOrderedKey reports whether t has the primary key of the Azure Tables server.
 func hasOrderedKey(t *Table) bool {
-	// Exactly one column of each kind.
+	// Exactly one column of each kind, with this name and type.
 	is := func(columns []*Column, name string) bool {
 		return len(columns) == 1 && columns[0].Name == name && columns[0].Type.Kind() == types.Text
 	}
@@ -186,9 +186,9 @@ func hasOrderedKey(t *Table) bool {
 // IsCounter reports whether c is a counter.
 func (c *Column) IsCounter() bool { return c.Type.Kind() == types.Counter }
 
-// IsCounter reports whether t is a counter table: one column is a counter, and therefore all are besides the key. A
-// table remains a counter table when all of its counters are dropped. Tables of earlier versions may have lost counters
-// and then other columns, so the last drop decides.
+// IsCounter reports whether t is a counter table: all columns besides its key are counters. It remains one when all its
+// counters are dropped. In earlier versions, a table could lose its counters and then other columns, so the last drop
+// decides.
 func (t *Table) IsCounter() bool {
 	if len(t.Regulars)+len(t.Statics) > 0 {
 		return hasCounters(t)
@@ -202,9 +202,9 @@ func (t *Table) IsCounter() bool {
 	return last != nil && last.IsCounter()
 }
 
-// hasCounters reports whether t has a column that is a counter. Apply decides by it, and not by dropped columns: it
-// must accept what it has accepted before.
+// hasCounters reports whether t currently has a counter column. Unlike IsCounter, it ignores dropped columns: Apply
+// uses it, and must accept the changes that earlier versions accepted.
 func hasCounters(t *Table) bool {
-	// Regulars first: most tables of counters have no static ones.
+	// Regulars first, because few counter tables have static columns.
 	return slices.ContainsFunc(t.Regulars, (*Column).IsCounter) || slices.ContainsFunc(t.Statics, (*Column).IsCounter)
 }

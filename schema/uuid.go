@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// UUID is an id in the form of the system tables. The bytes are in the order of the text.
+// UUID is an id as in the system tables. Its bytes are in the order of its text.
 type UUID [16]byte
 
 // String returns the usual 8-4-4-4-12 form.
@@ -19,12 +19,12 @@ func (u UUID) String() string {
 // ParseUUID parses the 8-4-4-4-12 form, in lower or upper case.
 //
 //	00000000-0000-0000-0000-000000000001     valid
-//	000000000000-0000-0000-0000-00000001     an error: the hyphens are elsewhere
+//	000000000000-0000-0000-0000-00000001     an error: hyphens at other positions
 func ParseUUID(text string) (UUID, error) {
 	var u UUID
 	// hex accepts both cases.
 	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
-	// The hyphens are removed wherever they are, so their places are checked apart.
+	// ReplaceAll removes hyphens at any position, so their positions are checked separately.
 	if err != nil || len(b) != len(u) || len(text) != 36 ||
 		text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return UUID{}, fmt.Errorf("schema: %q is not a UUID", text)

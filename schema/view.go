@@ -11,13 +11,13 @@ import (
 
 // View is what makes a Table a materialized view of another table of its keyspace, the base table. It is immutable.
 //
-// A view stores no rows: its rows are computed from the rows of the base table. Its columns have the ids of the columns
-// of the base table from which they come. Its StorageID identifies the entries of the index by which they are found.
+// A view stores no rows: they are computed from the rows of the base table. Its columns have the ids of the base
+// table's columns. Its StorageID identifies the entries of the index that finds its rows.
 type View struct {
 	Base string // name of the base table
-	// The name may be used by another table after a drop; the id may not.
+	// After a drop, another table may use the name Base, but not the id.
 	BaseID UUID
-	// All reports whether the view was defined with SELECT *: it has all columns of the base table that are not static.
+	// All reports whether the view was defined with SELECT *: it has all non-static columns of the base table.
 	All bool
 	// Where contains the conditions of the definition, in its order.
 	Where []ViewCondition
@@ -26,16 +26,16 @@ type View struct {
 // ViewOperator is the operator of a ViewCondition. The values are stored.
 type ViewOperator uint8
 
-// The operators.
+// Operators of conditions.
 const (
-	// IS NOT NULL, on any column. It has no values.
+	// ViewNotNull is IS NOT NULL, on any column. It has no values.
 	ViewNotNull ViewOperator = iota + 1
 	ViewEqual
 	ViewLess
 	ViewLessOrEqual
 	ViewGreater
 	ViewGreaterOrEqual
-	// Several tuples of values; the columns must equal one of them.
+	// ViewIn has several tuples of values; the columns must equal one of them.
 	ViewIn
 	ViewContains
 	ViewContainsKey
@@ -47,8 +47,8 @@ type ViewCondition struct {
 	Columns  []ColumnID
 	Tuple    bool `json:",omitempty"` // written with parentheses, also with one column
 	Operator ViewOperator
-	// Values contains one value in wire form for each column and, with ViewIn, as many further ones as it has tuples. A
-	// value is nil if it is null: no row then satisfies the condition.
+	// Values contains one value in wire form for each column; with ViewIn, one for each column of each tuple. nil is
+	// null, which satisfies no condition.
 	Values [][]byte `json:",omitempty"`
 	Text   string   // of the operator and of what follows it
 }
@@ -56,14 +56,14 @@ type ViewCondition struct {
 // IsView reports whether t is a materialized view.
 func (t *Table) IsView() bool { return t.View != nil }
 
-// WhereText returns the conditions as system_schema.views shows them, with the present names of columns. base is the
-// view's base table. For example: a IS NOT NULL AND (b, c) > (1, 2).
+// WhereText returns the conditions as system_schema.views shows them, with the current column names. base is the base
+// table. For example: a IS NOT NULL AND (b, c) > (1, 2).
 func (t *Table) WhereText(base *Table) string {
 	var parts []string
 	for i := range t.View.Where {
 		c := &t.View.Where[i]
 		var names []string
-		// The columns exist: a base table with views loses none (checkAlterBase).
+		// The columns exist, because a base table with views cannot drop columns (checkAlterBase).
 		for _, id := range c.Columns {
 			if column := base.ColumnByID(id); column != nil {
 				names = append(names, types.QuoteName(column.Name))
@@ -79,9 +79,9 @@ func (t *Table) WhereText(base *Table) string {
 }
 
 // ViewColumn returns the column of the view's key that is not a key column of the base table, or nil. There is at most
-// one (checkView). It is the base table's column.
+// one (checkView). It is returned as defined in the base table.
 func (t *Table) ViewColumn(base *Table) *Column {
-	// Key columns of the base table are in the view's key, too; only a regular one is another.
+	// Any other column of the view's key is a key column of the base table.
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering} {
 		for _, c := range list {
 			if from := base.ColumnByID(c.ID); from != nil && from.Kind == Regular {
@@ -95,13 +95,13 @@ func (t *Table) ViewColumn(base *Table) *Column {
 // Views returns the materialized views of t, sorted by name. Callers must not modify the slice.
 func (t *Table) Views() []*Table { return t.views }
 
-// BaseOf returns the base table of a view, or nil if view is none or its base table is gone. view may be of another
-// version of the schema.
+// BaseOf returns the base table of view, or nil if view is not a view or its base table does not exist. view may be
+// from another version of the schema.
 func (s *Schema) BaseOf(view *Table) *Table {
 	if view.View == nil {
 		return nil
 	}
-	// Rows of a dropped keyspace are still written, for example by hints.
+	// Rows of a dropped keyspace may still be written, for example by hints.
 	k := s.StoredKeyspace(view.Keyspace)
 	if k == nil {
 		return nil
@@ -113,19 +113,19 @@ func (s *Schema) BaseOf(view *Table) *Table {
 	return base
 }
 
-// CreateView creates a materialized view. Columns are ids of columns of the base table with BaseID. Package query has
-// converted the statement with one schema; Apply checks it against another.
+// CreateView creates a materialized view. Columns are ids of columns of the base table BaseID. Package query created
+// the change from one schema; Apply validates it against another.
 type CreateView struct {
 	Keyspace    string
 	View        string
 	IfNotExists bool
 	ID          UUID
-	// The name is for messages and to find the table; BaseID decides whether it is the same table.
+	// Base finds the table and appears in messages; BaseID decides whether it is the same table.
 	Base    string
 	BaseID  UUID
 	All     bool
 	Columns []ColumnID // the selected ones; nil with All
-	// The key, in key order.
+	// Partition and Clustering are the key, in key order.
 	Partition  []ColumnID
 	Clustering []ViewClustering
 	Where      []ViewCondition
@@ -159,7 +159,7 @@ func (*CreateView) change() {}
 func (*AlterView) change()  {}
 func (*DropView) change()   {}
 
-// applyCreateView adds a view. It shares the space of names with tables.
+// applyCreateView adds a view. Views share the namespace of tables.
 func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	k := s.keyspaces[c.Keyspace]
 	if k == nil {
@@ -169,7 +169,7 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 		return nil, err
 	}
 	base := k.tables[c.Base]
-	// A view on a view is not possible.
+	// A view cannot be based on a view.
 	if base == nil || base.View != nil {
 		return nil, invalidf("Base table '%s' doesn't exist", c.Base)
 	}
@@ -196,13 +196,13 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	return s.withNext(k.withTable(t), s.nextStorage+1), nil
 }
 
-// newView returns the view of c on t. id is its number in storage. Columns that c lists twice, or that are part of the
-// key, are added once.
+// newView returns the view of c on t, with the storage id id. A column that c lists twice, or lists although it is part
+// of the key, is added once.
 func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	if hasCounters(t) {
 		return nil, invalidf("Materialized views are not supported on counter tables")
 	}
-	// Cassandra's rule: there, undelivered updates of views expire after the grace.
+	// Cassandra's rule: there, undelivered view updates expire after gc_grace_seconds.
 	if t.Options.GCGraceSeconds == 0 {
 		return nil, invalidf("Cannot create materialized view '%s' for base table '%s' with gc_grace_seconds of 0, "+
 			"since this value is "+
@@ -213,7 +213,7 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	v := &Table{ID: c.ID, StorageID: id, Keyspace: t.Keyspace, Name: c.View, Options: c.Options,
 		Replication: t.Replication,
 		View:        &View{Base: t.Name, BaseID: t.ID, All: c.All, Where: c.Where}}
-	// The first use of a column decides its place: the key comes first.
+	// The first use of a column determines its kind: the key comes first.
 	used := map[ColumnID]bool{}
 	add := func(id ColumnID, kind ColumnKind, desc bool) {
 		if used[id] || t.ColumnByID(id) == nil {
@@ -236,11 +236,11 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	for _, key := range c.Clustering {
 		add(key.Column, Clustering, key.Desc)
 	}
-	// Key columns may be selected, and are there already.
+	// Selected key columns have been added already.
 	for _, id := range c.Columns {
 		add(id, Regular, false)
 	}
-	// The columns have only ids, kinds and orders until here.
+	// Until here, the columns have only ids, kinds and orders.
 	v.follow(t)
 	if err := v.checkView(t); err != nil {
 		return nil, err
@@ -248,9 +248,8 @@ func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
 	return v, v.validate()
 }
 
-// follow gives the columns of the view t the present definitions of the columns of its base table, and seals it. With
-// All, it also gets the columns that it does not have. It is called after every change of the base table. The view is
-// not shared yet.
+// follow updates the columns of the view t to the current definitions of the base table's columns, and seals it. With
+// All, it adds missing columns. It is called after every change of the base table, before the view is shared.
 //
 //	base   k, c, v, w       view   v, k, c            of SELECT v, k, c
 //	base   k, c, v, w, x    view   v, k, c            the same
@@ -262,7 +261,7 @@ func (t *Table) follow(base *Table) {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Regulars} {
 		for i, old := range list {
 			from := base.ColumnByID(old.ID)
-			// Order and kind are the view's, all else is the base's.
+			// Kind and order are the view's; everything else is the base table's.
 			if from == nil {
 				continue // checkView refuses it
 			}
@@ -275,7 +274,7 @@ func (t *Table) follow(base *Table) {
 			list[i] = &c
 		}
 	}
-	// With SELECT *, new columns of the table appear in the view.
+	// SELECT * adds new columns of the base table to the view.
 	for _, c := range base.Regulars {
 		if t.View.All && !has[c.ID] {
 			t.Regulars = append(t.Regulars, c)
@@ -284,9 +283,8 @@ func (t *Table) follow(base *Table) {
 	t.Seal()
 }
 
-// checkView checks the rules between a view and its base table. The statement that defines a view has checked them
-// already, with the names that its user gave: here they protect the schema from other sources, and from concurrent
-// changes.
+// checkView checks the rules between a view and its base table. Package query checked them when it created the change,
+// with messages that name the columns; this check protects the schema against other sources and concurrent changes.
 func (t *Table) checkView(base *Table) error {
 	others := 0
 	for _, c := range t.all {
@@ -310,7 +308,7 @@ func (t *Table) checkView(base *Table) error {
 				base.Name)
 		}
 	}
-	// The conditions refer to the base table, not to the columns of the view.
+	// Conditions refer to columns of the base table.
 	for i := range t.View.Where {
 		if err := t.View.Where[i].check(base); err != nil {
 			return err
@@ -324,9 +322,9 @@ func (t *Table) checkView(base *Table) error {
 	return nil
 }
 
-// check checks the form of a condition, and that it is on key columns unless it is IS NOT NULL.
+// check checks the form of a condition. Except for IS NOT NULL, its columns must be key columns of the base table.
 func (c *ViewCondition) check(base *Table) error {
-	// Values form tuples of as many values as there are columns; only IN has several.
+	// The values form tuples with one value for each column; only IN has several tuples.
 	if len(c.Columns) == 0 || c.Operator < ViewNotNull || c.Operator > ViewContainsKey || c.Operator != ViewNotNull &&
 		(len(c.Values)%len(c.Columns) != 0 || c.Operator != ViewIn && len(c.Values) != len(c.Columns)) {
 		return invalidf("A condition of the materialized view is malformed")
@@ -351,7 +349,7 @@ func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
 		return nil, &refused.NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
 	}
 	old := k.tables[c.View]
-	// The definition (View) is shared: options are not part of it.
+	// The definition (View) does not contain options, so it stays shared.
 	t := old.copyForChange()
 	t.Options = t.Options.with(&c.Options, c.Set)
 	if err := t.Options.checkView(); err != nil {
@@ -369,7 +367,7 @@ func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
 
 // checkView checks the options of an altered view, in Cassandra's words for ALTER.
 func (o *Options) checkView() error {
-	// Checked even if the statement does not set the option: all options of the view are.
+	// All options of the view are checked, even those that the statement does not set.
 	if o.GCGraceSeconds == 0 {
 		return invalidf("Cannot alter gc_grace_seconds of a materialized view to 0, %s", graceReason)
 	}
@@ -383,7 +381,7 @@ func (o *Options) checkView() error {
 	return nil
 }
 
-// graceReason is the end of two of Cassandra's messages.
+// graceReason ends two of Cassandra's messages.
 const graceReason = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might " +
 	"cause undelivered " +
 	"updates to expire before being replayed."
@@ -400,13 +398,13 @@ func applyDropView(s *Schema, c *DropView) (*Schema, error) {
 	return s.with(k.withoutTable(c.View)), nil
 }
 
-// withBase returns k with a changed table, and with its views adapted. The result is not linked yet: the views of the
-// table are found again by name.
+// withBase returns k with a changed table and its views adapted. The result is not linked: link finds the views of the
+// table again.
 func (k *Keyspace) withBase(t *Table) *Keyspace {
 	c := k.withTable(t)
 	// The views belong to the keyspace of the table.
 	for _, v := range k.tables[t.Name].views {
-		// Views share their definitions with other schemas: both are copied.
+		// Other schemas share views and their definitions, so both are copied.
 		view, definition := v.copyForChange(), *v.View
 		view.View = &definition
 		view.follow(t)
@@ -415,12 +413,12 @@ func (k *Keyspace) withBase(t *Table) *Keyspace {
 	return c
 }
 
-// checkAlterBase refuses what must not change in a table that has views. old is the table before the change c.
+// checkAlterBase refuses changes that a table with views does not permit. old is the table before the change c.
 func checkAlterBase(old, t *Table, c *AlterTable) error {
 	if len(old.views) == 0 {
 		return nil
 	}
-	// A column that does not exist has an error of its own, or IF EXISTS allows it.
+	// A missing column has its own error, or is ignored because of IF EXISTS.
 	for _, name := range c.Drop {
 		if old.Column(name) != nil {
 			return invalidf("Cannot drop column %s on base table %s with materialized views", name, old.Name)
@@ -432,14 +430,14 @@ func checkAlterBase(old, t *Table, c *AlterTable) error {
 	return nil
 }
 
-// checkViews checks, in a decoded keyspace, that every view belongs to its base table and has its columns. Code that
-// computes views relies on that.
+// checkViews checks in a decoded keyspace that every view has an existing base table and its columns. Code that
+// computes views relies on this.
 func (k *Keyspace) checkViews() error {
 	for _, t := range k.tables {
 		if t.View == nil {
 			continue
 		}
-		// Names and ids must agree: BaseOf and withBase use both.
+		// Name and id must both match, because BaseOf and withBase use both.
 		base := k.tables[t.View.Base]
 		if base == nil || base.View != nil || base.ID != t.View.BaseID {
 			return fmt.Errorf("%w: the base table of view %q is missing", ErrFormat, t.Name)
@@ -456,8 +454,8 @@ func (k *Keyspace) checkViews() error {
 	return nil
 }
 
-// sameView reports whether both tables are views with the same definition, or neither is a view. The rest of a
-// definition is compared as a table's. The text of a condition contains its values.
+// sameView reports whether both tables are views with the same definition, or neither is a view. Columns and options
+// are compared as for tables. The text of a condition contains its values.
 func (t *Table) sameView(o *Table) bool {
 	if t.View == nil || o.View == nil {
 		return t.View == o.View

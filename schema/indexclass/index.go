@@ -11,7 +11,7 @@ import (
 // SASI's options. customVectorParameters is a system property of Cassandra, and customIndexColumnNameMax a length in
 // bytes.
 const (
-	// OptionClass is the class as it was written. CREATE INDEX computes it, and users cannot set it.
+	// OptionClass is the class name as written. CREATE INDEX computes it; users cannot set it.
 	OptionClass = "class_name"
 
 	OptionCaseSensitive = "case_sensitive"
@@ -44,20 +44,21 @@ const (
 	SASINoOpAnalyzer      = "NoOpAnalyzer"
 )
 
-// Index is a new index and the column that it is on.
+// Index is a new index, with its column.
 type Index struct {
 	Options map[string]string
-	// Shown are the options as system_schema.indexes shows them, for messages.
+	// Shown are the options as in system_schema.indexes, for messages.
 	Shown map[string]string
 	Type  *types.Type // of the column
-	// Terms are the types of the indexed part of the column: one, or the key's and the value's of map entries.
+	// Terms are the types of the indexed part of the column: one type, or the types of key and value for map entries.
 	Terms        []*types.Type
 	PartitionKey bool
 	Clustering   bool
 	Desc         bool // a clustering column in descending order
 }
 
-// CheckName checks the name of a column with an index of a class, which becomes part of a file name in Cassandra.
+// CheckName returns an error unless the column's name is valid in a file name: it is part of the names of Cassandra's
+// index files.
 func CheckName(name string) error {
 	if strings.ContainsFunc(name, func(r rune) bool { return !isWordRune(r) }) || name == "" {
 		return refused.Invalidf("Column '%s' contains non-alphanumeric-underscore characters", name)
@@ -74,7 +75,7 @@ func isWordRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_'
 }
 
-// termTypeText returns the type of the terms as Cassandra's messages have it. Entries of a map are a composite there.
+// termTypeText returns the type of the terms as in Cassandra's messages, where map entries are a composite.
 //
 //	one term       text
 //	entries        'org.apache.cassandra.db.marshal.CompositeType(…UTF8Type,…Int32Type)'

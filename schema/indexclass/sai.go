@@ -9,7 +9,7 @@ import (
 	"cqld/types"
 )
 
-// CheckSAI checks the rules of storage-attached indexes, in Cassandra's order. Options of SASI are unknown here.
+// CheckSAI checks the rules of storage-attached indexes, in Cassandra's order. Options of SASI count as unknown.
 //
 //  1. unknown options
 //  2. analysis of key columns, then of values that are not text
@@ -17,10 +17,10 @@ import (
 //  4. types without support
 //  5. rules of vectors besides options
 func (ix *Index) CheckSAI() error {
-	// Present options are sorted into groups first, because unknown names are reported before other errors.
+	// Options are grouped first, because unknown names are reported before other errors.
 	var analysis []string
 	var unknown []string
-	// Sorted, so that messages are always the same.
+	// Sorted, so the same error is always reported.
 	for _, name := range slices.Sorted(maps.Keys(ix.Options)) {
 		switch name {
 		case OptionCaseSensitive, OptionNormalize, OptionASCII:
@@ -48,7 +48,7 @@ func (ix *Index) CheckSAI() error {
 	if err := ix.checkVectorOptions(); err != nil {
 		return err
 	}
-	// Entries have two terms: both must be supported.
+	// Map entries have two terms; both must be supported.
 	for _, term := range ix.Terms {
 		if !saiSupports(term) {
 			return refused.Invalidf("Unsupported type: %s", term)
@@ -57,12 +57,12 @@ func (ix *Index) CheckSAI() error {
 	return ix.checkVector()
 }
 
-// checkAnalysis checks the options that analyze terms. analysis contains the names that are present.
+// checkAnalysis checks the options for the analysis of terms. analysis contains the names of the given options.
 func (ix *Index) checkAnalysis(analysis []string) error {
 	if len(analysis) == 0 {
 		return nil
 	}
-	// The pair of an entry is not text, even if both parts are.
+	// A map entry is not text, even if its key and value are.
 	if len(ix.Terms) > 1 || !isText(ix.Terms[0]) {
 		return refused.Invalidf("CQL type %s cannot be analyzed.", termTypeText(ix.Terms))
 	}
@@ -78,8 +78,8 @@ func (ix *Index) checkAnalysis(analysis []string) error {
 	return nil
 }
 
-// checkVectorOptions checks the options of indexes on vectors. Cassandra's messages have null where the index is named.
-// The parameters of the graph need a system property there, which is off by default.
+// checkVectorOptions checks the options of vector indexes. Cassandra's messages have null instead of the index's name.
+// In Cassandra, graph parameters need a system property that is off by default.
 func (ix *Index) checkVectorOptions() error {
 	has := func(name string) bool {
 		_, ok := ix.Options[name]
@@ -89,7 +89,7 @@ func (ix *Index) checkVectorOptions() error {
 		!has(OptionOptimizeFor) {
 		return nil
 	}
-	// A missing option is an empty word, which the cases do not test.
+	// A missing option is an empty string, which only matters if has is true.
 	similarity, goal := strings.ToUpper(ix.Options[OptionSimilarity]), strings.ToUpper(ix.Options[OptionOptimizeFor])
 	switch {
 	case ix.Terms[0].Kind() != types.Vector:
@@ -101,7 +101,7 @@ func (ix *Index) checkVectorOptions() error {
 	case has(OptionSimilarity) && !slices.Contains([]string{"EUCLIDEAN", "DOT_PRODUCT", "COSINE"}, similarity):
 		return refused.Invalidf("Similarity function %s was not recognized for index null. Valid "+
 			"values are: EUCLIDEAN, DOT_PRODUCT, COSINE", similarity)
-	// The goal is checked and has no effect on results.
+	// The option is validated, but has no effect on results.
 	case has(OptionOptimizeFor) && goal != "LATENCY" && goal != "RECALL":
 		return refused.Invalidf("optimize_for '%s' was not recognized for index null. Valid values are: "+
 			"LATENCY, RECALL", goal)
@@ -119,7 +119,7 @@ func saiSupports(t *types.Type) bool {
 	return true
 }
 
-// checkVector checks a vector type, which has rules besides its options. Without an option the similarity is cosine.
+// checkVector checks a vector type. The default similarity is cosine.
 func (ix *Index) checkVector() error {
 	t := ix.Terms[0]
 	if t.Kind() != types.Vector {
@@ -129,7 +129,7 @@ func (ix *Index) checkVector() error {
 		return refused.Invalidf("SAI ANN indexes are only allowed on vector columns with float elements")
 	}
 	similarity := strings.ToUpper(ix.Options[OptionSimilarity])
-	// The cosine of vectors with one dimension is 1 or -1.
+	// The cosine similarity of one-dimensional vectors is 1 or -1.
 	if t.Dimensions() == 1 && (similarity == "" || similarity == "COSINE") {
 		return refused.Invalidf("Cosine similarity is not supported for single-dimension vectors")
 	}

@@ -11,9 +11,9 @@ import (
 	"cqld/types"
 )
 
-// Literal reports whether a SASI index on a column of a type contains strings, which LIKE finds, or other values, which
-// it finds by range. As in Cassandra, strings of a descending clustering column are other values, unless the option
-// is_literal is true. The option may contradict the type.
+// Literal reports whether a SASI index on a column of type t contains strings, which LIKE searches, or other values,
+// which are searched by range. As in Cassandra, strings in a descending clustering column count as other values. The
+// option is_literal overrides the type.
 func Literal(options map[string]string, t *types.Type, desc bool) bool {
 	if text, ok := options[optionIsLiteral]; ok {
 		return strings.EqualFold(text, "true")
@@ -42,11 +42,11 @@ func (ix *Index) CheckSASI() error {
 			return err
 		}
 	}
-	// The option decides, if there is one; otherwise a class means that values are analyzed.
+	// An explicit option decides; otherwise, an analyzer class implies analysis.
 	if text, ok := ix.Options[OptionAnalyzed]; ok {
 		analyzed = strings.EqualFold(text, "true")
 	}
-	// The mode is compared without case, and the message has the user's spelling.
+	// The mode is case-insensitive; messages show it as written.
 	given, hasMode := ix.Options[OptionMode]
 	mode := strings.ToUpper(given)
 	switch {
@@ -54,9 +54,9 @@ func (ix *Index) CheckSASI() error {
 	default:
 		return refused.Misconfiguredf("Incorrect index mode: %s", given)
 	}
-	// SPARSE needs values that are not strings.
+	// SPARSE requires values that are not strings.
 	literal := Literal(ix.Options, ix.Type, ix.Desc)
-	// The amount of memory has no effect, but must be a number.
+	// The memory limit has no effect, but must be a number.
 	if text, ok := ix.Options[optionFlushMemory]; ok {
 		if _, err := javanumber.ParseInt(text, 64); err != nil {
 			return refused.Misconfiguredf("Failed to validate custom indexer options: %s", javaMap(ix.Shown))
@@ -80,19 +80,19 @@ func javaMap(m map[string]string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// isCharacter reports whether a text is one character of Java: one of the basic multilingual plane. Others are two.
+// isCharacter reports whether text is one Java character. Characters outside the basic multilingual plane are two.
 func isCharacter(text string) bool {
 	r, size := utf8.DecodeRuneInString(text)
 	return size > 0 && size == len(text) && r <= 0xffff
 }
 
-// checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower
-// and upper case, and a delimiter that is not one character, with a server error; here they are configuration errors.
+// checkSASIAnalyzer checks the class and options of an analyzer. Cassandra answers contradictory case options, and a
+// delimiter of several characters, with a server error; cqld returns configuration errors.
 func (ix *Index) checkSASIAnalyzer(class string) error {
 	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
-	// The standard analyzer has a prefix to these names.
+	// The standard analyzer's options have a prefix.
 	lower, upper := "normalize_lowercase", "normalize_uppercase"
-	// Only Cassandra's own analyzers exist here: classes of users cannot be loaded.
+	// Only Cassandra's own analyzers are supported: user classes cannot be loaded.
 	switch {
 	case ok && name == SASINoOpAnalyzer:
 		return nil
@@ -102,7 +102,7 @@ func (ix *Index) checkSASIAnalyzer(class string) error {
 	default:
 		return refused.Misconfiguredf("Unable to find analyzer class '%s'", class)
 	}
-	// Descending columns have a type of their own in Cassandra, which is not text.
+	// In Cassandra, a descending column has the type ReversedType, which is not text.
 	if !isText(ix.Type) || ix.Desc {
 		return refused.Misconfiguredf("%s does not support type %s", name, ix.Type)
 	}

@@ -1,12 +1,13 @@
-// Package refused contains the errors with which a change of the schema is refused. Their messages are Cassandra's.
+// Package refused contains the errors for refused schema changes. Their messages are Cassandra's.
 //
-// It does not decide what is refused: that is package schema. Package query gives each error its code of the protocol.
+// It does not decide which changes are refused; package schema does. Package query maps each error to its protocol
+// code.
 package refused
 
 import "fmt"
 
-// Exists means that a change would create an element that exists. Table is empty for a keyspace. Clients get the code
-// ALREADY_EXISTS of the protocol with both names.
+// Exists means that a change would create an element that already exists. Table is empty for a keyspace. Clients
+// receive the protocol code ALREADY_EXISTS with both names.
 type Exists struct {
 	Keyspace, Table string
 	Type            bool // Table names a user-defined type
@@ -24,7 +25,7 @@ func (e *Exists) Error() string {
 }
 
 // NotFound means that the element of a change does not exist. Name is empty for a keyspace. At most one of Type, View
-// and Index is set; without them Name is a table.
+// and Index is set; if none is, Name is a table.
 type NotFound struct {
 	Keyspace, Name string
 	Type           bool // Name is a user-defined type
@@ -47,8 +48,8 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("Table '%s.%s' doesn't exist", e.Keyspace, e.Name)
 }
 
-// Invalid means that a change violates a rule. Configuration is true if Cassandra answers with a configuration error,
-// and false for an invalid query. The message is for the client.
+// Invalid means that a change violates a rule. Configuration distinguishes Cassandra's configuration errors from
+// invalid queries. The message is for the client.
 type Invalid struct {
 	// Msg is the whole message.
 	Msg           string
@@ -68,8 +69,8 @@ func Misconfiguredf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
 
-// Unavailable means that fewer voting members are alive than must agree on a change. The change was not proposed and
-// has no effect. schema.Apply never returns it.
+// Unavailable means that too few voting members are alive to agree on a change. The change was not proposed and has no
+// effect. schema.Apply never returns it.
 type Unavailable struct{ Required, Alive int }
 
 // Error states both numbers.

@@ -1,10 +1,10 @@
 // Package systemtables defines the tables of the system keyspaces, in a notation that package schema parses. It
-// contains neither code nor the rows of the tables.
+// contains no code and no rows.
 //
 // Each definition has the table's number in storage, its name and comment, then its columns with their types. P marks
 // the partition key, C a clustering column, D one in descending order, S a static column. Names and types equal
-// Cassandra 5.0's, because drivers and tools read them. A number is never used for another table: nodes of several
-// versions share these numbers with their data.
+// Cassandra 5.0's, because drivers and tools read them. A number is never reused for another table, because nodes of
+// different versions exchange rows by these numbers.
 //
 // The ranges of numbers:
 //
