@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/mutant"
+	"cqld/internal/tier"
 	"cqld/simulation/backups"
 	"cqld/simulation/kernel"
 )
@@ -81,4 +83,47 @@ func TestBackupsNeedAcknowledgedChanges(t *testing.T) {
 		backupsOnly(o)
 		o.Extra = []workloadKind{backupsKind(func(w *backups.Workload) { w.AcknowledgeUnsent = true })}
 	}, "was restored: row", "checking backup")
+}
+
+// momentsOnly makes a run one of backups, archived logs and moments that are restored.
+func momentsOnly(o *Options) {
+	backupsOnly(o)
+	o.Extra = []workloadKind{backupsKind(func(w *backups.Workload) { w.Archive = true })}
+	o.Archived = true
+	// A clock that is ahead by more than a minute is not followed: its writes have no place in the order of the ring.
+	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool { return kind == "clock-leap" })
+	// What is archived must be on the disk, and the rest must be found there.
+	o.FaultKinds = append(o.FaultKinds, "kill", "power-one", "power-all", "restart", "flush", "clock-jump")
+	o.OnlyFaults = nil
+	some := []int{}
+	r := kernel.NewStream(o.Seed, "options moments")
+	for _, f := range plan(*o) {
+		if r.Chance(330) {
+			some = append(some, f.number)
+		}
+	}
+	o.OnlyFaults = some
+}
+
+// TestMoments archives the logs of a ring while it changes and fails, and restores moments. Each has what was
+// acknowledged until then by the hybrid clock, on each replica, and nothing that was begun later.
+func TestMoments(t *testing.T) {
+	// With -seeds, also many.
+	n := tier.Draws(max(*seeds/25, min(*seeds, 6)), 2)
+	total := runAlone(t, n, 20, momentsOnly)
+	t.Logf("%v", total.Counted)
+	if total.Counted["moments restored"] < n {
+		t.Errorf("%d moments were restored", total.Counted["moments restored"])
+	}
+}
+
+// TestMomentsNeedTheArchive shows that the simulation finds faults of the archive and of its replay.
+func TestMomentsNeedTheArchive(t *testing.T) {
+	for _, key := range []string{"archive/tail-of-a-log-skipped", "archive/moment-ignored-by-the-replay",
+		"archive/removals-not-replayed"} {
+		t.Run(key, func(t *testing.T) {
+			mutant.Need(t, key)
+			mustFail(t, 0, 60, momentsOnly, "the moment is")
+		})
+	}
 }

@@ -62,6 +62,7 @@ func (h *backupHost) Processes() (out []*backups.Process) {
 				Instance: l.instance, Transport: l.transport, Clock: clock{l}, Stamp: l.hlc.Next, Disk: l.data,
 				Dir: dataDir, Write: l.write,
 				Failing: func() bool { return n.faults.Any() || n.damaged || l.fatal.Load() != nil }}
+			l.observe = h.processes[l].MetadataChanged
 		}
 		out = append(out, h.processes[l])
 	}
@@ -101,6 +102,15 @@ func (h *backupHost) Begin(operation string) func() {
 
 // Excuse implements backups.Host.
 func (h *backupHost) Excuse(id schema.StorageID) { h.verify.excused.truncated(id) }
+
+// Truncating implements backups.Host.
+func (h *backupHost) Truncating(begins bool) {
+	if begins {
+		h.truncating++
+	} else {
+		h.truncating--
+	}
+}
 
 // Fresh implements backups.Host.
 func (h *backupHost) Fresh(nodes, factor int) (backups.Host, *kernel.Kernel) {

@@ -142,6 +142,8 @@ func meetingTests() [][3]string {
 			"backup, restoration × full disk of the location"},
 		{"simulation", "TestBackupsInADirectory",
 			"backup, restoration, deletion of backups × kill of the machine with the directory"},
+		{"simulation", "TestMoments",
+			"archive of the log, restoration of a moment × restart, kill, join, schema change, TRUNCATE, clock jump"},
 		{"integration", "TestLostRingIsRestoredToASmallerOne", "backup × hints, conditional change, counter"},
 		{"integration", "TestRacingDefinitionsGiveOneTable", "schema change × schema change"},
 		{"integration", "TestCountersAndBatchesWhileNodesAreKilled", "counter, batch log × kill"},

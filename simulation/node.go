@@ -119,7 +119,8 @@ func (n *Node) start() {
 	// This comes before open: a start that fails counts, too, and the next attempt draws other numbers.
 	n.incarnations++
 	schedule := kernel.NewStream(c.options.Seed, fmt.Sprint("goroutines ", n.id, n.incarnations))
-	l := &process{Scheduler: goroutine.New(c.kernel, schedule), node: n, touched: map[tokenOf]time.Duration{}}
+	l := &process{Scheduler: goroutine.New(c.kernel, schedule), node: n, touched: map[tokenOf]time.Duration{},
+		observe: func(*metadata.Metadata) {}}
 	n.process = l
 	if err := l.open(); err != nil {
 		n.process = nil

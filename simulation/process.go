@@ -60,6 +60,7 @@ type process struct {
 	repairer  *repair.Repairer
 	// entities is the data of Azure Tables, created on demand.
 	entities *entity.Store
+	observe  func(*metadata.Metadata) // is called with metadata that the process has applied
 	// requests is the number of operations of the ring that this process has been asked for and has not answered.
 	requests int
 
@@ -188,6 +189,7 @@ func (l *process) opening() assembly.Opening {
 			Dir: dataDir, FS: l.data, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
 			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
 			FilterRows: c.options.FilterRows, OnFatal: l.fail, FreeSpace: l.node.faults.Space,
+			Archive: c.options.LogArchive(l.hlc),
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
@@ -216,6 +218,7 @@ func (l *process) assembled(i *assembly.Instance) error {
 // changed is the event that the process has applied metadata.
 func (l *process) changed(_, now *metadata.Metadata) {
 	l.node.applied = max(l.node.applied, now.Epoch)
+	l.observe(now)
 	// In production, goroutines run between two entries of the log. This is the place where the simulation lets them.
 	l.Interleave()
 }
@@ -239,10 +242,8 @@ func (l *process) clusterOptions() cluster.Options {
 		Rand:   kernel.NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor,
 		Base: schema.Initial(),
-		Self: metadata.NodeSpec{
-			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens,
-			Replace: n.replace,
-		},
+		Self: metadata.NodeSpec{Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr,
+			NumTokens: c.options.Tokens, Replace: n.replace},
 		// Post makes the loop of the cluster an event of the queue instead of a goroutine.
 		Fatal: l.refused, Post: l.Soon, Versions: c.releases.versions(n),
 		DeadAfter: c.scaled(30 * time.Second), // longer than any fault
@@ -266,9 +267,7 @@ func (l *process) partsOptions() assembly.Options {
 			Rand:            kernel.NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
 			LocalDatacenter: n.dc, Limits: limits, Stamps: l.hlc,
 		},
-		Paxos: assembly.PaxosOptions{
-			Limits: paxos.Limits{PlansMax: limits.PlansMax},
-		},
+		Paxos:   assembly.PaxosOptions{Limits: paxos.Limits{PlansMax: limits.PlansMax}},
 		Hints:   hints.Options{Limits: c.options.HintLimits},
 		Listing: listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}},
 		Search:  search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}},

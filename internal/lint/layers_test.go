@@ -292,7 +292,7 @@ cmd/cqld: azuretables backup cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld
 	tlsconfig/authority
 simulation/elle:
 simulation/sealed: internal/invariant storage/encryption
-simulation/damage: storage/faultfs
+simulation/damage: internal/env storage/faultfs storage/logarchive
 simulation/kernel: internal/env
 simulation/texttable: row schema types
 simulation/engine: ring row schema simulation/kernel storage storage/index storage/reading
@@ -301,8 +301,8 @@ simulation/meetings: simulation/kernel
 simulation/pages: ring row scan schema storage
 simulation/network: coordinator internal/env messaging ring simulation/kernel
 simulation/history: azuretables/entity azuretables/odata ring row
-simulation/backups: auth backup backup/bucket backup/bucket/buckettest internal/env messaging node/assembly node/backups
-	ring row schema simulation/goroutine simulation/kernel simulation/meetings simulation/network simulation/pages
+simulation/backups: auth backup backup/bucket backup/bucket/buckettest cluster/metadata internal/env messaging
+	node/archive node/assembly node/backups ring row schema simulation/goroutine simulation/kernel simulation/meetings simulation/network simulation/pages
 	simulation/texttable storage
 simulation: azuretables/entity azuretables/odata cluster cluster/metadata clusterversion coordinator hints
 	internal/env internal/model internal/wire listing node/assembly paxos rebalance repair request ring row schema

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"cqld/backup"
@@ -22,17 +23,17 @@ type history map[at][]*change
 // at identifies a row.
 type at struct{ key, clustering string }
 
-// change is a change of a row. call and acked are ticks; acked is 0 unless it was acknowledged.
+// change is a change of a row.
 type change struct {
 	at
-	stamp       int64
-	deletes     bool
-	call, acked int64
+	span
+	stamp   int64
+	deletes bool
 }
 
 // add adds a change whose timestamp is after all others.
 func (h history) add(key, clustering string, stamp int64, deletes bool, call int64) *change {
-	x := &change{at: at{key, clustering}, stamp: stamp, deletes: deletes, call: call}
+	x := &change{at: at{key, clustering}, span: span{call: call}, stamp: stamp, deletes: deletes}
 	h[x.at] = append(h[x.at], x)
 	return x
 }
@@ -45,15 +46,22 @@ func (x *change) value() string {
 	return fmt.Sprint("v", x.stamp)
 }
 
-// allows reports whether a row may have a value in a backup: the value of the last change that was acknowledged before
-// from, or of a later one that was sent before until. An empty value is no row.
-func (h history) allows(k at, value string, from, until int64) bool {
+// allows reports whether a row may have a value in a view: the value of the last change that it must contain, or of a
+// later one that it may contain. An empty value is no row. A TRUNCATE removes what was acknowledged before it, and
+// possibly what was written during it.
+func (h history) allows(k at, value string, v *view, truncated []*span) bool {
 	allowed := value == ""
 	for _, x := range h[k] {
-		if x.acked != 0 && x.acked < from {
+		kept, removed := true, false
+		for _, t := range truncated {
+			// One that has failed may still remove rows later.
+			kept = kept && (!v.begun(t) || t.acked != 0 && t.acked < x.call)
+			removed = removed || v.acknowledged(t) && x.acked != 0 && x.acked < t.call
+		}
+		if v.acknowledged(&x.span) && kept {
 			allowed = false // what follows decides
 		}
-		if x.call < until && x.value() == value {
+		if v.begun(&x.span) && !removed && x.value() == value {
 			allowed = true
 		}
 	}
@@ -85,20 +93,9 @@ func contents(e *storage.Engine, table *schema.Table, now int64) (map[at]string,
 	return rows, nil
 }
 
-// compare compares a restored table on each of its replicas with what a backup may contain. Reads at ONE find exactly
+// compare compares a restored table on each of its replicas with what a view may contain. Reads at ONE find exactly
 // this.
-func (w *Workload) compare(h Host, table *schema.Table, m *backup.Manifest, what string) {
-	// The time was issued by the hybrid clock of the leader. Two leaders may have issued the same time only if both
-	// are in the same microsecond; the later tick is then too strict for neither.
-	from, ok := w.stamped[m.HybridTime]
-	if !ok {
-		h.Fail("backup %s has the time %d, which no node has issued", m.Name, m.HybridTime)
-		return
-	}
-	until := w.until[m.HybridTime]
-	if until == 0 {
-		until = w.host.Tick() // the answer was lost
-	}
+func (w *Workload) compare(h Host, table *schema.Table, v *view, what string) {
 	for _, p := range h.Processes() {
 		rows, err := contents(p.Instance.Engine, table, p.Clock.Now().Unix())
 		if err != nil {
@@ -120,24 +117,27 @@ func (w *Workload) compare(h Host, table *schema.Table, m *backup.Manifest, what
 				if !slices.Contains(placed.Replicas(token).Natural, self) {
 					continue
 				}
-				if !w.changes.allows(k, rows[k], from, until) {
-					h.Fail("%s: row %v is %q on %s; backup %s began at %d, and ended before %d: %s", what, k, rows[k],
-						p.Name, m.Name, from, until, w.changes.show(k, from, until))
+				if !w.changes.allows(k, rows[k], v, w.truncated) {
+					h.Fail("%s: row %v is %q on %s; %s: %s", what, k, rows[k], p.Name, v.text, w.changes.show(k, v))
 				}
 			}
 		}
 	}
 }
 
-// show describes the changes of a row that matter.
-func (h history) show(k at, from, until int64) (out string) {
+// show describes the last changes of a row that a view may contain.
+func (h history) show(k at, v *view) (out string) {
+	var shown []string
 	for _, x := range h[k] {
-		if x.call < until && (x.acked == 0 || x.acked > from-200) {
-			out += fmt.Sprintf(" %q from %d to %d", x.value(), x.call, x.acked)
+		if v.begun(&x.span) {
+			shown = append(shown, fmt.Sprintf("%q %+v", x.value(), x.span))
 		}
 	}
-	return out
+	return strings.Join(shown[max(len(shown)-shownMost, 0):], ", ")
 }
+
+// shownMost bounds the changes that a failure shows.
+const shownMost = 12
 
 // settleMost bounds an operation in a healed cluster.
 const settleMost = 2 * time.Minute
@@ -187,9 +187,12 @@ func (w *Workload) ReadBack() {
 			if !slices.Contains(x.purged, x.done) {
 				w.host.Fail("table %s was restored and not purged, and does not exist", x.name)
 			}
+		case x.moment != 0:
+			w.host.Count("moments compared")
+			w.compare(w.host, table, momentView(x.moment), "table "+x.name+" was restored")
 		// The manifest of a backup that was deleted may be removed.
 		case i >= 0:
-			w.compare(w.host, table, listed[i].Manifest, "table "+x.name+" was restored")
+			w.compare(w.host, table, w.viewOf(listed[i].Manifest), "table "+x.name+" was restored")
 		}
 	}
 	w.checkPurged()
@@ -199,6 +202,7 @@ func (w *Workload) ReadBack() {
 			w.check(i, &l)
 		}
 	}
+	w.checkMoments()
 	// A backup whose deletion was begun may be there or not: its answer may be lost.
 	for _, b := range w.backups {
 		lost := !slices.ContainsFunc(listed, func(l backup.Listed) bool {
@@ -254,7 +258,7 @@ func (w *Workload) check(number int, l *backup.Listed) {
 	})
 	if ok {
 		w.host.Count("backups checked")
-		w.compare(w.host, w.host.Table(x.name), l.Manifest, what)
+		w.compare(w.host, w.host.Table(x.name), w.viewOf(l.Manifest), what)
 	}
 }
 
@@ -291,6 +295,6 @@ func (w *Workload) Check() {
 	})
 	if ok {
 		w.host.Count("restored to a new ring")
-		w.compare(h, h.Table(Saved), newest.Manifest, what)
+		w.compare(h, h.Table(Saved), w.viewOf(newest.Manifest), what)
 	}
 }

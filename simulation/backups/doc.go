@@ -21,6 +21,19 @@
 //
 // A deletion is a change like any other, so a backup without tombstones shows older values and is found.
 //
+// # What a moment may contain
+//
+// With Workload.Archive, the nodes archive their logs, an operator notes hybrid times, and the state of these moments
+// is restored, from the newest backup before each. The coordinator of a change takes a stamp before it sends the
+// change, and another one when it is acknowledged: the stamps of the change in the logs of the replicas that have
+// acknowledged it are between both. The table must have each change whose second stamp is not after the moment, and
+// none whose first stamp is after it, on each replica. Ticks, which are in the order of real time, do not count: clocks
+// differ.
+//
+// A TRUNCATE removes what was acknowledged before it began. Rows that were written during it, and after one that
+// failed, may be there or not. In the healed cluster, each moment must be restorable, except for the reasons of
+// mayRefuse.
+//
 // # A run
 //
 //	Start      clients change rows; the operator gives one command after the other to any node, and sometimes up to
@@ -28,6 +41,7 @@
 //	ReadBack   the cluster is healed: tables that were restored are compared on each replica, and tables that are
 //	           dropped are restored first; every backup is verified and restored under a new name; rows of purged
 //	           tables are gone
+//	           with an archive, three of the moments are restored and compared
 //	Check      the newest backup is restored to a new ring of another size
 //
 // An attempt ends with its process. As with resumed jobs, another node begins the next attempt, possibly while nodes

@@ -14,6 +14,7 @@ import (
 	"cqld/backup/bucket"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/node/archive"
 	"cqld/node/assembly"
 	"cqld/node/backups"
 	"cqld/ring"
@@ -41,8 +42,9 @@ type Process struct {
 	Failing func() bool
 	Write   func(m *row.Mutation, level ring.Consistency, done func(error))
 
-	// node is nil until attach.
-	node *backups.Node
+	// node is nil until attach, archive until beginArchive.
+	node    *backups.Node
+	archive *archive.Archive
 }
 
 // Times of the simulation. Those of production would not end within a run.

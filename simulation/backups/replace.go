@@ -106,7 +106,7 @@ func (w *Workload) checkReplaced(listed []backup.Listed) {
 		// The manifest of a backup that was deleted may be removed.
 		if table != nil && m >= 0 {
 			w.host.Count("replaced tables compared")
-			w.compare(w.host, table, listed[m].Manifest, "table "+table.Name+" was replaced")
+			w.compare(w.host, table, w.viewOf(listed[m].Manifest), "table "+table.Name+" was replaced")
 		}
 	}
 }

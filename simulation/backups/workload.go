@@ -36,6 +36,8 @@ type Host interface {
 	Begin(operation string) (end func())
 	// Excuse records that hints do not make the replicas of a table equal.
 	Excuse(schema.StorageID)
+	// Truncating records that a TRUNCATE begins, or that one has succeeded.
+	Truncating(begins bool)
 	// Fresh returns another cluster without tables and faults, with its kernel, or nil if it cannot be made.
 	Fresh(nodes, factor int) (Host, *kernel.Kernel)
 }
@@ -52,6 +54,9 @@ type Workload struct {
 	// Directory makes the store a directory of a machine whose power is cut, instead of a bucket. Unsynced makes syncs
 	// on it ineffective, which must be found. Both are set before Start.
 	Directory, Unsynced bool
+	// Archive makes the nodes archive their logs, and the operator restores moments and truncates the table. It is set
+	// before Start.
+	Archive bool
 
 	host   Host
 	kernel *kernel.Kernel
@@ -72,6 +77,11 @@ type Workload struct {
 	tasks, running int
 	tried, acked   int
 	healed         bool
+	// timing draws for the operator of moments. moments are hybrid times that were noted, and truncated the TRUNCATEs
+	// of Saved.
+	timing    *kernel.Stream
+	moments   []int64
+	truncated []*span
 }
 
 // made is a backup. Its job may have several attempts, also after it was deleted and swept: it is then another backup
@@ -86,7 +96,9 @@ type made struct {
 // restored is a restoration, with all its attempts. The seed of its job follows from its name, so that a later attempt
 // finds the table of an earlier one, as a resumed job does.
 type restored struct {
-	from      *made
+	from *made
+	// moment is the hybrid time that is restored; 0 means the time of the backup.
+	moment    int64
 	name      string // of the new table
 	attempted int
 	// done is the table of an attempt that has reported success; 0 means none has.
@@ -112,8 +124,8 @@ const (
 // New returns the workload of a cluster, whose table Saved exists.
 func New(h Host, k *kernel.Kernel, seed uint64) *Workload {
 	w := &Workload{host: h, kernel: k, seed: seed, writing: kernel.NewStream(seed, "saved"),
-		operating: kernel.NewStream(seed, "backups"), stamped: map[int64]int64{}, until: map[int64]int64{},
-		empty: &restored{name: "dropped"}, changes: history{}}
+		operating: kernel.NewStream(seed, "backups"), timing: kernel.NewStream(seed, "moments"),
+		stamped: map[int64]int64{}, until: map[int64]int64{}, empty: &restored{name: "dropped"}, changes: history{}}
 	memory := buckettest.NewMemory()
 	memory.Now = func() time.Time { return time.Unix(storeEpoch, 0).Add(k.Now()) }
 	w.store = &store{memory: memory, random: kernel.NewStream(seed, "store of backups"),
@@ -140,6 +152,9 @@ func (w *Workload) Start() {
 	}
 	w.operate()
 	w.outages()
+	if w.Archive {
+		w.operateMoments()
+	}
 }
 
 // outages schedules outages of the store.
@@ -172,6 +187,9 @@ func (w *Workload) attach() {
 		err := p.attach(w.kernel, w.store, func(at int64) { w.stamped[at] = w.host.Tick() })
 		if err != nil && !p.Failing() {
 			w.host.Fail("%s cannot remove its old checkpoints: %v", p.Name, err)
+		}
+		if w.Archive {
+			p.beginArchive(w.store)
 		}
 	}
 	// The replicas of a restoration that has failed differ until another attempt or a repair.
@@ -212,8 +230,9 @@ func (w *Workload) write() {
 		// The timestamp is of a perfect clock, in the order of the calls: the last one wins on all replicas.
 		x := w.changes.add(key, clustering, w.host.Stamp(), deletes, w.host.Tick())
 		w.tried++
+		x.begunAt = p.Stamp()
 		if w.AcknowledgeUnsent && r.Chance(100) {
-			x.acked = w.host.Tick()
+			x.acked, x.ackedAt = w.host.Tick(), p.Stamp()
 			return
 		}
 		p.Do(func() {
@@ -221,7 +240,7 @@ func (w *Workload) write() {
 				w.kernel.Trace(fmt.Sprint("saved ", x.stamp, err))
 				if err == nil {
 					w.acked++
-					x.acked = w.host.Tick()
+					x.acked, x.ackedAt = w.host.Tick(), p.Stamp()
 				}
 			})
 		})
@@ -357,7 +376,9 @@ func (w *Workload) restore(p *Process, x *restored) {
 	x.attempted++
 	o := w.restoration(x)
 	w.task(p, meetings.Restoration, func(ctx context.Context) error {
-		err := p.node.Restore(ctx, &o, func(int64, int64, string) {})
+		err := p.restore(ctx, w.store, &o)
+		// Later attempts, as of a job, use the same backup.
+		x.from.name = o.Name
 		if table := p.table(x.name); err == nil && table != nil {
 			x.done = table.StorageID
 		}
@@ -368,7 +389,7 @@ func (w *Workload) restore(p *Process, x *restored) {
 // restoration returns the arguments of an attempt.
 func (w *Workload) restoration(x *restored) backups.Restoration {
 	return backups.Restoration{Location: location, Name: x.from.name, Scope: []string{texttable.Keyspace + "." + Saved},
-		As: texttable.Keyspace + "." + x.name, Seed: fmt.Sprint("seed of ", x.name), Task: w.newTask()}
+		At: x.moment, As: texttable.Keyspace + "." + x.name, Seed: fmt.Sprint("seed of ", x.name), Task: w.newTask()}
 }
 
 // sweep is what `cqld ctl backup delete` does with a short grace. It deletes a backup, or only removes what was deleted

@@ -8,6 +8,11 @@
 // does: it fails, is full or is slow, and its data stay.
 package damage
 
+import (
+	"cqld/internal/env"
+	"cqld/storage/logarchive"
+)
+
 // Rand returns random numbers.
 type Rand interface {
 	// Intn returns a number in [0, n).
@@ -22,4 +27,14 @@ type Disks struct {
 	TornWrites bool
 	// Encrypted makes machines encrypt their files, with another key in each process (simulation/sealed).
 	Encrypted bool
+	// Archived makes storage keep its logs until they are archived.
+	Archived bool
+}
+
+// LogArchive returns how storage keeps its log, stamped by a clock; nil unless it is archived.
+func (d *Disks) LogArchive(clock *env.HLC) *logarchive.Options {
+	if !d.Archived {
+		return nil
+	}
+	return &logarchive.Options{Stamp: clock.Next, Observe: clock.Observe}
 }

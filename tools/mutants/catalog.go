@@ -57,6 +57,8 @@ func areas() []area {
 			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
 		// Its places are in files of other areas, from which candidates are drawn.
 		{"truncate", nil, 0, []string{"TestSimTruncate"}},
+		// Most of its places are on paths that only a restoration executes.
+		{"archive", nil, 0, []string{"TestMoments"}},
 		{"index", []string{"storage/index/partitions.go", "storage/maintainer.go", "storage/ingest.go"}, 4,
 			[]string{"TestSimOrdered"}},
 		{"counter", []string{"counters/*.go", "counters/shard/*.go"}, 3,
