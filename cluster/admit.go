@@ -13,8 +13,8 @@ import (
 	"cqld/ring"
 )
 
-// joinReply is the reply to a join request. It contains the data with which an admitted node participates, or the
-// members that a refused node can ask next.
+// joinReply is the reply to a join request. An admitted node receives the data with which it starts; a refused node
+// receives the members that it can ask next.
 type joinReply struct {
 	Node  ring.NodeID // zero means that the node is not admitted for now
 	From  ring.NodeID `json:",omitempty"` // the member that replies
@@ -22,7 +22,7 @@ type joinReply struct {
 	Peers map[ring.NodeID]netip.AddrPort
 	// Recoveries are the recoveries of the cluster; only an admitted node gets them.
 	Recoveries []metadata.Recovery `json:",omitempty"`
-	// Why is the reason why the node is not admitted. Busy means that the same member should be asked again.
+	// Why is the reason for the refusal. Busy means that the same member should be asked again.
 	Why  string `json:",omitempty"`
 	Busy bool   `json:",omitempty"`
 }
@@ -32,14 +32,14 @@ func decodeJoinReply(b []byte) (r joinReply, err error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return joinReply{}, fmt.Errorf("cluster: malformed reply to a join request: %w", err)
 	}
-	// The sender need not be a member, so its list is bounded before it is used.
+	// The sender may not be a member, so the length of its list is checked first.
 	if len(r.Peers) > newerMax {
 		return joinReply{}, fmt.Errorf("cluster: a reply to a join request lists %d members", len(r.Peers))
 	}
 	if r.Node != 0 {
 		return r, nil
 	}
-	// The form in which other refusals arrive.
+	// Other refusals arrive as a RemoteError, too.
 	remote := &messaging.RemoteError{Message: r.Why}
 	if r.Busy {
 		remote.Code = busyCode
@@ -53,7 +53,7 @@ const (
 	busyCode    = 2
 )
 
-// admissions decides about the join requests of other nodes. The loop calls everything except handle.
+// admissions decides on the join requests of other nodes. Only handle may be called outside the loop.
 type admissions struct {
 	opts      *Options
 	loop      *loop
@@ -67,11 +67,11 @@ type admissions struct {
 // admit proposes a node's membership until the outcome is known. The loop calls it, and done.
 func (a *admissions) admit(spec metadata.NodeSpec, done func(error)) (stop func()) {
 	t := a.view.metadata().Topology
-	// The tokens were chosen for this topology; the command is refused if another one was applied first.
+	// The tokens were chosen for this topology. The command is refused if another change is applied first.
 	cmd := &metadata.Admit{Node: spec, Epoch: t.Epoch()}
 	if spec.Replace == "" && len(spec.Tokens) > 0 {
 		err := metadata.CheckTokens(t, spec.Tokens, 0)
-		// A member that repeats its request owns its tokens already.
+		// A member that repeats its request already owns its tokens.
 		if err != nil && a.view.metadata().NodeByHost(spec.Host) == nil {
 			done(err)
 			return func() {}
@@ -92,7 +92,7 @@ func (a *admissions) admit(spec metadata.NodeSpec, done func(error)) (stop func(
 	stopNow = a.proposals.start(&metadata.Command{Admit: cmd}, func(err error) {
 		var refused *metadata.Refused
 		if errors.As(err, &refused) && refused.Reason == metadata.ErrStaleTopology.Reason && !stopped {
-			// Another change of the ring came first: the tokens are chosen again.
+			// The ring changed before the command was applied, so tokens are chosen again.
 			stopNow = a.admit(spec, done)
 			return
 		}
@@ -104,10 +104,10 @@ func (a *admissions) admit(spec metadata.NodeSpec, done func(error)) (stop func(
 	}
 }
 
-// findMember returns the member with a host ID or an internode address, with or without the port.
+// findMember returns the member with a host ID, or with an internode address with or without port.
 func findMember(t *ring.Topology, name string) ring.NodeID {
 	for _, n := range t.Nodes() {
-		// An operator may know a dead node by any of these.
+		// Operators may identify a dead node by any of these.
 		if n.Host.String() == name || n.Internode.String() == name || n.Internode.Addr().String() == name {
 			return n.ID
 		}
@@ -115,15 +115,14 @@ func findMember(t *ring.Topology, name string) ring.NodeID {
 	return 0
 }
 
-// joinsMax bounds the join requests that a node decides at the same time. Each costs a search for tokens and a log
-// entry.
+// joinsMax bounds the join requests that a node decides concurrently. Each costs a search for tokens and a log entry.
 const joinsMax = 16
 
-// nameMax bounds the names of a data center and of a rack, and the name of the member to be replaced, in bytes.
+// nameMax bounds the names of data centers and racks, and the name of the member to be replaced, in bytes.
 const nameMax = 255
 
-// checkSpec refuses a malformed request, and one from another address than the one that it registers. Nodes connect
-// from the address on which they listen.
+// checkSpec refuses a malformed request, and a request sent from an address other than the one that it registers. Nodes
+// send from their listen address.
 func checkSpec(s *metadata.NodeSpec, from netip.Addr) error {
 	switch {
 	case s.NumTokens < 1 || s.NumTokens > metadata.NumTokensMax:
@@ -137,7 +136,7 @@ func checkSpec(s *metadata.NodeSpec, from netip.Addr) error {
 	case !usable(s.Internode) || !usable(s.Native):
 		return fmt.Errorf("listen_address %s or rpc_address %s is not reachable from other nodes", s.Internode,
 			s.Native)
-	// Otherwise a node could register the address of another one and take its messages.
+	// Otherwise a node could register another node's address and receive its messages.
 	case s.Internode.Addr().Unmap() != from.Unmap():
 		return fmt.Errorf("listen_address %s differs from the address from which the node connects, %s",
 			s.Internode.Addr(), from)
@@ -158,7 +157,7 @@ func (a *admissions) handle(from messaging.Sender, p []byte, respond messaging.R
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: "malformed join request"})
 		return
 	}
-	// In the network's goroutine: malformed requests cost the loop nothing.
+	// Validated in the network's goroutine, so malformed requests do not cost the loop time.
 	if err := checkSpec(&spec, from.Addr); err != nil {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: err.Error()})
 		return
@@ -168,34 +167,34 @@ func (a *admissions) handle(from messaging.Sender, p []byte, respond messaging.R
 	}
 }
 
-// decide replies to a well-formed join request: with the id of a member, with a refusal, or with members to ask next.
-// The loop calls it.
+// decide replies to a well-formed join request with the id of a member, a refusal, or members to ask next. The loop
+// calls it.
 func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 	m := a.view.metadata()
 	if a.view.self() == 0 || m.Topology.Node(a.view.self()) == nil {
 		a.notAdmitted(respond, false, "this node is not a member")
 		return
 	}
-	// For ever: the node must not return with data from before its removal.
+	// Permanent: the node must not return with data from before its removal.
 	if reason, ok := m.RemovalReason(spec.Host); ok {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
 		return
 	}
-	// Also a member: a build that went back too late cannot read the messages that would say so.
+	// Also applies to members: after a downgrade, a build may be unable to read the messages that would notify it.
 	if err := m.CheckVersions(&spec); err != nil {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: err.Error()})
 		return
 	}
 	n := m.NodeByHost(spec.Host)
 	if n != nil && n.DiskID == spec.Disk {
-		// At once: a majority may need this node before it can register the address.
+		// Recorded first, because a majority may need this node before its address can be registered.
 		a.addresses.noteMoved(n.ID, spec.Internode)
 	}
 	if n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
-		a.welcome(spec.Host, respond) // it crashed before it received the reply; nothing needs to be committed
+		a.welcome(spec.Host, respond) // it crashed before it received the reply; nothing is proposed
 		return
 	}
-	// A member that has moved may complete the majority, so only others have to wait for one.
+	// Other nodes wait for a majority, but a member at a new address may be needed to complete it.
 	if err := a.majority.describe(a.majority.present()); err != nil && n == nil {
 		a.notAdmitted(respond, true, "the seed answers, but "+err.Error())
 		return
@@ -211,7 +210,7 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 		invariant.Check(a.deciding >= 0, "cluster: a join request is given back twice")
 		over = true
 	}
-	// done may come after the timeout has answered; over then ignores it.
+	// If the timeout has already responded, over makes done return without effect.
 	stop := a.admit(spec, func(err error) {
 		var refused *metadata.Refused
 		switch {
@@ -231,7 +230,7 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 		}
 		a.welcome(spec.Host, respond)
 	})
-	// The node asks another member then, which may know a leader.
+	// The node then asks another member, which may know a leader.
 	a.opts.Clock.After(decideTimeout, func() {
 		a.loop.post(func() {
 			stop()
@@ -248,15 +247,15 @@ func (a *admissions) decide(spec metadata.NodeSpec, respond messaging.Respond) {
 	})
 }
 
-// notAdmitted replies to a node that is not admitted for now, with the members that it can ask. The reply is no error,
-// because errors contain no members.
+// notAdmitted responds to a node that is not admitted for now, with the members that it can ask. The response is not an
+// error, because errors cannot list members.
 func (a *admissions) notAdmitted(respond messaging.Respond, busy bool, why string) {
 	m := a.view.metadata()
 	b, err := json.Marshal(joinReply{From: a.view.self(), Epoch: m.Epoch, Peers: m.Peers(), Why: why, Busy: busy})
 	respond(b, err)
 }
 
-// welcome replies to a member with its id. The admission may have been undone meanwhile by an abort or a removal.
+// welcome responds to a member with its id. An abort or a removal may have undone the admission in the meantime.
 func (a *admissions) welcome(host ring.HostID, respond messaging.Respond) {
 	m := a.view.metadata()
 	n := m.NodeByHost(host)

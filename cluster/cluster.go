@@ -20,14 +20,15 @@ import (
 	"cqld/schema"
 )
 
-// Network is the transport as Cluster uses it: the cluster sets its peers.
+// Network is the transport. The cluster sets its peers.
 type Network interface {
 	messaging.Transport
-	// SetLineage is called before SetSelf: nodes with different lineages refuse each other.
+	// SetLineage is called before SetSelf. Nodes with different lineages refuse each other's connections.
 	SetLineage(messaging.Lineage)
 	SetSelf(ring.NodeID)
 	SetPeers(map[ring.NodeID]netip.AddrPort)
-	// AskAddr sends a request to the node that listens at addr, member or not. reply may be called on any goroutine.
+	// AskAddr sends a request to the node that listens at addr, whether or not it is a member. reply may be called on
+	// any goroutine.
 	AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply)
 }
 
@@ -42,16 +43,16 @@ type Options struct {
 	Logger  *slog.Logger
 	// Self describes this node. Open sets Host, Disk and Versions.
 	Self metadata.NodeSpec
-	// Versions are the cluster versions that this node supports. Zero means the ones of this build; simulations of
-	// rings of several releases set others.
+	// Versions are the cluster versions that this node supports. Zero means those of this build. Simulations of
+	// mixed-version clusters set others.
 	Versions clusterversion.Range
 	// Seeds are the addresses to which a node that is not a member sends its join requests. A node that is first in
 	// the list, or has no list, creates a cluster if no other seed responds.
 	Seeds []netip.AddrPort
-	// LookUpSeeds, unless nil, replaces Seeds: it looks up the present addresses of the seeds and calls then once, on
+	// LookUpSeeds, unless nil, replaces Seeds: it looks up the current addresses of the seeds and calls then once, on
 	// any goroutine. It must not block.
 	LookUpSeeds func(then func(SeedAddresses))
-	// ReplicationFactor is the factor for which the search for tokens balances ownership.
+	// ReplicationFactor is the factor for which token allocation balances ownership.
 	ReplicationFactor int
 	// Base is the schema of a cluster that this node creates. Nil means no keyspaces.
 	Base *schema.Schema
@@ -61,16 +62,16 @@ type Options struct {
 	AliveChanged func(id ring.NodeID, up bool)
 	// Fatal is called when the metadata log has failed: this node must stop.
 	Fatal func(error)
-	// DeadAfter is how long a node is dead before the removal of another one no longer waits for the ranges of users
-	// that it gains; zero means 30 s.
+	// DeadAfter is how long a node must be dead before the removal of another node stops waiting for it, although it
+	// gains ranges of user keyspaces. Zero means 30 s.
 	DeadAfter time.Duration
 	// Post, unless nil, runs the loop's events, one at a time and in order; then Run is not used. Simulations put
 	// these events into their own queue.
 	Post func(func())
 }
 
-// Cluster is one node's part of the replicated metadata: a Raft member and a failure detector. It assembles what this
-// package consists of, and stops it.
+// Cluster is one node's part of the replicated metadata: a Raft member and a failure detector. It assembles the parts
+// of this package, and stops them.
 type Cluster struct {
 	opts     Options
 	log      *raftlog.Log
@@ -128,7 +129,7 @@ func Open(opts Options) (*Cluster, error) {
 	return c, nil
 }
 
-// assemble makes the parts of the cluster and connects them. incarnation is random: it identifies this process in
+// assemble creates the parts of the cluster and connects them. incarnation is random: it identifies this process in
 // requests for confirmations.
 func (c *Cluster) assemble(incarnation uint64) {
 	o := &c.opts
@@ -153,7 +154,7 @@ func (c *Cluster) assemble(incarnation uint64) {
 	c.operations = &Operations{opts: o, loop: c.loop, view: c.view, driver: c.driver, proposals: c.proposals,
 		progress: c.progress, majority: c.majority, dead: c.dead, steps: map[uint64]operationStep{}}
 	c.upgrade = &Upgrade{opts: o, view: c.view, progress: c.progress, proposals: c.proposals}
-	// The parts refer to each other only through these functions, so that each can be read alone.
+	// The parts refer to each other only through these functions.
 	c.loop.process, c.loop.tick = c.driver.run, c.tick
 	c.progress.changed = c.proposals.complete
 	c.driver.then = consequences{
@@ -168,9 +169,9 @@ func (c *Cluster) assemble(incarnation uint64) {
 	}
 }
 
-// participate makes this node known as member id to the network and to its own view.
+// participate sets this node's member id in the network and in its own view.
 func (c *Cluster) participate(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort) {
-	// First: nothing may be sent under the identity of another cluster, or under the id zero.
+	// The lineage comes first: nothing may be sent under the identity of another cluster, or under node id zero.
 	c.opts.Network.SetLineage(lineage(c.identity.Recoveries))
 	c.opts.Network.SetSelf(id)
 	c.view.detector.SetSelf(id)
@@ -196,16 +197,16 @@ func (c *Cluster) Alive(id ring.NodeID) bool { return c.view.alive(id) }
 // Operations returns the operations that change the ring.
 func (c *Cluster) Operations() *Operations { return c.operations }
 
-// LastRing returns the newest topology that contains this node: for a former member the one before its departure, and
-// before this node is a member the current one. After decommissioning, clients of this node therefore
-// keep seeing the last topology that contained it.
+// LastRing returns the newest topology that contains this node: for a former member, the one before its departure;
+// before this node is a member, the current one. After decommissioning, clients of this node therefore keep seeing the
+// last topology that contained it.
 func (c *Cluster) LastRing() *ring.Topology { return c.view.lastRing() }
 
 // AwaitDeparture returns when every live node has applied that this node is no longer a member.
 func (c *Cluster) AwaitDeparture(ctx context.Context) error { return c.membership.awaitDeparture(ctx) }
 
-// SchemaVersion returns the schema version that a member has reported. For a member that has not yet reported one, or
-// whose connection has ended, it is this node's. It is safe for concurrent use.
+// SchemaVersion returns the schema version that a member last reported. If the member has not reported one, or its
+// connection has ended, it returns this node's version. It is safe for concurrent use.
 func (c *Cluster) SchemaVersion(id ring.NodeID) schema.UUID { return c.progress.schemaVersion(id) }
 
 // Voters returns the voters at the last check; nil before this node is a member. It is safe for concurrent use.
@@ -227,8 +228,8 @@ func (c *Cluster) Refused() uint64 { return c.driver.refused.Load() }
 // concurrent use.
 func (c *Cluster) Idle() time.Duration { return c.loop.idle() }
 
-// AwaitingFirstHeartbeat reports whether a node joined less than two seconds ago whose first heartbeat this node has
-// not received, or received within the last 100 ms. It is safe for concurrent use.
+// AwaitingFirstHeartbeat reports whether a node joined less than two seconds ago, and this node has not received its
+// first heartbeat, or received it within the last 100 ms. It is safe for concurrent use.
 func (c *Cluster) AwaitingFirstHeartbeat() bool { return c.arrivals.Awaiting(c.Metadata().Topology) }
 
 // StreamChanged notifies the cluster that the transport's stream to a peer opened or ended. A peer whose stream
@@ -237,7 +238,7 @@ func (c *Cluster) AwaitingFirstHeartbeat() bool { return c.arrivals.Awaiting(c.M
 func (c *Cluster) StreamChanged(id ring.NodeID, up bool) {
 	c.view.detector.Connected(id, up)
 	if up {
-		// A full queue loses it; the next regular one follows.
+		// If the queue is full, the heartbeat is dropped; the next regular one follows.
 		c.loop.post(func() { c.progress.sendHeartbeat(id) })
 	}
 }
@@ -245,11 +246,11 @@ func (c *Cluster) StreamChanged(id ring.NodeID, up bool) {
 // Run executes the loop that owns Raft. It returns when ctx ends, or with the error that makes this node stop.
 func (c *Cluster) Run(ctx context.Context) error { return c.loop.run(ctx) }
 
-// Replay applies the committed entries that this node has stored. It is called before requests are admitted, so that
-// none is evaluated with a topology older than one on which this node has acted.
+// Replay applies the committed entries in this node's log. It must be called before requests are admitted, so that none
+// is evaluated with an older topology than one on which this node has already acted.
 func (c *Cluster) Replay() error { return c.driver.run() }
 
-// Begin replaces Run for an owner that set Options.Post: events are posted from now on until Close.
+// Begin replaces Run if Options.Post is set: events are posted from now on until Close.
 func (c *Cluster) Begin() { c.loop.armTick() }
 
 // Close closes the log. Run must have returned.
@@ -258,10 +259,10 @@ func (c *Cluster) Close() error {
 	return c.log.Close()
 }
 
-// tick performs what is due after the time has advanced.
+// tick runs periodic work after time has advanced.
 func (c *Cluster) tick() {
 	c.driver.tick(c.loop.step)
-	// Until it is known that nothing but heartbeats is due.
+	// Every tick, until idle finds that only heartbeats are due.
 	c.loop.pace.Store(1)
 	if c.idle() {
 		c.loop.pace.Store(ticksIdle)
@@ -271,7 +272,7 @@ func (c *Cluster) tick() {
 	}
 	c.view.detector.Evaluate()
 	c.progress.checkClocks()
-	// After Raft's tick, which may have elected a leader.
+	// Called after Raft's tick, which may have elected a leader.
 	c.proposals.retry()
 	c.confirmations.ask()
 	if c.loop.ticks%advanceEvery == 0 {
@@ -280,14 +281,14 @@ func (c *Cluster) tick() {
 		c.operations.noteWaits()
 	}
 	c.operations.advance()
-	// A node that joins asks by itself (joining.confirm).
+	// A joining node confirms its membership itself (joining.confirm).
 	if c.joining == nil {
 		c.membership.breakSilence()
 	}
 }
 
-// idle reports whether nothing but heartbeats is due: Raft has a leader that is alive, and no proposal, confirmation,
-// join, operation of the ring or change of the voters is in progress.
+// idle reports whether only heartbeats are due: Raft has a live leader, and no proposal, confirmation, join, ring
+// operation or change of voters is in progress.
 func (c *Cluster) idle() bool {
 	if !c.driver.started() || c.electorate.pending() || c.joining != nil || c.admissions.deciding > 0 ||
 		len(c.proposals.open) > 0 || len(c.addresses.newer.addrs) > 0 || len(c.confirmations.waiting) > 0 ||
@@ -298,40 +299,40 @@ func (c *Cluster) idle() bool {
 	return lead != 0 && c.Alive(lead)
 }
 
-// aliveChanged is called by the detector, on any goroutine.
+// The detector calls aliveChanged, on any goroutine.
 func (c *Cluster) aliveChanged(id ring.NodeID, up bool) {
 	state := "down"
 	if up {
 		state = "up"
-		// Requests that wait for a new member's first heartbeat continue.
+		// Resumes requests that wait for a new member's first heartbeat.
 		c.arrivals.Arrived(id)
 	}
-	if n := c.Metadata().Topology.Node(id); n != nil { // nil means that it has left
+	if n := c.Metadata().Topology.Node(id); n != nil { // nil means that the node has left
 		c.opts.Logger.Info("node is "+state, "node", n.Internode, "host_id", n.Host)
 	}
 	if c.opts.AliveChanged != nil {
 		c.opts.AliveChanged(id, up)
 	}
-	c.loop.post(c.proposals.complete) // a dead node is not waited for
+	c.loop.post(c.proposals.complete) // proposals do not wait for dead nodes
 }
 
-// publish makes m visible to readers, and then lets everything that depends on it follow.
+// publish makes m visible to readers, and updates everything that depends on it.
 func (c *Cluster) publish(m *metadata.Metadata) {
 	if before := c.Metadata().Topology; before != m.Topology {
-		// Before readers see the new member, so that requests which lack it wait.
+		// Registered before readers see the new member, so that requests that do not include it wait.
 		c.arrivals.Expect(before, m.Topology, c.Self())
 	}
-	// From here on, readers find m.
+	// Readers see m from here on.
 	old := c.view.swap(m)
 	c.upgrade.note(old, m)
 	c.addresses.follow(old, m)
 	for _, n := range old.Topology.Nodes() {
-		// Raft still has to notify a removed member, so it must count as alive while it is.
+		// Raft still has to notify a removed member, so the detector keeps it until then.
 		if m.Topology.Node(n.ID) == nil && m.RemovedAt(n.ID) == 0 {
 			c.view.detector.Forget(n.ID)
 		}
 	}
-	// After everything in this package has followed, because the callback may read any of it.
+	// Called last, because the callback may read any part of this package.
 	if c.opts.Changed != nil && old.Epoch != m.Epoch {
 		c.opts.Changed(old, m)
 	}
@@ -343,7 +344,7 @@ func (c *Cluster) publish(m *metadata.Metadata) {
 	}
 }
 
-// adopted is called after Raft's membership has changed: a former member that it no longer contains needs no stream.
+// adopted is called after Raft's membership has changed. A former member that is no longer in it needs no stream.
 func (c *Cluster) adopted() {
 	// The next change may be proposed.
 	c.electorate.reconfigured = 0
@@ -352,7 +353,7 @@ func (c *Cluster) adopted() {
 	}
 }
 
-// processed is called when Raft has nothing ready.
+// processed is called when Raft has no more work ready.
 func (c *Cluster) processed() {
 	c.confirmations.end()
 	c.electorate.reconfigure()

@@ -9,23 +9,23 @@ import (
 	"cqld/internal/wire"
 )
 
-// confirmations are the callers that wait until this node has applied everything that a majority had committed when
-// they called. Only the loop uses them.
+// confirmations are callers that wait until this node has applied everything that a majority had committed when they
+// called. Only the loop uses them.
 //
 //	waiting ── ReadIndex(context) ──▶ leader ── heartbeats ──▶ majority
 //	        ◀─ read state: index ────
 //	applied ≥ index ──▶ done(metadata)
 //
-// A request that gets no response, because there is no leader or no majority, is repeated with a new context. The
-// response to a request serves all callers that called before the request was sent.
+// A request without a response, because there is no leader or no majority, is repeated with a new context. A response
+// serves all callers that called before the request was sent.
 type confirmations struct {
 	loop   *loop
 	view   *view
 	driver *driver
 
-	incarnation uint64 // distinguishes the requests of this process from those of other nodes and earlier processes
-	requests    uint64 // sent by this process; the number of the last one
-	sent        uint64 // the tick at which the last one was sent
+	incarnation uint64 // distinguishes this process from other nodes and earlier processes
+	requests    uint64 // number of the last request of this process
+	sent        uint64 // tick at which the last one was sent
 	waiting     []*confirmation
 }
 
@@ -41,7 +41,7 @@ type confirmation struct {
 // majority had committed when StartConfirm was called. Without a majority, and after Close, done is not called.
 func (c *Cluster) StartConfirm(done func(*metadata.Metadata)) {
 	if !c.loop.post(func() { c.confirmations.add(done) }) {
-		// Not lost: callers have no other way to learn that nothing was asked.
+		// the queue is full
 		c.opts.Clock.After(tickEvery, func() { c.StartConfirm(done) }) // the queue is full
 	}
 }
@@ -65,13 +65,13 @@ func (k *confirmations) ask() {
 	}
 	k.requests++
 	k.sent = k.loop.ticks
-	// Callers that an earlier request may still serve keep its number: its response suffices for them.
+	// Callers that an earlier request may still serve keep its number.
 	for _, w := range k.waiting {
 		if w.request == 0 {
 			w.request = k.requests
 		}
 	}
-	// The context returns with the response, and identifies the callers that it serves.
+	// The response contains the context, which identifies the callers that it serves.
 	k.driver.node.ReadIndex(wire.AppendUint64(wire.AppendUint64(nil, k.incarnation), k.requests))
 }
 
@@ -80,12 +80,12 @@ func (k *confirmations) note(states []raft.ReadState) {
 	for _, s := range states {
 		cur := wire.NewCursor(s.RequestCtx)
 		incarnation, request := cur.Uint64(), cur.Uint64()
-		// A response to an earlier process of this node, or to another one, confirms nothing here.
+		// The response belongs to an earlier process of this node, or to another node.
 		if cur.Finish() != nil || incarnation != k.incarnation {
 			continue
 		}
 		for _, w := range k.waiting {
-			// Later requests serve callers of earlier ones, too: their index is not smaller.
+			// A later request also serves earlier callers, because its index is not smaller.
 			if !w.confirmed && w.request != 0 && w.request <= request {
 				w.confirmed, w.index = true, s.Index
 			}
@@ -106,7 +106,7 @@ func (k *confirmations) end() {
 		}
 		return over
 	})
-	// done may wait for another confirmation, so k.waiting is complete by now.
+	// done may call StartConfirm, so k.waiting is updated first.
 	m := k.view.metadata()
 	for _, w := range ended {
 		w.done(m)

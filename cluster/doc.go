@@ -1,5 +1,5 @@
-// Package cluster maintains the replicated metadata (members, tokens, keyspaces and tables) and each node's own view
-// of which members are alive.
+// Package cluster maintains the replicated metadata (members, tokens, keyspaces and tables) and each node's own view of
+// which members are alive.
 //
 // The metadata are a Raft log of commands. Every node applies the same commands to the same state (package metadata)
 // and publishes the result as an immutable value, which readers load without a lock. Liveness is never stored: a node
@@ -15,14 +15,14 @@
 //
 // # The loop
 //
-// One loop runs all events one at a time: messages of other nodes, ticks, and calls of this node. After the events that
-// were waiting together, it performs what Raft has ready: it stores entries and votes with one sync, sends the messages
-// that promise them, and applies the entries that are committed. Fields without a lock or an atomic type belong to the
-// loop. Functions that begin with Start are called by it and call back in it. Functions that take a context wait for
-// it, and it must not call them.
+// One loop runs all events one at a time: messages from other nodes, ticks, and calls on this node. After each batch of
+// queued events it processes Raft's Ready: it stores entries and votes with one sync, sends the messages that promise
+// them, and applies committed entries. Fields without a lock or an atomic type belong to the loop. The loop calls
+// functions whose names begin with Start, and they call back in the loop. Functions that take a context wait for the
+// loop, so the loop must not call them.
 //
-// The queue of the loop is bounded, and never blocks the posting goroutines of the network and of timers. A
-// full queue loses messages and ticks, which Raft tolerates, and refuses proposals.
+// The queue of the loop is bounded, and never blocks the posting goroutines of the network and of timers. A full queue
+// loses messages and ticks, which Raft tolerates, and refuses proposals.
 //
 // # What other packages rely on
 //
@@ -37,7 +37,7 @@
 //
 // # Parts
 //
-// A Cluster assembles the following parts; each names in its type comment what it is responsible for.
+// A Cluster assembles the following parts; their type comments describe them.
 //
 //	loop           one event at a time, ticks, stalls
 //	driver         Raft with its log (package raftlog), network and checks of messages (package raftcheck)
@@ -45,10 +45,10 @@
 //	majority       whether enough of them are alive
 //	progress       up to which index each member has applied the log
 //	proposals      commands of this node that are in progress
-//	confirmations  callers that wait for what a majority has committed
+//	confirmations  callers that wait until committed entries are applied
 //	addresses      where members are
 //	membership     asks others whether this node is a member
-//	admissions     decides about nodes that join
+//	admissions     decides on join requests
 //	joining        this node's own attempt to join
 //	Operations     changes of the ring
 package cluster

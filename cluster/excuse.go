@@ -8,8 +8,9 @@ import (
 	"cqld/ring"
 )
 
-// How long a node is dead before an operation no longer waits for it. A node that gains ranges of users lacks their
-// data afterwards until a repair, so this is longer than a restart takes; ranges of system keyspaces block nothing.
+// How long a node must be dead before an operation no longer waits for it. If the node gains ranges of user keyspaces,
+// it lacks their data until a repair, so this is longer than a restart takes. Ranges of system keyspaces never block an
+// operation.
 const (
 	deadAfter         = 30 * time.Second // the default of Options.DeadAfter
 	excuseSystemTicks = uint64(2 * time.Second / tickEvery)
@@ -21,16 +22,16 @@ const (
 func (p *Operations) excusable(m *metadata.Metadata, o *ring.Operation) (out []ring.NodeID) {
 	for _, id := range o.Awaits() {
 		dead := p.dead.For(id, p.loop.ticks)
-		// A node that was declared lost does not return.
+		// A node that was declared lost never returns.
 		if m.IsLost(id) && id != o.Node {
 			out = append(out, id)
 			continue
 		}
-		// The node of the operation is never excused.
+		// The operation's own node is never excused.
 		if id == o.Node || dead < excuseSystemTicks || !m.MayExcuse(o, id) {
 			continue
 		}
-		// Gaining only ranges of system keyspaces, a node loses nothing that a client stored.
+		// A node that gains only ranges of system keyspaces misses no user data.
 		if dead >= uint64(cmp.Or(p.opts.DeadAfter, deadAfter)/tickEvery) || len(m.GainedBy(o, id)) == 0 {
 			out = append(out, id)
 		}

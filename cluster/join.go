@@ -15,21 +15,21 @@ import (
 	"cqld/schema"
 )
 
-// Pauses of a node that waits for its admission, and the timeout of a seed's reply.
+// Pauses of a node that waits for its admission, and the timeout for a seed's reply.
 const (
 	joinPause    = 50 * time.Millisecond
 	busyPause    = time.Second
-	confirmPause = 2 * time.Second // of an admitted node that receives nothing
+	confirmPause = 2 * time.Second // of an admitted node that receives no log entries
 	seedTimeout  = 5 * time.Second
-	// decideTimeout bounds the decision about a join request; the answer must arrive within seedTimeout.
+	// decideTimeout bounds the decision on a join request. The response must arrive within seedTimeout.
 	decideTimeout = 4 * time.Second
 )
 
-// Join returns when this node is a member: immediately if it was one before, otherwise after it created a cluster or
-// a seed admitted it. Run must be running. A member may still have to stream its data: see the operations of
+// Join returns when this node is a member: immediately if it was one before, otherwise after it has created a cluster
+// or has been admitted. Run must be running. A new member may still be streaming its data: see the operations of
 // Metadata.Topology.
 func (c *Cluster) Join(ctx context.Context) error {
-	// The buffer lets the loop answer after the caller has given up.
+	// Buffered, so the loop can respond after the caller has given up.
 	result := make(chan error, 1)
 	if !c.loop.post(func() { c.StartJoin(func(err error) { result <- err }) }) {
 		return errQueueFull
@@ -41,7 +41,7 @@ func (c *Cluster) Join(ctx context.Context) error {
 		return errStopped
 	case <-ctx.Done():
 		state := make(chan error, 1)
-		// The attempt belongs to the loop; without this it would continue.
+		// The loop owns the attempt, so it must stop it.
 		if c.loop.post(func() { state <- c.giveUp() }) {
 			select {
 			case err := <-state:
@@ -60,10 +60,10 @@ type joining struct {
 	next    int              // index of the next seed to ask
 	members []netip.AddrPort // members listed in replies, without the seeds; asked if no seed admits this node
 	epoch   uint64           // epoch of the metadata that members are from
-	founder bool             // this node creates the cluster if no seed answers
-	exists  bool             // a member has answered, so this node must not create a cluster
-	waiting error            // the reason for waiting; reported if the time runs out
-	// admitted means that only the metadata are missing.
+	founder bool             // this node creates the cluster if no seed responds
+	exists  bool             // a member has responded, so this node must not create a cluster
+	waiting error            // what the node is waiting for; reported on a timeout
+	// admitted means that the node only waits for the metadata.
 	admitted bool
 	done     func(error)
 }
@@ -77,43 +77,43 @@ func (c *Cluster) StartJoin(done func(error)) {
 		j.begin()
 		return
 	}
-	// A longer log contains the creation.
+	// A longer log contains the completed creation.
 	if c.identity.Founder && c.log.LastIndex() <= foundingEntries {
 		j.establish() // it may have crashed while it created the cluster
 		return
 	}
-	if err := c.driver.run(); err != nil { // what is known to be committed
+	if err := c.driver.run(); err != nil { // apply what is known to be committed
 		j.end(err)
 		return
 	}
-	// No election time-out needs to pass: no other node can win.
+	// Campaign without waiting for the election timeout, because no other node can win.
 	if c.driver.onlyVoter() {
 		_ = c.driver.node.Campaign() // refused only if it is already elected
 	}
 	c.membership.askSeeds()
-	// What is on this node's disk may be older than its removal.
+	// The metadata on disk may be older than this node's removal.
 	j.confirm()
 }
 
-// How long a node waits for its admission before it logs that, and the interval of the log messages.
+// How long a node waits for its admission before it logs what it is waiting for, and the interval of the log messages.
 const (
 	joinLogDelay    = time.Second
 	joinLogInterval = 10 * time.Second
 )
 
-// logWaiting logs what the node is waiting for, repeatedly.
+// logWaiting repeatedly logs what the node is waiting for.
 func (j *joining) logWaiting() {
 	j.c.opts.Logger.Warn("not joined to the cluster yet", "cluster", j.c.opts.Name, "waiting", j.waiting)
 	j.later(joinLogInterval, j.logWaiting)
 }
 
-// giveUp ends the attempt to join and returns what was missing.
+// giveUp ends the attempt to join and returns what the node was waiting for.
 func (c *Cluster) giveUp() error {
 	j := c.joining
 	if j == nil {
 		return errors.New("cluster: joined too late")
 	}
-	// From here on, over is true, and events of the attempt have no effect.
+	// From here on over returns true, and pending callbacks have no effect.
 	c.joining = nil
 	return j.waiting
 }
@@ -129,7 +129,7 @@ func (j *joining) end(err error) {
 // over reports whether the attempt has been abandoned.
 func (j *joining) over() bool { return j.c.joining != j }
 
-// later continues after a pause.
+// later calls f after a pause, unless the attempt has ended.
 func (j *joining) later(d time.Duration, f func()) {
 	j.c.opts.Clock.After(d, func() {
 		j.c.loop.post(func() {
@@ -144,7 +144,7 @@ func (j *joining) later(d time.Duration, f func()) {
 // lookupPause is the pause between two rounds of join requests if names have to be looked up for each.
 const lookupPause = time.Second
 
-// use takes the seeds for the next round of join requests.
+// use sets the seeds for the next round of join requests.
 func (j *joining) use(s SeedAddresses) {
 	j.next, j.seeds = 0, nil
 	for _, a := range s.Addrs {
@@ -153,7 +153,7 @@ func (j *joining) use(s SeedAddresses) {
 			j.seeds = append(j.seeds, a)
 		}
 	}
-	// Once a member has answered, a second cluster would be the worst outcome.
+	// Once a member has responded, creating a second cluster must be ruled out.
 	j.founder = s.First && !j.exists
 	if s.Missing != nil {
 		j.waiting = fmt.Errorf("cluster: some seeds were not found: %w", s.Missing)
@@ -168,7 +168,7 @@ func (j *joining) restart(pause time.Duration) {
 	j.later(pause, j.begin)
 }
 
-// begin begins a round of join requests: the names of the seeds are looked up, because addresses may have changed.
+// begin starts a round of join requests. It looks up the seeds again, because addresses may have changed.
 func (j *joining) begin() {
 	j.c.membership.lookUpSeeds(func(s SeedAddresses) {
 		if !j.over() {
@@ -179,8 +179,8 @@ func (j *joining) begin() {
 	})
 }
 
-// ask sends a join request to the next seed, and after the seeds to the members listed in replies. After the last
-// one, a founder creates the cluster, and other nodes start again.
+// ask sends a join request to the next seed and, after all seeds, to the members listed in replies. After the last one,
+// a founder creates the cluster; other nodes start over.
 func (j *joining) ask() {
 	if j.over() {
 		return
@@ -198,7 +198,7 @@ func (j *joining) ask() {
 		j.restart(joinPause)
 		return
 	}
-	// No seed answered, and this node is the first one in the list.
+	// No seed responded, and this node is the first seed.
 	if err := j.c.become(1, nil, nil, true); err != nil {
 		j.end(err)
 		return
@@ -210,14 +210,14 @@ func (j *joining) ask() {
 // seeds.
 const membersMax = 16
 
-// noteMembers records some of the members that a reply lists: the seeds may leave the ring before they admit this
-// node.
+// noteMembers records some of the members that a reply lists, because the seeds may leave the ring before they admit
+// this node.
 func (j *joining) noteMembers(r joinReply) {
 	if len(r.Peers) == 0 {
 		return
 	}
 	j.exists, j.founder = true, false
-	// An older list would replace addresses that are newer.
+	// An older list would overwrite newer addresses.
 	if r.Epoch < j.epoch {
 		return
 	}
@@ -230,7 +230,7 @@ func (j *joining) noteMembers(r joinReply) {
 	}
 }
 
-// askAddr sends a join request to the node at an address. then is not called after the end of the attempt.
+// askAddr sends a join request to an address. then is not called once the attempt has ended.
 func (j *joining) askAddr(addr netip.AddrPort, spec metadata.NodeSpec, then func(joinReply, error)) {
 	j.c.membership.ask(addr, spec, func(r joinReply, err error) {
 		if !j.over() {
@@ -239,16 +239,16 @@ func (j *joining) askAddr(addr netip.AddrPort, spec metadata.NodeSpec, then func
 	})
 }
 
-// answered handles the reply to a join request.
+// answered handles the response to a join request.
 func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	var remote *messaging.RemoteError
 	switch {
 	case errors.As(err, &remote) && remote.Code == refusedCode:
-		// Permanent: another seed would answer the same.
+		// Permanent: every other seed would respond the same.
 		j.end(&metadata.Refused{Reason: remote.Message})
 	case errors.As(err, &remote) && remote.Code == busyCode:
 		j.waiting = fmt.Errorf("cluster: waiting to be admitted: %s", remote.Message)
-		// The whole round, because another member may answer sooner.
+		// Restart the whole round, because another member may respond sooner.
 		j.restart(busyPause)
 	case err != nil:
 		j.c.opts.Logger.Debug("seed did not admit the node", "seed", from, "err", err)
@@ -256,7 +256,7 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 			j.c.membership.seeds, from, err)
 		j.ask()
 	default:
-		// From now on this node is known by its id, even after a crash.
+		// From now on, this node keeps its id, even after a crash.
 		if err := j.c.become(r.Node, r.Peers, r.Recoveries, false); err != nil {
 			j.end(err)
 			return
@@ -265,8 +265,8 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	}
 }
 
-// await waits until this node has applied its own admission, which onMetadata detects. The admission may be undone
-// before any part of the log has arrived. Then none ever will: Raft has dropped a node that it never heard from.
+// await waits until onMetadata sees this node's own admission. The admission may be undone before any part of the log
+// arrives. Then the log never arrives, because Raft removes a node from which it never received a message.
 func (j *joining) await() {
 	j.waiting, j.admitted = errors.New("cluster: admitted, but the metadata did not arrive"), true
 	if j.onMetadata(); !j.over() {
@@ -274,7 +274,7 @@ func (j *joining) await() {
 	}
 }
 
-// onMetadata checks the metadata after a change.
+// onMetadata checks whether changed metadata contain this node.
 func (j *joining) onMetadata() {
 	c := j.c
 	self := c.Self()
@@ -282,7 +282,7 @@ func (j *joining) onMetadata() {
 		return
 	}
 	n := c.Metadata().Topology.Node(self)
-	// The log has not reached the admission yet.
+	// The admission has not been applied yet.
 	if n == nil {
 		return
 	}
@@ -292,7 +292,7 @@ func (j *joining) onMetadata() {
 		return
 	}
 	c.joining = nil // onMetadata must not run again
-	// It was admitted with another address, or by a newer build; the others must know that before it serves.
+	// Its address or build may have changed since the admission; other nodes must learn that before it serves.
 	c.proposals.start(&metadata.Command{Update: &metadata.Update{Node: c.opts.Self}}, func(err error) { j.done(err) })
 }
 
@@ -301,7 +301,7 @@ func (c *Cluster) become(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, r
 	founder bool) error {
 	c.identity.Node, c.identity.Peers, c.identity.Founder = id, peers, founder
 	c.identity.Recoveries = recoveries
-	// Before anybody hears from this node under its id: after a crash it must not join as another member.
+	// Saved before this node sends messages under its id: after a crash it must not join as another member.
 	if err := c.identity.Save(c.log); err != nil {
 		return err
 	}
@@ -309,14 +309,14 @@ func (c *Cluster) become(id ring.NodeID, peers map[ring.NodeID]netip.AddrPort, r
 	return c.driver.start(id, founder)
 }
 
-// establish makes the founder the leader of its single-node cluster, and the cluster's first member.
+// establish makes the founder the leader of a single-node cluster and its first member.
 func (j *joining) establish() {
 	c := j.c
-	// The first entries make this node a voter. They must be applied before it can be elected.
+	// The first entries make this node a voter, and must be applied before it can be elected.
 	if err := c.driver.run(); err == nil {
 		_ = c.driver.node.Campaign() // refused only if it is already elected
 	}
-	// Its own vote elects it. Earlier proposals would be dropped, and retried late.
+	// This node's own vote elects it. Proposals before the election would be dropped, and retried late.
 	if err := c.driver.run(); err != nil {
 		j.end(err)
 		return
@@ -330,7 +330,7 @@ func (j *joining) establish() {
 	c.proposals.start(&metadata.Command{Found: &metadata.Found{Cluster: c.opts.Name, Secret: slices.Concat(a[:], b[:]),
 		Schema: schema.Encode(base), Version: c.opts.Versions.Max}}, func(err error) {
 		var refused *metadata.Refused
-		if err != nil && !errors.As(err, &refused) { // refused because the cluster was created before a crash
+		if err != nil && !errors.As(err, &refused) { // refused if the cluster was already created before a crash
 			j.end(err)
 			return
 		}
@@ -344,11 +344,11 @@ func (j *joining) establish() {
 	})
 }
 
-// confirm asks the other members whether this node is still a member: it may have been removed while it was down, and
-// must not serve then. If no member responds, all of them may be starting, too.
+// confirm asks the other members whether this node is still a member: if it was removed while it was down, it must not
+// serve. If no member responds, all of them may be starting as well.
 func (j *joining) confirm() {
 	j.waiting = errors.New("cluster: the metadata did not arrive")
-	// The log on this node's own disk may contain the removal.
+	// The log on this node's own disk may already contain the removal.
 	if reason, ok := j.c.Metadata().RemovalReason(j.c.identity.Host); ok {
 		j.end(&metadata.Refused{Reason: reason})
 		return
@@ -361,7 +361,7 @@ func (j *joining) confirm() {
 		}
 	}
 	open := len(addrs)
-	// The only member has no one to ask.
+	// A single member has no other member to ask.
 	if open == 0 {
 		j.await()
 		return
@@ -375,7 +375,7 @@ func (j *joining) confirm() {
 			open--
 			var refused *metadata.Refused
 			if errors.As(err, &refused) {
-				// One member suffices: removals are committed, and final.
+				// One response suffices, because removals are committed and final.
 				j.end(refused)
 				return
 			}
@@ -387,6 +387,6 @@ func (j *joining) confirm() {
 	}
 }
 
-// foundingEntries is the maximum length of a log while the creation of the cluster may be incomplete: the first
-// voter, a leader's first entry, and the foundCommand.
+// foundingEntries is the maximum length of a log while the creation of the cluster may be incomplete: the first voter,
+// the leader's first entry, and the Found command.
 const foundingEntries = 3

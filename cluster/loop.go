@@ -14,7 +14,7 @@ import (
 // tickEvery is the interval of Raft's ticks and of the checks of proposals.
 const tickEvery = 50 * time.Millisecond
 
-// ticksIdle is the number of ticks per timer event while nothing but heartbeats is due.
+// ticksIdle is the number of ticks per timer event while only heartbeats are due.
 const ticksIdle = uint64(liveness.HeartbeatEvery / tickEvery)
 
 // eventsMax bounds the loop's queue: Raft tolerates lost messages, and proposals are rare.
@@ -22,23 +22,23 @@ const eventsMax = 4096
 
 var errStopped = errors.New("cluster: this node is stopping")
 
-// errQueueFull means that nothing was proposed.
+// errQueueFull means that the change was not proposed.
 var errQueueFull = errors.New("cluster: too many metadata changes are waiting")
 
-// loop runs the events of a cluster one at a time. Everything that Raft decides, and the fields of this package that no
-// lock and no atomic type protects, belong to it. post and idle are safe for concurrent use.
+// loop runs the events of a cluster one at a time. It owns everything that Raft decides, and the fields of this package
+// that are protected by neither a lock nor an atomic type. post and idle are safe for concurrent use.
 //
 //	messages, timers, callers ── post ──▶ event ──▶ process: what Raft has ready
 type loop struct {
 	opts    *Options
-	process func() error // performs the actions that Raft requires after the last events
-	tick    func()       // is called after the time has advanced
+	process func() error // processes Raft's Ready after the last events
+	tick    func()       // called after time has advanced
 	events  chan func()
 	stopped chan struct{} // closed when run returns
 	closed  atomic.Bool
 
 	ticks  uint64
-	step   uint64        // ticks of the last tick event
+	step   uint64        // ticks that the last timer event stood for
 	pace   atomic.Uint64 // ticks per timer event; also read by the timer
 	ticked atomic.Int64  // monotonic time (ns) of the last tick; also read by idle
 }
@@ -52,7 +52,7 @@ func newLoop(opts *Options) *loop {
 func (l *loop) run(ctx context.Context) error {
 	defer close(l.stopped)
 	defer l.closed.Store(true)
-	// Each tick event sets the timer of the next.
+	// Each tick event arms the timer for the next one.
 	l.armTick()
 	for {
 		select {
@@ -65,7 +65,7 @@ func (l *loop) run(ctx context.Context) error {
 		for n := len(l.events); n > 0; n-- {
 			(<-l.events)()
 		}
-		// Once for all events that were waiting: they share the sync.
+		// Once for all queued events, so they share one sync.
 		if err := l.process(); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (l *loop) run(ctx context.Context) error {
 func (l *loop) post(f func()) bool {
 	if l.opts.Post != nil {
 		l.opts.Post(func() {
-			// The owner of Options.Post may still have events of a cluster that it has closed.
+			// A cluster may be closed while Options.Post still has its events queued.
 			if !l.closed.Load() {
 				f()
 				_ = l.process() // Fatal was called
@@ -84,7 +84,7 @@ func (l *loop) post(f func()) bool {
 		})
 		return true
 	}
-	// A full queue must not block: the callers are the network's and the clock's goroutines.
+	// Never block here: the callers are goroutines of the network and the clock.
 	select {
 	case l.events <- f:
 		return true
@@ -93,14 +93,14 @@ func (l *loop) post(f func()) bool {
 	}
 }
 
-// armTick sets the timer of the next tick event.
+// armTick arms the timer of the next tick event.
 func (l *loop) armTick() {
 	// Zero before the first tick.
 	ticks := max(l.pace.Load(), 1)
 	l.opts.Clock.After(time.Duration(ticks)*tickEvery, func() {
 		if !l.closed.Load() {
 			l.post(func() { l.advance(ticks) })
-			// A full queue loses this event: everything that is due is then due with the next one.
+			// The queue is full: the ticks are skipped, and periodic work runs with the next event.
 			l.armTick()
 		}
 	})
@@ -117,15 +117,15 @@ func (l *loop) advance(ticks uint64) {
 // due reports whether a multiple of every ticks was reached by the last tick event.
 func (l *loop) due(every uint64) bool { return l.ticks/every != (l.ticks-l.step)/every }
 
-// stallMin is the delay of a tick that is logged: the other nodes are about to consider this node dead, and requests
-// that wait for it are about to time out.
+// stallMin is the delay of a tick event that is logged. At this point, other nodes are about to consider this node
+// dead, and requests on it are about to time out.
 const stallMin = time.Second
 
-// noteStall logs that the process was not scheduled, or that the loop waited for the disk. It is called with every
-// tick event, and with the number of ticks of the event.
+// noteStall logs that the process was not scheduled, or that the loop waited for the disk. It is called on every tick
+// event with the number of its ticks.
 func (l *loop) noteStall(ticks uint64) {
 	now, ticked := l.opts.Clock.Monotonic(), time.Duration(l.ticked.Load())
-	// The first event has nothing to compare with.
+	// The first event has no predecessor to compare with.
 	if late := now - ticked - time.Duration(ticks)*tickEvery; ticked > 0 && late >= stallMin {
 		l.opts.Logger.Warn("process stalled: it was not scheduled, or its disk was slow", "for",
 			late.Round(time.Millisecond))
@@ -157,9 +157,9 @@ func (l *loop) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// wait returns when the work that begin started has called done. The loop must not call it.
+// wait calls begin, and returns when done was called. The loop must not call it.
 func (l *loop) wait(ctx context.Context, begin func(done func(error)) (stop func())) error {
-	// The buffer lets the loop call done after the caller has given up.
+	// Buffered, so the loop can call done after the caller has given up.
 	result := make(chan error, 1)
 	stop := begin(func(err error) { result <- err })
 	select {
@@ -168,7 +168,7 @@ func (l *loop) wait(ctx context.Context, begin func(done func(error)) (stop func
 	case <-l.stopped:
 		return errStopped
 	case <-ctx.Done():
-		// It is not proposed again. What was proposed may still be committed.
+		// stop ends the retries, but what was already proposed may still be committed.
 		stop()
 		return fmt.Errorf("cluster: the change was not committed in time, but may still be: %w", ctx.Err())
 	}

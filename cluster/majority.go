@@ -12,46 +12,46 @@ import (
 	"cqld/schema/refused"
 )
 
-// majorityWait is how long a change waits until this node considers a majority of the voters alive: longer than an
-// election, and than a restarting voter needs to connect.
+// majorityWait is how long a change waits for a majority of live voters: longer than an election, and longer than a
+// restarting voter needs to connect.
 const majorityWait = 2 * time.Second
 
-// How long a majority may be missing before this node logs it, and the interval of the log messages, in ticks.
+// How long a majority must be missing before this node logs it, and the interval of the log messages, in ticks.
 const (
 	majorityLogTicks = uint64(5 * time.Second / tickEvery)
 	majorityLogEvery = uint64(time.Minute / tickEvery)
 )
 
-// majority knows whether enough voters are alive to decide about the metadata.
+// majority tracks whether enough voters are alive to commit changes of the metadata.
 type majority struct {
 	opts   *Options
 	loop   *loop
 	view   *view
 	driver *driver
 	shown  atomic.Pointer[voters.View] // at the last check
-	// since is the tick since which a majority is missing, and logged the tick of the last log message; zero means
+	// since is the tick from which a majority has been missing, and logged the tick of the last log message; zero means
 	// none.
 	since, logged uint64
 }
 
-// present returns the voters as this node knows them now; nil before it is a member. The loop calls it.
+// present returns the voters as this node currently knows them, or nil before it is a member. The loop calls it.
 func (j *majority) present() *voters.View {
 	if !j.driver.hasVoters() {
 		return nil
 	}
 	conf := j.driver.conf
-	// Both sets while Raft's membership changes.
+	// Both sets of voters while Raft's membership changes.
 	return voters.Of(j.driver.leader(), conf.GetVoters(), conf.GetVotersOutgoing(), j.view.alive)
 }
 
-// note publishes the voters, and logs that no majority of them is alive. The loop calls it.
+// note publishes the voters, and logs a missing majority. The loop calls it.
 func (j *majority) note() {
 	v := j.present()
 	if v == nil {
 		return
 	}
 	if old := j.shown.Load(); old == nil || !old.Equal(v) {
-		// Only changes are stored, so that readers do not see a new pointer with every tick.
+		// Stored only on changes, so readers can compare pointers.
 		j.shown.Store(v)
 	}
 	ticks := j.loop.ticks
@@ -71,7 +71,7 @@ func (j *majority) note() {
 	}
 }
 
-// describe describes a missing majority for an operator; nil means that there is one.
+// describe returns an error that describes a missing majority for an operator, or nil if there is one.
 func (j *majority) describe(v *voters.View) error {
 	if v.Majority() {
 		return nil
@@ -81,24 +81,24 @@ func (j *majority) describe(v *voters.View) error {
 		"wait for them", v.Alive, v.Required, strings.Join(j.view.names(v.Down), ", "))
 }
 
-// missing returns nil if a majority of the voters is alive; while the voters change, a majority of both sets. The loop
-// calls it.
+// missing returns nil if a majority of the voters is alive. While the voters change, both sets need a majority. The
+// loop calls it.
 func (j *majority) missing() *refused.Unavailable {
-	// Before this node is a member, v is nil: the change waits.
+	// Before this node is a member, v is nil, which counts as a majority: the change waits.
 	if v := j.present(); !v.Majority() {
 		return &refused.Unavailable{Required: v.Required, Alive: v.Alive}
 	}
 	return nil
 }
 
-// await returns when a majority of the voters is alive. After majorityWait it returns a *refused.Unavailable,
-// because a proposal would not be committed and its outcome would be unknown to the client.
+// await returns when a majority of the voters is alive. After majorityWait it returns a *refused.Unavailable, because a
+// proposal would not be committed, and the client would not learn its outcome.
 func (j *majority) await(ctx context.Context) error {
 	for waited := time.Duration(0); ; waited += joinPause {
 		short, err := j.ask(ctx)
 		switch {
 		case err != nil:
-			// The caller's time is over, or the loop has ended.
+			// ctx or the loop has ended.
 			return err
 		case short == nil:
 			return nil
@@ -107,7 +107,7 @@ func (j *majority) await(ctx context.Context) error {
 		}
 		switch err := j.loop.pause(ctx, joinPause); {
 		case errors.Is(err, context.DeadlineExceeded):
-			// Unavailable says more than a deadline.
+			// Unavailable is more precise than an expired deadline.
 			return short // nothing was proposed
 		case err != nil:
 			return err
@@ -115,9 +115,9 @@ func (j *majority) await(ctx context.Context) error {
 	}
 }
 
-// ask makes the loop call missing.
+// ask runs missing in the loop.
 func (j *majority) ask(ctx context.Context) (*refused.Unavailable, error) {
-	// The buffer lets the loop answer a caller that has given up.
+	// Buffered, so the loop can respond after the caller has given up.
 	result := make(chan *refused.Unavailable, 1)
 	if !j.loop.post(func() { result <- j.missing() }) {
 		return nil, errQueueFull

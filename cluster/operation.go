@@ -13,9 +13,8 @@ import (
 	"cqld/ring"
 )
 
-// Operations begins, advances and aborts the operations that change the ring: nodes that join, leave, move, or are
-// removed or replaced. Methods that begin with Start are called by the loop, which also calls done; the others must not
-// be called by it.
+// Operations starts, advances and aborts the operations that change the ring: nodes join, leave, move, or are removed
+// or replaced. The loop calls methods that begin with Start, and their done functions; it must not call the others.
 type Operations struct {
 	opts      *Options
 	loop      *loop
@@ -26,12 +25,12 @@ type Operations struct {
 	majority  *majority
 	dead      *liveness.Dead
 
-	steps map[uint64]operationStep // what operations wait for, by id
+	steps map[uint64]operationStep // what operations wait for, by operation id
 	waits atomic.Pointer[map[uint64]string]
 }
 
-// Decommission starts to hand this node's ranges over to the other nodes. When the operation has ended, the node is
-// no longer a member. Decommission returns the id of the operation.
+// Decommission starts to hand this node's ranges over to the other nodes, and returns the id of the operation. When the
+// operation has ended, this node is no longer a member.
 func (p *Operations) Decommission(ctx context.Context, force bool) (uint64, error) {
 	return p.begin(ctx, p.leave(force))
 }
@@ -51,7 +50,7 @@ func (p *Operations) RemoveNode(ctx context.Context, id ring.NodeID, force bool)
 	if id == p.view.self() {
 		return 0, &metadata.Refused{Reason: "a node cannot remove itself: use 'cqld ctl decommission'"}
 	}
-	// A node that is alive has the newest data of its ranges, and can hand them over itself.
+	// A live node has the newest data of its ranges, and can hand them over itself.
 	if p.view.alive(id) {
 		return 0, &metadata.Refused{Reason: fmt.Sprintf("%s is alive: run 'cqld ctl decommission' on it",
 			p.view.metadata().Topology.NameOf(id))}
@@ -59,15 +58,15 @@ func (p *Operations) RemoveNode(ctx context.Context, id ring.NodeID, force bool)
 	return p.begin(ctx, &metadata.Begin{Kind: ring.Remove, Node: id, Force: force})
 }
 
-// Move starts to change this node's tokens: to the given ones or, if there are none, to as many tokens as it has,
-// chosen for the most even ownership.
+// Move starts to change this node's tokens: to the given ones or, if there are none, to the same number of tokens,
+// allocated for balanced ownership.
 func (p *Operations) Move(ctx context.Context, tokens []ring.Token) (uint64, error) {
 	for {
 		t := p.view.metadata().Topology
 		cmd := &metadata.Begin{Kind: ring.Move, Node: p.view.self(), Tokens: tokens, Epoch: t.Epoch()}
 		if len(tokens) == 0 {
 			self := t.Node(p.view.self())
-			// Its present tokens must not influence the choice.
+			// This node's current tokens must not influence the allocation.
 			others := slices.DeleteFunc(slices.Clone(t.Nodes()), func(n *ring.Node) bool { return n.ID == self.ID })
 			cmd.Tokens = ring.Allocate(ring.NewTopology(0, others), self.Datacenter, self.Rack, len(self.Tokens),
 				p.opts.ReplicationFactor)
@@ -75,15 +74,14 @@ func (p *Operations) Move(ctx context.Context, tokens []ring.Token) (uint64, err
 		id, err := p.begin(ctx, cmd)
 		var refused *metadata.Refused
 		if errors.As(err, &refused) && refused.Reason == metadata.ErrStaleTopology.Reason {
-			// Another change came first, so the tokens are chosen again.
+			// The ring changed before the command was applied, so the tokens are allocated again.
 			continue
 		}
 		return id, err
 	}
 }
 
-// The number of attempts to begin an operation while a node is dropping data of ranges that it lost, and the pause
-// between them.
+// How often an operation is attempted while a node drops data of ranges that it lost, and the pause between attempts.
 const (
 	cleanTries = 50
 	cleanPause = 100 * time.Millisecond
@@ -91,11 +89,11 @@ const (
 
 // begin proposes an operation of a member and returns its id.
 func (p *Operations) begin(ctx context.Context, cmd *metadata.Begin) (uint64, error) {
-	// Operations have the epoch of their beginning as id, so a later one has a greater id.
+	// An operation's id is the epoch of its start, so later operations have greater ids.
 	before := p.view.metadata().Topology.Epoch()
 	err := p.proposals.propose(ctx, &metadata.Command{Begin: cmd})
 	for try := 0; err != nil; try++ {
-		// Data that nodes lost by the previous operation is dropped within moments.
+		// The data that nodes lost by the previous operation is dropped shortly.
 		var refused *metadata.Refused
 		if !errors.As(err, &refused) || !refused.Busy || len(p.view.metadata().Topology.Operations()) > 0 ||
 			try == cleanTries {
@@ -114,7 +112,7 @@ func (p *Operations) begin(ctx context.Context, cmd *metadata.Begin) (uint64, er
 	return 0, nil // it has already ended
 }
 
-// Abort undoes an operation that has not ended. Writes that were acknowledged or read are preserved.
+// Abort undoes an operation that has not ended. Writes that were acknowledged or read are kept.
 func (p *Operations) Abort(ctx context.Context, operation uint64) error {
 	return p.proposals.propose(ctx, &metadata.Command{Abort: &metadata.Abort{Operation: operation}})
 }
@@ -171,8 +169,8 @@ func (p *Operations) StartCleaned(epoch uint64, done func(error)) {
 	p.proposals.start(&metadata.Command{Cleaned: &metadata.Cleaned{Node: p.view.self(), Epoch: epoch}}, done)
 }
 
-// advance runs on the leader. It marks operations as Known when enough nodes have applied their second
-// phase, and ends those whose gained ranges have been compared and whose batches and hints have been handed over.
+// advance runs on the leader. It marks an operation as Known when enough nodes have applied its second phase, and ends
+// an operation when its gained ranges have been compared and its batches and hints handed over.
 func (p *Operations) advance() {
 	if !p.loop.due(advanceEvery) || !p.driver.leads() {
 		return
@@ -182,7 +180,7 @@ func (p *Operations) advance() {
 	for _, o := range m.Topology.Operations() {
 		cmd := &metadata.Command{End: &metadata.End{Operation: o.ID}}
 		var dead []ring.NodeID
-		// Rarely, because it computes the gained ranges.
+		// Checked rarely, because it computes the gained ranges.
 		if p.loop.ticks%excuseEvery == 0 {
 			dead = p.excusable(m, o)
 		}
@@ -192,7 +190,7 @@ func (p *Operations) advance() {
 				o.ID, "kind", o.Kind,
 				"nodes", p.view.names(dead))
 			cmd = &metadata.Command{Excuse: &metadata.Excuse{Operation: o.ID, Nodes: dead}}
-		// The first phase ends by the reports of the nodes (Streamed), not here.
+		// The reports of the nodes (Streamed) end the first phase, not this loop.
 		case o.Phase != ring.Switching || p.driver.applied < o.Switched:
 			continue
 		case (o.Known || len(o.Gaining) == 0) && (len(o.Awaits()) > 0 || o.Hands && !o.Handed):
@@ -202,7 +200,7 @@ func (p *Operations) advance() {
 		case !o.Known && len(o.Gaining) > 0:
 			cmd = &metadata.Command{Known: &metadata.Known{Operation: o.ID}}
 		}
-		// Repeated at the next check if it is lost.
+		// If the command is lost, the next check proposes it again.
 		p.proposals.start(cmd, func(err error) {
 			if err != nil {
 				p.opts.Logger.Debug("operation not advanced", "operation", o.ID, "err", err)
@@ -214,19 +212,16 @@ func (p *Operations) advance() {
 // advanceEvery is the number of ticks between two checks of the operations.
 const advanceEvery = 2
 
-// known reports whether an operation is known to all live nodes, and to so many others that no quorum of readers in
-// the first phase is left.
+// known reports whether all live nodes have applied the switch of an operation, and the dead nodes that have not can no
+// longer form a quorum of readers in the first phase.
 func (p *Operations) known(m *metadata.Metadata, o *ring.Operation) bool {
 	live, dead := p.unaware(m, o)
-	// unaware lists dead nodes only when every live one knows.
+	// unaware returns dead nodes only if all live nodes have applied the switch.
 	return len(live) == 0 && len(dead) == 0
 }
 
-// unaware returns the live nodes that have not applied the switch of an operation, or else dead ones that have not and
-// could still form a quorum of readers in the first phase: a quorum of the previous replicas of a range, in the whole
-// ring or in a data center. Such a quorum matters only with a replica that loses the range, because otherwise it is a
-// quorum of the next replicas, too. Nodes that an operation removes or replaces do not count, and system keyspaces
-// never block a topology change.
+// unaware returns the live nodes that have not applied the switch of an operation, or otherwise the dead nodes that
+// have not and could still form a quorum of readers in the first phase (metadata.StaleQuorum).
 func (p *Operations) unaware(m *metadata.Metadata, o *ring.Operation) (live, dead []ring.NodeID) {
 	for _, n := range m.Topology.Nodes() {
 		if p.progress.of(n.ID) < o.Switched && p.view.alive(n.ID) {
@@ -234,10 +229,10 @@ func (p *Operations) unaware(m *metadata.Metadata, o *ring.Operation) (live, dea
 		}
 	}
 	if len(live) > 0 {
-		// Live nodes come first: they are about to know, and then only the dead ones matter.
+		// Live nodes are about to apply it. Dead nodes matter only after that.
 		return live, nil
 	}
-	// A node that was declared lost reads nothing from the members.
+	// A node that was declared lost cannot read from the members.
 	behind := func(id ring.NodeID) bool { return p.progress.of(id) < o.Switched && !m.IsLost(id) }
 	return nil, m.StaleQuorum(behind)
 }

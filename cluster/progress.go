@@ -21,8 +21,8 @@ import (
 // 3. The version of a peer is the last one that the peer has reported. A node that is alive for clients although this
 //    node considers it dead, and that has therefore not been waited for, is then seen to lack the change.
 
-// progress knows up to which index each member has applied the log, and reports this node's to the others: in every
-// heartbeat, and as soon as it changes.
+// progress tracks up to which index each member has applied the log, and reports this node's index to the others: in
+// every heartbeat, and immediately when it changes.
 type progress struct {
 	opts    *Options
 	loop    *loop
@@ -30,7 +30,7 @@ type progress struct {
 	driver  *driver
 	reports liveness.Reports
 	clocks  liveness.Clocks
-	changed func() // a member has applied more; the loop calls it
+	changed func() // a member has applied more entries; called by the loop
 
 	applied map[ring.NodeID]uint64 // only the loop uses it
 }
@@ -52,7 +52,7 @@ func (p *progress) everywhere(index uint64) bool {
 // note reports to the peers that this node has applied the log up to index.
 func (p *progress) note(index uint64) {
 	p.applied[p.view.self()] = index
-	// At once, not with the next heartbeat: clients wait for it.
+	// Sent immediately and not with the next heartbeat, because clients wait for it.
 	p.broadcast(messaging.VerbApplied, p.appendVersions(wire.AppendUint64(nil, index)))
 	p.changed()
 }
@@ -73,7 +73,7 @@ func (p *progress) sendHeartbeat(id ring.NodeID) {
 
 // appendHeartbeat appends the payload of a heartbeat with the current time.
 func (p *progress) appendHeartbeat(b []byte) []byte {
-	// The index is in every heartbeat, because a report may be lost.
+	// Every heartbeat contains the index, because a report may be lost.
 	b = wire.AppendUint64(b, p.driver.applied)
 	return p.appendVersions(wire.AppendInt64(b, p.opts.Clock.Now().UnixMicro()))
 }
@@ -100,11 +100,11 @@ func (p *progress) handleHeartbeat(from ring.NodeID, payload []byte, _ messaging
 	if from == 0 {
 		return // not a member yet
 	}
-	// A malformed heartbeat is a sign of life, too.
+	// A malformed heartbeat shows that the peer is alive, too.
 	p.view.detector.Heartbeat(from)
 	cur := wire.NewCursor(payload)
 	index := cur.Uint64()
-	// A heartbeat without a time does not move the estimate.
+	// A heartbeat without a time does not affect the clock estimate.
 	if theirs := cur.Int64(); cur.Err() == nil {
 		p.clocks.Note(from, theirs, p.opts.Clock.Now().UnixMicro())
 	}
@@ -117,15 +117,14 @@ func (p *progress) handleApplied(from ring.NodeID, payload []byte, _ messaging.R
 	p.receive(from, cur.Uint64(), &cur)
 }
 
-// receive records up to which index a peer has applied the log. rest contains its schema version, if the peer
-// reports it.
+// receive records up to which index a peer has applied the log. rest contains its schema version, if it reports one.
 func (p *progress) receive(from ring.NodeID, index uint64, rest *wire.Cursor) {
-	// Most heartbeats report nothing new and cost the loop no event.
+	// Most heartbeats report nothing new, and need no event in the loop.
 	if rest.Err() != nil || !p.reports.Note(from, index, liveness.TakeVersion(rest), liveness.TakeVersions(rest)) {
 		return
 	}
 	if !p.loop.post(func() {
-		// Reports may arrive in another order than they were sent.
+		// Reports may arrive out of order.
 		if index > p.applied[from] {
 			p.applied[from] = index
 			p.changed()
@@ -135,18 +134,18 @@ func (p *progress) receive(from ring.NodeID, index uint64, rest *wire.Cursor) {
 	}
 }
 
-// schemaVersion returns the schema version that a member has reported. For a member that has not yet reported one, or
-// whose connection has ended, it is this node's. It is safe for concurrent use.
+// schemaVersion returns the schema version that a member last reported. If the member has not reported one, or its
+// connection has ended, it returns this node's version. It is safe for concurrent use.
 func (p *progress) schemaVersion(id ring.NodeID) schema.UUID {
 	if v := p.reports.Version(id); id != p.view.self() && v != (schema.UUID{}) && !p.view.detector.Lost(id) {
 		return v
 	}
-	// Drivers wait until all versions agree; a member that is down must not make them wait.
+	// Drivers wait until all versions agree, so a member that is down reports this node's version.
 	return p.view.metadata().Schema.Version()
 }
 
-// versions returns the cluster versions that the running process of a member supports, as it has reported them. ok is
-// false if it has not, or is down.
+// versions returns the cluster versions that the running process of a member has reported. ok is false if it has not
+// reported any, or is down.
 func (p *progress) versions(id ring.NodeID) (r clusterversion.Range, ok bool) {
 	if id == p.view.self() {
 		return p.opts.Versions, true

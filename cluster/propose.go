@@ -14,7 +14,7 @@ import (
 	"cqld/schema"
 )
 
-// proposal is a command in progress. Until this node has applied it, it is proposed repeatedly; then it waits for the
+// proposal is a command in progress. It is proposed repeatedly until this node has applied it; then it waits for the
 // live nodes.
 type proposal struct {
 	id    metadata.CommandID
@@ -22,10 +22,10 @@ type proposal struct {
 	index uint64 // index at which it was applied; zero before
 	sent  uint64 // tick of the last proposal
 	done  func(error)
-	// shared means that a refusal, too, is returned only after every live node has applied the commands that caused it.
+	// shared means that even a refusal is returned only after every live node has applied the commands that caused it.
 	shared bool
 	result error // once index is set
-	// abandoned means that no caller waits for it: the command is not proposed again.
+	// abandoned means that the caller no longer waits, so the command is not proposed again.
 	abandoned atomic.Bool
 }
 
@@ -55,7 +55,7 @@ type proposals struct {
 func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func()) {
 	p := &proposal{done: done, shared: cmd.Schema != nil}
 	posted := s.loop.post(func() {
-		// Drawn in the loop, so that simulations draw in one order.
+		// Drawn in the loop, so simulations draw random numbers in a fixed order.
 		cmd.ID = metadata.CommandID(uuid.Random(s.opts.Rand))
 		p.id = cmd.ID
 		var err error
@@ -63,7 +63,7 @@ func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func())
 			done(fmt.Errorf("cluster: encode command: %w", err))
 			return
 		}
-		// Before it is sent, so that its decision finds it.
+		// Registered before it is sent, so that resolve finds it.
 		s.open[p.id] = p
 		s.send(p)
 	})
@@ -73,7 +73,7 @@ func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func())
 	return func() { p.abandoned.Store(true) }
 }
 
-// startAwait calls done in the loop when every live node has applied what this node has. stop abandons it.
+// startAwait calls done in the loop when every live node has applied the log up to this node's index. stop abandons it.
 func (s *proposals) startAwait(done func(error)) (stop func()) {
 	p := &proposal{done: done}
 	posted := s.loop.post(func() {
@@ -81,7 +81,7 @@ func (s *proposals) startAwait(done func(error)) (stop func()) {
 			done(nil)
 			return
 		}
-		// It waits like a command that was applied at the present index, and is never proposed.
+		// It waits like a command that was applied at the current index, and is never proposed.
 		p.id, p.index = metadata.CommandID(uuid.Random(s.opts.Rand)), s.driver.applied
 		s.open[p.id] = p
 	})
@@ -91,7 +91,8 @@ func (s *proposals) startAwait(done func(error)) (stop func()) {
 	return func() { p.abandoned.Store(true) }
 }
 
-// propose proposes cmd, unless no majority of the voters is alive, and returns its result. The loop must not call it.
+// propose proposes cmd and returns its result. If no majority of the voters is alive, it returns an error instead. The
+// loop must not call it.
 func (s *proposals) propose(ctx context.Context, cmd *metadata.Command) error {
 	if err := s.majority.await(ctx); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (s *proposals) send(p *proposal) {
 	}
 }
 
-// retry sends the proposals that are not decided again. The loop calls it on every tick.
+// retry proposes undecided commands again. The loop calls it on every tick.
 func (s *proposals) retry() {
 	for _, p := range s.sorted() {
 		switch {
@@ -122,7 +123,7 @@ func (s *proposals) retry() {
 	}
 }
 
-// sorted returns the proposals in an order that does not depend on the map's.
+// sorted returns the proposals sorted by id, independently of the map's order.
 func (s *proposals) sorted() []*proposal {
 	out := make([]*proposal, 0, len(s.open))
 	for _, p := range s.open {
@@ -132,16 +133,16 @@ func (s *proposals) sorted() []*proposal {
 	return out
 }
 
-// resolve reports the result of a command to its proposer, if that is on this node.
+// resolve reports the result of a command to its proposer, if this node proposed it.
 func (s *proposals) resolve(id metadata.CommandID, index uint64, result error) {
 	p := s.open[id]
 	invariant.Check(index > 0 && index <= s.driver.applied, "cluster: a proposal is decided before it is applied")
-	// A proposal of another node, or one that was proposed twice.
+	// Another node proposed it, or it was committed twice.
 	if p == nil || p.index != 0 {
 		return
 	}
 	if result != nil && !p.shared {
-		// A refusal changes nothing, so there is nothing that other nodes must apply first.
+		// A refusal changes nothing, so other nodes need not apply anything first.
 		delete(s.open, id)
 		p.done(result)
 		return
@@ -158,11 +159,11 @@ func (s *proposals) resolveRecent(m *metadata.Metadata) {
 
 // complete completes the proposals that every live node has applied.
 func (s *proposals) complete() {
-	// In the order of their ids, as a simulation requires.
+	// Sorted, for repeatable simulations.
 	for _, p := range s.sorted() {
 		if p.index != 0 && s.progress.everywhere(p.index) {
 			invariant.Check(p.index <= s.driver.applied, "cluster: a proposal is answered before it is applied")
-			// done may start another proposal.
+			// Removed first, because done may start another proposal.
 			delete(s.open, p.id)
 			p.done(p.result)
 		}
@@ -170,9 +171,8 @@ func (s *proposals) complete() {
 }
 
 // ProposeSchema changes the schema. It returns when every live node has applied the change. If the change is refused,
-// it returns schema's typed error when every live node has applied the earlier changes. It returns a
-// *refused.Unavailable, and proposes nothing, if no majority of the voters is alive. If ctx ends first, the outcome is
-// unknown.
+// it returns an error of package refused, after every live node has applied the earlier changes. If no majority of the
+// voters is alive, it proposes nothing and returns a *refused.Unavailable. If ctx ends first, the outcome is unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return c.ProposeSchemaAs(ctx, change, "")
 }
@@ -188,7 +188,7 @@ func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
 	c.proposals.start(c.schemaCommand(change, ""), done)
 }
 
-// schemaCommand returns the command of a change. The time is the proposer's, so that all nodes apply the same.
+// schemaCommand returns the command of a change. It contains the proposer's time, so all nodes apply the same time.
 func (c *Cluster) schemaCommand(change schema.Change, creator string) *metadata.Command {
 	return &metadata.Command{Schema: &metadata.SchemaChange{
 		Change:  schema.EncodeChange(change),
@@ -197,8 +197,8 @@ func (c *Cluster) schemaCommand(change schema.Change, creator string) *metadata.
 	}}
 }
 
-// ProposeRoles changes the directory of roles. It returns when every live node has applied the change, so that it is in
-// force on all of them, or with *auth.Invalid if it was refused. ProposeSchema documents the other errors.
+// ProposeRoles changes the role directory. It returns when every live node has applied the change and enforces it, or
+// returns *auth.Invalid if the change was refused. ProposeSchema documents the other errors.
 func (c *Cluster) ProposeRoles(ctx context.Context, change auth.Change) error {
 	b, err := auth.EncodeChange(change)
 	if err != nil {
@@ -217,9 +217,9 @@ func (c *Cluster) StartRoles(change auth.Change, done func(error)) {
 	c.proposals.start(&metadata.Command{Roles: &metadata.RolesChange{Change: b}}, done)
 }
 
-// ProposeBackupSchedule adds or removes a schedule of backups. It returns when every live node has applied that.
+// ProposeBackupSchedule adds or removes a backup schedule. It returns when every live node has applied the change.
 func (c *Cluster) ProposeBackupSchedule(ctx context.Context, change *metadata.ScheduleChange) error {
-	// All live nodes apply it before the operator has an answer: any of them may execute it next.
+	// All live nodes apply it before the operator gets a response, because any of them may run the schedule next.
 	return c.proposals.propose(ctx, &metadata.Command{BackupSchedule: change})
 }
 

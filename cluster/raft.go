@@ -20,8 +20,8 @@ import (
 )
 
 // Raft's timing, in ticks of tickEvery. The leader sends heartbeats as often as the failure detector does, in the same
-// events. An election begins after 0.6 to 1.2 s without any, or in half of that if the stream to the leader has ended.
-// A follower that misses one heartbeat may ask for votes too early; the others refuse, because they have a leader
+// events. An election begins after 0.6 to 1.2 s without a heartbeat, or half of that if the stream to the leader has
+// ended. A follower that missed one heartbeat may campaign too early; the others reject it, because they have a leader
 // (pre-vote).
 const (
 	electionTicks  = 12
@@ -52,13 +52,13 @@ type driver struct {
 	conf     *pb.ConfState
 	applied  uint64
 	snapshot uint64 // index of the last snapshot
-	// heard is the tick of the last Raft message, or of the last request for this node's membership.
+	// heard is the tick of the last accepted Raft message, or of the last inquiry about this node's membership.
 	heard         uint64
 	refusalLogged uint64        // tick at which a refused Raft message was last logged
 	refused       atomic.Uint64 // Raft messages refused
 }
 
-// consequences are called by the driver in the order in which the log decides. All are required.
+// consequences are callbacks of the driver, in the order in which it calls them. All are required.
 type consequences struct {
 	publish    func(*metadata.Metadata)
 	resolve    func(id metadata.CommandID, index uint64, result error)
@@ -66,7 +66,7 @@ type consequences struct {
 	applied    func(index uint64)       // the end of a batch of entries
 	readStates func([]raft.ReadState)
 	adopted    func() // Raft's membership has changed
-	processed  func() // nothing that Raft has ready is left
+	processed  func() // Raft has no more work ready
 	unknown    func(sender messaging.Sender)
 }
 
@@ -88,7 +88,7 @@ func (d *driver) start(self ring.NodeID, founder bool) error {
 		if err := d.supports(m); err != nil {
 			return err
 		}
-		// The state of the log before its first entry. The entries after it follow with run.
+		// Publish the state before the first log entry. run applies the entries.
 		d.then.publish(m)
 	}
 	node, err := raft.NewRawNode(&raft.Config{
@@ -100,7 +100,7 @@ func (d *driver) start(self ring.NodeID, founder bool) error {
 	if err != nil {
 		return fmt.Errorf("cluster: start raft: %w", err)
 	}
-	// A founder that crashed before its first entry was stored is fresh again.
+	// A founder that crashed before its first entry was stored starts over.
 	if fresh && founder {
 		if err := node.Bootstrap([]raft.Peer{{ID: uint64(self)}}); err != nil {
 			return fmt.Errorf("cluster: create a cluster: %w", err)
@@ -117,7 +117,7 @@ func (d *driver) started() bool { return d.node != nil }
 
 // leads reports whether this node is the leader.
 func (d *driver) leads() bool {
-	// As this node knows it: a newer leader may have been elected. Raft refuses what an old one proposes.
+	// According to this node: a newer leader may have been elected. Raft rejects proposals of an old one.
 	return d.started() && d.node.BasicStatus().RaftState == raft.StateLeader
 }
 
@@ -134,14 +134,14 @@ func (d *driver) hasVoters() bool { return d.started() && len(d.conf.GetVoters()
 
 // onlyVoter reports whether this node can become the leader without another node's vote.
 func (d *driver) onlyVoter() bool {
-	// The union of both sets while Raft's membership changes.
+	// The union of both sets of voters while Raft's membership changes.
 	cs := d.node.Status().Config.Voters.IDs()
 	_, ok := cs[uint64(d.self)]
 	return ok && len(cs) == 1
 }
 
-// tick advances Raft's time: by twice as much while this node considers the leader down, so that the others elect a new
-// one in half of the usual time.
+// tick advances Raft's time. While this node considers the leader down, time advances twice as fast, so that the others
+// elect a new leader in half the usual time.
 func (d *driver) tick(ticks uint64) {
 	if !d.started() {
 		return
@@ -154,15 +154,14 @@ func (d *driver) tick(ticks uint64) {
 	}
 }
 
-// receive handles a Raft message, or the attempt of a node that is not a known member to send one. It is safe for
-// concurrent use.
+// receive handles a Raft message, or one from a node that is not a known member. It is safe for concurrent use.
 func (d *driver) receive(from messaging.Sender, p []byte, _ messaging.Respond) {
 	if !from.Member {
 		d.then.unknown(from)
 		return
 	}
-	message := slices.Clone(p) // the message is used after the call
-	// A message that finds the queue full is lost, which Raft tolerates.
+	message := slices.Clone(p) // the transport reuses p after this call
+	// If the queue is full, the message is dropped, which Raft tolerates.
 	d.loop.post(func() {
 		if d.started() {
 			d.step(from.Node, message)
@@ -170,14 +169,15 @@ func (d *driver) receive(from messaging.Sender, p []byte, _ messaging.Respond) {
 	})
 }
 
-// step passes a message of another member to Raft. It ignores a message for a former node with this node's address.
+// step passes a message of another member to Raft. It ignores a message that is addressed to a former node with this
+// node's address.
 func (d *driver) step(from ring.NodeID, payload []byte) {
 	m := new(pb.Message)
 	if err := proto.Unmarshal(payload, m); err != nil {
 		d.refuse(from, "malformed", err)
 		return
 	}
-	// Acting on it would let this node vote in another one's name.
+	// Accepting it would let this node vote in another node's name.
 	if m.GetTo() != uint64(d.self) {
 		d.opts.Logger.Debug("raft message for another node", "to", m.GetTo())
 		return
@@ -186,7 +186,7 @@ func (d *driver) step(from ring.NodeID, payload []byte) {
 		d.refuse(from, m.GetType().String(), err)
 		return
 	}
-	// A refused message is no sign that this node is still a member, so only an accepted one ends the silence.
+	// Only an accepted message shows that this node is still a member, so refused ones do not reset the silence.
 	d.heard = d.loop.ticks
 	if err := d.node.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) {
 		d.opts.Logger.Debug("raft message ignored", "err", err)
@@ -195,7 +195,7 @@ func (d *driver) step(from ring.NodeID, payload []byte) {
 
 // refuse counts a refused Raft message, and logs it unless one was logged less than refusalTicks ago.
 func (d *driver) refuse(from ring.NodeID, kind string, err error) {
-	// Counted in any case, because a metric shows the rate that the log hides.
+	// Counted even if it is not logged, because a metric shows the rate.
 	d.refused.Add(1)
 	if d.refusalLogged != 0 && d.loop.ticks-d.refusalLogged < refusalTicks {
 		return
@@ -211,7 +211,7 @@ func (d *driver) run() error {
 		return nil
 	}
 	if err := d.log.Err(); err != nil {
-		return err // Fatal was called; what Raft wants to send may not be on disk
+		return err // Fatal was called; the state that Raft's messages promise may not be on disk
 	}
 	err := d.process()
 	if err != nil {
@@ -221,11 +221,11 @@ func (d *driver) run() error {
 	return err
 }
 
-// process handles everything that Raft has ready: it stores, sends and applies until nothing is left.
+// process stores, sends and applies everything in Raft's Ready, until nothing is left.
 func (d *driver) process() error {
 	for d.node.HasReady() {
 		rd := d.node.Ready()
-		// Raft's messages promise what rd contains, so it is on disk before any of them is sent.
+		// Raft's messages promise the state in rd, so it is stored before any message is sent.
 		if err := d.log.Save(&rd); err != nil {
 			return fmt.Errorf("cluster: save metadata log: %w", err)
 		}
@@ -235,7 +235,7 @@ func (d *driver) process() error {
 				return err
 			}
 		}
-		// After the state is stored: what the checker knows of this node is what a crash leaves.
+		// After the state is stored, so the checker knows only what would survive a crash.
 		d.checker.NoteReady(&rd)
 		d.send(rd.Messages)
 		for _, e := range rd.CommittedEntries {
@@ -243,7 +243,7 @@ func (d *driver) process() error {
 				return err
 			}
 		}
-		// After the entries, so that an index that is applied already ends its callers at once.
+		// After the entries are applied, so callers whose index is already applied are called immediately.
 		d.then.readStates(rd.ReadStates)
 		d.node.Advance(rd)
 		if len(rd.CommittedEntries) > 0 || installs {
@@ -254,7 +254,7 @@ func (d *driver) process() error {
 	return d.compact()
 }
 
-// install replaces the metadata by the content of a snapshot.
+// install replaces the metadata by the contents of a snapshot.
 func (d *driver) install(snap *pb.Snapshot) error {
 	m, err := metadata.Decode(snap.GetData())
 	if err != nil {
@@ -266,14 +266,14 @@ func (d *driver) install(snap *pb.Snapshot) error {
 	index := snap.GetMetadata().GetIndex()
 	invariant.Check(index > d.applied, "cluster: a snapshot of entry %d replaces entry %d", index, d.applied)
 	d.applied, d.snapshot = index, index
-	// With the index, because presentStorage combines the two.
+	// Set together with the index, because presentStorage combines both.
 	d.conf = snap.GetMetadata().GetConfState()
 	d.then.publish(m)
 	d.then.installed(m)
 	return nil
 }
 
-// send sends Raft's messages. The state that they promise is on disk.
+// send sends Raft's messages. The state that they promise has been stored.
 func (d *driver) send(ms []*pb.Message) {
 	for _, m := range ms {
 		if m = d.own(m); m == nil {
@@ -286,16 +286,17 @@ func (d *driver) send(ms []*pb.Message) {
 			continue
 		}
 		d.opts.Network.Send(ring.NodeID(m.GetTo()), messaging.VerbRaft, b)
-		// The transport reports no loss. Without this, Raft would send the follower nothing until it responds.
+		// The transport does not report lost messages. Without this call, Raft would pause the follower until it
+		// responds.
 		if m.GetType() == pb.MsgSnap {
 			d.node.ReportSnapshot(m.GetTo(), raft.SnapshotFinish)
 		}
 	}
 }
 
-// own makes m a message of this node, which receivers require. Raft forwards messages that another node sent to this
-// one as the presumed leader: a proposal becomes this node's, and for a request for a confirmation own returns nil,
-// because the node that needs it repeats it.
+// own changes a message that Raft forwards, so that this node is its sender, as receivers require. Another node may
+// have sent it to this node as the presumed leader. A forwarded proposal becomes this node's. For a forwarded ReadIndex
+// request own returns nil, because the requesting node repeats it.
 func (d *driver) own(m *pb.Message) *pb.Message {
 	switch {
 	case m.GetFrom() == uint64(d.self):
@@ -309,7 +310,7 @@ func (d *driver) own(m *pb.Message) *pb.Message {
 // apply applies a committed entry: a command to the metadata, or a change to Raft's membership. An error makes this
 // node stop.
 func (d *driver) apply(e *pb.Entry) error {
-	// A skipped or repeated entry would make this node's metadata differ from the others' forever.
+	// A skipped or repeated entry would make this node's metadata permanently differ from other nodes' metadata.
 	invariant.Check(e.GetIndex() == d.applied+1, "cluster: entry %d is applied after entry %d", e.GetIndex(), d.applied)
 	switch e.GetType() {
 	case pb.EntryConfChange:
@@ -325,10 +326,10 @@ func (d *driver) apply(e *pb.Entry) error {
 		}
 		d.adopt(cc, e.GetIndex())
 	default:
-		// Before publish, whose callees compare proposals with it.
+		// Set before publish, whose callees compare proposals with it.
 		d.applied = e.GetIndex()
 		if len(e.GetData()) == 0 {
-			return nil // the first entry of a new leader
+			return nil // a new leader's first entry is empty
 		}
 		cmd, err := metadata.DecodeCommand(e.GetData())
 		if err != nil {
@@ -344,8 +345,8 @@ func (d *driver) apply(e *pb.Entry) error {
 	return nil
 }
 
-// adopt applies a change of Raft's membership. Raft may request a snapshot during this (presentStorage), which must
-// not combine the new index with the old membership.
+// adopt applies a change of Raft's membership. Meanwhile, Raft may request a snapshot (presentStorage), which must not
+// combine the new index with the old membership.
 func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 	d.applied = index
 	if err := raftcheck.CheckConfChange(d.conf, cc); err != nil {
@@ -369,7 +370,7 @@ func (d *driver) compact() error {
 	if err := d.log.Compact(d.applied, d.conf, state, snapshotKeep); err != nil {
 		return fmt.Errorf("cluster: compact metadata log: %w", err)
 	}
-	// The entries that are kept serve followers that lack only a few.
+	// The retained entries serve followers that lack only a few.
 	d.snapshot = d.applied
 	return nil
 }

@@ -5,9 +5,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// presentStorage is the log as Raft reads it. It returns snapshots of the present state: the snapshot of the last
-// compaction may be older than a follower's admission, and Raft ignores a snapshot whose membership does not contain
-// the follower. It would be sent repeatedly, and no node could join a cluster whose log was ever compacted.
+// presentStorage is the log as Raft reads it. It returns snapshots of the current state: the snapshot of the last
+// compaction may precede a follower's admission, and Raft ignores a snapshot whose membership does not include the
+// follower. It would be sent again and again, and no node could join a cluster whose log had been compacted.
 type presentStorage struct {
 	*raft.MemoryStorage
 	d *driver
@@ -16,12 +16,12 @@ type presentStorage struct {
 // Snapshot implements raft.Storage. The loop calls it.
 func (s presentStorage) Snapshot() (*pb.Snapshot, error) {
 	last, err := s.MemoryStorage.Snapshot()
-	// Nothing was applied since the compaction: its snapshot is the present one.
+	// Nothing has been applied since the compaction, so its snapshot is current.
 	if err != nil || s.d.applied <= last.GetMetadata().GetIndex() || s.d.conf == nil {
 		return last, err
 	}
 	index := s.d.applied
-	// The entry is in the log, because it was applied after the compaction.
+	// The log has the entry, because it was applied after the compaction.
 	term, err := s.Term(index)
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 )
 
 // A recovery (package cluster/recovery) begins a new cluster with the metadata of the surviving nodes. The members that
-// it declared lost remain in the topology until their ranges have moved, and are members in no other respect: they are
-// no peers, they do not vote, and no operation waits for them. The leader removes them one after the other.
+// it declared lost remain in the topology until their ranges have moved, but not in any other role: they are not peers,
+// they do not vote, and no operation waits for them. The leader removes them one after the other.
 
 // lineage returns how a node identifies its cluster to other nodes.
 func lineage(recoveries []metadata.Recovery) messaging.Lineage {
@@ -21,12 +21,12 @@ func lineage(recoveries []metadata.Recovery) messaging.Lineage {
 	return l
 }
 
-// Superseded makes this node stop: its cluster continues without it after a recovery. Network calls it with the notice
-// of a member of that cluster. It is safe for concurrent use.
+// Superseded stops this node, because a recovered cluster continues without it. The network calls it with the notice of
+// a member of that cluster. It is safe for concurrent use.
 func (c *Cluster) Superseded(notice string) {
-	// If the queue is full, the next connection brings the notice again.
+	// If the queue is full, the next connection delivers the notice again.
 	c.loop.post(func() {
-		// Before this node is a member, an answer is about another node that had its address.
+		// Before this node is a member, the notice concerns another node that had its address.
 		if c.Self() == 0 {
 			return
 		}
@@ -35,13 +35,13 @@ func (c *Cluster) Superseded(notice string) {
 			c.joining.end(refused)
 			return
 		}
-		// The previous cluster may still have a majority. The recovered cluster does not have its decisions.
+		// The previous cluster may still have a majority, but the recovered cluster does not have its decisions.
 		c.opts.Fatal(refused)
 	})
 }
 
-// removeLost begins the removal of the next member that was declared lost, unless the ring changes already. The leader
-// calls it.
+// removeLost starts the removal of the next member that was declared lost, unless the ring is already changing. The
+// leader calls it.
 func (p *Operations) removeLost(m *metadata.Metadata) {
 	if !p.loop.due(removeLostEvery) || len(m.Topology.Operations()) > 0 {
 		return
@@ -51,7 +51,8 @@ func (p *Operations) removeLost(m *metadata.Metadata) {
 		return
 	}
 	name := m.Topology.NameOf(lost[0])
-	// Forced: a range without another replica is lost already. Repeated at the next check if it is refused.
+	// Forced, because a range without another replica is lost anyway. If the command is refused, the next check repeats
+	// it.
 	begin := &metadata.Begin{Kind: ring.Remove, Node: lost[0], Force: true}
 	p.proposals.start(&metadata.Command{Begin: begin}, func(err error) {
 		if err != nil {

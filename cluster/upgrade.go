@@ -9,20 +9,20 @@ import (
 	"cqld/ring"
 )
 
-// A rolling upgrade (docs/UPGRADING.md)
+// Rolling upgrades (docs/UPGRADING.md):
 //
-//  1. A node reports the cluster versions that its process supports in its record in the metadata, and in heartbeats.
+//  1. A node reports the cluster versions that its build supports in its record in the metadata, and in heartbeats.
 //  2. The record never promises more than the process supports: a node that starts with an older build changes its
 //     record before it serves. A node that starts with a newer build changes it after that, because until then it only
 //     delays the end of the upgrade.
 //  3. The cluster version rises by one command, to a version that all records include (metadata.Finalize).
 //  4. A node that finds a cluster version above its own stops, before it acts on anything that follows in the log.
 //
-// A node whose build does not support the cluster version is therefore refused when it joins and when it starts, and
-// no member receives a message or a file in a format that it cannot read.
+// A node whose build does not support the cluster version is therefore refused when it joins and when it starts, and no
+// member receives a message or a file in a format that it cannot read.
 
-// Upgrade is a node's part in rolling upgrades. Versions and Finalize are safe for concurrent use; the loop calls the
-// rest.
+// Upgrade handles a node's part in rolling upgrades. Versions and Finalize are safe for concurrent use; the loop calls
+// the other methods.
 type Upgrade struct {
 	opts      *Options
 	view      *view
@@ -30,9 +30,9 @@ type Upgrade struct {
 	proposals *proposals
 }
 
-// supports returns an error if metadata have a cluster version above those of this node. Versions below are no error
-// here: a node replays the log from a time at which the cluster had an older one. An admission and an update of the
-// node's record check both.
+// supports returns an error if the metadata have a newer cluster version than this node supports. An older one is not
+// an error here: a node replays the log from a time at which the cluster had an older version. Admissions, and updates
+// of the node's record, check both limits.
 func (d *driver) supports(m *metadata.Metadata) error {
 	if m.ClusterVersion <= d.opts.Versions.Max {
 		return nil
@@ -40,19 +40,19 @@ func (d *driver) supports(m *metadata.Metadata) error {
 	return fmt.Errorf("cluster: %w", d.opts.Versions.Check(m.ClusterVersion))
 }
 
-// mustRecord reports whether this node must change its record before it serves.
+// mustRecord reports whether this node must update its record before it serves.
 func (u *Upgrade) mustRecord(n *ring.Node) bool {
 	own := u.opts.Versions
-	// The second condition may be due to an old copy of the metadata. The answer to the update decides.
+	// The second condition may be caused by outdated metadata. The outcome of the update decides.
 	return n.Versions.Max > own.Max || own.Min > u.view.metadata().ClusterVersion
 }
 
-// record changes the record of this node if its build supports other versions than the record says.
+// record updates this node's record if its build supports other versions than recorded.
 func (u *Upgrade) record(n *ring.Node) {
 	if n.Versions == u.opts.Versions {
 		return
 	}
-	// It is proposed until it is decided, so that a majority may come later.
+	// The command is proposed until it is decided, so a majority may become available later.
 	u.proposals.start(&metadata.Command{Update: &metadata.Update{Node: u.opts.Self}}, func(err error) {
 		if err != nil {
 			u.opts.Logger.Warn("cluster versions of this node not recorded", "err", err)
@@ -60,41 +60,41 @@ func (u *Upgrade) record(n *ring.Node) {
 	})
 }
 
-// note logs changes of the cluster version, and that it can be changed.
+// note logs changes of the cluster version, and that a newer one is supported by all nodes.
 func (u *Upgrade) note(old, m *metadata.Metadata) {
 	if old.ClusterVersion != m.ClusterVersion {
 		u.opts.Logger.Info("cluster version changed", "from", old.ClusterVersion, "to", m.ClusterVersion)
 	}
-	// Records change with the topology only.
+	// Records are part of the topology.
 	if old.Topology == m.Topology {
 		return
 	}
-	// Once: when the last record has changed.
+	// Logged once, when the last record has changed.
 	if next := m.NextVersion(); next > m.ClusterVersion && old.NextVersion() < next {
 		u.opts.Logger.Info("all nodes support a newer cluster version: finalize the upgrade when no node has to go "+
 			"back", "version", m.ClusterVersion, "next", next, "command", "cqld ctl upgrade finalize")
 	}
 }
 
-// Upgrade returns this node's part in rolling upgrades.
+// Upgrade returns the node's handler of rolling upgrades.
 func (c *Cluster) Upgrade() *Upgrade { return c.upgrade }
 
 // Versions returns the cluster versions that the running process of a member supports. ok is false if the member is
-// down, or has not reported them yet.
+// down or has not reported them yet.
 func (u *Upgrade) Versions(id ring.NodeID) (r clusterversion.Range, ok bool) {
 	return u.progress.versions(id)
 }
 
 // Finalize raises the cluster version to the newest one that all members support, and returns it when all live nodes
-// have applied it. It is refused with *metadata.Refused if a live process supports less than its record says. Nothing
-// happens if no newer version is supported by all.
+// have applied the change. It returns *metadata.Refused if a live process supports less than its record. If no newer
+// version is supported by all, nothing changes.
 func (u *Upgrade) Finalize(ctx context.Context) (clusterversion.Version, error) {
 	m := u.view.metadata()
 	next := m.NextVersion()
 	if next == m.ClusterVersion {
 		return next, nil
 	}
-	// A second look besides the records, which decide when the command is applied.
+	// Heartbeats are checked in addition to the records, which decide when the command is applied.
 	for _, n := range m.Topology.Nodes() {
 		if r, ok := u.Versions(n.ID); ok && !r.Includes(next) {
 			return m.ClusterVersion, &metadata.Refused{Reason: fmt.Sprintf("node %s runs a build that supports "+

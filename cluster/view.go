@@ -11,8 +11,8 @@ import (
 	"cqld/ring"
 )
 
-// view is what this node knows: the metadata that it has applied, and which members are alive. All methods are safe for
-// concurrent use; only the loop publishes metadata.
+// view is this node's current state: the metadata that it has applied, and which members are alive. All methods are
+// safe for concurrent use; only the loop publishes metadata.
 type view struct {
 	meta     atomic.Pointer[metadata.Metadata]
 	last     atomic.Pointer[ring.Topology] // the last ring of a former member
@@ -29,25 +29,25 @@ func (v *view) self() ring.NodeID { return v.detector.Self() }
 func (v *view) alive(id ring.NodeID) bool { return v.detector.Alive(id) }
 
 // admitted reports whether this node has applied its own admission to the ring. A joining node applies the log from its
-// beginning. Before its own admission it does not know all members and tables, and refuses requests that involve them.
-// It sends no heartbeat until then, because a heartbeat would make the other nodes count it as a live replica.
+// beginning. Until its own admission it lacks members and tables, and refuses requests that involve them. It sends no
+// heartbeats until then, because they would make the other nodes count it as a live replica.
 func (v *view) admitted() bool { return v.metadata().Topology.Node(v.self()) != nil }
 
-// swap makes m visible to readers and returns the metadata before.
+// swap publishes m to readers and returns the previous metadata.
 func (v *view) swap(m *metadata.Metadata) (old *metadata.Metadata) {
 	old = v.metadata()
 	invariant.Check(m.Epoch >= old.Epoch, "cluster: metadata of epoch %d replace epoch %d", m.Epoch, old.Epoch)
-	// A reader that no longer finds this node in the ring must find the last ring.
+	// A reader that no longer finds this node in the ring must find the last ring instead.
 	if self := v.self(); old.Topology.Node(self) != nil && m.Topology.Node(self) == nil {
 		v.last.Store(old.Topology)
 	}
-	// After last: a reader that finds no self in m must find the last ring.
+	// Stored after last, for the same reason.
 	v.meta.Store(m)
 	return old
 }
 
-// lastRing returns the newest topology that contains this node: for a former member the one before its departure, and
-// before this node is a member the current one.
+// lastRing returns the newest topology that contains this node: for a former member, the one before its departure;
+// before this node is a member, the current one.
 func (v *view) lastRing() *ring.Topology {
 	t := v.metadata().Topology
 	if t.Node(v.self()) == nil {

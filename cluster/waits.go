@@ -9,21 +9,21 @@ import (
 	"cqld/ring"
 )
 
-// How often the loop determines what operations wait for, how long an operation may wait for the same before that is
-// logged, and the interval of the log messages, in ticks.
+// How often the loop determines what operations wait for, how long a wait must last before it is logged, and the
+// interval of the log messages, in ticks.
 const (
 	waitsEvery    = uint64(time.Second / tickEvery)
 	waitsLogTicks = uint64(10 * time.Second / tickEvery)
 	waitsLogEvery = uint64(time.Minute / tickEvery)
 )
 
-// operationStep is what an operation waits for, and the ticks since which it does, and of the last log message.
+// operationStep is what an operation waits for, since which tick, and the tick of the last log message.
 type operationStep struct {
 	waits         string
 	since, logged uint64
 }
 
-// Waits describes what an operation in progress waits for; it is empty if this node does not know. It is safe for
+// Waits describes what an operation in progress waits for, or returns "" if this node does not know. It is safe for
 // concurrent use.
 func (p *Operations) Waits(operation uint64) string {
 	if all := p.waits.Load(); all != nil {
@@ -32,7 +32,7 @@ func (p *Operations) Waits(operation uint64) string {
 	return ""
 }
 
-// noteWaits determines what the operations wait for, and logs that on the leader and on the node of the operation.
+// noteWaits determines what the operations wait for. The leader, and the node of the operation, log long waits.
 func (p *Operations) noteWaits() {
 	m := p.view.metadata()
 	if len(m.Topology.Operations()) == 0 {
@@ -53,7 +53,7 @@ func (p *Operations) noteWaits() {
 		if now := p.waitsFor(m, o); now != s.waits || s.since == 0 {
 			s = operationStep{waits: now, since: p.loop.ticks}
 		}
-		// Two nodes log it, not all: the leader, and the one that an operator of the operation watches.
+		// The operator of an operation usually watches its node's log.
 		mine := o.Node == p.view.self() || p.driver.leads()
 		if mine && p.loop.ticks-s.since >= waitsLogTicks && (s.logged == 0 || p.loop.ticks-s.logged >= waitsLogEvery) {
 			s.logged = p.loop.ticks
@@ -64,13 +64,13 @@ func (p *Operations) noteWaits() {
 		p.steps[o.ID] = s
 		all[o.ID] = s.waits
 	}
-	// A new map, because readers have the one before.
+	// A new map, because readers share the previous one.
 	p.waits.Store(&all)
 }
 
 // waitsFor describes the next step of an operation.
 func (p *Operations) waitsFor(m *metadata.Metadata, o *ring.Operation) string {
-	// Without a majority, no operation continues, whatever else it waits for.
+	// Without a majority no operation continues, so this is reported first.
 	if err := p.majority.describe(p.majority.shown.Load()); err != nil {
 		return err.Error()
 	}

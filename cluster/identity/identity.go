@@ -17,16 +17,16 @@ type Identity struct {
 	Host ring.HostID
 	Disk [16]byte
 	Node ring.NodeID // zero until the node is admitted
-	// Founder means that this node started to create the cluster, and must complete that after a crash.
+	// Founder means that this node started to create the cluster, and completes the creation after a crash.
 	Founder bool
-	// Peers are the members at the time of the admission. With them the node reaches the log while its own is empty.
+	// Peers are the members at the time of the admission. With them the node receives the log while its own is empty.
 	Peers map[ring.NodeID]netip.AddrPort
 	// Recoveries are the recoveries of the cluster, oldest first, as the metadata list them. The last one identifies
 	// the cluster of this node to other nodes; a node that was admitted has them before it has any metadata.
 	Recoveries []metadata.Recovery `json:",omitempty"`
 }
 
-// Load reads the identity in a log; in an empty log it draws one and stores it.
+// Load reads the identity in a log. In an empty log it generates one and stores it.
 func Load(log *raftlog.Log, r env.Rand) (Identity, error) {
 	var id Identity
 	b, err := log.Identity()
@@ -35,7 +35,7 @@ func Load(log *raftlog.Log, r env.Rand) (Identity, error) {
 	}
 	if b == nil {
 		id = Identity{Host: ring.HostID(uuid.Random(r)), Disk: uuid.Random(r)}
-		// Durable before it is used: the node must keep it for ever.
+		// Saved before it is used, because it must never change.
 		return id, id.Save(log)
 	}
 	return Decode(b)

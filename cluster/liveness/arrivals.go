@@ -9,8 +9,8 @@ import (
 	"cqld/ring"
 )
 
-// Arrivals knows the nodes that joined while this node was running and for which requests may wait. Expect is called by
-// the loop that owns the metadata; the other methods are safe for concurrent use.
+// Arrivals tracks nodes that joined while this node was running, and for whose first heartbeat requests may wait. The
+// loop that owns the metadata calls Expect; the other methods are safe for concurrent use.
 type Arrivals struct {
 	clock   env.Clock
 	post    func(func()) bool // queues an event for the loop
@@ -18,30 +18,30 @@ type Arrivals struct {
 	waiting atomic.Pointer[arrivals]
 }
 
-// NewArrivals returns arrivals of no nodes.
+// NewArrivals returns Arrivals without nodes.
 func NewArrivals(clock env.Clock, post func(func()) bool, alive func(ring.NodeID) bool) *Arrivals {
 	return &Arrivals{clock: clock, post: post, alive: alive}
 }
 
-// arrivals is one state of Arrivals. Values are immutable.
+// arrivals is a state of Arrivals. Values are immutable.
 type arrivals struct {
 	nodes []ring.NodeID
-	until time.Duration // monotonic: afterwards, a silent node counts as dead, like any other member
+	until time.Duration // monotonic; afterwards a silent node counts as dead, like any other member
 }
 
 // arrivalPatience is how long a new member may take until its first heartbeat: as long as any member may be silent.
 const arrivalPatience = 2 * time.Second
 
-// arrivalSettle is how long a node counts as arriving after its first heartbeat. A request that was planned just
-// before the heartbeat checks afterwards whether a node is arriving, and must get the result as of its planning.
+// arrivalSettle is how long a node counts as arriving after its first heartbeat. A request that was planned just before
+// the heartbeat checks for arriving nodes afterwards, and must get the same result as at its planning.
 const arrivalSettle = 100 * time.Millisecond
 
-// Expect records the nodes that join by the change from one topology to the next. It runs before the next topology is
-// published, so that no request is planned with a node that is not recorded.
+// Expect records the nodes that start to join between two topologies. It runs before the next topology is published, so
+// no request is planned with an unrecorded node.
 func (a *Arrivals) Expect(old, now *ring.Topology, self ring.NodeID) {
 	var nodes []ring.NodeID
 	for _, n := range now.Nodes() {
-		// Members that this node learns of when it starts are not listed if they have joined already.
+		// Nodes that had joined before this node started are not recorded.
 		if n.State == ring.Joining && old.Node(n.ID) == nil && n.ID != self {
 			nodes = append(nodes, n.ID)
 		}
@@ -50,24 +50,24 @@ func (a *Arrivals) Expect(old, now *ring.Topology, self ring.NodeID) {
 		return
 	}
 	until := a.clock.Monotonic() + arrivalPatience
-	// It replaces the nodes of an earlier change. Joins in one data center run one after the other.
+	// Replaces the nodes of an earlier change; joins in one data center do not overlap.
 	a.waiting.Store(&arrivals{nodes, until})
 	a.clock.After(arrivalPatience, func() { a.post(a.end) })
 	for _, id := range nodes {
-		if a.alive(id) { // it was heard before this node learned that it is a member
+		if a.alive(id) { // heard before this node learned of the membership
 			a.Arrived(id)
 		}
 	}
 }
 
-// end removes the arrivals whose time has passed.
+// end removes the recorded nodes when their time is over.
 func (a *Arrivals) end() {
 	if w := a.waiting.Load(); w != nil && a.clock.Monotonic() >= w.until {
 		a.waiting.Store(nil)
 	}
 }
 
-// Arrived ends the arrival of a node after its first heartbeat and arrivalSettle.
+// Arrived removes a node arrivalSettle after its first heartbeat.
 func (a *Arrivals) Arrived(id ring.NodeID) {
 	if w := a.waiting.Load(); w == nil || !slices.Contains(w.nodes, id) {
 		return
@@ -75,7 +75,7 @@ func (a *Arrivals) Arrived(id ring.NodeID) {
 	a.clock.After(arrivalSettle, func() {
 		a.post(func() {
 			w := a.waiting.Load()
-			// A node that is silent again stays listed until the patience ends.
+			// A node that is silent again stays recorded until arrivalPatience is over.
 			if w == nil || !a.alive(id) {
 				return
 			}
@@ -88,7 +88,7 @@ func (a *Arrivals) Arrived(id ring.NodeID) {
 // Awaiting reports whether one of the members of t joined less than arrivalPatience ago and its first heartbeat has not
 // been received, or was received within arrivalSettle.
 func (a *Arrivals) Awaiting(t *ring.Topology) bool {
-	// Loaded again: Expect or end may have run since.
+	// Loaded again, because Expect or end may have run in the meantime.
 	w := a.waiting.Load()
 	return w != nil && slices.ContainsFunc(w.nodes, func(id ring.NodeID) bool { return t.Node(id) != nil })
 }

@@ -9,8 +9,8 @@ import (
 	"cqld/ring"
 )
 
-// Clock differences can let an older write win. A node whose clock differs from most other clocks by more than
-// clockOut must not serve clients; beyond clockAlarm it logs a warning.
+// Clock skew can let an older write win. A node whose clock differs from most other clocks by more than clockOut must
+// not serve clients; beyond clockAlarm it logs a warning.
 const (
 	clockAlarm = 100 * time.Millisecond
 	clockOut   = 500 * time.Millisecond
@@ -19,12 +19,12 @@ const (
 	clockSamples = 8
 )
 
-// Clocks compares this node's clock with its peers' clocks, from the times in their heartbeats.
+// Clocks compares this node's clock with its peers' clocks, using the times in heartbeats.
 type Clocks struct {
 	mu    sync.Mutex
 	peers map[ring.NodeID]*clockSample
-	// ahead is the difference of this node's clock to the median of the others, in ns. out reports whether most of
-	// them differ by more than clockOut.
+	// ahead is the offset of this node's clock from the median of the others, in ns. out reports whether most of them
+	// differ by more than clockOut.
 	ahead atomic.Int64
 	out   atomic.Bool
 }
@@ -61,7 +61,7 @@ func (o *Clocks) Evaluate(alive func(ring.NodeID) bool) (alarm bool) {
 			delete(o.peers, id) // after a restart, its clock may be different
 			continue
 		}
-		// With fewer samples, one slow message could look like a difference of clocks.
+		// With fewer samples, one slow message could look like clock skew.
 		if s.n < clockSamples {
 			continue
 		}
@@ -72,17 +72,17 @@ func (o *Clocks) Evaluate(alive func(ring.NodeID) bool) (alarm bool) {
 		}
 	}
 	o.mu.Unlock()
-	// Alone, or just started: there is nothing to compare with, and this node serves.
+	// Without samples, for example in a single-node cluster, there is nothing to compare, and this node serves.
 	if len(differences) == 0 {
 		o.ahead.Store(0)
 		o.out.Store(false)
 		return false
 	}
 	slices.Sort(differences)
-	// The median: one peer with a wrong clock must not decide.
+	// The median is robust against one wrong clock.
 	ahead := -time.Duration(differences[len(differences)/2]) * time.Microsecond
 	o.ahead.Store(int64(ahead))
-	o.out.Store(beyond*2 > len(differences)+1) // this node counts as one that agrees
+	o.out.Store(beyond*2 > len(differences)+1) // this node counts as agreeing with itself
 	return ahead > clockAlarm || ahead < -clockAlarm
 }
 

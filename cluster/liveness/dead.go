@@ -7,11 +7,11 @@ import (
 	"cqld/ring"
 )
 
-// Dead records since when members are dead in the view of this node. It is used by one goroutine.
+// Dead records since when members have been dead in this node's view. It is used by one goroutine.
 type Dead struct{ since map[ring.NodeID]uint64 }
 
-// Note compares the members of t with the present view at a tick. A member that this process never considered alive
-// counts from the first call.
+// Note compares the members of t with the current view at a tick. A member that this process never saw alive counts as
+// dead from the first call.
 func (d *Dead) Note(t *ring.Topology, alive func(ring.NodeID) bool, tick uint64) {
 	// The zero value is ready for use.
 	if d.since == nil {
@@ -26,13 +26,13 @@ func (d *Dead) Note(t *ring.Topology, alive func(ring.NodeID) bool, tick uint64)
 	}
 }
 
-// For returns the number of ticks since which a member is dead at a tick; zero means that it is alive.
+// For returns for how many ticks a member has been dead; zero means that it is alive.
 func (d *Dead) For(id ring.NodeID, tick uint64) uint64 {
 	since, dead := d.since[id]
 	if !dead {
 		return 0
 	}
-	// A death in this tick already counts as one tick, because zero means alive.
+	// At least one tick, because zero means alive.
 	invariant.Check(tick >= since, "liveness: a member is dead since tick %d at tick %d", since, tick)
 	return max(1, tick-since)
 }

@@ -20,21 +20,21 @@ const (
 	// phiDown is the suspicion level at which a peer is considered down. With heartbeats every 250 ms it is reached
 	// after 3.2·ln 10·mean ≈ 1.84 s of silence: seven heartbeats. The end of a stream is detected immediately.
 	phiDown = 3.2
-	// intervalMin bounds the mean interval from below, so that a burst of heartbeats does not make the detector too
+	// intervalMin bounds the mean interval from below, so a burst of heartbeats does not make the detector too
 	// sensitive.
 	intervalMin = HeartbeatEvery
-	// localPauseMax is the time between two observations after which this process must itself have been paused, for
-	// example by SIGSTOP or by its hypervisor: it otherwise evaluates at every heartbeat of a peer, and four times a
-	// second. It is shorter than the silence at which a peer counts as down, so that no shorter pause convicts a peer.
-	// Cassandra's MAX_LOCAL_PAUSE is 5 s, with conviction after 18 s.
+	// localPauseMax is the time between two observations beyond which this process itself must have been paused, for
+	// example by SIGSTOP or its hypervisor: normally it evaluates at every heartbeat of a peer, and four times a
+	// second. It is shorter than the silence after which a peer counts as down, so a shorter pause cannot mark a peer
+	// as down. Cassandra's MAX_LOCAL_PAUSE is 5 s, with conviction after 18 s.
 	localPauseMax = time.Second
 )
 
-// Detector decides which nodes this node considers alive: phi-accrual over heartbeats (Hayashibara et al. 2004,
-// with exponentially distributed intervals, as in Cassandra) and the end of the stream to a peer.
+// Detector decides which nodes this node considers alive: phi-accrual over heartbeats (Hayashibara et al. 2004, with
+// exponentially distributed intervals, as in Cassandra) and the end of the stream to a peer.
 //
-// Alive is lock-free, because every request calls it for every replica. mu guards the records of heartbeats, and
-// telling is acquired before it.
+// Alive is lock-free, because every request calls it for every replica. mu guards the heartbeat records. telling is
+// acquired before mu.
 type Detector struct {
 	clock  env.Clock
 	self   atomic.Uint64
@@ -87,11 +87,11 @@ func (d *Detector) health(id ring.NodeID) *peerHealth {
 	return h
 }
 
-// observe returns the time, and records the end of a pause of this process if the last observation is too long ago. The
-// caller holds mu.
+// observe returns the monotonic time. If the last observation is too long ago, it records that this process was paused
+// until now. The caller holds mu.
 func (d *Detector) observe() (now time.Duration) {
 	now = d.clock.Monotonic()
-	// A process that has not observed anything cannot have missed a heartbeat.
+	// Before the first observation, no heartbeat can have been missed.
 	if d.observed > 0 && now-d.observed > localPauseMax {
 		d.resumed = now
 	}
@@ -104,15 +104,15 @@ func (d *Detector) Heartbeat(id ring.NodeID) {
 	d.mu.Lock()
 	now := d.observe()
 	h := d.health(id)
-	// The first heartbeat of a stream has no interval, nor has one before which this process was paused. A long silence
-	// counts as ten intervals at most, so that one outage does not make the detector slow to notice the next.
+	// There is no interval before the first heartbeat of a stream, nor across a pause of this process. An interval is
+	// capped at ten times the expected one, so one outage does not make the detector slow to notice the next.
 	if h.beats > 0 && h.last >= d.resumed {
 		interval := math.Max(float64(now-h.last), float64(intervalMin))
 		h.mean += (math.Min(interval, float64(10*HeartbeatEvery)) - h.mean) / 10
 	}
 	h.beats++
 	h.last = now
-	// Without mu, which Evaluate acquires after telling.
+	// Unlocked first, because Evaluate acquires telling before mu.
 	d.mu.Unlock()
 	d.Evaluate()
 }
@@ -123,14 +123,14 @@ func (d *Detector) Connected(id ring.NodeID, up bool) {
 	h := d.health(id)
 	h.connected = up
 	if !up {
-		h.beats = 0 // the peer counts as down until its next heartbeat
+		h.beats = 0 // down until the peer's next heartbeat
 	}
 	d.mu.Unlock()
 	d.Evaluate()
 }
 
-// Lost reports whether the connection to a peer has ended, or the peer was silent for silenceMax since this process was
-// last paused.
+// Lost reports whether the connection to a peer has ended, or the peer has been silent for silenceMax since this
+// process was last paused.
 func (d *Detector) Lost(id ring.NodeID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,10 +147,10 @@ func (d *Detector) Forget(id ring.NodeID) {
 	d.Evaluate()
 }
 
-// Evaluate updates the views and reports those that changed, also for removed peers.
+// Evaluate updates the views and reports changes, also for removed peers.
 //
-// After a pause of this process, the heartbeats that peers sent meanwhile are still queued or on their way. As in
-// Cassandra's failure detector, no silence then makes a peer down until localPauseMax has passed again.
+// After a pause of this process, heartbeats that peers sent in the meantime are still queued or in transit. As in
+// Cassandra's failure detector, silence then does not mark a peer as down until localPauseMax has passed again.
 func (d *Detector) Evaluate() {
 	type opinion struct {
 		id ring.NodeID
@@ -172,26 +172,26 @@ func (d *Detector) Evaluate() {
 			changed = append(changed, opinion{id, up})
 		}
 	}
-	// A removed peer has no record any longer; its users must learn that it is down.
+	// A removed peer has no record; it is reported as down.
 	for id, up := range old {
 		if d.peers[id] == nil && up {
 			changed = append(changed, opinion{id, false})
 		}
 	}
-	// The order of a map is random, and simulations must be repeatable.
+	// Sorted, because the order of a map would make simulations unrepeatable.
 	slices.SortFunc(changed, func(a, b opinion) int { return cmp.Compare(a.id, b.id) })
-	// Most evaluations change nothing, and readers keep their map.
+	// Most evaluations change nothing, and keep the map.
 	if len(changed) > 0 || len(next) != len(old) {
 		d.alive.Store(&next)
 	}
 	d.mu.Unlock()
-	// Without mu, because the callbacks may ask for the view. telling keeps the order of two evaluations.
+	// mu is released, because callbacks may query the view. telling keeps the order of concurrent evaluations.
 	for _, c := range changed {
 		d.change(c.id, c.up)
 	}
 }
 
-// phi returns the suspicion level of a silence: -log10 of the probability that the next heartbeat is still to come.
+// phi returns the suspicion level of a silence: -log10 of the probability that a heartbeat arrives later than that.
 func phi(silence time.Duration, mean float64) float64 {
 	// With exponentially distributed intervals the probability is e^(-silence/mean).
 	return float64(silence) / mean * math.Log10E

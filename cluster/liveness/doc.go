@@ -1,7 +1,7 @@
-// Package liveness is a node's own view of the other nodes: which are alive and since when others are dead, how far
-// they have applied the metadata log, and whether their clocks agree with this node's.
+// Package liveness maintains a node's own view of the other nodes: which are alive, since when others have been dead,
+// how far they have applied the metadata log, and whether their clocks agree with this node's.
 //
-// Nothing of it is replicated. A wrong view delays requests and operations of the ring, and never loses data.
+// The view is not replicated. If it is wrong, requests and ring operations are delayed, but no data is lost.
 //
 //	heartbeats, streams opened or ended ─▶ Detector ─▶ Alive ─▶ Dead: since when
 //	times in heartbeats ─▶ Clocks ─▶ Offset

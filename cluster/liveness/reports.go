@@ -10,16 +10,15 @@ import (
 	"cqld/schema"
 )
 
-// versionBytes is the length of the schema version that follows the index in a report, and the time in a heartbeat.
+// versionBytes is the length of the schema version in a report and a heartbeat.
 const versionBytes = len(schema.UUID{})
 
-// silenceMax is how long the last report of a silent peer counts, whose connection is open. Some drivers wait for the
-// agreement of all peers, also those that are down.
+// silenceMax is how long the last report of a silent peer counts while its connection is open. Some drivers wait for
+// schema agreement of all peers, including peers that are down.
 const silenceMax = 10 * time.Second
 
-// Reports are the last reports of the peers: up to which index each has applied the metadata log, and the schema
-// version there. Most heartbeats repeat an index, and need not wake the loop that owns Raft. It is safe for concurrent
-// use.
+// Reports contains the last report of each peer: up to which index it has applied the metadata log, and its schema
+// version. Most heartbeats repeat the index, and need not wake the loop that owns Raft. It is safe for concurrent use.
 type Reports struct {
 	mu   sync.Mutex
 	last map[ring.NodeID]report
@@ -35,8 +34,8 @@ type report struct {
 	stale    bool // the loop has not received index
 }
 
-// TakeVersion reads a schema version from a report. Nodes of earlier versions do not append it: the result is then
-// zero.
+// TakeVersion reads a schema version from a report. It returns zero for reports from earlier versions, which do not
+// contain one.
 func TakeVersion(cur *wire.Cursor) (v schema.UUID) {
 	copy(v[:], cur.Take(versionBytes))
 	return v
@@ -47,8 +46,8 @@ func AppendVersions(b []byte, r clusterversion.Range) []byte {
 	return wire.AppendUint16(wire.AppendUint16(b, uint16(r.Min)), uint16(r.Max))
 }
 
-// TakeVersions reads what AppendVersions has appended to a report. Zero means that the report has none. Later versions
-// may append more.
+// TakeVersions reads the output of AppendVersions from a report. It returns zero if the report contains none. Later
+// versions may append more.
 func TakeVersions(cur *wire.Cursor) (r clusterversion.Range) {
 	r.Min, r.Max = clusterversion.Version(cur.Uint16()), clusterversion.Version(cur.Uint16())
 	if cur.Err() != nil || !r.Valid() {
@@ -57,11 +56,12 @@ func TakeVersions(cur *wire.Cursor) (r clusterversion.Range) {
 	return r
 }
 
-// Note records a report, and reports whether the loop needs it: the last one of the peer had another index.
+// Note records a report. It returns true if the loop must handle it, because the index differs from the peer's last
+// report.
 func (r *Reports) Note(peer ring.NodeID, index uint64, version schema.UUID, versions clusterversion.Range) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The version is stored in every case: it may have changed while the loop needs no event.
+	// The version is stored even if the index has not changed.
 	last, ok := r.last[peer]
 	if r.last == nil {
 		r.last = map[ring.NodeID]report{}
@@ -70,12 +70,12 @@ func (r *Reports) Note(peer ring.NodeID, index uint64, version schema.UUID, vers
 	return !ok || last.index != index || last.stale
 }
 
-// Forget makes the next report of a peer count, whatever its index.
+// Forget makes Note return true for the next report of a peer, whatever its index.
 func (r *Reports) Forget(peer ring.NodeID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.last[peer]
-	// The report itself is kept for Version. The loop could not take the event, so the next report must be one.
+	// Version still uses the report. The loop's queue was full, so the next report must be passed on.
 	last.stale = true
 	r.last[peer] = last
 }

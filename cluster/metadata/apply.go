@@ -10,18 +10,18 @@ import (
 	"cqld/schema"
 )
 
-// apply is Apply for commands that are not malformed.
+// apply is Apply for a well-formed command.
 func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
-	// A repeated proposal. The result of the first one stands, also if that was a refusal.
+	// A repeated proposal. The outcome of the first one stands, including a refusal.
 	if m.seen(c.ID) {
 		return m, nil
 	}
-	// Every node refuses it: those that do not know what it means, too.
+	// Every node refuses the command, including nodes that would not understand it.
 	if c.Version > m.ClusterVersion {
 		return refuse(m, c, fmt.Sprintf("the command needs cluster version %d, the cluster has %d", c.Version,
 			m.ClusterVersion))
 	}
-	// A shallow copy: the functions below replace the slices, maps and pointers that they change.
+	// Shallow copy: the functions below replace the slices, maps and pointers that they change.
 	next := *m
 	var err error
 	switch {
@@ -66,8 +66,8 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 	default:
 		err = &Refused{Reason: "empty command"}
 	}
-	// A function may have changed some fields before it failed. Only the id is recorded, so that a repetition of the
-	// command cannot succeed after its proposer has reported the refusal.
+	// A function may have changed fields before it failed, so all changes are discarded. The id is recorded, so that a
+	// repeated proposal cannot succeed after its proposer has reported the refusal.
 	if err != nil {
 		next = *m
 	} else {
@@ -77,17 +77,17 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 	return &next, err
 }
 
-// Apply is apply, but refuses a command that makes apply panic. Since apply depends on its arguments only, all
-// nodes refuse the same commands.
+// Apply returns the metadata after the command c at a log index. It refuses a command that makes apply panic. apply
+// depends only on its arguments, so all nodes refuse the same commands.
 func Apply(m *Metadata, c *Command, index uint64) (next *Metadata, err error) {
 	invariant.Check(index > m.Epoch, "metadata: a command at %d follows epoch %d", index, m.Epoch)
 	next, err = applyRecovered(m, c, index)
-	// Outside of the recovery: that all nodes refuse a command does not make a broken rule harmless.
+	// Checked outside the recover: a violated invariant is not harmless, even if all nodes refuse the same command.
 	checkStep(m, next, err)
 	return next, err
 }
 
-// applyRecovered is apply, and refuses a command that makes it panic.
+// applyRecovered is apply, but refuses a command that makes apply panic.
 func applyRecovered(m *Metadata, c *Command, index uint64) (next *Metadata, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -97,7 +97,7 @@ func applyRecovered(m *Metadata, c *Command, index uint64) (next *Metadata, err 
 	return apply(m, c, index)
 }
 
-// refuse records only the id of a command.
+// refuse records only the id of a command, and returns the refusal.
 func refuse(m *Metadata, c *Command, reason string) (*Metadata, error) {
 	refused := *m
 	refused.recent = appendRecent(m.recent, c.ID)
@@ -109,8 +109,8 @@ func appendRecent(recent []CommandID, id CommandID) []CommandID {
 	return recent[max(0, len(recent)-recentMax):]
 }
 
-// applyFound creates the cluster. The founder proposes it again after a crash: the second command is refused, which
-// the founder takes for success (package cluster).
+// applyFound creates the cluster. After a crash, the founder proposes it again; the repeated command is refused, which
+// the founder treats as success (package cluster).
 func applyFound(m *Metadata, c *Found) error {
 	if m.Secret != nil {
 		return &Refused{Reason: "the cluster already exists"}
@@ -128,8 +128,8 @@ func applyFound(m *Metadata, c *Found) error {
 	return nil
 }
 
-// applyAdmit makes a node a member: at once in a ring without data, and by an operation otherwise. The checks of the
-// host and of its address come first, because their messages say what the operator must do.
+// applyAdmit makes a node a member: immediately in a ring without data, and otherwise by an operation. The host and its
+// address are checked first, because these messages tell the operator what to do.
 func applyAdmit(m *Metadata, c *Admit, index uint64) error {
 	if m.NodeByHost(c.Node.Host) != nil { // a repeated request: the node is a member, perhaps at another address
 		return applyUpdate(m, &Update{c.Node}, index)
@@ -148,18 +148,18 @@ func applyAdmit(m *Metadata, c *Admit, index uint64) error {
 	if c.Epoch != m.Topology.Epoch() {
 		return ErrStaleTopology
 	}
-	// A replacement brings no tokens of its own.
+	// A replacement takes over the tokens of the replaced node.
 	if err := CheckTokens(m.Topology, c.Tokens, 0); c.Replaced == 0 && err != nil {
 		return err
 	}
 	if err := m.CheckVersions(&c.Node); err != nil {
 		return err
 	}
-	// The id is used only if the admission succeeds; otherwise apply discards nextNode with the other changes.
+	// If the admission fails, apply discards nextNode with the other changes, so the id is not used.
 	node := &ring.Node{ID: m.nextNode, Host: c.Node.Host, Datacenter: c.Node.Datacenter, Rack: c.Node.Rack,
 		Internode: c.Node.Internode, Native: c.Node.Native, State: ring.Normal, Tokens: c.Tokens, DiskID: c.Node.Disk,
 		Versions: c.Node.Versions.OrFirst()}
-	// If there can be no data, no range has to be streamed.
+	// Without user data, no range has to be streamed.
 	if c.Replaced != 0 || len(userKeyspaces(m.Schema)) > 0 && len(m.Topology.Nodes()) > 0 {
 		if err := admitToFetch(m, c, node, index); err != nil {
 			return err
@@ -171,13 +171,13 @@ func applyAdmit(m *Metadata, c *Admit, index uint64) error {
 	return nil
 }
 
-// CheckTokens refuses an empty, too long or repetitive list of tokens, and tokens that belong to a node other than
+// CheckTokens refuses an empty or too long list of tokens, duplicates, and tokens that belong to a node other than
 // self.
 func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error {
 	if len(tokens) == 0 || len(tokens) > NumTokensMax {
 		return &Refused{Reason: fmt.Sprintf("a node cannot have %d tokens", len(tokens))}
 	}
-	// Tokens of all members are compared in one pass over the ring: the list and the ring can both be long.
+	// One pass over the ring, because the list and the ring can both be long.
 	owned := make(map[ring.Token]bool, len(tokens))
 	for _, tok := range tokens {
 		if owned[tok] {
@@ -190,7 +190,8 @@ func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 			return &Refused{Reason: fmt.Sprintf("token %s is owned by node %s", tok, t.Owner(i).Host)}
 		}
 	}
-	// Tokens of an operation become tokens of the ring when it ends, or already have if it is switching.
+	// Tokens of an operation become tokens of the ring when the operation ends; while it is switching, they may be part
+	// of the ring already.
 	for _, o := range t.Operations() {
 		for _, tok := range o.Tokens {
 			if owned[tok] && o.Node != self {
@@ -201,18 +202,18 @@ func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 	return nil
 }
 
-// admitToFetch makes node a member that owns its tokens only after it has streamed its data.
+// admitToFetch makes node a member that receives its tokens only after it has streamed its data.
 func admitToFetch(m *Metadata, c *Admit, node *ring.Node, index uint64) error {
-	// The operation gives the node its tokens when it ends. Until then the node is a member without tokens: it
-	// receives the metadata and heartbeats, and no reads.
+	// Until the operation ends, the node is a member without tokens: it receives the metadata and heartbeats, but no
+	// reads.
 	o := &ring.Operation{ID: index, Kind: ring.Join, Node: node.ID, Tokens: c.Tokens, Phase: ring.Streaming}
 	if c.Replaced != 0 {
 		old := m.Topology.Node(c.Replaced)
 		if old == nil {
 			return &Refused{Reason: "the node to be replaced is no longer a member"}
 		}
-		// The new node takes over the ranges of the old one. In another data center it would not be their replica
-		// under NetworkTopologyStrategy.
+		// The new node takes over the old node's ranges. In another data center it would not be a replica of them under
+		// NetworkTopologyStrategy.
 		if old.Datacenter != node.Datacenter {
 			return &Refused{Reason: fmt.Sprintf("node %s is in data center %s: it cannot be replaced by a node in %s",
 				old.Host, old.Datacenter, node.Datacenter)}
@@ -233,8 +234,8 @@ func userKeyspaces(s *schema.Schema) (names []string) {
 	return names
 }
 
-// applyUpdate changes the addresses and versions of a member with a known disk. No range moves, so the epoch of the
-// last movement stays, and plans for the previous topology remain valid.
+// applyUpdate changes the addresses and versions of a member that still has its disk. No range moves, so the epoch of
+// the last movement stays, and request plans made for the previous topology remain valid.
 func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	old := m.NodeByHost(c.Node.Host)
 	if old == nil {
@@ -247,7 +248,7 @@ func applyUpdate(m *Metadata, c *Update, index uint64) error {
 		return err
 	}
 	versions := c.Node.Versions.OrFirst()
-	// A repeated request for admission usually brings the same addresses, and must not create a new topology.
+	// A repeated join request usually has the same addresses, and must not create a new topology.
 	if old.Internode == c.Node.Internode && old.Native == c.Node.Native && old.Versions == versions {
 		return nil
 	}
@@ -264,7 +265,7 @@ func applyUpdate(m *Metadata, c *Update, index uint64) error {
 	return nil
 }
 
-// applySchema changes the schema, and everything that follows from it in the same command: former replications, grants
+// applySchema changes the schema, and in the same command everything that depends on it: former replications, grants
 // and Paxos low bounds.
 func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	change, err := schema.DecodeChange(c.Change)
@@ -275,8 +276,8 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	if err != nil {
 		return err
 	}
-	// The gained ranges of an operation were computed with the replication at its beginning. With another one, its
-	// nodes would stream ranges that they do not need, and lack ranges that they do.
+	// The ranges gained by an operation were computed from the replication at its start. If that changed, nodes would
+	// stream ranges that they do not need, and miss ranges that they do need.
 	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {
 		old, now := m.Schema.Keyspace(alter.Keyspace), s.Keyspace(alter.Keyspace)
 		if old != nil && now != nil && !old.Replication.Equal(now.Replication) {
@@ -286,22 +287,22 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	}
 	undropped, restoresKeyspace := change.(*schema.UndropKeyspace)
 	if restoresKeyspace && len(m.Topology.Operations()) > 0 {
-		// Sessions of the operation name keyspaces: a source must recognize the name that a node has planned with.
+		// Stream sessions of an operation name keyspaces, and a source must know the name that the other node used in
+		// its plan.
 		return &Refused{Busy: true, Reason: "a keyspace cannot be restored while the ring is changing: " +
 			m.describe(m.Topology.Operations()[0])}
 	}
-	// Names change first, because noteFormer removes the former replications of keyspaces that it does not find by
-	// their names.
+	// Renamed first, because noteFormer removes former replications whose keyspace it does not find.
 	m.Former = renamedFormer(m, s, undropped)
-	// Before m.Schema changes, because noteFormer compares it with s.
+	// Called before m.Schema changes, because noteFormer compares it with s.
 	if err := m.noteFormer(s, c.At, index); err != nil {
 		return err
 	}
-	// An old table is no creation of its client, who may have had no permission on it.
+	// Restoring a table does not make the client its creator: the client may have had no permission on it.
 	creator := c.Creator
 	undrop, restores := change.(*schema.UndropTable)
 	if restores || restoresKeyspace {
-		creator = "" // what is restored has the grants that it had
+		creator = "" // a restored element gets its previous grants
 	}
 	roles, err := rolesAfter(m.Roles, m.Schema, s, creator)
 	if err != nil {
@@ -313,7 +314,7 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	if restoresKeyspace {
 		roles = restoreKeyspaceGrants(roles, m.RetainedKeyspaceGrants, undropped)
 	}
-	// With the schema before the change, which shows the tables that it drops.
+	// Called with the previous schema, which still contains the dropped tables.
 	m.retainGrants(s)
 	m.retainKeyspaceGrants(s)
 	m.Schema, m.Roles = s, roles
@@ -330,7 +331,7 @@ func applyPaxosFloor(m *Metadata, c *PaxosFloor) error {
 	if m.PaxosFloors[c.Table] >= c.Micros {
 		return nil // another node raised it first
 	}
-	// The map of m is shared with readers.
+	// Clone, because readers share the map.
 	floors := maps.Clone(m.PaxosFloors)
 	if floors == nil {
 		floors = map[schema.StorageID]int64{}
@@ -343,7 +344,7 @@ func applyPaxosFloor(m *Metadata, c *PaxosFloor) error {
 // dropPaxosFloors removes the low bounds of dropped tables.
 func (m *Metadata) dropPaxosFloors() {
 	gone := func(id schema.StorageID, _ int64) bool { return m.Schema.TableByStorage(id) == nil }
-	// A table that is created again under the same name has another storage id, and starts without a bound.
+	// A table that is created again under the same name has a new storage id and no bound.
 	floors := maps.Clone(m.PaxosFloors)
 	if maps.DeleteFunc(floors, gone); len(floors) < len(m.PaxosFloors) {
 		m.PaxosFloors = floors

@@ -6,15 +6,16 @@ import (
 	"cqld/ring"
 )
 
-// Check returns the reason why metadata from another node cannot be used: structures built from them would panic.
+// Check returns an error if metadata from another node cannot be used, because structures derived from them would
+// panic.
 func (m *Metadata) Check() (err error) {
 	defer func() {
-		if p := recover(); p != nil { // the panic must happen here rather than in the users of the metadata
+		if p := recover(); p != nil { // panic here instead of in the users of the metadata
 			err = fmt.Errorf("the metadata are inconsistent: %v", p)
 		}
 	}()
-	// Nodes are ordered by id, so two equal ids are neighbors. An id that is not below nextNode would be given to
-	// another node later.
+	// Nodes are sorted by id, so duplicates are neighbors. An id at or above nextNode would be assigned to another node
+	// later.
 	hosts := map[ring.HostID]bool{}
 	for i, n := range m.Topology.Nodes() {
 		if i > 0 && m.Topology.Nodes()[i-1].ID == n.ID || n.ID == 0 || n.ID >= m.nextNode || hosts[n.Host] {
@@ -25,8 +26,8 @@ func (m *Metadata) Check() (err error) {
 	if err := m.checkOwners(); err != nil {
 		return err
 	}
-	// Compute what the coordinator and the operations compute from a topology: their code assumes consistent metadata,
-	// and a panic is recovered only here.
+	// Compute what the coordinator and the operations derive from a topology: they assume consistent metadata, and only
+	// here is a panic recovered.
 	for _, r := range replications(m.Schema) {
 		m.Topology.Placement(r).Ranges(ring.FullRange())
 		for _, o := range m.Topology.Operations() {

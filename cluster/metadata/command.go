@@ -21,18 +21,17 @@ type CommandID [16]byte
 
 // NodeSpec describes a node that joins or changes its address.
 type NodeSpec struct {
-	// Host is the identity that the node keeps for its whole life, also when its addresses change.
+	// Host is the identity that the node keeps permanently, even if its addresses change.
 	Host ring.HostID
-	// Disk identifies the data directory. A host that returns with another one has lost its data, and must be
-	// replaced.
+	// Disk identifies the data directory. A host that returns with another disk has lost its data and must be replaced.
 	Disk       [16]byte
 	Datacenter string
 	Rack       string
-	// Internode is the address for the other nodes, and Native the address for clients.
+	// Internode is the address for other nodes, and Native the address for clients.
 	Internode netip.AddrPort
 	Native    netip.AddrPort
 	NumTokens int
-	// Tokens are the tokens that the node asks for. If there are none, NumTokens are chosen.
+	// Tokens are the tokens that the node requests. If empty, NumTokens tokens are allocated.
 	Tokens []ring.Token `json:",omitempty"`
 	// Replace is the host ID or address of the dead member that this node replaces. Empty means none.
 	Replace string `json:",omitempty"`
@@ -46,12 +45,12 @@ const NumTokensMax = 1024
 // Command is one entry of the log. Exactly one of the pointers is set.
 //
 // The encoding is JSON, in the log and in proposals. A node that does not know a field refuses the command: if it
-// ignored the field, its metadata would differ from the others' for ever. A new command or field therefore has a new
-// cluster version, and is proposed only when the cluster has it. One that a proposer does not know is absent.
+// ignored the field, its metadata would permanently differ from those of other nodes. A new command or field therefore
+// needs a new cluster version, and is proposed only once the cluster has that version. A field that the proposer does
+// not know is absent.
 type Command struct {
 	ID CommandID
-	// Version is the cluster version that introduced the command, or the newest one that introduced a field of it.
-	// Zero means the first one.
+	// Version is the cluster version that introduced the command or its newest field. Zero means the first version.
 	Version clusterversion.Version `json:",omitempty"`
 	// Commands of members, the schema and roles.
 	Found  *Found        `json:",omitempty"`
@@ -60,8 +59,8 @@ type Command struct {
 	Schema *SchemaChange `json:",omitempty"`
 	Roles  *RolesChange  `json:",omitempty"`
 
-	// Commands of operations: Begin, Streamed, Known, Compared and End, in this order. Excuse, Handed and Abort may
-	// come at any time before the end, and Cleaned follows it.
+	// Commands of ring operations: Begin, Streamed, Known, Compared and End, in this order. Excuse, Handed and Abort
+	// may occur at any time before the end; Cleaned follows it.
 	Begin    *Begin    `json:",omitempty"`
 	Streamed *Streamed `json:",omitempty"`
 	Excuse   *Excuse   `json:",omitempty"`
@@ -72,7 +71,8 @@ type Command struct {
 	Abort    *Abort    `json:",omitempty"`
 	Cleaned  *Cleaned  `json:",omitempty"`
 
-	// The bound that the purge of Paxos state raises, and the reports of nodes after a change of replication.
+	// PaxosFloor raises the bound up to which Paxos state is purged. Settled reports the progress of nodes after a
+	// change of replication.
 	PaxosFloor *PaxosFloor `json:",omitempty"`
 	Settled    *Settled    `json:",omitempty"`
 	Regained   *Regained   `json:",omitempty"`
@@ -82,20 +82,21 @@ type Command struct {
 	BackupSchedule *ScheduleChange `json:",omitempty"`
 }
 
-// Found creates a cluster; it is the first command. It contains the system keyspaces whose data is on nodes:
-// another version of cqld would start with different ones, and all nodes must have the same.
+// Found creates a cluster. It is the first command, and contains the system keyspaces whose data is on nodes: another
+// version of cqld would define them differently, and all nodes must have the same.
 type Found struct {
 	Cluster string
 	// Secret becomes Metadata.Secret. It must not be empty: its presence shows that the cluster exists.
 	Secret []byte
-	// schema.Encode; empty in the first clusters, which means the keyspaces of this version
+	// Schema is the output of schema.Encode. In the first clusters it is empty, which means the keyspaces of this
+	// version.
 	Schema []byte `json:",omitempty"`
 	// Version is the first cluster version of the cluster. Zero means V1.
 	Version clusterversion.Version `json:",omitempty"`
 }
 
-// Admit makes a node a member that owns Tokens. They were chosen for the topology of Epoch; in another
-// topology the command is refused, and the node asks again.
+// Admit makes a node a member that owns Tokens. They were allocated for the topology of Epoch; for any other topology
+// the command is refused, and the node asks again.
 type Admit struct {
 	Node   NodeSpec
 	Tokens []ring.Token
@@ -104,8 +105,7 @@ type Admit struct {
 	Replaced ring.NodeID `json:",omitempty"`
 }
 
-// Update changes the addresses of a member.
-// The member is found by Node.Host. Its data center, rack and tokens stay as they are.
+// Update changes the addresses of the member that Node.Host identifies. Its data center, rack and tokens stay.
 type Update struct{ Node NodeSpec }
 
 // SchemaChange changes the schema.
@@ -128,35 +128,37 @@ type Begin struct {
 	Kind   ring.OperationKind
 	Node   ring.NodeID
 	Tokens []ring.Token `json:",omitempty"` // Move only; chosen for the topology of Epoch
-	// Epoch is the epoch of the topology for which Tokens were chosen. Other kinds do not use it.
+	// Epoch is the epoch of the topology for which Tokens were allocated. Only Move uses it.
 	Epoch uint64
-	// Force continues without ranges whose only replica is lost, and without waiting for nodes that still drop data.
+	// Force continues although the only replica of a range is lost, and without waiting for nodes that still drop data.
 	Force bool `json:",omitempty"`
 	Hands bool `json:",omitempty"` // Leave only; see ring.Operation
 }
 
-// Streamed reports that Node has streamed all ranges that it gains. It had too few sources for the ranges in Short.
+// Streamed reports that Node has streamed all ranges that it gains, except the ranges in Short, for which it had too
+// few sources.
 //
-// A second report of a node has no effect.
+// A repeated report has no effect.
 type Streamed struct {
 	Operation uint64
 	Node      ring.NodeID
 	Short     []ring.Shortfall `json:",omitempty"`
 }
 
-// Excuse makes an operation not wait for nodes that gain ranges and are dead.
+// Excuse makes an operation stop waiting for dead nodes that gain ranges.
 type Excuse struct {
 	Operation uint64
 	Nodes     []ring.NodeID
 }
 
-// Known reports that no quorum of readers is left that does not know that an operation is Switching.
+// Known reports that the nodes that may not have applied the switch of an operation can no longer form a quorum of
+// readers.
 //
-// The leader proposes it (package cluster). From then on no reader uses the previous replicas alone, and the
-// comparison of the gained ranges can start.
+// The leader proposes it (package cluster). From then on no read uses only the previous replicas, and the comparison of
+// the gained ranges can start.
 type Known struct{ Operation uint64 }
 
-// Compared reports that Node has compared all ranges that it gained, after the operation was Known.
+// Compared reports that Node has compared all ranges that it gained, after Known.
 type Compared struct {
 	Operation uint64
 	Node      ring.NodeID
@@ -166,7 +168,7 @@ type Compared struct {
 // Handed reports that the leaving node has handed over its batches and hints.
 type Handed struct{ Operation uint64 }
 
-// End ends an operation after all gained ranges were compared, and batches and hints handed over.
+// End ends an operation after all gained ranges have been compared, and batches and hints have been handed over.
 type End struct{ Operation uint64 }
 
 // Abort undoes an operation that has not ended.
@@ -174,22 +176,21 @@ type Abort struct{ Operation uint64 }
 
 // Cleaned reports that Node has dropped the ranges that it no longer held at Epoch.
 //
-// The ring may have changed since then. An entry with a later epoch stays, because the node may have lost further
-// ranges.
+// If the ring has changed since then, the node may have lost further ranges: an entry with a later epoch stays.
 type Cleaned struct {
 	Node  ring.NodeID
 	Epoch uint64
 }
 
-// Settled reports that Node has dropped the data that it held by the replications of a keyspace up to Epoch,
-// and no longer holds by the present one.
+// Settled reports that Node has dropped the data that it held under the replications of a keyspace up to Epoch and does
+// not hold under the current one.
 type Settled struct {
 	Node     ring.NodeID
 	Keyspace string
 	Epoch    uint64
 }
 
-// Regained reports that all ranges of a keyspace that Node holds were repaired after the change at the epoch
+// Regained reports that all ranges of a keyspace that Node holds have been repaired after the change at the epoch
 // Changed.
 type Regained struct {
 	Node     ring.NodeID
@@ -209,7 +210,7 @@ type Finalize struct{ Version clusterversion.Version }
 // Encode returns the data of an entry of the log.
 func (c *Command) Encode() ([]byte, error) { return json.Marshal(c) }
 
-// DecodeCommand decodes the data of an entry. It refuses what a newer version of cqld has added.
+// DecodeCommand decodes the data of a log entry. It refuses fields and commands that a newer version of cqld added.
 func DecodeCommand(b []byte) (*Command, error) {
 	c := new(Command)
 	if err := decodeStrictly(b, c); err != nil {
@@ -227,7 +228,7 @@ func decodeStrictly(b []byte, v any) error {
 			Version        clusterversion.Version // of a Command
 			ClusterVersion clusterversion.Version // of Metadata
 		}
-		// The version is read from as much as can be decoded, and only explains the error.
+		// The versions are decoded leniently, only to explain the error.
 		if json.Unmarshal(b, &of) == nil && max(of.Version, of.ClusterVersion) != 0 {
 			return fmt.Errorf("written at cluster version %d: %w", max(of.Version, of.ClusterVersion), err)
 		}
@@ -241,8 +242,8 @@ func decodeStrictly(b []byte, v any) error {
 
 // Refused is the error of a proposal that the cluster refused.
 //
-// All nodes compute the same refusal when they apply the command. The metadata do not change, and the proposer does
-// not repeat the command.
+// All nodes compute the same refusal when they apply the command. The metadata do not change, and the proposer does not
+// retry.
 type Refused struct {
 	Reason string
 	Busy   bool // the refusal is temporary: another operation is in progress
@@ -251,5 +252,5 @@ type Refused struct {
 // Error returns the reason.
 func (e *Refused) Error() string { return e.Reason }
 
-// ErrStaleTopology refuses tokens that were chosen for another topology.
+// ErrStaleTopology refuses tokens that were allocated for another topology.
 var ErrStaleTopology = &Refused{Reason: "the topology changed concurrently"}

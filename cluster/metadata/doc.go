@@ -2,8 +2,8 @@
 // that change the ring.
 //
 // Metadata are immutable. Apply returns the metadata after one Command of the log; it depends on its arguments only, so
-// all nodes that apply the same log have the same metadata. Nothing here knows which nodes are alive, the time, or the
-// network: what a command needs of them, its proposer has put into it.
+// all nodes that apply the same log have the same metadata. This package does not depend on liveness, time or the
+// network: the proposer puts everything that a command needs into the command.
 //
 //	Command ─▶ Apply(Metadata) ─▶ Metadata        or Refused, which every node computes, too
 //	Metadata ─▶ Encode ─▶ snapshot of the log ─▶ Decode, Check ─▶ Metadata

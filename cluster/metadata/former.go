@@ -8,12 +8,12 @@ import (
 	"cqld/schema"
 )
 
-// noteFormer records the replications of keyspaces that m has and next does not, and removes those of keyspaces that
-// next lacks. It refuses a change by which a node would gain a range while it is dropping data of ranges that it
-// lost.
+// noteFormer records the replications that keyspaces had in m and no longer have in next, and removes the records of
+// keyspaces that next does not contain. It refuses a change by which a node would gain a range while it is dropping
+// data of ranges that it lost.
 func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error {
-	// Each ALTER KEYSPACE is compared with the ring as it is now. applySchema has refused changes of replication while
-	// an operation is in progress, so the placement of a keyspace changes for one reason at a time.
+	// Each ALTER KEYSPACE is evaluated in the current ring. applySchema refuses changes of replication during
+	// operations, so the placement of a keyspace changes for one reason at a time.
 	former := slices.DeleteFunc(slices.Clone(m.Former),
 		func(f Former) bool { return next.StoredKeyspace(f.Keyspace) == nil })
 	for _, name := range m.Schema.StoredKeyspaceNames() {
@@ -22,8 +22,8 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 			old.Replication.Equal(now.Replication) {
 			continue
 		}
-		// Data that a node is dropping can be older than tombstones that other replicas have purged. If the node
-		// gained the range before it has dropped the data, the data would return.
+		// Data that a node is dropping can be older than tombstones that other replicas have purged. If the node gained
+		// the range before it has dropped this data, deleted data would reappear.
 		change := m.compareReplications(old.Replication, now.Replication)
 		for _, u := range m.PendingCleanup {
 			if slices.Contains(change.gain, u.Node) {
@@ -32,12 +32,11 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}
 			}
 		}
-		// Since, Overlaps, Gained and Changed follow in the loop below, which handles this entry like the earlier
-		// ones.
+		// The loop below sets Since, Overlaps, Gained and Changed, for this entry as for earlier ones.
 		former = append(former, Former{Keyspace: name, Replication: old.Replication, Epoch: index, Nodes: change.lose})
-		// Data of earlier replications may or may not have been copied to where an earlier change placed it. The new
-		// replication must therefore overlap with each of them, and only a repair that starts from now on is a repair
-		// of its replicas.
+		// Data placed by earlier replications may not have been copied to the replicas of later ones. The new
+		// replication must therefore overlap with each of them, and only a repair that starts after this change is a
+		// repair of its replicas.
 		overlaps, since := true, at
 		for i := range former {
 			f := &former[i]
@@ -46,20 +45,20 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 			}
 			c := m.compareReplications(f.Replication, now.Replication)
 			if f.Gained = c.gain; schema.IsReplicatedSystem(name) {
-				f.Gained = nil // their data is not repaired
+				f.Gained = nil // system data are not repaired
 			}
-			// The present replication contains all replicas of f: no node has data that it must drop.
+			// The new replication contains all replicas of f, so no node has to drop data.
 			if len(c.lose) == 0 {
 				f.Nodes = nil
 			}
 			overlaps, since = overlaps && c.overlaps, max(since, f.Since)
-			// An entry overlaps only if the earlier entries of the keyspace do, because data may still be only where
-			// they placed it. Since never falls, even if the clock of this proposer is slower than an earlier one.
+			// An entry overlaps only if the keyspace's earlier entries do, because data may still be only where those
+			// placed it. Since never decreases, even if this proposer's clock is behind an earlier proposer's.
 			f.Overlaps, f.Since, f.Changed = overlaps, since, index
 		}
 		former = slices.DeleteFunc(former, func(f Former) bool { return f.Keyspace == name && f.over() })
 	}
-	// Dropping the oldest entry instead would forget that some node may have the only copy of a write.
+	// Dropping the oldest entry instead could forget a node with the only copy of a write.
 	if len(former) > formerMax {
 		return &Refused{Reason: "too many changes of replication: repair the keyspaces, and run 'cqld ctl cleanup' " +
 			"on the nodes"}
@@ -71,7 +70,7 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 }
 
 // renamedFormer returns the former replications. If a keyspace is dropped and retained, or restored (undropped is not
-// nil), its former replications get its next name, because its data stay where they are.
+// nil), its entries are renamed, because its data stay in place.
 func renamedFormer(m *Metadata, next *schema.Schema, undropped *schema.UndropKeyspace) []Former {
 	names := map[string]string{}
 	if undropped != nil {
@@ -82,7 +81,7 @@ func renamedFormer(m *Metadata, next *schema.Schema, undropped *schema.UndropKey
 			names[k.Dropped.Name] = k.Name
 		}
 	}
-	// Readers share the list of the metadata before the command.
+	// Clone, because readers share the list of the previous metadata.
 	former := slices.Clone(m.Former)
 	for i := range former {
 		if name, ok := names[former[i].Keyspace]; ok {
@@ -92,14 +91,14 @@ func renamedFormer(m *Metadata, next *schema.Schema, undropped *schema.UndropKey
 	return former
 }
 
-// over reports whether a former replication can be removed.
+// over reports whether the entry can be removed.
 func (f *Former) over() bool { return len(f.Nodes) == 0 && len(f.Gained) == 0 }
 
-// regain marks all nodes as gaining the former replications that some nodes still have to repair: the ring has
-// changed, so other nodes may hold the ranges.
+// regain updates the former replications that some nodes still have to repair: the ring has changed, so every node may
+// hold unrepaired ranges.
 //
-// It runs when an operation ends or is aborted. Changed rises with it, so that a repair that ran on the previous ring
-// is not accepted by applyRegained.
+// It runs when an operation ends or is aborted. Changed rises with it, so applyRegained does not accept a repair that
+// ran in the previous ring.
 func (m *Metadata) regain(index uint64) {
 	var left []Former
 	for _, f := range m.Former {
@@ -113,20 +112,20 @@ func (m *Metadata) regain(index uint64) {
 	m.Former = left
 }
 
-// replicationChange describes the effect of a change of a keyspace's replication.
+// replicationChange is the effect of a change of a keyspace's replication.
 type replicationChange struct {
 	gain, lose []ring.NodeID // nodes that gain ranges, and that lose some; ascending
 	overlaps   bool          // Former.Overlaps
 }
 
-// compareReplications places all tokens by both replications in the present topology. It compares range by range,
-// because a node can lose one range and gain another by the same change.
+// compareReplications compares the placement of all ranges under two replications in the current topology. It compares
+// range by range, because one change can make a node lose one range and gain another.
 func (m *Metadata) compareReplications(before, after ring.Replication) (c replicationChange) {
 	c.overlaps = true
 	now := m.Topology.Placement(after)
 	for _, x := range m.Topology.Placement(before).Ranges(ring.FullRange()) {
 		had := x.Replicas.Natural
-		// The ranges of the two placements have different bounds: x is divided by the bounds of the next placement.
+		// The ranges of the two placements have different bounds, so x is split at the bounds of the next placement.
 		for _, y := range now.Ranges(x.Range) {
 			stay := 0
 			for _, id := range had {
@@ -142,8 +141,8 @@ func (m *Metadata) compareReplications(before, after ring.Replication) (c replic
 					c.gain = append(c.gain, id)
 				}
 			}
-			// A quorum of the n former replicas acknowledged a write. Of any n-quorum+1 of them at least one has it,
-			// so as many former replicas must stay.
+			// A majority of the n former replicas acknowledged a write, so any n-quorum+1 of them contain a replica
+			// that has it: as many must stay.
 			c.overlaps = c.overlaps && stay >= len(had)-ring.QuorumOf(len(had))+1
 		}
 	}
@@ -152,7 +151,7 @@ func (m *Metadata) compareReplications(before, after ring.Replication) (c replic
 	return c
 }
 
-// settle removes a node from those that have data of the former replications for which choose returns true.
+// settle removes a node from Nodes of the former replications that choose selects.
 func (m *Metadata) settle(id ring.NodeID, choose func(*Former) bool) {
 	var left []Former
 	for _, f := range m.Former {
@@ -166,19 +165,19 @@ func (m *Metadata) settle(id ring.NodeID, choose func(*Former) bool) {
 	m.Former = left
 }
 
-// applySettled records that a node has dropped what it lost. The node computed that from the schema at c.Epoch: a
-// replication that was replaced later is not included.
+// applySettled records that a node has dropped the data that it lost. The node used the schema at c.Epoch, so
+// replications that were replaced later are not included.
 func applySettled(m *Metadata, c *Settled) {
 	m.settle(c.Node, func(f *Former) bool { return f.Keyspace == c.Keyspace && f.Epoch <= c.Epoch })
 }
 
-// applyRegained records that a node has the data of the former replicas. A later change of the replication or of the
-// ring takes precedence: the repair may have been one of other replicas.
+// applyRegained records that a node has the data of the former replicas. A report is ignored if the replication or the
+// ring changed later, because the repair may have covered other replicas.
 func applyRegained(m *Metadata, c *Regained) {
 	var left []Former
 	for _, f := range m.Former {
-		// Without an overlap, the repair may have read only replicas that never had the data. Such an entry stays
-		// until a later change of replication overlaps with it again.
+		// Without an overlap, the repair may have read only replicas that never had the data. The entry then stays
+		// until a later change of replication overlaps with it.
 		if f.Keyspace == c.Keyspace && f.Changed == c.Changed && f.Overlaps {
 			f.Gained = slices.DeleteFunc(slices.Clone(f.Gained), func(n ring.NodeID) bool { return n == c.Node })
 		}

@@ -9,8 +9,8 @@ import (
 	"cqld/ring"
 )
 
-// Incomplete is an operation that ended although nodes lack data of ranges that they gained: they were dead, or too
-// few sources were alive. A repair of the keyspaces on those nodes copies the data.
+// Incomplete records an operation that ended although nodes lack data of ranges that they gained, because they were
+// dead, or too few sources were alive. A repair of the keyspaces on those nodes copies the data.
 //
 // The record is for operators: `removenode` and the job print it. No request depends on it.
 type Incomplete struct {
@@ -25,7 +25,7 @@ const (
 	shortMax      = 256
 )
 
-// MissingFrom returns what nodes lack after an operation that has ended; empty means nothing.
+// MissingFrom returns which data nodes lack after an operation that has ended; empty means none.
 func (m *Metadata) MissingFrom(operation uint64) []ring.Shortfall {
 	for _, i := range m.Incomplete {
 		if i.Operation == operation {
@@ -45,10 +45,10 @@ func (m *Metadata) DescribeMissing(missing []ring.Shortfall) string {
 	return strings.Join(parts, ", ")
 }
 
-// noteIncomplete records what is missing when an operation ends. Absent nodes lack all that they gain, unless they
-// returned in time. Data of system keyspaces is not repaired, and not recorded.
+// noteIncomplete records what is missing when an operation ends. Absent nodes lack everything that they gain, unless
+// they returned in time. System keyspaces are not repaired, and not recorded.
 func (m *Metadata) noteIncomplete(o *ring.Operation) {
-	// Short is part of an immutable operation, so the absent nodes are added to a copy.
+	// Short belongs to an immutable operation, so it is cloned before absent nodes are added.
 	missing := slices.Clone(o.Short)
 	for _, id := range o.Absent {
 		if !slices.Contains(o.Compared, id) {
@@ -59,11 +59,11 @@ func (m *Metadata) noteIncomplete(o *ring.Operation) {
 		return
 	}
 	m.Incomplete = append(slices.Clone(m.Incomplete), Incomplete{o.ID, missing})
-	// The oldest records are dropped. They are only information, unlike Former, whose bound refuses changes.
+	// The oldest records are dropped. They are informational only, unlike Former, whose bound refuses changes.
 	m.Incomplete = m.Incomplete[max(0, len(m.Incomplete)-incompleteMax):]
 }
 
-// GainedBy returns the numbers of ranges of the users' keyspaces that a node gains.
+// GainedBy returns the numbers of ranges of user keyspaces that a node gains.
 func (m *Metadata) GainedBy(o *ring.Operation, id ring.NodeID) (out []ring.Shortfall) {
 	for _, name := range userKeyspaces(m.Schema) {
 		if n := len(m.Topology.Gains(o, m.Schema.StoredKeyspace(name).Replication, id)); n > 0 {
@@ -73,13 +73,13 @@ func (m *Metadata) GainedBy(o *ring.Operation, id ring.NodeID) (out []ring.Short
 	return out
 }
 
-// withShort adds the shortfalls of a node; of two for one keyspace it keeps the larger.
+// withShort adds a node's shortfalls. Of two for one keyspace it keeps the larger.
 func withShort(all []ring.Shortfall, id ring.NodeID, more []ring.Shortfall) []ring.Shortfall {
 	all = slices.Clone(all)
 	for _, s := range more {
 		s.Node = id
-		// A node reports when it has streamed and again when it has compared: the larger number includes ranges that
-		// were short at either time.
+		// A node reports after streaming and again after comparing: the larger number includes ranges that were short
+		// at either time.
 		at := slices.IndexFunc(all, func(o ring.Shortfall) bool { return o.Node == id && o.Keyspace == s.Keyspace })
 		switch {
 		case at >= 0:
@@ -88,15 +88,15 @@ func withShort(all []ring.Shortfall, id ring.NodeID, more []ring.Shortfall) []ri
 			all = append(all, s)
 		}
 	}
-	// Sorted, so that the list does not depend on the order in which the nodes reported.
+	// Sorted, so the list does not depend on the order of the reports.
 	slices.SortFunc(all, func(a, b ring.Shortfall) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Keyspace, b.Keyspace))
 	})
 	return all
 }
 
-// applyExcuse makes an operation continue without dead nodes. The leader proposes it from its own view of who is
-// alive; a node that returns in time streams and compares like the others (applyStreamed removes it from Absent).
+// applyExcuse makes an operation continue without dead nodes. The leader proposes it based on its view of liveness. An
+// excused node that returns in time streams and compares like the others (applyStreamed removes it from Absent).
 func applyExcuse(m *Metadata, c *Excuse, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -105,13 +105,13 @@ func applyExcuse(m *Metadata, c *Excuse, index uint64) error {
 	next := *o
 	next.Absent = slices.Clone(o.Absent)
 	for _, id := range c.Nodes {
-		// The node of the operation itself is never excused: a join without the joining node would give it ranges
-		// without their data.
+		// The operation's own node is never excused: a join without the joining node would give it ranges without their
+		// data.
 		if id == o.Node || !m.MayExcuse(o, id) {
 			return &Refused{Reason: fmt.Sprintf("the %s of %s must wait for %s", o.Kind, m.Topology.NameOf(o.Node),
 				m.Topology.NameOf(id))}
 		}
-		// A node that has reported since the leader's proposal is not absent.
+		// A node that has reported since the proposal is not absent.
 		if slices.Contains(o.Awaits(), id) && !slices.Contains(next.Absent, id) {
 			next.Absent = append(next.Absent, id)
 		}
@@ -121,9 +121,9 @@ func applyExcuse(m *Metadata, c *Excuse, index uint64) error {
 	return nil
 }
 
-// MayExcuse reports whether an operation need not wait for a dead node that gains ranges. The removal of a dead node,
-// and an operation that the operator forces, complete with the live nodes. Other operations can be aborted, and wait
-// for nodes that gain ranges of users, unless these were declared lost.
+// MayExcuse reports whether an operation may continue without a dead node that gains ranges. The removal of a dead
+// node, and a forced operation, complete with the live nodes. Other operations can be aborted, so they wait for nodes
+// that gain ranges of user keyspaces, unless these were declared lost.
 func (m *Metadata) MayExcuse(o *ring.Operation, id ring.NodeID) bool {
 	return o.Kind == ring.Remove || o.Force || m.IsLost(id) || len(m.GainedBy(o, id)) == 0
 }

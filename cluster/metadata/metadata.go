@@ -15,34 +15,34 @@ import (
 // Metadata is the replicated state of the cluster at one epoch. It is immutable.
 //
 // Apply copies the struct and replaces the fields that it changes, with everything that they point to. Readers share
-// one value without a lock, and must not modify a slice or a map of it.
+// the value without a lock, and must not modify its slices or maps.
 type Metadata struct {
 	Epoch    uint64 // Raft index of the last command that changed the metadata
 	Schema   *schema.Schema
 	Topology *ring.Topology
 	Roles    *auth.Directory // never nil
-	// ClusterVersion decides which formats and features may be used. It only rises.
+	// ClusterVersion determines which formats and features may be used. It never decreases.
 	ClusterVersion clusterversion.Version
 	// Secret authenticates data that clients carry between nodes, such as paging states.
 	Secret []byte
 
 	// PendingCleanup are the nodes that still have data of ranges that they no longer hold, ascending by node.
 	PendingCleanup []PendingCleanup
-	// Removed are former members, which must not return.
-	// At most removedMax are kept, oldest first. A host that left the list could be admitted again, with a new id.
+	// Removed are former members, which must not return. At most removedMax are kept, oldest first. A host that is no
+	// longer in the list could be admitted again, with a new id.
 	Removed []Removed
-	// PaxosFloors are the low bounds of tables: acceptors refuse ballots up to them (µs), because they may have
-	// purged their state. They only rise, and are removed with their tables.
+	// PaxosFloors are the low bounds of tables: acceptors refuse ballots up to them (µs), because they may have purged
+	// their state. A bound never decreases, and is removed with its table.
 	PaxosFloors map[schema.StorageID]int64
 
 	// RetainedGrants are the permissions on tables that were dropped and can be restored.
 	RetainedGrants []RetainedGrant
-	// RetainedKeyspaceGrants are the permissions on keyspaces that were dropped and can be restored, and on what is in
-	// them. The order is the order of the drops.
+	// RetainedKeyspaceGrants are the permissions on keyspaces that were dropped and can be restored, and on their
+	// contents, in the order of the drops.
 	RetainedKeyspaceGrants []RetainedKeyspaceGrant
 
-	// Former are earlier replications of keyspaces, as long as some node may have the only copies of data placed by
-	// them, or some replica may lack such data. They are ordered by epoch.
+	// Former are earlier replications of keyspaces. An entry exists while some node may have the only copy of data
+	// placed by it, or some replica may lack such data. Ordered by epoch.
 	Former []Former
 
 	// Incomplete are the last operations that ended although nodes lack data of ranges that they gained, oldest first.
@@ -54,7 +54,7 @@ type Metadata struct {
 	// BackupSchedules are at most schedulesMax, in the order in which they were created.
 	BackupSchedules []BackupSchedule
 
-	// nextNode is the id of the next member. Ids are never used twice, because plans and Paxos state name them.
+	// nextNode is the id of the next member. Ids are never reused, because plans and Paxos state contain them.
 	nextNode ring.NodeID
 	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
 }
@@ -69,24 +69,24 @@ type PendingCleanup struct {
 
 // Former is the replication of a keyspace before an ALTER KEYSPACE, which moves no data.
 //
-// An entry is removed when Nodes and Gained are empty: no node has data to drop, and every present replica has been
+// An entry is removed when Nodes and Gained are empty: no node has data to drop, and every current replica has been
 // repaired.
 type Former struct {
 	Keyspace    string
 	Replication ring.Replication
 	// Epoch is the Raft index of the ALTER KEYSPACE that replaced this replication.
 	Epoch uint64
-	// Since is the time (seconds, by the clock of the proposing node) of the last change of the keyspace's
-	// replication. If Overlaps, a repair that began later has copied the data of a majority of the former replicas to
-	// all present ones.
+	// Since is the time of the last change of the keyspace's replication, in seconds by the clock of the proposing
+	// node. If Overlaps is set, a repair that began later has copied the data of a majority of the former replicas to
+	// all current ones.
 	Since int64
-	// Overlaps means that so many of each range's former replicas are replicas after the last change that every write
-	// that a majority had acknowledged is on one of them.
+	// Overlaps means that enough of each range's former replicas are still replicas after the last change: every write
+	// that a majority acknowledged is on at least one of them.
 	Overlaps bool
-	// Nodes are the nodes that lost ranges by the change and have not dropped the data yet, ascending.
+	// Nodes lost ranges by the change and have not dropped the data yet, ascending.
 	Nodes []ring.NodeID
-	// Gained are the nodes that hold ranges by the present replication but not by this one, and have not been
-	// repaired since the last change, ascending. Until then a write that only former replicas have may be lost with
+	// Gained are the nodes that hold ranges under the current replication but not under this one, and have not been
+	// repaired since the last change, ascending. Until then, a write that only former replicas have may be lost with
 	// them, so a later change must overlap with this replication, too.
 	Gained []ring.NodeID `json:",omitempty"`
 	// Changed is the epoch of the last change of the keyspace's replication or of the ring, to which Gained refers.
@@ -109,15 +109,15 @@ type Removed struct {
 // removedMax bounds the recorded former members.
 const removedMax = 1024
 
-// recentMax bounds the recorded commands: far more than can be proposed while one proposal is repeated.
+// recentMax bounds the recorded commands: far more than other nodes can propose while one proposal is retried.
 const recentMax = 512
 
 // metadataFormat is the version of the encoding.
 const metadataFormat = 1
 
-// metadataJSON is the encoded form of Metadata. A node that does not know a field refuses the snapshot, so that a new
-// field needs a new cluster version and is empty before the cluster has it. One that is absent has its zero value;
-// Format changes only when that is not enough.
+// metadataJSON is the encoding of Metadata. A node refuses a snapshot with an unknown field, so a new field needs a new
+// cluster version, and is empty until the cluster has that version. An absent field has its zero value. Format only
+// changes when that does not suffice.
 type metadataJSON struct {
 	Format   int
 	Epoch    uint64
@@ -152,7 +152,7 @@ type metadataJSON struct {
 	BackupSchedules []BackupSchedule `json:",omitempty"`
 }
 
-// nodeJSON is the encoded form of ring.Node, which has fields that are derived from others.
+// nodeJSON is the encoding of ring.Node without its derived fields.
 type nodeJSON struct {
 	ID         ring.NodeID
 	Host       ring.HostID
@@ -174,7 +174,7 @@ func Empty() *Metadata {
 
 // Encode returns the contents of a Raft snapshot.
 func (m *Metadata) Encode() ([]byte, error) {
-	// The fields share memory with m. That is safe, because json.Marshal only reads them.
+	// j shares memory with m, which json.Marshal only reads.
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(),
 		Schema: schema.Encode(m.Schema),
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(),
@@ -187,7 +187,7 @@ func (m *Metadata) Encode() ([]byte, error) {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
 			n.Tokens, n.DiskID, n.Versions})
 	}
-	// A cluster without roles has the same snapshot as before roles existed.
+	// Without roles, the snapshot is the same as before roles existed.
 	if !m.Roles.Empty() {
 		roles, err := auth.Encode(m.Roles)
 		if err != nil {
@@ -198,10 +198,10 @@ func (m *Metadata) Encode() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// Decode decodes what Encode has encoded. Check says whether the result can be used.
+// Decode decodes the output of Encode. Check determines whether the result can be used.
 func Decode(b []byte) (*Metadata, error) {
 	var of struct{ Format int }
-	// First: the fields of another format have other meanings.
+	// Checked first, because in another format the fields have other meanings.
 	if err := json.Unmarshal(b, &of); err != nil {
 		return nil, fmt.Errorf("metadata: decode: %w", err)
 	}
@@ -231,8 +231,8 @@ func Decode(b []byte) (*Metadata, error) {
 	if j.Moved == 0 {
 		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
-	// The epoch, and the epoch of the last range movement, are restored, not computed: plans of requests name the
-	// first, and replicas compare plans with the second.
+	// Both epochs are restored instead of computed: request plans name the epoch, and replicas compare plans with the
+	// epoch of the last movement.
 	t, err := ring.RestoreTopology(j.Topology, j.Moved, nodes, j.Operations)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: decode: %w", err)
@@ -255,8 +255,8 @@ func (m *Metadata) NodeByHost(h ring.HostID) *ring.Node {
 	return nil
 }
 
-// Peers returns the addresses of all members except those being replaced, whose address their successor may have, and
-// those that were declared lost.
+// Peers returns the addresses of all members except those that are being replaced, whose address their successor may
+// use, and those that were declared lost.
 func (m *Metadata) Peers() map[ring.NodeID]netip.AddrPort {
 	out := map[ring.NodeID]netip.AddrPort{}
 	for _, n := range m.Topology.Nodes() {
@@ -264,7 +264,7 @@ func (m *Metadata) Peers() map[ring.NodeID]netip.AddrPort {
 			out[n.ID] = n.Internode
 		}
 	}
-	// delete ignores zero, which all kinds but Replace have.
+	// delete ignores id zero: only Replace sets Replaced.
 	for _, o := range m.Topology.Operations() {
 		delete(out, o.Replaced)
 	}
@@ -273,7 +273,7 @@ func (m *Metadata) Peers() map[ring.NodeID]netip.AddrPort {
 
 // RemovalReason returns the reason why a host is no longer a member.
 //
-// A member that was declared lost counts as removed from the recovery on, although its ranges still move.
+// A member that a recovery declared lost counts as removed, although its ranges have not moved yet.
 func (m *Metadata) RemovalReason(h ring.HostID) (reason string, ok bool) {
 	if reason, ok := m.lostReason(h); ok {
 		return reason, true

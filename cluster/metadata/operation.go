@@ -8,18 +8,18 @@ import (
 	"cqld/schema"
 )
 
-// replications returns the replications of all keyspaces whose data is on nodes, without duplicates.
+// replications returns the distinct replications of all keyspaces whose data is on nodes.
 func replications(s *schema.Schema) []ring.Replication {
 	return replicationsOf(s, s.StoredKeyspaceNames())
 }
 
-// UserReplications returns the replications that at least one user keyspace has.
+// UserReplications returns the distinct replications of user keyspaces.
 func UserReplications(s *schema.Schema) []ring.Replication {
 	return replicationsOf(s, userKeyspaces(s))
 }
 
-// replicationsOf leaves out Local, whose data never moves. Keyspaces often share a replication, and placements are
-// computed once for each.
+// replicationsOf returns distinct replications without Local, whose data never moves. Keyspaces often share a
+// replication, so placements are computed once for each.
 func replicationsOf(s *schema.Schema, keyspaces []string) (out []ring.Replication) {
 	for _, name := range keyspaces {
 		r := s.StoredKeyspace(name).Replication
@@ -30,7 +30,7 @@ func replicationsOf(s *schema.Schema, keyspaces []string) (out []ring.Replicatio
 	return out
 }
 
-// describe describes an operation for users who must wait for it.
+// describe describes an operation in messages to users who must wait for it.
 func (m *Metadata) describe(o *ring.Operation) string {
 	n := m.Topology.Node(o.Node)
 	host := ""
@@ -41,11 +41,10 @@ func (m *Metadata) describe(o *ring.Operation) string {
 		"abort it: cqld ctl abort %d", o.ID, o.Kind, host, o.Phase, o.ID)
 }
 
-// begin adds an operation to the topology, unless another operation, or data not yet dropped, conflicts with it.
-// nodes are the members from now on.
+// begin adds an operation to the topology. It refuses if another operation, or data that was not dropped yet,
+// conflicts. nodes are the members from now on.
 func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) error {
-	// The operation exists in t from here on, so that the ranges which it moves can be computed, but m.Topology
-	// changes only if it is not refused.
+	// The operation is added to t, from which its ranges can be computed. m.Topology changes only if it is not refused.
 	operations := append(slices.Clone(m.Topology.Operations()), o)
 	t := ring.NewMovingTopology(index, index, nodes, operations)
 	for _, other := range m.Topology.Operations() {
@@ -53,7 +52,8 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 			return &Refused{Busy: true, Reason: m.describe(other)}
 		}
 	}
-	// Nodes that gain ranges of system keyspaces are awaited, too; MayExcuse lets an operation continue without them.
+	// Gaining includes nodes that gain only ranges of system keyspaces; MayExcuse lets an operation continue without
+	// them.
 	o.Gaining = t.GainingOf(o, replications(m.Schema))
 	if !o.Force { // permanent obstacles first: a node cannot drop a range whose only replica is dead
 		if err := m.checkSources(t, o); err != nil {
@@ -61,7 +61,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 		}
 	}
 	for _, u := range m.PendingCleanup {
-		// A forced operation does not wait: the node keeps its data of a range that it gains (rebalance.Drops).
+		// A forced operation does not wait: the node keeps its data of ranges that it gains (rebalance.Drops).
 		if !u.System && !o.Force && slices.Contains(t.GainingOf(o, UserReplications(m.Schema)), u.Node) {
 			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost, "+
 				"which needs confirmation by half of the "+
@@ -69,7 +69,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 				t.Node(u.Node).Internode.Addr())}
 		}
 	}
-	// Without data to stream the operation switches at once. t was built for the first phase and is built again.
+	// Without data to stream, the operation switches immediately. t was built for the first phase, so it is rebuilt.
 	if len(o.Gaining) == 0 {
 		o.Phase, o.Switched = ring.Switching, index
 		t = ring.NewMovingTopology(index, index, nodes, operations)
@@ -78,15 +78,15 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 	return nil
 }
 
-// independent reports whether two operations affect no range of a keyspace in common: they are in different data
-// centers, and every user keyspace is replicated by data center.
+// independent reports whether two operations affect no common range of a keyspace: they are in different data centers,
+// and no user keyspace has SimpleStrategy.
 func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
-	// t contains a node that joins by one of them; m.Topology does not.
+	// Unlike m.Topology, t contains a node that joins by one of them.
 	if a.Node == b.Node || t.Node(a.Node).Datacenter == t.Node(b.Node).Datacenter {
 		return false
 	}
-	// SimpleStrategy ignores data centers, so operations anywhere can affect the same range. System keyspaces are not
-	// considered, because they block no operation.
+	// SimpleStrategy ignores data centers, so any two operations can affect the same range. System keyspaces never
+	// block an operation.
 	for _, name := range userKeyspaces(m.Schema) {
 		if m.Schema.StoredKeyspace(name).Replication.Class == ring.Simple {
 			return false
@@ -95,11 +95,11 @@ func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 	return true
 }
 
-// checkSources refuses an operation that would lose a range.
+// checkSources refuses an operation that would lose the data of a range.
 func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 	for _, name := range m.Schema.StoredKeyspaceNames() {
 		if schema.IsSystem(name) {
-			continue // traces and other system data never block an operation
+			continue // system data, for example traces, never blocks an operation
 		}
 		r := m.Schema.StoredKeyspace(name).Replication
 		for _, g := range t.Gains(o, r, 0) {
@@ -108,12 +108,12 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 					"lost. Use --force if it is lost anyway", name, g.Range)}
 			}
 		}
-		// If no other node can become a replica, no node gains the range and the loop above has not seen it.
+		// If no other node can become a replica, no node gains the range, so the loop above does not find it.
 		if at, lost := m.onlyOn(r, o.Node); o.Kind == ring.Remove && lost {
 			return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. "+
 				"Use --force if it is lost anyway", name, at)}
 		}
-		if o.Kind == ring.Leave { // the removal of a dead node takes no live replica away
+		if o.Kind == ring.Leave { // removing a dead node removes no live replica
 			if dc, left, want := m.shortOf(r, t.Node(o.Node)); left < want {
 				return &Refused{Reason: fmt.Sprintf("Not enough live nodes to maintain replication factor in "+
 					"keyspace %s "+
@@ -125,7 +125,7 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 	return nil
 }
 
-// onlyOn returns a range of which a node has the only replica.
+// onlyOn returns a range whose only replica is the given node.
 func (m *Metadata) onlyOn(r ring.Replication, id ring.NodeID) (at ring.Range, only bool) {
 	for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
 		if len(x.Replicas.Natural) == 1 && x.Replicas.Natural[0] == id {
@@ -135,7 +135,8 @@ func (m *Metadata) onlyOn(r ring.Replication, id ring.NodeID) (at ring.Range, on
 	return ring.Range{}, false
 }
 
-// shortOf returns the number of nodes that remain for r in the leaver's data center, and the number that r needs.
+// shortOf returns the number of nodes that remain for r in the leaving node's data center, and the number that r
+// requires.
 func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string, left, want int) {
 	if r.Class == ring.Local {
 		return "", 0, 0
@@ -144,7 +145,7 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 	if r.Class == ring.NetworkTopology {
 		where, want = leaver.Datacenter, r.In(leaver.Datacenter)
 	}
-	// had includes the leaver. Joining nodes own no tokens yet.
+	// had includes the leaving node. Joining nodes own no tokens yet.
 	had := 0
 	for _, n := range m.Topology.Nodes() {
 		if n.State == ring.Joining || r.Class == ring.NetworkTopology && n.Datacenter != leaver.Datacenter {
@@ -155,11 +156,11 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 			left++
 		}
 	}
-	return where, left, min(want, had) // a keyspace that already has too few nodes blocks no operation
+	return where, left, min(want, had) // a keyspace that already has too few nodes does not block the operation
 }
 
-// applyBegin starts the operation of a member in a normal state: a member has at most one operation at a time, so an
-// abort can return it to Normal.
+// applyBegin starts an operation of a member in state Normal. A member has at most one operation at a time, so an abort
+// can return it to Normal.
 func applyBegin(m *Metadata, c *Begin, index uint64) error {
 	n := m.Topology.Node(c.Node)
 	if n == nil {
@@ -174,7 +175,7 @@ func applyBegin(m *Metadata, c *Begin, index uint64) error {
 		}
 		return &Refused{Reason: reason, Busy: true}
 	}
-	// The index identifies the operation, and is its epoch.
+	// The log index identifies the operation, and is its epoch.
 	o := &ring.Operation{ID: index, Kind: c.Kind, Node: c.Node, Phase: ring.Streaming, Force: c.Force,
 		Hands: c.Hands && c.Kind == ring.Leave}
 	state := ring.Leaving
@@ -183,7 +184,8 @@ func applyBegin(m *Metadata, c *Begin, index uint64) error {
 		if len(m.Topology.Nodes()) == 1 {
 			return &Refused{Reason: "this is the only node of the cluster"}
 		}
-	// Leave and Remove work with any ring. Tokens were chosen for one: in another, they could be taken, or uneven.
+	// Leave and Remove work in any ring, but tokens were allocated for one topology: in another, they could be taken or
+	// unbalanced.
 	case ring.Move:
 		if c.Epoch != m.Topology.Epoch() {
 			return ErrStaleTopology
@@ -201,7 +203,7 @@ func applyBegin(m *Metadata, c *Begin, index uint64) error {
 	return m.begin(o, m.withNode(c.Node, func(n *ring.Node) { n.State = state }), index)
 }
 
-// withNode returns the members with one of them changed.
+// withNode returns the members with one of them changed by change.
 //
 // Nodes are immutable and shared with earlier topologies, so the changed one is a copy.
 func (m *Metadata) withNode(id ring.NodeID, change func(*ring.Node)) []*ring.Node {
@@ -216,13 +218,13 @@ func (m *Metadata) withNode(id ring.NodeID, change func(*ring.Node)) []*ring.Nod
 	return nodes
 }
 
-// without returns the members without one of them, which it records as removed.
+// without returns the members without one of them, which it records in Removed.
 func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, reason string) []*ring.Node {
 	n := m.Topology.Node(id)
 	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode,
 		fmt.Sprintf("node %s %s", n.Host, reason)})
 	m.Removed = m.Removed[max(0, len(m.Removed)-removedMax):]
-	// A former member no longer reports that it has dropped data, so its entry would stay for ever.
+	// A former member never reports that it has dropped data, so its entry would stay forever.
 	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup),
 		func(u PendingCleanup) bool { return u.Node == id })
 	m.settle(id, func(*Former) bool { return true })
@@ -244,7 +246,7 @@ func (m *Metadata) operation(id uint64) (o *ring.Operation, others []*ring.Opera
 	return o, others, nil
 }
 
-// applyStreamed records that a node has streamed. The last report switches the operation.
+// applyStreamed records that a node has streamed its ranges. The last report switches the operation.
 func applyStreamed(m *Metadata, c *Streamed, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -259,16 +261,16 @@ func applyStreamed(m *Metadata, c *Streamed, index uint64) error {
 	}
 	next := *o
 	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
-	// The node was excused as dead and has streamed after all: it must also compare.
+	// The node was excused as dead but has streamed after all, so it must also compare.
 	next.Absent = slices.DeleteFunc(slices.Clone(o.Absent), func(id ring.NodeID) bool { return id == c.Node })
 	next.Short = withShort(o.Short, c.Node, c.Short)
 	m.advance(&next, others, index)
 	return nil
 }
 
-// advance replaces an operation, which switches if it awaits no node any longer.
+// advance replaces an operation with its next state. The operation switches if it waits for no more nodes.
 func (m *Metadata) advance(o *ring.Operation, others []*ring.Operation, index uint64) {
-	// Only the switch changes which nodes serve a range. Other reports must not void the plans of requests.
+	// Only the switch changes which nodes serve a range. Other reports must not invalidate request plans.
 	moved := m.Topology.Moved()
 	if o.Phase == ring.Streaming && len(o.Awaits()) == 0 {
 		o.Phase, o.Switched, moved = ring.Switching, index, index
@@ -281,14 +283,14 @@ func sortOperations(os []*ring.Operation) []*ring.Operation {
 	return os
 }
 
-// proceedTo replaces one operation with its next state, beside the others. No range moves.
+// proceedTo replaces one operation with its next state. No range moves.
 func (m *Metadata) proceedTo(next *ring.Operation, others []*ring.Operation, index uint64) {
 	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(),
 		sortOperations(append(others, next)))
 }
 
-// applyKnown begins the comparison of the gained ranges: no quorum of readers is left that reads at the previous
-// replicas alone.
+// applyKnown starts the comparison of the gained ranges: from now on no quorum of readers uses only the previous
+// replicas.
 func applyKnown(m *Metadata, c *Known, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -306,8 +308,8 @@ func applyKnown(m *Metadata, c *Known, index uint64) error {
 	return nil
 }
 
-// applyCompared records that a node has compared what it gained. Absent nodes that return may report, too; then they
-// lack nothing.
+// applyCompared records that a node has compared its gained ranges. Absent nodes that return may report as well; then
+// they lack nothing.
 func applyCompared(m *Metadata, c *Compared, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -327,8 +329,8 @@ func applyCompared(m *Metadata, c *Compared, index uint64) error {
 	return nil
 }
 
-// applyHanded records that the leaving node has handed over its batches and hints. Earlier versions do not set Hands,
-// and their nodes do not report.
+// applyHanded records that the leaving node has handed over its batches and hints. Operations of earlier versions do
+// not set Hands, and need no report.
 func applyHanded(m *Metadata, c *Handed, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -346,13 +348,13 @@ func applyHanded(m *Metadata, c *Handed, index uint64) error {
 	return nil
 }
 
-// applyEnd makes the operation take effect in the members and tokens. Until now only the topology's operations did.
+// applyEnd applies the operation to members and tokens. Until now only the topology's operations contained it.
 func applyEnd(m *Metadata, c *End, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
 		return err
 	}
-	// The proposer has decided from its own metadata, which may be older than these.
+	// The proposer's metadata may have been older than these.
 	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Awaits()) > 0) || o.Hands && !o.Handed {
 		return &Refused{Reason: fmt.Sprintf("operation %d is not ready for this step: %+v", o.ID, *o)}
 	}
@@ -362,7 +364,7 @@ func applyEnd(m *Metadata, c *End, index uint64) error {
 	switch o.Kind {
 	case ring.Join, ring.Move:
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, o.Tokens })
-	// The old node may have been about to gain ranges by an operation in another data center.
+	// The replaced node may have been about to gain ranges by an operation in another data center.
 	case ring.Replace:
 		others = withoutMember(others, o.Replaced, index)
 		tokens := before.Node(o.Replaced).Tokens
@@ -375,23 +377,24 @@ func applyEnd(m *Metadata, c *End, index uint64) error {
 		others = withoutMember(others, o.Node, index)
 		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was removed")
 	}
-	// Before the topology changes: what absent nodes gain is computed from the operation in the present one.
+	// Before the topology changes, because the ranges that absent nodes gain are computed from the operation in the
+	// current topology.
 	m.noteIncomplete(o)
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.notePendingCleanup(before, index)
-	// The former replications are compared again in the new topology.
+	// The former replications must be repaired in the new topology.
 	m.regain(index)
 	return nil
 }
 
-// withoutMember returns the operations after a node has ceased to be a member: none waits for data that the node was
-// to gain. An operation in another data center may have begun while the node was a member. It then gains ranges of
-// the system keyspaces for all nodes, because their placement does not depend on data centers.
+// withoutMember returns the operations after a node has ceased to be a member: none waits for it. An operation in
+// another data center may have begun while the node was a member. All nodes may gain ranges of system keyspaces by such
+// an operation, because their placement ignores data centers.
 func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) []*ring.Operation {
 	others := func(ids []ring.NodeID) []ring.NodeID {
 		return slices.DeleteFunc(slices.Clone(ids), func(other ring.NodeID) bool { return other == id })
 	}
-	// The operations are shared with earlier topologies: changed ones are replaced by copies.
+	// Operations are shared with earlier topologies, so changed ones are copied.
 	out := slices.Clone(operations)
 	for i, o := range out {
 		if !slices.Contains(o.Gaining, id) {
@@ -409,17 +412,17 @@ func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) [
 	return out
 }
 
-// notePendingCleanup records the nodes that held ranges in before and no longer hold them.
+// notePendingCleanup records the nodes that held ranges in before and no longer do.
 func (m *Metadata) notePendingCleanup(before *ring.Topology, index uint64) {
-	// A node that lost ranges of system keyspaces only must clean up, too, but no operation waits for it.
+	// A node that lost only ranges of system keyspaces must clean up as well, but no operation waits for it.
 	all, users := m.losers(before, replications(m.Schema)), m.losers(before, UserReplications(m.Schema))
-	// An earlier entry with ranges of users is not weakened by one with system ranges only.
+	// An entry with ranges of user keyspaces is not replaced by one with system ranges only.
 	for _, u := range m.PendingCleanup {
 		if !u.System && !slices.Contains(users, u.Node) {
 			users = append(users, u.Node)
 		}
 	}
-	// A node has one entry: the later epoch includes what it lost before.
+	// A node has one entry. The later epoch includes what it lost before.
 	pending := slices.DeleteFunc(slices.Clone(m.PendingCleanup),
 		func(u PendingCleanup) bool { return slices.Contains(all, u.Node) })
 	for _, id := range all {
@@ -435,8 +438,8 @@ func (m *Metadata) losers(before *ring.Topology, rs []ring.Replication) (out []r
 		now := m.Topology.Placement(r)
 		for _, x := range before.Placement(r).Ranges(ring.FullRange()) {
 			for _, y := range now.Ranges(x.Range) {
-				// Pending replicas hold the range, too: they have received writes, and perhaps a stream. After an
-				// abort they are the losers.
+				// Pending replicas count: they have received writes, and perhaps a stream. After an abort, they are the
+				// losers.
 				for _, id := range slices.Concat(x.Replicas.Natural, x.Replicas.Pending) {
 					if !y.Replicas.Contains(id) && m.Topology.Node(id) != nil && !slices.Contains(out, id) {
 						out = append(out, id)
@@ -448,8 +451,8 @@ func (m *Metadata) losers(before *ring.Topology, rs []ring.Replication) (out []r
 	return out
 }
 
-// applyAbort undoes an operation in either phase: until the operation ends, a quorum of the previous replicas has
-// every write that was acknowledged or read.
+// applyAbort undoes an operation in either phase. Until an operation ends, a quorum of the previous replicas has every
+// write that was acknowledged or read.
 func applyAbort(m *Metadata, c *Abort, index uint64) error {
 	o, others, err := m.operation(c.Operation)
 	if err != nil {
@@ -470,7 +473,8 @@ func applyAbort(m *Metadata, c *Abort, index uint64) error {
 	return nil
 }
 
-// applyCleaned records that a node has dropped what it lost up to an epoch. Ranges that it lost later stay pending.
+// applyCleaned records that a node has dropped the ranges that it lost up to an epoch. Ranges that it lost later stay
+// pending.
 func applyCleaned(m *Metadata, c *Cleaned) error {
 	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup),
 		func(u PendingCleanup) bool { return u.Node == c.Node && u.Epoch <= c.Epoch })

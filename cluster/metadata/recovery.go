@@ -19,15 +19,14 @@ func (id RecoveryID) String() string { return ring.HostID(id).String() }
 
 // Recovery records that the metadata were recovered without a majority of their voters (package cluster/recovery).
 //
-// The recovered cluster has another identity than the previous cluster: nodes of the two refuse each other.
+// The recovered cluster has a new identity: its nodes and nodes of the previous cluster refuse each other.
 type Recovery struct {
 	ID RecoveryID
-	// At is the time of the recovery (Unix, seconds), by the clock of the machine on which the operator started it.
+	// At is the time of the recovery in Unix seconds, by the clock of the machine on which the operator started it.
 	At int64
-	// Epoch is the epoch of the recovered metadata. It is beyond all epochs of the previous cluster.
+	// Epoch is the epoch of the recovered metadata. It exceeds all epochs of the previous cluster.
 	Epoch uint64
-	// Lost are the members that were declared lost, ascending. Those that are still members are removed one after the
-	// other by the leader.
+	// Lost are the members that were declared lost, ascending. The leader removes them one after the other.
 	Lost []LostMember
 }
 
@@ -40,12 +39,12 @@ type LostMember struct {
 // recoveriesMax bounds Metadata.Recoveries.
 const recoveriesMax = 32
 
-// lostIDs is how many node ids a recovery leaves out: lost voters may have admitted nodes that the survivors do not
-// know, and ids are never used twice.
+// lostIDs is how many node ids a recovery skips: lost voters may have admitted nodes that no survivor knows, and ids
+// are never reused.
 const lostIDs = 1 << 10
 
-// Recover returns the metadata as r begins a new cluster with them. The lost members stay in the topology, because
-// ranges move by operations only, but their own operations end: no node can complete them.
+// Recover returns the metadata with which r starts a new cluster. Lost members stay in the topology, because only
+// operations move ranges, but the operations of lost members are aborted, because no node can complete them.
 func (m *Metadata) Recover(r Recovery) (*Metadata, error) {
 	if r.Epoch <= m.Epoch {
 		return nil, fmt.Errorf("metadata: a recovery at epoch %d follows epoch %d", r.Epoch, m.Epoch)
@@ -77,7 +76,7 @@ func (m *Metadata) Recover(r Recovery) (*Metadata, error) {
 	return &next, next.Check()
 }
 
-// Recovery returns the recovery that began the present cluster, or nil if the cluster was never recovered.
+// Recovery returns the last recovery of the cluster, or nil if it was never recovered.
 func (m *Metadata) Recovery() *Recovery {
 	if len(m.Recoveries) == 0 {
 		return nil
@@ -85,7 +84,7 @@ func (m *Metadata) Recovery() *Recovery {
 	return &m.Recoveries[len(m.Recoveries)-1]
 }
 
-// Lost returns the members that a recovery declared lost and that were not removed yet, ascending.
+// Lost returns the members that a recovery declared lost and that have not been removed yet, ascending.
 func (m *Metadata) Lost() (out []ring.NodeID) {
 	for _, r := range m.Recoveries {
 		for _, l := range r.Lost {
@@ -100,13 +99,13 @@ func (m *Metadata) Lost() (out []ring.NodeID) {
 
 // IsLost reports whether a recovery declared a node lost.
 func (m *Metadata) IsLost(id ring.NodeID) bool {
-	// Node ids are never used twice, so the entries of earlier recoveries count, too.
+	// Node ids are never reused, so entries of earlier recoveries count as well.
 	return slices.ContainsFunc(m.Recoveries, func(r Recovery) bool {
 		return slices.ContainsFunc(r.Lost, func(l LostMember) bool { return l.Node == id })
 	})
 }
 
-// lostReason returns why a host that a recovery declared lost cannot return.
+// lostReason returns why a host that a recovery declared lost must not return.
 func (m *Metadata) lostReason(h ring.HostID) (reason string, ok bool) {
 	for _, r := range m.Recoveries {
 		if slices.ContainsFunc(r.Lost, func(l LostMember) bool { return l.Host == h }) {
@@ -122,7 +121,7 @@ func (r Recovery) String() string {
 	return fmt.Sprintf("recovery %s of %s", r.ID, time.Unix(r.At, 0).UTC().Format(time.RFC3339))
 }
 
-// Notice returns the answer to nodes that did not take part in the last of the recoveries.
+// Notice returns the message for nodes that did not take part in the last recovery.
 func Notice(recoveries []Recovery) string {
 	if len(recoveries) == 0 {
 		return ""
@@ -134,7 +133,7 @@ func Notice(recoveries []Recovery) string {
 	return b.String()
 }
 
-// Describe names what a command changes, for an operator.
+// Describe describes the change that a command makes, for an operator.
 func Describe(c *Command) string {
 	switch {
 	case c.Schema != nil:

@@ -7,28 +7,28 @@ import (
 	"cqld/schema"
 )
 
-// RetainedGrant contains the permissions of a role on a table when it was dropped, while UNDROP TABLE can restore it.
-// The directory of roles does not have them: a new table with the name must not get them.
+// RetainedGrant contains the permissions that a role had on a dropped table, while UNDROP TABLE can restore it. The
+// role directory does not contain them, because a new table with the same name must not inherit them.
 type RetainedGrant struct {
 	Table       schema.StorageID
 	Role        string
 	Permissions auth.PermissionSet
 }
 
-// retainGrants keeps the grants on the tables that a change of the schema retains, and forgets the grants on tables
-// that are no longer retained. now is the schema after the change, and m the metadata before it.
+// retainGrants keeps the grants on tables that a schema change drops and retains, and removes the grants on tables that
+// are no longer retained. now is the schema after the change, and m the metadata before it.
 func (m *Metadata) retainGrants(now *schema.Schema) {
-	// A table is no longer retained when it was restored, purged, or dropped with its keyspace.
+	// A table is no longer retained once it was restored, purged, or dropped with its keyspace.
 	kept := slices.DeleteFunc(slices.Clone(m.RetainedGrants), func(g RetainedGrant) bool {
 		t := now.TableByStorage(g.Table)
 		return t == nil || t.Retention == nil
 	})
 	for _, t := range now.Retained() {
-		// Only tables that this change drops: the grants on the others were kept before.
+		// Only tables that this change drops: grants on earlier ones are already retained.
 		if old := m.Schema.TableByStorage(t.StorageID); old == nil || old.Retention != nil {
 			continue
 		}
-		// Grants on the keyspace are not concerned: they are there when the table returns.
+		// Grants on the keyspace need not be retained: they still exist when the table is restored.
 		for _, role := range m.Roles.RoleNames() {
 			if set := m.Roles.Granted(role, auth.Table(t.Keyspace, t.Name)); set != 0 {
 				kept = append(kept, RetainedGrant{t.StorageID, role, set})
@@ -38,14 +38,14 @@ func (m *Metadata) retainGrants(now *schema.Schema) {
 	m.RetainedGrants = kept
 }
 
-// restoreGrants grants the permissions that roles had on a table when it was dropped. A role that has grants on too
-// many other resources meanwhile does not get them.
+// restoreGrants grants the permissions that roles had on a table when it was dropped. A role that has reached its limit
+// of grants in the meantime does not get them.
 func restoreGrants(roles *auth.Directory, retained []RetainedGrant, c *schema.UndropTable) *auth.Directory {
 	for _, g := range retained {
 		if g.Table != c.Table {
 			continue
 		}
-		// A refusal of one role must not refuse the table.
+		// If a role's grant is refused, the table is still restored.
 		granted, err := auth.Apply(roles, &auth.GrantPermissions{Role: g.Role, Resource: auth.Table(c.Keyspace, c.As),
 			Permissions: g.Permissions})
 		if err == nil {
@@ -55,9 +55,9 @@ func restoreGrants(roles *auth.Directory, retained []RetainedGrant, c *schema.Un
 	return roles
 }
 
-// forgetGrants forgets the retained grants of roles that do not exist: a later role of the name must not get them.
+// forgetGrants removes the retained grants of dropped roles, because a later role with the same name must not get them.
 func (m *Metadata) forgetGrants() {
-	// Readers share the list of the metadata before the command.
+	// Clone, because readers share the list of the previous metadata.
 	m.RetainedGrants = slices.DeleteFunc(slices.Clone(m.RetainedGrants), func(g RetainedGrant) bool {
 		_, exists := m.Roles.Role(g.Role)
 		return !exists
@@ -69,7 +69,7 @@ func (m *Metadata) forgetGrants() {
 		})
 }
 
-// RetainedKeyspaceGrant contains the permissions of a role on a keyspace when it was dropped, or on one of its tables,
+// RetainedKeyspaceGrant contains the permissions that a role had on a dropped keyspace, or on one of its tables,
 // functions or aggregates, while UNDROP KEYSPACE can restore it.
 type RetainedKeyspaceGrant struct {
 	Keyspace    string // the hidden name
@@ -78,11 +78,11 @@ type RetainedKeyspaceGrant struct {
 	Permissions auth.PermissionSet
 }
 
-// retainedKeyspaceGrantsMax bounds Metadata.RetainedKeyspaceGrants: programs may create, use and drop keyspaces all the
-// time. Grants on the keyspaces that were dropped first are forgotten.
+// retainedKeyspaceGrantsMax bounds Metadata.RetainedKeyspaceGrants, because programs may create and drop keyspaces
+// continuously. Grants on the keyspaces that were dropped first are removed.
 const retainedKeyspaceGrantsMax = 1 << 14
 
-// retainKeyspaceGrants keeps the grants on a keyspace that a change of the schema retains, and forgets the grants on
+// retainKeyspaceGrants keeps the grants on keyspaces that a schema change drops and retains, and removes the grants on
 // keyspaces that are no longer retained. now is the schema after the change, and m the metadata before it.
 func (m *Metadata) retainKeyspaceGrants(now *schema.Schema) {
 	retained := map[string]bool{}
@@ -95,8 +95,8 @@ func (m *Metadata) retainKeyspaceGrants(now *schema.Schema) {
 	}
 	kept := slices.DeleteFunc(slices.Clone(m.RetainedKeyspaceGrants),
 		func(g RetainedKeyspaceGrant) bool { return !retained[g.Keyspace] })
-	// The directory still has the grants: rolesAfter has made another one. Grants on tables that had been dropped
-	// before are in RetainedGrants, and stay there.
+	// m.Roles still has the grants: rolesAfter has built another directory. Grants on tables that were dropped before
+	// the keyspace are in RetainedGrants, and stay there.
 	for _, k := range dropped {
 		for _, role := range m.Roles.RoleNames() {
 			for _, g := range m.Roles.Grants(role) {
@@ -109,8 +109,8 @@ func (m *Metadata) retainKeyspaceGrants(now *schema.Schema) {
 	m.RetainedKeyspaceGrants = kept[max(0, len(kept)-retainedKeyspaceGrantsMax):]
 }
 
-// restoreKeyspaceGrants grants the permissions that roles had on a keyspace and on what is in it when it was dropped. A
-// role that has grants on too many other resources meanwhile does not get them.
+// restoreKeyspaceGrants grants the permissions that roles had on a keyspace and its contents when it was dropped. A
+// role that has reached its limit of grants in the meantime does not get them.
 func restoreKeyspaceGrants(roles *auth.Directory, retained []RetainedKeyspaceGrant,
 	c *schema.UndropKeyspace) *auth.Directory {
 	for _, g := range retained {
@@ -119,7 +119,7 @@ func restoreKeyspaceGrants(roles *auth.Directory, retained []RetainedKeyspaceGra
 		}
 		resource := g.Resource
 		resource.Keyspace = c.As
-		// A refusal of one role must not refuse the keyspace.
+		// If a role's grant is refused, the keyspace is still restored.
 		granted, err := auth.Apply(roles, &auth.GrantPermissions{Role: g.Role, Resource: resource,
 			Permissions: g.Permissions})
 		if err == nil {

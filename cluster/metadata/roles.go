@@ -5,8 +5,8 @@ import (
 	"cqld/schema"
 )
 
-// applyRoles changes the directory of roles. auth.Apply checks the rules that every directory satisfies; whether the
-// client may execute the statement was decided by its coordinator before the proposal.
+// applyRoles changes the role directory. auth.Apply checks the invariants of the directory. The coordinator decided
+// before the proposal whether the client may execute the statement.
 func applyRoles(m *Metadata, c *RolesChange) error {
 	change, err := auth.DecodeChange(c.Change)
 	if err != nil {
@@ -22,12 +22,11 @@ func applyRoles(m *Metadata, c *RolesChange) error {
 	return nil
 }
 
-// rolesAfter returns the directory after a change of the schema: grants on dropped keyspaces and tables are removed,
-// and the creator gets all permissions on created ones. Otherwise a later keyspace or table of the same name would have
-// the grants of the dropped one.
+// rolesAfter returns the role directory after a schema change: grants on dropped keyspaces and tables are removed, so
+// that later ones with the same name do not inherit them, and the creator gets all permissions on created ones.
 func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) (*auth.Directory, error) {
-	// The grants change in the same command as the schema, so no node sees a table without the permissions of its
-	// creator, or a new table with the grants of a dropped one.
+	// Schema and grants change in the same command, so no node sees a table without its creator's permissions, or a new
+	// table with the grants of a dropped one.
 	created, dropped := resourcesChanged(old, now)
 	var err error
 	if len(dropped) > 0 {
@@ -41,10 +40,10 @@ func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) 
 	return roles, err
 }
 
-// resourcesChanged returns the resources that a change of the schema created and dropped. A keyspace includes its
-// functions. Dropping a keyspace includes its tables. A view that was created is none: permissions to use it are those
-// on its base table, and UNMASK on it would show its creator what the masks of the base table hide. A table that was
-// replaced is not dropped: the table that has its name now keeps the grants.
+// resourcesChanged returns the resources that a schema change created and dropped. A keyspace includes its functions
+// and, when it is dropped, its tables. A created view is not a resource: permissions on its base table apply, and
+// UNMASK on the view would show its creator what the masks of the base table hide. A replaced table does not count as
+// dropped: the table that now has its name keeps the grants.
 func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource) {
 	for _, e := range schema.Diff(old, now) {
 		var list []auth.Resource
@@ -53,8 +52,8 @@ func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource
 			list = []auth.Resource{auth.Keyspace(e.Keyspace), auth.KeyspaceFunctions(e.Keyspace)}
 		case schema.TargetTable:
 			list = []auth.Resource{auth.Table(e.Keyspace, e.Name)}
-		// Signature contains the types of the arguments: each overload has its own permissions. Types and indexes have
-		// no resource, and list stays empty for them.
+		// Signature includes the argument types, because each overload has its own permissions. Types and indexes are
+		// not resources, so list stays empty for them.
 		case schema.TargetFunction, schema.TargetAggregate:
 			list = []auth.Resource{auth.Function(e.Keyspace, e.Signature)}
 		}

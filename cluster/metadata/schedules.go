@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// BackupSchedule says when backups are made, where, and which of them are kept. Times and durations are in seconds.
+// BackupSchedule defines when backups are made, where, and which are kept. Times and durations are in seconds.
 //
-// It has no state: which backups exist is in the store only, which survives the cluster (ADR 54). It is not changed: a
-// schedule is dropped, and one with the same name is created.
+// It has no state: only the store knows which backups exist, and it survives the cluster (ADR 54). A schedule cannot be
+// altered, only dropped and created again.
 type BackupSchedule struct {
-	// Name is unique, and part of the names of the backups. A later schedule with the name continues with them.
+	// Name is unique, and is part of the backups' names. A later schedule with the same name continues these backups.
 	Name     string
 	Location string   // a URL without credentials
 	Scope    []string `json:",omitempty"` // keyspaces and tables; empty means everything
-	// Backups are made at At after midnight UTC, and at all distances of Every before and after.
+	// Backups are made at At after midnight UTC, and at all multiples of Every before and after.
 	Every int64
 	At    int64 `json:",omitempty"`
-	// The newest Keep backups, and those that are younger than KeepFor, are kept. If both are 0, all are.
-	// The last good backup is always kept.
+	// The newest Keep backups, and backups younger than KeepFor, are kept. If both are 0, all are kept. The last good
+	// backup is always kept.
 	Keep    int   `json:",omitempty"`
 	KeepFor int64 `json:",omitempty"`
 	Created int64 // by the clock of the proposing node
 }
 
-// ScheduleChange adds a schedule of backups, or removes the one with the name Drop. Removing a schedule deletes none of
-// its backups.
+// ScheduleChange adds a backup schedule, or removes the one named Drop. Removing a schedule deletes none of its
+// backups.
 type ScheduleChange struct {
 	Add  *BackupSchedule `json:",omitempty"`
 	Drop string          `json:",omitempty"`
@@ -39,16 +39,16 @@ const (
 	schedulesMax     = 64
 	scheduleBytesMax = 16 << 10
 	scheduleNameMax  = 60
-	// A backup of a small cluster takes some seconds, and the scheduler looks every few seconds.
-	// scheduleEveryMin and scheduleEveryMax bound intervals, in seconds.
+	// scheduleEveryMin and scheduleEveryMax bound the interval in seconds. A backup of a small cluster takes some
+	// seconds, and the scheduler wakes up every few seconds.
 	scheduleEveryMin = 60
 	scheduleEveryMax = 366 * daySeconds
 	daySeconds       = 24 * 60 * 60
-	// keepMax bounds what a mistyped command keeps.
+	// keepMax limits the effect of a mistyped command.
 	keepMax = 10_000
 )
 
-// Check returns why the schedule is not a valid one. It does not read the location.
+// Check returns an error if the schedule is invalid. It does not access the location.
 func (s *BackupSchedule) Check() error {
 	// The name is part of paths in the store.
 	bad := strings.ContainsFunc(s.Name, func(r rune) bool {
@@ -65,7 +65,7 @@ func (s *BackupSchedule) Check() error {
 		return fmt.Errorf("the interval of a schedule is at least 1 minute and at most 366 days")
 	case s.At < 0 || s.At >= daySeconds:
 		return fmt.Errorf("the time of a schedule is from 00:00 to 23:59")
-	// Otherwise the time would be of some days only.
+	// Otherwise the backups would be made at the time At only on some days.
 	case s.At > 0 && s.Every%daySeconds != 0 && daySeconds%s.Every != 0:
 		return fmt.Errorf("a schedule with a time needs an interval of days, or one that divides a day")
 	case s.Keep < 0 || s.Keep > keepMax || s.KeepFor < 0:
@@ -76,19 +76,19 @@ func (s *BackupSchedule) Check() error {
 	return nil
 }
 
-// applySchedule adds or removes a schedule. A schedule is not changed: one is dropped and created again.
+// applySchedule adds or removes a backup schedule.
 func applySchedule(m *Metadata, c *ScheduleChange) error {
 	name := c.Drop
 	if c.Add != nil {
 		name = c.Add.Name
 	}
 	at := slices.IndexFunc(m.BackupSchedules, func(s BackupSchedule) bool { return s.Name == name })
-	// Two operators may add or remove the same schedule: the second one learns it.
+	// If two operators add or remove the same schedule, the second one receives an error.
 	switch {
 	case c.Add == nil && at < 0:
 		return &Refused{Reason: fmt.Sprintf("there is no schedule %.70q of backups", name)}
 	case c.Add == nil:
-		// Readers share the list of the metadata before the command.
+		// Clone, because readers share the list of the previous metadata.
 		m.BackupSchedules = slices.Delete(slices.Clone(m.BackupSchedules), at, at+1)
 		return nil
 	case at >= 0:
@@ -97,7 +97,7 @@ func applySchedule(m *Metadata, c *ScheduleChange) error {
 		return &Refused{Reason: fmt.Sprintf("there are %d schedules of backups, the maximum: drop one first",
 			schedulesMax)}
 	}
-	// The proposer has checked it as well; a command of another build may have other bounds.
+	// The proposer has checked it as well, but a proposer of another build may have other limits.
 	if err := c.Add.Check(); err != nil {
 		return &Refused{Reason: err.Error()}
 	}

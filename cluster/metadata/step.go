@@ -7,18 +7,18 @@ import (
 	"cqld/ring"
 )
 
-// checkStep checks what every command preserves, whatever it contains and whichever node proposed it.
+// checkStep checks the invariants that every command preserves.
 func checkStep(before, after *Metadata, err error) {
-	// Plans of requests name epochs, and replicas refuse plans that are older than the last range movement: with an
-	// epoch that goes back they would admit a plan of an earlier ring.
+	// Request plans contain epochs, and replicas refuse plans that are older than the last range movement. If an epoch
+	// decreased, they would admit a plan for an earlier ring.
 	invariant.Check(after.Epoch >= before.Epoch, "metadata: the epoch goes back")
 	invariant.Check(after.Topology.Epoch() >= before.Topology.Epoch(), "metadata: the epoch of the topology goes back")
 	invariant.Check(after.Topology.Epoch() <= max(after.Epoch, before.Topology.Epoch()),
 		"metadata: the topology is newer than the metadata")
-	// Otherwise the id of a former member would be given to another node.
+	// Otherwise the id of a former member would be reused.
 	invariant.Check(after.nextNode >= before.nextNode, "metadata: node ids are given again")
 	invariant.Check(after.ClusterVersion >= before.ClusterVersion, "metadata: the cluster version goes back")
-	// Lists that are decoded from the snapshot of a version with larger bounds may stay longer, but must not grow.
+	// A snapshot from a version with larger bounds may contain longer lists, but they must not grow.
 	invariant.Check(len(after.recent) <= max(recentMax, len(before.recent)), "metadata: too many recent commands")
 	invariant.Check(len(after.Removed) <= max(removedMax, len(before.Removed)), "metadata: too many former members")
 	invariant.Check(len(after.Former) <= max(formerMax, len(before.Former)), "metadata: too many former replications")
@@ -29,7 +29,7 @@ func checkStep(before, after *Metadata, err error) {
 	invariant.Check(err == nil || after.Epoch == before.Epoch, "metadata: a refused command changed the epoch")
 	invariant.Check(err == nil || after.Schema == before.Schema && after.Topology == before.Topology,
 		"metadata: a refused command changed the metadata")
-	// Both scan all low bounds or all tokens, which is too much for every command of a production build.
+	// Both scan all low bounds or all tokens, which is too slow for every command in production.
 	if invariant.Enabled {
 		checkFloors(before, after)
 		err := after.checkOwners()
@@ -37,8 +37,8 @@ func checkStep(before, after *Metadata, err error) {
 	}
 }
 
-// checkFloors checks that low bounds of Paxos only rise. One that fell would let acceptors accept a ballot whose state
-// they have purged.
+// checkFloors checks that Paxos low bounds never decrease. Otherwise acceptors would accept a ballot whose state they
+// have purged.
 func checkFloors(before, after *Metadata) {
 	for id, micros := range before.PaxosFloors {
 		now, ok := after.PaxosFloors[id]
@@ -47,10 +47,10 @@ func checkFloors(before, after *Metadata) {
 	}
 }
 
-// checkOwners returns an error if a token has two owners, or if an operation or a cleanup is of no member. Apply
-// preserves that, and metadata from another node are refused otherwise.
+// checkOwners returns an error if a token has two owners, or if an operation or cleanup belongs to no member. Apply
+// preserves this; metadata from other nodes are refused otherwise.
 func (m *Metadata) checkOwners() error {
-	// Tokens are in ascending order: equal ones are neighbors.
+	// Tokens are ascending, so duplicates are neighbors.
 	tokens := m.Topology.Tokens()
 	for i := 1; i < len(tokens); i++ {
 		if tokens[i-1] >= tokens[i] {
@@ -63,7 +63,7 @@ func (m *Metadata) checkOwners() error {
 			return fmt.Errorf("operation %d is of an unknown node", o.ID)
 		case i > 0 && m.Topology.Operations()[i-1].ID >= o.ID:
 			return fmt.Errorf("operation %d is not in order", o.ID)
-		// Awaits would report that nothing is awaited, and the operation would switch too early.
+		// Awaits would be empty, and the operation would switch too early.
 		case len(o.Streamed) > len(o.Gaining), len(o.Compared) > len(o.Gaining):
 			return fmt.Errorf("more nodes have streamed ranges of operation %d than gain some", o.ID)
 		}

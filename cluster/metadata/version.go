@@ -16,8 +16,8 @@ func (m *Metadata) CheckVersions(s *NodeSpec) error {
 	return nil
 }
 
-// NextVersion returns the newest cluster version that all members support, and that is not older than the present one.
-// Members that were declared lost do not count: they never return.
+// NextVersion returns the newest cluster version that all members support, and at least the current one. Members that
+// were declared lost do not count, because they never return.
 func (m *Metadata) NextVersion() clusterversion.Version {
 	next := clusterversion.Version(0)
 	for i, n := range m.present() {
@@ -41,7 +41,7 @@ func (m *Metadata) present() (out []*ring.Node) {
 // Lacking returns the members that do not support a cluster version.
 func (m *Metadata) Lacking(v clusterversion.Version) (out []*ring.Node) {
 	for _, n := range m.present() {
-		// Also a member that is down: it would return with a build that cannot start.
+		// Members that are down count: they would return with a build that cannot start.
 		if !n.Versions.Includes(v) {
 			out = append(out, n)
 		}
@@ -49,15 +49,15 @@ func (m *Metadata) Lacking(v clusterversion.Version) (out []*ring.Node) {
 	return out
 }
 
-// applyFinalize raises the cluster version. It never falls: data may have been written in the formats of the present
-// one.
+// applyFinalize raises the cluster version. It never decreases, because data may have been written in the formats of
+// the current version.
 func applyFinalize(m *Metadata, c *Finalize) error {
-	// The second of two operators asks for what the first one did.
+	// A second operator may request what the first one already did.
 	if c.Version == m.ClusterVersion {
 		return nil
 	}
 	if c.Version < m.ClusterVersion {
-		// A node may have written files in a form that an older version does not know.
+		// Nodes may have written files in formats that an older version cannot read.
 		return &Refused{Reason: fmt.Sprintf("the cluster has version %d, which cannot go back to %d",
 			m.ClusterVersion, c.Version)}
 	}

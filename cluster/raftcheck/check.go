@@ -16,11 +16,11 @@ import (
 	"cqld/ring"
 )
 
-// Node is Raft's state machine, as Checker compares messages with it.
+// Node is the part of Raft's state machine that Checker compares messages with.
 type Node interface {
-	// BasicStatus returns the present term, vote and commit index, among others.
+	// BasicStatus returns the current term, vote and commit index, among others.
 	BasicStatus() raft.BasicStatus
-	// HasReady reports whether Raft has entries or messages that were not saved yet.
+	// HasReady reports whether Raft has unsaved entries or unsent messages.
 	HasReady() bool
 }
 
@@ -32,13 +32,13 @@ type Checker struct {
 	process   func() error
 	epoch     func() uint64
 
-	tail       int            // upper bound of the bytes of entries that may be uncommitted
-	confirming confirming     // the last request for a confirmation that this node sent as the leader
-	readsAt    uint64         // the tick to which reads applies
+	tail       int            // upper bound of the bytes of uncommitted entries
+	confirming confirming     // this node's last ReadIndex confirmation as the leader
+	readsAt    uint64         // the tick that reads counts
 	reads      map[uint64]int // ReadIndex requests in this tick, by node
 }
 
-// confirming identifies a request for a confirmation: Raft numbers them in each term.
+// confirming identifies a ReadIndex confirmation: Raft numbers them within each term.
 type confirming struct{ term, number uint64 }
 
 // New returns a checker of the messages that node self receives. lastIndex returns the index of the last entry on disk,
@@ -50,17 +50,17 @@ func New(self ring.NodeID, node Node, lastIndex func() uint64, process func() er
 // NoteReady maintains the upper bound of the bytes of uncommitted entries. rd has been saved.
 func (c *Checker) NoteReady(rd *raft.Ready) {
 	for _, e := range rd.Entries {
-		// Sizes are counted and not entries, as Raft bounds its own log.
+		// Bytes are counted instead of entries, like Raft's own limit.
 		c.tail += len(e.GetData())
 	}
-	// Everything is committed. Otherwise the bound stays too high, which only refuses earlier than necessary.
+	// Everything is committed. Until then the bound may be too high, which only refuses entries early.
 	if c.node.BasicStatus().HardState.GetCommit() >= c.lastIndex() {
 		c.tail = 0
 	}
 }
 
-// NoteSent records a message that this node sends: a response to a request for a confirmation must name one that
-// exists.
+// NoteSent records a sent message, so that heartbeat responses can be checked against the confirmations that this node
+// requested.
 func (c *Checker) NoteSent(m *pb.Message) {
 	if m.GetType() == pb.MsgHeartbeat && len(m.GetContext()) == heartbeatContext {
 		c.confirming = confirming{m.GetTerm(), binary.LittleEndian.Uint64(m.GetContext())}
@@ -73,9 +73,9 @@ const MaxUncommitted = 64 << 20
 // counterMax bounds terms and indices, so that they do not overflow.
 const counterMax = 1 << 62
 
-// termJumpMax and indexJumpMax bound the difference of a message's term, and of a snapshot's index, to this node's.
-// With a thousand elections or commands a second, this node would have been away for seven weeks. A node without a
-// term or a log accepts any.
+// termJumpMax and indexJumpMax bound the difference between this node's term and a message's, and between this node's
+// index and a snapshot's. At a thousand elections or commands per second, a node reaches it after seven weeks of
+// absence. A node without a term or a log accepts any value.
 const (
 	termJumpMax  = 1 << 32
 	indexJumpMax = 1 << 32
@@ -88,8 +88,8 @@ const (
 	heartbeatContext = 8
 )
 
-// readIndexMax bounds the ReadIndex requests that are accepted from one node in a tick. A node sends one in
-// retryTicks, or one for each StartConfirm. Raft keeps them until a majority has responded, or until a leader without
+// readIndexMax bounds the ReadIndex requests that are accepted from one node in a tick. A node sends one every
+// retryTicks, and one for each StartConfirm. Raft keeps them until a majority has responded, or until a leader without
 // a majority steps down.
 const readIndexMax = 64
 
@@ -100,7 +100,7 @@ const uncommittedMax = 2 * MaxUncommitted
 // voteContextMax bounds the context of a vote request, which names the kind of election.
 const voteContextMax = 64
 
-// Check returns the reason why a message of the member from must not reach Raft, or nil. tick is the present time.
+// Check returns an error if a message from the member from must not reach Raft. tick is the current time.
 func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
 	// Raft counts votes and acknowledgements by the sender field. The connection knows the true sender.
 	if m.GetFrom() != uint64(from) || m.GetFrom() == uint64(c.self) {
@@ -110,7 +110,7 @@ func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
 	if len(m.GetResponses()) > 0 {
 		return errors.New("it contains responses of local storage")
 	}
-	// Before the checks of each type, which compute with these numbers.
+	// Checked first, because the checks of each type compute with these numbers.
 	if err := c.checkCounters(m); err != nil {
 		return err
 	}
@@ -138,20 +138,20 @@ func (c *Checker) Check(from ring.NodeID, m *pb.Message, tick uint64) error {
 		return c.checkHeartbeatResponse(m)
 	case pb.MsgSnap:
 		return c.checkSnapshot(m)
-	// Raft handles them in any state, so only their size is bounded.
+	// Raft handles these in any state, so only their size is checked.
 	case pb.MsgVote, pb.MsgPreVote, pb.MsgVoteResp, pb.MsgPreVoteResp, pb.MsgTimeoutNow:
 		if len(m.GetContext()) > voteContextMax {
 			return fmt.Errorf("its context has %d bytes", len(m.GetContext()))
 		}
 		return nil
 	}
-	// The other types are local to one Raft, such as ticks and requests to campaign.
+	// All other types are local to one Raft instance, such as ticks and requests to campaign.
 	return fmt.Errorf("nodes do not send messages of type %d to each other", m.GetType())
 }
 
-// checkCounters bounds a message's term and indices. Only messages that are forwarded to the leader have no term.
+// checkCounters bounds a message's term and indices. Only messages forwarded to the leader have no term.
 func (c *Checker) checkCounters(m *pb.Message) error {
-	// Raft sets the term of all messages but these two, which are valid in any term.
+	// Raft sets the term of all messages except these two, which are valid in any term.
 	forwarded := m.GetType() == pb.MsgProp || m.GetType() == pb.MsgReadIndex
 	own := c.node.BasicStatus().HardState.GetTerm()
 	switch term := m.GetTerm(); {
@@ -160,15 +160,15 @@ func (c *Checker) checkCounters(m *pb.Message) error {
 	case term > counterMax, own > 0 && term > own && term-own > termJumpMax:
 		return fmt.Errorf("its term is %d, this node's %d", term, own)
 	}
-	// Raft adds to these numbers. An overflow would make it index out of its log.
+	// Raft adds to these numbers. An overflow would make it index outside its log.
 	if max(m.GetIndex(), m.GetLogTerm(), m.GetCommit(), m.GetRejectHint()) > counterMax {
 		return errors.New("an index or a term is out of range")
 	}
 	return nil
 }
 
-// checkProposal refuses proposals that are not commands. Members propose changes of Raft's membership only while they
-// lead.
+// checkProposal refuses proposals that are not commands. A member proposes changes of Raft's membership only locally,
+// while it leads.
 func checkProposal(m *pb.Message) error {
 	if len(m.GetEntries()) == 0 {
 		return errors.New("the proposal is empty")
@@ -185,9 +185,9 @@ func checkProposal(m *pb.Message) error {
 	return nil
 }
 
-// checkReadIndex refuses malformed requests for confirmations, and too many of them.
+// checkReadIndex refuses malformed ReadIndex requests, and too many of them.
 func (c *Checker) checkReadIndex(m *pb.Message, tick uint64) error {
-	// The counts of a tick are discarded with the next tick.
+	// Requests are counted for the current tick only.
 	if c.reads == nil || c.readsAt != tick {
 		c.readsAt, c.reads = tick, map[uint64]int{}
 	}
@@ -197,7 +197,7 @@ func (c *Checker) checkReadIndex(m *pb.Message, tick uint64) error {
 	return checkReadContext(m)
 }
 
-// checkReadContext requires the one entry whose data identifies a request for a confirmation.
+// checkReadContext requires exactly one entry, whose data identifies a ReadIndex request.
 func checkReadContext(m *pb.Message) error {
 	if es := m.GetEntries(); len(es) != 1 || len(es[0].GetData()) != ReadIndexContext {
 		return fmt.Errorf("a %v has no context of a confirmation", m.GetType())
@@ -207,7 +207,7 @@ func checkReadContext(m *pb.Message) error {
 
 // checkAppend requires consecutive entries with terms that do not decrease, and a form in which they can be applied.
 func (c *Checker) checkAppend(m *pb.Message) error {
-	// The first entry follows the entry that the message names; each one is compared with its predecessor.
+	// The first entry follows the entry named in the message; each entry is compared with its predecessor.
 	index, term, size := m.GetIndex(), m.GetLogTerm(), 0
 	if term > m.GetTerm() || (term == 0) != (index == 0) {
 		return fmt.Errorf("an append after entry %d of term %d has term %d", index, term, m.GetTerm())
@@ -222,7 +222,7 @@ func (c *Checker) checkAppend(m *pb.Message) error {
 		}
 		index, term, size = e.GetIndex(), e.GetTerm(), size+len(e.GetData())
 	}
-	// A leader whose entries are never committed could otherwise fill the memory of this node.
+	// Otherwise a leader whose entries are never committed could exhaust this node's memory.
 	if size > 0 && c.tail+size > uncommittedMax {
 		return fmt.Errorf("%d bytes of entries are not committed", c.tail)
 	}
@@ -232,12 +232,12 @@ func (c *Checker) checkAppend(m *pb.Message) error {
 // checkEntry decodes an entry.
 func checkEntry(e *pb.Entry) (err error) {
 	switch e.GetType() {
-	// The decoded value is discarded: the entry is decoded again when it is applied.
+	// The result is discarded: the entry is decoded again when it is applied.
 	case pb.EntryNormal:
 		if len(e.GetData()) > 0 { // a new leader's first entry is empty
 			_, err = metadata.DecodeCommand(e.GetData())
 		}
-	// A change of membership has one of two forms. One that cannot be decoded could not be applied.
+	// A change of membership has one of two encodings. One that does not decode could not be applied.
 	case pb.EntryConfChange:
 		err = proto.Unmarshal(e.GetData(), new(pb.ConfChange))
 	case pb.EntryConfChangeV2:
@@ -254,17 +254,17 @@ func checkEntry(e *pb.Entry) (err error) {
 // checkAppendResponse refuses an acknowledgement of entries that this node does not have.
 func (c *Checker) checkAppendResponse(m *pb.Message) error {
 	s := c.node.BasicStatus()
-	// Only in the present term, in which this node may be the leader: Raft would set the follower's progress beyond
-	// its own log.
+	// Checked only in the current term, in which this node may be the leader: Raft would set the follower's progress
+	// beyond its own log.
 	if last := c.lastIndex(); m.GetTerm() == s.HardState.GetTerm() && !m.GetReject() && m.GetIndex() > last {
 		return fmt.Errorf("it acknowledges entry %d, the last one is %d", m.GetIndex(), last)
 	}
 	return nil
 }
 
-// checkHeartbeat refuses a commit index beyond this node's log: no leader sends it.
+// checkHeartbeat refuses a commit index beyond this node's log, which no leader sends.
 func (c *Checker) checkHeartbeat(m *pb.Message) error {
-	// Entries that Raft has not returned yet may shorten the log.
+	// Entries that Raft has not returned yet may truncate the log.
 	if m.GetCommit() > c.node.BasicStatus().HardState.GetCommit() && c.node.HasReady() {
 		if err := c.process(); err != nil {
 			return err
@@ -276,8 +276,7 @@ func (c *Checker) checkHeartbeat(m *pb.Message) error {
 	return checkHeartbeatContext(m)
 }
 
-// checkHeartbeatContext requires no context, or the number of a request for a confirmation, which NoteSent and
-// checkHeartbeatResponse decode.
+// checkHeartbeatContext requires an empty context, or the number of a ReadIndex confirmation.
 func checkHeartbeatContext(m *pb.Message) error {
 	if n := len(m.GetContext()); n != 0 && n != heartbeatContext {
 		return fmt.Errorf("its context has %d bytes", n)
@@ -285,7 +284,7 @@ func checkHeartbeatContext(m *pb.Message) error {
 	return nil
 }
 
-// checkHeartbeatResponse refuses confirmations of requests that this node did not send as the leader of the term.
+// checkHeartbeatResponse refuses confirmations of requests that this node did not send as the leader of that term.
 func (c *Checker) checkHeartbeatResponse(m *pb.Message) error {
 	if err := checkHeartbeatContext(m); err != nil || len(m.GetContext()) == 0 {
 		return err
@@ -303,8 +302,7 @@ func (c *Checker) checkHeartbeatResponse(m *pb.Message) error {
 // checkSnapshot requires metadata that can be decoded and used, and a membership that Raft can restore.
 func (c *Checker) checkSnapshot(m *pb.Message) (err error) {
 	s := m.GetSnapshot()
-	// The metadata of the snapshot replace the metadata of this node without being applied command by command, so they
-	// are checked as a whole.
+	// The snapshot replaces this node's metadata without applying commands one by one, so it is checked as a whole.
 	index, term := s.GetMetadata().GetIndex(), s.GetMetadata().GetTerm()
 	if index == 0 || index > counterMax || term == 0 || term > m.GetTerm() {
 		return fmt.Errorf("a snapshot of entry %d of term %d has term %d", index, term, m.GetTerm())
@@ -319,7 +317,8 @@ func (c *Checker) checkSnapshot(m *pb.Message) (err error) {
 	if err != nil {
 		return err
 	}
-	// The index of the last command that changed the state is not beyond the state, nor before this node's.
+	// Epoch is the index of the last command that changed the metadata: it cannot be after the snapshot, and must not
+	// be before this node's epoch.
 	if state.Epoch > index || state.Epoch < c.epoch() {
 		return fmt.Errorf("a snapshot of entry %d has metadata of epoch %d, this node %d", index, state.Epoch,
 			c.epoch())
@@ -337,7 +336,7 @@ func checkConfState(cs *pb.ConfState) (err error) {
 	if cs == nil || len(cs.GetVoters()) == 0 {
 		return errors.New("the membership has no voters")
 	}
-	// Restoring it here shows whether Raft can, and with which result.
+	// Restoring the membership here shows whether Raft can do so, and with which result.
 	changer, err := restoreConf(cs)
 	if err != nil {
 		return err
@@ -345,7 +344,7 @@ func checkConfState(cs *pb.ConfState) (err error) {
 	return cs.Equivalent(changer.Tracker.ConfState())
 }
 
-// restoreConf returns a changer with the membership cs.
+// restoreConf returns a changer for the membership cs.
 func restoreConf(cs *pb.ConfState) (confchange.Changer, error) {
 	// The arguments only size buffers of the tracker; they do not affect the membership.
 	c := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
@@ -357,22 +356,22 @@ func restoreConf(cs *pb.ConfState) (confchange.Changer, error) {
 	return c, nil
 }
 
-// CheckConfChange returns the reason why Raft's membership cs cannot change by cc. It depends on its arguments only,
-// so that all nodes skip the same changes.
+// CheckConfChange returns an error if Raft cannot apply the change cc to its membership cs. It depends only on its
+// arguments, so all nodes skip the same changes.
 func CheckConfChange(cs *pb.ConfState, cc pb.ConfChangeI) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // package confchange panics for inconsistent input
 			err = fmt.Errorf("the change of membership is inconsistent: %v", p)
 		}
 	}()
-	// A new cluster has no membership to restore. Its first change is checked against an empty one.
+	// A new cluster has no membership to restore: its first change applies to an empty one.
 	changer := confchange.Changer{Tracker: tracker.MakeProgressTracker(1, math.MaxUint64), LastIndex: 1}
 	if cs != nil && len(cs.GetVoters()) > 0 {
 		if changer, err = restoreConf(cs); err != nil {
 			return err
 		}
 	}
-	// The same cases as in Raft, which panics where this returns an error.
+	// The same cases as in Raft, which panics where this function returns an error.
 	v2 := cc.AsV2()
 	if v2.LeaveJoint() {
 		_, _, err = changer.LeaveJoint()

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Cut truncates the log of a stopped node as if the node had learned of no commit after index: later entries stay
-// on its disk, uncommitted. first is the lowest possible index. Cut is for tests that open a node at every prefix
-// of its log.
+// Cut lowers the commit index of a stopped node's log to index, as if the node had not learned of later commits. Later
+// entries stay on disk, uncommitted. first is the lowest possible index. Cut is for tests that start a node at every
+// prefix of its log.
 func Cut(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
 	l, err := Open(dir, fs, slog.New(slog.DiscardHandler), func(error) {})
 	if err != nil {
@@ -26,17 +26,16 @@ func Cut(dir string, fs vfs.FS, index uint64) (first uint64, err error) {
 	if err == nil {
 		_, err = l.get(keyHardState, hs)
 	}
-	// Only the commit index changes. Raft allows a node to know of fewer commits than there are, and learns of them
-	// again.
+	// Only the commit index changes. Raft allows a node to lag in its knowledge of commits, and it catches up.
 	if err == nil && index >= first && index < hs.GetCommit() {
 		hs.Commit = proto.Uint64(index)
 		b := l.db.NewBatch()
 		if err = set(b, keyHardState, hs); err == nil {
 			err = l.commit(b)
 		}
-		_ = b.Close() // it was committed, or is abandoned
+		_ = b.Close() // it was committed or abandoned
 	}
-	// Closed in every case. Its error counts only if there is no earlier one.
+	// Always closed; an earlier error takes precedence.
 	if closed := l.Close(); err == nil {
 		err = closed
 	}

@@ -1,8 +1,8 @@
 // Package raftlog keeps the metadata log of a node on disk: Raft's entries, hard state and snapshot, and the identity
 // of the node.
 //
-// Everything is durable before Save returns, so that Raft may promise to other nodes what it has saved. After a failed
-// write or sync nothing more is saved: Pebble does not say what is on disk then.
+// Everything is durable before Save returns, so Raft may promise saved state to other nodes. After a failed write or
+// sync nothing more is saved, because the state on disk is then unknown.
 //
-// Package raftlog does not know what the entries mean (package metadata does).
+// It does not interpret the entries; package metadata does.
 package raftlog

@@ -20,34 +20,35 @@ import (
 	"cqld/storage/logguard"
 )
 
-// Log stores Raft's entries, hard state and snapshot, and this node's identity, in a small Pebble database of its
-// own. The data that raft.Storage reads is also kept in memory, because the log is short.
+// Log stores Raft's entries, hard state and snapshot, and this node's identity, in its own small Pebble database. The
+// data that raft.Storage reads is also kept in memory, because the log is short.
 //
 //	'v'  version of this layout    'i'          identity
 //	'h'  hard state                's' snapshot     'e' index(8)  entry
 type Log struct {
-	// db is the durable copy. memory changes only after db, so Raft never sees what is not on disk.
+	// db is the durable copy. memory changes only after db, so Raft never reads data that is not on disk.
 	db     *pebble.DB
 	memory *raft.MemoryStorage
-	// failed is the reason why saved data can no longer be relied on. Pebble continues as if there were no failure.
+	// failed is the error after which saved data can no longer be relied on. Pebble itself continues after such an
+	// error.
 	failed *atomic.Pointer[error]
 }
 
 var (
-	// The encoding of the identity belongs to package cluster; the values of Raft are protocol buffers of etcd/raft.
+	// Package identity encodes the identity; the values of Raft are protocol buffers of etcd/raft.
 	keyVersion   = []byte{'v'}
 	keyIdentity  = []byte{'i'}
 	keyHardState = []byte{'h'}
 	keySnapshot  = []byte{'s'}
 )
 
-// Version is the version of the layout of a log: its keys, the identity, and Pebble's own format. The commands and the
-// metadata in the snapshot have cluster versions. The value is one byte. Logs of the builds before the first release
-// have none, and the layout of version 1.
+// Version is the version of the layout of a log: its keys, the identity, and Pebble's own format. Commands, and the
+// metadata in the snapshot, have cluster versions instead. The value is one byte. Logs of builds before the first
+// release have no version, and the layout of version 1.
 const Version = 1
 
-// pebbleFormat is Pebble's own format of version 1. It is pinned: a newer Pebble must not change the disk by itself, or
-// the node could not go back to the release before.
+// pebbleFormat is Pebble's format major version in layout 1. It is pinned, because a newer Pebble must not upgrade the
+// files: the node could not be downgraded.
 const pebbleFormat = pebble.FormatValueSeparation
 
 // keyEntry is big-endian, so that an iterator returns entries in the order of their indices.
@@ -61,7 +62,7 @@ func Open(dir string, fs vfs.FS, log *slog.Logger, fatal func(error)) (*Log, err
 // Storage returns the log as Raft reads it.
 func (l *Log) Storage() *raft.MemoryStorage { return l.memory }
 
-// Err returns the reason why saved data can no longer be relied on, or nil.
+// Err returns the error after which saved data can no longer be relied on, or nil.
 func (l *Log) Err() error {
 	if f := l.failed.Load(); f != nil {
 		return *f
@@ -69,7 +70,7 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// Fail marks the log as failed because of err, unless it has failed before.
+// Fail marks the log as failed, unless it has failed before.
 func (l *Log) Fail(err error) { l.failed.CompareAndSwap(nil, &err) }
 
 // Identity returns what SaveIdentity saved; nil means nothing.
@@ -88,7 +89,7 @@ func (l *Log) Identity() ([]byte, error) {
 
 // SaveIdentity makes the identity of this node durable.
 func (l *Log) SaveIdentity(identity []byte) error {
-	// Durable before other nodes learn the id: after a crash the node must not join as another member.
+	// Durable before other nodes learn the id: after a crash, the node must not join as another member.
 	b := l.db.NewBatch()
 	defer b.Close()
 	if err := b.Set(keyIdentity, identity, nil); err != nil {
@@ -104,16 +105,16 @@ func (l *Log) SaveIdentity(identity []byte) error {
 func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 	logger.failed = new(atomic.Pointer[error])
 	guard := logguard.New(fs, func() bool { return logger.failed.Load() != nil }, logger.stop)
-	// The log has a few commands a second at most (ADR 22), so small tables and a small cache suffice.
+	// The log receives a few commands per second at most (ADR 22), so small tables and a small cache suffice.
 	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebbleFormat,
 		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
-		DisableTableStats: true} // a failed Open does not wait for them, and crashes
+		DisableTableStats: true} // a failed Open does not wait for their collection, and crashes
 	opts.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open metadata log: %w", guard.Named(err))
 	}
-	// Failures of the log have made Open fail until here. From now on they are reported to logger.stop.
+	// Until here, failures of the log made Open fail. From now on they are reported to logger.stop.
 	guard.Opened()
 	l := &Log{db: db, memory: raft.NewMemoryStorage(), failed: logger.failed}
 	if err := l.checkVersion(dir); err != nil {
@@ -121,14 +122,14 @@ func open(dir string, fs vfs.FS, logger pebbleLogger) (*Log, error) {
 		return nil, err
 	}
 	if err := l.load(); err != nil {
-		// The error of load explains more than an error of Close.
+		// The error of load is more informative than an error of Close.
 		db.Close()
 		return nil, fmt.Errorf("raftlog: load: %w", err)
 	}
 	return l, nil
 }
 
-// checkVersion refuses a log of another version, and records the version in a log that has none.
+// checkVersion refuses a log of another version, and adds the version to a log that has none.
 func (l *Log) checkVersion(dir string) error {
 	b, closer, err := l.db.Get(keyVersion)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -150,11 +151,11 @@ func (l *Log) checkVersion(dir string) error {
 	return nil
 }
 
-// load fills the memory from the disk, in the order that MemoryStorage requires: the snapshot, the hard state, and the
-// entries that follow the snapshot.
+// load reads the log into memory in the order that MemoryStorage requires: the snapshot, the hard state, and the
+// entries after the snapshot.
 func (l *Log) load() error {
 	snap := new(pb.Snapshot)
-	// A node that has not compacted its log has no snapshot.
+	// A node that has never compacted its log has no snapshot.
 	if ok, err := l.get(keySnapshot, snap); err != nil {
 		return err
 	} else if ok {
@@ -170,7 +171,7 @@ func (l *Log) load() error {
 			return err
 		}
 	}
-	// Entries up to the snapshot were deleted in the batch that saved it.
+	// Save deletes the entries up to a snapshot in the same batch.
 	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: keyEntry(snap.GetMetadata().GetIndex() + 1),
 		UpperBound: []byte{'e' + 1}})
 	if err != nil {
@@ -178,7 +179,7 @@ func (l *Log) load() error {
 	}
 	defer it.Close()
 	var entries []*pb.Entry
-	// Entries are few and small, because the log is compacted regularly (ADR 22): all are kept in memory.
+	// All entries are kept in memory: they are few and small, because the log is compacted regularly (ADR 22).
 	for ok := it.First(); ok; ok = it.Next() {
 		e := new(pb.Entry)
 		if err := proto.Unmarshal(it.Value(), e); err != nil {
@@ -207,10 +208,11 @@ func (l *Log) get(key []byte, m proto.Message) (bool, error) {
 
 // Empty reports whether this node has never participated in Raft.
 func (l *Log) Empty() bool {
-	// cs comes from the snapshot. Without one, a member is recognized by its hard state or entries.
+	// cs comes from the snapshot. A member without a snapshot has a hard state or entries.
 	hs, cs, err := l.memory.InitialState()
 	last, lerr := l.memory.LastIndex()
-	// A node that has voted has a hard state, and one that was added by others has voters: neither may begin again.
+	// A node that has voted has a hard state, and a node that was added by others has voters: neither may bootstrap
+	// again.
 	return err == nil && lerr == nil && raft.IsEmptyHardState(hs) && len(cs.GetVoters()) == 0 && last == 0
 }
 
@@ -226,9 +228,9 @@ func (l *Log) LastIndex() uint64 {
 
 // Save makes the contents of a Ready durable, and then visible to Raft.
 func (l *Log) Save(rd *raft.Ready) error {
-	// Before anything is written: a wrong entry on disk would survive a restart.
+	// Checked before anything is written, because a wrong entry on disk would survive a restart.
 	l.checkReady(rd)
-	// One batch, and one sync: a crash leaves all of the Ready or nothing.
+	// One batch with one sync: after a crash, either all of the Ready or none of it is on disk.
 	b := l.db.NewBatch()
 	defer b.Close()
 	if rd.HardState != nil && !raft.IsEmptyHardState(rd.HardState) {
@@ -237,14 +239,15 @@ func (l *Log) Save(rd *raft.Ready) error {
 		}
 	}
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
-		// All entries are removed, also later ones: they were never committed, and do not follow the snapshot.
+		// A snapshot from the leader removes all entries, including later ones, which do not follow it and were never
+		// committed.
 		if err := l.stageSnapshot(b, rd.Snapshot, math.MaxUint64-1); err != nil {
 			return err
 		}
 	}
 	if len(rd.Entries) > 0 {
 		first := rd.Entries[0].GetIndex()
-		// The entries of a new leader replace uncommitted entries that follow.
+		// Entries of a new leader replace the uncommitted entries from this index on.
 		if err := b.DeleteRange(keyEntry(first), []byte{'e' + 1}, nil); err != nil {
 			return err
 		}
@@ -254,23 +257,24 @@ func (l *Log) Save(rd *raft.Ready) error {
 			}
 		}
 	}
-	// Many Readys contain only messages, or committed entries that are saved already.
+	// Many Readys contain only messages, or committed entries that are already saved.
 	if b.Empty() {
 		return nil
 	}
-	// After an error the log has failed or the batch is in doubt: nothing is shown to Raft, and the node stops.
+	// After an error the log has failed, or the outcome of the batch is unknown. Memory is not updated, and the node
+	// stops.
 	if err := l.commit(b); err != nil {
 		return err
 	}
-	// Only now: Raft may promise to other nodes what it reads from memory.
+	// Only after the sync, because Raft may promise to other nodes what it reads from memory.
 	return l.remember(rd)
 }
 
-// checkReady checks that what is saved continues what was saved before: Raft has promised both to other nodes.
+// checkReady checks that rd continues what was saved before, because Raft has promised both to other nodes.
 func (l *Log) checkReady(rd *raft.Ready) {
-	// The entries must follow what is saved, or replace the end of it.
+	// The entries must follow the saved ones, or replace their end.
 	last := l.LastIndex()
-	// Entries continue after the snapshot, whatever the log had before.
+	// Entries continue after the snapshot, whatever the log contained before.
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
 		last = rd.Snapshot.GetMetadata().GetIndex()
 	}
@@ -285,7 +289,7 @@ func (l *Log) checkReady(rd *raft.Ready) {
 	if rd.HardState == nil || raft.IsEmptyHardState(rd.HardState) {
 		return
 	}
-	// A term that goes back would let this node vote twice in it.
+	// If the term decreased, this node could vote twice in one term.
 	if old, _, err := l.memory.InitialState(); err == nil {
 		invariant.Check(rd.HardState.GetTerm() >= old.GetTerm(), "raftlog: the term goes back")
 		invariant.Check(rd.HardState.GetCommit() >= old.GetCommit(), "raftlog: the commit index goes back")
@@ -294,7 +298,7 @@ func (l *Log) checkReady(rd *raft.Ready) {
 		rd.HardState.GetCommit(), last)
 }
 
-// commit makes a batch durable, or returns the error because of which it may not be.
+// commit makes a batch durable. After an error, it may or may not be durable.
 func (l *Log) commit(b *pebble.Batch) error {
 	err := b.Commit(pebble.Sync)
 	// Pebble continues after a failed write or sync, so a later success proves nothing.
@@ -304,7 +308,7 @@ func (l *Log) commit(b *pebble.Batch) error {
 	return err
 }
 
-// remember makes what is on disk visible to Raft. The order is the same as in load.
+// remember makes saved data visible to Raft, in the same order as load.
 func (l *Log) remember(rd *raft.Ready) error {
 	if rd.Snapshot != nil && !raft.IsEmptySnap(rd.Snapshot) {
 		if err := l.memory.ApplySnapshot(rd.Snapshot); err != nil {
@@ -319,8 +323,7 @@ func (l *Log) remember(rd *raft.Ready) error {
 	return l.memory.Append(rd.Entries)
 }
 
-// stageSnapshot adds a snapshot to a batch, and the removal of the entries up to upTo. The entries from upTo+1 on
-// continue the log.
+// stageSnapshot adds a snapshot, and the deletion of the entries up to upTo, to a batch.
 func (l *Log) stageSnapshot(b *pebble.Batch, snap *pb.Snapshot, upTo uint64) error {
 	if err := set(b, keySnapshot, snap); err != nil {
 		return err
@@ -328,8 +331,8 @@ func (l *Log) stageSnapshot(b *pebble.Batch, snap *pb.Snapshot, upTo uint64) err
 	return b.DeleteRange(keyEntry(0), keyEntry(upTo+1), nil)
 }
 
-// Compact replaces the log up to index by a snapshot of state. The last keep entries stay in memory for followers
-// that are slightly behind.
+// Compact replaces the log up to index by a snapshot of state. The last keep entries stay in memory, for followers that
+// are slightly behind.
 func (l *Log) Compact(index uint64, conf *pb.ConfState, state []byte, keep uint64) error {
 	// It fails if index is not after the last snapshot.
 	snap, err := l.memory.CreateSnapshot(index, conf, state)
@@ -344,15 +347,15 @@ func (l *Log) Compact(index uint64, conf *pb.ConfState, state []byte, keep uint6
 	if err := l.commit(b); err != nil {
 		return err
 	}
-	// On disk all entries up to index are removed; the ones kept in memory are lost with the process, and followers
-	// then receive the snapshot.
+	// On disk, all entries up to index are deleted. The entries kept in memory are lost when the process ends;
+	// followers then receive the snapshot.
 	if first, err := l.memory.FirstIndex(); err == nil && index > keep && index-keep >= first {
 		return l.memory.Compact(index - keep)
 	}
 	return nil
 }
 
-// set stores a message. The batch copies it.
+// set adds a message to a batch, which copies it.
 func set(b *pebble.Batch, key []byte, m proto.Message) error {
 	v, err := proto.Marshal(m)
 	if err != nil {
@@ -361,5 +364,5 @@ func set(b *pebble.Batch, key []byte, m proto.Message) error {
 	return b.Set(key, v, nil)
 }
 
-// Close closes the database. The log is not used afterwards.
+// Close closes the database. The log must not be used afterwards.
 func (l *Log) Close() error { return l.db.Close() }

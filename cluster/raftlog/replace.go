@@ -34,8 +34,8 @@ func (l *Log) Contents() (c Contents, err error) {
 	return c, err
 }
 
-// Replace makes c the contents of the log, which must not have entries, with one sync: a crash leaves the contents
-// before, or c. It is for a recovery: the node is stopped, and the log must be closed afterwards.
+// Replace makes c the contents of the log, which must not have entries, with one sync: after a crash, the log has the
+// old contents or c. It is for recoveries: the node is stopped, and the log must be closed afterwards.
 func (l *Log) Replace(c Contents) error {
 	b := l.db.NewBatch()
 	defer b.Close()
@@ -45,7 +45,7 @@ func (l *Log) Replace(c Contents) error {
 	if err := set(b, keyHardState, c.Hard); err != nil {
 		return fmt.Errorf("raftlog: replace: %w", err)
 	}
-	// All entries are removed: they precede the snapshot.
+	// All entries precede the snapshot and are deleted.
 	if err := l.stageSnapshot(b, c.Snapshot, math.MaxUint64-1); err != nil {
 		return fmt.Errorf("raftlog: replace: %w", err)
 	}

@@ -16,8 +16,8 @@ type Disk struct {
 	fs  vfs.FS
 }
 
-// Open opens the metadata log in a directory. It must exist: an empty one would be created. A nil fs means the file
-// system of the machine.
+// Open opens the metadata log in an existing directory; otherwise an empty log would be created. A nil fs means the
+// operating system's file system.
 func Open(dir string, fs vfs.FS) (*Disk, error) {
 	if fs == nil {
 		fs = vfs.Default
@@ -29,10 +29,10 @@ func Open(dir string, fs vfs.FS) (*Disk, error) {
 	return &Disk{l, fs}, nil
 }
 
-// FS returns the file system of the log, which may encrypt.
+// FS returns the file system of the log, which may be an encrypting one.
 func (d *Disk) FS() vfs.FS { return d.fs }
 
-// Read returns what the node has.
+// Read returns the state in the log.
 func (d *Disk) Read() (*State, error) {
 	c, err := d.log.Contents()
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *Disk) Read() (*State, error) {
 	return s, nil
 }
 
-// Write replaces what the node has. A crash leaves what it had, or s.
+// Write replaces the state in the log. After a crash, the log has the old state or s.
 func (d *Disk) Write(s *State) error {
 	id, err := s.Identity.Encode()
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *Disk) Write(s *State) error {
 // Close releases the log, so that the node can start.
 func (d *Disk) Close() error { return d.log.Close() }
 
-// Update adopts a file on a disk. It does nothing, and reports false, if the node has adopted the file before.
+// Update adopts a file on a disk. It returns false, and does nothing, if the node has already adopted the file.
 func (d *Disk) Update(f *File) (changed bool, err error) {
 	s, err := d.Read()
 	if err != nil || f.Adopted(&s.Identity) {

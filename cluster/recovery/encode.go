@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Encode returns the file as it is stored, with a checksum.
+// Encode returns the stored form of the file, with a checksum.
 func (f *File) Encode() ([]byte, error) {
 	sum, err := f.sum()
 	if err != nil {
@@ -31,10 +31,10 @@ func (f *File) sum() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// errDamaged means that a file was cut off or changed.
+// errDamaged means that a file was truncated or modified.
 var errDamaged = errors.New("recovery: the file is damaged, or no file of `cqld recover start`")
 
-// DecodeFile decodes what Encode has encoded.
+// DecodeFile decodes the output of Encode.
 func DecodeFile(b []byte) (*File, error) {
 	f := new(File)
 	if json.Unmarshal(b, f) != nil || f.Format == 0 {
@@ -53,7 +53,7 @@ func DecodeFile(b []byte) (*File, error) {
 	return f, nil
 }
 
-// DecodeReport decodes a Report in JSON.
+// DecodeReport decodes a Report from JSON.
 func DecodeReport(b []byte) (*Report, error) {
 	r := new(Report)
 	if json.Unmarshal(b, r) != nil || r.Format == 0 {

@@ -9,26 +9,26 @@ import (
 	"cqld/schema"
 )
 
-// Loss says what a recovery means for the data of a keyspace.
+// Loss describes the effect of a recovery on the data of a keyspace.
 type Loss struct {
 	Keyspace    string
 	Replication ring.Replication
-	// Without counts the ranges, among Ranges, that have no surviving replica. Their data are lost.
+	// Without is the number of ranges, of Ranges in total, that have no surviving replica. Their data is lost.
 	Without, Ranges int
 	Levels          []LevelLoss
 }
 
-// LevelLoss says how many replicas of the survivors have a write that was acknowledged at a level: Kept is the least
-// number over all ranges. Zero means that acknowledged writes may be lost.
+// LevelLoss describes a consistency level: Kept is how many surviving replicas have a write that was acknowledged at
+// this level, the minimum over all ranges. Zero means that acknowledged writes may be lost.
 type LevelLoss struct {
 	Level string
 	Kept  int
-	// Served means that requests at this level find enough replicas after the recovery, in every range.
+	// Served means that every range has enough surviving replicas for requests at this level.
 	Served bool
 }
 
-// Losses returns what may be lost of each keyspace of users, by name. m are the newest metadata, and lost the members
-// that do not survive.
+// Losses returns the possible losses of each user keyspace, sorted by name. m is the newest metadata, and lost are the
+// members that do not survive.
 func Losses(m *metadata.Metadata, lost []ring.NodeID) (out []Loss) {
 	for _, name := range m.Schema.KeyspaceNames() {
 		r := m.Schema.Keyspace(name).Replication
@@ -49,12 +49,12 @@ func Losses(m *metadata.Metadata, lost []ring.NodeID) (out []Loss) {
 	return out
 }
 
-// levelsOf returns the levels of one range. Levels of one data center are listed for each data center.
+// levelsOf returns the levels of one range. Levels that refer to one data center are listed for each data center.
 func levelsOf(t *ring.Topology, r ring.Replication, replicas []ring.NodeID,
 	survives func(ring.NodeID) bool) (out []LevelLoss) {
 	all := len(replicas)
 	left := count(replicas, survives)
-	// Any quorum has at most all-left members among the lost replicas.
+	// In the worst case, all lost replicas are among those that acknowledged.
 	level := func(name string, acknowledged, lost, left int) {
 		out = append(out, LevelLoss{Level: name, Kept: max(0, acknowledged-lost), Served: left >= acknowledged})
 	}
@@ -80,7 +80,7 @@ func count(ids []ring.NodeID, f func(ring.NodeID) bool) (n int) {
 	return n
 }
 
-// least combines the levels of two ranges: a level keeps the smaller number, and is served if it is in both.
+// least combines the levels of two ranges: Kept is the minimum, and a level is served if it is served in both.
 func least(a, b []LevelLoss) []LevelLoss {
 	if a == nil {
 		return b

@@ -15,35 +15,35 @@ import (
 	"cqld/ring"
 )
 
-// Plan is what a recovery does. Nothing is stored until its File is adopted.
+// Plan describes a recovery. Nothing is stored until its File is adopted.
 type Plan struct {
 	Recovery metadata.Recovery
-	// Before is the newest metadata of the survivors, and After with the recovery.
+	// Before is the newest metadata of the survivors, and After the metadata with the recovery.
 	Before, After *metadata.Metadata
 	Survivors     []*ring.Node // by id
 	Lost          []*ring.Node // by id
 	Voters        []uint64     // of the new cluster, ascending
-	// Uncertain are the commands that are taken although the survivors do not know that they were committed.
+	// Uncertain are the commands that are used although the survivors do not know that they were committed.
 	Uncertain []*metadata.Command
-	// Operations are the operations of lost nodes, which are aborted.
+	// Operations are the operations that are aborted because their nodes are lost.
 	Operations []*ring.Operation
 	base       Position
 	position   Position
 }
 
-// indexGap is how far the index of a recovery is beyond the last entry that a survivor has. Operations and former
-// replications are identified by indices, so none may be used twice, even by entries that only lost voters had. A
-// thousand commands a second would take twelve days.
+// indexGap is added to the index of the last entry of all survivors. Indices identify operations and former
+// replications, so none may be reused, not even indices of entries that only lost voters had. At a thousand commands
+// per second, it covers twelve days.
 const indexGap = 1 << 30
 
-// Draw is what a recovery takes from outside: a random id and the time (Unix, seconds).
+// Draw contains the external inputs of a recovery: a random id and the time in Unix seconds.
 type Draw struct {
 	ID metadata.RecoveryID
 	At int64
 }
 
-// Prepare plans a recovery with own, which must have the newest metadata, and the reports of the other survivors. All
-// other members are lost. Unless force is set, it refuses a recovery that is not needed.
+// Prepare plans a recovery from own, which must have the newest metadata, and the reports of the other survivors. All
+// other members are lost. Unless force is set, it refuses an unnecessary recovery.
 func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 	report, err := Inspect(own)
 	if err != nil {
@@ -61,7 +61,7 @@ func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 	p.position = Position{own.Hard.GetTerm() + 1, own.last().Index + indexGap}
 	committed := own.commit()
 	for _, r := range others {
-		// The log of this survivor has all committed entries of the others.
+		// own's log has all entries that any of the others knows to be committed.
 		committed = max(committed, r.Commit)
 		// A survivor must not vote again in a term in which it has voted.
 		p.position.Term = max(p.position.Term, r.Term+1)
@@ -69,13 +69,13 @@ func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 	}
 	p.Recovery = metadata.Recovery{ID: d.ID, At: d.At, Epoch: p.position.Index}
 	for _, n := range before.Topology.Nodes() {
-		// Members that an earlier recovery declared lost are about to be removed already.
+		// Members that an earlier recovery declared lost are already being removed.
 		if !slices.Contains(survivors, n) && !before.IsLost(n.ID) {
 			p.Lost = append(p.Lost, n)
 			p.Recovery.Lost = append(p.Recovery.Lost, metadata.LostMember{Node: n.ID, Host: n.Host})
 		}
 	}
-	// Raft uses the voters that are committed to elect a leader, which then commits the rest.
+	// Raft uses the committed voters to elect a leader, which then commits the rest.
 	voting := own.voters(own.last().Index)
 	if err := needed(slices.Concat(own.voters(committed), voting), survivors); err != nil && !force {
 		return nil, err
@@ -86,7 +86,7 @@ func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 	}
 	for _, e := range own.Entries {
 		if e.GetIndex() > committed && e.GetType() == pb.EntryNormal && len(e.GetData()) > 0 {
-			// Decoded before, by member.
+			// member has already decoded these entries successfully.
 			if c, err := metadata.DecodeCommand(e.GetData()); err == nil {
 				p.Uncertain = append(p.Uncertain, c)
 			}
@@ -100,7 +100,7 @@ func Prepare(own *State, others []*Report, d Draw, force bool) (*Plan, error) {
 	return p, nil
 }
 
-// survivorsOf returns the members that survive, by id, or the reason why the reports do not fit together.
+// survivorsOf returns the surviving members by id, or an error if the reports are inconsistent.
 func survivorsOf(m *metadata.Metadata, own *Report, others []*Report) (out []*ring.Node, err error) {
 	for _, r := range append([]*Report{own}, others...) {
 		switch n := m.NodeByHost(r.Host); {
@@ -127,7 +127,7 @@ func survivorsOf(m *metadata.Metadata, own *Report, others []*Report) (out []*ri
 	return out, nil
 }
 
-// named returns the last of a node's recoveries for an operator.
+// named returns the last of a node's recoveries for messages.
 func named(ids []metadata.RecoveryID) string {
 	if len(ids) == 0 {
 		return "never recovered"
@@ -135,7 +135,7 @@ func named(ids []metadata.RecoveryID) string {
 	return "recovery " + ids[len(ids)-1].String()
 }
 
-// voters returns the voters after the entries up to an index; while they change, both sets.
+// voters returns the voters after the entries up to an index; both sets while they change.
 func (s *State) voters(upTo uint64) (sets [][]uint64) {
 	conf := s.Snapshot.GetMetadata().GetConfState()
 	voting, outgoing := conf.GetVoters(), conf.GetVotersOutgoing()
@@ -187,7 +187,7 @@ func changed(voting, outgoing []uint64, e *pb.Entry) (now, before []uint64) {
 	return now, outgoing
 }
 
-// errNotNeeded refuses a recovery although the survivors can elect a leader.
+// errNotNeeded refuses a recovery if the survivors can elect a leader.
 var errNotNeeded = errors.New("recovery: a majority of the voters survives: start these nodes instead, and remove " +
 	"the others with `cqld ctl removenode`")
 
@@ -207,8 +207,8 @@ func needed(voting [][]uint64, survivors []*ring.Node) error {
 	return errNotNeeded
 }
 
-// chooseVoters returns the voters of the new cluster. All survivors of the same report the same result, whichever of
-// them makes the plan.
+// chooseVoters returns the voters of the new cluster. The result is the same for the same survivors, whichever of them
+// makes the plan.
 func chooseVoters(survivors []*ring.Node, voting [][]uint64) []uint64 {
 	var candidates []voters.Candidate
 	for _, n := range survivors {
@@ -218,13 +218,13 @@ func chooseVoters(survivors []*ring.Node, voting [][]uint64) []uint64 {
 	return voters.Choose(candidates)
 }
 
-// File is a recovered cluster as its members adopt it. It contains the metadata with their secrets, for example the
-// salted passwords of roles.
+// File is a recovered cluster in the form that its members adopt. It contains the metadata including secrets, for
+// example salted password hashes of roles.
 type File struct {
 	Format     int
 	Cluster    string // of the Report
 	Recoveries []metadata.Recovery
-	// Base is the end of the log from which the recovery was made: no survivor has a newer one.
+	// Base is the end of the log on which the recovery is based. No survivor has a newer one.
 	Base Position
 	// Survivors are the members that may adopt the file.
 	Survivors []ring.HostID
@@ -256,13 +256,13 @@ func (p *Plan) File() (*File, error) {
 // ID returns the recovery of the file.
 func (f *File) ID() metadata.RecoveryID { return f.Recoveries[len(f.Recoveries)-1].ID }
 
-// Adopted reports whether a node has adopted the file before; it may have run since.
+// Adopted reports whether a node has already adopted the file. It may have run since then.
 func (f *File) Adopted(id *identity.Identity) bool {
 	return slices.ContainsFunc(id.Recoveries, func(r metadata.Recovery) bool { return r.ID == f.ID() })
 }
 
-// lastOf returns the id of the last recovery of a node, or zero. It identifies the earlier ones, too: a node keeps a
-// bounded number of them.
+// lastOf returns the id of the last recovery of a node, or zero. It implies the earlier ones, of which a node keeps a
+// bounded number.
 func lastOf(all []metadata.Recovery) (id metadata.RecoveryID) {
 	if n := len(all); n > 0 {
 		id = all[n-1].ID
@@ -270,8 +270,8 @@ func lastOf(all []metadata.Recovery) (id metadata.RecoveryID) {
 	return id
 }
 
-// Adopt returns the state of a survivor as a member of the recovered cluster. It refuses a node that is no survivor, a
-// node with newer metadata, and a node of another recovery.
+// Adopt returns the state of a survivor as a member of the recovered cluster. It refuses nodes that are not survivors,
+// that have newer metadata, or that took part in another recovery.
 func (f *File) Adopt(s *State) (*State, error) {
 	m, err := s.member()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// State is what a stopped node has on disk of the metadata log.
+// State is the metadata log of a stopped node.
 type State struct {
 	Identity identity.Identity
 	Hard     *pb.HardState // never nil
@@ -21,10 +21,10 @@ type State struct {
 	Entries  []*pb.Entry   // those after the snapshot, in order
 }
 
-// Position is the end of a log: of two logs, the one with the greater Position has all committed entries of the other.
+// Position is the end of a log. Of two logs, the one with the greater Position has all committed entries of the other.
 type Position struct{ Term, Index uint64 }
 
-// Compare returns -1, 0 or 1, as an election of Raft compares two logs.
+// Compare returns -1, 0 or 1. It compares logs as Raft's elections do.
 func (p Position) Compare(o Position) int {
 	switch {
 	case p == o:
@@ -35,7 +35,7 @@ func (p Position) Compare(o Position) int {
 	return -1
 }
 
-// String returns the position as operators see it.
+// String formats the position for operators.
 func (p Position) String() string { return fmt.Sprintf("term %d, index %d", p.Term, p.Index) }
 
 // last returns the position of the last entry.
@@ -47,7 +47,7 @@ func (s *State) last() Position {
 	return Position{m.GetTerm(), m.GetIndex()}
 }
 
-// commit returns the index up to which the node knows that entries are committed.
+// commit returns the index up to which the node knows entries to be committed.
 func (s *State) commit() uint64 { return max(s.Hard.GetCommit(), s.Snapshot.GetMetadata().GetIndex()) }
 
 // errNoMember means that a node was never a member, and has no metadata.
@@ -63,7 +63,7 @@ func (s *State) metadata(upTo uint64) (*metadata.Metadata, error) {
 		}
 	}
 	for _, e := range s.Entries {
-		// Changes of Raft's membership carry no command, nor does a leader's first entry.
+		// Changes of Raft's membership, and a leader's first entry, contain no command.
 		if e.GetIndex() > upTo {
 			break
 		}
@@ -74,7 +74,7 @@ func (s *State) metadata(upTo uint64) (*metadata.Metadata, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recovery: entry %d: %w", e.GetIndex(), err)
 		}
-		// A refused command changes nothing, as on a node that runs.
+		// As on a running node, a refused command changes nothing.
 		m, _ = metadata.Apply(m, c, e.GetIndex())
 	}
 	if len(m.Topology.Nodes()) == 0 || len(m.Secret) == 0 {
@@ -83,17 +83,17 @@ func (s *State) metadata(upTo uint64) (*metadata.Metadata, error) {
 	return m, m.Check()
 }
 
-// Report is what a survivor has, for the operator and for Prepare on another survivor. It contains no secrets.
+// Report describes a survivor, for the operator and for Prepare on another survivor. It contains no secrets.
 type Report struct {
 	Format int
-	// Cluster identifies the cluster. It is derived from a secret, so that clusters with one name differ.
+	// Cluster identifies the cluster. It is derived from a secret, so clusters with the same name differ.
 	Cluster    string
 	Host       ring.HostID
 	Node       ring.NodeID
 	Address    string
 	Datacenter string
 	Rack       string
-	Term       uint64 // that the node has voted in
+	Term       uint64 // highest term in which the node may have voted
 	Last       Position
 	Commit     uint64
 	Epoch      uint64 // of the metadata after the last entry
@@ -108,7 +108,7 @@ const (
 	fileFormat   = 1
 )
 
-// Inspect reports what a node has.
+// Inspect returns the report of a node.
 func Inspect(s *State) (*Report, error) {
 	m, err := s.member()
 	if err != nil {
@@ -124,7 +124,7 @@ func Inspect(s *State) (*Report, error) {
 	return r, nil
 }
 
-// member returns the metadata of a node after its last entry, in which it is a member.
+// member returns the metadata after a node's last entry, or an error if the node is not a member in it.
 func (s *State) member() (*metadata.Metadata, error) {
 	if s.Identity.Node == 0 {
 		return nil, errNoMember
@@ -143,14 +143,13 @@ func (s *State) member() (*metadata.Metadata, error) {
 	return m, nil
 }
 
-// clusterOf identifies the cluster of metadata.
+// clusterOf returns the identifier of a cluster, derived from its secret.
 func clusterOf(m *metadata.Metadata) string {
 	sum := sha256.Sum256(append([]byte("cqld recovery of cluster\n"), m.Secret...))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Newest returns the index of a report whose log has all committed entries of the others. Among equal ones it is the
-// first.
+// Newest returns the index of the report whose log has all committed entries of the others; of equal ones, the first.
 func Newest(reports []*Report) int {
 	newest := 0
 	for i, r := range reports {

@@ -8,7 +8,7 @@ import (
 )
 
 // Bounds of the voting members; the other members are learners. Five voters survive the loss of two. Seven are used in
-// rings of at least three data centers, so that the loss of one of them leaves a spare voter in most cases.
+// rings of three or more data centers, so that the loss of one data center leaves a spare voter in most cases.
 const (
 	votersMax            = 5
 	votersMaxDatacenters = 7
@@ -16,13 +16,13 @@ const (
 
 // Candidate is a member that may vote.
 //
-// Learners that lag are no candidates; the caller decides that.
+// The caller excludes learners that lag behind.
 type Candidate struct {
 	ID         uint64 // Raft's, which is the node's
 	Datacenter string
 	Rack       string
-	Votes      bool // it is a voter now
-	Alive      bool // as the leader sees it
+	Votes      bool // it currently votes
+	Alive      bool // in the leader's view
 	Leads      bool
 }
 
@@ -42,15 +42,15 @@ func Choose(candidates []Candidate) []uint64 {
 	switch {
 	case len(domains) >= 3:
 		most = votersMaxDatacenters
-	// With one data center, the racks are the units that fail together. With two, neither can be dispensable (ADR 41),
-	// and the voters are only spread.
+	// With one data center, racks are the failure domains. With two data centers, neither is dispensable (ADR 41), so
+	// voters are only spread.
 	case len(domains) == 1:
 		domains = all.split(func(c Candidate) string { return c.Rack })
 	}
 	seats, limit := seatsOf(domains, most)
 	var ids []uint64
 	for i, n := range distribute(domains, seats, limit) {
-		// Within a data center no limit applies: the number of its seats is already bounded.
+		// Within a data center, racks have no limit: its number of seats is already bounded.
 		racks := domains[i].split(func(c Candidate) string { return c.Rack })
 		for j, n := range distribute(racks, n, n) {
 			for _, c := range racks[j].ranked()[:n] {
@@ -63,7 +63,7 @@ func Choose(candidates []Candidate) []uint64 {
 	return ids
 }
 
-// checkChoice checks the first rule of Choose, and that every seat is taken once.
+// checkChoice checks the first rule of Choose, and that no voter is chosen twice.
 func checkChoice(ids []uint64, seats int) {
 	invariant.Check(len(ids) == seats, "voters: %d of %d seats are taken", len(ids), seats)
 	invariant.Check(seats == 0 || seats%2 == 1, "voters: an even number of voters")
@@ -73,13 +73,13 @@ func checkChoice(ids []uint64, seats int) {
 	}
 }
 
-// seatsOf returns the number of voters and the largest number in one domain.
+// seatsOf returns the number of voters, and the maximum number in one domain.
 func seatsOf(domains []group, most int) (seats, limit int) {
-	// Larger numbers first. One seat is always possible if there is a candidate.
+	// The largest number comes first. One seat is always possible if there is a candidate.
 	for seats = most; seats > 0; seats -= 2 {
 		sum := 0
 		limit = seats
-		// The largest minority: the other domains still have a majority without it.
+		// The largest minority: without it, the other domains still have a majority.
 		if len(domains) >= 3 && seats > 1 {
 			limit = (seats - 1) / 2
 		}
@@ -93,14 +93,14 @@ func seatsOf(domains []group, most int) (seats, limit int) {
 	return 0, 0
 }
 
-// distribute gives seats to groups, one after the other to a group that has the fewest and may have more. Groups with
-// more voters precede, so that an uneven rest stays where it is.
+// distribute assigns seats to groups, one at a time, each to a group that has the fewest seats and may have more.
+// Groups with more current voters come first, so an uneven remainder stays where it is.
 func distribute(groups []group, seats, limit int) []int {
 	order := make([]int, len(groups))
 	for i := range order {
 		order[i] = i
 	}
-	// The oldest member breaks ties, so that the order is total and the same on every node.
+	// The oldest member breaks ties, so the order is total and the same on every node.
 	slices.SortFunc(order, func(i, j int) int {
 		a, b := &groups[i], &groups[j]
 		return cmp.Or(cmp.Compare(b.count(Candidate.voter), a.count(Candidate.voter)),
@@ -110,7 +110,7 @@ func distribute(groups []group, seats, limit int) []int {
 	for ; seats > 0; seats-- {
 		next := -1
 		for _, i := range order {
-			// Strictly fewer: among equals, the first in order gets the seat.
+			// Strictly fewer: among equals, the first group gets the seat.
 			if out[i] < min(limit, len(groups[i].members)) && (next < 0 || out[i] < out[next]) {
 				next = i
 			}
@@ -126,10 +126,10 @@ func distribute(groups []group, seats, limit int) []int {
 // group contains the candidates of a data center or a rack.
 type group struct{ members []Candidate }
 
-// split divides the members by name; the order of the groups depends on the names only.
+// split divides the members by name. The groups are sorted by name.
 func (g group) split(name func(Candidate) string) (out []group) {
 	members := slices.Clone(g.members)
-	// Stable, so that the order within a group stays the order of the argument.
+	// Stable, so the order within a group is kept.
 	slices.SortStableFunc(members, func(a, b Candidate) int { return cmp.Compare(name(a), name(b)) })
 	for i, c := range members {
 		if i == 0 || name(members[i-1]) != name(c) {
@@ -141,13 +141,13 @@ func (g group) split(name func(Candidate) string) (out []group) {
 	return out
 }
 
-// ranked returns the members in the order in which they are chosen: voters first, live ones before dead ones, the
-// leader, then the oldest.
+// ranked returns the members in the order in which they are chosen: current voters, then live members, the leader, and
+// the oldest.
 func (g group) ranked() []Candidate {
 	out := slices.Clone(g.members)
 	rank := func(c Candidate) int {
 		n := 0
-		// Later properties weigh more than all earlier ones together.
+		// Each later property outweighs all earlier ones together.
 		for i, yes := range []bool{c.Leads, c.Alive, c.Votes} {
 			if yes {
 				n |= 1 << i
@@ -178,10 +178,11 @@ func (g group) oldest() uint64 {
 func (c Candidate) voter() bool  { return c.Votes }
 func (c Candidate) leader() bool { return c.Leads }
 
-// Replace is Choose, but replaces voters that were dead for long if more voters are to spare then.
+// Replace is Choose, but replaces voters that have been dead for long, if more voters can then fail without losing the
+// majority.
 func Replace(all []Candidate, longDead func(id uint64) bool) []uint64 {
 	next := Choose(all)
-	// Dead voters that are not dead for long stay candidates: Choose keeps their votes.
+	// Voters that died recently stay candidates, and Choose keeps their votes.
 	usable := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return !c.Alive && longDead(c.ID) })
 	if len(usable) == len(all) {
 		return next
@@ -192,7 +193,7 @@ func Replace(all []Candidate, longDead func(id uint64) bool) []uint64 {
 	return next
 }
 
-// Spare returns the number of live voters that the others can do without; negative if there is no majority.
+// Spare returns how many live voters can fail before the majority is lost. It is negative if there is no majority.
 func Spare(all []Candidate, voters []uint64) (n int) {
 	for _, c := range all {
 		if c.Alive && slices.Contains(voters, c.ID) {

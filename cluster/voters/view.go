@@ -9,15 +9,14 @@ import (
 
 // View is the set of voters, as this node knows it.
 //
-// Of makes it from Raft's membership and the failure detector of this node. nil means that this node does not know the
-// voters yet.
+// It combines Raft's membership with this node's failure detector. nil means that the voters are not known yet.
 type View struct {
 	// IDs are the voters, ascending; during a change, the voters of both sets.
 	IDs []ring.NodeID
 	// Leader is zero if this node knows none.
 	Leader ring.NodeID
-	// Alive is the number of live voters, and Required how many a decision needs. While the voters change, they
-	// describe the set of voters that is further from its majority.
+	// Alive is the number of live voters, and Required the number that a decision needs. While the voters change, they
+	// describe the set that is further from a majority.
 	Alive, Required int
 	// Down are the dead voters, ascending.
 	Down []ring.NodeID
@@ -26,7 +25,7 @@ type View struct {
 // Majority reports whether enough voters are alive.
 func (v *View) Majority() bool { return v == nil || v.Alive >= v.Required }
 
-// Of describes the voters of a membership. While they change, outgoing are the previous voters, which also decide.
+// Of returns the view of a membership. outgoing are the previous voters, which also decide while the voters change.
 func Of(leader ring.NodeID, current, outgoing []uint64, isAlive func(ring.NodeID) bool) *View {
 	v := &View{Leader: leader}
 	for i, ids := range [][]uint64{current, outgoing} {
@@ -40,7 +39,7 @@ func Of(leader ring.NodeID, current, outgoing []uint64, isAlive func(ring.NodeID
 			}
 			v.IDs = append(v.IDs, id)
 		}
-		// Both sets must agree during a change, so the set that lacks more voters decides whether there is a majority.
+		// Both sets must agree during a change, so the set that lacks more voters counts.
 		if need := len(ids)/2 + 1; i == 0 || len(ids) > 0 && alive-need < v.Alive-v.Required {
 			v.Alive, v.Required = alive, need
 		}
