@@ -21,7 +21,7 @@ const (
 )
 
 // ringConfigs returns the configuration files of the ring that `cqld local` keeps in dir, or none if there is no ring.
-// Names are in the order of text: node10 comes before node2. A directory that does not exist has no ring.
+// Names are sorted as text: node10 comes before node2. A missing directory has no ring.
 func ringConfigs(dir string) ([]string, error) {
 	names, err := fs.Glob(os.DirFS(dir), "node*/"+nodeConfig)
 	for i, name := range names {
@@ -30,10 +30,10 @@ func ringConfigs(dir string) ([]string, error) {
 	return names, err
 }
 
-// checkRingDirectory returns an error if `cqld local` must not use dir because it contains the data of a node but no
-// ring. It changes nothing, and a directory that does not exist is accepted.
+// checkRingDirectory returns an error if `cqld local` must not use dir, because it contains a node's data but no ring.
+// It changes nothing. A missing directory is accepted.
 func checkRingDirectory(dir string) error {
-	// A directory with a ring is accepted, also if there is a node's data beside it.
+	// A directory with a ring is accepted, even if it also contains a node's data.
 	switch ring, err := ringConfigs(dir); {
 	case err != nil || len(ring) > 0:
 		return err
@@ -50,7 +50,7 @@ func checkNodeDirectory(dir string) error {
 	if datadir.IsDataDir(dir) {
 		return nil
 	}
-	// The error repeats the commands that would have been right, because both commands have the same default directory.
+	// The error names the right command, because both have the same default directory.
 	ring, err := ringConfigs(dir)
 	if err != nil {
 		return err
@@ -64,8 +64,8 @@ func checkNodeDirectory(dir string) error {
 	return checkNotRingNode(dir)
 }
 
-// checkNotRingNode returns an error if dir is the directory of one node of a ring. The data of such a node is in its
-// subdirectory data; a node started in dir itself would begin empty.
+// checkNotRingNode returns an error if dir is the directory of one node of a ring. The node's data is in the
+// subdirectory data, so a node started in dir itself would be empty.
 func checkNotRingNode(dir string) error {
 	config := filepath.Join(dir, nodeConfig)
 	if _, err := os.Stat(config); err == nil && datadir.IsDataDir(filepath.Join(dir, nodeDataDir)) {

@@ -9,7 +9,7 @@ import (
 	"cqld/node/config"
 )
 
-// cqlshLine returns the command with which cqlsh connects. It omits the port that cqlsh takes by default.
+// cqlshLine returns the command to connect with cqlsh. It omits cqlsh's default port.
 func cqlshLine(address string, port uint16) string {
 	if port == 9042 {
 		return "cqlsh " + address
@@ -17,14 +17,13 @@ func cqlshLine(address string, port uint16) string {
 	return fmt.Sprintf("cqlsh %s %d", address, port)
 }
 
-// greetNode prints how clients connect to the node of `cqld start`, and where its data is. It names USER instead of a
-// role, because the node's users are not known here, and ACCOUNT likewise, except in development mode, where the
-// account and its key are fixed. It is prose for a person at a terminal, and no interface: programs read --status-fd or
-// the log.
+// greetNode prints how clients connect to the node of `cqld start`, and where its data is. It prints USER and ACCOUNT
+// as placeholders, because the node's roles and accounts are not known here, except in development mode, where the
+// account and its key are fixed. The text is for people; programs read --status-fd or the log.
 func greetNode(out io.Writer, o *config.Options) {
 	address := o.Native()
 	line := cqlshLine(address.Addr().String(), address.Port())
-	// The line is a hint: cqlsh also needs the certificate authority, and asks for the password.
+	// Only a hint: cqlsh also needs the CA's certificate, and prompts for the password.
 	if o.Encryption.Clients.Used() {
 		line += " --ssl"
 	}
@@ -40,7 +39,7 @@ func greetNode(out io.Writer, o *config.Options) {
 	} else if o.Tables.Port != 0 {
 		fmt.Fprintf(out, "  Azure Tables: %s://%s:%d/ACCOUNT\n", scheme(o), address.Addr(), o.Tables.Port)
 	}
-	// A service's working directory is not obvious, so the path is printed absolute.
+	// The path is absolute, because a service's working directory is not obvious.
 	dir, err := filepath.Abs(o.DataDir)
 	if err != nil {
 		dir = o.DataDir

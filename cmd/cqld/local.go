@@ -25,8 +25,8 @@ type localCommands struct {
 	Stop   localStopCommand   `cmd:"" help:"Stop a ring, also one that was started with --detach."`
 }
 
-// localCommand is `cqld local start`. Pointers are nil if the flag is not given: a ring that exists then keeps its
-// ports. The processes and their connections:
+// localCommand is `cqld local start`. Pointers are nil if the flag is not given: an existing ring then keeps its ports.
+// The processes and their connections:
 //
 //	cqld local ──starts──▶ cqld start --config node1/cqld.yaml
 //	    ▲ status lines ◀──── standard output
@@ -45,7 +45,8 @@ type localCommand struct {
 	Detach  bool   `help:"Return when the ring is ready. 'cqld local stop' stops it."`
 	// Supervised is set by detach for the process that it starts, never by users: the process then writes readyFile.
 	Supervised bool `hidden:"" help:"Run as the process of --detach."`
-	// Restoring is set by restoreCommand: the content of incompleteFile. Empty means that the ring is no copy.
+	// Restoring is set by restoreCommand to the content of incompleteFile. Empty means that no backup is being
+	// restored.
 	Restoring string `hidden:"" help:"Begin or continue a copy of a backup."`
 	LogLevel  string `help:"Log level: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
 
@@ -56,7 +57,7 @@ const (
 	// localNodesMax bounds the processes that one command starts. It is less than portStep, so that rings with
 	// consecutive ports do not overlap.
 	localNodesMax = 64
-	// agreeTimeout is the time without progress after which the command gives up starting the ring.
+	// agreeTimeout is how long the ring may start without progress before the command gives up.
 	agreeTimeout = 60 * time.Second
 )
 
@@ -65,7 +66,7 @@ func (c *localCommand) Run(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	// The other process repeats the checks and does everything else.
+	// The detached process repeats the checks, and does everything else.
 	if c.Detach {
 		d, err := c.detach(ctx)
 		if err == nil {
@@ -76,7 +77,7 @@ func (c *localCommand) Run(ctx context.Context) error {
 	return c.run(ctx, func(context.Context) error { return nil })
 }
 
-// check returns an error if the flags are wrong, or if the ring runs.
+// check returns an error if a flag is wrong, or the ring is running.
 func (c *localCommand) check() error {
 	if c.Nodes < 1 || c.Nodes > localNodesMax {
 		return fmt.Errorf("--nodes: %d is not between 1 and %d", c.Nodes, localNodesMax)
@@ -85,7 +86,7 @@ func (c *localCommand) check() error {
 		return fmt.Errorf("--datacenters: %d nodes cannot be divided evenly into %d data centers", c.Nodes,
 			c.Datacenters)
 	}
-	// The control sockets show whether nodes run. Nodes that were started by hand count too: prepareData must not
+	// The control sockets show whether nodes run, including nodes that were started by hand: prepareData must not
 	// rewrite the configuration of a running node.
 	if ctl.Running(c.DataDir) {
 		return fmt.Errorf("a ring in %s runs already: see cqld local status%s, or choose another --data-dir",
@@ -94,8 +95,8 @@ func (c *localCommand) check() error {
 	return nil
 }
 
-// run starts the ring, calls fill when its nodes agree, prints how to connect, and stops the ring when ctx ends. Errors
-// before the first process starts leave no node running, and those after it, also of fill, stop the nodes.
+// run starts the ring, calls fill when its nodes agree, prints how to connect, and stops the ring when ctx ends. After
+// an error, including errors of fill, no node is left running.
 func (c *localCommand) run(ctx context.Context, fill func(context.Context) error) error {
 	members, err := c.layout()
 	if err != nil {
@@ -113,27 +114,27 @@ func (c *localCommand) run(ctx context.Context, fill func(context.Context) error
 	if err := r.start(c.LogLevel); err != nil {
 		return errors.Join(err, r.stop())
 	}
-	// From here on, `cqld ctl` finds the ring from every working directory.
+	// From here on `cqld ctl` finds the ring from any working directory.
 	defer running.Add(c.DataDir)()
-	// A ring that answers before its nodes agree would refuse clients or schema changes, so the greeting waits.
+	// Until its nodes agree, the ring would refuse clients or schema changes.
 	if err := r.awaitAgreement(ctx, agreeTimeout); err != nil {
 		return errors.Join(err, r.stop())
 	}
-	// The time of a restoration says nothing about the ring.
+	// Measured before fill, because the time for a restore is not start-up time.
 	took := time.Since(begin)
 	if err := fill(ctx); err != nil {
 		return errors.Join(err, r.stop())
 	}
 	c.greet(r, took)
-	// The file is created after the greeting is printed: the waiting process prints the output when the file exists.
+	// Created after the greeting, because the waiting process prints the output as soon as the file exists.
 	if c.Supervised {
 		if err := os.WriteFile(c.readyFile(), nil, 0o600); err != nil {
 			return errors.Join(err, r.stop())
 		}
 		defer os.Remove(c.readyFile())
 	}
-	// If all nodes have stopped by themselves, watch has said so. Nodes that were asked to, as by `cqld local stop`,
-	// have no error; a script must notice the others.
+	// All nodes have stopped, which watch has reported. Nodes that were stopped on request, for example by `cqld local
+	// stop`, have no error; other exits must result in an error for scripts.
 	if !r.watch(ctx, watchEvery) {
 		return errors.Join(r.failed(), r.stop())
 	}
@@ -157,8 +158,7 @@ type member struct {
 func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
 
 // connectionString returns the connection string with which the Azure SDKs reach the node's tables over http or https.
-// The account is in the path of the endpoint, as Azurite has it, because a local address has no host name for the
-// account.
+// As with Azurite, the account is in the path of the endpoint, because a local address has no host name per account.
 func connectionString(scheme string, m member, key string) string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;TableEndpoint=%s://%s:%d/%s;",
 		scheme, azuretables.DevelopmentAccount, key, scheme, m.address, m.tables, azuretables.DevelopmentAccount)
@@ -167,22 +167,22 @@ func connectionString(scheme string, m member, key string) string {
 // config returns the path of the node's configuration file.
 func (m member) config() string { return filepath.Join(m.dir, nodeConfig) }
 
-// center returns the data center of the node with an index, starting at 0. Each data center has a block of nodes. Six
-// nodes in two data centers: the nodes 1 to 3 are in datacenter1, and 4 to 6 in datacenter2.
+// center returns the data center of the node with an index from 0. Each data center has a contiguous block of nodes: of
+// six nodes in two data centers, nodes 1 to 3 are in datacenter1, and 4 to 6 in datacenter2.
 func (c *localCommand) center(i int) string {
 	return fmt.Sprintf("datacenter%d", 1+i*c.Datacenters/c.Nodes)
 }
 
 // prepareData creates the nodes' directories and configuration files. It refuses the directory of a ring with another
 // number of nodes or other data centers, the directory of a `cqld start` node, and the directory of a secure ring
-// without --secure. It deletes and writes nothing before checkRingDirectory has accepted the directory. The data
-// directories of the nodes are made by the nodes themselves.
+// without --secure. It changes nothing before checkRingDirectory has accepted the directory. The nodes create their
+// data directories themselves.
 func (c *localCommand) prepareData(members []member) error {
-	// The data of a single node must not get directories of a ring beside it.
+	// A ring must not be created next to the data of a single node.
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err
 	}
-	// The configuration files show which nodes the ring has; their data is not looked at.
+	// The configuration files determine the ring's nodes, with or without data.
 	present, err := ringConfigs(c.DataDir)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (c *localCommand) prepareData(members []member) error {
 		return fmt.Errorf("%s holds a ring of %d nodes, not %d: use --nodes %d, --fresh or another --data-dir",
 			c.DataDir, len(present), len(members), len(present))
 	}
-	// The message continues with the options that the error suggests.
+	// The error ends with an option to use, and this message adds others.
 	if err := sameDatacenters(present, members); err != nil {
 		return fmt.Errorf("%s holds a ring in which %w, --fresh or another --data-dir", c.DataDir, err)
 	}
@@ -210,18 +210,18 @@ func (c *localCommand) prepareData(members []member) error {
 		if c.security, err = prepareSecurity(c.DataDir, members, time.Now()); err != nil {
 			return err
 		}
-	// The stored users and certificates would have no effect without --secure, so that the ring would be open to all
-	// local users.
+	// Without --secure, the stored users and certificates would have no effect, and all local users could access the
+	// ring.
 	case isSecured(c.DataDir):
 		return fmt.Errorf("%s holds a ring that requires TLS and logins: use --secure, --fresh or another --data-dir",
 			c.DataDir)
 	}
-	// Each process would otherwise take the memory of the whole machine for its own.
+	// By default, each process would use the memory of the whole machine.
 	figure, err := memory.Detect(memory.Local())
 	if err != nil {
 		return err
 	}
-	// From now on, the directory has a ring that does not have all rows.
+	// From now on, the directory contains an incomplete ring.
 	if c.Restoring != "" {
 		if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 			return err
@@ -230,7 +230,7 @@ func (c *localCommand) prepareData(members []member) error {
 			return err
 		}
 	}
-	// The files are written at each start, because ports and the share of memory may differ from the last one.
+	// Written at each start, because ports and the share of memory may change.
 	for _, m := range members {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			return err
@@ -239,8 +239,7 @@ func (c *localCommand) prepareData(members []member) error {
 		if c.security != nil {
 			yaml += c.security.options(m)
 		}
-		// A crash must not leave an empty file: the defaults would be taken for the ports and the data center of the
-		// ring.
+		// A crash must not leave an empty file, because the node would use default ports and the default data center.
 		if err := writePrivate(m.config(), []byte(yaml)); err != nil {
 			return err
 		}
@@ -248,10 +247,10 @@ func (c *localCommand) prepareData(members []member) error {
 	return nil
 }
 
-// removeRing deletes a ring that does not run. Only what `cqld local` and `cqld restore` have written is deleted. Other
-// files in the directory stay, because --data-dir may name any directory. configs are the results of ringConfigs.
+// removeRing deletes a ring that does not run. It deletes only files that `cqld local` and `cqld restore` have written,
+// because --data-dir may name any directory. configs are the results of ringConfigs.
 func removeRing(dir string, configs []string) error {
-	// The directories of the nodes, with their data.
+	// The nodes' directories including their data.
 	for _, p := range configs {
 		if err := os.RemoveAll(filepath.Dir(p)); err != nil {
 			return err
@@ -268,13 +267,13 @@ func removeRing(dir string, configs []string) error {
 	return nil
 }
 
-// sameDatacenters refuses to start a ring again with other data centers: a member cannot change its own. It returns the
-// error of a file that cannot be read, or the first node that differs with the number of data centers that the present
-// ring has.
+// sameDatacenters refuses to restart a ring with other data centers, because a member cannot change its data center. It
+// returns the error of an unreadable file, or an error for the first node that differs, with the ring's number of data
+// centers.
 func sameDatacenters(configs []string, members []member) error {
 	var wrong error
 	centers := map[string]bool{}
-	// All files are read even if one differs, so that the message can name the number of data centers of the ring.
+	// All files are read even if one differs, to count the ring's data centers.
 	for _, path := range configs {
 		o := config.Default()
 		if err := o.LoadFile(path); err != nil {
@@ -287,16 +286,16 @@ func sameDatacenters(configs []string, members []member) error {
 			}
 		}
 	}
-	// Only a new ring can be divided in another way.
+	// Only a new ring can have another division.
 	if wrong != nil {
 		return fmt.Errorf("%w, and cannot change its data center: use --datacenters %d", wrong, len(centers))
 	}
 	return nil
 }
 
-// yaml returns the configuration of a node that may use share bytes of the memory of this machine. Every node has the
-// first one as its only seed, also the first one itself, which therefore creates the cluster. The text is a file of
-// cassandra.yaml's form with a few options; the others have their defaults.
+// yaml returns the configuration of a node that may use share bytes of the memory of this machine. The first node is
+// the only seed of every node, including itself, so it creates the cluster. The result has the format of
+// cassandra.yaml; options that are not set have their defaults.
 func (m member) yaml(seed member, share int64) string {
 	var b strings.Builder
 	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
@@ -304,11 +303,11 @@ func (m member) yaml(seed member, share int64) string {
 	fmt.Fprintf(&b, "listen_address: %s\nstorage_port: %d\n", m.address, m.storage)
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
 	fmt.Fprintf(&b, "datacenter: %s\n", m.center)
-	// With the port, because storage_port of the seed may differ on systems with one loopback address.
+	// The port is included, because seeds on a single loopback address differ by storage_port.
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, nodeDataDir))
 	fmt.Fprintf(&b, "memory_limit: %dMiB\n", share>>20)
-	// A snapshot costs a flush, and programs that are tested on a local ring truncate and drop tables all the time.
+	// A snapshot costs a flush, and test programs truncate and drop tables frequently.
 	b.WriteString("auto_snapshot: false\n")
 	return b.String()
 }
@@ -322,7 +321,7 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 	for _, n := range r.nodes {
 		points = append(points, n.native())
 	}
-	// An open ring has no superuser and another scheme.
+	// Without --secure, the ring has no superuser and another scheme.
 	if c.security != nil {
 		c.security.greet(r.nodes, points)
 	} else {
@@ -336,9 +335,8 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 	fmt.Println("Press Ctrl-C to stop it.")
 }
 
-// centers returns the names of the data centers: "datacenter1 or datacenter2". Nodes of a data center follow each
-// other, so that compacting removes all duplicates. A driver must be given the name of one data center, and any of them
-// works.
+// centers returns the names of the data centers: "datacenter1 or datacenter2". Nodes of a data center are adjacent, so
+// Compact removes all duplicates. A driver needs the name of one data center; any of them works.
 func centers(nodes []*localNode) string {
 	var names []string
 	for _, n := range nodes {
@@ -352,7 +350,7 @@ func greetOpen(nodes []*localNode, points []string) {
 	first := nodes[0].member
 	fmt.Printf("\nConnect:\n  %s\n  drivers: contact points %s, local data center %s\n",
 		cqlshLine(first.address, first.port), strings.Join(points, ", "), centers(nodes))
-	// The nodes have no authentication, so the development account with its public key exists.
+	// Without authentication, the development account with its public key exists.
 	if first.tables != 0 {
 		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n",
 			connectionString("http", first, azuretables.DevelopmentKey))

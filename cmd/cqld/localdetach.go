@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// readyFile is the file with which the process of --detach reports that the ring is ready. It is removed when a ring
-// starts, and its content does not matter.
+// readyFile is the file that the process of --detach creates when the ring is ready. It is removed when a ring starts.
+// Its content does not matter.
 func (c *localCommand) readyFile() string { return filepath.Join(c.DataDir, "local.ready") }
 
-// detached is a ring whose process outlives this one.
+// detached is a ring whose process outlives this process.
 type detached struct {
 	process *os.Process
 	ended   <-chan error // receives a value when the process ends
 	printed string       // how to connect
 }
 
-// stop stops the ring, and returns when no process of it runs any longer.
+// stop stops the ring, and returns when none of its processes is running.
 func (d *detached) stop() error {
-	// It is in another session, so Ctrl-C does not reach it.
+	// The process is in another session, so Ctrl-C does not reach it.
 	if err := requestStop(d.process); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (d *detached) stop() error {
 func (c *localCommand) arguments() []string {
 	args := []string{"local", "start", "--supervised", fmt.Sprintf("--nodes=%d", c.Nodes),
 		fmt.Sprintf("--datacenters=%d", c.Datacenters), "--data-dir=" + c.DataDir, "--log-level=" + c.LogLevel}
-	// Without the flag, a ring keeps its ports or looks for free ones.
+	// Without the flag, a ring keeps its ports, or a new one chooses free ports.
 	for flag, port := range map[string]*uint16{"--port": c.Port, "--tables-port": c.TablesPort,
 		"--storage-port": c.StoragePort} {
 		if port != nil {
@@ -49,7 +49,7 @@ func (c *localCommand) arguments() []string {
 	if c.Secure {
 		args = append(args, "--secure")
 	}
-	// The other process must accept the directory, and notes that it is incomplete.
+	// The other process must accept the directory, and marks it as incomplete.
 	if c.Restoring != "" {
 		args = append(args, "--restoring="+c.Restoring)
 	}
@@ -70,12 +70,12 @@ func (c *localCommand) detach(ctx context.Context) (*detached, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, err
 	}
-	// The file of a process that was killed would report a ring as ready that is not.
+	// A leftover file of a killed process would report the ring as ready.
 	if err := os.Remove(c.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	path := filepath.Join(c.DataDir, "local.log")
-	// The file begins empty, because awaitDetached returns all of it.
+	// The file starts empty, because awaitDetached returns its whole content.
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -89,17 +89,17 @@ func (c *localCommand) detach(ctx context.Context) (*detached, error) {
 		return nil, err
 	}
 	ended := make(chan error, 1)
-	// It ends with the process, which this one waits for only until the ring is ready, or to stop it.
+	// The goroutine ends with the process. This process waits for it only until the ring is ready, or to stop it.
 	go func() { ended <- cmd.Wait() }()
 	d := &detached{process: cmd.Process, ended: ended}
 	d.printed, err = c.awaitDetached(ctx, d, path)
 	return d, err
 }
 
-// awaitDetached waits until the ring of another process is ready, and returns what that process has printed. The end of
-// the process is always a failure before the ring is ready; its output in the file log is then the error. It has no
-// timeout of its own: the process gives up after agreeTimeout. The file is looked for every 50 ms, which is short
-// beside the seconds that a ring takes to start.
+// awaitDetached waits until the ring of another process is ready, and returns what that process has printed. If the
+// process ends before the ring is ready, that is a failure, and its output in the file log is the error. There is no
+// separate timeout, because the process gives up after agreeTimeout. Polling every 50 ms is fast enough for a ring that
+// takes seconds to start.
 func (c *localCommand) awaitDetached(ctx context.Context, d *detached, log string) (string, error) {
 	printed := func() string {
 		b, err := os.ReadFile(log)
@@ -108,15 +108,16 @@ func (c *localCommand) awaitDetached(ctx context.Context, d *detached, log strin
 		}
 		return strings.TrimSpace(string(b))
 	}
-	// A file and not a pipe signals readiness: the process outlives this one, and nothing would read its pipe.
+	// Readiness is signalled by a file instead of a pipe, because the process outlives this one, and then nothing would
+	// read the pipe.
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {
 		select {
-		// main prefixes errors with the program's name again.
+		// main adds the program's name to errors, so the prefix is removed.
 		case <-d.ended:
 			return "", errors.New(strings.TrimPrefix(printed(), "cqld: "))
-		// Waiting for its end ensures that no node remains.
+		// Waiting for the process ensures that no node remains.
 		case <-ctx.Done():
 			if err := d.stop(); err != nil {
 				return "", err

@@ -11,28 +11,28 @@ import (
 	"cqld/node/config"
 )
 
-// ports are the ports of the first node of a ring. The other nodes have the same ones at other addresses or, if the
-// system has only 127.0.0.1, the following ones.
+// ports are the ports of the first node of a ring. The other nodes use the same ports at other addresses or, if the
+// system has only 127.0.0.1, consecutive ports.
 type ports struct{ native, storage, tables uint16 }
 
 // portStep is the distance between the ports that rings of one machine choose; it is more than localNodesMax. For
 // example, the third ring of a machine uses the ports 9242, 7200 and 10202.
 const portStep = 100
 
-// portTries is how many rings may choose ports on one machine. The largest port is then 10002 + 49·100 = 14902, below
-// the range from which Linux takes ports of connections (32768).
+// portTries is how many rings may choose ports on one machine. The highest port is then 10002 + 49·100 = 14902, below
+// Linux's range of ephemeral ports, which starts at 32768.
 const portTries = 50
 
 // layout assigns an address to every node: 127.0.0.1, 127.0.0.2, … with equal ports, or, if the system has only
-// 127.0.0.1, that address with consecutive ports. A ring keeps its ports; a new one without flags takes the default
-// ports, or free ones. It sends nothing and writes nothing; it listens on each port for a moment.
+// 127.0.0.1, that address with consecutive ports. An existing ring keeps its ports. A new one without flags uses the
+// default ports, or free ones. It only listens briefly on each port to check that it is free.
 func (c *localCommand) layout() ([]member, error) {
-	// Clients and the other nodes know a ring by its ports, so an existing ring does not look for free ones.
+	// Clients and the other nodes know a ring by its ports, so an existing ring must keep them.
 	kept, err := c.keptPorts()
 	if err != nil {
 		return nil, err
 	}
-	// Linux answers on all of 127.0.0.0/8; other systems may have to be configured for it. Port 0 is any free port.
+	// Linux accepts all of 127.0.0.0/8 without configuration; other systems may not. Port 0 means any free port.
 	many := free("127.0.0.2", 0) == nil
 	if kept != nil {
 		members, err := c.members(c.withFlags(*kept), many)
@@ -44,11 +44,11 @@ func (c *localCommand) layout() ([]member, error) {
 		}
 		return members, nil
 	}
-	// All ports are shifted together, so that the ports of one ring are recognizable.
+	// All ports are shifted together, so the ports of one ring are recognizable.
 	for i := range uint16(portTries) {
 		p := c.withFlags(ports{9042 + i*portStep, 7000 + i*portStep, 10002 + i*portStep})
 		members, wrong := c.members(p, many)
-		// Ports that the flags give are too large in every attempt.
+		// Ports from flags do not change, so every attempt would fail.
 		if wrong != nil {
 			return nil, wrong
 		}
@@ -56,7 +56,7 @@ func (c *localCommand) layout() ([]member, error) {
 		if err == nil {
 			return members, nil
 		}
-		// All ports are given, so that a further attempt would try the same ones.
+		// All ports are given, so another attempt would try the same ones.
 		if c.Port != nil && c.TablesPort != nil && c.StoragePort != nil {
 			break
 		}
@@ -65,8 +65,8 @@ func (c *localCommand) layout() ([]member, error) {
 }
 
 // keptPorts returns the ports of the ring in the data directory, or nil if there is none. It returns an error if
-// --storage-port differs from the ring's port: members are known by their internode addresses. The ports for clients
-// may change at each start. node1 is enough to know the ports of all nodes, which follow from its own.
+// --storage-port differs from the ring's port, because members are registered with their internode addresses. The ports
+// for clients may change at each start. All ports follow from those of node1.
 func (c *localCommand) keptPorts() (*ports, error) {
 	present, err := ringConfigs(c.DataDir)
 	if err != nil || len(present) == 0 || c.Fresh {
@@ -84,7 +84,7 @@ func (c *localCommand) keptPorts() (*ports, error) {
 	return &ports{o.Listen.NativePort, o.Listen.StoragePort, o.Tables.Port}, nil
 }
 
-// withFlags returns the ports with those that the flags set. Ports that are given are not shifted.
+// withFlags returns the ports, replaced by those that flags set. Ports from flags are not shifted.
 func (c *localCommand) withFlags(p ports) ports {
 	setIf(&p.native, c.Port)
 	setIf(&p.storage, c.StoragePort)
@@ -107,7 +107,7 @@ func (c *localCommand) members(p ports, many bool) (out []member, err error) {
 		}
 	}
 	for i := range c.Nodes {
-		// The ports of the second node and later ones follow from the first.
+		// The ports of later nodes follow from the first node's.
 		m := member{index: i + 1, address: "127.0.0.1", port: p.native, storage: p.storage, tables: p.tables,
 			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1)), center: c.center(i)}
 		if many {
@@ -128,7 +128,7 @@ func (c *localCommand) members(p ports, many bool) (out []member, err error) {
 // allFree returns an error that names the first port of the members that is in use, or that two listeners of the ring
 // would use.
 func allFree(members []member) error {
-	// free closes each port before the next one is tried, so it does not notice that a port occurs twice.
+	// free closes each port before the next is tried, so duplicates must be detected separately.
 	taken := map[string]bool{}
 	for _, m := range members {
 		for _, port := range []uint16{m.port, m.storage, m.tables} {
@@ -144,7 +144,7 @@ func allFree(members []member) error {
 			if port == 0 {
 				continue
 			}
-			// The first conflict is enough: the caller tries all ports again or reports it.
+			// The first conflict suffices: the caller reports it or tries other ports.
 			if err := free(m.address, port); err != nil {
 				return fmt.Errorf("%s:%d is in use (%w)", m.address, port, err)
 			}
@@ -153,13 +153,13 @@ func allFree(members []member) error {
 	return nil
 }
 
-// free listens on a port for a moment, and returns why that is not possible. Another process may take the port before
-// the node does; the node then exits, and the ring does not start. The error has no address, for example "bind: address
-// already in use".
+// free listens briefly on a port, and returns an error if that is not possible. Another process may take the port
+// before the node does; the node then exits, and the ring does not start. The error has no address, for example "bind:
+// address already in use".
 func free(address string, port uint16) error {
 	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port))
 	if err != nil {
-		// The message of the OpError repeats the address, which the caller adds.
+		// The OpError's message contains the address, which the caller adds itself.
 		var op *net.OpError
 		if errors.As(err, &op) {
 			return op.Err

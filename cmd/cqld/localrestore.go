@@ -16,7 +16,7 @@ import (
 )
 
 // restoreCommand is `cqld restore`: it starts a ring of `cqld local` and fills it with a copy of a backup. The nodes
-// restore as in any ring; this command only starts their job:
+// restore like in any other ring; this command only starts their job:
 //
 //	prepareData, incompleteFile ─▶ ring ─▶ job "restore" on node 1 ─▶ incompleteFile removed ─▶ serves
 //	     ▲                                       │ failure or Ctrl-C: the ring is stopped
@@ -31,9 +31,9 @@ type restoreCommand struct {
 // backupKeyVariables precedes the names of the environment variables with the keys of backups.
 const backupKeyVariables = config.EnvironmentPrefix + "BACKUP_ENCRYPTION_KEY"
 
-// Validate refuses flags that are wrong before anything is started. kong calls it.
+// Validate refuses wrong flags before anything is started. kong calls it.
 func (c *restoreCommand) Validate() error {
-	// Without the flag, a user may mean the ring that runs. A required flag would only be called missing.
+	// Without --local, the user may mean a running ring. kong's message for a required flag would not explain that.
 	if !c.Local {
 		return errors.New("--local is missing: this command starts a ring on this machine; to restore to a ring that " +
 			"runs, use cqld ctl restore")
@@ -45,8 +45,8 @@ func (c *restoreCommand) Validate() error {
 	return err
 }
 
-// Run starts the ring, restores the backup, prints how to connect, and returns when the ring has stopped, or at once
-// with --detach. After an error, no process of the ring runs.
+// Run starts the ring, restores the backup, prints how to connect, and returns when the ring has stopped or, with
+// --detach, immediately. After an error, no process of the ring is running.
 func (c *restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
@@ -55,15 +55,15 @@ func (c *restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// A ring may have fewer nodes than a keyspace has replicas, and its data centers have other names.
+	// The ring may have fewer nodes than a keyspace has replicas, and its data centers have other names.
 	args.FitReplication = true
-	// Equal flags have equal records: fields are in the order of the type.
+	// Equal flags result in equal records, because JSON has the fields in the order of the type.
 	record, err := json.Marshal(args)
 	if err != nil {
 		return err
 	}
 	c.Restoring = string(record)
-	// Nodes inherit the variable. It is in no file, so that later starts of the ring do not depend on the key.
+	// Nodes inherit the variable. It is not stored, so later starts of the ring do not need the key.
 	if c.BackupEncryptionKeyFile != "" {
 		if err := os.Setenv(backupKeyVariables+"_FILE", c.BackupEncryptionKeyFile); err != nil {
 			return err
@@ -73,12 +73,12 @@ func (c *restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// A ring that exists is either refused or continued by prepareData. It is never removed here.
+	// prepareData refuses an existing ring or continues it, and never removes it here.
 	began := len(earlier) > 0 && !c.Fresh
 	fill := func(ctx context.Context) error {
 		job, err := ctl.FillRing(ctx, c.DataDir, args, out, os.Stderr)
 		began = began || job
-		// The error would be the one of a connection that was closed.
+		// Otherwise the error would be about a closed connection.
 		if ctx.Err() != nil {
 			err = errors.New("interrupted")
 		}
@@ -93,7 +93,7 @@ func (c *restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	} else {
 		err = c.run(ctx, fill)
 	}
-	// A ring without any row has no use, and would be in the way of a command with other flags.
+	// An empty ring is useless, and would prevent a retry with other flags.
 	if _, incomplete := os.Stat(incompleteFile(c.DataDir)); err != nil && incomplete == nil && !began {
 		present, listing := ringConfigs(c.DataDir)
 		return errors.Join(err, listing, removeRing(c.DataDir, present))
@@ -101,13 +101,13 @@ func (c *restoreCommand) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// fillDetached starts the ring in another process, and fills it from this one, which has the terminal.
+// fillDetached starts the ring in another process, and restores from this one, which has the terminal.
 func (c *restoreCommand) fillDetached(ctx context.Context, fill func(context.Context) error, out io.Writer) error {
 	d, err := c.detach(ctx)
 	if err != nil {
 		return err
 	}
-	// The nodes are children of the other process, which stops them in order.
+	// The nodes are children of the other process, which stops them.
 	if err := fill(ctx); err != nil {
 		return errors.Join(err, d.stop())
 	}
@@ -115,12 +115,12 @@ func (c *restoreCommand) fillDetached(ctx context.Context, fill func(context.Con
 	return err
 }
 
-// advise adds what to do to the error of a restoration; nil stays nil. A restoration that has begun can be continued.
+// advise adds what to do next to the error of a restore; nil stays nil. A restore that has started can be continued.
 func (c *restoreCommand) advise(err error, began bool) error {
 	if err == nil || !began {
 		return err
 	}
-	// The arguments are repeated as they were given. With --fresh, the copy would be deleted.
+	// The arguments are repeated as given, except --fresh, which would delete the copy.
 	var words []string
 	for _, a := range os.Args[1:] {
 		if a != "--fresh" {
@@ -131,22 +131,22 @@ func (c *restoreCommand) advise(err error, began bool) error {
 		"the same command and --fresh", err, strings.Join(words, " "))
 }
 
-// incompleteFile returns the file in the directory of a ring that exists while a backup is restored to it. Its content
-// is the arguments of the restoration.
+// incompleteFile returns the file that exists in a ring's directory while a backup is being restored to it. It contains
+// the arguments of the restore.
 func incompleteFile(dir string) string { return filepath.Join(dir, "restore.incomplete") }
 
-// checkCopy refuses to start a ring whose copy of a backup is incomplete, unless the command continues it, and to
-// restore to a ring that exists.
+// checkCopy refuses to start a ring with an incomplete copy of a backup, unless this command continues the restore. It
+// also refuses to restore to an existing ring.
 func (c *localCommand) checkCopy(exists bool) error {
 	b, err := os.ReadFile(incompleteFile(c.DataDir))
 	switch {
-	// The rows of the backup would be mixed with others.
+	// The backup's rows would be mixed with others.
 	case errors.Is(err, os.ErrNotExist) && c.Restoring != "" && exists:
 		return fmt.Errorf("%s holds a ring: start it with cqld local%s and restore with cqld ctl restore, or use "+
 			"--fresh, which deletes it, or another --data-dir", c.DataDir, dataDirFlag(c.DataDir))
 	case errors.Is(err, os.ErrNotExist) || err == nil && string(b) == c.Restoring:
 		return nil
-	// Whether the copy is complete is not known.
+	// It is unknown whether the copy is complete.
 	case err != nil:
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 // logFile is the log of a node of a ring, in its directory.
 const logFile = "cqld.log"
 
-// localRing manages the node processes of `cqld local`. start, awaitAgreement, watch and stop are called one after the
-// other by one goroutine; follow runs in a goroutine of each node.
+// localRing manages the node processes of `cqld local`. One goroutine calls start, awaitAgreement, watch and stop in
+// sequence; follow runs in one goroutine per node.
 type localRing struct {
 	// nodes are in the order of their indexes. The slice does not change.
 	nodes   []*localNode
@@ -32,13 +32,13 @@ type localRing struct {
 	changed chan struct{} // capacity 1: signals that the state of a node has changed
 }
 
-// localNode is a node process and its last reported status. A localNode has one process in its life: a node that the
-// user starts again is known by its control socket only.
+// localNode is a node process and its last reported status. If the user restarts the node by hand, only its control
+// socket is known.
 type localNode struct {
 	member
 	cmd  *exec.Cmd
 	log  *os.File
-	life *os.File      // the process stops when this pipe is closed, also because this process has been killed
+	life *os.File      // closing this pipe stops the process; it is also closed when this process is killed
 	done chan struct{} // closed when the process has ended and been reaped
 
 	mu struct {
@@ -50,7 +50,7 @@ type localNode struct {
 		err      error
 		reported bool // the exit has been printed
 		byHand   bool // the user has started it again, and it runs
-		// restarted is true once byHand was: the user has dealt with the exit of the process.
+		// restarted is true once byHand was: the user has handled the exit of the process.
 		restarted bool
 	}
 }
@@ -64,8 +64,8 @@ func newLocalRing(members []member) *localRing {
 	return r
 }
 
-// start starts all node processes. If one fails, the nodes before it run, and the caller stops them. The nodes start at
-// the same time; each waits for its seed by itself.
+// start starts all node processes. If one fails, earlier nodes are already running, and the caller stops them. The
+// nodes start concurrently and wait for their seed themselves.
 func (r *localRing) start(logLevel string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *localRing) start(logLevel string) error {
 	return nil
 }
 
-// notify wakes awaitAgreement or watch. A pending signal is enough, because they look at all nodes.
+// notify wakes awaitAgreement or watch. One pending signal suffices, because they check all nodes.
 func (r *localRing) notify() {
 	select {
 	case r.changed <- struct{}{}:
@@ -88,11 +88,11 @@ func (r *localRing) notify() {
 }
 
 // start starts the process of the node. It writes its log to a file, status lines to a pipe that follow reads, and
-// stops when its standard input ends. changed is called after each new status and after the exit. After an error, there
-// is no process, and the log stays open until this process ends.
+// stops when its standard input ends. changed is called after each new status and after the exit. After an error there
+// is no process, and the log file stays open until this process ends.
 func (n *localNode) start(binary string, flags []string, changed func()) error {
 	var err error
-	// The log is appended to: a user who looks for an earlier failure finds it.
+	// Append, to keep the log of earlier failures.
 	if n.log, err = os.OpenFile(filepath.Join(n.dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
@@ -104,20 +104,20 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1",
 		"--stop-with-stdin"}, flags...)...)
 	n.cmd.Stdout, n.cmd.Stderr = write, n.log // the log is written to the standard error output
-	// The ring stops its nodes itself, so that Ctrl-C reaches this process only.
+	// A separate process group: Ctrl-C reaches only this process, which stops the nodes.
 	separate(n.cmd)
 	stdin, life, err := os.Pipe()
 	if err != nil {
 		return errors.Join(err, read.Close(), write.Close())
 	}
 	n.cmd.Stdin, n.life = stdin, life
-	// Variables override the configuration file and would give all nodes the same address or directory. The keys of
-	// backups are the same for all nodes.
+	// Environment variables override the configuration file, and would give all nodes the same address or directory.
+	// Only the backup keys are the same for all nodes.
 	n.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, config.EnvironmentPrefix) && !strings.HasPrefix(v, backupKeyVariables)
 	})
 	err = n.cmd.Start()
-	// The child has its own copies. This process must close its write end, or follow would never read the end of the
+	// The child has its own copies. If this process kept the write end open, follow would never reach the end of the
 	// status lines.
 	stdin.Close()
 	write.Close()
@@ -128,12 +128,12 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 	return nil
 }
 
-// follow records the status lines of the process, and its exit. It runs until the process has closed its status output,
-// then waits for the exit, closes the files and done. A status that a slow reader misses is replaced by the next one.
+// follow records the status lines of the process, and its exit. It runs until the process closes its status output,
+// waits for the exit, and closes the files and done. Only the last status is kept.
 func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	lines := bufio.NewScanner(status)
-	// Only the last line counts: each one is the whole status. Scan ends when the process has exited, because it has
-	// the only write end.
+	// Each line is a complete status. Scan ends when the process has exited, because only the process has the write
+	// end.
 	for lines.Scan() {
 		n.mu.Lock()
 		n.mu.status = lines.Text()
@@ -148,7 +148,7 @@ func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	n.mu.Unlock()
 	n.log.Close()
 	n.life.Close()
-	// The exit is recorded before done is closed, so that stop and watch see it.
+	// The exit is recorded first, so that stop and watch see it when done is closed.
 	close(n.done)
 	changed()
 }
@@ -160,10 +160,9 @@ func (n *localNode) state() (status string, ended bool, err error) {
 	return n.mu.status, n.mu.ended, n.mu.err
 }
 
-// awaitAgreement returns when every node sees all others up and has the same metadata. It gives up if the ring makes no
-// progress within timeout: no node joins, and no node sees another one come up. The limit is on time without progress
-// and not on the whole start, because a large ring on a slow machine starts slowly. It returns the same error for an
-// interrupt as detach.
+// awaitAgreement returns when every node sees all others up and has the same metadata. It gives up if no node joins,
+// and no node sees another one come up, within timeout. The whole start is not limited, because a large ring on a slow
+// machine starts slowly. An interrupt returns the same error as in detach.
 func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) error {
 	limit := time.NewTimer(timeout)
 	defer limit.Stop()
@@ -173,7 +172,7 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 		if agreed || err != nil {
 			return err
 		}
-		// Only a new maximum renews the time.
+		// Only a new maximum restarts the timeout.
 		if best.advance(r.progress()) {
 			limit.Reset(timeout)
 		}
@@ -188,8 +187,8 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 	}
 }
 
-// progress measures how close a ring is to agreement. The sums only grow during a start; advance keeps their maxima, so
-// that a node that flaps is no progress.
+// progress measures how close a ring is to agreement. The sums grow during a start. advance keeps the maxima, so a node
+// that goes up and down does not count as progress.
 type progress struct{ members, up int }
 
 // advance reports whether now exceeds p in any respect, and raises p accordingly.
@@ -199,12 +198,12 @@ func (p *progress) advance(now progress) bool {
 	return further
 }
 
-// progress returns the sums of what the nodes report: the members that each knows, and those that it sees up.
+// progress returns the sums over all nodes: the members that each node knows, and the members that it sees up.
 func (r *localRing) progress() (sum progress) {
 	for _, n := range r.nodes {
 		var up, members int
 		status, _, _ := n.state()
-		// A node that has not reported yet counts 0. The format is node.Status.Line.
+		// A node that has not reported yet counts as 0. The format is node.Status.Line.
 		if _, err := fmt.Sscanf(status, "up=%d of=%d", &up, &members); err == nil {
 			sum.members, sum.up = sum.members+members, sum.up+up
 		}
@@ -213,7 +212,7 @@ func (r *localRing) progress() (sum progress) {
 }
 
 // agreed reports whether all nodes have the same status line with all members up. It returns an error if a node has
-// exited, with the last line of its log. For example, all four nodes have to report "up=4 of=4 " followed by the same
+// exited, with the last line of its log. For example, all four nodes must report "up=4 of=4 " followed by the same
 // version of the metadata.
 func (r *localRing) agreed() (bool, error) {
 	first := ""
@@ -225,12 +224,12 @@ func (r *localRing) agreed() (bool, error) {
 			// for.
 			return false, fmt.Errorf("node %d exited immediately (%v): %s", n.index, err, n.lastLogLine())
 		}
-		// The first node's line is the one to compare with.
+		// The first node's line is compared with the others.
 		if i == 0 {
 			first = status
 		}
-		// Equal lines mean equal metadata, because the line contains its version. The space after the number excludes
-		// longer numbers.
+		// The line contains the version of the metadata, so equal lines mean equal metadata. The trailing space
+		// excludes longer numbers.
 		if status == "" || status != first || !strings.HasPrefix(status,
 			fmt.Sprintf("up=%d of=%d ", len(r.nodes), len(r.nodes))) {
 			return false, nil
@@ -239,8 +238,8 @@ func (r *localRing) agreed() (bool, error) {
 	return true, nil
 }
 
-// lastLogLine returns the line that usually explains an exit, or why the log cannot be read. The whole file is read,
-// which is short after a start.
+// lastLogLine returns the last line of the log, which usually explains an exit, or why the log cannot be read. After a
+// start the file is short.
 func (n *localNode) lastLogLine() string {
 	b, err := os.ReadFile(filepath.Join(n.dir, logFile))
 	if err != nil {
@@ -250,7 +249,8 @@ func (n *localNode) lastLogLine() string {
 	return lines[len(lines)-1]
 }
 
-// print shows each node's state. A node started by hand is printed as UN without its process, which is unknown.
+// print shows the state of each node. A node that was started by hand is shown as UN without a process, which is
+// unknown.
 func (r *localRing) print() {
 	fmt.Printf("  %-6s %-17s %-6s %-12s %-8s %s\n", "State", "CQL address", "Node", "Data center", "Process", "Log")
 	for _, n := range r.nodes {
@@ -267,12 +267,12 @@ func (r *localRing) print() {
 	}
 }
 
-// watchEvery is how often the ring looks for nodes that the user has started again.
+// watchEvery is how often the ring checks for nodes that the user has restarted.
 const watchEvery = time.Second
 
 // watch reports nodes that exit, and those that the user starts again by hand, until ctx ends or no node runs.
-// interrupted is true if ctx has ended. A node's exit is signalled at once. A node that the user starts by hand is no
-// child of this process, so that only polling finds it.
+// interrupted is true if ctx has ended. A node's exit is signalled immediately. A node that the user starts by hand is
+// not a child of this process, so it must be polled.
 func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted bool) {
 	poll := time.NewTicker(every)
 	defer poll.Stop()
@@ -283,7 +283,7 @@ func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted
 		case <-r.changed:
 		case <-poll.C:
 		}
-		// All nodes are asked before the table is printed, so that it shows one state.
+		// All nodes are checked before the table is printed, so it shows one state.
 		news, alive := false, false
 		for _, n := range r.nodes {
 			line, runs := n.news()
@@ -293,7 +293,7 @@ func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted
 				news = true
 			}
 		}
-		// Without nodes the process has no purpose, and a shell that waits for it gets its prompt back.
+		// Without nodes the process has no purpose.
 		if !alive {
 			fmt.Println("\nAll nodes have stopped.")
 			return false
@@ -304,20 +304,20 @@ func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted
 	}
 }
 
-// news returns what has changed about the node since the last call, and whether it runs. line is empty if nothing has
-// changed. Only one goroutine may call it, because each call consumes the change.
+// news returns what has changed about the node since the last call, and whether it is running. line is empty if nothing
+// has changed. Each call consumes the change, so only one goroutine may call it.
 func (n *localNode) news() (line string, runs bool) {
 	name := fmt.Sprintf("Node %d (%s)", n.index, n.native())
 	_, ended, err := n.state()
 	if !ended {
 		return "", true
 	}
-	// The probe may take until its timeout, so it happens without the lock.
+	// The probe may take a while, so the lock is not held.
 	byHand := ctl.Running(filepath.Join(n.dir, nodeDataDir))
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	restart := ". Start it again with:\n  cqld start --config " + n.config()
-	// The first report of the exit may find that the node already runs again; then only that is reported.
+	// If the node is already running again when its exit is first noticed, only the restart is reported.
 	switch {
 	case byHand && !n.mu.byHand:
 		line = name + " runs again, started by hand. It stops with the ring."
@@ -339,8 +339,8 @@ func (n *localNode) startedByHand() bool {
 	return n.mu.byHand
 }
 
-// failed returns the errors of the nodes whose processes have failed, without nodes that the user has started again. It
-// is nil if all of them ended with status 0 or still run.
+// failed returns the errors of node processes that failed, except nodes that the user has restarted. It is nil if all
+// processes ended with status 0 or are still running.
 func (r *localRing) failed() error {
 	var errs []error
 	for _, n := range r.nodes {
@@ -357,23 +357,22 @@ func (r *localRing) failed() error {
 // stopTimeout limits how long a node may drain before it is killed.
 const stopTimeout = 15 * time.Second
 
-// stop asks all nodes to stop, also those that the user has started again, and waits until they have exited. The limit
-// is common to all nodes, which drain at the same time. Nodes that exceed it are killed and reported as errors. It is
-// safe after a failed start: nodes without a process are left out. After the first node that is killed, each further
-// one has another second.
+// stop asks all nodes to stop, including restarted ones, and waits until they have exited. The time limit applies to
+// all nodes together, which drain concurrently. Nodes that exceed it are killed and reported as errors; after the first
+// one, each further node has one more second. After a failed start, nodes without a process are skipped.
 func (r *localRing) stop() error {
 	byHand := make([]error, len(r.nodes))
 	var wg sync.WaitGroup
-	// A node started by hand is stopped through its control socket: its process is unknown here.
+	// A node that was started by hand is stopped through its control socket, because its process is unknown.
 	for i, n := range r.nodes {
-		// A node whose process has not exited is stopped by its signal below.
+		// A node whose process has not exited is stopped by a signal below.
 		if _, ended, _ := n.state(); ended && ctl.Running(filepath.Join(n.dir, nodeDataDir)) {
-			// The probe above has found the node; if it ends meanwhile, Stop returns the error.
+			// If the node ends after this probe, Stop returns an error.
 			client := control.DialSocket(filepath.Join(n.dir, nodeDataDir, control.SocketName))
 			wg.Go(func() { byHand[i] = ctl.Stop(context.Background(), client, stopTimeout) })
 		}
 	}
-	// All nodes are asked to stop before any is waited for, so they drain at the same time.
+	// All nodes are asked to stop before waiting for any, so they drain concurrently.
 	for _, n := range r.nodes {
 		if n.cmd != nil && n.cmd.Process != nil {
 			_ = requestStop(n.cmd.Process) // it may have exited already
@@ -392,7 +391,7 @@ func (r *localRing) stop() error {
 			errs = append(errs, fmt.Errorf("node %d did not stop within %s and was killed", n.index, stopTimeout))
 			_ = n.cmd.Process.Kill() // it may have exited meanwhile
 			<-n.done
-			// The channel has been emptied, so without a new time the following nodes would never be killed.
+			// The timer has fired; without a reset, later nodes would never be killed.
 			limit.Reset(time.Second)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// securityDir is the subdirectory, for a ring of `cqld local --secure`, with the files of security.
+	// securityDir is the subdirectory with the security files of a ring of `cqld local --secure`.
 	securityDir = "security"
 	// localCluster is the name of the cluster of `cqld local`.
 	localCluster = "local"
@@ -29,12 +29,12 @@ const (
 	localSuperuser = "admin"
 	// tablesKeyBytes is the size of a generated key of an Azure Tables account, as Azure makes them.
 	tablesKeyBytes = 64
-	// renewBefore is the rest of a certificate's validity below which a start of the ring replaces it.
+	// renewBefore is the remaining validity below which a start of the ring replaces a certificate.
 	renewBefore = 30 * 24 * time.Hour
 )
 
 // security contains the files of a ring of `cqld local --secure`: certificates, the superuser's password and the key of
-// the account for Azure Tables. They are made at the first start and kept.
+// the account for Azure Tables. They are created at the first start and kept.
 type security struct {
 	// dir is the directory security inside the data directory. Only its owner can read it.
 	dir string
@@ -62,15 +62,15 @@ func isSecured(dir string) bool {
 	return err == nil
 }
 
-// prepareSecurity makes the files that do not exist yet, and certificates that are missing, do not fit or expire soon.
-// What exists and fits is never overwritten, except the settings for cqlsh, which contain the port. now is compared
-// with the ends of validity.
+// prepareSecurity creates missing files, and replaces certificates that are missing, do not match or expire soon.
+// Existing valid files are kept, except the settings for cqlsh, which contain the port. now is compared with the
+// certificates' expiry.
 func prepareSecurity(dir string, members []member, now time.Time) (*security, error) {
 	s := &security{dir: filepath.Join(dir, securityDir)}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	// A start that was interrupted is therefore repeated completely.
+	// ca.crt is written last, so an interrupted first start is repeated completely.
 	if !isSecured(dir) { // the certificate of the authority is written last
 		if err := s.generate(now); err != nil {
 			return nil, fmt.Errorf("set up security: %w", err)
@@ -84,7 +84,7 @@ func prepareSecurity(dir string, members []member, now time.Time) (*security, er
 		return nil, err
 	}
 	for _, m := range members {
-		// Nodes that are running are not affected: this happens before the start of the ring.
+		// Running nodes are not affected: this happens before the start of the ring.
 		if s.valid(ca, m, now) {
 			continue
 		}
@@ -95,8 +95,8 @@ func prepareSecurity(dir string, members []member, now time.Time) (*security, er
 	return s, writePrivate(s.cqlshrc(), []byte(s.cqlshSettings(members[0])))
 }
 
-// generate makes the superuser's password, which cqlsh reads from a file of credentials, and the certificate authority.
-// The order matters: ca.crt marks the directory as complete, so it is written last.
+// generate creates the superuser's password, which cqlsh reads from a credentials file, and the certificate authority.
+// ca.crt is written last, because it marks the directory as complete.
 func (s *security) generate(now time.Time) error {
 	// At least 128 random bits, in letters and digits that need no quoting.
 	password := rand.Text()
@@ -116,15 +116,15 @@ func (s *security) generate(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	// The authority's key stays with the ring: it issues certificates of further nodes and renews expired ones.
+	// The authority's key stays with the ring, to issue certificates for more nodes and to renew expired ones.
 	if err := writePrivate(s.file("ca.key"), key); err != nil {
 		return err
 	}
 	return writePrivate(s.ca(), ca.CertificatePEM())
 }
 
-// loadTablesKey reads the key of the account for Azure Tables, or generates it: everyone knows the key of the
-// development account. generate does not make this file, so it is missing at the first start.
+// loadTablesKey reads the key of the Azure Tables account, or generates it, because the key of the development account
+// is public. generate does not create this file, so it is missing at the first start.
 func (s *security) loadTablesKey() error {
 	path := s.file("tables-key")
 	b, err := os.ReadFile(path)
@@ -132,7 +132,7 @@ func (s *security) loadTablesKey() error {
 		s.tablesKey = strings.TrimSpace(string(b))
 		return nil
 	}
-	// A file that cannot be read is not replaced, because clients have the key.
+	// An unreadable file is not replaced, because clients already use the key.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -155,20 +155,20 @@ func (s *security) loadAuthority(now time.Time) (*authority.Authority, error) {
 	return authority.Load(authority.Environment{Now: now}, cert, key, "")
 }
 
-// valid reports whether the files of a node have a certificate of the authority for its address, with its key, that
-// does not expire soon.
+// valid reports whether a node's files contain a certificate of the authority for its address, with the matching key,
+// that does not expire soon.
 func (s *security) valid(ca *authority.Authority, m member, now time.Time) bool {
 	pair, err := tls.LoadX509KeyPair(s.cert(m), s.key(m))
 	if err != nil {
 		return false
 	}
-	// The address is checked because a ring may be started on a system with other loopback addresses.
+	// The address is checked, because the ring may be started on a system with other loopback addresses.
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	return err == nil && ca.Issued(leaf) && leaf.VerifyHostname(m.address) == nil &&
 		leaf.NotAfter.Sub(now) > renewBefore
 }
 
-// issue replaces the certificate and the key of a node. Both are replaced even if only one was wrong.
+// issue replaces the certificate and the key of a node, even if only one was invalid.
 func (s *security) issue(ca *authority.Authority, m member) error {
 	address, err := netip.ParseAddr(m.address)
 	if err != nil {
@@ -184,7 +184,8 @@ func (s *security) issue(ca *authority.Authority, m member) error {
 	if err != nil {
 		return err
 	}
-	// If only the key is replaced, valid finds that it does not fit the certificate and issues both at the next start.
+	// If only the key is replaced before a crash, valid finds the mismatch at the next start, and both are issued
+	// again.
 	return errors.Join(writePrivate(s.key(m), key), writePrivate(s.cert(m), pair.CertificatePEM()))
 }
 
@@ -192,7 +193,7 @@ func (s *security) issue(ca *authority.Authority, m member) error {
 // role, permissions, TLS for clients and between all nodes, and an Azure Tables account that acts with the permissions
 // of the superuser.
 func (s *security) options(m member) string {
-	// Clients and nodes may verify the same certificate, because it has both usages.
+	// Clients and nodes use the same certificate, because it has both usages.
 	files := fmt.Sprintf("  certificate: %q\n  private_key: %q\n  trusted_certificates: %q\n", s.cert(m), s.key(m),
 		s.ca())
 	var b strings.Builder
@@ -204,20 +205,20 @@ func (s *security) options(m member) string {
 	return b.String()
 }
 
-// flags returns the flags of `cqld start` for a node, which has an effect on a new cluster only. The user may delete
-// the file with the password then.
+// flags returns flags of `cqld start` that set the superuser, which affects only a new cluster. After that, the user
+// may delete the password file.
 func (s *security) flags() []string {
-	// Without the file, the flags would make each start fail.
+	// Without the password file, the flags would make each start fail.
 	if _, err := os.Stat(s.password()); err != nil {
 		return nil
 	}
 	return []string{"--superuser", localSuperuser, "--superuser-password-file", s.password()}
 }
 
-// cqlshSettings returns the content of the configuration file for cqlsh. The password itself is in the file of
-// credentials that it names.
+// cqlshSettings returns the content of cqlsh's configuration file. The password itself is in the credentials file that
+// it names.
 func (s *security) cqlshSettings(m member) string {
-	// Only the values that are paths may contain a percent sign.
+	// Only paths may contain a percent sign.
 	path := func(p string) string { return strings.ReplaceAll(p, "%", "%%") } // cqlsh interpolates values
 	return fmt.Sprintf("; Written by `cqld local --secure`.\n[connection]\nhostname = %s\nport = %d\nssl = true\n\n"+
 		"[ssl]\ncertfile = %s\nvalidate = true\n\n[authentication]\ncredentials = %s\n", m.address, m.port,
@@ -242,8 +243,8 @@ func (s *security) greet(nodes []*localNode, points []string) {
 		"SSL_CERT_FILE=%s (Go), NODE_EXTRA_CA_CERTS=%s (Node.js)\n", ca, ca, ca)
 }
 
-// shellQuoted returns text as one word of a shell. Characters that no shell interprets stay unquoted, so that most
-// paths look as the user wrote them.
+// shellQuoted returns text as one word of a shell command. It is not quoted unless it contains special characters, so
+// most paths look as the user wrote them.
 func shellQuoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
@@ -255,9 +256,9 @@ func shellQuoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// writePrivate replaces a file that only this user can read, unless it has this content.
+// writePrivate replaces a file that only this user can read, unless its content is unchanged.
 func writePrivate(path string, content []byte) error {
-	// An unchanged file keeps its time of modification.
+	// An unchanged file keeps its modification time.
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return nil
 	}

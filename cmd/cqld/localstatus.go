@@ -13,8 +13,8 @@ import (
 	"cqld/node/control"
 )
 
-// dataDirFlag returns the flag, after a space, with which commands find a directory; empty if they do without one. The
-// printed commands can therefore be copied, whatever the directory's name.
+// dataDirFlag returns the flag, with a leading space, that commands need to find a directory, or "" if they need none.
+// Printed commands can therefore be copied.
 func dataDirFlag(dir string) string {
 	// Both paths are absolute: kong expands the flag.
 	if standard, err := filepath.Abs(ctl.DefaultDir); err == nil && standard == dir {
@@ -23,8 +23,8 @@ func dataDirFlag(dir string) string {
 	return " --data-dir " + shellQuoted(dir)
 }
 
-// whichRing selects a ring. It is embedded in the commands that address a ring which another process manages. It finds
-// a ring even if none of its nodes runs, by its configuration files.
+// whichRing selects a ring. Commands on a ring that another process manages embed it. It finds a ring by its
+// configuration files, even if no node is running.
 type whichRing struct {
 	DataDir string `help:"Data directory of the ring. Default: cqld-data, or else the ring that runs." type:"path"`
 }
@@ -39,30 +39,29 @@ func (w *whichRing) directory() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// FindDir returns the default directory even if nothing runs there; it must at least contain a ring.
+	// FindDir returns the default directory even if nothing is running there, so it must at least contain a ring.
 	if present, err := ringConfigs(dir); err != nil || len(present) > 0 {
 		return dir, err
 	}
 	return "", fmt.Errorf("no ring runs, and there is none in %s: start one with cqld local, or set --data-dir", dir)
 }
 
-// ringNode is a node of a ring that another process started. Whether it runs is asked each time, because a user may
-// start or stop it meanwhile.
+// ringNode is a node of a ring that another process started. Whether it is running is checked each time, because a user
+// may start or stop it.
 type ringNode struct {
 	name string // node1
 	dir  string
-	// options are read from the configuration file, which is current while `cqld local` is the only one that writes it.
+	// options come from the configuration file, which only `cqld local` writes.
 	options config.Options
 }
 
 // socket returns the control socket of the node.
 func (n *ringNode) socket() string { return filepath.Join(n.dir, nodeDataDir, control.SocketName) }
 
-// runs reports whether the node answers.
+// runs reports whether the node is running.
 func (n *ringNode) runs() bool { return ctl.Running(filepath.Join(n.dir, nodeDataDir)) }
 
-// ringNodes returns the nodes of the ring in a directory. They are in the order of their directories' names, so node10
-// comes before node2.
+// ringNodes returns the nodes of the ring in a directory, sorted by directory name, so node10 comes before node2.
 func ringNodes(dir string) (nodes []*ringNode, err error) {
 	present, err := ringConfigs(dir)
 	if err != nil {
@@ -72,7 +71,7 @@ func ringNodes(dir string) (nodes []*ringNode, err error) {
 		return nil, fmt.Errorf("there is no ring in %s", dir)
 	}
 	for _, path := range present {
-		// The defaults complete options that the file does not contain.
+		// Options that the file does not contain have their defaults.
 		n := &ringNode{name: filepath.Base(filepath.Dir(path)), dir: filepath.Dir(path), options: config.Default()}
 		if err := n.options.LoadFile(path); err != nil {
 			return nil, err
@@ -91,10 +90,10 @@ func (w *whichRing) nodes() (dir string, nodes []*ringNode, err error) {
 	return dir, nodes, err
 }
 
-// localStatusCommand needs no access to the process of `cqld local`: it reads the files and probes the sockets.
+// localStatusCommand does not communicate with the process of `cqld local`: it reads the files and probes the sockets.
 type localStatusCommand struct{ whichRing }
 
-// errRingDown is the result of `local status` if not all nodes run, for scripts.
+// errRingDown is the error of `local status` if not all nodes are running, for scripts.
 var errRingDown = errors.New("not all nodes run")
 
 // Run prints the nodes of the ring and whether they run. The result is errRingDown unless all nodes answer on their
@@ -115,7 +114,7 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 		fmt.Fprintf(out, "%-8s %-17s %-8s %-12s %s\n", state, n.options.Native(), n.name, n.options.Datacenter,
 			filepath.Join(n.dir, logFile))
 	}
-	// Only a complete ring is recommended for connections.
+	// How to connect is printed only for a complete ring.
 	if up == len(nodes) {
 		first := &nodes[0].options
 		fmt.Fprintf(out, "\nConnect: %s. Inspect: cqld ctl%s status\n",
@@ -125,11 +124,11 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 	return errRingDown
 }
 
-// localStopCommand also ends the process of `cqld local`: without nodes, watch returns.
+// localStopCommand also ends the process of `cqld local`, because watch returns when no node is running.
 type localStopCommand struct{ whichRing }
 
 // Run stops all nodes of the ring, including those that were started by hand, and waits until their processes have
-// ended. A ring without running nodes is no error. One node that does not stop does not keep the others from it.
+// ended. A ring without running nodes is not an error. A node that does not stop does not prevent others from stopping.
 func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 	dir, nodes, err := c.nodes()
 	if err != nil {
@@ -143,7 +142,7 @@ func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 		if !n.runs() {
 			continue
 		}
-		// Nodes that do not answer are not counted.
+		// Nodes that are not running are not counted.
 		stopped++
 		wg.Go(func() { errs[i] = ctl.Stop(ctx, control.DialSocket(n.socket()), stopTimeout) })
 	}

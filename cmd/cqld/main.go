@@ -19,7 +19,7 @@ import (
 	"cqld/cmd/cqld/recover"
 )
 
-// commands are cqld's subcommands. The help lists them in this order.
+// commands are the subcommands of cqld, in the order of the help.
 type commands struct {
 	Local   localCommands    `cmd:"" help:"Run a ring on this machine, for development and tests; Ctrl-C stops it."`
 	Restore restoreCommand   `cmd:"" help:"Start a ring on this machine with a copy of a backup."`
@@ -35,12 +35,12 @@ type commands struct {
 const usageExit = 2
 
 func main() {
-	// Before anything else: every file that the process creates has to be private.
+	// First of all, because every file that the process creates must be private.
 	restrictFiles()
 	var cli commands
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// kong would answer an empty command line with an error.
+	// kong would return an error for an empty command line.
 	args, done := shortcut(os.Args[1:], os.Stdout)
 	if done {
 		return
@@ -59,8 +59,8 @@ func main() {
 }
 
 // newParser returns the parser of the command line, which sets cli. Commands receive ctx and the standard output as
-// arguments of their Run methods. ctx ends with SIGINT or SIGTERM. It panics if a tag of a command is wrong, which
-// every test of the command line would show.
+// arguments of their Run methods. ctx ends with SIGINT or SIGTERM. It panics if a command has an invalid tag; every
+// test of the command line would detect that.
 func newParser(ctx context.Context, cli *commands) *kong.Kong {
 	return kong.Must(cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(os.Stdout, (*io.Writer)(nil)),

@@ -13,8 +13,8 @@ const (
 )
 
 // notify sends a state to the supervisor if the process is a systemd service of Type=notify. A failure is only logged:
-// the node works without a supervisor. The variable stays in the environment, because both states are sent. An address
-// that begins with "@" is an abstract socket, whose name begins with a zero byte in the kernel.
+// the node works without a supervisor. The environment variable is kept, because two states are sent. An address that
+// starts with "@" is an abstract socket, whose name starts with a zero byte.
 func notify(state string, log *slog.Logger) {
 	// systemd sets the variable only for services that may notify it.
 	path := os.Getenv("NOTIFY_SOCKET")

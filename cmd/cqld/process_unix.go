@@ -20,8 +20,8 @@ func restrictFiles() { syscall.Umask(privateFiles) }
 // stops the nodes in order.
 func separate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// outlive has the process of cmd continue when this one and its terminal end.
+// outlive makes the process of cmd continue when this process and its terminal end.
 func outlive(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// requestStop asks a process that separate was applied to to stop.
+// requestStop asks a process, to which separate was applied, to stop.
 func requestStop(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -17,13 +17,13 @@ func separate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// outlive has the process of cmd continue when this one and its console end.
+// outlive makes the process of cmd continue when this process and its console end.
 func outlive(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
 }
 
-// requestStop asks a process that separate was applied to to stop. Ctrl-Break is the event that such a process group
-// receives; the process sees os.Interrupt.
+// requestStop asks a process, to which separate was applied, to stop. Such a process group receives Ctrl-Break, which
+// the process sees as os.Interrupt.
 func requestStop(p *os.Process) error {
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
 }

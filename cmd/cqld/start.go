@@ -25,8 +25,8 @@ import (
 )
 
 // startCommand is `cqld start`. Its flags override the configuration file and the environment. Flags that exist in the
-// file are pointers, nil if they are not given, so that the default of a flag never hides a value of the file. The
-// order of precedence, from the weakest:
+// file are pointers, nil if not given, so that a flag's default never overrides the file. In order of increasing
+// precedence:
 //
 //	config.Default ─▶ --config ─▶ CQLD_ variables ─▶ flags ─▶ ApplyDevelopment (fills in only what is unset)
 type startCommand struct {
@@ -57,7 +57,7 @@ type startCommand struct {
 	// The following flags are for tests and for `cqld local`, which starts its nodes with them.
 	ClockOffset time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
 	Unsafe      bool          `hidden:"" help:"Allow options that are for tests only."`
-	// With StopWithStdin, a node ends when its parent process does, even if that was killed.
+	// With StopWithStdin, the node stops when its parent process ends, even if that was killed.
 	StopWithStdin bool `hidden:"" help:"Stop when the standard input ends."`
 	StatusFD      int  `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
 }
@@ -71,14 +71,14 @@ const leftLinger = 5 * time.Second
 const drainTimeout = 10 * time.Second
 
 // Run runs a node until ctx ends, the node fails or it leaves the cluster. On return, the node has drained or failed
-// to. Errors before node.Open leave the data directory untouched. The order of the parts: options, checks, memory,
-// profiles, the node; they end in the reverse order.
+// to. Errors before node.Open leave the data directory untouched. It sets up options, checks, memory, profiles and the
+// node, and ends them in reverse order.
 func (c *startCommand) Run(ctx context.Context) error {
 	opts, err := c.options()
 	if err != nil {
 		return err
 	}
-	// Host names need the network, so they are resolved once here and not when the options are parsed.
+	// Host names are resolved once, here, because options must be parsed without network access.
 	if err := opts.ResolveNames(ctx); err != nil {
 		return err
 	}
@@ -88,14 +88,14 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err := checkNodeDirectory(opts.DataDir); err != nil {
 		return err
 	}
-	// Memory is divided before the node opens its files, because its caches and queues take their sizes from it.
+	// Memory is divided before the node opens its files, because it determines the sizes of caches and queues.
 	if err := opts.DivideMemory(memory.Local()); err != nil {
 		return err
 	}
-	// Deferred calls run after the node is closed, so that its last messages are included.
+	// Deferred calls run after the node is closed, so its last log messages are included.
 	defer flushLog(opts.Logger)
 	defer c.tuneMemory(&opts.Memory.Division)()
-	// Profiles are available while the node replays its logs.
+	// Started first, so profiles are available while the node replays its logs.
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	}
 	status := c.statusWriter()
 	defer status.Close()
-	// The pipe's other end is held by the parent process and never written.
+	// The parent process holds the other end of the pipe, and never writes to it.
 	if c.StopWithStdin {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
@@ -120,21 +120,21 @@ func (c *startCommand) Run(ctx context.Context) error {
 	n.OnStatus(reports.write) // which also writes the first one
 	failed := await(ctx, n, opts.Logger, func() {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.TablesListener())
-		// Neither `cqld local`, which reads a status, nor a collector of JSON logs expects prose.
+		// `cqld local` and collectors of JSON logs expect no prose.
 		if c.StatusFD == 0 && c.LogFormat == "text" {
 			greetNode(os.Stdout, &opts)
 		}
 	})
-	// The supervisor is notified before the drain, which may take until its timeout.
+	// The supervisor is notified before the drain, which may take as long as drainTimeout.
 	notify(stateStopping, opts.Logger)
-	// ctx has ended, so the time for draining starts from a new context.
+	// ctx has ended, so the drain needs a new context.
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	return errors.Join(failed, n.Close(drain))
 }
 
-// await calls greet when the node serves clients, and returns when the node must stop, with the error if it has failed.
-// Ends by ctx, by a request on the control socket and by leaving the cluster are no failures. It runs in the goroutine
+// await calls greet when the node serves clients, and returns when the node must stop, with the error if it failed. It
+// returns nil if ctx ended, the control socket requested a stop, or the node left the cluster. It runs in the goroutine
 // of Run, so greet needs no lock.
 func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (failed error) {
 	// Served is closed once the node accepts clients; a nil channel is never ready, so greet runs at most once.
@@ -152,10 +152,10 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (f
 			log.Info("draining")
 			return nil
 		case failed = <-n.Failed():
-			// The caller still closes the node, as far as that is possible.
+			// The caller still closes the node as far as possible.
 			log.Error("stopping", "err", failed)
 			return failed
-		// The node still answers its control socket, so that `ctl decommission` gets its result.
+		// The node still serves its control socket, so `ctl decommission` gets its result.
 		case <-n.Retired():
 			log.Info("node has left the cluster; exiting")
 			select {
@@ -169,8 +169,8 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (f
 
 // tuneMemory sets the collector's pace unless GOGC is set, and its limit unless GOMEMLIMIT is, and turns off memory
 // profiling without --pprof: sampling an allocation every 512 KiB took a fortieth of the CPU time of large batches.
-// stop ends the pacing. The environment variables are the ones of the Go runtime, which has read them already; they
-// have precedence.
+// stop ends the pacing. These environment variables are the Go runtime's, which has already read them; they take
+// precedence.
 func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 	// The runtime expects the rate to be set once, and early.
 	if c.Pprof == "" {
@@ -179,7 +179,7 @@ func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(d.HeapLimit())
 	}
-	// The pacer changes the same figure as GOGC, so only one of them may set it.
+	// The pacer changes the same setting as GOGC, so only one of them may set it.
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
@@ -204,7 +204,7 @@ func (c *startCommand) superuser(o *config.Access) error {
 	if c.SuperuserPasswordFile == "" {
 		return nil
 	}
-	// Two sources could name different passwords.
+	// Two sources could contain different passwords.
 	if o.SuperuserPassword != "" {
 		return errors.New("--superuser-password-file and " + superuserVariable + " exclude each other")
 	}
@@ -225,7 +225,7 @@ func (c *startCommand) options() (config.Options, error) {
 			return o, err
 		}
 	}
-	// Variables come after the file, as the help of --config says.
+	// As documented in the help of --config, variables override the file.
 	if err := o.LoadEnvironment(os.Environ()); err != nil {
 		return o, err
 	}
@@ -252,7 +252,7 @@ func (c *startCommand) options() (config.Options, error) {
 	if c.CommitlogSync != nil {
 		o.CommitLog.Sync = config.CommitLogSync(*c.CommitlogSync)
 	}
-	// An address may be a host name here, so the setters decide which of the two it is.
+	// A value may be a host name, so the setters distinguish the two.
 	for flag, f := range map[string]struct {
 		value *string
 		set   func(string) error
@@ -264,7 +264,7 @@ func (c *startCommand) options() (config.Options, error) {
 			return o, fmt.Errorf("%s: %w", flag, err)
 		}
 	}
-	// These have to be literal addresses with a port.
+	// These must be literal addresses with a port.
 	for flag, f := range map[string]struct {
 		value *string
 		field *netip.AddrPort
@@ -312,24 +312,23 @@ func (c *startCommand) logger(level *slog.LevelVar) *slog.Logger {
 	return slog.New(loglimit.New(handler, time.Now))
 }
 
-// flushLog reports messages of the log that are counted and not reported yet. A logger of a test has another handler,
-// and nothing to report.
+// flushLog reports log messages that were counted but not yet reported. A test's logger has another handler, and
+// nothing to report.
 func flushLog(log *slog.Logger) {
 	if limited, ok := log.Handler().(*loglimit.Handler); ok {
 		_ = limited.Close() // nothing can be done about a log that cannot be written
 	}
 }
 
-// statusReports writes status lines. The node calls write from several goroutines at once. line is called under the
-// lock, so that the last line is never older than one before it: `cqld local` waits for the last line to show
-// agreement.
+// statusReports writes status lines. The node calls write from several goroutines. line is called under the lock, so a
+// line is never older than the line before it: `cqld local` waits for the last line to show agreement.
 type statusReports struct {
 	mu   sync.Mutex
 	out  io.Writer
 	line func() string
 }
 
-// write writes the current status. Errors are ignored, because a reader that has gone needs no status.
+// write writes the current status. Errors are ignored: a reader that has ended needs no status.
 func (r *statusReports) write() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,9 +350,9 @@ func (c *startCommand) statusWriter() io.WriteCloser {
 }
 
 // serveProfiles serves net/http/pprof if --pprof is set; stop ends the server. It returns an error unless the address
-// is a loopback address: profiles reveal statements and memory contents, and have no authentication. A port in use is
-// reported on the standard error output and does not stop the node. It serves the default mux, to which the import of
-// net/http/pprof adds its handlers.
+// is a loopback address: profiles reveal statements and memory contents, and have no authentication. A port that is in
+// use is reported on standard error, and does not stop the node. It serves the default mux, to which net/http/pprof
+// adds its handlers.
 func (c *startCommand) serveProfiles() (stop func(), err error) {
 	if c.Pprof == "" {
 		return func() {}, nil
@@ -375,11 +374,11 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 	return func() { srv.Close(); <-done }, nil
 }
 
-// loopbackOnly refuses requests whose Host is not a loopback address or localhost: a web page whose name resolves to a
-// loopback address (DNS rebinding) has the browser of its reader send such requests.
+// loopbackOnly refuses requests whose Host is neither a loopback address nor localhost: with DNS rebinding, a web page
+// could make a browser send such requests.
 func loopbackOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The header may have no port, and IPv6 addresses have brackets.
+		// The header may have no port. IPv6 addresses have brackets.
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name

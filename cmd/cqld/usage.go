@@ -27,8 +27,8 @@ Show the flags of a command with cqld COMMAND --help, all commands with cqld --h
 `
 
 // shortcut translates the user's arguments into the arguments that kong parses, or prints the answer itself. It accepts
-// the spellings that users of git and of Unix tools try: `cqld help COMMAND`, --version and -v. done is true if the
-// answer has been printed. Arguments that it does not know are returned as they are.
+// common spellings: `cqld help COMMAND`, --version and -v. done is true if the answer has been printed. Other arguments
+// are returned unchanged.
 func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
 	switch {
 	case len(args) == 0, len(args) == 1 && args[0] == "help":
@@ -43,11 +43,11 @@ func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
 	return args, false
 }
 
-// usageError returns what is wrong with the arguments, and what to do, in a few lines. It never prints the whole usage:
-// the message would scroll away above it.
+// usageError returns what is wrong with the arguments, and what to do, in a few lines. It never prints the whole usage,
+// which would scroll the message off the screen.
 func usageError(k *kong.Kong, err error) string {
 	at := "cqld"
-	// The deepest command that was recognized is the one whose usage helps.
+	// The usage of the deepest recognized command is the most helpful.
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {
 		// Without a selected command, the deepest group is named.
@@ -57,7 +57,7 @@ func usageError(k *kong.Kong, err error) string {
 			at = wrong.Context.Path[len(wrong.Context.Path)-1].Node().Path()
 		}
 	}
-	if !strings.HasPrefix(at, "cqld") { // kong leaves out the name of the program in the paths of commands
+	if !strings.HasPrefix(at, "cqld") { // kong omits the program's name in the paths of commands
 		at = strings.TrimSpace("cqld " + at)
 	}
 	if at == "cqld local start" { // the default command of local
@@ -72,22 +72,22 @@ func usageError(k *kong.Kong, err error) string {
 	return fmt.Sprintf("%s\nShow the usage with: %s --help\n", text, at)
 }
 
-// unknownCommand returns the message for a word that is no command. It names the nearest command, or the substitute for
-// a command of nodetool. at is the path of the command that was recognized, such as "cqld ctl". A word is near if its
-// distance to the name of a command is at most one more than a third of its length, or if it is the beginning of a name
-// and has three letters or more. For example, "decomission" after cqld finds cqld ctl decommission at distance 1.
+// unknownCommand returns the message for an unknown command. It suggests the nearest command, or the substitute for a
+// nodetool command. at is the path of the recognized command, such as "cqld ctl". A command is near if the edit
+// distance is at most one more than a third of the word's length, or if the word has at least three letters and is a
+// prefix of its name. For example, "decomission" after cqld suggests cqld ctl decommission at distance 1.
 func unknownCommand(k *kong.Kong, at, word string) string {
-	// Commands of nodetool are typed after cqld as well as after cqld ctl.
+	// Users type nodetool's commands after cqld as well as after cqld ctl.
 	if text := ctl.Substitute(word); text != "" && (at == "cqld" || at == "cqld ctl") {
 		return fmt.Sprintf("cqld ctl has no command %s of nodetool: %s", word, text)
 	}
-	// least is the largest distance that counts; while nothing is found, an equal one is accepted.
+	// least is the largest accepted distance. Until a command is found, an equal distance is accepted as well.
 	best, least := "", 1+len(word)/3
 	for _, n := range k.Model.Leaves(true) {
 		path := strings.Fields(n.Path()) // of a command with arguments, they follow
 		full := "cqld"
 		for _, p := range path {
-			// Placeholders of arguments are not words that a user types.
+			// Placeholders of arguments are not part of a command.
 			if p == "cqld" || strings.HasPrefix(p, "<") || strings.HasPrefix(p, "[") {
 				continue
 			}
@@ -96,11 +96,11 @@ func unknownCommand(k *kong.Kong, at, word string) string {
 			if len(word) > 2 && strings.HasPrefix(p, word) {
 				d = 0
 			}
-			// Among equally near commands, the first one of `cqld ctl` wins at the top level: users of nodetool type
-			// its commands there.
+			// Among equally near commands, the first of `cqld ctl` wins at the top level, because users of nodetool
+			// type its commands there.
 			better := d < least || d == least && (best == "" || at == "cqld" && strings.HasPrefix(full, "cqld ctl") &&
 				!strings.HasPrefix(best, "cqld ctl"))
-			// Below the top level, commands of other groups would mislead.
+			// Below the top level, commands of other groups would be misleading.
 			if better && (at == "cqld" || strings.HasPrefix(full, at+" ")) {
 				best, least = full, d
 			}

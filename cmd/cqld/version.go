@@ -8,8 +8,8 @@ import (
 
 type versionCommand struct{}
 
-// Run prints the version, the commit and its date, and the Go version of this binary. A build from an archive of the
-// source states them, too; one from other copies of the source knows only the version.
+// Run prints the version, the commit and its date, and the Go version of this binary. A build from a source archive has
+// all of them; other builds without version control know only the version.
 func (versionCommand) Run() error {
 	fmt.Println(release.Line())
 	return nil

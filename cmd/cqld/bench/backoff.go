@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// backoff calculates how long a client waits before it retries a request that the server refused because it was busy.
-// The wait is exponential, which reduces the load, and random, so that clients refused at the same time do not retry at
-// the same time. (Azure's guide to partitioning, "Retry strategy".) It has no state, so all workers share one.
+// backoff calculates how long a client waits before it retries a request that a busy server refused. The wait is
+// exponential, which reduces the load, and random, so that clients refused at the same time do not retry together
+// (Azure's guide to partitioning, "Retry strategy"). It has no state, so all workers share one.
 type backoff struct {
 	base time.Duration // z: about the first wait, without the minimum
 	min  time.Duration // zmin

@@ -34,7 +34,7 @@ type load struct {
 }
 
 // step is the result with one number of requests in flight. A request counts once in requests or failed, and for each
-// refused attempt in refused. All its fields are read only after the workers have ended.
+// refused attempt in refused. Its fields are only read after the workers have ended.
 type step struct {
 	inFlight int
 	// took includes the requests that were in progress at the end.
@@ -65,8 +65,7 @@ func (l *load) ask(ctx context.Context, node int, r client.Request) (*client.Res
 	return l.nodes[node%len(l.nodes)].Do(ctx, r)
 }
 
-// create creates the table. An existing table is an error, so that the command never writes into tables of others. A
-// table name is unique within an account, so one account suffices for several runs with different tables.
+// create creates the table. It fails if the table exists, so the command never writes into someone else's table.
 func (l *load) create(ctx context.Context) error {
 	body, err := json.Marshal(map[string]string{"TableName": l.table})
 	if err != nil {
@@ -82,8 +81,7 @@ func (l *load) create(ctx context.Context) error {
 // dropTimeout covers two waits of the default back-off.
 const dropTimeout = 3 * time.Minute
 
-// drop deletes the table, even if the command was interrupted. The context of the command may have ended, so it has its
-// own.
+// drop deletes the table. It uses its own context, because the command's context ends when the command is interrupted.
 func (l *load) drop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
 	defer cancel()
@@ -94,8 +92,8 @@ func (l *load) drop() error {
 }
 
 // insist retries a request while the server is busy, because it may still be processing requests of the last step. want
-// are the statuses that count as success. Errors of the connection are not retried. It counts in no step. All its
-// requests go to the first node.
+// are the status codes that count as success. Connection errors are not retried. The request is not part of a step, and
+// goes to the first node.
 func (l *load) insist(ctx context.Context, r client.Request, want ...int) error {
 	for retry := 1; ; retry++ {
 		resp, err := l.ask(ctx, 0, r)
@@ -123,7 +121,7 @@ func (l *load) fill(ctx context.Context, rows int) error {
 		for i := from; i < min(from+batchMax, rows); i++ {
 			changes = append(changes, l.upsert(i))
 		}
-		// Each batch has its own step, so that its success is visible and warm-up requests are in no result.
+		// Each batch has its own step, which shows whether it succeeded. These requests count in no result.
 		s := &step{}
 		// The number of the batch selects the node.
 		l.attempt(ctx, s, from/batchMax, client.Transaction(l.table, changes), len(changes))
@@ -190,15 +188,15 @@ func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *st
 	return s
 }
 
-// attempt sends a request, with retries, until its final response, and records that; it does not count a request that
-// the end of the step interrupts. node selects the client; all attempts go to the same one. entities is the number that
-// a success counts. The latency is of the last attempt, so waits of the back-off do not count in it.
+// attempt sends a request, with retries, and records its final response. A request that the end of the step interrupts
+// does not count. node selects the client for all attempts. A success counts entities. The latency is the last
+// attempt's, without back-off.
 func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request, entities int) {
 	for retry := 0; ; {
 		began := time.Now()
 		resp, err := l.ask(ctx, node, r)
 		took := time.Since(began)
-		// The step's time limits the request, so its failure says nothing about the server.
+		// The end of the step interrupted the request, which does not mean that the server failed.
 		if ctx.Err() != nil {
 			return
 		}

@@ -83,13 +83,13 @@ func (c *partitionCommand) validate() error {
 	return nil
 }
 
-// Run creates the table, loads the partition, runs the steps and prints the curve to standard output.
+// Run creates the table, loads the partition, runs the steps, and prints the curve to standard output.
 func (c *partitionCommand) Run(ctx context.Context) error {
 	return c.run(ctx, os.Stdout)
 }
 
-// run writes the curve to out. The table is deleted even after an error, unless --keep is set, and an error of that is
-// joined to the result. An interrupt returns the error of ctx after the table has been deleted.
+// run writes the curve to out. Unless --keep is set, the table is deleted even after an error; an error of the deletion
+// is joined to the result. After an interrupt it returns the error of ctx, once the table has been deleted.
 func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 	if err := c.validate(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer l.close()
-	// If it fails, the table is not ours and must not be deleted, so drop is deferred afterwards.
+	// If this fails, the table belongs to someone else, so drop is deferred only afterwards.
 	if err := l.create(ctx); err != nil {
 		return err
 	}
@@ -136,13 +136,13 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 	return c.verdict(out, best)
 }
 
-// verdict prints what the curve means (the guide: "compare with the limit of a single partition"). best is not nil,
-// because there is at least one step.
+// verdict compares the peak rate with the target (the guide: "compare with the limit of a single partition"). best is
+// not nil, because there is at least one step.
 func (c *partitionCommand) verdict(out io.Writer, best *step) error {
 	if best.entities == 0 {
 		return fmt.Errorf("bench: no request was answered: %w", best.first)
 	}
-	// A peak below the target is a result and no error.
+	// A peak below the target is a result, not an error.
 	than := "less than"
 	if best.rate() >= float64(c.Target) {
 		than = "at least"
@@ -152,9 +152,9 @@ func (c *partitionCommand) verdict(out io.Writer, best *step) error {
 	return err
 }
 
-// load prepares the clients and the payload. No request is sent yet. A missing key is an error except for the
-// development account, whose key is public. Clients that were made before an error have no connections yet, so they
-// need not be closed.
+// load prepares the clients and the payload. No request is sent yet. A missing key is an error, except for the
+// development account, whose key is public. After an error, clients need not be closed, because they have no
+// connections yet.
 func (c *partitionCommand) load() (*load, error) {
 	key := c.Key
 	if key == "" && c.Account == azuretables.DevelopmentAccount {
@@ -167,10 +167,11 @@ func (c *partitionCommand) load() (*load, error) {
 		payload: strings.Repeat("x", c.Size), backoff: backoff{base: c.BackoffBase, min: c.BackoffMin,
 			max: c.BackoffMax, rand: rand.Float64}}
 	if l.table == "" {
-		// The time makes names of different runs differ; base 36 keeps to letters and digits, as names of tables must.
+		// The time makes table names unique across runs. In base 36 it contains only letters and digits, as table names
+		// must.
 		l.table = "CqldBench" + strconv.FormatInt(time.Now().UnixMilli(), 36)
 	}
-	// Connections are kept for the largest step, so that steps do not measure how they are opened again.
+	// Enough idle connections for the largest step, so that steps do not measure reconnects.
 	most := 1
 	for _, n := range c.Steps {
 		most = max(most, n)

@@ -46,7 +46,7 @@ func (c *common) store(i issuer) *store {
 }
 
 // validity returns the value of --validity, or 0 if it is not set: package authority then takes its default. Zero and
-// negative durations are errors. The unit d is the day of cassandra.yaml, which time.ParseDuration does not have.
+// negative durations are errors. The unit d (day) is cassandra.yaml's; time.ParseDuration does not accept it.
 func (c *common) validity() (time.Duration, error) {
 	if c.Validity == "" {
 		return 0, nil
@@ -79,11 +79,11 @@ func (c *initCommand) Run(out io.Writer) error {
 		return err
 	}
 	s := c.store(issuer{})
-	// A new CA in place of the old one would make all issued certificates worthless, so the check precedes the key.
+	// Replacing the CA would invalidate all issued certificates, so this is checked before a key is generated.
 	if err := s.check(authorityName); err != nil {
 		return err
 	}
-	// The zero environment is the machine's clock and randomness.
+	// The zero Environment uses the machine's clock and randomness.
 	ca, err := authority.NewCluster(authority.Environment{}, c.Cluster, validity)
 	if err != nil {
 		return err
@@ -120,12 +120,12 @@ func (c *nodeCommand) Run(out io.Writer) error {
 	if name == "" {
 		name = c.Hosts[0]
 	}
-	// Certificates have addresses and names in different fields, and peers look in one of them only.
+	// Certificates have separate fields for addresses and names, and peers check only one of them.
 	var dns []string
 	var addresses []netip.Addr
 	for _, h := range c.Hosts {
 		if a, err := netip.ParseAddr(h); err == nil {
-			// A zone names an interface of one machine, and a certificate cannot contain it.
+			// A certificate cannot contain a zone, which names an interface of one machine.
 			addresses = append(addresses, a.WithZone(""))
 		} else if err := checkHost(h); err != nil {
 			return err
@@ -145,8 +145,8 @@ func (c *nodeCommand) Run(out io.Writer) error {
 	return printOptions(out, s, name)
 }
 
-// checkHost refuses what cannot be a DNS name, such as an address with a port. 253 is the largest length of a name in
-// DNS.
+// checkHost refuses text that cannot be a DNS name, such as an address with a port. DNS names have at most 253
+// characters.
 func checkHost(h string) error {
 	if h == "" || len(h) > 253 || strings.ContainsAny(h, " :/\\@\x00") {
 		return fmt.Errorf("%q is neither an IP address nor a DNS name", h)
@@ -154,8 +154,8 @@ func checkHost(h string) error {
 	return nil
 }
 
-// clientCommand issues a certificate that identifies a client. It contains no host names, because clients are not
-// connected to. The name is not checked against roles: the certificate may precede the role.
+// clientCommand issues a certificate that identifies a client. It contains no host names, because nothing connects to a
+// client. The role need not exist yet.
 type clientCommand struct {
 	common
 	issuer
@@ -194,8 +194,8 @@ func (c *clientCommand) Run(out io.Writer) error {
 // written unless all checks succeed. The caller prints the result, after the files have been written.
 func (c *common) issue(i issuer, name string, request func(cluster string) authority.Request) (*store,
 	*x509.Certificate, error) {
-	// The name becomes a file name: it must stay in the directory, must not replace the CA, and must be found by renew,
-	// which leaves out names with a leading dot.
+	// The name becomes a file name: it must stay in the directory, must not replace the CA's file, and must not start
+	// with a dot, because renew skips hidden files.
 	if name == authorityName || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return nil, nil, fmt.Errorf("%q cannot be the name of a certificate; set another --name", name)
 	}
@@ -230,8 +230,9 @@ func (c *common) issue(i issuer, name string, request func(cluster string) autho
 	return s, pair.Certificate, s.write(name, pair)
 }
 
-// printWritten reports a certificate with the names that it is valid for, and the file of its key. An empty key means
-// that the key has not changed. Names are printed because a wrong one shows only when a client refuses the certificate.
+// printWritten reports a certificate, the names for which it is valid, and its key file. An empty key means that the
+// key has not changed. The names are printed because a wrong name is otherwise noticed only when a client refuses the
+// certificate.
 func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 	fmt.Fprintf(w, "%s: certificate of %s, valid until %s\n", cert, c.Subject, c.NotAfter.UTC().Format(time.DateOnly))
 	var names []string
@@ -250,8 +251,8 @@ func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 	}
 }
 
-// printOptions prints the options of the configuration file that use the certificate of a node. The same files serve
-// both sections, because the certificate allows both usages.
+// printOptions prints the configuration options that use a node's certificate. The same files serve both sections,
+// because the certificate allows both usages.
 func printOptions(w io.Writer, s *store, name string) error {
 	// Absolute paths, because the node may run in another directory.
 	files := fmt.Sprintf("  certificate: %s\n  private_key: %s\n  trusted_certificates: %s\n",
@@ -265,7 +266,8 @@ func printOptions(w io.Writer, s *store, name string) error {
 // yamlText quotes a path. Inside single quotes, YAML interprets only the single quote, which is doubled.
 func yamlText(path string) string { return "'" + strings.ReplaceAll(path, "'", "''") + "'" }
 
-// absolute returns the path as the node, which has another working directory, finds it; unchanged if that is not known.
+// absolute returns the absolute path, because the node has another working directory. If it cannot be determined, the
+// path is returned unchanged.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -28,11 +28,11 @@ const (
 	keySuffix     = ".key"
 )
 
-// store is the directory with certificates. It keeps no state: each method looks at the files. Two commands at the same
-// time may both pass check; the last rename of each file wins.
+// store is the directory with certificates. It has no state: each method reads the directory. If two commands run at
+// the same time, both may pass check, and the last rename of each file wins.
 type store struct {
 	dir string
-	// overwrite allows check to pass if files exist.
+	// overwrite makes check accept existing files.
 	overwrite bool
 	authority authorityFiles
 }
@@ -71,7 +71,7 @@ func (s *store) open(e authority.Environment) (*authority.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A missing key is not a missing CA: the key may be kept on another machine on purpose.
+	// The CA exists, but its key may deliberately be kept on another machine.
 	key, err := os.ReadFile(s.authorityKey())
 	if err != nil {
 		return nil, fmt.Errorf("private key of the certificate authority: %w", err)
@@ -80,7 +80,7 @@ func (s *store) open(e authority.Environment) (*authority.Authority, error) {
 }
 
 // read returns a certificate of the directory and its key. Only the first certificate of the chain is returned: it is
-// the certificate of the leaf. The key has no password, as all keys that this package writes.
+// the certificate of the leaf. The key has no password, like all keys that this package writes.
 func (s *store) read(certPath string) (*x509.Certificate, crypto.Signer, error) {
 	text, err := os.ReadFile(certPath)
 	if err != nil {
@@ -100,14 +100,14 @@ func (s *store) read(certPath string) (*x509.Certificate, crypto.Signer, error) 
 	return chain[0], key, err
 }
 
-// chainMax is the number of certificates that a file may have. It bounds what a wrong file makes ParseCertificates do.
+// chainMax limits the number of certificates in a file, and so the cost of parsing a wrong file.
 const chainMax = 16
 
 // keyPathOf returns the file of the key that belongs to a certificate.
 func keyPathOf(certPath string) string { return strings.TrimSuffix(certPath, certSuffix) + keySuffix }
 
-// check returns an error if writing a pair would replace files. It looks with Lstat, so that a symbolic link to a
-// missing file counts as existing.
+// check returns an error if writing a pair would replace files. It uses Lstat, so a dangling symbolic link counts as
+// existing.
 func (s *store) check(name string) error {
 	if s.overwrite {
 		return nil
@@ -128,10 +128,9 @@ func (s *store) write(name string, p *authority.Pair) error {
 	return replacePair(s.cert(name), s.key(name), p)
 }
 
-// replacePair replaces both files. A node that reads them between the two replacements keeps its previous pair, and
-// reads them again. The key is written first. If the process ends between the two, the pair does not fit and issuing
-// must be repeated. The order is also safe for a node that starts between the two: it refuses the pair instead of using
-// it.
+// replacePair replaces both files, the key first. A running node that reads them in between keeps its previous pair,
+// and reads them again later. A node that starts in between refuses the mismatched pair. If the process ends in
+// between, the certificate must be issued again.
 func replacePair(certPath, keyPath string, p *authority.Pair) error {
 	key, err := p.KeyPEM()
 	if err != nil {
@@ -143,8 +142,8 @@ func replacePair(certPath, keyPath string, p *authority.Pair) error {
 	return replace(certPath, p.CertificatePEM(), certMode)
 }
 
-// replace writes a file completely, or not at all. Programs that have the old file open keep its content. A symbolic
-// link is replaced itself, not its target. The directory is not synced, so a failure of power may restore the old file.
+// replace writes a file completely or not at all. Programs that have the old file open keep its content. A symbolic
+// link itself is replaced, not its target. The directory is not synced, so a power failure may restore the old file.
 func replace(path string, content []byte, mode os.FileMode) error {
 	// In the same directory, so that the rename stays inside one file system. The leading dot hides it from renew.
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
@@ -152,10 +151,10 @@ func replace(path string, content []byte, mode os.FileMode) error {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails after the rename
-	// The first error decides; the file is closed in every case.
+	// The file is always closed; the first error is returned.
 	_, err = f.Write(content)
 	if err == nil {
-		// The mode is set before the rename, so that the file appears with its content and its mode at once.
+		// The mode is set before the rename, so the file appears with its content and mode at the same time.
 		err = f.Chmod(mode)
 	}
 	if err == nil {

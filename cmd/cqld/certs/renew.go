@@ -34,16 +34,16 @@ func (*renewCommand) Help() string {
 		"Nodes read the new files without a restart."
 }
 
-// Run renews certificates. A certificate that cannot be renewed does not keep others from it: all are tried, and the
-// errors are joined. A failure gives a status other than 0 even if others were renewed.
+// Run renews certificates. It tries all of them and joins the errors, so one that fails does not prevent others. The
+// exit status is not 0 if any failed.
 func (c *renewCommand) Run(out io.Writer) error {
-	// Overwrite is set, because renewal replaces files by definition.
+	// Renewal replaces files by definition.
 	flags := common{Dir: c.Dir, Validity: c.Validity, Overwrite: true}
 	validity, err := flags.validity()
 	if err != nil {
 		return err
 	}
-	// A negative value means that all are renewed. Zero renews expired certificates only.
+	// A negative value renews all. Zero renews only expired certificates.
 	within := time.Duration(-1)
 	if c.Within != "" {
 		if within, err = config.ParseDuration(c.Within); err != nil {
@@ -108,13 +108,13 @@ func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, f
 	if err != nil {
 		return err
 	}
-	// A certificate that is left out is reported, so that an operator sees that it was found.
+	// Skipped certificates are reported, so the operator sees that they were found.
 	if left := time.Until(old.NotAfter); within >= 0 && left > within {
 		fmt.Fprintf(out, "%s: not renewed; it expires on %s\n", file, old.NotAfter.UTC().Format(time.DateOnly))
 		return nil
 	}
-	// The certificate of the authority itself: its key remains, so that issued certificates still verify, and only the
-	// certificate is written.
+	// For the certificate of the authority itself, only the certificate is written: the key stays, so issued
+	// certificates remain valid.
 	if old.Equal(ca.Certificate) {
 		renewed, err := ca.RenewAuthority(validity)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // resetSuperuserCommand reads a password from a file, because arguments of a process are visible to other users. The
-// node accepts the operation only from its own machine: it is the way back in when all passwords are lost.
+// node accepts the operation only from its own machine. It restores access when all passwords are lost.
 type resetSuperuserCommand struct {
 	Role         string `arg:"" help:"The superuser; it is created if it does not exist."`
 	PasswordFile string `help:"File with the new password, which other users must not be able to read. By default the node generates one, which is printed." type:"path" placeholder:"FILE"`

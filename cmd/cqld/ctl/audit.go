@@ -9,9 +9,8 @@ import (
 	"cqld/node/control"
 )
 
-// enableAuditCommand has nodetool's options. Those that are not given have the values of the node's configuration.
-// Options of the zero value count as not given. A command that leaves out an option of an enabled log therefore sets it
-// back to the configured value.
+// enableAuditCommand has nodetool's options. Omitted options, and options with the zero value, have the values of the
+// node's configuration. If the log is already enabled, an omitted option is therefore reset to its configured value.
 type enableAuditCommand struct {
 	Logger             string `help:"The logger: JSONAuditLogger. Cassandra's are accepted and replaced by it."`
 	IncludedKeyspaces  string `name:"included-keyspaces" help:"Keyspaces to include, separated by commas."`
@@ -45,7 +44,7 @@ func (c *enableAuditCommand) Run(s *session) error {
 		IncludedUsers: list(c.IncludedUsers),
 		ExcludedUsers: list(c.ExcludedUsers), IncludedRoles: list(c.IncludedRoles),
 		ExcludedRoles: list(c.ExcludedRoles)}
-	// A text and not a flag, so that an omitted option differs from false.
+	// A string instead of a flag, so that an omitted option differs from false.
 	switch strings.ToLower(c.Blocking) {
 	case "":
 	case "true", "false":
@@ -57,8 +56,8 @@ func (c *enableAuditCommand) Run(s *session) error {
 	return ask(s, control.SetAuditLog, a, quiet[audit.Settings])
 }
 
-// given returns a pointer to an option's value, or nil for the zero value. In the control protocol, nil is the
-// configured value, and a pointer to zero would be a value of its own.
+// given returns a pointer to an option's value, or nil for the zero value. The control protocol reads nil as the
+// configured value.
 func given[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -84,7 +83,7 @@ func (c *disableAuditCommand) Run(s *session) error {
 	return ask(s, control.SetAuditLog, control.AuditArgs{}, quiet[audit.Settings])
 }
 
-// getAuditCommand prints the options in use, which may differ from the configuration.
+// getAuditCommand prints the current options, which may differ from the configuration.
 type getAuditCommand struct{}
 
 // Run prints the options of the audit log.

@@ -33,7 +33,7 @@ func (c *createBackupCommand) Run(s *session) error {
 	return ask(s, control.CreateBackup, control.BackupArgs{Location: c.To, Name: c.Name, Tables: c.Tables}, showBackup)
 }
 
-// listBackupsCommand lists the backups of a location, also of other clusters.
+// listBackupsCommand lists all backups of a location, including other clusters' backups.
 type listBackupsCommand struct {
 	At string `required:"" placeholder:"URL" help:"Location."`
 }
@@ -43,7 +43,7 @@ func (c *listBackupsCommand) Run(s *session) error {
 	return ask(s, control.ListBackups, control.BackupArgs{Location: c.At}, showBackups)
 }
 
-// backupTime is the form of times in tables.
+// backupTime is the format of times in tables.
 const backupTime = "2006-01-02T15:04:05Z"
 
 // showBackups prints a line for each backup. Stored is what the backup added to the location.
@@ -65,7 +65,7 @@ func showBackups(w io.Writer, all control.Backups) error {
 			state = "some nodes had lost data"
 		}
 		created, content := b.Created.UTC().Format(backupTime), backupContent(&b)
-		// Only the name of a backup that is not complete is known.
+		// Of an incomplete backup, only the name is known.
 		if b.Created.IsZero() {
 			created, content = "-", "-"
 		}
@@ -73,7 +73,7 @@ func showBackups(w io.Writer, all control.Backups) error {
 			size(b.Size), size(b.Stored), orDash(b.Schedule), state)
 	}
 	p.table(t)
-	// Only the newest backup of a cluster has the figure.
+	// Only the newest backup of a cluster has this value.
 	for _, b := range all.Backups {
 		if b.MomentsUntil > 0 {
 			p.line("Moments after %s until %s can be restored with backup %s.", b.Ended.UTC().Format(momentTime),
@@ -91,13 +91,13 @@ func orDash(text string) string {
 	return text
 }
 
-// momentTime is the form of moments.
+// momentTime is the format of moments.
 const momentTime = "2006-01-02T15:04:05.000Z"
 
-// momentOf returns a hybrid time as text.
+// momentOf formats a hybrid time.
 func momentOf(at int64) string { return time.UnixMicro(at).UTC().Format(momentTime) }
 
-// backupContent returns the keyspaces and tables of a backup, as they were given when it was made.
+// backupContent returns the keyspaces and tables of a backup, as given when it was created.
 func backupContent(b *control.Backup) string {
 	if len(b.Tables) == 0 {
 		return "everything"
@@ -125,8 +125,8 @@ func (c *showBackupCommand) Run(s *session) error {
 		})
 }
 
-// showBackup prints the properties of a backup. The moment is the time of the hybrid clock before which every
-// acknowledged write is in the backup.
+// showBackup prints the properties of a backup. The backup contains every write that was acknowledged before its
+// moment, a time of the hybrid clock.
 func showBackup(w io.Writer, b control.Backup) error {
 	p := &printer{w: w}
 	p.line("Name    : %s", b.Name)
@@ -139,7 +139,7 @@ func showBackup(w io.Writer, b control.Backup) error {
 	if b.Schedule != "" {
 		p.line("By      : schedule %s", b.Schedule)
 	}
-	// Nothing else is known of a backup that is not complete.
+	// Nothing else is known of an incomplete backup.
 	if b.Created.IsZero() {
 		return p.err
 	}
@@ -179,7 +179,7 @@ func (c *verifyBackupCommand) Run(s *session) error {
 	return fmt.Errorf("backup %s does not agree with its manifest", c.Name)
 }
 
-// deleteBackupCommand deletes one backup. What it alone needs is removed later, by another call.
+// deleteBackupCommand deletes one backup. Files that only this backup uses are removed by a later call.
 type deleteBackupCommand struct {
 	At    string         `required:"" placeholder:"URL" help:"Location."`
 	Name  string         `arg:"" help:"Name of the backup."`

@@ -10,8 +10,8 @@ import (
 	"cqld/node/control"
 )
 
-// scheduleCommand groups the commands on schedules of backups. A schedule belongs to the cluster, so that the commands
-// have the same result on each node:
+// scheduleCommand groups the commands on schedules of backups. A schedule belongs to the cluster, so the commands have
+// the same result on every node:
 //
 //	cqld ctl backup schedule create --to file:///mnt/backups --every 24h --at 02:00 --keep 7 nightly
 //	cqld ctl backup schedule list
@@ -22,8 +22,7 @@ type scheduleCommand struct {
 	Drop   dropScheduleCommand   `cmd:"" help:"Remove a schedule. Its backups stay."`
 }
 
-// createScheduleCommand adds a schedule to the metadata of the cluster. Flags have the same names as in backup create
-// where both have them.
+// createScheduleCommand adds a schedule to the cluster's metadata. Flags have the same names as in backup create.
 type createScheduleCommand struct {
 	To      string        `required:"" placeholder:"URL" help:"Location, as for backup create."`
 	Every   time.Duration `required:"" placeholder:"DURATION" help:"Interval, such as 6h; at least 1m."`
@@ -70,7 +69,7 @@ func (c *listSchedulesCommand) Run(s *session) error {
 	return ask(s, control.ListBackupSchedules, control.None{}, showSchedules)
 }
 
-// showSchedules prints a line for each schedule. The state is the reason to look at it, if there is one.
+// showSchedules prints a line for each schedule. The state column names a problem, or "good".
 func showSchedules(w io.Writer, all control.BackupSchedules) error {
 	p := &printer{w: w}
 	if len(all.Schedules) == 0 {
@@ -79,7 +78,7 @@ func showSchedules(w io.Writer, all control.BackupSchedules) error {
 	}
 	t := newTable("Name", "Every", "At", "Keep", "Content", "Location", "Last backup", "State")
 	for _, s := range all.Schedules {
-		// A schedule without a backup is good until two intervals have passed.
+		// Without a backup, the state is good until two intervals have passed.
 		last, state, content := "-", "good", "everything"
 		if s.Last != nil {
 			last = s.Last.UTC().Format(backupTime)
@@ -117,10 +116,10 @@ func kept(s *control.BackupSchedule) string {
 	return strings.Join(parts, ",")
 }
 
-// shortDuration returns a duration without units that are zero at its end: 6h instead of 6h0m0s.
+// shortDuration formats a duration without trailing zero units: 6h instead of 6h0m0s.
 func shortDuration(d time.Duration) string {
 	text := d.String()
-	// Minutes go only after the seconds did: 1h0m5s stays as it is.
+	// Minutes are removed only after seconds: 1h0m5s stays.
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}

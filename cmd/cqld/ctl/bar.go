@@ -23,14 +23,14 @@ type bar struct {
 	terminal bool
 	drawn    bool // a line is on the terminal and not erased yet
 	began    time.Time
-	last     time.Time     // when the last line without a terminal was printed
+	last     time.Time     // when the last line was printed without a terminal
 	text     string        // the last line
 	jobEvery time.Duration // interval between lines about a job without a terminal
 	done     int64         // of the last reported progress
 	moved    time.Duration // time since began at which done changed last
 }
 
-// barWidth is in characters.
+// in characters
 const (
 	barWidth = 30
 	// barEvery is the interval between lines without a terminal; jobEvery is the interval for jobs, whose line is
@@ -39,12 +39,12 @@ const (
 	jobEvery = time.Second
 )
 
-// newBar returns a bar that writes to w, which is usually stderr. The first line without a terminal is printed an
-// interval after it, so that short operations print none.
+// newBar returns a bar that writes to w, usually stderr. Without a terminal, the first line is printed after one
+// interval, so short operations print none.
 func newBar(w io.Writer) *bar {
 	now := time.Now()
 	b := &bar{w: w, began: now, last: now, jobEvery: jobEvery}
-	// A writer that is no file, as in tests, is no terminal.
+	// A writer that is not a file, as in tests, is not a terminal.
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil {
 			b.terminal = info.Mode()&os.ModeCharDevice != 0
@@ -58,7 +58,7 @@ func (b *bar) show(p control.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	passed := time.Since(b.began)
-	// Any change counts, also a decrease when a job begins its next phase.
+	// Any change counts as progress, including a decrease when a job starts its next phase.
 	if p.Done != b.done {
 		b.done, b.moved = p.Done, passed
 	}
@@ -81,8 +81,8 @@ func (b *bar) show(p control.Progress) {
 	}
 }
 
-// end completes the line, so that further output starts on the next one. On a terminal, it erases the line: the result
-// of the command takes its place.
+// end completes the line, so further output starts on a new line. On a terminal it erases the line instead, and the
+// command's result replaces it.
 func (b *bar) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,13 +91,13 @@ func (b *bar) end() {
 	}
 }
 
-// stalledAfter is the time without progress after which the line mentions it. A healthy operation reports progress far
+// stalledAfter is the time without progress after which the line mentions it. A healthy operation reports progress much
 // more often.
 const stalledAfter = 10 * time.Second
 
-// drawing returns the line for p after the time passed; moved is when progress was last made. Without progress, for
-// example because a node is dead, the estimate stays constant, and the line shows how long there was none. Bytes are
-// shown with a unit, other numbers as they are.
+// drawing returns the line for p, after the time passed; moved is when progress was last made. While there is no
+// progress, for example because a node is dead, the estimate stays constant, and the line shows for how long. Bytes are
+// shown with a unit, other numbers without.
 func drawing(p control.Progress, passed, moved time.Duration) string {
 	count := func(n int64) string {
 		if p.Bytes {
@@ -125,7 +125,7 @@ func drawing(p control.Progress, passed, moved time.Duration) string {
 	switch {
 	case passed-moved >= stalledAfter:
 		line += fmt.Sprintf("  no progress for %s", (passed - moved).Round(time.Second))
-	case p.Left > 0: // of a job, for which the node knows the rate since its start
+	case p.Left > 0: // a job, whose rate the node knows from its start
 		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
 	// The rate is measured until the last progress, so the estimate does not grow while nothing happens.
 	case p.Unit == "" && share > 0.02 && share < 1:

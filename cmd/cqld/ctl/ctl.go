@@ -12,8 +12,8 @@ import (
 	"cqld/node/control"
 )
 
-// Commands are the subcommands of `cqld ctl`. The groups are embedded: they divide the list of commands in the source,
-// and are no words of the command line.
+// Commands are the subcommands of `cqld ctl`. The groups are embedded: they structure the list in the source, and are
+// not part of the command line.
 type Commands struct {
 	// Where is embedded, so its flags are accepted before and after the name of the command.
 	Where
@@ -28,10 +28,10 @@ type Commands struct {
 	Help helpCommand `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }
 
-// ringCommands show the state of the ring. The names of commands are nodetool's, in lower case, if nodetool has the
-// command. kong makes the name of a command from the field, and puts a hyphen before a capital letter inside it:
-// Describecluster is describecluster, TablesAccount is tables-account. Fields with names of nodetool therefore have
-// only the first letter capital.
+// ringCommands show the state of the ring. Commands that nodetool has too use nodetool's names, in lower case. kong
+// derives a command's name from the field, with a hyphen before each inner capital letter: Describecluster is
+// describecluster, TablesAccount is tables-account. Fields for nodetool's commands therefore have only one capital
+// letter.
 type ringCommands struct {
 	Status          statusCommand          `cmd:"" group:"ring" help:"Show the state, load and ownership of every node."`
 	Ring            ringCommand            `cmd:"" group:"ring" help:"Show every token and its owner."`
@@ -73,8 +73,7 @@ type nodeCommands struct {
 	Gettimeout       timeoutCommand         `cmd:"" group:"node" help:"Show the timeout of a type of request."`
 }
 
-// doCommands change what the node does. Their effects end with the process, unless they change data, files or the
-// metadata.
+// doCommands change the node. Their effects end with the process, unless they change data, files or the metadata.
 type doCommands struct {
 	Flush                   flushCommand              `cmd:"" group:"do" help:"Flush memtables to disk."`
 	Compact                 compactCommand            `cmd:"" group:"do" help:"Compact data into the lowest level."`
@@ -138,8 +137,8 @@ func (c *Commands) AfterApply(ctx context.Context, k *kong.Context) error {
 	return nil
 }
 
-// session is one run of a command. It lasts for one command, which may execute several operations. It is used by one
-// goroutine, except committed and job, which the callback of fetch sets before fetch returns.
+// session is one run of a command, which may execute several operations. It is used by one goroutine, except committed
+// and job, which the callback of fetch sets before fetch returns.
 type session struct {
 	ctx   context.Context
 	where *Where // the node
@@ -151,7 +150,7 @@ type session struct {
 	committed bool
 	// job is the id of the job that performs the operation; empty means none, or not yet.
 	job string
-	// stops is true if the caller stops the node after an interrupt, which also ends its jobs.
+	// stops is true if the caller stops the node after an interrupt, which also ends the node's jobs.
 	stops bool
 }
 
@@ -170,7 +169,7 @@ func ask[A, R any](s *session, op control.Operation[A, R], args A, text func(w i
 // command with a failure.
 func show[R any](s *session, result R, text func(w io.Writer, result R) error) error {
 	if s.json {
-		// JSON has all fields of the result; text is for people.
+		// JSON contains all fields of the result; text selects what people need.
 		b, err := json.MarshalIndent(result, "", "  ")
 		if err != nil {
 			return err
@@ -186,19 +185,19 @@ func show[R any](s *session, result R, text func(w io.Writer, result R) error) e
 // or another one of the client, so bar has a lock.
 func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) {
 	var none R
-	// The connection is opened for each operation. A node that has stopped since the last operation is then noticed,
-	// and another one may be chosen.
+	// Each operation opens its own connection, so a node that has stopped in the meantime is noticed, and another one
+	// can be chosen.
 	client, err := s.where.client()
 	if err != nil {
 		return none, err
 	}
 	s.job = ""
 	bar := newBar(s.progress)
-	if s.json { // a program reads the output
+	if s.json { // the output is read by a program
 		bar.jobEvery = barEvery
 	}
 	result, err := control.Call(s.ctx, client, op, args, func(p control.Progress) {
-		// A node may end after it has reported success, as after a decommission (orCommitted).
+		// The node's process may end after it has reported success, as after a decommission (orCommitted).
 		s.committed = s.committed || p.Committed
 		// The first job that is reported performs the operation. A command may execute several.
 		if s.job == "" {
@@ -207,11 +206,10 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 		bar.show(p)
 	})
 	bar.end()
-	// After an interrupt, the user learns how to follow the job.
+	// After an interrupt, tell the user how to follow the job.
 	s.interrupted()
 	return result, err
 }
 
-// quiet prints nothing, for commands without a result. With --json, the empty result is printed nevertheless. As in
-// nodetool, an operation that succeeds without a result leaves the terminal empty.
+// quiet prints nothing, for commands without a result, like nodetool. With --json, the empty result is still printed.
 func quiet[R any](io.Writer, R) error { return nil }

@@ -13,8 +13,8 @@ import (
 	"cqld/node/control"
 )
 
-// tablesCommand holds the arguments that select tables. Without a keyspace, there are no tables either. It is embedded,
-// which gives the commands its two arguments in this order.
+// tablesCommand has the arguments that select tables; tables require a keyspace. It is embedded, so commands have these
+// two arguments in this order.
 type tablesCommand struct {
 	Keyspace string   `arg:"" optional:"" help:"The keyspace; default: all keyspaces."`
 	Tables   []string `arg:"" optional:"" help:"Tables of the keyspace; default: all tables."`
@@ -25,7 +25,7 @@ func (c tablesCommand) args() control.TablesArgs {
 	return control.TablesArgs{Keyspace: c.Keyspace, Tables: c.Tables}
 }
 
-// flushCommand names tables as nodetool does; the node flushes the memtables of all tables, which are shared.
+// flushCommand accepts tables, like nodetool, but the node flushes all memtables, because tables share them.
 type flushCommand struct{ tablesCommand }
 
 // Run flushes memtables to disk.
@@ -41,7 +41,7 @@ func (c *compactCommand) Run(s *session) error {
 	return ask(s, control.Compact, c.args(), quiet[control.None])
 }
 
-// cleanupCommand starts a job and waits for it. The same cleanup follows ring changes by itself.
+// cleanupCommand starts a job and waits for it. Nodes also clean up automatically after ring changes.
 type cleanupCommand struct{ tablesCommand }
 
 // Run deletes data in ranges that the node no longer owns.
@@ -90,14 +90,15 @@ func showVerifiedFiles(w io.Writer, v control.VerifiedFiles) error {
 	return p.err
 }
 
-// scrubCommand is a verification and, if the node knows corrupt data, a repair of it.
+// scrubCommand verifies files and, if the node has corrupt data, repairs it.
 type scrubCommand struct{ verifyCommand }
 
-// Run verifies files and repairs. The repair covers all tables: a corrupt file may have rows of tables that the
-// arguments do not name.
+// Run verifies files and repairs. The repair covers all tables, because a corrupt file may contain rows of tables that
+// the arguments do not name.
 func (c *scrubCommand) Run(s *session) error {
 	v, err := c.verify(s)
-	// The repair of an earlier scrub may have failed, and a request may have found a file that was not read now.
+	// The node may know of corrupt data that this verification did not find: an earlier repair failed, or a request
+	// read a corrupt file.
 	if err != nil || len(v.Corrupt) == 0 && !v.Unrepaired {
 		return err
 	}
@@ -118,8 +119,8 @@ func (c *drainCommand) Run(s *session) error {
 // stopCommand ends the process of the node.
 type stopCommand struct{}
 
-// stopWait is how long the command waits for the end of the node. It is longer than the 10 s for which a node drains
-// (drainTimeout of package main) plus the closing of its files.
+// stopWait is how long the command waits for the node to end: the 10 s for which a node drains (drainTimeout of package
+// main), plus the time to close its files.
 const stopWait = 30 * time.Second
 
 // Run asks the node to stop, and waits until its process has ended.
@@ -136,9 +137,10 @@ func (c *stopCommand) Run(s *session) error {
 func Stop(ctx context.Context, client *control.Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	// Before the request, because a node that stops accepts no connections while it drains.
+	// Opened before the request, because a stopping node accepts no connections while it drains.
 	ended, err := client.Hold(ctx)
-	// Stop would return while the process still runs, and the caller might start another one on its directory.
+	// Otherwise Stop would return while the process still runs, and the caller might start another one on its
+	// directory.
 	if errors.Is(err, control.ErrUnsupported) {
 		return fmt.Errorf("the node at %s was not asked to stop: its version is older and cannot report the end of "+
 			"its process; use cqld ctl of that version, or end the process as its service manager does",
@@ -147,7 +149,7 @@ func Stop(ctx context.Context, client *control.Client, wait time.Duration) error
 	if err != nil {
 		return err
 	}
-	// The node may close the connection before its answer has arrived.
+	// The node may close the connection before its response arrives.
 	if _, err := control.Call(ctx, client, control.StopDaemon, control.None{}, nil); err != nil &&
 		!errors.Is(err, control.ErrStopped) {
 		return err
@@ -160,8 +162,8 @@ func Stop(ctx context.Context, client *control.Client, wait time.Duration) error
 	return err
 }
 
-// snapshotCommand covers all tables of the keyspaces. The tag is the name of a directory. The files of the snapshot are
-// links to files of the node: they cost space only once the node has compacted its own.
+// snapshotCommand covers all tables of the keyspaces. The tag is the name of a directory. The snapshot's files are hard
+// links to the node's files, so they take space only after the node has compacted its own.
 type snapshotCommand struct {
 	// An empty list includes the system keyspaces.
 	Keyspaces []string `arg:"" optional:"" help:"Keyspaces; default: all keyspaces."`
@@ -183,7 +185,7 @@ func (c *snapshotCommand) Run(s *session) error {
 			if len(c.Keyspaces) > 0 {
 				p.line("A node cannot be restored from a snapshot of some keyspaces.")
 			}
-			// An incomplete snapshot is no error: it contains what could be read.
+			// An incomplete snapshot is not an error: it contains everything that could be read.
 			for _, lacks := range made.Lacks {
 				p.line("The snapshot is incomplete: %s", lacks)
 			}
@@ -199,8 +201,8 @@ func (c *listSnapshotsCommand) Run(s *session) error {
 	return ask(s, control.ListSnapshots, control.None{}, showSnapshots)
 }
 
-// showSnapshots prints the table of nodetool listsnapshots. The true size is what removing a snapshot would free. Times
-// are in UTC with milliseconds, in the form of nodetool.
+// showSnapshots prints the table of nodetool listsnapshots. The true size is the space that removing the snapshot would
+// free. Times are in UTC with milliseconds, in nodetool's format.
 func showSnapshots(w io.Writer, all control.Snapshots) error {
 	p := &printer{w: w}
 	p.line("Snapshot Details:")
@@ -328,7 +330,7 @@ func (c *statusBinaryCommand) Run(s *session) error {
 	})
 }
 
-// readyCommand is for health checks of scripts: the exit status is the answer.
+// readyCommand is for health checks in scripts, which test its exit status.
 type readyCommand struct{}
 
 // Run fails unless the node serves clients.
@@ -347,7 +349,7 @@ func (c *readyCommand) Run(s *session) error {
 	})
 }
 
-// disableBinaryCommand closes the CQL server, and leaves the node a member and a replica.
+// disableBinaryCommand stops the CQL server. The node stays a member and a replica.
 type disableBinaryCommand struct{}
 
 // Run stops the CQL server.
@@ -422,8 +424,8 @@ func (c *seedsCommand) Run(s *session) error {
 	})
 }
 
-// loggingCommand prints one level, because the node has no levels for single loggers. The level is one of the words
-// that setlogginglevel takes.
+// loggingCommand prints one level, because the node has no per-logger levels. The level is a word that setlogginglevel
+// accepts.
 type loggingCommand struct{}
 
 // Run prints the log level.
@@ -448,11 +450,12 @@ func (c *setLoggingCommand) Run(s *session) error {
 	return ask(s, control.SetLoggingLevel, control.Logging{Level: c.Level}, quiet[control.Logging])
 }
 
-// reloadSSLCommand shows the expiry dates too, so that the operator sees whether the new files are in use. Files that
-// cannot be used are an error of the operation.
+// reloadSSLCommand also shows expiry dates, so the operator sees whether the new files are in use. Unusable files make
+// the operation fail.
 type reloadSSLCommand struct{}
 
-// Run makes the node read its certificate files. It also reads them without this command some seconds after a change.
+// Run makes the node read its certificate files immediately. Without this command, the node reads them some seconds
+// after a change.
 func (c *reloadSSLCommand) Run(s *session) error {
 	return ask(s, control.ReloadSSL, control.None{}, func(out io.Writer, read control.Certificates) error {
 		if len(read.Certificates) == 0 {

@@ -7,7 +7,7 @@ import (
 	"cqld/node/control"
 )
 
-// rotateKeysCommand rewrites the files of one node. The command ends when the job has.
+// rotateKeysCommand rewrites the files of one node, and waits for the job.
 type rotateKeysCommand struct {
 	Throughput int64 `default:"64" placeholder:"MIB" help:"Rewrite at most this many MiB a second; 0 for no bound."`
 }
@@ -45,16 +45,16 @@ func showRotated(w io.Writer, r control.Rotated) error {
 	case others == 0:
 		p.line("All files have the newest key: the other keys can be removed from the configuration.")
 	default:
-		// Files that are open for writing have the key with which the node was started.
+		// Files that are open for writing use the key with which the node was started.
 		p.line("Files that were not rewritten: %d. Restart the node, and run the command again.", others)
 	}
 	return p.err
 }
 
-// inClear stands for the key of files that are not encrypted.
+// inClear is the key name of unencrypted files.
 const inClear = "none"
 
-// showEncryption prints how many files have which key. keys is empty if the node has none.
+// showEncryption prints how many files use each key. keys is empty without files.
 func showEncryption(field func(name, format string, args ...any), keys []control.KeyUse) {
 	if len(keys) == 0 {
 		field("Encryption at rest", "none")
@@ -66,7 +66,7 @@ func showEncryption(field func(name, format string, args ...any), keys []control
 	}
 }
 
-// keyName returns the name of a key in lists. Files in clear have no key.
+// keyName formats a key for lists. Unencrypted files have no key.
 func keyName(k control.KeyUse) string {
 	if k.Key == inClear {
 		return "in clear"

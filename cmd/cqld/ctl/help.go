@@ -23,7 +23,7 @@ func (c *helpCommand) Run(k *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	// For a word that is no command, kong selects the parent.
+	// For an unknown word, kong selects the parent command.
 	if n := usage.Selected(); n == nil || c.Command != "" && n.Parent == usage.Model.Node {
 		return fmt.Errorf("there is no command %s", c.Command)
 	}

@@ -10,15 +10,14 @@ import (
 	"cqld/node/control"
 )
 
-// rebuildIndexCommand requires at least one index, like nodetool rebuild_index. The command ends when the builds on
-// this node have.
+// rebuildIndexCommand requires at least one index, like nodetool rebuild_index. It waits for the builds on this node.
 type rebuildIndexCommand struct {
 	Keyspace string   `arg:"" help:"The keyspace."`
 	Table    string   `arg:"" help:"The table."`
 	Indexes  []string `arg:"" help:"Names of indexes, also as table.index or keyspace.table.index."`
 }
 
-// Run builds indexes once more, and waits for them.
+// Run rebuilds indexes, and waits for the builds.
 func (c *rebuildIndexCommand) Run(s *session) error {
 	args := control.IndexArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace, Table: c.Table}}
 	for _, name := range c.Indexes {
@@ -40,7 +39,7 @@ var errViewNotBuilt = errors.New("the view is not built on all nodes")
 
 // Run prints on which nodes a view is built.
 func (c *viewBuildStatusCommand) Run(s *session) error {
-	// The view is a table of the control protocol.
+	// The control protocol treats the view as a table.
 	args := control.TableArgs{Keyspace: c.Keyspace, Table: c.View}
 	if c.View == "" {
 		keyspace, view, ok := strings.Cut(c.Keyspace, ".")
@@ -53,7 +52,7 @@ func (c *viewBuildStatusCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	// The table is printed in both cases; only the exit status differs.
+	// The table is printed in either case; only the exit status differs.
 	if err := show(s, r, showViewBuild); err != nil {
 		return err
 	}
@@ -63,8 +62,8 @@ func (c *viewBuildStatusCommand) Run(s *session) error {
 	return nil
 }
 
-// viewBuilt reports whether all nodes have built the view. A view without any status is not built. SUCCESS is the word
-// of the status in system_distributed.view_build_status; the others are STARTED and UNKNOWN.
+// viewBuilt reports whether all nodes have built the view. A view without any status is not built. A status is SUCCESS or
+// STARTED, as in system_distributed.view_build_status, or UNKNOWN.
 func viewBuilt(r control.ViewBuild) bool {
 	for _, h := range r.Hosts {
 		if h.Status != "SUCCESS" {
@@ -90,7 +89,7 @@ func showViewBuild(w io.Writer, r control.ViewBuild) error {
 	return p.err
 }
 
-// buildThroughputCommand prints the rate in MiB per second, which the protocol has in bytes.
+// buildThroughputCommand prints the rate in MiB per second; the protocol has bytes.
 type buildThroughputCommand struct{}
 
 // Run prints the bound on the rate of builds.
@@ -98,7 +97,7 @@ func (c *buildThroughputCommand) Run(s *session) error {
 	return ask(s, control.BuildThroughputOf, control.None{}, showBuildThroughput)
 }
 
-// showBuildThroughput prints a rate of 0 for no bound.
+// showBuildThroughput prints a rate; 0 means no limit.
 func showBuildThroughput(w io.Writer, t control.Throughput) error {
 	_, err := fmt.Fprintf(w, "Current index build throughput: %g MiB/s\n", float64(t.BytesPerSecond)/mebibyte)
 	return err
@@ -107,7 +106,7 @@ func showBuildThroughput(w io.Writer, t control.Throughput) error {
 // mebibyte is in bytes.
 const mebibyte = 1 << 20
 
-// setBuildThroughputCommand takes MiB, the unit in which getindexbuildthroughput prints.
+// setBuildThroughputCommand takes MiB, like the output of getindexbuildthroughput.
 type setBuildThroughputCommand struct {
 	Rate int64 `arg:"" help:"MiB of rows that a node reads in a second to build indexes; 0 means no bound."`
 }
@@ -121,8 +120,8 @@ func (c *setBuildThroughputCommand) Run(s *session) error {
 	return ask(s, control.SetBuildThroughput, control.Throughput{BytesPerSecond: rate}, quiet[control.Throughput])
 }
 
-// bytesPerSecond converts a rate in MiB per second. It refuses one whose bytes overflow: they could be 0, which means
-// no bound.
+// bytesPerSecond converts a rate from MiB per second. It refuses a rate that would overflow, because the result could
+// be 0, which means no limit.
 func bytesPerSecond(rate int64) (int64, error) {
 	if rate < 0 || rate > math.MaxInt64/mebibyte {
 		return 0, fmt.Errorf("the rate must be from 0 to %d MiB/s; 0 means no bound", int64(math.MaxInt64/mebibyte))
@@ -130,8 +129,8 @@ func bytesPerSecond(rate int64) (int64, error) {
 	return rate * mebibyte, nil
 }
 
-// printBuilds prints builds of indexes like the compactions of nodetool. It prints nothing without builds, so that the
-// caller's output has no empty table.
+// printBuilds prints index builds like nodetool's compactions. Without builds it prints nothing, not even a table
+// header.
 func printBuilds(p *printer, builds []control.IndexBuild) {
 	if len(builds) == 0 {
 		return

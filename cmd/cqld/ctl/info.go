@@ -9,8 +9,8 @@ import (
 	"cqld/node/control"
 )
 
-// infoCommand prints the state of one node. Unlike nodetool info, it also answers what an operator asks first: whether
-// the clock, the metadata and the disk let the node serve.
+// infoCommand prints the state of one node. Unlike nodetool info, it also shows whether the clock, the metadata and the
+// disk allow the node to serve.
 type infoCommand struct {
 	Tokens bool `short:"T" help:"List all tokens."`
 }
@@ -23,8 +23,8 @@ func (c *infoCommand) Run(s *session) error {
 	})
 }
 
-// showInfo prints fields in the order of nodetool, with further ones of cqld. Scripts parse these lines: a name and its
-// column are never changed, and new fields are added.
+// showInfo prints nodetool's fields in nodetool's order, and fields of cqld. Scripts parse these lines, so names and
+// columns must not change; fields may be added.
 func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	p := &printer{w: w}
 	// The width fits the longest name, as in nodetool.
@@ -39,7 +39,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Uptime (seconds)", "%d", int64(i.Uptime.Seconds()))
 	// nodetool prints megabytes of 1,048,576 bytes without their unit.
 	heap := fmt.Sprintf("%.2f", float64(i.HeapUsed)/(1<<20))
-	// Without a limit of the runtime, only the use is shown.
+	// Without a memory limit of the Go runtime, only the use is shown.
 	if i.HeapLimit > 0 {
 		heap += fmt.Sprintf(" / %.2f", float64(i.HeapLimit)/(1<<20))
 	}
@@ -55,12 +55,12 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		field("Internode certificate", "expires %s", i.Internode.Certificate)
 	}
 	clock := clockText(i.Member)
-	// The offset is shown even if it is no problem.
+	// The offset is shown even if it is small.
 	if clock == "" {
 		clock = fmt.Sprintf("in sync with the other nodes (%v)", i.ClockAhead.Round(time.Millisecond))
 	}
 	field("Clock", "%s", clock)
-	// A missing majority has a message of its own.
+	// If a majority is missing, the message replaces the count.
 	voters := i.Voters.Missing
 	if voters == "" {
 		voters = fmt.Sprintf("%d of %d alive, %d needed", i.Voters.Alive, i.Voters.Voters, i.Voters.Required)
@@ -98,8 +98,8 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	return p.err
 }
 
-// showMemory prints the parts of a node's memory with their bounds, and the kernel's count beside their sum. The two
-// counts come from different sources and need not be equal.
+// showMemory prints the parts of a node's memory with their limits, and the kernel's figure next to their sum. The two
+// come from different sources and need not be equal.
 func showMemory(field func(name, format string, args ...any), m *control.Memory) {
 	field("Memory limit", "%s, %s", size(m.Limit), m.Source)
 	for _, p := range m.Parts {
@@ -109,7 +109,7 @@ func showMemory(field func(name, format string, args ...any), m *control.Memory)
 	field("Resident", "%s as the kernel counts, %s in the cgroup with its page cache", size(m.Resident), size(m.Cgroup))
 	h := &m.Heap
 	field("Go runtime", "%s live, %s garbage, %s unused, %s free, %s stacks, %s metadata", size(h.Live),
-		// Live may exceed the objects that are counted now, as it is from the last collection.
+		// Live is from the last garbage collection, so it may exceed the current objects.
 		size(max(h.Objects-h.Live, 0)),
 		size(h.Unused), size(h.Free), size(h.Stacks), size(h.Metadata))
 }

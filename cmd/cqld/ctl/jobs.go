@@ -12,8 +12,8 @@ import (
 	"cqld/node/control"
 )
 
-// jobsCommand groups the subcommands for long-running work. Without a subcommand, it lists the jobs. A job runs on one
-// node: all subcommands need the same --node, --data-dir or --host.
+// jobsCommand groups the subcommands for long-running jobs. Without a subcommand, it lists the jobs. A job runs on one
+// node, so all subcommands need the same --node, --data-dir or --host.
 type jobsCommand struct {
 	List   listJobsCommand  `cmd:"" default:"1" help:"List the jobs that run, and the last ones that have ended."`
 	Show   showJobCommand   `cmd:"" help:"Show one job."`
@@ -46,7 +46,7 @@ func showJobs(w io.Writer, all control.Jobs) error {
 	for _, j := range all.Jobs {
 		// The last column is free text, so it may be longer than the others.
 		phase := j.Phase
-		// An error says more than the phase in which it occurred.
+		// An error is more informative than the phase in which it occurred.
 		if j.Error != "" {
 			phase = j.Error
 		}
@@ -101,10 +101,10 @@ func (c *showJobCommand) Run(s *session) error {
 	return show(s, all.Jobs[0], showJob)
 }
 
-// showJob prints everything about one job.
+// showJob prints all details of a job.
 func showJob(w io.Writer, j control.Job) error {
 	p := &printer{w: w}
-	// A job that has not begun or ended has no such time.
+	// A job that has not started or ended has a zero time.
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return "-"
@@ -113,7 +113,7 @@ func showJob(w io.Writer, j control.Job) error {
 	}
 	p.line("ID:        %s\nKind:      %s\nTarget:    %s\nState:     %s\nProgress:  %s\nRemaining: %s", j.ID, j.Kind,
 		j.Target, j.State, jobProgress(&j), remaining(j.Left))
-	// Times are of the current attempt, except the creation.
+	// The times belong to the current attempt, except for the creation.
 	p.line("Attempt:   %d\nCreated:   %s\nBegan:     %s\nEnded:     %s", j.Attempt, at(j.Created), at(j.Began),
 		at(j.Ended))
 	if j.Phase != "" {
@@ -128,7 +128,7 @@ func showJob(w io.Writer, j control.Job) error {
 	return p.err
 }
 
-// watchJobsCommand may name a job. Without an ID, it watches all jobs that are unfinished.
+// watchJobsCommand watches one job or, without an ID, all unfinished jobs.
 type watchJobsCommand struct {
 	ID string `arg:"" optional:"" help:"ID of the job, as 'jobs list' shows it."`
 }
@@ -149,8 +149,7 @@ func (c *watchJobsCommand) Run(s *session) error {
 	return fmt.Errorf("job %s ended as %s", j.ID, j.State)
 }
 
-// watchEvery is the interval at which `jobs watch` polls all jobs. A line is printed only for a change, so a shorter
-// interval would only cost requests.
+// watchEvery is the interval at which `jobs watch` polls all jobs. A job's line is printed only when it changes.
 const watchEvery = time.Second
 
 // errWatchedFailed is the result of watching jobs of which one failed.
@@ -158,13 +157,13 @@ var errWatchedFailed = errors.New("a job failed; see cqld ctl jobs list")
 
 // watchJobs prints a line for each change of an unfinished job, until all have ended. A job that has ended before the
 // first poll is not watched. It returns errWatchedFailed if the last attempt of a watched job failed, and the error of
-// ctx after an interrupt. A job that begins and ends between two polls is not seen.
+// ctx after an interrupt. It does not see a job that starts and ends between two polls.
 func watchJobs(s *session, every time.Duration) error {
-	// printed holds the last line of each job, and failed those whose last attempt failed, by ID. Both grow with the
-	// jobs of one watch, which the node bounds.
+	// printed has the last line of each job, and failed the jobs whose last attempt failed, by ID. The node bounds the
+	// number of jobs.
 	printed, watched, failed := map[string]string{}, []string{}, map[string]bool{}
 	for {
-		// Each poll is a request of its own, because jobs may begin at any time.
+		// Jobs may start at any time, so each poll lists them again.
 		all, err := fetch(s, control.ListJobs, control.JobArgs{})
 		if err != nil {
 			return err
@@ -180,7 +179,7 @@ func watchJobs(s *session, every time.Duration) error {
 				watched = append(watched, j.ID)
 			}
 			line := jobLine(&j)
-			// A failed job may be resumed while others run; then its next end counts.
+			// A failed job may be resumed while others run; only its last attempt counts.
 			if j.State == "failed" {
 				failed[j.ID] = true
 			} else {
@@ -197,9 +196,9 @@ func watchJobs(s *session, every time.Duration) error {
 				open++
 			}
 		}
-		// A failed job does not end the watch of others.
+		// A failed job does not end the watch while others run.
 		switch {
-		// The JSON of no change is empty.
+		// Without any change, the JSON output is empty.
 		case open == 0 && len(watched) == 0 && s.json:
 			return nil
 		case open == 0 && len(watched) == 0:
@@ -269,12 +268,12 @@ func (c *resumeJobCommand) Run(s *session) error {
 	})
 }
 
-// interrupted reports to the user of an interrupted command that its job continues. It prints to the progress output,
-// so a result in out stays unmixed.
+// interrupted informs the user of an interrupted command that its job continues. It prints to progress, to keep the
+// result in out parseable.
 func (s *session) interrupted() {
-	// Without an interrupt, the command has seen the end of the job.
+	// Without an interrupt, the command has waited for the end of the job.
 	if s.job != "" && s.ctx.Err() != nil && !s.stops {
-		// The phase of a ring operation is in another command.
+		// Another command shows the phase of a ring operation.
 		follow := "cqld ctl jobs watch " + s.job
 		if strings.HasPrefix(s.job, "ring-") {
 			follow = "cqld ctl operations"

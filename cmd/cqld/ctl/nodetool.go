@@ -2,11 +2,10 @@ package ctl
 
 import "strings"
 
-// Substitute says what to use instead of a command of nodetool that `cqld ctl` does not have. It is empty for other
-// names. The names are nodetool's, in lower case. It is for error messages of the command line (unknownCommand of
-// package main), so it need not be fast.
+// Substitute returns what to use instead of a nodetool command that `cqld ctl` does not have, or "" for other names.
+// name is in lower case. Error messages of the command line use it (unknownCommand of package main).
 func Substitute(name string) string {
-	// A paragraph begins with its text, and an empty line ends it.
+	// A paragraph starts with its text and ends with an empty line.
 	for paragraph := range strings.SplitSeq(substitutes, "\n\n") {
 		text, names, _ := strings.Cut(strings.TrimSpace(paragraph), "\n")
 		for n := range strings.FieldsSeq(names) {
@@ -18,8 +17,8 @@ func Substitute(name string) string {
 	return ""
 }
 
-// substitutes are paragraphs: what to use, and on the next lines the commands of nodetool that it replaces. A name must
-// not be a command of cqld ctl as well, because it would never be looked up.
+// substitutes has one paragraph for each substitute: what to use, then the nodetool commands that it replaces, on lines
+// of their own. These must not be commands of cqld ctl.
 const substitutes = `
 there is no gossip: membership is in the metadata log; see cqld ctl members
 	disablegossip enablegossip statusgossip failuredetector checktokenmetadata reloadseeds

@@ -69,8 +69,8 @@ func (t *table) print(w io.Writer) error {
 	return err
 }
 
-// printer writes lines and records the first error. After an error, it writes nothing. It spares callers a check after
-// each line: they return err once, at the end.
+// printer writes lines and records the first error, after which it writes nothing. Callers return err once at the end,
+// instead of checking each line.
 type printer struct {
 	w   io.Writer
 	err error
@@ -90,8 +90,8 @@ func (p *printer) table(t *table) {
 	}
 }
 
-// size formats a number of bytes like nodetool: 28.96 MiB. Units are powers of 1,024. It rounds to two digits, so it is
-// not for computation. Numbers below 1,024 have the unit bytes.
+// size formats bytes like nodetool: 28.96 MiB. Units are powers of 1,024, and numbers below 1,024 have the unit bytes.
+// The result is rounded to two digits.
 func size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d bytes", n)
@@ -108,7 +108,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.2f KiB", float64(n)/(1<<10))
 }
 
-// percent formats a share of one like nodetool. percent(0.333) is 33.3%.
+// percent formats a fraction like nodetool. percent(0.333) is 33.3%.
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
 // host returns an address without its port. IPv6 addresses lose their brackets. host("127.0.0.1:7000") is 127.0.0.1,

@@ -10,8 +10,8 @@ import (
 	"cqld/node/control"
 )
 
-// restoreCommand starts a job on the node that it is sent to, which leads the restoration, and waits for it. Names of
-// tables are those in the backup.
+// restoreCommand starts a job on the node that it contacts, which leads the restore, and waits for it. Table names are
+// those in the backup.
 type restoreCommand struct {
 	RestoreFlags
 	As             string `placeholder:"KEYSPACE.TABLE" help:"Another name for the only table."`
@@ -30,7 +30,7 @@ func (c *restoreCommand) Run(s *session) error {
 	return ask(s, control.RestoreBackup, args, showRestored(c.DryRun))
 }
 
-// RestoreFlags select a backup and what of it is restored. `cqld restore` has them, too.
+// RestoreFlags select a backup, and what to restore from it. `cqld restore` has them, too.
 type RestoreFlags struct {
 	From   string   `required:"" placeholder:"URL" help:"Location of the backup."`
 	Backup string   `help:"Name of the backup; default: the newest one."`
@@ -38,7 +38,7 @@ type RestoreFlags struct {
 	At     string   `placeholder:"TIME" help:"Restore the state at a time such as 2026-11-22T10:00:00Z (backup_log)."`
 }
 
-// Args returns the arguments of the operation, or an error that names a flag which is wrong.
+// Args returns the arguments of the operation, or an error that names the wrong flag.
 func (f *RestoreFlags) Args() (control.RestoreArgs, error) {
 	args := control.RestoreArgs{Location: f.From, Name: f.Backup, Tables: f.Table}
 	var err error
@@ -49,9 +49,8 @@ func (f *RestoreFlags) Args() (control.RestoreArgs, error) {
 }
 
 // FillRing restores a backup to the new ring of `cqld local` in a directory, through its first node, or continues an
-// earlier attempt in the same ring. It prints what was restored to out, and draws the progress on progress. began
-// reports whether the node has a job for it, so that a failed attempt can be continued. The caller must stop the nodes
-// after an error.
+// earlier attempt in the same ring. It prints the result to out, and the progress to progress. began reports whether
+// the node has created a job, which can be continued after a failure. After an error the caller must stop the nodes.
 func FillRing(ctx context.Context, dir string, args control.RestoreArgs, out, progress io.Writer) (began bool,
 	err error) {
 	s := &session{ctx: ctx, where: &Where{DataDir: dir, Node: 1}, out: out, progress: progress, stops: true}
@@ -59,27 +58,27 @@ func FillRing(ctx context.Context, dir string, args control.RestoreArgs, out, pr
 	if err != nil {
 		return false, err
 	}
-	// The ring was started for the restoration only, so a job of this kind is an earlier attempt.
+	// This ring exists only for the restore, so a job of this kind is an earlier attempt.
 	for _, j := range slices.Backward(all.Jobs) {
 		if j.Kind == "restore" {
 			return true, continueJob(s, &j)
 		}
 	}
-	// A refused plan has no job, and has changed nothing.
+	// A refused plan creates no job, and changes nothing.
 	err = ask(s, control.RestoreBackup, args, showRestored(false))
 	return s.job != "", err
 }
 
-// continueJob resumes a job that has not succeeded, and waits for its end.
+// continueJob resumes a job that has not succeeded, and waits for it.
 func continueJob(s *session, j *control.Job) (err error) {
 	watched := *j
-	// A process that was killed has left the job as interrupted. One that was detached may still run it.
+	// If the process was killed, the job is interrupted and resumable; a detached process may still be running it.
 	if j.Resumable {
 		if watched, err = fetch(s, control.ResumeJob, control.JobArgs{ID: j.ID}); err != nil {
 			return err
 		}
 	}
-	// A job that ended before the caller could note it has nothing left to do.
+	// The job may have ended before the previous caller noticed.
 	if watched.State != "done" {
 		if watched, err = fetch(s, control.WatchJob, control.JobArgs{ID: j.ID}); err != nil {
 			return err
@@ -92,8 +91,8 @@ func continueJob(s *session, j *control.Job) (err error) {
 	return err
 }
 
-// parseMoment parses a moment in UTC, or with its distance from UTC, and returns it in microseconds. A moment without
-// one could mean the time of this machine or of the nodes.
+// parseMoment parses a moment with a UTC offset, and returns it in microseconds. The offset is required, because the
+// time zones of this machine and of the nodes may differ.
 func parseMoment(text string) (int64, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err == nil && t.UnixMicro() > 0 {
@@ -115,7 +114,7 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 		p := &printer{w: w}
 		p.line("%s %s from backup %s of %s; %s %s", done, counted(len(r.Tables), "table"), r.Name,
 			r.Created.UTC().Format(backupTime), size(r.Bytes), read)
-		// Nodes of earlier versions do not estimate.
+		// Nodes of earlier versions return no estimate.
 		if dryRun && r.Rate > 0 {
 			p.line("It would take about %s: each node would read %s, at %s/s", about(r.Estimate), size(r.NodeBytes),
 				size(r.Rate))
@@ -136,7 +135,7 @@ func showRestored(dryRun bool) func(w io.Writer, r control.Restored) error {
 	}
 }
 
-// about rounds an estimate. Starting and ending the steps takes seconds in any case.
+// about rounds an estimate. The fixed steps of a restore take some seconds.
 func about(d time.Duration) time.Duration {
 	return max(d.Round(time.Second), 5*time.Second)
 }

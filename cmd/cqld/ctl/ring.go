@@ -22,7 +22,7 @@ func (c *statusCommand) Run(s *session) error {
 	return ask(s, control.StatusOf, control.KeyspaceArgs{Keyspace: c.Keyspace}, showStatus)
 }
 
-// uneven is nodetool's note about keyspaces with different replication. The text is nodetool's, word for word.
+// uneven is nodetool's note about keyspaces with different replication, verbatim.
 const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership " +
 	"information is meaningless"
 
@@ -49,7 +49,7 @@ func showStatus(w io.Writer, st control.Status) error {
 		p.line("%s\n%s\nStatus=Up/Down\n|/ State=Normal/Leaving/Joining/Moving", title, strings.Repeat("=", len(title)))
 		t := newTable("--", "Address", "Load", "Tokens", owns, "Host ID", "Rack")
 		for _, m := range by[dc] {
-			// The two letters of nodetool: Up or Down, and the state.
+			// nodetool's two letters: Up or Down, and the state.
 			t.row(upDown(m.Up)[:1]+m.State[:1], host(m.Address), load(m), fmt.Sprint(m.Tokens), owned(st, m), m.HostID,
 				m.Rack)
 		}
@@ -57,7 +57,7 @@ func showStatus(w io.Writer, st control.Status) error {
 		p.line("")
 	}
 	for _, m := range st.Members {
-		// Problems of clocks have no column in nodetool's table, on which scripts rely.
+		// nodetool's table, which scripts parse, has no column for clock problems.
 		if text := clockText(m); text != "" {
 			p.line("%s: %s", host(m.Address), text)
 		}
@@ -71,12 +71,12 @@ func showStatus(w io.Writer, st control.Status) error {
 	return p.err
 }
 
-// clockAlarm is the clock offset from which the output reports a problem; it equals the threshold of the node's log.
+// clockAlarm is the clock offset that the output reports as a problem, the same as in the node's log.
 const clockAlarm = 100 * time.Millisecond
 
-// clockText describes the problem with a node's clock; empty means none. The offset is compared in both directions; a
-// node that refuses clients is reported in every case. ClockAhead is what the member has reported, relative to most
-// others, and 0 if it has not.
+// clockText describes a problem with a node's clock, or returns "". It reports a large offset in either direction, and
+// any node that refuses clients because of its clock. ClockAhead is the offset from most other nodes that the member
+// has reported, or 0.
 func clockText(m control.Member) string {
 	if m.ClockAhead < clockAlarm && m.ClockAhead > -clockAlarm && !m.ClockRefuses {
 		return ""
@@ -90,7 +90,7 @@ func clockText(m control.Member) string {
 
 // clockOffset describes how far a clock differs.
 func clockOffset(m control.Member) string {
-	// The text has no sign, so that it cannot be misread.
+	// The direction is spelled out, because a sign could be misread.
 	if m.ClockAhead < 0 {
 		return fmt.Sprintf("the clock is %v behind the other nodes", (-m.ClockAhead).Round(time.Millisecond))
 	}
@@ -105,8 +105,7 @@ func upDown(up bool) string {
 	return "Down"
 }
 
-// load returns the size of a member's data, or "?" if it did not answer. A member that is down cannot answer, so its
-// column is "?" as in nodetool.
+// load returns the size of a member's data, or "?" if it did not respond, as in nodetool.
 func load(m control.Member) string {
 	if m.Load == nil {
 		return "?"
@@ -114,7 +113,7 @@ func load(m control.Member) string {
 	return size(*m.Load)
 }
 
-// owned returns a member's share, or "?" if keyspaces differ, as in nodetool.
+// owned returns a member's ownership, or "?" if keyspaces differ, as in nodetool.
 func owned(st control.Status, m control.Member) string {
 	if st.Uneven {
 		return "?"
@@ -157,7 +156,7 @@ func showRing(w io.Writer, r control.Tokens) error {
 	return p.err
 }
 
-// describeClusterCommand prints metadata and the versions of the nodes that answer.
+// describeClusterCommand prints the metadata, and the versions of the nodes that respond.
 type describeClusterCommand struct{}
 
 // Run prints the state of the cluster metadata.
@@ -166,7 +165,7 @@ func (c *describeClusterCommand) Run(s *session) error {
 }
 
 // showCluster prints the sections of nodetool describecluster, and the epoch. More than one schema version means that a
-// node has not applied the last entries of the metadata log yet.
+// node has not applied the latest entries of the metadata log.
 func showCluster(w io.Writer, c control.Cluster) error {
 	p := &printer{w: w}
 	p.line("Cluster Information:\n\tName: %s\n\tPartitioner: %s\n\tEpoch: %d\n\tSchema versions:", c.Name,
@@ -174,8 +173,7 @@ func showCluster(w io.Writer, c control.Cluster) error {
 	for _, v := range slices.Sorted(maps.Keys(c.SchemaVersions)) {
 		p.line("\t\t%s: [%s]", v, strings.Join(c.SchemaVersions[v], ", "))
 	}
-	// A node that is down is counted in its state as well. Live and Unreachable count by liveness, the other lines by
-	// state.
+	// Live and Unreachable count by liveness, the other lines by state, so a node that is down counts twice.
 	count := map[string]int{}
 	for _, m := range c.Members {
 		if m.Up {
@@ -197,7 +195,7 @@ func showCluster(w io.Writer, c control.Cluster) error {
 		}
 		p.line("\t%s #Nodes: %d #Down: %d", dc, len(by[dc]), down)
 	}
-	// Builds may differ during an upgrade; nodes that did not answer are missing.
+	// Builds may differ during an upgrade. Nodes that did not respond are missing.
 	p.line("\nDatabase versions:")
 	for _, v := range slices.Sorted(maps.Keys(c.Versions)) {
 		p.line("\t%s: [%s]", v, strings.Join(c.Versions[v], ", "))
@@ -209,7 +207,7 @@ func showCluster(w io.Writer, c control.Cluster) error {
 	return p.err
 }
 
-// describeRingCommand requires a keyspace, because replicas depend on its replication.
+// describeRingCommand requires a keyspace, whose replication determines the replicas.
 type describeRingCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 }
@@ -232,7 +230,7 @@ func showRanges(w io.Writer, r control.Ranges) error {
 			details = append(details, fmt.Sprintf("EndpointDetails(host:%s, datacenter:%s, rack:%s)", host(m.Address),
 				m.Datacenter, m.Rack))
 		}
-		// nodetool has no such field, so it is last and only there during a change of the ring.
+		// Pending replicas are not part of nodetool's output, so they come last, and only during a ring change.
 		pending := ""
 		for i, m := range t.Pending {
 			// The first element begins the list, the others follow a comma.
@@ -248,7 +246,7 @@ func showRanges(w io.Writer, r control.Ranges) error {
 	return p.err
 }
 
-// endpointsCommand takes a key in the form of nodetool getendpoints. The partition need not exist.
+// endpointsCommand takes a partition key like nodetool getendpoints. The partition need not exist.
 type endpointsCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 	Table    string `arg:"" help:"The table."`
@@ -261,8 +259,8 @@ func (c *endpointsCommand) Run(s *session) error {
 		showEndpoints)
 }
 
-// showEndpoints prints an address on each line; pending replicas are marked. Pending replicas receive writes and serve
-// no reads yet. Only addresses are printed, as scripts use them.
+// showEndpoints prints one address per line, and nothing else, because scripts read it. Pending replicas, which receive
+// writes but serve no reads yet, are marked.
 func showEndpoints(w io.Writer, e control.Endpoints) error {
 	p := &printer{w: w}
 	for _, m := range e.Endpoints {

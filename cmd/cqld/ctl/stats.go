@@ -16,12 +16,12 @@ type tableStatsCommand struct {
 	Names []string `arg:"" optional:"" help:"KEYSPACE or KEYSPACE.TABLE; default: all tables."`
 }
 
-// Run prints the statistics of tables. An unknown name is an error of the node, and nothing is printed then.
+// Run prints the statistics of tables. For an unknown name, the node returns an error, and nothing is printed.
 func (c *tableStatsCommand) Run(s *session) error {
 	if len(c.Names) == 0 {
 		return ask(s, control.StatsOfTables, control.TablesArgs{}, showTableStats)
 	}
-	// Each name is one request. The results are printed as one.
+	// One request for each name; the results are printed together.
 	var all control.TableStats
 	for _, name := range c.Names {
 		// A name without a dot is a keyspace.
@@ -34,7 +34,7 @@ func (c *tableStatsCommand) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		// These two are about the node, so the last answer counts.
+		// These two describe the whole node, so the last response counts.
 		all.MemTableSize, all.Flushes = got.MemTableSize, got.Flushes
 		all.Tables = append(all.Tables, got.Tables...)
 		all.Dropped = append(all.Dropped, got.Dropped...)
@@ -48,7 +48,7 @@ func showTableStats(w io.Writer, st control.TableStats) error {
 	p.line("Total number of tables: %d\n----------------", len(st.Tables))
 	names, by := groups(st.Tables, func(t control.TableStat) string { return t.Keyspace })
 	for _, ks := range names {
-		// Sums of the tables that are shown, which may be fewer than the keyspace contains.
+		// Sums of the printed tables, which may not be all of the keyspace.
 		var reads, writes int64
 		for _, t := range by[ks] {
 			reads, writes = reads+t.Reads, writes+t.Writes
@@ -60,17 +60,17 @@ func showTableStats(w io.Writer, st control.TableStats) error {
 		p.line("----------------")
 	}
 	showDropped(p, st.Dropped)
-	// Tables share memtables, so nodetool's figures by table do not exist.
+	// Tables share memtables, so there are no figures per table.
 	p.line("Memtables of all tables: %s, flushed %d times", size(st.MemTableSize), st.Flushes)
 	return p.err
 }
 
-// showDropped prints the space of dropped tables, and when they expire. It prints nothing without one.
+// showDropped prints the space that dropped tables use, and when they expire. It prints nothing if there are none.
 func showDropped(p *printer, tables []control.DroppedStat) {
 	if len(tables) == 0 {
 		return
 	}
-	// The sum is what a purge of all would free on this node.
+	// The sum is the space that purging all of them would free on this node.
 	var bytes int64
 	for _, t := range tables {
 		bytes += t.Bytes
@@ -110,9 +110,8 @@ func showTable(p *printer, t control.TableStat) {
 	p.line("")
 }
 
-// milliseconds formats a duration like tablestats. It is "NaN" without a measurement, like nodetool.
+// milliseconds formats a duration like tablestats: NaN without a measurement.
 func milliseconds(d time.Duration) string {
-	// No request was measured yet.
 	if d == 0 {
 		return "NaN"
 	}
@@ -125,7 +124,7 @@ type tableHistogramsCommand struct {
 	Table    string `arg:"" help:"The table."`
 }
 
-// Run prints the latency histograms of a table.
+// Run prints a table's latency histograms.
 func (c *tableHistogramsCommand) Run(s *session) error {
 	return ask(s, control.HistogramsOf, control.TableArgs{Keyspace: c.Keyspace, Table: c.Table}, showHistograms)
 }
@@ -143,12 +142,12 @@ func showHistograms(w io.Writer, h control.TableHistograms) error {
 		t.row(r.name, fmt.Sprintf("%.2f", float64(r.d)/1e3))
 	}
 	p.table(t)
-	// The percentiles are of the sample.
+	// Percentiles are computed from the sample.
 	p.line("%d reads sampled (one of eight)", h.Read.Count)
 	return p.err
 }
 
-// topPartitionsCommand samples for a time that the node bounds.
+// topPartitionsCommand samples for a duration that the node limits.
 type topPartitionsCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 	Table    string `arg:"" help:"The table."`
@@ -158,7 +157,7 @@ type topPartitionsCommand struct {
 
 // Run samples requests and prints the partitions with the most.
 func (c *topPartitionsCommand) Run(s *session) error {
-	// Bounded, because a product that overflows could be a time that the node accepts. The node refuses both bounds.
+	// Clamped, because an overflow could yield a duration that the node accepts. The node refuses both clamped values.
 	const longest = math.MaxInt64 / int64(time.Millisecond)
 	duration := time.Duration(min(max(c.Duration, 0), longest)) * time.Millisecond
 	return ask(s, control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace,
@@ -196,13 +195,13 @@ func (c *poolStatsCommand) Run(s *session) error {
 	return ask(s, control.StatsOfPools, control.None{}, showPools)
 }
 
-// showPools prints the pools, and the numbers of dropped messages. Completed and Refused count since the start of the
-// node.
+// showPools prints the pools and the numbers of dropped messages. Completed and Refused are counted from the start of
+// the node.
 func showPools(w io.Writer, st control.Pools) error {
 	p := &printer{w: w}
 	t := newTable("Pool Name", "Active", "Limit", "Pending", "Completed", "Refused").alignRight(1, 2, 3, 4, 5)
 	for _, pool := range st.Pools {
-		// A pool that only counts has no limit.
+		// A pool without a limit only counts requests.
 		limit := "-"
 		if pool.ActiveMax > 0 {
 			limit = fmt.Sprint(pool.ActiveMax)
@@ -221,7 +220,7 @@ func showPools(w io.Writer, st control.Pools) error {
 	return p.err
 }
 
-// compactionStatsCommand prints the storage engine of one node, for all tables together.
+// compactionStatsCommand prints one node's storage statistics, for all tables together.
 type compactionStatsCommand struct{}
 
 // Run prints the statistics of compactions, flushes and levels.
@@ -229,7 +228,7 @@ func (c *compactionStatsCommand) Run(s *session) error {
 	return ask(s, control.CompactionStats, control.None{}, showCompactions)
 }
 
-// showCompactions prints the state of Pebble, the builds of indexes, and the levels.
+// showCompactions prints Pebble's state, index builds, and levels.
 func showCompactions(w io.Writer, st control.Compactions) error {
 	p := &printer{w: w}
 	field := func(name, format string, args ...any) { p.line("%-24s %s", name, fmt.Sprintf(format, args...)) }
@@ -248,7 +247,8 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 	field("purger", "%d entries scanned, %d purged", st.Swept, st.Purged)
 	p.line("")
 	printBuilds(p, st.Builds)
-	// Level 0 has sublevels, because its files overlap; a score of 1 or more asks for a compaction.
+	// Level 0 has sublevels, because its files overlap. A score of 1 or more makes the level a candidate for
+	// compaction.
 	t := newTable("Level", "SSTables", "Size", "Score", "Sublevels").alignRight(1, 3, 4)
 	for _, l := range st.Levels {
 		t.row(fmt.Sprintf("L%d", l.Level), fmt.Sprint(l.Files), size(l.Bytes), fmt.Sprintf("%.2f", l.Score),
@@ -273,7 +273,7 @@ func showNet(w io.Writer, st control.Net) error {
 	printStreams(p, st.Streams)
 	p.line("Read Repair Statistics:\nMismatch (Blocking): %d\nRepaired: %d", st.ReadRepair.Mismatches,
 		st.ReadRepair.Repairs)
-	// Lost hints need a repair, so they are shown beside the others.
+	// Lost hints require a repair, so they are shown with the others.
 	h := st.Hints
 	p.line("Hint Statistics:\nStored: %d\nReplayed: %d\nExpired: %d\nLost: %d\nKept: %s of %s", h.Stored, h.Replayed,
 		h.Expired, h.Lost,
@@ -282,8 +282,8 @@ func showNet(w io.Writer, st control.Net) error {
 	return p.err
 }
 
-// printStreams prints the streams to and from each node after their number and sum. The total of a stream is an
-// estimate of its size on disk at its start; it is unknown if the data is only in memory.
+// printStreams prints the streams of each peer, with their number and total size. The total of a stream is estimated
+// from its size on disk at the start, and unknown if the data is only in memory.
 func printStreams(p *printer, streams []control.Stream) {
 	if len(streams) == 0 {
 		p.line("Not sending any streams.")
@@ -296,7 +296,7 @@ func printStreams(p *printer, streams []control.Stream) {
 	sessions := map[session][]control.Stream{}
 	var order []session
 	for _, m := range streams {
-		// The order of the node is kept: first occurrence of each session.
+		// Sessions keep the node's order, by first occurrence.
 		s := session{m.Peer, m.Sending}
 		if sessions[s] == nil {
 			order = append(order, s)
@@ -308,14 +308,14 @@ func printStreams(p *printer, streams []control.Stream) {
 		for _, m := range sessions[s] {
 			sum += m.Done
 		}
-		// The words follow nodetool netstats; a range is the unit of streaming here, as a file is there.
+		// The words are nodetool netstats'. The unit here is a range instead of a file.
 		if s.sending {
 			p.line("Sending to %s: %d ranges, %s sent", s.peer, len(sessions[s]), size(sum))
 		} else {
 			p.line("Receiving from %s: %d ranges, %s received", s.peer, len(sessions[s]), size(sum))
 		}
 		for _, m := range sessions[s] {
-			// A total of zero is unknown.
+			// A total of 0 means unknown.
 			progress := size(m.Done)
 			if m.Total > 0 {
 				progress += " of " + size(m.Total)
@@ -372,7 +372,7 @@ func showClients(w io.Writer, st control.Clients) error {
 	return p.err
 }
 
-// killQueryCommand takes the identifier that system_views.queries shows. nodetool has no such command.
+// killQueryCommand takes the identifier shown in system_views.queries. nodetool has no such command.
 type killQueryCommand struct {
 	ID string `arg:"" help:"thread_id of the query in system_views.queries, or the number at its end."`
 }

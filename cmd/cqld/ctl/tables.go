@@ -53,7 +53,7 @@ func showKeys(w io.Writer, k control.TablesKeys) error {
 	return p.err
 }
 
-// accountConsistencyCommand sets the consistency in the metadata, for all nodes at once.
+// accountConsistencyCommand sets the consistency in the metadata, so it applies to all nodes.
 type accountConsistencyCommand struct {
 	Name  string `arg:"" help:"Name of the account."`
 	Level string `arg:"" enum:"QUORUM,LOCAL_QUORUM,default" help:"QUORUM, LOCAL_QUORUM, or default (option tables_consistency)."`
@@ -111,10 +111,10 @@ func (c *showAccountCommand) Run(s *session) error {
 	return show(s, found, showAccounts)
 }
 
-// showAccounts prints a line for each account, without keys.
+// showAccounts prints a line for each account. It prints no keys.
 func showAccounts(w io.Writer, r control.TablesAccounts) error {
 	p := &printer{w: w}
-	// 24 characters are the longest name of an account.
+	// Account names have at most 24 characters.
 	p.line("%-24s  %-4s  %-4s  %-13s  %-12s  %s", "Account", "Key1", "Key2", "Source", "Consistency", "Role")
 	for _, a := range r.Accounts {
 		source := "cluster"
@@ -131,7 +131,7 @@ func showAccounts(w io.Writer, r control.TablesAccounts) error {
 	return p.err
 }
 
-// yesNo formats a truth value for a table. Keys themselves are never printed in lists.
+// yesNo formats a boolean for a table. Lists never contain keys.
 func yesNo(b bool) string {
 	if b {
 		return "yes"

@@ -27,7 +27,7 @@ func (c *repairCommand) Run(s *session) error {
 	})
 }
 
-// showRepair prints the outcome of a repair of all or, if restricted, some replicas.
+// showRepair prints the result of a repair. restricted means that it did not cover all replicas.
 func showRepair(w io.Writer, r control.RepairResult, restricted bool) error {
 	p := &printer{w: w}
 	p.line("%d ranges compared, %d parts differed, %d rows sent (%s scanned)",
@@ -62,10 +62,11 @@ type decommissionCommand struct {
 
 // Run decommissions the node.
 func (c *decommissionCommand) Run(s *session) error {
-	// The process of the node ends after a decommission, which may be sooner than the answer arrives.
+	// The process of the node ends after a decommission, possibly before its response arrives.
 	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned),
 		control.Departure{Left: true}, showDecommissioned)
-	// The process ended before the operation did; the operation is in the metadata and continues.
+	// The process ended before the operation did. The operation is part of the metadata, and continues when the node
+	// restarts.
 	if errors.Is(err, control.ErrStopped) {
 		return fmt.Errorf("%w: start it again to resume the decommission, or abort it on another node with 'cqld "+
 			"ctl abort'", err)
@@ -81,10 +82,10 @@ func showDecommissioned(w io.Writer, _ control.Departure) error {
 	return err
 }
 
-// orCommitted prints result and returns nil if the node's process ended after it had reported that the operation
-// succeeded. Any other end of the process is an error: a node that was killed has not left.
+// orCommitted prints result and returns nil if the node's process ended after it had reported success. If the process
+// ended for another reason, that is an error: a killed node has not left.
 func orCommitted[R any](s *session, err error, result R, text func(io.Writer, R) error) error {
-	// Errors of the operation itself are not covered: the node has answered.
+	// The node itself returned the error.
 	if !errors.Is(err, control.ErrStopped) || !s.committed {
 		return err
 	}
@@ -117,7 +118,7 @@ func showRemoved(w io.Writer, r control.Removal) error {
 	return p.err
 }
 
-// moveCommand takes tokens, or none for an even share.
+// moveCommand takes tokens, or none for balanced ownership.
 type moveCommand struct {
 	Tokens []int64 `arg:"" optional:"" help:"The new tokens, negative ones after --. Default: as many tokens as now, chosen for the most even ownership."`
 	Force  bool    `short:"f" help:"Proceed even if the node gets fewer tokens, which shrinks its share."`
@@ -151,7 +152,7 @@ func (c *abortCommand) Run(s *session) error {
 		control.Departure{Left: true}, showAborted)
 }
 
-// showAborted prints something only if the node's own join was aborted.
+// showAborted prints a message only if the node's own join was aborted.
 func showAborted(w io.Writer, d control.Departure) error {
 	if !d.Left {
 		return nil

@@ -38,7 +38,7 @@ func showUpgrade(w io.Writer, u control.Upgrade) error {
 		if !n.Up {
 			state = "down"
 		}
-		// A node that is down cannot be asked.
+		// A node that is down cannot report its build.
 		if build == "" {
 			build = "?"
 		}

@@ -32,7 +32,7 @@ type Where struct {
 
 // client returns a client of the node.
 func (w *Where) client() (*control.Client, error) {
-	// An address has precedence over directories.
+	// An address takes precedence over directories.
 	if w.Host != "" {
 		return w.remote()
 	}
@@ -41,7 +41,7 @@ func (w *Where) client() (*control.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		// It is kept for the error messages and for the next operation of this command.
+		// Kept for error messages and for the next operation of this command.
 		w.DataDir = dir
 	}
 	found, err := w.sockets()
@@ -49,7 +49,7 @@ func (w *Where) client() (*control.Client, error) {
 		return nil, err
 	}
 	for _, path := range found {
-		// A single socket is used without a probe, so that its own error is shown.
+		// A single socket needs no probe: connecting to it shows the actual error.
 		if len(found) == 1 || answers(path) {
 			return control.DialSocket(path), nil
 		}
@@ -61,9 +61,9 @@ func (w *Where) client() (*control.Client, error) {
 const DefaultDir = "cqld-data"
 
 // FindDir chooses the data directory if --data-dir is not set: the default directory if a node listens there, otherwise
-// the directory of the only running ring of `cqld local`. If nothing runs, it returns the default directory.
+// the directory of the only running ring of `cqld local`. If no node is running, it returns the default directory.
 func FindDir() (dir string, err error) {
-	// A node that runs in the default directory has precedence over rings.
+	// A node that runs in the default directory takes precedence over rings.
 	if dir, err = filepath.Abs(DefaultDir); err != nil || Running(dir) {
 		return dir, err
 	}
@@ -71,7 +71,7 @@ func FindDir() (dir string, err error) {
 	case 0:
 		return dir, nil
 	case 1:
-		// With several rings, a choice could stop the wrong one.
+		// With several rings, an automatic choice could stop the wrong one.
 		return rings[0], nil
 	default:
 		return "", fmt.Errorf("several rings run, and none in %s: choose one with --data-dir %s", dir,
@@ -115,7 +115,7 @@ func (w *Where) remote() (*control.Client, error) {
 // sockets returns the sockets on which a node may listen: in the directory itself (`cqld start`), or in the node
 // directories of a ring (`cqld local`).
 func (w *Where) sockets() ([]string, error) {
-	// A pattern finds the nodes of a ring in the order of their names.
+	// The pattern matches all nodes of a ring, sorted by name.
 	node := "node*"
 	if w.Node != 0 {
 		node = "node" + strconv.Itoa(w.Node)
@@ -137,7 +137,7 @@ func (w *Where) sockets() ([]string, error) {
 	if len(found) > 0 {
 		return found, nil
 	}
-	// Each error says what to do next.
+	// Each message says what to do next.
 	if _, err := os.Stat(w.DataDir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("directory %s does not exist: set --data-dir to the data directory of a local node, "+
 			"or --host to the control_address of another one", w.DataDir)
@@ -157,7 +157,7 @@ func escape(path string) string {
 // answerTimeout limits how long a node may take to accept a connection before the client tries the next one.
 const answerTimeout = time.Second
 
-// answers reports whether a node listens on a socket: the file remains after a node was killed.
+// answers reports whether a node listens on a socket. The socket's file remains after a node was killed.
 func answers(path string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()

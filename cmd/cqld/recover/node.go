@@ -40,9 +40,9 @@ func (c *nodes) open() (all []*node, err error) {
 	return all, nil
 }
 
-// open opens the data directory of one node. Without keys, its files must be in clear.
+// open opens the data directory of one node. Without keys, its files must not be encrypted.
 func open(dir string, keys *encryption.Keys) (*node, error) {
-	// Opening would create a log.
+	// Opening a missing log would create one.
 	if !datadir.IsDataDir(dir) {
 		return nil, errors.New("not the data directory of a node")
 	}
@@ -66,7 +66,7 @@ func open(dir string, keys *encryption.Keys) (*node, error) {
 	return n, nil
 }
 
-// closeAll closes data directories. What was written is durable already.
+// closeAll closes data directories. Everything written is already durable.
 func closeAll(all []*node) {
 	for _, n := range all {
 		_ = n.disk.Close()
@@ -81,14 +81,14 @@ func reportsOf(all []*node) (out []*recovery.Report) {
 	return out
 }
 
-// adopt makes the node a member of a recovered cluster. The copy of the file is durable first.
+// adopt makes the node a member of a recovered cluster. The copy of the file is made durable first.
 func (n *node) adopt(out io.Writer, f *recovery.File) error {
 	b, err := f.Encode()
 	if err != nil {
 		return err
 	}
 	if !f.Adopted(&n.state.Identity) {
-		// Checked before the copy is written: a node that refuses keeps the copy of its own recovery.
+		// Checked before the copy is written: a node that refuses the file keeps the copy of its own recovery.
 		if _, err := f.Adopt(n.state); err != nil {
 			return fmt.Errorf("%s: %w", n.dir, err)
 		}
@@ -108,11 +108,11 @@ func (n *node) adopt(out io.Writer, f *recovery.File) error {
 	return nil
 }
 
-// copyName returns the name of the copy of a recovery's file in the data directory. With the copy, an interrupted
-// recovery can be continued although the file is gone. It contains secrets.
+// copyName returns the path of the file's copy in the data directory. With the copy, an interrupted recovery can be
+// continued even if the file is lost. It contains secrets.
 func (n *node) copyName() string { return filepath.Join(n.dir, datadir.Recovery) }
 
-// copied returns the copy of the file of the last recovery in which the node took part, or was about to; nil means
+// copied returns the copy of the file of the last recovery that the node adopted, or was about to adopt; nil means
 // none.
 func (n *node) copied() (*recovery.File, error) {
 	name := n.copyName()

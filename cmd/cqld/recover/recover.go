@@ -33,7 +33,7 @@ type nodes struct {
 }
 
 // storeKeys are the keys of nodes that encrypt their data. A file takes precedence. The environment variables are the
-// ones of a node.
+// same as for a node.
 type storeKeys struct {
 	KeyFile string `name:"encryption-key-file" env:"CQLD_ENCRYPTION_KEY_FILE" type:"path" help:"File with store keys."`
 	Key     string `name:"encryption-key" env:"CQLD_ENCRYPTION_KEY" hidden:""`
@@ -51,7 +51,7 @@ func (*inspectCommand) Help() string {
 		"With several data directories, the one with the newest metadata is named."
 }
 
-// Run prints the reports of the nodes, and writes the one of a single node.
+// Run prints the reports of the nodes. With --output, it writes the report of a single node.
 func (c *inspectCommand) Run(out io.Writer) error {
 	if c.Output != "" && len(c.DataDir) > 1 {
 		return errors.New("--output takes the report of one node: give one --data-dir")
@@ -153,8 +153,8 @@ func (c *startCommand) prepare(all []*node, others []*recovery.Report) (*recover
 	return recovery.Prepare(all[own].state, others, d, c.Force)
 }
 
-// interrupted returns the file of an earlier command that these nodes must continue, or nil if there is none: the file
-// of the flag, or the copy of a node that has adopted it while another one has not.
+// interrupted returns the file of an earlier command that these nodes must continue, or nil: the file of the flag, or
+// the copy of a node that has adopted it while another node has not.
 func (c *startCommand) interrupted(all []*node, others []*recovery.Report) (*recovery.File, error) {
 	if b, err := os.ReadFile(c.File); err == nil {
 		f, err := recovery.DecodeFile(b)
@@ -194,9 +194,9 @@ func (c *startCommand) lacks(f *recovery.File, others []*recovery.Report) bool {
 	return slices.ContainsFunc(others, func(r *recovery.Report) bool { return !slices.Contains(r.Recoveries, f.ID()) })
 }
 
-// carryOut writes the file before any node adopts it, so that a command which is interrupted can be continued.
+// carryOut writes the file before any node adopts it, so that an interrupted command can be continued.
 func (c *startCommand) carryOut(out io.Writer, all []*node, f *recovery.File) error {
-	// A node that refuses the file must do so before another one has adopted it.
+	// Every node must accept the file before any node adopts it.
 	for _, n := range all {
 		if !f.Adopted(&n.state.Identity) {
 			if _, err := f.Adopt(n.state); err != nil {

@@ -10,7 +10,7 @@ import (
 	"cqld/ring"
 )
 
-// showReports prints what nodes have, as a table.
+// showReports prints a table of reports.
 func showReports(out io.Writer, reports []*recovery.Report) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "Address\tDC\tRack\tHost ID\tTerm\tLast entry\tKnown committed\tEpoch\tSchema version\tRecovery")
@@ -25,7 +25,7 @@ func showReports(out io.Writer, reports []*recovery.Report) error {
 	return w.Flush()
 }
 
-// showPlan prints what a recovery does, and what may be lost.
+// showPlan prints the effect of a recovery, and what may be lost.
 func showPlan(out io.Writer, p *recovery.Plan) error {
 	fmt.Fprintf(out, "%s\n\n", p.Recovery.String())
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
@@ -46,7 +46,7 @@ func showPlan(out io.Writer, p *recovery.Plan) error {
 		return err
 	}
 	showMetadata(out, p)
-	// Members that an earlier recovery declared lost are replicas until they are removed.
+	// Members that an earlier recovery declared lost remain replicas until they are removed.
 	return showLosses(out, recovery.Losses(p.Before, p.After.Lost()))
 }
 
@@ -55,7 +55,7 @@ func showNode(w io.Writer, n *ring.Node, after string) {
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", n.Internode, n.Datacenter, n.Rack, n.Host, after)
 }
 
-// showMetadata prints what happens to metadata that are in doubt.
+// showMetadata prints what happens to metadata whose commit is uncertain.
 func showMetadata(out io.Writer, p *recovery.Plan) {
 	fmt.Fprintf(out, "\nMetadata of epoch %d are taken. Changes of schema, roles and the ring that only lost nodes "+
 		"have are lost.\n", p.Before.Epoch)
@@ -70,7 +70,7 @@ func showMetadata(out io.Writer, p *recovery.Plan) {
 	}
 }
 
-// showLosses prints what may be lost of the data, by keyspace and level.
+// showLosses prints which data may be lost, by keyspace and level.
 func showLosses(out io.Writer, losses []recovery.Loss) error {
 	if len(losses) == 0 {
 		return nil
