@@ -62,8 +62,8 @@ func (c *viewBuildStatusCommand) Run(s *session) error {
 	return nil
 }
 
-// viewBuilt reports whether all nodes have built the view. A view without any status is not built. A status is SUCCESS or
-// STARTED, as in system_distributed.view_build_status, or UNKNOWN.
+// viewBuilt reports whether all nodes have built the view. A view without any status is not built. A status is SUCCESS
+// or STARTED, as in system_distributed.view_build_status, or UNKNOWN.
 func viewBuilt(r control.ViewBuild) bool {
 	for _, h := range r.Hosts {
 		if h.Status != "SUCCESS" {
