@@ -237,7 +237,8 @@ func targets(m *backup.Manifest, then *schema.Schema, contained []*schema.Table,
 	return out, nil
 }
 
-// Restore restores tables, after the backup was verified. progress gets the current part and bytes.
+// Restore restores tables, after the backup was verified. progress gets the current part and bytes. Where
+// the total is known, the bytes never decrease.
 func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, total int64, phase string)) error {
 	s, err := n.o.Open(r.Location)
 	if err != nil {
@@ -273,8 +274,9 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 	}
 	loads := p.loads(r)
 	// Before anything is created: the rows of a damaged backup never become visible.
+	var verified int64 // bytes
 	if loads || !r.Replace {
-		if err := l.verify(ctx, r, p, request, progress); err != nil {
+		if verified, err = l.verify(ctx, r, p, request, progress); err != nil {
 			return err
 		}
 	}
@@ -288,7 +290,14 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 		}
 	}
 	if loads {
-		if err := l.load(ctx, r, p, request, progress); err != nil {
+		// A job never shows less than before: without the verified bytes, it would show no progress for a long time.
+		after := func(done, total int64, phase string) {
+			if total > 0 {
+				done, total = verified+done, verified+total
+			}
+			progress(done, total, phase)
+		}
+		if err := l.load(ctx, r, p, request, after); err != nil {
 			return err
 		}
 	}
@@ -302,14 +311,18 @@ func (n *Node) Restore(ctx context.Context, r *Restoration, progress func(done, 
 	return n.defineRoles(ctx, p, r.Seed)
 }
 
-// verify compares the backup with its hashes, and the logs that lead to a moment.
+// verify compares the backup with its hashes, and the logs that lead to a moment. It returns how many bytes were read.
 func (l *leader) verify(ctx context.Context, r *Restoration, p *Planned, request Request,
-	progress func(done, total int64, phase string)) error {
+	progress func(done, total int64, phase string)) (read int64, err error) {
 	request.Step, request.Rows = Verify, nil
 	if p.at != nil {
 		request.Step, request.At, request.State, request.Tables = VerifyMoment, r.At, p.at.state, p.sources
 	}
-	return l.each(ctx, request, func(done, total int64) { progress(done, total, "verifying the backup") })
+	err = l.each(ctx, request, func(done, total int64) {
+		read = done
+		progress(done, total, "verifying the backup")
+	})
+	return read, err
 }
 
 // load restores the rows of the tables, which exist.

@@ -25,7 +25,10 @@ func (l *leader) replace(ctx context.Context, p *Planned, request Request,
 	}
 	// A search by an index that a node has not built fails.
 	request.Step = Build
-	err := l.each(ctx, request, func(done, total int64) { progress(done, total, "building indexes and views") })
+	err := l.each(ctx, request, func(done, total int64) {
+		// The job counts bytes, and these are tables.
+		progress(0, 0, fmt.Sprintf("building indexes and views: %d of %d tables of the nodes have them", done, total))
+	})
 	if err != nil {
 		return err
 	}

@@ -47,11 +47,11 @@ const hurry = 10
 func (c hurriedClock) After(d time.Duration, f func()) env.Timer { return c.Clock.After(d/hurry, f) }
 
 // restore makes an attempt of a restoration. It chooses the backup of a moment, as the job of an operator does.
-func (p *Process) restore(ctx context.Context, s *store, r *backups.Restoration) error {
+func (p *Process) restore(ctx context.Context, h Host, s *store, r *backups.Restoration) error {
 	if r.Name == "" {
 		if _, err := p.node.Plan(ctx, p.open(s, location), r); err != nil {
 			return err
 		}
 	}
-	return p.node.Restore(ctx, r, func(int64, int64, string) {})
+	return p.node.Restore(ctx, r, increasing(h))
 }

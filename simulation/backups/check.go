@@ -254,7 +254,7 @@ func (w *Workload) check(number int, l *backup.Listed) {
 			return err
 		}
 		r := w.restoration(x)
-		return p.node.Restore(ctx, &r, func(int64, int64, string) {})
+		return p.node.Restore(ctx, &r, increasing(w.host))
 	})
 	if ok {
 		w.host.Count("backups checked")
@@ -291,10 +291,22 @@ func (w *Workload) Check() {
 	ok := w.must(h, k, what, func(ctx context.Context, p *Process) error {
 		o := backups.Restoration{Location: location, Name: newest.Name,
 			Scope: []string{texttable.Keyspace + "." + Saved}, Seed: "fresh", Task: w.newTask()}
-		return p.node.Restore(ctx, &o, func(int64, int64, string) {})
+		return p.node.Restore(ctx, &o, increasing(h))
 	})
 	if ok {
 		w.host.Count("restored to a new ring")
 		w.compare(h, h.Table(Saved), w.viewOf(newest.Manifest), what)
+	}
+}
+
+// increasing returns the progress of a restoration, which must not decrease: its job would show none until it has
+// reached the bytes of its earlier part again.
+func increasing(h Host) func(done, total int64, phase string) {
+	var most int64
+	return func(done, total int64, phase string) {
+		if total > 0 && done < most {
+			h.Fail("the progress of a restoration fell from %d to %d bytes: %s", most, done, phase)
+		}
+		most = max(most, done)
 	}
 }

@@ -165,7 +165,7 @@ func (w *Workload) checkMoment(number int, moment int64) {
 			}
 			return err
 		}
-		return p.node.Restore(ctx, &r, func(int64, int64, string) {})
+		return p.node.Restore(ctx, &r, increasing(w.host))
 	})
 	if ok && !refused {
 		w.host.Count("moments restored")

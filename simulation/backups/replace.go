@@ -60,7 +60,7 @@ func (w *Workload) replace(p *Process, x *replacement) {
 		As: texttable.Keyspace + "." + Replaced, Replace: true, Seed: x.seed, Task: w.newTask(),
 		Loaded: x.loaded, NoteLoaded: func() { x.loaded = true }}
 	w.task(p, meetings.Restoration, func(ctx context.Context) error {
-		err := p.node.Restore(ctx, &o, func(int64, int64, string) {})
+		err := p.node.Restore(ctx, &o, increasing(w.host))
 		if err == nil {
 			x.done = true
 			w.host.Count("tables replaced")

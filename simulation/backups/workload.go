@@ -376,7 +376,7 @@ func (w *Workload) restore(p *Process, x *restored) {
 	x.attempted++
 	o := w.restoration(x)
 	w.task(p, meetings.Restoration, func(ctx context.Context) error {
-		err := p.restore(ctx, w.store, &o)
+		err := p.restore(ctx, w.host, w.store, &o)
 		// Later attempts, as of a job, use the same backup.
 		x.from.name = o.Name
 		if table := p.table(x.name); err == nil && table != nil {
