@@ -29,6 +29,7 @@ FUZZTIME  ?= 1m
 RACE_FOR  ?= 10m
 HOSTILE_FOR ?= 1h
 LEVEL_FOR ?= 20m
+ROWS      ?= 1000000
 
 .PHONY: help
 help: ## list the targets
@@ -131,6 +132,10 @@ hostile: tools ## an ordinary role attacks a node with 1 GiB of memory: HOSTILE_
 level: tools ## the memory of a node at 200 requests a second, every minute: LEVEL_FOR=20m
 	CQLD_LEVEL=$(LEVEL_FOR) $(GO) test -tags integration,level -timeout 24h -count=1 -parallel 2 -v \
 		-run 'TestResidentMemoryIsLevel$$' ./integration
+
+.PHONY: drill
+drill: ## a ring of four is backed up under load, lost, and restored to three nodes, twice: ROWS=1000000 (make test: 4000)
+	CQLD_BACKUP_ROWS=$(ROWS) $(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestDrill$$' ./integration
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers

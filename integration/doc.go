@@ -18,6 +18,9 @@
 //
 // TestSpark reads 200,000 rows; CQLD_SPARK_ROWS=1000000 makes them a million.
 //
+// TestDrill backs up, loses and restores 4,000 rows; CQLD_BACKUP_ROWS=1000000 ("make drill") makes them a million,
+// which takes 15 minutes and 5 GB of disk.
+//
 // The tests of faults (faults_*_test.go) are short; CQLD_FAULTS=25 makes them 25 times as long. A full disk needs the
 // right to mount one, a partition that to make a namespace.
 //
