@@ -276,7 +276,6 @@ func TestMalformedAuthResponses(t *testing.T) {
 				c := dial(t, addr, v)
 				c.startup()
 				if len(r.body) > handshakeFrameMax && c.framed {
-					c.net.SetDeadline(time.Now().Add(10 * time.Second))
 					c.writeLarge(r.body)
 				} else {
 					c.write(frame.OpAuthResponse, 1, 0, r.body)

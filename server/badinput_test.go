@@ -378,7 +378,7 @@ func TestStatementsEndWithTheirClientAndWithADrain(t *testing.T) {
 	for range 2 {
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("the statements continue after their client disconnected")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/await"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/request"
@@ -55,6 +56,16 @@ func (f *fake) Batch(r *request.Request, s *query.Session, p *query.BatchParams)
 // of a request are still accounted for by then.
 func start(tb testing.TB, o Options) (*Server, string) {
 	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return serve(tb, o, l), l.Addr().String()
+}
+
+// serve is start with a listener.
+func serve(tb testing.TB, o Options, l net.Listener) *Server {
+	tb.Helper()
 	if o.Processor == nil {
 		o.Processor = &fake{}
 	}
@@ -62,10 +73,6 @@ func start(tb testing.TB, o Options) (*Server, string) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := New(o)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	tb.Cleanup(func() {
@@ -79,8 +86,11 @@ func start(tb testing.TB, o Options) (*Server, string) {
 			tb.Errorf("%d bytes are in flight after Close", n)
 		}
 	})
-	return s, l.Addr().String()
+	return s
 }
+
+// patience is how long tests wait for what happens at once unless the machine is busy, or stops the process.
+const patience = 2 * time.Minute
 
 // client is a minimal client of the protocol.
 type client struct {
@@ -99,8 +109,14 @@ func dial(tb testing.TB, addr string, v frame.Version) *client {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return newClient(tb, nc, v)
+}
+
+// newClient returns a client that uses a connection until the test ends.
+func newClient(tb testing.TB, nc net.Conn, v frame.Version) *client {
+	tb.Helper()
 	tb.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(60 * time.Second))
+	nc.SetDeadline(time.Now().Add(patience))
 	return &client{tb: tb, net: nc, version: v, compressor: frame.NewCompressor()}
 }
 
@@ -282,11 +298,7 @@ func (c *client) closed() {
 // eventually waits for condition.
 func eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within 30 s: %s", what)
-		}
-	}
+	await.Until(tb, what, condition)
 }
 
 // lengthAt sets the length field of the envelope e.

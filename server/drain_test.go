@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,65 +72,63 @@ func awaitHolding(t *testing.T, s *Server) {
 	})
 }
 
+// TestDrainSendsHeldAnswersWithTheEnd drains a server with a client that has sent two requests.
 func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
 	for _, version := range []frame.Version{4, 5} {
-		var err error
-		for range 5 { // on a busy machine, the second request may come too late, or the end be read late
-			if err = endWithAnswers(t, version); err == nil {
-				break
+		inBubble(t, func(t *testing.T, l *duplexListener) {
+			s := serve(t, Options{}, l)
+			c := l.connect(t, version)
+			beginDrain(t, s)
+			awaitHolding(t, s)
+			begun := time.Now()
+			for stream := range int16(2) {
+				c.send(stream+1, "x")
+				time.Sleep(drain.HoldQuiet / 4)
 			}
-		}
-		if err != nil {
-			t.Errorf("v%d: %v", version, err)
-		}
+			answers, first := readEnd(t, c)
+			if held := first.Sub(begun); answers != 2 || held < drain.HoldQuiet {
+				t.Errorf("v%d: %d answers, the first after %v", version, answers, held)
+			}
+			if late := time.Since(first); late > 0 {
+				t.Errorf("v%d: the end came %v after the answers", version, late)
+			}
+		})
 	}
-}
-
-// endWithAnswers drains a server with a client that has sent two requests, and returns what is wrong with the end.
-func endWithAnswers(t *testing.T, version frame.Version) error {
-	s, addr := start(t, Options{})
-	c := connect(t, addr, version)
-	beginDrain(t, s)
-	awaitHolding(t, s)
-	begun := time.Now()
-	for stream := range int16(2) {
-		c.send(stream+1, "x")
-		time.Sleep(drain.HoldQuiet / 4)
-	}
-	answers, first := readEnd(t, c)
-	if held := first.Sub(begun); answers != 2 || held < drain.HoldQuiet {
-		return fmt.Errorf("%d answers, the first after %v", answers, held)
-	}
-	if late := time.Since(first); late > drain.HoldQuiet {
-		return fmt.Errorf("the end came %v after the answers", late)
-	}
-	return nil
 }
 
 // A client that never stops sending is served in all phases of a drain, which ends nevertheless.
 func TestDrainServesBusyClients(t *testing.T) {
-	s, addr := start(t, Options{Limits: Limits{DrainTimeout: 2 * time.Second}})
-	c := connect(t, addr, 4)
-	beginDrain(t, s)
-	go func() {
-		for stream := int16(1); ; stream++ {
-			if _, err := c.net.Write(envelope(4, frame.OpQuery, stream, 0, queryBody(4, "x"))); err != nil {
-				return
+	const lasts = 2 * time.Second
+	inBubble(t, func(t *testing.T, l *duplexListener) {
+		s := serve(t, Options{Limits: Limits{DrainTimeout: lasts}}, l)
+		c := l.connect(t, 4)
+		beginDrain(t, s)
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			for stream := int16(1); ; stream++ {
+				if _, err := c.net.Write(envelope(4, frame.OpQuery, stream, 0, queryBody(4, "x"))); err != nil {
+					return
+				}
+				time.Sleep(drain.Quiet / 5) // so that it never pauses
 			}
-			time.Sleep(drain.Quiet / 5) // so that it never pauses
+		})
+		defer sending.Wait()
+		if answers, _ := readEnd(t, c); answers < int(lasts/drain.Quiet) {
+			t.Errorf("%d requests were answered", answers)
 		}
-	}()
-	if answers, _ := readEnd(t, c); answers < 20 {
-		t.Errorf("%d requests were answered", answers)
-	}
+	})
 }
 
 // A client that registered for GRACEFUL_DISCONNECT receives it first, is served, and closes the connection.
 func TestDrainAnnouncesTheEnd(t *testing.T) {
-	s, addr := start(t, Options{})
+	inBubble(t, testDrainAnnouncesTheEnd)
+}
+
+func testDrainAnnouncesTheEnd(t *testing.T, l *duplexListener) {
+	s := serve(t, Options{}, l)
 	var clients [2]*client
 	for i, version := range []frame.Version{4, 5} {
-		clients[i] = connect(t, addr, version)
+		clients[i] = l.connect(t, version)
 		clients[i].write(frame.OpRegister, 3, 0, frame.AppendRegister(nil, frame.GracefulDisconnect))
 		if h, _ := clients[i].read(); h.Opcode != frame.OpReady {
 			t.Fatalf("REGISTER is answered by %v", h.Opcode)
@@ -191,7 +189,7 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 	for stream := range int16(rows) {
 		c.send(stream+1, "x")
 	}
-	c.net.SetReadDeadline(time.Now().Add(10 * time.Second))
+	c.net.SetReadDeadline(time.Now().Add(patience))
 	for n := range rows {
 		if _, _, err := c.tryRead(); err != nil {
 			t.Fatalf("after %d answers: %v", n, err)
@@ -202,34 +200,22 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 
 // The end of a connection releases threads that then use the client's next one: that must not end in this moment.
 func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
-	var err error
-	for range 5 { // a busy machine may send the second request too late
-		if err = endInSequence(t); err == nil {
-			return
+	inBubble(t, func(t *testing.T, l *duplexListener) {
+		s := serve(t, Options{}, l)
+		busy, idle := l.connect(t, 4), l.connect(t, 4)
+		beginDrain(t, s)
+		awaitHolding(t, s)
+		time.Sleep(drain.HoldNoneQuiet - drain.HoldQuiet*3/2)
+		busy.send(1, "x")
+		if n, _ := readEnd(t, busy); n != 1 {
+			t.Errorf("%d answers", n)
 		}
-	}
-	t.Error(err)
-}
-
-// endInSequence drains a server with a client that sends requests on two connections, one after the end of the other,
-// and returns what is wrong with the answers.
-func endInSequence(t *testing.T) error {
-	s, addr := start(t, Options{})
-	busy, idle := connect(t, addr, 4), connect(t, addr, 4)
-	beginDrain(t, s)
-	awaitHolding(t, s)
-	time.Sleep(drain.HoldNoneQuiet - drain.HoldQuiet*3/2)
-	busy.send(1, "x")
-	if n, _ := readEnd(t, busy); n != 1 {
-		return fmt.Errorf("%d answers", n)
-	}
-	time.Sleep(drain.HoldQuiet * 2 / 3) // without waiting for it, the other one would end meanwhile
-	idle.send(1, "x")
-	idle.net.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if n, _ := readEnd(t, idle); n != 1 {
-		return fmt.Errorf("a request on the next connection has %d answers", n)
-	}
-	return nil
+		time.Sleep(drain.HoldQuiet * 2 / 3) // without waiting for it, the other one would end meanwhile
+		idle.send(1, "x")
+		if n, _ := readEnd(t, idle); n != 1 {
+			t.Errorf("a request on the next connection has %d answers", n)
+		}
+	})
 }
 
 // TestDrainReturnsWithoutARequestThatDoesNotEnd drains a server with a request that ignores the end of its context, as

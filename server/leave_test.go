@@ -20,10 +20,12 @@ func (c *client) listen() {
 	}
 }
 
-func TestLeaveEndsListenersLast(t *testing.T) {
+func TestLeaveEndsListenersLast(t *testing.T) { inBubble(t, testLeaveEndsListenersLast) }
+
+func testLeaveEndsListenersLast(t *testing.T, l *duplexListener) {
 	processor, running, open := gate()
-	s, addr := start(t, Options{Processor: processor})
-	listener, busy, idle := connect(t, addr, 5), connect(t, addr, 5), connect(t, addr, 4)
+	s := serve(t, Options{Processor: processor}, l)
+	listener, busy, idle := l.connect(t, 5), l.connect(t, 5), l.connect(t, 4)
 	listener.listen()
 	busy.send(1, "slow")
 	eventually(t, "the request runs", func() bool { return running.Load() == 1 })
@@ -41,6 +43,9 @@ func TestLeaveEndsListenersLast(t *testing.T) {
 		t.Errorf("answered by %v", h.Opcode)
 	}
 	busy.closed()
+	for _, c := range []*client{busy, idle} {
+		c.net.Close() // which the server awaits for a while
+	}
 	ended := time.Now()
 	h, body := listener.read()
 	cur := wire.NewCursor(body)
@@ -48,7 +53,7 @@ func TestLeaveEndsListenersLast(t *testing.T) {
 		cur.Finish() != nil {
 		t.Errorf("the listener received %v %+v", h.Opcode, e)
 	}
-	if gap := time.Since(ended); gap < leaveGap/2 {
+	if gap := time.Since(ended); gap != leaveGap {
 		t.Errorf("the listener was notified %v after the last request's connection closed", gap)
 	}
 	listener.closed()

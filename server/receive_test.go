@@ -58,7 +58,7 @@ func TestCompressedBodiesStayWithinTheBound(t *testing.T) {
 func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 	for _, v := range []frame.Version{4, 5} {
 		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20,
-			ReceivingBytesMax: 4 << 20}})
+			ReceivingBytesMax: 4 << 20, ReceiveTimeout: time.Hour}})
 		large := envelope(v, frame.OpQuery, 1, 0, queryBody(v, strings.Repeat("x", 900<<10)))
 		if v >= 5 {
 			large = frame.AppendSegments(nil, large, nil)
@@ -70,17 +70,9 @@ func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 			go c.net.Write(large[:len(large)-100<<10])
 		}
 		eventually(t, "the slow ones have what there is", func() bool { return s.InFlightBytes() > 2<<20 })
-		waited := 0
-		for range 20 {
-			begun := time.Now()
+		for range 20 { // to wait for the slow ones would take an hour
 			steady.works()
 			connect(t, addr, v).works()
-			if time.Since(begun) > time.Second {
-				waited++ // for the slow ones, or because the machine is busy
-			}
-		}
-		if waited > 5 {
-			t.Errorf("v%d: %d of 20 small requests took longer than a second", v, waited)
 		}
 		begun := time.Now()
 		steady.writeRaw(large)

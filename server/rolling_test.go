@@ -160,7 +160,7 @@ func TestRollingRestartsAnswerSentRequests(t *testing.T) {
 		i := n % len(servers)
 		time.Sleep(20 * time.Millisecond)
 		before := stalls.Load()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		if err := servers[i].Drain(ctx); err != nil {
 			t.Errorf("drain %d: %v", n, err)
 		}

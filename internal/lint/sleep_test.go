@@ -17,7 +17,7 @@ import (
 func sleeping() map[string]int {
 	return map[string]int{
 		"coordinator":    13,
-		"server":         19,
+		"server":         18,
 		"cluster":        4,
 		"paxos/acceptor": 2,
 		// Here a sleep is the work of a simulated slow disk, node or server, the pace of a client, or the subject: a
