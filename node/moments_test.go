@@ -186,10 +186,14 @@ func TestMomentsThatAreNotInTheArchiveAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	var moments []int64
-	for k := range 3 {
+	var before []string // the segments until the second moment
+	for k := range 4 {
 		r.query(c, fmt.Sprintf("INSERT INTO a.t (k) VALUES (%d)", k))
 		moments = append(moments, r.moment())
 		r.archived(moments[k])
+		if k == 1 {
+			before = segments(t, dir)
+		}
 	}
 	shown, err := r.nodes[0].commands.Backups.List(t.Context(), control.BackupArgs{Location: location}, nil)
 	if err != nil || len(shown.Backups) != 1 || shown.Backups[0].MomentsUntil < moments[2] {
@@ -197,7 +201,6 @@ func TestMomentsThatAreNotInTheArchiveAreRefused(t *testing.T) {
 	}
 	other := openNodes(t, 239, 1, onDisk)
 	last := control.RestoreArgs{Location: location, At: moments[2]}
-	all := segments(t, dir)
 	changed := func(path string, change func(b []byte) []byte, want string) {
 		t.Helper()
 		b, err := os.ReadFile(path)
@@ -220,11 +223,12 @@ func TestMomentsThatAreNotInTheArchiveAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The last segments are needed: the backup may have all earlier ones.
-	newest := all[len(all)-2]
-	changed(newest, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }, "its checksum is wrong")
-	changed(newest, func(b []byte) []byte { return b[:len(b)-1] }, "bytes instead of")
-	changed(newest, func([]byte) []byte { return nil }, "has a gap from")
+	// The backup may have all earlier ones, and later ones follow the third moment.
+	all := segments(t, dir)
+	needed := all[slices.IndexFunc(all, func(s string) bool { return !slices.Contains(before, s) })]
+	changed(needed, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }, "its checksum is wrong")
+	changed(needed, func(b []byte) []byte { return b[:len(b)-1] }, "bytes instead of")
+	changed(needed, func([]byte) []byte { return nil }, "has a gap from")
 	// A moment before the gap, and one of a new ring.
 	if _, err := other.restore(0, control.RestoreArgs{Location: location, At: moments[0]}); err != nil {
 		t.Fatal(err)
