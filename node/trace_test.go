@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cqld/integration/cqlclient"
-	"cqld/node/config"
+	"cqld/internal/await"
 	"cqld/ring"
 )
 
@@ -46,9 +46,7 @@ func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclie
 
 // A trace has the events of all contacted replicas, including those that the consistency level did not need.
 func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
-	r := openNodes(t, 65, 4, func(o *config.Options) {
-		o.Timeouts.Write, o.Timeouts.Read, o.Timeouts.CAS = 10*time.Second, 10*time.Second, 10*time.Second
-	})
+	r := openNodes(t, 65, 4, nil)
 	c := r.connect(0)
 	r.fill(c, "4", 4)
 	r.query(c, "CREATE TABLE k.c (a int PRIMARY KEY, n counter)")
@@ -63,36 +61,48 @@ func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
 		{"INSERT INTO k.t (a, v) VALUES (1, 2)", 3, "Applying mutation of k.t"},
 		{"SELECT * FROM k.t WHERE a = 1", 2, "Executing single-partition query on k.t"},
 		{"SELECT * FROM k.t", 2, "Executing range query on k.t for ("},
-		{"UPDATE k.t SET v = 3 WHERE a = 1 IF v = 2", 3, "Received paxos commit"},
+		{"UPDATE k.t SET v = 2 WHERE a = 1 IF v = 2", 3, "Received paxos commit"},
 		{"UPDATE k.c SET n = n + 1 WHERE a = 1", 3, "Received mutation"},
 		{"BEGIN BATCH INSERT INTO k.t (a, v) VALUES (1, 4); INSERT INTO k.t (a, v) VALUES (2, 4); APPLY BATCH", 3,
 			"Applying mutation of k.t"},
 	} {
-		_, events := r.trace(c, query(test.text))
+		var events []tracedEvent
 		sources := map[string]bool{}
-		for _, e := range events {
-			if e.thread == "" || e.elapsed < 0 || strings.Contains(e.activity, "node ") {
-				t.Errorf("%s: %+v", test.text, e)
+		// A trace does not wait long for replicas that the level did not need, so a busy machine may need another one.
+		if !await.Reached(time.Minute, func() bool {
+			_, events = r.trace(c, query(test.text))
+			clear(sources)
+			for _, e := range events {
+				if e.thread == "" || e.elapsed < 0 || strings.Contains(e.activity, "node ") {
+					t.Errorf("%s: %+v", test.text, e)
+				}
+				if e.source != "127.0.65.1" && strings.HasPrefix(e.activity, test.activity) {
+					sources[e.source] = true
+				}
 			}
-			if e.source != "127.0.65.1" && strings.HasPrefix(e.activity, test.activity) {
-				sources[e.source] = true
-			}
-		}
-		if len(sources) < test.replicas {
+			return len(sources) >= test.replicas
+		}) {
 			t.Errorf("%s: events %q are of %q only:\n%s", test.text, test.activity, slices.Sorted(maps.Keys(sources)),
 				inLines(events))
 		}
 	}
-	_, events := r.trace(c, query("INSERT INTO k.t (a, v) VALUES (3, 2)"))
-	for _, node := range []string{"127.0.65.2", "127.0.65.3", "127.0.65.4"} {
-		sent := slices.IndexFunc(events, func(e tracedEvent) bool {
+	var events []tracedEvent
+	places := func(node string) (sent, received int) {
+		sent = slices.IndexFunc(events, func(e tracedEvent) bool {
 			return e.source == "127.0.65.1" && e.activity == "Sending mutation to /"+node+":7000"
 		})
-		received := slices.IndexFunc(events, func(e tracedEvent) bool {
-			return e.source == node &&
-				e.activity == "Received mutation"
+		received = slices.IndexFunc(events, func(e tracedEvent) bool {
+			return e.source == node && e.activity == "Received mutation"
 		})
-		if sent < 0 || received < sent {
+		return sent, received
+	}
+	others := []string{"127.0.65.2", "127.0.65.3", "127.0.65.4"}
+	await.Reached(time.Minute, func() bool {
+		_, events = r.trace(c, query("INSERT INTO k.t (a, v) VALUES (3, 2)"))
+		return !slices.ContainsFunc(others, func(node string) bool { _, received := places(node); return received < 0 })
+	})
+	for _, node := range others {
+		if sent, received := places(node); sent < 0 || received < sent {
 			t.Errorf("sent to %s by event %d, received by event %d:\n%s", node, sent, received, inLines(events))
 		}
 	}
