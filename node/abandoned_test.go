@@ -56,7 +56,7 @@ func abandonScan(t *testing.T, protocol string, at int, end string) {
 		if end == "timeout" {
 			o.Timeouts.Range, o.Timeouts.Read = 500*time.Millisecond, 500*time.Millisecond
 		} else {
-			o.Timeouts.Range, o.Timeouts.Read = 30*time.Second, 30*time.Second
+			o.Timeouts.Range, o.Timeouts.Read = time.Minute, time.Minute
 		}
 	})
 	c := r.connect(0)
@@ -92,7 +92,7 @@ func abandonScan(t *testing.T, protocol string, at int, end string) {
 		before = scan.steps.Load()
 		began = time.Now()
 	}
-	await.Reached(20*time.Second, func() bool { return scan.running.Load() == 0 })
+	await.Reached(time.Minute, func() bool { return scan.running.Load() == 0 })
 	took, steps := time.Since(began), scan.steps.Load()-before
 	t.Logf("ended after %v and %d steps", took, steps)
 	if scan.running.Load() > 0 || steps > stepsAfterMax {

@@ -240,7 +240,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 		return n
 	}
 	closeNode := func(n *Node) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := n.Close(ctx); err != nil {
 			t.Error(err)

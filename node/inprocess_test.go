@@ -147,6 +147,12 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*config.Options)) *
 	return r
 }
 
+// patient are timeouts of requests that pass on no machine that is only busy, or stops the process for seconds.
+func patient() config.Timeouts {
+	const all = time.Minute
+	return config.Timeouts{Read: all, Range: all, Write: all, CAS: all, Counter: all, Truncate: all}
+}
+
 // openNode opens the next node of a ring.
 func (r *inProcess) openNode(subnet byte, change func(*config.Options)) {
 	r.t.Helper()
@@ -157,6 +163,7 @@ func (r *inProcess) openNode(subnet byte, change func(*config.Options)) {
 	o.Join.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}),
 		o.Listen.StoragePort)}
 	o.Memory.CacheBytes, o.Background.AutoRepair, o.Join.NumTokens = 8<<20, false, 8
+	o.Timeouts = patient()
 	o.DropGrace = 0         // tests look for the data of dropped tables
 	o.DataDir = t.TempDir() // for the control socket
 	o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -178,7 +185,7 @@ func (r *inProcess) openNode(subnet byte, change func(*config.Options)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if r.killed[node] {
 			return
@@ -214,7 +221,7 @@ func (r *inProcess) kill(i int, change func(*config.Options)) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := next.Close(ctx); err != nil {
 			r.t.Errorf("close: %v", err)
@@ -295,7 +302,7 @@ func (r *inProcess) tableOf(name string) schema.StorageID {
 
 // ask sends a request to a node's Tables port.
 func (r *inProcess) ask(c *client.Client, req client.Request) (status int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	resp, err := c.Do(ctx, req)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"cqld/auth"
 	"cqld/integration/cqlclient"
@@ -26,7 +27,13 @@ func openSecure(t *testing.T, subnet byte, n int) *inProcess {
 
 // logIn connects to node i as a role.
 func (r *inProcess) logIn(i int, version byte, role, password string) (*cqlclient.Conn, error) {
-	c, err := cqlclient.DialAs(r.nodes[i].opts.Native().String(), version, role, password)
+	var c *cqlclient.Conn
+	var err error
+	// A handshake that the machine delays for too long is refused as overloaded, and clients repeat it.
+	await.Reached(time.Minute, func() bool {
+		c, err = cqlclient.DialAs(r.nodes[i].opts.Native().String(), version, role, password)
+		return err == nil || !strings.Contains(err.Error(), "try again later")
+	})
 	if err == nil {
 		r.t.Cleanup(func() { c.Close() })
 	}

@@ -41,7 +41,7 @@ func (r *inProcess) account(i int, name, key string) accountClient {
 // do sends a request, and returns the status and the code of an error.
 func (a accountClient) do(method, path, body string) string {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
 	defer cancel()
 	resp, err := a.c.Do(ctx, client.Request{Method: method, Path: path, Body: []byte(body)})
 	if err != nil {
@@ -59,7 +59,7 @@ func (a accountClient) expect(want, method, path, body string) {
 
 func (a accountClient) refused() { // the key, or the account
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
 	defer cancel()
 	if resp, err := a.c.Do(ctx, client.Request{Method: "GET", Path: "/Tables"}); err != nil || resp.Status != 403 ||
 		!strings.Contains(string(resp.Body), "AuthenticationFailed") {

@@ -32,7 +32,7 @@ func dialUnread(t *testing.T, address string) *unreadClient {
 	c := &unreadClient{t, sock}
 	c.send(0, 1, []byte("\x00\x01\x00\x0bCQL_VERSION\x00\x053.4.7")) // STARTUP
 	ready := make([]byte, 9)
-	sock.SetReadDeadline(time.Now().Add(3 * time.Second))
+	sock.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := sock.Read(ready); err != nil || ready[4] != 2 {
 		t.Fatalf("% x: %v", ready, err)
 	}
