@@ -175,21 +175,23 @@ func TestSecondDrainOfAConnectionHasNoEffect(t *testing.T) {
 }
 
 // A connection whose held answers take too much memory sends them at once.
-func TestDrainHoldsLittleMemory(t *testing.T) {
+func TestDrainHoldsLittleMemory(t *testing.T) { inBubble(t, testDrainHoldsLittleMemory) }
+
+func testDrainHoldsLittleMemory(t *testing.T, l *duplexListener) {
 	const rows = 64
 	large := bytes.Repeat([]byte("x"), 64<<10)
-	s, addr := start(t, Options{Limits: Limits{DrainHold: time.Minute, DrainTimeout: time.Minute}, Processor: &fake{
+	s := serve(t, Options{Limits: Limits{DrainHold: time.Minute, DrainTimeout: time.Minute}, Processor: &fake{
 		query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
 			return nil, &invalid.Error{Msg: string(large[:32<<10])}
 		},
-	}})
-	c := connect(t, addr, 4)
+	}}, l)
+	c := l.connect(t, 4)
 	beginDrain(t, s)
 	awaitHolding(t, s)
 	for stream := range int16(rows) {
 		c.send(stream+1, "x")
 	}
-	c.net.SetReadDeadline(time.Now().Add(patience))
+	c.net.SetReadDeadline(time.Now().Add(drain.HoldQuiet / 2)) // before the connection ends
 	for n := range rows {
 		if _, _, err := c.tryRead(); err != nil {
 			t.Fatalf("after %d answers: %v", n, err)
