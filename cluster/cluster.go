@@ -65,9 +65,23 @@ type Options struct {
 	// DeadAfter is how long a node must be dead before the removal of another node stops waiting for it, although it
 	// gains ranges of user keyspaces. Zero means 30 s.
 	DeadAfter time.Duration
+	// Load, unless nil, exchanges the load of the nodes in heartbeats.
+	Load LoadExchange
 	// Post, unless nil, runs the loop's events, one at a time and in order; then Run is not used. Simulations put
 	// these events into their own queue.
 	Post func(func())
+}
+
+// LoadExchange exchanges reports of the nodes' load, which heartbeats carry. The cluster does not interpret them.
+// Methods must not block. *assembly.Loads implements it.
+type LoadExchange interface {
+	// Beat is called by the loop for each heartbeat to all peers. It returns a report to send with it, or nil if none
+	// is due.
+	Beat() []byte
+	// Last returns the last report, for a peer that has just been connected; nil means that there is none.
+	Last() []byte
+	// Receive is called on goroutines of the network. The report belongs to the caller.
+	Receive(from ring.NodeID, report []byte)
 }
 
 // Cluster is one node's part of the replicated metadata: a Raft member and a failure detector. It assembles the parts

@@ -53,3 +53,68 @@ func TestNoHeartbeatBeforeTheOwnAdmissionIsApplied(t *testing.T) {
 		t.Fatalf("heartbeats to %v after this node is a member", sent)
 	}
 }
+
+// loadExchange returns one report, and keeps what it receives.
+type loadExchange struct {
+	due      bool
+	received map[ring.NodeID]string
+}
+
+func (l *loadExchange) Beat() []byte {
+	if !l.due {
+		return nil
+	}
+	l.due = false
+	return []byte("beat")
+}
+
+func (l *loadExchange) Last() []byte { return []byte("last") }
+
+func (l *loadExchange) Receive(from ring.NodeID, report []byte) { l.received[from] += string(report) }
+
+// payloadNetwork keeps the payload of the last heartbeat.
+type payloadNetwork struct {
+	silentNetwork
+	payload *[]byte
+}
+
+func (n payloadNetwork) Send(_ ring.NodeID, verb messaging.Verb, payload []byte) {
+	if verb == messaging.VerbHeartbeat {
+		*n.payload = payload
+	}
+}
+
+// TestHeartbeatsCarryTheLoad sends heartbeats with and without a report, and receives them with and without an
+// exchange, and truncated. A heartbeat counts whatever follows the part that every release has.
+func TestHeartbeatsCarryTheLoad(t *testing.T) {
+	c, _ := forgedVoter(t)
+	exchange, payload := &loadExchange{due: true, received: map[ring.NodeID]string{}}, []byte(nil)
+	c.opts.Network, c.opts.Load = payloadNetwork{payload: &payload}, exchange
+	receive := func() { c.progress.handleHeartbeat(2, payload, nil) }
+	c.progress.sendHeartbeats()
+	with := payload
+	receive()
+	c.progress.sendHeartbeats()
+	if len(payload) >= len(with) {
+		t.Errorf("a heartbeat without a report has %d bytes, one with a report %d", len(payload), len(with))
+	}
+	receive()
+	c.StreamChanged(2, true)
+	receive()
+	if got := exchange.received[2]; got != "beatlast" {
+		t.Errorf("received %q", got)
+	}
+	for n := range with {
+		payload = with[:n]
+		receive()
+	}
+	if got := exchange.received[2]; got != "beatlast" {
+		t.Errorf("received %q with truncated heartbeats", got)
+	}
+	c.opts.Load = nil
+	payload = with
+	receive()
+	if r := c.progress.reports.Versions(2); r != c.opts.Versions {
+		t.Errorf("the heartbeats report the versions %v", r)
+	}
+}

@@ -60,22 +60,35 @@ func (p *progress) note(index uint64) {
 // sendHeartbeats sends every peer a heartbeat with the index up to which this node has applied the log.
 func (p *progress) sendHeartbeats() {
 	if p.driver.started() && p.view.admitted() {
-		p.broadcast(messaging.VerbHeartbeat, p.appendHeartbeat(nil))
+		var report []byte
+		if p.opts.Load != nil {
+			report = p.opts.Load.Beat()
+		}
+		p.broadcast(messaging.VerbHeartbeat, p.appendHeartbeat(nil, report))
 	}
 }
 
 // sendHeartbeat sends a heartbeat to one peer. The loop calls it.
 func (p *progress) sendHeartbeat(id ring.NodeID) {
 	if p.driver.started() && p.view.admitted() {
-		p.opts.Network.Send(id, messaging.VerbHeartbeat, p.appendHeartbeat(nil))
+		var report []byte
+		if p.opts.Load != nil {
+			report = p.opts.Load.Last()
+		}
+		p.opts.Network.Send(id, messaging.VerbHeartbeat, p.appendHeartbeat(nil, report))
 	}
 }
 
-// appendHeartbeat appends the payload of a heartbeat with the current time.
-func (p *progress) appendHeartbeat(b []byte) []byte {
+// appendHeartbeat appends the payload of a heartbeat with the current time, and with a report of this node's load
+// unless it is nil.
+func (p *progress) appendHeartbeat(b, report []byte) []byte {
 	// Every heartbeat contains the index, because a report may be lost.
 	b = wire.AppendUint64(b, p.driver.applied)
-	return p.appendVersions(wire.AppendInt64(b, p.opts.Clock.Now().UnixMicro()))
+	b = p.appendVersions(wire.AppendInt64(b, p.opts.Clock.Now().UnixMicro()))
+	if report == nil {
+		return b
+	}
+	return wire.AppendBytes(b, report)
 }
 
 // appendVersions appends the version of the schema that this node has applied, and the cluster versions that it
@@ -109,6 +122,13 @@ func (p *progress) handleHeartbeat(from ring.NodeID, payload []byte, _ messaging
 		p.clocks.Note(from, theirs, p.opts.Clock.Now().UnixMicro())
 	}
 	p.receive(from, index, &cur)
+	// Most heartbeats end here.
+	if p.opts.Load == nil || cur.Err() != nil || cur.Len() == 0 {
+		return
+	}
+	if report := cur.Bytes(); cur.Err() == nil {
+		p.opts.Load.Receive(from, report)
+	}
 }
 
 // handleApplied is called on goroutines of the network.

@@ -386,7 +386,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged,
 		TableDropped: func(before *schema.Schema, id schema.StorageID) error { return tableDropped(n, before, id) },
 		Retired:      n.servers.Leave, AutoRepair: n.opts.Background.AutoRepair,
-		GraphBytes:    &n.opts.Memory.VectorGraphBytes,
+		CPU: processorTime, Disk: diskOf(&n.opts), GraphBytes: &n.opts.Memory.VectorGraphBytes,
 		AllGraphBytes: n.opts.Memory.Division.Part[memory.Graphs],
 	}, nil
 }

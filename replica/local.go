@@ -12,6 +12,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/internal/memory"
 	"cqld/ring"
+	"cqld/ring/load"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/failure"
@@ -52,6 +53,8 @@ type Local struct {
 	// gate.
 	fenced      atomic.Pointer[[]FencedRange]
 	truncations *Truncations
+	// load counts reads and mutations by range; nil, in tests, means that nothing does.
+	load meter
 	// workers runs functions that may block, in bounded numbers; nil, in tests, means that the caller runs them.
 	workers func(bytes int, f func()) error
 }
@@ -75,6 +78,9 @@ func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinato
 	}
 	return l
 }
+
+// SetLoad sets the meter of this node's ranges, before the first request.
+func (l *Local) SetLoad(m *load.Meter) { l.load = meter{m} }
 
 // Apply implements coordinator.Replica.
 func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, done func(error)) {
@@ -106,6 +112,7 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 // Write passes mutations to the engine, without admission. done is called later, in another goroutine, with an error in
 // the form that coordinators expect. If Write returns an error, done is not called.
 func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error)) error {
+	l.load.writes(mutations)
 	a := l.writes.Get().(*applying)
 	a.done = done
 	if err := l.engine.Apply(mutations, durable, a.onApplied); err != nil {
@@ -223,6 +230,7 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 	if err != nil {
 		done(nil, FromStorage(err))
 	} else {
+		l.load.read(&p.cmd, len(p.bytes))
 		done(p.bytes, nil)
 	}
 }

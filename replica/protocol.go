@@ -104,6 +104,7 @@ func (l *Local) ReadPage(cmd *row.ReadCommand) ([]byte, error) {
 	if err != nil {
 		return nil, FromStorage(err)
 	}
+	l.load.read(cmd, len(page))
 	return page, nil
 }
 
@@ -124,6 +125,7 @@ func (l *Local) ReadPageWhole(cmd *row.ReadCommand) ([]byte, error) {
 
 // Queue is a durable Write after which the caller, which may block on the disk, calls Commit.
 func (l *Local) Queue(mutations []*row.Mutation, done func(error)) error {
+	l.load.writes(mutations)
 	err := l.engine.Queue(mutations, true, func(err error) {
 		if err != nil {
 			err = FromStorage(err)

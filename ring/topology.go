@@ -99,6 +99,10 @@ func (t *Topology) Tokens() []Token { return t.reads.tokens }
 // Owner returns the node that owns Tokens()[i].
 func (t *Topology) Owner(i int) *Node { return t.reads.owner[i] }
 
+// Bounds returns the ends of all ranges of the ring, ascending: between two of them, the replica set of each
+// replication is the same, also at every stage of the operations in progress. Callers must not modify the slice.
+func (t *Topology) Bounds() []Token { return t.bounds }
+
 // OwnedBy returns the tokens of a node for reads, ascending.
 func (t *Topology) OwnedBy(id NodeID) (out []Token) {
 	for i, n := range t.reads.owner {

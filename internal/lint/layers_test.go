@@ -50,6 +50,7 @@ schema/systemtables:
 schema/refused:
 schema/indexclass: internal/javanumber schema/refused types
 schema: ring schema/indexclass schema/refused schema/systemtables types
+ring/load: internal/env internal/wire ring schema
 row: internal/env internal/invariant internal/wire ring schema types
 scan: ring row
 internal/model: ring row
@@ -149,8 +150,8 @@ coordinator/resolve: ring row
 coordinator/write: coordinator/quorum internal/invariant ring row schema
 coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve coordinator/write internal/env
 	internal/guard internal/invariant internal/wire ring row schema
-replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage/block
-	storage/failure
+replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring ring/load row schema
+	storage/block storage/failure
 paxos/ballot: ring row schema
 paxos/contention: coordinator/latency internal/env internal/wire messaging replica ring row schema
 paxos/acceptor: coordinator internal/env internal/invariant internal/wire messaging paxos/ballot paxos/contention
@@ -244,8 +245,8 @@ node/datadir: ring storage
 node/snapshot: row schema
 node/tablestats: cluster internal/env internal/histogram query/system request ring row schema storage storage/estimate
 node/assembly: batchlog cluster cluster/metadata coordinator counters hints internal/env internal/memory listing
-	messaging paxos paxos/acceptor paxos/contention rebalance repair replica ring schema search storage storage/index
-	storage/tableinfo view
+	messaging paxos paxos/acceptor paxos/contention rebalance repair replica ring ring/load schema search storage
+	storage/index storage/tableinfo view
 node/config: audit azuretables backup cluster internal/env internal/memory internal/typo login/certificate messaging
 	messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
 node/storekeys: node/config storage/encryption tlsconfig
@@ -260,17 +261,17 @@ node/backups: auth backup backup/schedule cluster cluster/metadata internal/env 
 node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints internal/env
 	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive
 	node/assembly node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot
-	node/tablestats query/definition query/system rebalance repair ring schema search storage storage/block
+	node/tablestats query/definition query/system rebalance repair ring ring/load schema search storage storage/block
 	storage/database storage/encryption storage/export storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin
 	node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query
-	request server server/frame tlsconfig
+	request ring/load server server/frame tlsconfig
 node/recorder: audit azuretables azuretables/odata login node/control node/operation
 node/sysviews: auth cql internal/env node/admin node/assembly node/clients node/config node/control node/tablestats
 	query query/system ring schema
 node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster cluster/metadata coordinator hints
-	internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly
+	internal/cputime internal/env internal/guard internal/memory messaging messaging/internodetls node/access node/admin node/assembly
 	node/certificates node/clients node/config node/control node/datadir node/health node/metrics node/notify
 	node/operation node/recorder node/snapshot node/socket node/storekeys node/sysviews node/tablestats query
 	query/invalid rebalance repair request ring row schema search server server/frame storage storage/database

@@ -32,6 +32,7 @@ import (
 	"cqld/repair"
 	"cqld/replica"
 	"cqld/ring"
+	"cqld/ring/load"
 	"cqld/schema"
 	"cqld/search"
 	"cqld/storage/index"
@@ -90,6 +91,7 @@ type Options struct {
 	// nor logged batches are replayed.
 	Confirmed            func() bool
 	Memory               *memory.Pool  // of requests; nil means no bound
+	Load                 *load.Meter   // counts the requests of this node's ranges; nil means that nothing does
 	StepBytes, LeafBytes int64         // bytes hashed and compared at a time; zero means the defaults
 	DeadAfter            time.Duration // see rebalance.MovementOptions
 	PaxosLook            time.Duration // see acceptor.PurgeOptions.Look
@@ -152,6 +154,7 @@ func Assemble(o Options) *Parts {
 		func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	// Everything that a request needs is set before the transport knows the replica.
 	p.Local.SetMemory(o.Memory)
+	p.Local.SetLoad(o.Load)
 	replica.Serve(o.Transport, p.Local)
 	p.Streams = rebalance.NewStreams(rebalance.StreamOptions{
 		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"cqld/cluster"
 	"cqld/cluster/metadata"
@@ -49,6 +50,10 @@ type Opening struct {
 	TableDropped func(before *schema.Schema, id schema.StorageID) error
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
+	// CPU returns the processor time of the process so far, without blocking, and Disk the free and all bytes of the
+	// file system with the data. They are for the load of the node; nil means unknown.
+	CPU  func() time.Duration
+	Disk func() (free, total int64)
 
 	// GraphBytes bounds the memory of the graph of each index of vectors, and AllGraphBytes of all graphs. nil means
 	// GraphBytes, and no bound of all.
@@ -80,6 +85,7 @@ type Instance struct {
 	Cluster   *cluster.Cluster
 	Repaired  *repair.History
 	Reactions *Reactions
+	Loads     *Loads
 
 	opening *Opening
 	catalog *index.Catalog
@@ -122,6 +128,9 @@ func Open(o Opening) (*Instance, error) {
 		return i, err
 	}
 	i.Repaired = o.repaired
+	// Heartbeats carry the load as soon as the cluster sends them.
+	i.Loads = newLoads(&o)
+	o.Cluster.Load = i.Loads
 	o.Cluster.Changed, o.Cluster.AliveChanged = i.changed, i.aliveChanged
 	c, err := cluster.Open(o.Cluster)
 	if err != nil {
@@ -178,7 +187,9 @@ func (i *Instance) assemble() {
 		p.Store = o.Store(i.Engine)
 	}
 	p.Confirmed = i.confirmed.Load
+	p.Load = i.Loads.Meter
 	i.Parts = Assemble(p)
+	i.Loads.open(i.Cluster, p.Store)
 	log := p.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -193,6 +204,7 @@ func (i *Instance) assemble() {
 func (i *Instance) Join(ctx context.Context) error {
 	err := i.Cluster.Join(ctx)
 	if err == nil {
+		i.Loads.follow()
 		i.Reactions.join()
 	}
 	return err
@@ -202,6 +214,7 @@ func (i *Instance) Join(ctx context.Context) error {
 func (i *Instance) StartJoin(done func(error)) {
 	i.Cluster.StartJoin(func(err error) {
 		if err == nil {
+			i.Loads.follow()
 			i.Reactions.join()
 		}
 		done(err)
@@ -211,6 +224,9 @@ func (i *Instance) StartJoin(done func(error)) {
 // Stop ends the background work of the parts. It does not wait for requests in flight; storage and the cluster stay
 // open. It works after an error of Open: parts that do not exist are left out.
 func (i *Instance) Stop() {
+	if i.Loads != nil {
+		i.Loads.Close()
+	}
 	if i.Reactions != nil {
 		i.Reactions.Close()
 	}
@@ -232,6 +248,7 @@ func (i *Instance) changed(old, now *metadata.Metadata) {
 		i.Reactions.noteDrops(old.Schema, now.Schema)
 		i.Reactions.onMetadata()
 	}
+	i.Loads.follow()
 	if i.opening.Changed != nil {
 		i.opening.Changed(old, now)
 	}
