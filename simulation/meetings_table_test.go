@@ -242,6 +242,7 @@ func classified() map[string]map[string]string {
 		},
 		"control operation": {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads",
+			"ranges":       "- reads",
 			"getendpoints": "- reads", "info": "- reads",
 			"tablestats": "- reads", "tablehistograms": "- reads", "toppartitions": "- reads", "tpstats": "- reads",
 			"compactionstats": "- reads",

@@ -52,6 +52,7 @@ type Commands struct {
 	Catalog Catalog
 
 	Ring     *Ring
+	Ranges   *Ranges
 	Topology *Topology
 	Movement *Movement
 	Upgrade  *Upgrade
@@ -92,6 +93,7 @@ func New(o Options) (*Commands, error) {
 	}
 	// The remaining groups are in the order of Commands.
 	c.Ring = &Ring{options: o.Config, cluster: i.Cluster, members: of, peers: c.Peers}
+	c.Ranges = &Ranges{cluster: i.Cluster, members: of, loads: i.Loads}
 	c.Upgrade = &Upgrade{cluster: i.Cluster, members: of, peers: c.Peers, log: o.Log}
 	c.Movement = &Movement{catalog: catalog, jobs: c.Jobs, drops: i.Drops, movements: i.Movements}
 	c.Data = &Data{catalog: catalog, engine: i.Engine, jobs: c.Jobs, clock: o.Jobs.Clock}

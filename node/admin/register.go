@@ -8,6 +8,7 @@ import "cqld/node/control"
 //	control.Operation (name, types) ─ Handle ─▶ method of a part of Commands ─▶ the part's packages
 func (c *Commands) Register(s *control.Server) {
 	c.Ring.register(s)
+	c.Ranges.register(s)
 	c.Topology.register(s)
 	c.Movement.register(s)
 	c.Upgrade.register(s)

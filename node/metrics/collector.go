@@ -74,6 +74,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	// The order has no meaning: Prometheus sorts by name.
 	m := sink{out}
 	c.ring(m)
+	c.load(m)
 	c.requests(m)
 	// Both protocols share names, and differ in a label.
 	c.coordinatorRequests(m, "cql", c.o.CQL)

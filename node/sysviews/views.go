@@ -40,7 +40,7 @@ func New(o Options) *system.Source {
 		// Cassandra's gossip generation is the time of the start, in seconds.
 		Generation: int32(o.Clock.Now().Unix()),
 		Clients:    v.clients, Estimate: o.Estimates.Shown, Settings: o.Config.Settings, Jobs: v.jobs, Roles: o.Roles,
-		Figures: v.figures(), Builds: o.Commands.Indexes.Shown(),
+		Figures: v.figures(), Builds: o.Commands.Indexes.Shown(), Ranges: o.Commands.Ranges.Shown,
 	})
 }
 

@@ -75,6 +75,8 @@ type Options struct {
 	Roles   func() *auth.Directory
 	Figures Figures
 	Builds  Builds
+	// Ranges returns the loads of the physical partitions, as this node knows them; nil means none.
+	Ranges func() []RangeLoad
 	// Settings returns this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }

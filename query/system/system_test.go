@@ -61,6 +61,10 @@ func source(t *testing.T, changes ...schema.Change) *Source {
 				Created: time.UnixMilli(5), Began: time.UnixMilli(6)},
 				{ID: "2", Kind: "cleanup", State: "queued", Unit: "ranges"}}
 		},
+		Ranges: func() []RangeLoad {
+			return []RangeLoad{{Tokens: ring.Range{Start: 5, End: -5}, Nodes: []string{"10.0.0.1"}, Bytes: 7},
+				{Tokens: ring.Range{Start: -5, End: 5}, HotKeyspace: "k", HotTable: "t", HotKey: "1", HotToken: 3}}
+		},
 		Settings: func() map[string]string { return map[string]string{"num_tokens": "16"} }})
 }
 
@@ -175,8 +179,9 @@ func TestEveryVirtualTableCanBeRead(t *testing.T) {
 		}
 	}
 	for table, want := range map[string]int{"system_schema.keyspaces": 6, "system_schema.types": 1,
-		"system_schema.dropped_columns": 1, "system_virtual_schema.keyspaces": 2, "system_virtual_schema.tables": 27,
-		"system_views.clients": 1, "system_views.jobs": 2, "system_views.settings": 1, "system.peers": 2,
+		"system_schema.dropped_columns": 1, "system_virtual_schema.keyspaces": 2, "system_virtual_schema.tables": 28,
+		"system_views.clients": 1, "system_views.jobs": 2,
+		"system_views.ranges": 2, "system_views.settings": 1, "system.peers": 2,
 		"system.batches": 0} {
 		if rows[table] != want {
 			t.Errorf("%s has %d rows, want %d", table, rows[table], want)

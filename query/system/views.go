@@ -11,6 +11,8 @@ func (s *Source) viewRows(b *builder) {
 		s.settingRows(b)
 	case "jobs":
 		s.jobRows(b)
+	case "ranges":
+		s.rangeRows(b)
 	case "schema_comments":
 		s.commentRows(b, "comment", commentsOf())
 	case "schema_security_labels":

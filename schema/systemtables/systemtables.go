@@ -14,7 +14,7 @@
 //	221 … 224   system_distributed
 //	241, 242    system_traces
 //	301 … 303   system_virtual_schema
-//	321 … 348   system_views
+//	321 … 351   system_views
 package systemtables
 
 // System defines the keyspace system: one node's own view.
@@ -199,6 +199,10 @@ const SystemViews = `
 323 jobs | long-running work: repairs, rebuilds, cleanups, compactions and changes of the ring
 	id text P; attempt int; completion_ratio double; created_at timestamp; ended_at timestamp; error text; kind text; phase text;
 	progress bigint; remaining_seconds bigint; resumable boolean; started_at timestamp; state text; target text; total bigint; unit text
+351 ranges | load of the physical partitions: token ranges of the ring, summed over the nodes that hold them
+	range_end bigint P; charge_per_second double; charge_per_second_2m double; charge_share double; hottest_key text;
+	hottest_keyspace text; hottest_share double; hottest_table text; hottest_token bigint; nodes frozen<list<text>>;
+	range_start bigint; reads_per_second double; size_on_disk bigint; writes_per_second double
 331 caches | system caches
 	name text P; capacity_bytes bigint; entry_count int; hit_count bigint; hit_ratio double; recent_hit_rate_per_second bigint;
 	recent_request_rate_per_second bigint; request_count bigint; size_bytes bigint

@@ -22,6 +22,7 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"ring":            shown(showRing),
 		"describecluster": shown(showCluster),
 		"describering":    shown(showRanges),
+		"ranges":          shown(showLoads),
 		"getendpoints":    shown(showEndpoints),
 		"members":         shown(showMembers),
 		"operations":      shown(showChanges),
