@@ -29,6 +29,21 @@ func openAt(t testing.TB, id ring.NodeID, addr string, l Limits, services ...Ser
 	return n
 }
 
+// mustOpen opens a connection to node 2. It repeats a handshake for which the process was stopped for too long.
+func mustOpen(t *testing.T, a, b *StreamTransport) (conn net.Conn) {
+	t.Helper()
+	var err error
+	await.Reached(patience, func() bool {
+		conn, err = a.open(context.Background(), b.Addr(), 2)
+		var timeout net.Error
+		return !errors.As(err, &timeout) || !timeout.Timeout()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
 // isUnknownPeer reports whether a request was refused because its sender is not known as a member.
 func isUnknownPeer(err error) bool {
 	var remote *RemoteError
@@ -187,10 +202,7 @@ func TestRandomFrames(t *testing.T) {
 	})
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		conn, err := a.open(context.Background(), b.Addr(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := mustOpen(t, a, b)
 		for range 50 {
 			p := beginFrame(nil)
 			for range r.IntN(20) {

@@ -133,10 +133,7 @@ func TestStalledConnectionsOfPeersAreClosed(t *testing.T) {
 	b := openAt(t, 2, "127.63.1.2:0", quickLimits())
 	a := openAt(t, 1, "127.63.1.1:0", quickLimits())
 	know(b, a)
-	conn, err := a.open(context.Background(), b.Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := mustOpen(t, a, b)
 	defer conn.Close()
 	if _, err := conn.Write(framesOf(make([]byte, 100))[:50]); err != nil {
 		t.Fatal(err)
