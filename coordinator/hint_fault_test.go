@@ -11,6 +11,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/internal/await"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -82,7 +83,12 @@ func TestHintReplayReportsFailures(t *testing.T) {
 				}}, Run: func(f func()) { go f() }, Store: store,
 				Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
 			defer c.Close()
-			time.Sleep(50 * time.Millisecond) // enough for many attempts
+			await.Until(t, "the failure is reported", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(reported) > 0
+			})
+			time.Sleep(50 * time.Millisecond) // for more attempts
 			if n := c.Hints.Pending(2); n != 1 {
 				t.Errorf("%d records wait", n)
 			}
