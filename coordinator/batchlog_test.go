@@ -195,7 +195,7 @@ func TestPartialBatchIsReplayed(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		for end := time.Now().Add(20 * time.Second); c.Batches.Held() > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); c.Batches.Held() > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		if k := c.Batches.Held(); k > 0 {

@@ -57,7 +57,7 @@ func TestReplayWaitsForConfirmedMetadata(t *testing.T) {
 		t.Errorf("before the confirmation there are %s", got)
 	}
 	confirmed.Store(true)
-	for end := time.Now().Add(20 * time.Second); left() != "0 hints, 1 batches" && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); left() != "0 hints, 1 batches" && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond)

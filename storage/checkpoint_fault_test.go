@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -113,7 +112,7 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			within(t, 20*time.Second, "the checkpoint", func() {
+			within(t, "the checkpoint", func() {
 				if test.flushing {
 					err = e.db.Checkpoint("copy")
 				} else {

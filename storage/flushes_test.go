@@ -30,7 +30,7 @@ func TestFlushUntilEndsWithItsContext(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	within(t, 20*time.Second, "the flush", func() {
+	within(t, "the flush", func() {
 		if err := e.FlushUntil(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the flush ends with %v", err)
 		}

@@ -82,7 +82,7 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 	})
 	value := strings.Repeat("v", 1000)
 	var err error
-	within(t, time.Minute, "a failing log", func() {
+	within(t, "a failing log", func() {
 		for i := 0; err == nil && i < 20_000; i++ {
 			done := make(chan error, 1)
 			if err = e.Apply([]*row.Mutation{putRow("b", i, 1, value)}, false,
@@ -97,7 +97,7 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 	if !errors.Is(err, failure.ErrStopped) || fatal.Load() != 1 {
 		t.Fatalf("writes end with %v, %d times", err, fatal.Load())
 	}
-	within(t, time.Minute, "closing a failed engine", func() { err = e.Close() })
+	within(t, "closing a failed engine", func() { err = e.Close() })
 	if !errors.Is(err, failure.ErrStopped) {
 		t.Fatalf("close: %v", err)
 	}

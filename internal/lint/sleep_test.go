@@ -19,7 +19,7 @@ func sleeping() map[string]int {
 		"coordinator":    13,
 		"server":         18,
 		"cluster":        4,
-		"paxos/acceptor": 2,
+		"paxos/acceptor": 1,
 		// Here a sleep is the work of a simulated slow disk, node or server, the pace of a client, or the subject: a
 		// connection that is idle, a race that needs many attempts, a call that has to be waiting already.
 		"azuretables":        3,

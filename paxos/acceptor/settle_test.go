@@ -57,7 +57,7 @@ func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
 		go l.Accept(5, proposalOf(table, b, b, "k"), func(_ ballot.Ballot, err error) { answers <- err })
 		go local.Apply(5, []*row.Mutation{mutationOf(table, "k")}, time.Second, func(err error) { answers <- err })
 	}
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for i := range 3 * requests {
 		select {
 		case err := <-answers:

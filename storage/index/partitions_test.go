@@ -336,7 +336,7 @@ func TestLosingEntriesReservesNoDecision(t *testing.T) {
 		select {
 		case <-decided:
 			removed = true
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 		}
 		return nil
 	})

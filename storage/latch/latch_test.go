@@ -30,7 +30,7 @@ func TestWaitingWriterAdmitsReaders(t *testing.T) {
 	case <-committed:
 	case <-locked:
 		t.Error("the writer did not wait for the reader")
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("commits wait for a writer that waits for an ingestion")
 	}
 	l.RUnlock(AllStripes)
