@@ -14,11 +14,13 @@ import (
 )
 
 // The pace at which the bytes of ranges are measured: at least measureEvery apart, and at most for one part in
-// measureShare of the time. With 64 ranges and 50 tables, a measurement looks 3,200 times at the bounds of files, which
-// takes some tens of milliseconds.
+// measureShare of the time, unless that were more than measureMost apart. With 64 ranges and 50 tables, a measurement
+// looks 3,200 times at the bounds of files, which takes some tens of milliseconds. On a machine whose processors are
+// busy with other work, it takes far longer than it works, and measureMost bounds the age of the bytes.
 const (
 	measureEvery = 30 * time.Second
 	measureShare = 500
+	measureMost  = 5 * time.Minute
 )
 
 // SizeStore measures the bytes on disk of ranges.
@@ -160,7 +162,7 @@ func (l *Loads) measure() {
 	l.measuring = false
 	// A change of the ring has made another measurement due.
 	if l.topology == topology {
-		l.due = now + max(measureEvery, measureShare*(now-began))
+		l.due = now + min(max(measureEvery, measureShare*(now-began)), measureMost)
 	}
 }
 
