@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -20,7 +21,8 @@ import (
 // serve starts a CQL server whose clients log in with an Authenticator.
 func serve(tb testing.TB, a *Authenticator) (address string) {
 	tb.Helper()
-	s := server.New(server.Options{Authenticator: a, Logger: slog.New(slog.DiscardHandler)})
+	s := server.New(server.Options{Authenticator: a, Logger: slog.New(slog.DiscardHandler),
+		Limits: server.Limits{HandshakeTimeout: time.Hour}}) // however slow the machine is
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
