@@ -15,14 +15,16 @@
 //
 //	URL/log/CLUSTER/HOST/segments/HOUR/NAME  a part of the log of a node; NAME has its positions and times
 //	URL/log/CLUSTER/HOST/until.json          until when an idle log is complete
+//	URL/log/CLUSTER/HOST/begin.json          where the log of a node begins that was new
 //	URL/log/CLUSTER/HOST/states/NAME         when the node has applied a state of the metadata
 //	URL/log/CLUSTER/states/HASH.json         schema, roles and members; the same for all nodes
 //
 // A moment T is found in four steps. Each names what is missing:
 //
 //	Manifest     the newest backup whose end is before T
-//	MomentState  the state with the greatest epoch that a member had applied at T
-//	Way          for each member, segments from the beginning of its files' log to the first with Until ≥ T
+//	MomentState  the state with the greatest epoch that a node had applied at T
+//	Way          for each member at T, segments from the beginning of its files' log, or of its own log if it has
+//	             joined since, to the first with Until ≥ T
 //	ReadSegment  their data, after their checksums were compared
 //
 // HOUR is of the time when a segment was stored, so that a restoration lists the hours after its backup only, and a

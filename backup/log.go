@@ -26,6 +26,7 @@ const (
 	segmentsInfix = "/segments"
 	observedInfix = "/states"
 	untilSuffix   = "/until.json"
+	beginSuffix   = "/begin.json"
 )
 
 // segmentMagic begins each segment. Its last byte is LogFormat.
@@ -316,4 +317,23 @@ func (s Logs) PutEnd(ctx context.Context, of LogOwner, end LogEnd) error {
 		return err
 	}
 	return s.store.write(ctx, dir+untilSuffix, end)
+}
+
+// PutBeginning notes that the log of a node contains, from a position on, everything that was ever written to its
+// directory. Moments can then be restored although no backup has files of the node.
+func (s Logs) PutBeginning(ctx context.Context, of LogOwner, p LogPosition) error {
+	dir, err := of.dir()
+	if err != nil {
+		return err
+	}
+	return s.store.write(ctx, dir+beginSuffix, p)
+}
+
+// Beginning returns what PutBeginning has written last.
+func (s Logs) Beginning(ctx context.Context, of LogOwner) (p LogPosition, found bool, err error) {
+	dir, err := of.dir()
+	if err == nil {
+		found, err = s.store.read(ctx, dir+beginSuffix, &p)
+	}
+	return p, found && p != LogPosition{}, err
 }

@@ -258,11 +258,10 @@ func TestStatesAreFound(t *testing.T) {
 		"restart, seen elsewhere": {[]Observed{seen(1, 3), unknown(13, 17, 4), seen(16, 4)}, 3, ""},
 		"restart before":          {[]Observed{seen(1, 3), unknown(11, 12, 4)}, 4, ""},
 		"restart after":           {[]Observed{seen(1, 3), unknown(16, 17, 4)}, 3, ""},
-		// Also if the ring is the same in the end.
-		"ring moved":       {[]Observed{seen(1, 3), moved(12, 4), moved(13, 5)}, 0, "ring has changed"},
-		"ring moved after": {[]Observed{seen(1, 3), moved(20, 9)}, 3, ""},
+		"ring moved":              {[]Observed{seen(1, 3), moved(12, 4), moved(13, 5)}, 5, ""},
+		"ring moved after":        {[]Observed{seen(1, 3), moved(20, 9)}, 3, ""},
 	} {
-		o, err := StateAt(of.all, second(10), second(15))
+		o, err := StateAt(of.all, second(15))
 		if of.err == "" && (err != nil || o.Epoch != of.epoch) || of.err != "" && (err == nil ||
 			!strings.Contains(err.Error(), of.err)) {
 			t.Errorf("%s: %+v, %v", what, o, err)
@@ -270,7 +269,8 @@ func TestStatesAreFound(t *testing.T) {
 	}
 }
 
-// TestStatesAreStoredOnce stores a state of two nodes, and refuses a backup of another ring.
+// TestStatesAreStoredOnce stores a state of two nodes, and refuses a backup of another ring, unless the state has the
+// owners of its ring.
 func TestStatesAreStoredOnce(t *testing.T) {
 	for kind, s := range logStores(t) {
 		state := &State{Epoch: 3, Schema: []byte("schema"), Roles: []byte("roles"), Moved: 2,
@@ -286,13 +286,26 @@ func TestStatesAreStoredOnce(t *testing.T) {
 			t.Errorf("%s: %q, %v", kind, names, err)
 		}
 		m := &Manifest{ClusterID: "c", HybridTime: second(1), Members: state.Members}
-		found, hash, err := s.Logs().MomentState(t.Context(), m, second(3))
-		if err != nil || !found.Equal(state) || hash == "" {
+		found, err := s.Logs().MomentState(t.Context(), m, second(3), "")
+		if err != nil || !found.Equal(state) || found.Hash == "" || found.Changed {
 			t.Errorf("%s: %+v, %v", kind, found, err)
 		}
 		m.Members = []Member{{ID: 1, Host: "h", Tokens: []ring.Token{1, 6}}}
-		if _, _, err := s.Logs().MomentState(t.Context(), m, second(3)); !errors.Is(err, ErrRingMoved) {
+		if _, err := s.Logs().MomentState(t.Context(), m, second(3), ""); !errors.Is(err, ErrRingMoved) {
 			t.Errorf("%s: another ring: %v", kind, err)
+		}
+		// Also if the ring is the same in the end.
+		m.Members = state.Members
+		for epoch, moved := range []uint64{3, 2} {
+			state.Epoch, state.Moved, state.Owners = uint64(4+epoch), moved, true
+			at := Observed{Time: second(4 + epoch)}
+			if err := s.Logs().PutState(t.Context(), LogOwner{"c", "joined"}, state, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, err = s.Logs().MomentState(t.Context(), m, second(6), "")
+		if err != nil || !found.Equal(state) || !found.Changed {
+			t.Errorf("%s: changed: %+v, %v", kind, found, err)
 		}
 	}
 }

@@ -44,6 +44,8 @@ func (p *LogProblem) Error() string {
 type LogFrom struct {
 	Log  uint64 // number of the file with which the recovery of the backup's files begins
 	Time int64  // hybrid time of the backup
+	// Beginning is set instead if the node was no member of the backup's ring: its log begins with its data.
+	Beginning LogPosition
 }
 
 // Way leads from a backup to a moment in the archived log of one node. All nodes that restore find a way of their own,
@@ -112,6 +114,9 @@ type chain struct {
 // before reports whether a position is not after the beginning of the log that follows the backup. Positions of an
 // archive that began after the backup are not.
 func (c *chain) before(p LogPosition) bool {
+	if c.from.Beginning != (LogPosition{}) {
+		return p.Since == c.from.Beginning.Since && p.Compare(c.from.Beginning) <= 0
+	}
 	return p.Since <= c.from.Time && p.Compare(LogPosition{Since: p.Since, Log: c.from.Log}) <= 0
 }
 

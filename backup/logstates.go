@@ -20,6 +20,9 @@ type State struct {
 	Schema  []byte   `json:"schema"` // schema.Encode
 	Roles   []byte   `json:"roles"`  // auth.Encode
 	Members []Member `json:"members"`
+	// Owners means that Members are the nodes that own tokens, which is the ring that requests were acknowledged in.
+	// Earlier builds of cqld also listed nodes that were about to join.
+	Owners bool `json:"owners,omitempty"`
 	// Moved is the epoch of the ring's last change.
 	Moved uint64 `json:"moved"`
 }
@@ -133,6 +136,7 @@ func (s Logs) State(ctx context.Context, cluster, hash string) (*State, error) {
 // needs, such as reports of repairs.
 func (t *State) Equal(o *State) bool {
 	return bytes.Equal(t.Schema, o.Schema) && bytes.Equal(t.Roles, o.Roles) && t.Moved == o.Moved &&
+		t.Owners == o.Owners &&
 		slices.EqualFunc(t.Members, o.Members, Member.equal)
 }
 

@@ -26,17 +26,13 @@ func (s Logs) sweep(ctx context.Context, out Swept, kept []*Manifest, before tim
 			}
 		}
 		bound -= logMargin.Microseconds()
-		hosts, err := s.store.files.list(ctx, logsDir+"/"+cluster)
+		hosts, err := s.hosts(ctx, cluster)
 		if err != nil {
-			return out, s.store.failed("list", err)
+			return out, err
 		}
 		// Nodes that are no longer members are visited as well: older backups may be of their ring.
 		used := map[string]bool{}
 		for _, host := range hosts {
-			// Besides nodes, there is the directory of states.
-			if host == statesDir || CheckName(host) != nil {
-				continue
-			}
 			of := LogOwner{cluster, host}
 			if out, err = s.sweepOf(ctx, out, of, bound, needed); err != nil {
 				return out, err

@@ -263,6 +263,11 @@ func (m *Manifest) Bytes() (all, stored int64) {
 	return all, stored
 }
 
+// ShareOf returns the index of the share of a node, or -1.
+func (m *Manifest) ShareOf(host string) int {
+	return slices.IndexFunc(m.Shares, func(s Share) bool { return s.Host == host })
+}
+
 // Bytes returns the size of the files.
 func (s *Share) Bytes() (n int64) {
 	for _, f := range s.Files {
@@ -271,11 +276,11 @@ func (s *Share) Bytes() (n int64) {
 	return n
 }
 
-// Topology returns the ring of the backup, from which the replicas of each row at that time follow. Its epoch has no
-// meaning in the ring that is restored to.
-func (m *Manifest) Topology() (*ring.Topology, error) {
+// TopologyOf returns the ring of a backup or a moment, from which the replicas of each row at that time follow. Its
+// epoch has no meaning in the ring that is restored to.
+func TopologyOf(members []Member) (*ring.Topology, error) {
 	var nodes []*ring.Node
-	for _, n := range m.Members {
+	for _, n := range members {
 		nodes = append(nodes, &ring.Node{ID: n.ID, Datacenter: n.Datacenter, Rack: n.Rack, State: ring.Normal,
 			Tokens: n.Tokens})
 	}
@@ -283,10 +288,13 @@ func (m *Manifest) Topology() (*ring.Topology, error) {
 	return ring.RestoreTopology(1, 1, nodes, nil)
 }
 
-// MembersOf returns the members of a ring, which must not change: the tokens of nodes that join or leave are not
-// stable.
+// MembersOf returns the members of a ring that own tokens. While the ring changes, these are the owners before the
+// change: until it ends, each request also counts their answers.
 func MembersOf(t *ring.Topology) (out []Member) {
 	for _, n := range t.Nodes() {
+		if n.State == ring.Joining {
+			continue
+		}
 		out = append(out, Member{ID: n.ID, Host: n.Host.String(), Datacenter: n.Datacenter, Rack: n.Rack,
 			Tokens: n.Tokens})
 	}

@@ -94,9 +94,13 @@ func momentsOnly(o *Options) {
 	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool { return kind == "clock-leap" })
 	// What is archived must be on the disk, and the rest must be found there.
 	o.FaultKinds = append(o.FaultKinds, "kill", "power-one", "power-all", "restart", "flush", "clock-jump")
+	r := kernel.NewStream(o.Seed, "options moments")
+	// A backup needs a ring that is whole for a second, and a change takes seconds.
+	if r.Chance(600) {
+		o.FaultKinds = append(o.FaultKinds, "join", "leave", "move", "rebuild", "wiped-disk")
+	}
 	o.OnlyFaults = nil
 	some := []int{}
-	r := kernel.NewStream(o.Seed, "options moments")
 	for _, f := range plan(*o) {
 		if r.Chance(330) {
 			some = append(some, f.number)
@@ -114,6 +118,9 @@ func TestMoments(t *testing.T) {
 	t.Logf("%v", total.Counted)
 	if total.Counted["moments restored"] < n {
 		t.Errorf("%d moments were restored", total.Counted["moments restored"])
+	}
+	if n >= 20 && total.Counted["moments restored after a change of the ring"] == 0 {
+		t.Error("no moment was restored after a change of the ring")
 	}
 }
 

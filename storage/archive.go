@@ -23,6 +23,9 @@ func (l Log) Release(upTo logarchive.Position) { l.e.archive.Release(upTo) }
 // Kept returns the size of the logs that are kept for Read only.
 func (l Log) Kept() logarchive.Kept { return l.e.archive.Kept() }
 
+// Beginning returns where the archive of the log begins, if it contains everything that was ever written to the engine.
+func (l Log) Beginning() (p logarchive.Position, ok bool) { return l.e.archive.Beginning() }
+
 // openArchive returns the keeper of the logs, or nil without Options.Archive.
 func openArchive(o *Options) (*logarchive.Keeper, error) {
 	if o.Archive == nil {

@@ -54,8 +54,9 @@ type archived struct {
 	segments [][]byte
 	at       logarchive.Position
 	until    int64
-	base     *vfs.MemFS // contains the checkpoint "base"
-	moment   int64      // stamp after the checkpoint
+	base     *vfs.MemFS // contains the checkpoint "base"; nil means that the log is read from its beginning
+	begins   logarchive.Position
+	moment   int64 // stamp after the checkpoint
 }
 
 // read archives the log of an engine in segments of about n bytes, up to its end or up to reads of them.
@@ -102,10 +103,14 @@ func (a *archived) checkpoint(t testing.TB, e *Engine, disk vfs.FS, stamp func()
 
 // open opens the base at a moment.
 func (a *archived) open(at int64, segments iter.Seq2[[]byte, error]) (*export.Checkpoint, error) {
-	return export.OpenAt(context.Background(), &export.PointInTime{
-		Base: a.base, BaseDir: "base", Scratch: vfs.NewMem(), ScratchDir: "scratch", At: at,
+	o := &export.PointInTime{
+		BaseDir: "base", Beginning: a.begins, Scratch: vfs.NewMem(), ScratchDir: "scratch", At: at,
 		Segments: segments, FlushBytes: 16 << 20, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	if a.base != nil {
+		o.Base = a.base
+	}
+	return export.OpenAt(context.Background(), o)
 }
 
 // all yields the segments.
@@ -195,6 +200,48 @@ func restoreMoments(t *testing.T, seed uint64) {
 		}
 		if left--; left == 0 {
 			return
+		}
+	}
+}
+
+// TestIngestedRowsAreLogged ships rows to an engine that archives its log from its beginning, with truncations, and
+// restores each moment from the log alone, as the moments of a node that has joined after a backup.
+func TestIngestedRowsAreLogged(t *testing.T) {
+	source := openTest(t, Options{Inline: true})
+	defer source.Close()
+	rng := rand.New(rand.NewPCG(3, 1))
+	disk, stamp := vfs.NewMem(), stamps()
+	e := openArchived(t, disk, logarchive.Options{Stamp: stamp})
+	defer func() { e.Close() }()
+	a, moments := &archived{}, map[int64]string{}
+	a.begins, _ = LogOf(e).Beginning()
+	for i := range 30 {
+		// Some files have several parts.
+		value := strings.Repeat("v", 1+rng.IntN(40_000)*(i%3))
+		mustApply(t, source, putRow(fmt.Sprint("k", i%7), i, int64(i), value))
+		mustApply(t, e, putRow("own", i, int64(i), "v"))
+		ship(t, rng, source, e, ring.FullRange())
+		if i%9 == 5 {
+			if err := e.Truncate(testTable); err != nil {
+				t.Fatal(err)
+			}
+		}
+		moments[stamp()] = contentOfEngine(t, e)
+		a.read(t, e, 1<<17, 1+rng.IntN(3))
+		if i == 20 {
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			e = openArchived(t, disk, logarchive.Options{Stamp: stamp})
+		}
+	}
+	a.read(t, e, 1<<20, 100)
+	if begins, ok := LogOf(e).Beginning(); !ok || begins != a.begins || begins.IsZero() {
+		t.Errorf("the log begins at %v, began at %v, %v", begins, a.begins, ok)
+	}
+	for at, want := range moments {
+		if got := a.contentAt(t, at); got != want {
+			t.Errorf("at %d, the content has %d bytes, not %d, or others", at, len(got), len(want))
 		}
 	}
 }

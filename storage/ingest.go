@@ -71,8 +71,8 @@ func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion
 	return g
 }
 
-// MarkForeign says that the rows are from outside the ring, such as a backup: the archived log of no node contains
-// them. Commit then adds a note to the log (logarchive.Record.Foreign). MarkForeign must be called before Commit.
+// MarkForeign says that the rows are from outside the ring, such as a backup. Commit then adds a note to the archived
+// log instead of the rows (logarchive.Record.Foreign). MarkForeign must be called before Commit.
 func (g *Ingestion) MarkForeign() { g.foreign = true }
 
 // Size returns the bytes of the added entries.
@@ -245,18 +245,31 @@ func (e *core) ingest(g *Ingestion) (err error) {
 	if err := e.syncCeiling(id); err != nil {
 		return err
 	}
-	e.latches.RLock(latch.AllStripes)
-	defer e.latches.RUnlock(latch.AllStripes)
-	// The note precedes the rows: a note without rows only makes a restore more careful.
-	if g.foreign && e.archive != nil {
-		err := e.db.Overwrite(func(b *pebble.Batch) error { logarchive.MarkForeign(b, id); return nil })
-		if err != nil {
+	// Before the latches: writers do not wait for the log of many rows.
+	if e.archive != nil {
+		if err := e.logIngestion(g); err != nil {
 			return err
 		}
 	}
+	e.latches.RLock(latch.AllStripes)
+	defer e.latches.RUnlock(latch.AllStripes)
 	// The purger is notified under the latches, before the rows are visible.
 	e.purger.NoteAll()
 	return e.ingestStaged(g, g.staged)
+}
+
+// logIngestion adds the rows of a file, or the note that it has foreign rows, to the log, for the archive. They are on
+// disk before the file is ingested, which a crash would not undo. If the file is not ingested after it, a restoration
+// has rows that another replica had, or refuses more moments.
+func (e *core) logIngestion(g *Ingestion) error {
+	if !g.foreign {
+		// The file has them in the order of their keys, and merged.
+		return e.db.LogFile(g.path)
+	}
+	// Many rows may come from outside, and a backup after it contains them.
+	b := e.db.NewBatch()
+	logarchive.MarkForeign(b, g.table)
+	return errors.Join(e.db.Apply(b, pebble.Sync), b.Close())
 }
 
 // ingestStaged nests the Ingest calls of all maintainers around the ingestion of the file. The entries are on disk

@@ -33,6 +33,8 @@ type Log interface {
 	Read(after logarchive.Position, maxBytes int) (logarchive.Segment, error)
 	// Release lets the engine delete the log before a position.
 	Release(upTo logarchive.Position)
+	// Beginning returns where the log begins, if it contains everything that was ever written to the engine.
+	Beginning() (p logarchive.Position, ok bool)
 }
 
 // Options configure New. All fields are required.
@@ -290,6 +292,12 @@ func (a *Archive) connect(ctx context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	// A node that has just joined is in no backup: its log is the only way to its rows.
+	if p, ok := a.o.Log.Beginning(); ok {
+		if err := logs.PutBeginning(ctx, owner, backup.LogPosition(p)); err != nil {
+			return false, err
+		}
+	}
 	all, err := logs.Observations(ctx, owner)
 	if err != nil {
 		return false, err
@@ -341,7 +349,7 @@ func (a *Archive) inherit(last *backup.State, until int64) error {
 func stateOf(m *metadata.Metadata) (*backup.State, error) {
 	roles, err := auth.Encode(m.Roles)
 	return &backup.State{Epoch: m.Epoch, Schema: schema.Encode(m.Schema), Roles: roles,
-		Members: backup.MembersOf(m.Topology), Moved: m.Topology.Moved()}, err
+		Members: backup.MembersOf(m.Topology), Owners: true, Moved: m.Topology.Moved()}, err
 }
 
 // putStates stores the states that wait.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"path"
 	"strings"
 	"sync"
@@ -44,6 +43,7 @@ type fixture struct {
 	times    []int64 // of the bytes of the log
 	oldest   int     // bytes before it are gone
 	released int
+	fresh    bool // the log begins with the data
 	meta     *metadata.Metadata
 	archive  *Archive
 }
@@ -135,6 +135,11 @@ func (x *fixture) Read(after logarchive.Position, maxBytes int) (logarchive.Segm
 		g.Data = []byte("idle")
 	}
 	return g, nil
+}
+
+// Beginning implements Log.
+func (x *fixture) Beginning() (logarchive.Position, bool) {
+	return logarchive.Position{Since: 1, Log: 1}, x.fresh
 }
 
 // Release implements Log.
@@ -334,7 +339,7 @@ func TestStatesAreArchived(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := backup.StateAt(all, math.MaxInt64, at)
+			o, err := backup.StateAt(all, at)
 			if err != nil {
 				if !strings.Contains(err.Error(), "when was not archived") {
 					t.Fatal(err)
@@ -402,4 +407,22 @@ func TestPendingStatesAreBounded(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestBeginningsAreNoted archives the log of a node that is new, and of one that had data before.
+func TestBeginningsAreNoted(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, x *fixture) {
+			x.fresh = fresh
+			x.process(func(*Archive) { time.Sleep(time.Minute) })
+			s, err := x.store()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, found, err := s.Logs().Beginning(context.Background(), node)
+			if err != nil || found != fresh || fresh && p.Log != 1 {
+				t.Errorf("%v: %+v, %v, %v", fresh, p, found, err)
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"cqld/backup"
+	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/export"
 	"cqld/storage/logarchive"
@@ -20,25 +21,54 @@ type moment struct {
 	// state is the hash of contents in the store.
 	state    string
 	contents backup.Contents
-	// logs lead from the backup to the moment, by node, in the order of the manifest's shares.
-	logs []backup.Way
+	// members are the ring at the moment, and sources its nodes in the same order. changed means that the ring has
+	// changed since the backup.
+	members []backup.Member
+	sources []source
+	changed bool
+}
+
+// source is a former node whose rows are restored.
+type source struct {
+	node ring.NodeID
+	host string
+	// share has its files in the backup; nil if it was no member then.
+	share *backup.Share
+	// from is where its log begins, and way leads from there to the moment. Both are zero without a moment.
+	from backup.LogFrom
+	way  backup.Way
+}
+
+// sourcesOf returns the nodes of a backup.
+func sourcesOf(m *backup.Manifest) (out []source) {
+	for i := range m.Shares {
+		s := &m.Shares[i]
+		out = append(out, source{node: s.Node, host: s.Host, share: s})
+	}
+	return out
+}
+
+// bytes returns the size of the files in the backup and of the segments, as stored.
+func (s *source) bytes() (total int64) {
+	if s.share != nil {
+		total = s.share.Bytes()
+	}
+	for _, g := range s.way.Segments {
+		total += g.Size
+	}
+	return total
 }
 
 // momentOf returns what leads from a backup to a moment. state is the hash of the state that the leader has found, or
 // empty for the leader.
 func (n *Node) momentOf(ctx context.Context, s *backup.Store, m *backup.Manifest, at int64, state string) (*moment,
 	error) {
-	x := &moment{at: at, state: state}
 	// All nodes use the state that the leader has found, as they use its names of tables.
-	t, err := (*backup.State)(nil), error(nil)
-	if state == "" {
-		t, x.state, err = s.Logs().MomentState(ctx, m, at)
-	} else {
-		t, err = s.Logs().State(ctx, m.ClusterID, state)
-	}
+	t, err := s.Logs().MomentState(ctx, m, at, state)
 	if err != nil {
 		return nil, fmt.Errorf("moment %s after backup %s: %w", backup.Moment(at), m.Name, err)
 	}
+	x := &moment{at: at, state: t.Hash, members: t.Members, changed: t.Changed}
 	if x.contents, err = t.Contents(); err != nil {
 		return nil, fmt.Errorf("the schema at %s cannot be read: %w", backup.Moment(at), err)
 	}
@@ -50,13 +80,20 @@ func (n *Node) momentOf(ctx context.Context, s *backup.Store, m *backup.Manifest
 	if err != nil {
 		return nil, err
 	}
-	// All nodes that are members of the backup: each may have the only copy of a write at ONE.
-	for i, share := range m.Shares {
-		way, err := s.Logs().Way(ctx, backup.LogOwner{Cluster: m.ClusterID, Host: share.Host}, starts[i], at)
+	// All members at the moment: each may have the only copy of a write at ONE. Nodes that have left handed over what
+	// they had, and the logs of others have it.
+	for _, member := range t.Members {
+		of := source{node: member.ID, host: member.Host}
+		if i := m.ShareOf(member.Host); i >= 0 {
+			of.share = &m.Shares[i]
+		}
+		if of.from, err = s.Logs().From(ctx, m, starts, member.Host); err == nil {
+			of.way, err = s.Logs().Way(ctx, backup.LogOwner{Cluster: m.ClusterID, Host: member.Host}, of.from, at)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("moment %s cannot be restored from backup %s: %w", backup.Moment(at), m.Name, err)
 		}
-		x.logs = append(x.logs, way)
+		x.sources = append(x.sources, of)
 	}
 	return x, nil
 }
@@ -88,8 +125,8 @@ func (n *Node) Moments(ctx context.Context, s *backup.Store, m *backup.Manifest)
 
 // bytes returns the size of the segments, as stored.
 func (x *moment) bytes() (total int64) {
-	for _, log := range x.logs {
-		for _, g := range log.Segments {
+	for _, of := range x.sources {
+		for _, g := range of.way.Segments {
 			total += g.Size
 		}
 	}
@@ -184,9 +221,9 @@ func (n *Node) scan(ctx context.Context, s *backup.Store, m *backup.Manifest, x 
 	own func(i int) bool) error {
 	// Segments are counted over all nodes, so that the work is divided evenly.
 	pace, i := n.pacer(ctx), 0
-	for node, log := range x.logs {
-		owner := backup.LogOwner{Cluster: m.ClusterID, Host: m.Shares[node].Host}
-		for _, stored := range log.Segments {
+	for _, of := range x.sources {
+		owner := backup.LogOwner{Cluster: m.ClusterID, Host: of.host}
+		for _, stored := range of.way.Segments {
 			if i++; !own(i - 1) {
 				continue
 			}
@@ -207,6 +244,9 @@ func (x *moment) scanSegment(host string, data []byte, from int64, tables []sche
 	g, err := logarchive.ReadHeader(data)
 	if err != nil {
 		return fmt.Errorf("a segment of the log of node %s: %w", host, err)
+	}
+	if x.changed && !g.Ingested {
+		return fmt.Errorf("the log of node %s: %w", host, backup.ErrRingMoved)
 	}
 	for r, err := range g.Records() {
 		if err != nil {
@@ -231,29 +271,34 @@ func (x *moment) foreign(table schema.StorageID, at int64) error {
 		"--table", name, backup.Moment(at))
 }
 
-// openMoment opens the state of a former node at the moment, share being its number in the manifest. The caller calls
-// end after it has closed the state, which removes what the state has written to the disk.
-func (n *Node) openMoment(ctx context.Context, s *backup.Store, m *backup.Manifest, x *moment, share int,
+// openMoment opens the state of a former node at the moment. The caller calls end after it has closed the state, which
+// removes what the state has written to the disk.
+func (n *Node) openMoment(ctx context.Context, s *backup.Store, m *backup.Manifest, x *moment, of *source,
 	task string, pace func(int) error) (c *export.Checkpoint, end func() error, err error) {
-	of := &m.Shares[share]
-	owner := backup.LogOwner{Cluster: m.ClusterID, Host: of.Host}
+	owner := backup.LogOwner{Cluster: m.ClusterID, Host: of.host}
 	// In the directory of the task, which is removed with it, on the disk whose files are encrypted if the node's are.
-	dir := n.o.Disk.PathJoin(n.directory(task), "moment-"+of.Host)
+	dir := n.o.Disk.PathJoin(n.directory(task), "moment-"+of.host)
 	// An earlier attempt of the process may have left files.
 	if err := errors.Join(n.o.Disk.RemoveAll(dir), n.o.Disk.MkdirAll(dir, 0o700)); err != nil {
 		return nil, nil, err
 	}
 	flush, needs := s.Memory().Replay()
-	files, uncharge := backup.NewFiles(ctx, s, of, pace), s.Memory().Charge(needs)
+	o := export.PointInTime{BaseDir: backup.FilesDir, Beginning: logarchive.Position(of.from.Beginning),
+		Scratch: n.o.Disk, ScratchDir: dir, At: x.at, FlushBytes: int(flush), Log: n.o.Log}
+	closeFiles, uncharge := func() {}, s.Memory().Charge(needs)
+	if of.share != nil {
+		files := backup.NewFiles(ctx, s, of.share, pace)
+		o.Base, closeFiles = files, files.Close
+	}
 	end = func() error {
-		files.Close()
+		closeFiles()
 		uncharge()
 		return n.o.Disk.RemoveAll(dir)
 	}
 	// One segment is in memory at a time.
 	ended := errors.New("no more segments are needed")
-	segments := func(yield func([]byte, error) bool) {
-		for _, g := range x.logs[share].Segments {
+	o.Segments = func(yield func([]byte, error) bool) {
+		for _, g := range of.way.Segments {
 			err := s.Logs().ReadSegment(ctx, owner, g, pace, func(data []byte) error {
 				if !yield(data, nil) {
 					return ended
@@ -268,13 +313,11 @@ func (n *Node) openMoment(ctx context.Context, s *backup.Store, m *backup.Manife
 				return
 			}
 		}
-		if idle := x.logs[share].Idle; idle != nil {
+		if idle := of.way.Idle; idle != nil {
 			yield(idle, nil)
 		}
 	}
-	c, err = export.OpenAt(ctx, &export.PointInTime{Base: files, BaseDir: backup.FilesDir, Scratch: n.o.Disk,
-		ScratchDir: dir, At: x.at, Segments: segments, FlushBytes: int(flush), Log: n.o.Log})
-	if err != nil {
+	if c, err = export.OpenAt(ctx, &o); err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
 	return c, end, nil

@@ -31,7 +31,8 @@ type restoring struct {
 	at       *moment // nil: the time of the backup
 	task     string
 	epoch    uint64         // of the ring that is restored to
-	former   *ring.Topology // of the backup
+	former   *ring.Topology // of the backup, or of the moment
+	sources  []source       // its nodes
 	tables   []restored
 	// read and rewritten are the memory of the blocks of rows. A block is used until the next one is read.
 	read, rewritten []byte
@@ -67,7 +68,7 @@ func (n *Node) restore(ctx context.Context, r *Request, progress func(done, tota
 		}
 	}
 	var done, total int64
-	shares := make([]sharePlan, len(x.manifest.Shares))
+	shares := make([]sharePlan, len(x.sources))
 	for i := range shares {
 		shares[i] = x.partsOf(i)
 		total += shares[i].bytes
@@ -95,17 +96,19 @@ func (n *Node) plan(ctx context.Context, s *backup.Store, r *Request) (*restorin
 	}
 	x := &restoring{n: n, manifest: m, epoch: r.Epoch, task: r.Task}
 	var then backup.Contents
+	members := m.Members
 	if r.Step == RestoreMoment {
 		if x.at, err = n.momentOf(ctx, s, m, r.At, r.State); err == nil {
-			then = x.at.contents
+			then, members, x.sources = x.at.contents, x.at.members, x.at.sources
 		}
 	} else {
 		then, err = s.Contents(ctx, m)
+		x.sources = sourcesOf(m)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if x.former, err = m.Topology(); err != nil {
+	if x.former, err = backup.TopologyOf(members); err != nil {
 		return nil, err
 	}
 	if err := n.settled(ctx, r.Epoch); err != nil {
@@ -177,26 +180,24 @@ type part struct {
 	tokens ring.Range
 }
 
-// sharePlan says what a node reads from a share. bytes is an estimate, from the size of the files.
+// sharePlan says what a node reads from a former node. bytes is an estimate, from the size of the files.
 type sharePlan struct {
-	index int // in the manifest
-	share *backup.Share
+	of    *source
 	parts []part
 	bytes int64
 }
 
-// partsOf returns what this node reads from a share: for each table, the ranges that the node of the share replicated
+// partsOf returns what this node reads from a former node: for each table, the ranges that the former node replicated
 // and this one replicates.
 func (x *restoring) partsOf(index int) sharePlan {
-	share := &x.manifest.Shares[index]
-	p := sharePlan{index: index, share: share}
+	p := sharePlan{of: &x.sources[index]}
 	// A node may have another number, or be another node, than when the backup was made: only its ranges matter.
 	self := x.n.o.Cluster.Self()
 	var own, all float64 // parts of the ring, summed over the tables
 	for i := range x.tables {
 		t := &x.tables[i]
 		for _, was := range t.sources {
-			if !was.Replicas.Contains(share.Node) {
+			if !was.Replicas.Contains(p.of.node) {
 				continue
 			}
 			all += was.Range.Share()
@@ -213,7 +214,7 @@ func (x *restoring) partsOf(index int) sharePlan {
 	}
 	// Rows are distributed evenly over tokens, more or less.
 	if all > 0 {
-		p.bytes = int64(float64(share.Bytes()) * min(own/all, 1))
+		p.bytes = int64(float64(p.of.bytes()) * min(own/all, 1))
 	}
 	return p
 }
@@ -229,7 +230,7 @@ func (x *restoring) share(ctx context.Context, s *backup.Store, p *sharePlan, pa
 	defer s.Memory().Charge(backup.RestoreMemory)()
 	c, end, err := x.open(ctx, s, p, pace)
 	if err != nil {
-		return fmt.Errorf("open the files of node %s in backup %s: %w", p.share.Host, x.manifest.Name, err)
+		return fmt.Errorf("open the files of node %s in backup %s: %w", p.of.host, x.manifest.Name, err)
 	}
 	defer func() { err = errors.Join(err, c.Close(), end()) }()
 	for i, part := range p.parts {
@@ -240,7 +241,7 @@ func (x *restoring) share(ctx context.Context, s *backup.Store, p *sharePlan, pa
 		}
 		if err := x.rows(ctx, c, t, part.tokens, within); err != nil {
 			return fmt.Errorf("restore %s.%s from the files of node %s: %w", t.from.Keyspace, t.from.Name,
-				p.share.Host, err)
+				p.of.host, err)
 		}
 		within(1)
 	}
@@ -251,9 +252,9 @@ func (x *restoring) share(ctx context.Context, s *backup.Store, p *sharePlan, pa
 func (x *restoring) open(ctx context.Context, s *backup.Store, p *sharePlan, pace func(int) error) (
 	c *export.Checkpoint, end func() error, err error) {
 	if x.at != nil {
-		return x.n.openMoment(ctx, s, x.manifest, x.at, p.index, x.task, pace)
+		return x.n.openMoment(ctx, s, x.manifest, x.at, p.of, x.task, pace)
 	}
-	files := backup.NewFiles(ctx, s, p.share, pace)
+	files := backup.NewFiles(ctx, s, p.of.share, pace)
 	if c, err = export.Open(files, backup.FilesDir, x.n.o.Log); err != nil {
 		files.Close()
 	}

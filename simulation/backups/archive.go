@@ -55,3 +55,6 @@ func (p *Process) restore(ctx context.Context, h Host, s *store, r *backups.Rest
 	}
 	return p.node.Restore(ctx, r, increasing(h))
 }
+
+// moved returns the epoch of the ring's last change that the process knows.
+func (p *Process) moved() uint64 { return p.Instance.Cluster.Metadata().Topology.Moved() }

@@ -74,7 +74,8 @@ func (w *Workload) operateMoments() {
 		switch {
 		case what < 60:
 			// Also of a moment that has passed, which is before the last stamps of some nodes.
-			w.moments = append(w.moments, p.Stamp()-back.Microseconds()*int64(what%2))
+			at := p.Stamp() - back.Microseconds()*int64(what%2)
+			w.moments, w.moved[at] = append(w.moments, at), p.moved()
 		case what < 75:
 			w.truncate(p)
 		case w.running == 0 && len(w.moments) > 0 && w.momentsRestored() < momentsMost:
@@ -128,14 +129,33 @@ func (w *Workload) checkMoments() {
 		return
 	}
 	slices.Sort(w.moments)
-	for i := range momentsChecked {
-		if len(w.moments) == 0 {
-			return
-		}
-		// The last one, and others from the later half: earlier ones are mostly before the first backup.
-		n := len(w.moments) - 1 - i*len(w.moments)/(2*momentsChecked)
-		w.checkMoment(i, w.moments[n])
+	for i, moment := range w.chosenMoments() {
+		w.checkMoment(i, moment)
 	}
+}
+
+// chosenMoments returns the moments to check: the last one, those that follow the last changes of the ring, whose
+// backup is of an earlier ring, and others from the later half, because earlier ones are mostly before the first
+// backup.
+func (w *Workload) chosenMoments() (out []int64) {
+	add := func(moment int64) {
+		if len(out) < momentsChecked && !slices.Contains(out, moment) {
+			out = append(out, moment)
+		}
+	}
+	all := len(w.moments)
+	if all > 0 {
+		add(w.moments[all-1])
+	}
+	for i := all - 1; i > 0; i-- {
+		if w.moved[w.moments[i]] != w.moved[w.moments[i-1]] {
+			add(w.moments[i])
+		}
+	}
+	for i := range min(all, momentsChecked) {
+		add(w.moments[all-1-i*all/(2*momentsChecked)])
+	}
+	return out
 }
 
 // checkMoment restores one moment in the healed cluster.
@@ -155,7 +175,7 @@ func (w *Workload) checkMoment(number int, moment int64) {
 	}
 	what := fmt.Sprint("restoring the moment ", moment)
 	x := &restored{from: &made{}, moment: moment, name: fmt.Sprint("at", number)}
-	refused := false
+	refused, changed := false, false
 	ok := w.must(w.host, w.kernel, what, func(ctx context.Context, p *Process) error {
 		r := w.restoration(x)
 		if _, err := p.node.Plan(ctx, p.open(w.store, location), &r); err != nil {
@@ -165,10 +185,16 @@ func (w *Workload) checkMoment(number int, moment int64) {
 			}
 			return err
 		}
+		changed = slices.ContainsFunc(w.backups, func(b *made) bool {
+			return b.name == r.Name && b.moved != w.moved[moment]
+		})
 		return p.node.Restore(ctx, &r, increasing(w.host))
 	})
 	if ok && !refused {
 		w.host.Count("moments restored")
+		if changed {
+			w.host.Count("moments restored after a change of the ring")
+		}
 		w.compare(w.host, w.host.Table(x.name), momentView(moment), what)
 	}
 }
@@ -183,7 +209,6 @@ func (w *Workload) mayRefuse(err error) bool {
 	}
 	for text, reason := range map[string]string{
 		"no backup was completed before": "before the first backup",
-		"the ring has changed":           "after a change of the ring",
 		"when was not archived":          "during an unknown change",
 		backup.ErrNoBackup.Error():       "without a backup",
 	} {

@@ -81,6 +81,7 @@ type Workload struct {
 	// of Saved.
 	timing    *kernel.Stream
 	moments   []int64
+	moved     map[int64]uint64 // the epoch of the ring's last change at each moment
 	truncated []*span
 }
 
@@ -91,6 +92,7 @@ type made struct {
 	scope     []string
 	// complete means that an attempt has reported success, and deleted that its deletion was begun.
 	complete, deleted bool
+	moved             uint64 // the epoch of the ring's last change
 }
 
 // restored is a restoration, with all its attempts. The seed of its job follows from its name, so that a later attempt
@@ -125,6 +127,7 @@ const (
 func New(h Host, k *kernel.Kernel, seed uint64) *Workload {
 	w := &Workload{host: h, kernel: k, seed: seed, writing: kernel.NewStream(seed, "saved"),
 		operating: kernel.NewStream(seed, "backups"), timing: kernel.NewStream(seed, "moments"),
+		moved:   map[int64]uint64{},
 		stamped: map[int64]int64{}, until: map[int64]int64{}, empty: &restored{name: "dropped"}, changes: history{}}
 	memory := buckettest.NewMemory()
 	memory.Now = func() time.Time { return time.Unix(storeEpoch, 0).Add(k.Now()) }
@@ -362,7 +365,7 @@ func (w *Workload) create(p *Process, b *made) {
 	w.task(p, meetings.Backup, func(ctx context.Context) error {
 		m, err := p.node.Create(ctx, c, func(int64, int64, string) {})
 		if err == nil {
-			b.complete = true
+			b.complete, b.moved = true, p.moved()
 			if w.until[m.HybridTime] == 0 {
 				w.until[m.HybridTime] = w.host.Tick()
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"cqld/storage/failure"
 	"cqld/storage/logarchive"
@@ -79,4 +80,50 @@ func (db *DB) ReadLog(after logarchive.Position, maxBytes int) (logarchive.Segme
 		return logarchive.Segment{}, failed // what seemed to be on disk may not be
 	}
 	return s, failure.Of(err)
+}
+
+// logFileBytes is the size of the parts in which the rows of a file are added to the log. A part is in memory twice.
+const logFileBytes = 256 << 10
+
+// LogFile adds the rows of an sstable, which contains at least one and only merged entries, to the log, for the
+// archive: they change no data. They are on disk when LogFile returns.
+func (db *DB) LogFile(path string) (err error) {
+	defer db.Recover(&err)
+	r, err := db.openFile(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // read only
+	iter, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	rows := db.NewBatch()
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for kv := iter.First(); kv != nil; kv = iter.Next() {
+		value, _, err := kv.Value(nil)
+		if err == nil && rows.Len() >= logFileBytes {
+			err = db.logRows(rows, pebble.NoSync)
+			rows.Reset()
+		}
+		if err == nil {
+			err = rows.Merge(kv.K.UserKey, value, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := iter.Error(); err != nil {
+		return err
+	}
+	// The sync includes the parts before it.
+	return db.logRows(rows, pebble.Sync)
+}
+
+// logRows adds rows to the log. Apply adds a stamp.
+func (db *DB) logRows(rows *pebble.Batch, o *pebble.WriteOptions) error {
+	b := db.NewBatch()
+	logarchive.AddRows(b, rows)
+	return errors.Join(db.Apply(b, o), db.Err(), b.Close())
 }

@@ -29,6 +29,8 @@ import (
 type PointInTime struct {
 	Base    vfs.FS // contains the checkpoint; is only read
 	BaseDir string
+	// Beginning is used without a base: the data began empty, and the log with this position.
+	Beginning logarchive.Position
 	// ScratchDir is an empty directory for the batches of the log. The caller removes it after Checkpoint.Close, or
 	// after an error.
 	Scratch    vfs.FS
@@ -55,22 +57,10 @@ type PointInTime struct {
 // The batches get other sequence numbers than they had, in the same order. Pebble's own recovery would replay a log
 // into memory before it flushes.
 func OpenAt(ctx context.Context, o *PointInTime) (*Checkpoint, error) {
-	if err := checkFormat(o.Base, o.BaseDir); err != nil {
-		return nil, err
-	}
-	// The MANIFEST is read before the database is opened, because opening removes files that are no longer needed.
-	start, err := LogStart(o.Base, o.BaseDir)
+	disk, start, err := o.disk()
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Scratch.MkdirAll(o.ScratchDir, 0o700); err != nil {
-		return nil, err
-	}
-	disk := overlay.New(overlay.Options{
-		Base: o.Base, BaseDir: o.BaseDir, Scratch: o.Scratch, ScratchDir: o.ScratchDir,
-		// The archive contains all of the logs.
-		Hide: func(name string) bool { return strings.HasSuffix(name, ".log") },
-	})
 	db, err := database.OpenReplay(disk, o.ScratchDir, o.FlushBytes, o.Log)
 	if err != nil {
 		return nil, err
@@ -80,6 +70,28 @@ func OpenAt(ctx context.Context, o *PointInTime) (*Checkpoint, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &Checkpoint{db.DB, db.Close}, nil
+}
+
+// disk returns the file system of the checkpoint with the scratch directory, and the first log that is needed.
+func (o *PointInTime) disk() (disk vfs.FS, start uint64, err error) {
+	if err := o.Scratch.MkdirAll(o.ScratchDir, 0o700); err != nil {
+		return nil, 0, err
+	}
+	if o.Base == nil {
+		return o.Scratch, o.Beginning.Log, nil
+	}
+	if err := checkFormat(o.Base, o.BaseDir); err != nil {
+		return nil, 0, err
+	}
+	// The MANIFEST is read before the database is opened, because opening removes files that are no longer needed.
+	if start, err = LogStart(o.Base, o.BaseDir); err != nil {
+		return nil, 0, err
+	}
+	return overlay.New(overlay.Options{
+		Base: o.Base, BaseDir: o.BaseDir, Scratch: o.Scratch, ScratchDir: o.ScratchDir,
+		// The archive contains all of the logs.
+		Hide: func(name string) bool { return strings.HasSuffix(name, ".log") },
+	}), start, nil
 }
 
 // replay adds batches of the log to a checkpoint. One goroutine uses it. After an error the caller must close the
@@ -130,6 +142,9 @@ func (r *replay) segment(ctx context.Context, data []byte) error {
 	reaches := r.at
 	if r.at.IsZero() {
 		reaches = logarchive.Position{Since: s.From.Since, Log: r.start}
+		if r.Base == nil {
+			reaches = r.Beginning
+		}
 	}
 	if s.From.Compare(reaches) > 0 {
 		return &logarchive.Gap{After: reaches, Oldest: s.From}
@@ -172,19 +187,27 @@ func (r *replay) record(ctx context.Context, x *logarchive.Record) error {
 			return err
 		}
 	}
+	if x.Rows != nil {
+		return r.apply(ctx, x.Rows)
+	}
 	if !x.Changes || len(x.Files) > 0 {
 		return nil
 	}
+	return r.apply(ctx, x.Batch)
+}
+
+// apply adds a batch.
+func (r *replay) apply(ctx context.Context, b []byte) error {
 	// Pebble gives it a new sequence number, and adds it to a memtable, or to its queue if it is large.
 	batch := r.db.NewBatch()
 	// The batch is not copied, so a large one retains the memory of its segment.
-	if err := batch.SetRepr(x.Batch); err != nil {
+	if err := batch.SetRepr(b); err != nil {
 		return failure.Of(err)
 	}
 	if err := errors.Join(r.db.Apply(batch, pebble.NoSync), r.db.Err()); err != nil {
 		return failure.Of(err)
 	}
-	if r.unflushed += len(x.Batch); r.unflushed < r.FlushBytes {
+	if r.unflushed += len(b); r.unflushed < r.FlushBytes {
 		return nil
 	}
 	// Flushing here reports errors: Apply would wait for ever if no memtable could be flushed.
@@ -193,8 +216,11 @@ func (r *replay) record(ctx context.Context, x *logarchive.Record) error {
 }
 
 // ingest adds a file that Pebble had ingested, and not yet added to its levels, when the checkpoint was made. Later
-// files are not part of the checkpoint: another replica has their rows in its log.
+// files are not part of the checkpoint: their rows are in the log.
 func (r *replay) ingest(ctx context.Context, number uint64) error {
+	if r.Base == nil {
+		return nil
+	}
 	name := fmt.Sprintf("%06d.sst", number)
 	from := r.Base.PathJoin(r.BaseDir, name)
 	if _, err := r.Base.Stat(from); err != nil {

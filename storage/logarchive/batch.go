@@ -13,11 +13,13 @@ import (
 //
 //	stamp:    1, hybrid time 8
 //	foreign:  2, table 4
+//	rows:     3, a batch in Pebble's form, of merged entries only
 //
 // Integers are little endian. Pebble's own entries have no payload.
 const (
 	kindStamp   = 1
 	kindForeign = 2
+	kindRows    = 3
 
 	stampBytes   = 1 + 8
 	foreignBytes = 1 + 4
@@ -45,6 +47,12 @@ func MarkForeign(b *pebble.Batch, table schema.StorageID) {
 	_ = b.LogData(payload[:], nil) // as in Stamp
 }
 
+// AddRows adds rows that a table ingests in a file, which is not in the log, to a batch, which gets a stamp as well.
+// They are in the log only: rows is another batch, and is copied.
+func AddRows(b, rows *pebble.Batch) {
+	_ = b.LogData(append([]byte{kindRows}, rows.Repr()...), nil) // as in Stamp
+}
+
 // contents describes a batch as far as the archive needs it. A batch of an archived log that changes data has a
 // stamp, or contains ingested files only.
 type contents struct {
@@ -52,7 +60,12 @@ type contents struct {
 	foreign schema.StorageID // 0 means none
 	changes bool             // it has other entries than LogData
 	files   []uint64         // numbers of ingested files
+	// rows is a batch of the rows of a file that is ingested after this place of the log; nil means none.
+	rows []byte
 }
+
+// logged reports whether a segment needs the batch.
+func (c *contents) logged() bool { return c.changes || c.foreign != 0 || c.rows != nil }
 
 // parse reads a batch, to its end: the stamp is the last entry. Unlike Pebble's reader, it expects any bytes. It
 // allocates only for ingested files.
@@ -107,10 +120,33 @@ func (c *contents) note(payload []byte) error {
 		c.stamp = max(c.stamp, int64(binary.LittleEndian.Uint64(payload[1:])))
 	case payload[0] == kindForeign && len(payload) == foreignBytes:
 		c.foreign = schema.StorageID(binary.LittleEndian.Uint32(payload[1:]))
+	case payload[0] == kindRows && c.rows == nil && mergesOnly(payload[1:]):
+		c.rows = payload[1:]
 	default:
 		return errBatch
 	}
 	return nil
+}
+
+// mergesOnly reports whether a batch contains merged entries, and nothing else.
+func mergesOnly(batch []byte) bool {
+	if len(batch) <= batchHeaderBytes {
+		return false
+	}
+	count := binary.LittleEndian.Uint32(batch[8:])
+	for rest := batch[batchHeaderBytes:]; len(rest) > 0; count-- {
+		if pebble.InternalKeyKind(rest[0]) != pebble.InternalKeyKindMerge {
+			return false
+		}
+		rest = rest[1:]
+		for range 2 { // key and value
+			var err error
+			if _, rest, err = cutString(rest); err != nil {
+				return false
+			}
+		}
+	}
+	return count == 0
 }
 
 // cutString returns a string with its length before it, and what follows it.

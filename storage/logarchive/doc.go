@@ -26,6 +26,8 @@
 // The package knows Pebble's logs and batches, but not rows. Package export opens a checkpoint with the batches of
 // segments; the caller stores segments and decides when.
 //
-// Ingested files are not in the log. Rows that one replica sends to another are in the log of the first. Rows from
-// outside the ring are in none, and are marked (Record.Foreign).
+// Pebble does not log files that it ingests. The rows that a replica gets from others, when the ring changes and in
+// repairs, are therefore added to its log before the file is ingested (Record.Rows): the log then has all that the node
+// has got. They are LogData entries, so Pebble does not apply them. Rows from outside the ring are not logged, and are
+// marked (Record.Foreign).
 package logarchive

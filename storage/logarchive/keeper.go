@@ -58,6 +58,7 @@ type Keeper struct {
 		sync.Mutex
 		since    int64            // Position.Since
 		start    uint64           // the first log of the archive
+		fresh    bool             // the archive began with the directory
 		released uint64           // logs with smaller numbers are released
 		kept     map[uint64]int64 // sizes in bytes of the logs that Pebble has given up, by number
 		bytes    int64            // of kept
@@ -69,8 +70,12 @@ type Keeper struct {
 }
 
 // markerPrefix begins the name of the file that says since when, and from which log on, a directory is archived:
-// "CQLD_LOG_ARCHIVE-0005f3c2a1b0c9d8-12". The file is empty.
-const markerPrefix = "CQLD_LOG_ARCHIVE-"
+// "CQLD_LOG_ARCHIVE-0005f3c2a1b0c9d8-12". The file is empty. markerFresh ends the name if the archive has everything
+// that was ever written to the directory. Earlier builds of cqld ignore it.
+const (
+	markerPrefix = "CQLD_LOG_ARCHIVE-"
+	markerFresh  = "-new"
+)
 
 // New returns the keeper of the logs in a directory of disk. It must be called before Pebble opens the directory.
 func New(o Options, disk vfs.FS, dir string, log *slog.Logger) (*Keeper, error) {
@@ -87,10 +92,13 @@ func New(o Options, disk vfs.FS, dir string, log *slog.Logger) (*Keeper, error) 
 	if err != nil {
 		return nil, err
 	}
+	// Pebble writes its first MANIFEST before it can be written to.
+	k.mu.fresh = !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "MANIFEST-") })
 	for _, name := range names {
 		if !strings.HasPrefix(name, markerPrefix) {
 			continue
 		}
+		k.mu.fresh = continues && strings.HasSuffix(name, markerFresh)
 		if !continues {
 			err = errors.Join(err, disk.Remove(disk.PathJoin(dir, name)), syncDir(disk, dir))
 		} else if k.mu.start != 0 {
@@ -194,7 +202,7 @@ func (k *Keeper) Clock() *Clock { return k.clock }
 // Pebble has opened the directory, before anything is written.
 func (k *Keeper) Opened() error {
 	k.mu.Lock()
-	begun, live := k.mu.start > 0, k.mu.live
+	begun, live, fresh := k.mu.start > 0, k.mu.live, k.mu.fresh
 	k.mu.Unlock()
 	if begun {
 		return nil
@@ -202,6 +210,9 @@ func (k *Keeper) Opened() error {
 	// Older logs, which Pebble has replayed and flushed, may contain batches without stamps.
 	since, start := k.clock.take(), live.number
 	name := fmt.Sprintf("%s%016x-%d", markerPrefix, since, start)
+	if fresh {
+		name += markerFresh
+	}
 	f, err := k.disk.Create(k.disk.PathJoin(k.dir, name), vfs.WriteCategoryUnspecified)
 	if err == nil {
 		err = errors.Join(f.Sync(), f.Close(), syncDir(k.disk, k.dir))
@@ -213,6 +224,16 @@ func (k *Keeper) Opened() error {
 	defer k.mu.Unlock()
 	k.mu.since, k.mu.start = since, start
 	return nil
+}
+
+// Beginning returns where the archive begins, if it contains everything that was ever written to the directory.
+func (k *Keeper) Beginning() (p Position, ok bool) {
+	if k == nil {
+		return p, false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return Position{Since: k.mu.since, Log: k.mu.start}, k.mu.fresh
 }
 
 // syncDir makes changes of the names in a directory durable.

@@ -149,7 +149,7 @@ func (k *Keeper) readLog(s *Segment, end Position, maxBytes int) (full bool, err
 			return true, nil
 		}
 		// Syncs of the log leave records without entries.
-		if s.To.Offset = uint64(at); c.changes || c.foreign != 0 {
+		if s.To.Offset = uint64(at); c.logged() {
 			s.add(s.To.Log, uint64(at), batch, c.stamp)
 		}
 	}

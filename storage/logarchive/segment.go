@@ -18,19 +18,22 @@ type Segment struct {
 	// Until, in microseconds, means that each batch with a stamp of at most Until is before To. It is 0 if that is not
 	// known, because the log continues after To.
 	Until int64
+	// Ingested means that the rows of ingested files are in the log. Earlier builds of cqld did not log them.
+	Ingested bool
 	// Data contains the fields above and the batches. The caller of ReadLog owns it.
 	Data []byte
 }
 
 // The form of Data:
 //
-//	"CQLG", version 1, From 24, To 24, First 8, Last 8, Until 8, then for each batch:
+//	"CQLG", version 2, From 24, To 24, First 8, Last 8, Until 8, then for each batch:
 //	log uvarint, offset of its end in the log uvarint, length uvarint, batch
 //
-// The fields of fixed size are little endian.
+// The fields of fixed size are little endian. In version 1, the log has no rows of ingested files.
 const (
 	magic       = "CQLG"
-	version     = 1
+	version     = 2
+	rowless     = 1 // the version before
 	headerBytes = len(magic) + 1 + 2*24 + 3*8
 )
 
@@ -78,9 +81,10 @@ func ReadHeader(data []byte) (Segment, error) {
 	if len(data) < headerBytes || string(data[:len(magic)]) != magic {
 		return Segment{}, &Malformed{0, "it has no header"}
 	}
-	if v := data[len(magic)]; v != version {
+	v := data[len(magic)]
+	if v != version && v != rowless {
 		return Segment{}, &Malformed{len(magic),
-			fmt.Sprintf("it has version %d; this release reads version %d", v, version)}
+			fmt.Sprintf("it has version %d; this release reads versions %d and %d", v, rowless, version)}
 	}
 	at := len(magic) + 1
 	next := func() uint64 {
@@ -88,7 +92,7 @@ func ReadHeader(data []byte) (Segment, error) {
 		return binary.LittleEndian.Uint64(data[at-8:])
 	}
 	position := func() Position { return Position{Since: int64(next()), Log: next(), Offset: next()} }
-	s := Segment{From: position(), To: position(), Data: data}
+	s := Segment{From: position(), To: position(), Ingested: v != rowless, Data: data}
 	s.First, s.Last, s.Until = int64(next()), int64(next()), int64(next())
 	// A segment contains one archive only.
 	if s.From.Compare(s.To) > 0 || s.From.Since != s.To.Since {
@@ -110,6 +114,8 @@ type Record struct {
 	// Files contains the numbers of files that Pebble ingested at this place of the log. The batch contains nothing
 	// else.
 	Files []uint64
+	// Rows is a batch of rows that were ingested, in Pebble's form; part of the segment's Data. nil means none.
+	Rows []byte
 }
 
 // Records returns the batches of a segment, in the order of the log. It ends after the first error, *Malformed.
@@ -150,6 +156,7 @@ func (s *Segment) record(at int, after Position) (r Record, n int, err error) {
 	if err != nil {
 		return r, 0, &Malformed{at, err.Error()}
 	}
-	r = Record{End: end, Batch: batch, Stamp: c.stamp, Foreign: c.foreign, Changes: c.changes, Files: c.files}
+	r = Record{End: end, Batch: batch, Stamp: c.stamp, Foreign: c.foreign, Changes: c.changes, Files: c.files,
+		Rows: c.rows}
 	return r, len(s.Data) - at - len(rest), nil
 }
