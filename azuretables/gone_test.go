@@ -19,7 +19,7 @@ import (
 	"cqld/request"
 )
 
-// patient is a Service whose queries end only when their contexts do.
+// patient is a Service whose queries end only when their contexts end.
 type patient struct {
 	*inMemory
 	entered chan struct{}

@@ -55,7 +55,7 @@ func TestHostLabelsNameAccounts(t *testing.T) {
 		{"RACES-Secondary.tables.example", "/T", "races", odata.EntitySet, true},
 		{"other.tables.example", "/races/T", "races", odata.EntitySet, false},
 		{"127.tables.example", "/T", "127", odata.EntitySet, false},
-		// An address is no name, although an account is named like its first number.
+		// An address is not a host name, even if an account is named like its first number.
 		{"127.0.0.1", "/races/T", "races", odata.EntitySet, false},
 		{"127.0.0.1:10002", "/races/T(PartitionKey='p',RowKey='r')", "races", odata.OneEntity, false},
 		{"127.0.0.256", "/T", "127", odata.EntitySet, false},

@@ -53,7 +53,7 @@ func TestLargeBodies(t *testing.T) {
 		t.Errorf("a body of 40 MiB: %d %s", resp.StatusCode, body)
 	}
 	if resp, _ := b.send("GET /devstoreaccount1/races(PartitionKey='p',RowKey='large')"); resp.StatusCode != 200 {
-		t.Errorf("after what was refused: %d", resp.StatusCode)
+		t.Errorf("after refused requests: %d", resp.StatusCode)
 	}
 	if held, _ := b.server.carrier.large.Used(); held != 0 {
 		t.Errorf("%d bytes of large bodies are still counted", held)
@@ -70,7 +70,7 @@ func TestBodiesAreAsLargeAsEntitiesMayBe(t *testing.T) {
 	}
 }
 
-// full makes the memory of large bodies full, so that a further one gets none. The result ends that.
+// full reserves all memory for large bodies, so that further ones are refused. The returned function releases it.
 func (b *bench) full() (end func()) {
 	total := b.server.limits.BodyBytesTotal
 	b.server.carrier.large = intake.New(intake.Limits{Bytes: total, WaitMax: 50 * time.Millisecond, Grace: time.Hour,

@@ -14,7 +14,7 @@ import (
 	"cqld/request"
 )
 
-// broken is a Service of which some methods panic.
+// broken is a Service some of whose methods panic.
 type broken struct{ *inMemory }
 
 func (b broken) Query(*request.Request, string, string, *entity.Query) (*entity.Page, error) {

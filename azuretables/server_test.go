@@ -93,7 +93,7 @@ func (b *bench) hmac(account, s string) string {
 
 func (b *bench) date() string { return b.clock.Now().Format(http.TimeFormat) }
 
-// send writes a request as the lines of text, signed unless it has a sig or an Authorization.
+// send writes a request from its lines, and signs it unless it has a sig parameter or an Authorization header.
 func (b *bench) send(text string) (*http.Response, string) {
 	head, body, _ := strings.Cut(text, "\n\n")
 	lines := strings.Split(head, "\n")

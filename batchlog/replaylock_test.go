@@ -23,8 +23,8 @@ func (c *unarmed) After(d time.Duration, _ func()) env.Timer {
 	return unarmedTimer{}
 }
 
-// TestReplayAsksWithoutLocks checks that no lock is held while the coordinator is asked whether batches may be
-// replayed, and what follows if the oldest batch was removed, or the log closed, meanwhile.
+// TestReplayAsksWithoutLocks checks that no lock is held while the coordinator decides whether batches may be replayed,
+// and the outcome if the oldest batch was removed, or the log closed, in the meantime.
 func TestReplayAsksWithoutLocks(t *testing.T) {
 	for name, meanwhile := range map[string]func(*Log){
 		"nothing": func(*Log) {},

@@ -60,7 +60,7 @@ func effectsOf(out []storeEffect) string {
 	return strings.Join(names, ", ")
 }
 
-// TestStepsOfAStoring gives the effects of each event. Steps need neither a lock nor a clock nor other nodes.
+// TestStepsOfAStoring checks the effects of each event. Steps need no lock, clock or other nodes.
 func TestStepsOfAStoring(t *testing.T) {
 	const begun = "begin -> arm, keep 2, keep 3\n"
 	for name, test := range map[string]struct {

@@ -50,7 +50,7 @@ type testNode struct {
 	network func(Network) Network
 	// fatal, if any, is called instead of failing the test when the node must stop.
 	fatal func(error)
-	// versions are the cluster versions that the node's build supports; zero means the ones of this build.
+	// versions are the cluster versions that the node's build supports; zero means those of this build.
 	versions clusterversion.Range
 
 	*Cluster
@@ -74,7 +74,7 @@ func newAddr() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(128 + pid>>8%100), byte(pid), byte(1 + n%254)}), 0)
 }
 
-// numTokens returns the number of tokens that the node asks for, or of those that it names.
+// numTokens returns the number of tokens that the node requests, or of the tokens that it names.
 func (n *testNode) numTokens() int {
 	if len(n.tokens) > 0 {
 		return len(n.tokens)
@@ -92,8 +92,8 @@ func (n *testNode) open() error {
 			opened <- c
 			c.StreamChanged(id, up)
 		}})
-	// At its first start, a node listens, which selects its port, before the handlers are set: no node knows the port
-	// yet. At a restart it listens after they are set, because peers connect at once.
+	// At its first start, a node listens before the handlers are set, which selects its port: no other node knows the
+	// port yet. At a restart it listens after they are set, because peers connect immediately.
 	restart := n.addr.Port() != 0
 	if !restart {
 		if err := n.net.Open(); err != nil {

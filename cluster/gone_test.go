@@ -11,7 +11,8 @@ import (
 	"cqld/ring"
 )
 
-// A node that has left waits for a node that does not know it yet, and returns the previous ring meanwhile.
+// A node that has left waits for a node that has not applied the departure, and returns the previous ring in the
+// meantime.
 func TestDepartedNodeAwaitsAllOthers(t *testing.T) {
 	nodes := startRing(t, 3)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {

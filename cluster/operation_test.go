@@ -116,7 +116,7 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 	}
 	nodes[0].stop()
 	if err := nodes[0].open(); err == nil || !strings.Contains(err.Error(), "was decommissioned") {
-		t.Errorf("a former member came back: %v", err)
+		t.Errorf("a former member was admitted again: %v", err)
 	}
 }
 
@@ -152,14 +152,14 @@ func TestDeadNodeIsReplacedOrRemoved(t *testing.T) {
 		t.Errorf("after the replacement: %+v", n)
 	}
 
-	// The option of the first start may remain set, also if the node returns at another address.
+	// The option of the first start may remain set, even if the node returns at another address.
 	wiped.stop()
 	wiped.addr, wiped.replace = newAddr(), dead.HostID().String()
 	wiped.mustOpen()
 
 	wiped.stop()
 	eventually(t, func() bool { return !nodes[0].Alive(wiped.Self()) })
-	// Fewer nodes than replicas remain, but no live replica is taken away.
+	// Fewer nodes than replicas remain, but no live replica is removed.
 	if _, err := nodes[0].Operations().RemoveNode(ctx, wiped.Self(), false); err != nil {
 		t.Fatal(err)
 	}

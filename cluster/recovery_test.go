@@ -121,12 +121,12 @@ func TestAllNodesRestartAtOnce(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	// Commits of which a node did not learn arrive with the next leader.
+	// The next leader sends commits that a node missed.
 	for _, n := range nodes {
 		eventually(t, func() bool { return n.Metadata().Schema.Keyspace("kept") != nil })
 		m := n.Metadata()
 		if m.Topology.Epoch() != before.Epoch() || !slices.Equal(m.Topology.Tokens(), before.Tokens()) {
-			t.Errorf("node %d came back with another state", n.Self())
+			t.Errorf("node %d restarted with another state", n.Self())
 		}
 	}
 	eventually(t, func() bool { return nodes[3].Alive(1) && nodes[3].Alive(2) && nodes[3].Alive(3) })
@@ -194,8 +194,8 @@ func TestStoppingEndsProposals(t *testing.T) {
 	}
 }
 
-// A node that was admitted and crashed before it received any of the log joins again: as the same member, at its
-// present address.
+// A node that was admitted and crashed before it received any entry joins again as the same member, at its current
+// address.
 func TestJoiningNodeCrashesAfterAdmission(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	for _, knows := range []bool{true, false} { // in the second case, the first node is stopped
@@ -382,8 +382,8 @@ func (n peersNetwork) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	n.Network.SetPeers(peers)
 }
 
-// A node that joins or restarts replays the log, in which members join one after the other; no connection to a known
-// member is closed meanwhile.
+// A node that joins or restarts replays the log, in which members join one after the other; meanwhile, no connection to
+// a known member is closed.
 func TestReplayCutsNoStreams(t *testing.T) {
 	nodes := startRing(t, 3)
 	watch := func(n *testNode) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// names is a directory of the seeds of test nodes, of which the addresses change.
+// names resolves the seeds of test nodes to changing addresses.
 type names struct {
 	mu    sync.Mutex
 	nodes []*testNode // nil: the name does not exist

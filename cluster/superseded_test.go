@@ -11,8 +11,8 @@ import (
 	"cqld/cluster/metadata"
 )
 
-// TestSupersededNodeStops notifies nodes that their cluster continues without them: a member stops, a member that
-// starts does not join, and a node that is no member yet ignores the notice.
+// TestSupersededNodeStops notifies nodes that their cluster continues without them: a member stops, a starting member
+// does not join, and a node that is not a member yet ignores the notice.
 func TestSupersededNodeStops(t *testing.T) {
 	isNotice := func(err error) bool {
 		var refused *metadata.Refused

@@ -24,8 +24,8 @@ func finalizeAt(n *testNode) (clusterversion.Version, error) {
 	return n.Upgrade().Finalize(ctx)
 }
 
-// TestRollingUpgrade restarts the nodes of a ring one after the other with a build that supports version 2, takes one
-// back, and finalizes: from then on, a node with the old build neither starts nor joins.
+// TestRollingUpgrade restarts the nodes of a ring one after the other with a build that supports version 2, downgrades
+// one, and finalizes: from then on, a node with the old build can neither start nor join.
 func TestRollingUpgrade(t *testing.T) {
 	nodes := startRing(t, 3)
 	recorded := func(of *testNode, want clusterversion.Version) {

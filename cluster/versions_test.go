@@ -37,9 +37,9 @@ func ringWithDeafNode(t *testing.T, deaf *atomic.Bool) (nodes []*testNode) {
 	return nodes
 }
 
-// TestClientsSeeWhichNodesLackTheSchema makes a change that one live node does not receive. Until it has it, all
-// nodes show that their versions differ, as drivers read them, and no definition is answered that depends on it:
-// neither the change, nor its refusal when it is repeated.
+// TestClientsSeeWhichNodesLackTheSchema makes a change that one live node does not receive. Until the node has it, all
+// nodes report different versions, as drivers read them, and no definition that depends on the change returns: neither
+// the change, nor its refusal when it is repeated.
 func TestClientsSeeWhichNodesLackTheSchema(t *testing.T) {
 	var deaf atomic.Bool
 	nodes := ringWithDeafNode(t, &deaf)
@@ -98,8 +98,8 @@ func TestClientsSeeWhichNodesLackTheSchema(t *testing.T) {
 	eventually(t, func() bool { return nodes[0].SchemaVersion(behind.Self()) == nodes[0].Metadata().Schema.Version() })
 }
 
-// TestLostPeersDoNotDisagree stops a node and changes the schema: drivers that wait for the agreement of all peers
-// need not wait for one that is gone.
+// TestLostPeersDoNotDisagree stops a node and changes the schema: drivers that wait for schema agreement need not wait
+// for the stopped node.
 func TestLostPeersDoNotDisagree(t *testing.T) {
 	nodes := startRing(t, 4)
 	gone := nodes[3].Self()

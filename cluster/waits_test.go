@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSeedNamesTheMissingMajority stops two of three voters. A node that joins then waits for a majority, and says so;
-// the remaining voter names the dead ones.
+// TestSeedNamesTheMissingMajority stops two of three voters. A joining node then reports that it waits for a majority,
+// and the remaining voter names the dead ones.
 func TestSeedNamesTheMissingMajority(t *testing.T) {
 	nodes := startRing(t, 3)
 	eventually(t, func() bool { return len(votersOf(t, nodes[0])) == 3 })

@@ -15,7 +15,7 @@ func TestRange(t *testing.T) {
 		}
 	}
 	if !V1.Enables(V1) || V1.Enables(2) || !Version(2).Enables(V1) {
-		t.Error("a version enables what itself and its predecessors introduced, and nothing else")
+		t.Error("a version must enable exactly what it and its predecessors introduced")
 	}
 	if (Range{}).Valid() || (Range{2, 1}).Valid() || !Supported().Valid() {
 		t.Error("a range without a version is valid, or this build supports none")

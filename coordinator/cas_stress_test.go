@@ -25,7 +25,7 @@ var (
 		"contention timeout; the request timeout is twice as long")
 )
 
-// stressed is what the changes of a stress became.
+// stressed counts the outcomes of the changes of a stress test.
 type stressed struct {
 	sync.Mutex
 	failed  int

@@ -398,8 +398,8 @@ func TestPanicInCallerKeepsNoSlot(t *testing.T) {
 	}
 }
 
-// purelyStepped reports whether the operations of a kind of request never leave a mutex, so that the error of a panic
-// comes at once.
+// purelyStepped reports whether the operations of a kind of request never release the mutex, so that the error of a
+// panic is returned immediately.
 func purelyStepped(request string) bool {
 	switch request {
 	case "read", "write", "ordered", "range", "partitions", "batch", "counter", "counters":

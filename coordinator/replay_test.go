@@ -24,10 +24,9 @@ type aheadClock struct {
 
 func (k *aheadClock) Now() time.Time { return k.Clock.Now().Add(k.ahead) }
 
-// TestMarksDoNotDependOnClocks truncates a table while the wall clock is an hour ahead or behind, and corrects the
-// clock afterwards, or the other way round. Hints of writes that began before this node applied the truncation are
-// void, later ones are not, also after a restart. Batches that were stored before the node applied the truncation are
-// void.
+// TestMarksDoNotDependOnClocks truncates a table while the wall clock is an hour ahead or behind, and then corrects the
+// clock, or vice versa. Hints of writes that began before this node applied the truncation are void, and later ones are
+// not, even after a restart. Batches that were stored before the node applied the truncation are void.
 func TestMarksDoNotDependOnClocks(t *testing.T) {
 	for _, ahead := range [][4]time.Duration{{0, time.Hour, time.Hour, 0}, {time.Hour, 0, 0, 0},
 		{0, -time.Hour, -time.Hour, 0}, {0, 0, time.Hour, 0},
@@ -71,7 +70,7 @@ func testMarks(t *testing.T, ahead [4]time.Duration) {
 					w.void)
 			}
 			if c.Void(other, w.hint) || c.Void(other, w.stored) {
-				t.Errorf("%s: a truncation of one table makes those of another void", when)
+				t.Errorf("%s: the truncation of one table makes hints of another void", when)
 			}
 		}
 	}
@@ -133,8 +132,8 @@ func (s *localStore) ScanLocal(prefix []byte, f func(key, value []byte) error) e
 	return nil
 }
 
-// TestTruncationsThatAreNotOnDiskMakeNothingVoid lets the disk fail while a node prepares a truncation: after a
-// restart, with a clock that has gone back, the next truncation makes all earlier hints void.
+// TestTruncationsThatAreNotOnDiskMakeNothingVoid makes the disk fail while a node prepares a truncation: after a
+// restart with a clock that was set back, the next truncation makes all earlier hints void.
 func TestTruncationsThatAreNotOnDiskMakeNothingVoid(t *testing.T) {
 	const table = schema.StorageID(7)
 	clock, store := &aheadClock{ahead: time.Hour}, &localStore{failing: true}

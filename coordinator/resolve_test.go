@@ -163,7 +163,7 @@ func (c *cluster) mustRead(cmd *row.ReadCommand, level ring.Consistency, at ring
 	return rows, more
 }
 
-// liveRows returns the rows of a page that a client would see; a live static row without rows is one.
+// liveRows returns the rows of a page that a client would see; a live static row without rows counts as one.
 func liveRows(t testing.TB, cmd *row.ReadCommand, page []byte) (rows []string, more bool) {
 	var p row.PageReader
 	p.Reset(page)

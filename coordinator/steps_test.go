@@ -69,7 +69,7 @@ func newOrdering(t *testing.T) (*ordering, *stepView) {
 	return o, v
 }
 
-// TestStepsOfAnOrdering gives the effects of each event: "answers 0 2 7" means that node 2 answers 7 for part 0.
+// TestStepsOfAnOrdering checks the effects of each event: "answers 0 2 7" means that node 2 returns 7 for part 0.
 func TestStepsOfAnOrdering(t *testing.T) {
 	const begun = "begin -> arm 10ms, ask 0 [1 2], ask 1 [1 2]\n"
 	for name, lines := range map[string]string{
@@ -160,7 +160,7 @@ func newReading(t *testing.T) *reading {
 	return r
 }
 
-// TestStepsOfAReading gives the effects of each event of a read at QUORUM of three replicas. Node 1 is this node.
+// TestStepsOfAReading checks the effects of each event of a read at QUORUM of three replicas. Node 1 is this node.
 func TestStepsOfAReading(t *testing.T) {
 	const begun = "begin -> page 1, digest 2\n"
 	for name, test := range map[string]struct {

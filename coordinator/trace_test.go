@@ -31,7 +31,7 @@ func (r traceable) Traced(coordinator.Trace) coordinator.Replica {
 	return r
 }
 
-// oneReplica is Replicas of which each is the same.
+// oneReplica implements Replicas with the same replica for each node.
 type oneReplica struct{ traceable }
 
 func (r oneReplica) Replica(ring.NodeID) coordinator.Replica { return r.traceable }

@@ -63,7 +63,7 @@ func groupEventOf(g *leading, name string) (ev groupEvent, ok bool) {
 	return ev, ok
 }
 
-// TestStepsOfAGroup gives the effects of each event.
+// TestStepsOfAGroup checks the effects of each event.
 func TestStepsOfAGroup(t *testing.T) {
 	const written = "begin -> ask\nlast -> apply\n"
 	const replicated = written + "applied -> replicate, pass\n"
@@ -128,8 +128,8 @@ func groupEffectsText(out []groupEffect) string {
 	return strings.Join(words, ", ")
 }
 
-// TestGroupsAnswerOnce plays events in any order, also early and twice. A group answers once, permits the next group
-// once, replicates only what is on the disk, and permits the next group only then or at its end.
+// TestGroupsAnswerOnce delivers events in any order, some too early or twice. A group responds once, permits the next
+// group once, replicates only what is on disk, and permits the next group only then or at its end.
 func TestGroupsAnswerOnce(t *testing.T) {
 	names := []string{"page", "last", "unreadable", "applied", "alone", "read-only", "replicated", "too few",
 		"too few live", "panics"}

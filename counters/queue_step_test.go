@@ -40,7 +40,7 @@ func (q *queue) play(ev queueEvent) []queueEffect {
 	return q.stepLocked(&ev, nil)
 }
 
-// TestStepsOfAQueue gives the effects of each event. "adds 7 one" is the arrival of update 7 at a level; "due 1 at 2s"
+// TestStepsOfAQueue checks the effects of each event. "adds 7 one" is the arrival of update 7 at a level; "due 1 at 2s"
 // is the timer with number 1. A group has two updates at most. The partition stays busy while a group may change its
 // shard: a second group would read the sum that the first one changes.
 func TestStepsOfAQueue(t *testing.T) {

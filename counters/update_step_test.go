@@ -15,7 +15,7 @@ import (
 	"cqld/schema"
 )
 
-// stepView is the view of node 1, which is no replica: nodes 2 to 4 are. Node 5 belongs to another data center.
+// stepView is the view of node 1, which is not a replica: nodes 2 to 4 are. Node 5 belongs to another data center.
 type stepView struct {
 	topology *ring.Topology
 	dead     map[ring.NodeID]bool
@@ -27,7 +27,7 @@ func (v *stepView) Topology() *ring.Topology        { return v.topology }
 func (v *stepView) Alive(node ring.NodeID) bool     { return !v.dead[node] }
 func (*stepView) PaxosFloor(schema.StorageID) int64 { return 0 }
 
-// move gives the tokens to nodes, at the next epoch.
+// move assigns the tokens to nodes, at the next epoch.
 func (v *stepView) move(nodes ...ring.NodeID) {
 	epoch := uint64(1)
 	if v.topology != nil {
@@ -88,8 +88,8 @@ func updateEffectsText(out []updateEffect) string {
 	return strings.ReplaceAll(strings.Join(words, ", "), "*coordinator.", "")
 }
 
-// TestStepsOfAnUpdate gives the effects of each event. The number of an answer or a resume is the number of the request
-// or pause that it follows.
+// TestStepsOfAnUpdate checks the effects of each event. The number of an answer or a resume is the number of the
+// request or pause that it follows.
 func TestStepsOfAnUpdate(t *testing.T) {
 	const begun = "begin -> lead 2, arm 1s\n"
 	timeout := fmt.Sprintf("note %d, reply WriteTimeout", coordinator.EventWriteTimeout)

@@ -102,7 +102,7 @@ func TestCounterErrorRoundTrip(t *testing.T) {
 	})
 }
 
-// reader leads updates, for each of which it reads something.
+// reader leads updates, and reads something for each.
 type reader struct{ err error }
 
 func (l reader) Lead(u *Update, _ time.Duration, done func(error)) {

@@ -31,7 +31,7 @@ func TestParseBytesBound(t *testing.T) {
 		"type":  "CREATE TYPE t (" + strings.Repeat("a int,", n) + "b int)",
 		"short": "SELECT a FROM t WHERE a=1 AND b=2",
 	} {
-		if _, err := Parse(text); err != nil { // the parser caches what it predicts
+		if _, err := Parse(text); err != nil { // warms up the parser's caches
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -57,7 +57,7 @@ func TestParseBytesBound(t *testing.T) {
 	}
 }
 
-// TestParseBytesOfBlob: a value of one word is not charged as if it had many.
+// TestParseBytesOfBlob: a blob with one word is not charged as if it had many.
 func TestParseBytesOfBlob(t *testing.T) {
 	for _, text := range []string{"0x" + strings.Repeat("ab", 1<<20), "'" + strings.Repeat("a b,", 1<<19) + "'", "$$" +
 		strings.Repeat("a b,", 1<<19) + "$$"} {
@@ -90,8 +90,8 @@ func TestParseBytesCountsTheTokensOfTheLexer(t *testing.T) {
 	}
 }
 
-// TestParseBytesCountsShortWords compares the tokens that ParseBytes counts with the tokens of the lexer, for every
-// text of a few characters that is repeated: characters that end a number, begin a duration or a name, or are tokens.
+// TestParseBytesCountsShortWords compares the tokens that ParseBytes counts with the lexer's tokens, for every
+// repetition of a few characters: characters that end a number, start a duration or a name, or are tokens.
 func TestParseBytesCountsShortWords(t *testing.T) {
 	const repeated = 8
 	p := newParser()
@@ -112,8 +112,8 @@ func TestParseBytesCountsShortWords(t *testing.T) {
 		}
 		texts, last = append(texts, longer...), longer
 	}
-	// Longer words, of the characters that follow each other without a space. Some begin with an exponent after a
-	// point, which three characters cannot contain.
+	// Longer words, of characters that follow each other without a space. Some start with an exponent after a point,
+	// which three characters cannot contain.
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 10_000 {
 		var b strings.Builder
@@ -140,9 +140,9 @@ func TestParseBytesCountsShortWords(t *testing.T) {
 	}
 }
 
-// TestParseBytesBoundsShortWords is TestParseBytesBound for texts that are drawn from few characters. Most of
-// them are not statements: their tokens take memory before the parser refuses them. A float takes more in the lexer,
-// which frees it at once.
+// TestParseBytesBoundsShortWords is TestParseBytesBound for random texts of few characters. Most of them are not
+// statements: their tokens take memory before the parser refuses them. A float takes more memory in the lexer, which
+// frees it immediately.
 func TestParseBytesBoundsShortWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	texts := []string{"1a", "1x", "1d1e1d", "0x0g", "1_", "1d1"}
@@ -156,7 +156,7 @@ func TestParseBytesBoundsShortWords(t *testing.T) {
 	for _, part := range texts {
 		for _, frame := range []string{"", "SELECT ", "SELECT a FROM t WHERE a = "} {
 			text := frame + strings.Repeat(part, 1000)
-			_, _ = Parse(text) // the parser caches what it predicts
+			_, _ = Parse(text) // warms up the parser's caches
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			_, _ = Parse(text)
@@ -164,7 +164,7 @@ func TestParseBytesBoundsShortWords(t *testing.T) {
 			// noise is the size of a message.
 			const noise = 64 << 10
 			parsed, _ := ParseBytes(text)
-			// A text with an error is parsed twice; the first tree is garbage then.
+			// A text with an error is parsed twice; the first tree is then garbage.
 			if n := int(after.TotalAlloc - before.TotalAlloc); n > 2*parsed+noise {
 				t.Errorf("%q: allocated %d bytes, ParseBytes says %d", part, n, parsed)
 			}
@@ -172,7 +172,7 @@ func TestParseBytesBoundsShortWords(t *testing.T) {
 	}
 }
 
-// TestParseBytesCountsWideBytes: a byte that is not ASCII makes a copy of the text, wherever it is.
+// TestParseBytesCountsWideBytes: a single non-ASCII byte makes the lexer copy the text.
 func TestParseBytesCountsWideBytes(t *testing.T) {
 	for _, text := range []string{"SELECT 'é'", "SELECT $$é$$", "SELECT 1 -- é\n", "SELECT 1 /* é */", "é"} {
 		wide, kept := ParseBytes(text)

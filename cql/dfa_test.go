@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestParsersShareWhatTheyHaveLearnt compares the first parse of a text by a new parser with one by a parser that knows
-// it. The lexer and the parser compute their transitions when a text needs them first, and add them to automata of the
-// grammar that all parsers share, under the runtime's locks: 36,000 allocations for these texts. A parser with automata
-// of its own would compute them again whenever the pool has none.
+// TestParsersShareWhatTheyHaveLearnt compares the first parse of a text by a new parser with a parse by a parser that
+// has parsed it before. The lexer and the parser compute their transitions when a text needs them first, and add them
+// to automata of the grammar that all parsers share, under the runtime's locks: 36,000 allocations for these texts. A
+// parser with its own automata would compute them again whenever the pool is empty.
 func TestParsersShareWhatTheyHaveLearnt(t *testing.T) {
 	allocations := func(p *parser) uint64 {
 		var before, after runtime.MemStats

@@ -82,7 +82,7 @@ func appendSelectedColumn(dst []byte, name string) []byte {
 	return appendIdentifier(dst, name)
 }
 
-// appendModified appends the selector of which a field, an element or a slice is selected.
+// appendModified appends a selector whose field, element or slice is selected.
 func appendModified(dst []byte, of Selector) []byte {
 	dst = appendSelectorOperand(dst, of, precedenceSimple)
 	if _, constant := of.(*TermSelector); constant {

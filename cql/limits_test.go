@@ -53,7 +53,7 @@ func TestHostileTextsAreRefusedQuickly(t *testing.T) {
 	}
 }
 
-// TestErrorOfADollarDoesNotCopyTheText checks the message for a character that begins no token: it shows one more
+// TestErrorOfADollarDoesNotCopyTheText checks the message for a character that starts no token: it shows one more
 // character of a long text.
 func TestErrorOfADollarDoesNotCopyTheText(t *testing.T) {
 	text := "SELECT $" + strings.Repeat("x", 1<<20)

@@ -13,8 +13,8 @@ import (
 	"cqld/internal/matrix"
 )
 
-// valueRules returns the rules of the grammar that say nothing about what a statement does: names, values, types and
-// selections. The permission matrix need not contain each of their productions.
+// valueRules returns the rules of the grammar that do not affect permissions: names, values, types and selections. The
+// permission matrix need not contain each of their productions.
 func valueRules() []string {
 	return []string{"root", "term", "product", "simpleTerm", "terms", "udtField", "mapEntry", "constant",
 		"integerValue", "marker", "selector",

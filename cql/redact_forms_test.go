@@ -72,10 +72,10 @@ func columnForms() []string {
 	}
 }
 
-// showsSecret reports whether a text shows the beginning of a secret.
+// showsSecret reports whether a text contains the beginning of a secret.
 func showsSecret(text string) bool { return strings.Contains(text, secretStart) }
 
-// checkForm checks everything that logs and tables show of a text, and the message that its client gets.
+// checkForm checks everything that logs and tables show of a text, and the message that the client receives.
 func checkForm(t *testing.T, text string) {
 	t.Helper()
 	if got := Redact(text); showsSecret(got) {
@@ -140,8 +140,8 @@ func TestNoFormOfAStatementShowsASecret(t *testing.T) {
 	}
 }
 
-// mutated returns a text that is broken in some way. Only texts about roles have their keywords misspelled: a text
-// about rows without the word PASSWORD has no secret.
+// mutated returns a broken text. Only texts about roles have their keywords misspelled, because a text without the word
+// PASSWORD has no secret.
 func mutated(random *rand.Rand, text string, role bool) string {
 	at := strings.Index(text, secretStart)
 	words := strings.Fields(text[:at])

@@ -88,8 +88,8 @@ func TestRedactError(t *testing.T) {
 	}
 }
 
-// TestObscuredErrorsKeepTheirClass checks errors about a text with so many secrets that they are not searched for in
-// the message: only a syntax error is shown as one.
+// TestObscuredErrorsKeepTheirClass checks errors about a text with so many secrets that the message is not searched for
+// them: only a syntax error is shown as one.
 func TestObscuredErrorsKeepTheirClass(t *testing.T) {
 	text := "SELECT * FROM t WHERE password IN (" + strings.Repeat("'Zq9vSecret',", 100) + "'')"
 	message := strings.Repeat("Invalid value Zq9vSecret ", 1<<16)
@@ -163,7 +163,8 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// literalHolds reports whether a text may end inside a literal or comment, so that what follows is not a password.
+// literalHolds reports whether a text may end inside a literal or comment, so that the following text is not a
+// password.
 func literalHolds(before, _ string) bool {
 	return strings.ContainsAny(before, "'\"$/-")
 }
@@ -190,7 +191,7 @@ func TestRedactionOfLongTextsIsBounded(t *testing.T) {
 		"statement":       "UPDATE t SET v = (vector<float, 99999999999>)[1], s = '" + long + "' WHERE k = 1",
 		"dimensions":      "UPDATE t SET v = (vector<float, 1" + strings.Repeat("0", 1<<16) + ">)[1] WHERE k = 1",
 	} {
-		_, _ = Parse(text) // the parser caches what it predicts
+		_, _ = Parse(text) // warms up the parser's caches
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := Parse(text)

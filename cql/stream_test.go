@@ -9,8 +9,8 @@ import (
 	"cqld/grammar"
 )
 
-// TestCharactersOutsideOfASCIIAreTokensAsBefore compares the tokens of texts with those that ANTLR's own stream gives,
-// which passes each character to the lexer as it is.
+// TestCharactersOutsideOfASCIIAreTokensAsBefore compares the tokens of texts with those of ANTLR's own stream, which
+// passes each character to the lexer unchanged.
 func TestCharactersOutsideOfASCIIAreTokensAsBefore(t *testing.T) {
 	for _, text := range []string{
 		"SELECT '€', \"ä\", $$ß$$ FROM t -- ü\n", "/* é */ SELECT 1µs", "SELECT 1d2µs FROM t", "SELECT 1µS FROM t",
@@ -40,8 +40,8 @@ func tokenTexts(stream antlr.CharStream) string {
 	}
 }
 
-// TestNamesWithMicroAreRefused checks that the µ of durations is no letter of a name, although the lexer reads it as
-// one after a digit.
+// TestNamesWithMicroAreRefused checks that the µ of durations is not a letter of names, although the lexer accepts it
+// after a digit.
 func TestNamesWithMicroAreRefused(t *testing.T) {
 	for _, text := range []string{"SELECT a1µs FROM t", "SELECT 1abc2µs FROM t"} {
 		_, err := Parse(text)
@@ -51,8 +51,8 @@ func TestNamesWithMicroAreRefused(t *testing.T) {
 	}
 }
 
-// TestCharactersOutsideOfASCIICostAsOthers compares what the parser allocates for a string of such characters with a
-// bound for each.
+// TestCharactersOutsideOfASCIICostAsOthers bounds the bytes that the parser allocates for each such character of a
+// string.
 func TestCharactersOutsideOfASCIICostAsOthers(t *testing.T) {
 	const characters = 100_000
 	for _, c := range []string{"€", "µ", "1µs"} {

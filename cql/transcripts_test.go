@@ -90,7 +90,7 @@ func notRecorded() []string {
 		"constant > K_POSITIVE_NAN",
 		// Markers with names are recorded in binds.txt. This test does not find them there yet.
 		"marker > COLON", "marker > ident",
-		// Custom expressions in parentheses belong to OR; the empty name is no name of a column.
+		// Custom expressions in parentheses belong to OR; the empty name is not a column name.
 		"relation > indexExpression", "columnName > EMPTY_QUOTED_NAME",
 	}
 }

@@ -29,7 +29,8 @@ func TestBadInput(t *testing.T) {
 
 type badInput struct{ session *gocql.Session }
 
-// refused executes a statement that must fail with want in its text, and then another one on the same connection.
+// refused executes a statement that must fail with want in its message, and then another statement on the same
+// connection.
 func (x *badInput) refused(t *testing.T, want, statement string, values ...any) {
 	t.Helper()
 	if err := x.session.Query(statement, values...).Exec(); err == nil || !strings.Contains(err.Error(), want) {

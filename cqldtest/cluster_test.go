@@ -183,8 +183,8 @@ func TestKillBreaksConnections(t *testing.T) {
 	}
 }
 
-// TestPausedNodeAnswersAfterThePause checks that a paused node keeps its connections without responding, and that it
-// responds after the pause to what it has received.
+// TestPausedNodeAnswersAfterThePause checks that a paused node keeps its connections without responding, and responds
+// after the pause to the requests that it has received.
 func TestPausedNodeAnswersAfterThePause(t *testing.T) {
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -283,11 +283,11 @@ func TestClock(t *testing.T) {
 	}
 	c.Clock().Advance(23 * time.Hour)
 	if got := count(t, s, gocql.All); got != 1 {
-		t.Fatalf("%d rows before the TTL is over", got)
+		t.Fatalf("%d rows before the TTL has expired", got)
 	}
 	c.Clock().Advance(2 * time.Hour)
 	if got := count(t, s, gocql.All); got != 0 {
-		t.Fatalf("%d rows after the TTL is over", got)
+		t.Fatalf("%d rows after the TTL has expired", got)
 	}
 	must(t, c.AwaitUp(patience(t)))
 }

@@ -15,7 +15,7 @@ import (
 	"cqld/cqldtest"
 )
 
-// askForCost returns the custom payload with which a request asks for its cost.
+// askForCost returns the custom payload with which a request requests its cost.
 func askForCost() map[string][]byte { return map[string][]byte{"cqld-cost": nil} }
 
 // costOf returns the cost in a response, without the duration, as text, and the number of replicas.
@@ -38,7 +38,7 @@ func costOf(t *testing.T, iter *gocql.Iter) (cost string, replicas int) {
 	return strings.Join(out, " "), replicas
 }
 
-// TestDriversGetTheCost asks for the cost of requests of each kind with gocql.
+// TestDriversGetTheCost requests the cost of requests of each kind with gocql.
 func TestDriversGetTheCost(t *testing.T) {
 	c := cqldtest.Start(t, cqldtest.Nodes(4))
 	s := connect(t, c.Node(0), c)
@@ -166,7 +166,7 @@ func TestTheCostHasTheFiguresOfExplainAnalyze(t *testing.T) {
 	}
 }
 
-// TestTablesRequestsGetTheCost asks for the cost of requests to Azure Tables, which clients sign.
+// TestTablesRequestsGetTheCost requests the cost of requests to Azure Tables, which clients sign.
 func TestTablesRequestsGetTheCost(t *testing.T) {
 	c := cqldtest.Start(t, cqldtest.Nodes(3))
 	tables, err := client.New(strings.TrimSuffix(c.TablesEndpoint(), "/"+azuretables.DevelopmentAccount),

@@ -10,8 +10,8 @@ import (
 	"cqld/cqldtest"
 )
 
-// TestMutationFragments reads what the storage engine of a node has stored, by pages: cells with their timestamps and
-// times to live, tombstones of cells, rows and ranges, and what has expired.
+// TestMutationFragments reads, page by page, what a node's storage engine contains: cells with their timestamps and
+// times to live, tombstones of cells, rows and ranges, and expired cells.
 func TestMutationFragments(t *testing.T) {
 	clock := cqldtest.NewClock(time.Now())
 	ring := cqldtest.Start(t, cqldtest.InMemoryNetwork(), cqldtest.UseClock(clock))

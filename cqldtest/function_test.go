@@ -157,7 +157,7 @@ func (x *functions) aggregates(t *testing.T) {
 	x.expect(t, "SELECT k.twice_java(max(v)) AS x FROM k.t WHERE a IN (0, 1) GROUP BY a", 6, 26)
 }
 
-// drops checks that what others use cannot be dropped.
+// drops checks that elements in use cannot be dropped.
 func (x *functions) drops(t *testing.T) {
 	refused(t, x.define, "is still referenced by aggregates", "DROP FUNCTION k.add_value")
 	refused(t, x.define, "is still used by functions", "DROP TYPE k.span")

@@ -22,7 +22,7 @@ func TestSelectByIndex(t *testing.T) {
 	}
 }
 
-// indexedRows is a ring with a table of partitions with 100 rows each, all of which have v = 7, and an index of v.
+// indexedRows is a ring with an indexed table. Its partitions have 100 rows each, all with v = 7.
 type indexedRows struct {
 	session    *gocql.Session
 	clock      *cqldtest.Clock
@@ -62,7 +62,7 @@ func (x *indexedRows) find(t *testing.T, pageSize int, where string, values ...a
 			values...).Consistency(gocql.Quorum).PageSize(pageSize).Iter()
 		for iter.Scan(&a, &b) {
 			if out[[2]int{a, b}] {
-				t.Errorf("%s: the row %d, %d comes twice", where, a, b)
+				t.Errorf("%s: the row %d, %d is returned twice", where, a, b)
 			}
 			out[[2]int{a, b}] = true
 		}

@@ -155,7 +155,7 @@ func viewRows(s *gocql.Session, statement string, values ...any) (map[string]boo
 			row += " " + *w
 		}
 		if out[row] {
-			return nil, fmt.Errorf("%s: the row %s comes twice", statement, row)
+			return nil, fmt.Errorf("%s: the row %s is returned twice", statement, row)
 		}
 		out[row] = true
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // TestHintsAreWrittenBeforeANodeLeaves decommissions a node that has the only copy of a write at ANY: a hint for each
-// replica. The handover gives the hints to other nodes, which write them to all replicas, also to one that the leaving
-// node considers dead; and a hint of a leaving node does not satisfy ANY.
+// replica. The handover passes the hints to other nodes, which write them to all replicas, including one that the
+// leaving node considers dead. A hint of a leaving node does not satisfy ANY.
 func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return e })
 	n := c.Node(4)

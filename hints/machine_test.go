@@ -25,7 +25,7 @@ type stepper struct {
 	number   uint64
 }
 
-// newStepper returns a machine that knows the records on disk: none.
+// newStepper returns a machine without records on disk.
 func newStepper() *stepper {
 	limits := Limits{BytesPerNode: 100, Bytes: 150, BufferBytes: 50, BytesPerSecond: 10}
 	s := &stepper{m: machine{limits: limits.withDefaults(), nodes: map[ring.NodeID]*queue{}}}
@@ -44,7 +44,7 @@ func (s *stepper) step(ev event) string {
 	return strings.Join(text, ", ")
 }
 
-// describe returns an effect as text, and remembers what its event contains.
+// describe formats an effect, and remembers the contents of its event.
 func (s *stepper) describe(e *effect) string {
 	switch e.kind {
 	case effectScan:

@@ -21,7 +21,7 @@ type cluster struct{ *scenario.Cluster }
 
 func newCluster(t *testing.T, o scenario.Options) *cluster { return &cluster{scenario.New(t, o)} }
 
-// hintedCluster returns four nodes, the first three of which are the replicas. Node 1 considers node 3 down.
+// hintedCluster returns four nodes, of which the first three are the replicas. Node 1 considers node 3 down.
 func hintedCluster(t *testing.T, store func(*storage.Engine) hints.Store) *cluster {
 	c := newCluster(t, scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 3,
 		Replication: ring.Replication{Class: ring.Simple, Factor: 3}, Store: store})
@@ -68,8 +68,8 @@ func (c *cluster) replay() {
 	}
 }
 
-// TestHintsOfAnEarlierProcessAreReplayed restarts the node that has hints. Their replica is up at the start, so there
-// is no event of it coming up.
+// TestHintsOfAnEarlierProcessAreReplayed restarts the node that has hints. Their replica is up at the start, so the
+// node does not see it come up.
 func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")

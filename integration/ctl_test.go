@@ -293,7 +293,7 @@ func controlDrains(t *testing.T, ring *process.Ring) {
 	}
 	s.Stop()
 	if _, err := os.Stat(filepath.Join(s.Dir, "data", "control.sock")); err == nil {
-		t.Error("the socket is left behind")
+		t.Error("the socket was not removed")
 	}
 	if complaint, err := ctl(t, s, "status"); err == nil || !strings.Contains(complaint, "no node is running in") {
 		t.Errorf("a stopped node: %v %s", err, complaint)

@@ -95,7 +95,7 @@ func TestLossOfADatacenter(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 
-	// Without a majority, the rest says so.
+	// Without a majority, the remaining nodes report it.
 	for _, s := range ring.Servers[3:6] {
 		s.Kill()
 	}

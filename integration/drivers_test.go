@@ -125,7 +125,7 @@ type event struct {
 
 // number returns the first number in the text.
 func (e event) number() (n int) {
-	fmt.Sscan(e.text, &n) // zero when there is none
+	fmt.Sscan(e.text, &n) // zero if there is none
 	return n
 }
 

@@ -15,7 +15,7 @@ import (
 	"cqld/integration/process"
 )
 
-// TestExamples runs each program of examples/ against the ring and compares what it prints with the file beside it.
+// TestExamples runs each program of examples/ against the ring and compares its output with the file next to it.
 func TestExamples(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {

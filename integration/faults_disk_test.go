@@ -183,7 +183,7 @@ func TestFullDiskOfOne(t *testing.T) {
 	}
 	time.Sleep(2 * time.Second)
 	f.end()
-	// Hints deliver the writes that it refused, so that it has all rows itself.
+	// Hints deliver the writes that it refused, so it has all rows.
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		waiting := 0
 		for _, s := range ring.Servers[:3] {

@@ -22,7 +22,7 @@ func TestBackupInAFullFileSystem(t *testing.T) {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
 		missing(t, "mount", fmt.Sprintf("a small file system needs the right to mount one: %v", err))
 	}
-	// Detached also if the node has files open.
+	// Detached even if the node has open files.
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	location := "file://" + dir
 	ring := startRing(t, process.Options{Nodes: 1})

@@ -59,12 +59,12 @@ type comparison struct {
 	table            *comparedTable
 }
 
-// comparedTable is what the exclusions need to know of a table.
+// comparedTable contains the properties of a table on which the exclusions depend.
 type comparedTable struct {
 	definition string
 	indexes    []comparedIndex
 	deletes    bool     // some statement deleted rows
-	empty      bool     // some statement wrote an empty text
+	empty      bool     // a statement wrote an empty text
 	views      []string // statements that created a view
 	masked     []string // columns with a mask
 }
@@ -168,7 +168,7 @@ func lacks(a, b string) bool {
 	return true
 }
 
-// limited reports whether an answer has as many rows as LIMIT allows, so that the rows of another may be others.
+// limited reports whether an answer has as many rows as LIMIT allows, so that another answer may have other rows.
 func (c *comparison) limited(answer string) bool {
 	_, limit, ok := strings.Cut(c.input, " LIMIT ")
 	limit, _, _ = strings.Cut(strings.TrimSuffix(limit, ";"), " ")
@@ -205,7 +205,7 @@ func (c *comparison) quotedWhere() bool {
 		plain(c.want) == plain(c.got)
 }
 
-// groupFails matches a GROUP BY with LIMIT or pages on a table of which rows were deleted, which may be a range.
+// groupFails matches a GROUP BY with LIMIT or pages on a table from which rows were deleted, perhaps as a range.
 func (c *comparison) groupFails() bool {
 	return c.failed() && c.table.deletes && strings.Contains(c.input, " GROUP BY ") &&
 		(c.paged() || strings.Contains(c.input, " LIMIT "))
@@ -262,7 +262,7 @@ func expressions(selected string) int {
 	return n
 }
 
-// columnsIn returns how many different columns of the table a text names.
+// columnsIn returns how many different columns of the table occur in a text.
 func (t *comparedTable) columnsIn(text string) int {
 	found := map[string]bool{}
 	for _, name := range names.FindAllString(text, -1) {
@@ -386,8 +386,7 @@ func (c *comparison) saiMissesElements() bool {
 }
 
 // secondIndex matches a restricted column, or a vector of ANN OF, with an SAI index that was created on a table with
-// another SAI index and an empty text or static columns. The nearest rows that LIMIT chooses are others if some are
-// missed.
+// another SAI index and an empty text or static columns. If some rows are missed, LIMIT chooses other nearest rows.
 func (c *comparison) secondIndex() bool {
 	second := func(column, _, _ string) bool {
 		return slices.ContainsFunc(c.table.indexes, func(ix comparedIndex) bool {

@@ -19,8 +19,8 @@ func (c *comparison) sasiEmptyRange() bool {
 	return strings.HasPrefix(c.want, "READ_FAILURE: ") && len(rowsOf(c.got)) == 0 && bounded("<") && bounded(">")
 }
 
-// sasiMissesTexts matches a restricted column with a SASI index beside a range of texts of a column that has none and
-// is not in the primary key.
+// sasiMissesTexts matches a restricted column with a SASI index together with a range of texts of a column that has
+// neither an index nor a place in the primary key.
 func (c *comparison) sasiMissesTexts() bool {
 	texts := c.restricts(func(column, operator, _ string) bool {
 		return strings.ContainsAny(operator, "<>") && strings.ContainsAny(column[:1], "sv") &&

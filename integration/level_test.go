@@ -14,9 +14,9 @@ import (
 	"cqld/integration/process"
 )
 
-// TestResidentMemoryIsLevel keeps a node at 200 requests a second on 48 MB of data for the time in CQLD_LEVEL, with
-// the machine's memory and with 1 GiB. Once a minute it logs what the kernel counts for the process. What is resident
-// after half of the time must not grow in the other half, and must be below the bound of docs/limits.md.
+// TestResidentMemoryIsLevel keeps a node at 200 requests a second on 48 MB of data for the time in CQLD_LEVEL, with the
+// machine's memory and with 1 GiB. Once a minute it logs the resident memory that the kernel counts. It must not grow
+// in the second half, and must stay below the limit in docs/limits.md.
 func TestResidentMemoryIsLevel(t *testing.T) {
 	lasts, err := time.ParseDuration(os.Getenv("CQLD_LEVEL"))
 	if err != nil {

@@ -42,7 +42,7 @@ func TestLocal(t *testing.T) {
 				if strings.Contains(out.String(), "is in use") && os.Getenv("CI") != "true" {
 					t.Skip("another ring runs on this machine: ", out)
 				}
-				t.Fatalf("it ended at once:\n%s", out)
+				t.Fatalf("it ended immediately:\n%s", out)
 			default:
 			}
 			if err = errors.New("not ready"); strings.Contains(out.String(), "cqlsh") {

@@ -46,7 +46,7 @@ func (w *localWorld) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run executes a command to its end, and checks its exit status and that its output has a text.
+// run executes a command, and checks its exit status and that its output contains a text.
 func (w *localWorld) run(ok bool, want string, args ...string) string {
 	w.t.Helper()
 	out, err := w.command(args...).CombinedOutput()
@@ -167,7 +167,7 @@ func TestLocalKnowsNodesStartedByHand(t *testing.T) {
 	w.ended("the kill of cqld local")
 }
 
-// until waits until the output of a process has a text.
+// until waits until the output of a process contains a text.
 func (w *localWorld) until(out fmt.Stringer, text string) {
 	w.t.Helper()
 	for end := time.Now().Add(ringStart); !strings.Contains(out.String(), text); time.Sleep(20 * time.Millisecond) {

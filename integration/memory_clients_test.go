@@ -19,7 +19,7 @@ import (
 	"cqld/integration/process"
 )
 
-// refusable returns nil for an answer, and for an error with which a node refuses what it has no memory for.
+// refusable returns nil for a result, and for an error with which a node refuses a request for lack of memory.
 func refusable(a *cqlclient.Answer, err error) error {
 	const overloaded, invalid, writeTimeout, readTimeout = 0x1001, 0x2200, 0x1100, 0x1200
 	if err != nil || a.Err == nil {
@@ -90,7 +90,7 @@ func compressedZeros(ctx context.Context, address string) error {
 	})
 }
 
-// batchesOfNulls sends batches with as many values as fit into a frame. A decoded value takes eight times as much
+// batchesOfNulls sends batches with as many values as a frame can contain. A decoded value takes eight times as much
 // memory as in the frame.
 func (m *memoryRing) batchesOfNulls(ctx context.Context) error {
 	const clients, statements, rounds = 16, 30, 3

@@ -74,7 +74,7 @@ func startInMemory(t *testing.T, limit int64, o process.Options, prepare ...func
 	return m
 }
 
-// probeTable returns the statements that create what the second client reads.
+// probeTable returns the statements that create the table that the second client reads.
 func probeTable(replicas int) []string {
 	return []string{"CREATE KEYSPACE m WITH replication = {'class': 'SimpleStrategy', 'replication_factor': " +
 		fmt.Sprint(replicas) + "}",
@@ -120,8 +120,8 @@ func run(t *testing.T, c *cqlclient.Conn, statements ...string) {
 	}
 }
 
-// survives calls load, during which a second client must be served, and checks that all nodes are alive after it and
-// that the kernel has killed none. A load ends by itself; ctx ends when a node has.
+// survives calls load, during which a second client must be served, and then checks that all nodes are alive and that
+// the kernel has killed none. A load ends on its own; ctx ends when a node has ended.
 func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.Context) error) {
 	t.Helper()
 	for _, g := range m.groups {
@@ -266,7 +266,7 @@ func (p *probe) once() (err error) {
 	return err
 }
 
-// each calls f in n goroutines, each with a connection of its own to one of the nodes, until one of them fails.
+// each calls f in n goroutines, each with its own connection to a node, until one of them fails.
 func (m *memoryRing) each(ctx context.Context, n int, f func(ctx context.Context, i int,
 	c *cqlclient.Conn) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -326,7 +326,7 @@ func (m *memoryRing) fill(ctx context.Context, table string, rows, perPartition,
 
 func int32Bytes(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
-// patiently repeats a request that is refused as overloaded or times out.
+// patiently repeats a request that is refused as overloaded, or that times out.
 func patiently(ctx context.Context, request func() (*cqlclient.Answer, error)) error {
 	const overloaded, writeTimeout, readTimeout = 0x1001, 0x1100, 0x1200
 	for {

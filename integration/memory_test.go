@@ -17,7 +17,7 @@ import (
 	"cqld/integration/process"
 )
 
-// growthSlack is what the memory of a process may change between two readings.
+// growthSlack is how much the memory of a process may change between two readings.
 const growthSlack = 16 << 20
 
 // TestMemoryOfReads reads data larger than the memory of a node, by key and by scans of everything.
@@ -69,8 +69,8 @@ func TestMemoryOfReads(t *testing.T) {
 	}
 }
 
-// addsUp checks that the parts of the memory of the first node are what the kernel counts for its process, within the
-// margin of docs/OPERATING.md, and below its limit, and returns the kernel's count.
+// addsUp checks that the parts of the first node's memory add up to what the kernel counts for its process, within the
+// margin in docs/OPERATING.md, and stay below its limit. It returns the kernel's count.
 func (m *memoryRing) addsUp(t *testing.T) int64 {
 	t.Helper()
 	value := func(name string) int64 { return m.metric(t, name) }

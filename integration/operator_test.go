@@ -279,7 +279,7 @@ func TestStartWithoutClusterIsLogged(t *testing.T) {
 			if first = firstComplaint(t, c.server, c.reason, 1); first <= 2*time.Second {
 				break
 			}
-			t.Logf("start %d: the first message came after %v", try+1, first)
+			t.Logf("start %d: the first message arrived after %v", try+1, first)
 			c.server.Kill()
 		}
 		if first > 2*time.Second {

@@ -52,7 +52,7 @@ func TestStopsUnderPacedClients(t *testing.T) {
 	}
 }
 
-// pacedStops stops nodes of a ring one after the other, under one program.
+// pacedStops stops nodes of a ring one after the other, while one program is running.
 type pacedStops struct {
 	root    string
 	ring    *process.Ring

@@ -71,7 +71,7 @@ func TestRaceRing(t *testing.T) {
 	for text, n := range r.failures {
 		t.Logf("%d times: %s", n, text)
 	}
-	t.Logf("%d rows, and %d other statements, %d of which failed; %d operations", len(w.acked), r.done, r.failed,
+	t.Logf("%d rows, and %d other statements (%d failed); %d operations", len(w.acked), r.done, r.failed,
 		r.operations)
 	if len(w.acked) == 0 || r.done-r.failed < r.done/4 || r.operations == 0 {
 		t.Error("too few operations")

@@ -131,7 +131,7 @@ func watchMachine(t *testing.T) (end func()) {
 	}
 }
 
-// runInNamespace builds what the test executes, and runs it again in a network namespace.
+// runInNamespace builds the programs that the test executes, and runs the test again in a network namespace.
 func runInNamespace(t *testing.T) {
 	if _, err := exec.LookPath("ip"); err != nil {
 		missing(t, "iproute2", "install the package iproute2")
@@ -438,7 +438,7 @@ func (r *realRing) serial(t *testing.T, s *process.Server) string {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// recover gives the superuser a new password over the socket of a node. The previous one is refused.
+// recover sets a new password of the superuser over the socket of a node. The previous one is refused.
 func (r *realRing) recover(t *testing.T, _ *workload) {
 	out := mustCtl(t, r.ring.Servers[0], "reset-superuser", superuser)
 	_, password, found := strings.Cut(strings.TrimSpace(out), "has the password ")

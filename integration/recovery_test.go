@@ -75,7 +75,7 @@ func TestRecoveryOfTheMetadata(t *testing.T) {
 	alter(t, early[0], "CREATE TABLE ks.after (k int PRIMARY KEY, v int)")
 	t.Logf("schema changed after %v", time.Since(began))
 
-	// A survivor that did not take part is refused, and says what to do. Afterwards it takes part.
+	// A survivor that did not take part is refused, and logs what to do. Afterwards it takes part.
 	refused(t, late, "cqld recover join")
 	mustRunCommand(t, "", binary, "recover", "join", "--data-dir", filepath.Join(late.Dir, "data"), "--from", file)
 	if err := late.Start(); err != nil {
@@ -217,7 +217,7 @@ func dataDirs(servers []*process.Server) (args []string) {
 	return args
 }
 
-// refused starts a server and waits until it has stopped because the other nodes refuse it, with a text in its log.
+// refused starts a server and waits until it stops because the other nodes refuse it, with the text in its log.
 func refused(t *testing.T, s *process.Server, text string) {
 	t.Helper()
 	before := len(s.Log())
@@ -281,7 +281,7 @@ func answersPlainly(s *process.Server) bool {
 	return true
 }
 
-// runCommand executes a command with a standard input, and returns what it prints.
+// runCommand executes a command with a standard input, and returns its output.
 func runCommand(in, binary string, args ...string) (string, error) {
 	c := exec.Command(binary, args...)
 	c.Stdin = strings.NewReader(in)

@@ -14,7 +14,7 @@ import (
 	"cqld/integration/process"
 )
 
-// shared contains what the tests of one run share: the binary, and a ring to which no test injects faults.
+// shared is shared by the tests of one run: the binary, and a ring to which no test injects faults.
 var shared struct {
 	once sync.Once
 	dir  string

@@ -73,8 +73,8 @@ func TestDecommissionClosesConnectionsLast(t *testing.T) {
 	}
 }
 
-// askUntilClosed requests the ring from the leaving node until the connection ends, then looks for that node at all
-// others.
+// askUntilClosed requests the ring from the leaving node until the connection ends, then checks that no other node
+// lists it.
 func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Conn) (asked int) {
 	rows := func(c *cqlclient.Conn, text string) (int, error) {
 		a, err := c.Query(text, cqlclient.Options{})

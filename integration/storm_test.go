@@ -150,7 +150,7 @@ func startStormed(t *testing.T) (s *process.Server, password string, config *tls
 	}
 }
 
-// startSink starts a listener that reads what it receives and answers with one byte, and returns its address.
+// startSink starts a listener that reads everything and responds with one byte. It returns the address.
 func startSink(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -86,7 +86,7 @@ func TestTablesInABrowser(t *testing.T) {
 		}
 		for _, e := range body.Value {
 			if e.N != last+1 {
-				t.Fatalf("entity %d behind %d", e.N, last)
+				t.Fatalf("entity %d after %d", e.N, last)
 			}
 			total, last = total+1, e.N
 		}

@@ -158,7 +158,7 @@ func TestTablesRowsWrittenByCQL(t *testing.T) {
 	}
 }
 
-// TestTablesReflectCQLChanges shows that times to live, deletes and updates in CQL affect entities; an update changes
+// TestTablesReflectCQLChanges checks that times to live, deletes and updates in CQL affect entities; an update changes
 // the ETag.
 func TestTablesReflectCQLChanges(t *testing.T) {
 	a := askTables(t, sharedRing(t))
@@ -196,7 +196,7 @@ func TestTablesReflectCQLChanges(t *testing.T) {
 			break
 		}
 		if got["s"] != "gone soon" || time.Now().After(end) {
-			t.Fatalf("behind its time to live: %v", got)
+			t.Fatalf("after its time to live: %v", got)
 		}
 	}
 	exec("DELETE FROM mixed" + key)

@@ -78,7 +78,7 @@ func tablesAccounts(t *testing.T, address string) {
 }
 
 // tablesBusy inserts until the node reports that the partition has reached its target: 503 ServerBusy, with
-// Retry-After. Another partition has a target of its own, and refused inserts have no effect.
+// Retry-After. Another partition has a separate target, and refused inserts have no effect.
 func tablesBusy(t *testing.T, address string) {
 	c, err := client.New(address, racesAccount, racesKey, 4)
 	if err != nil {

@@ -167,7 +167,7 @@ func filtered(name, filter, more string) client.Request {
 	return client.Request{Method: "GET", Path: "/" + name + "()", Query: q}
 }
 
-// continuation returns the part of the query that requests the page after an answer; empty means that there is none.
+// continuation returns the part of the query that requests the page after an answer, or "" if there is none.
 func continuation(r *client.Response) string {
 	pk := r.Header.Get("x-ms-continuation-NextPartitionKey")
 	if pk == "" {

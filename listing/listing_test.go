@@ -35,7 +35,7 @@ type fakeRing struct {
 	running running
 }
 
-// fakeNode is a node with some live partitions and some dead ones. It returns a few at a time, late, or not at all.
+// fakeNode is a node with some live partitions and some deleted ones. It returns a few at a time, late, or not at all.
 type fakeNode struct {
 	keys  []string // sorted; dead ones end with a dash
 	quiet int      // so many of 100 requests fail or are never answered
@@ -59,7 +59,7 @@ func (r *running) Wait(t testing.TB) {
 	await.Until(t, "all goroutines have ended", func() bool { return r.n.Load() == 0 })
 }
 
-// newFakeRing returns a ring in which node makes each node, and the table of which partitions are listed.
+// newFakeRing returns a ring in which node creates each node, and the table whose partitions are listed.
 func newFakeRing(t testing.TB, nodes, factor int, node func() *fakeNode) (*fakeRing, *schema.Table) {
 	text, options := types.Native(types.Text), schema.DefaultOptions()
 	options.SpeculativeRetry = "99p"
@@ -141,8 +141,8 @@ func (n *fakeNode) page(q *PageRequest) *Page {
 	return page
 }
 
-// TestListingMatchesQuorum lists partitions of which some are live on a quorum of their replicas, some on fewer and
-// some nowhere. Pages end anywhere and come late or never. Some requests accept a partial result.
+// TestListingMatchesQuorum lists partitions that are live on a quorum of their replicas, on fewer, or on none. Pages
+// end anywhere and arrive late or never. Some requests accept a partial result.
 func TestListingMatchesQuorum(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -198,7 +198,7 @@ func TestListingMatchesQuorum(t *testing.T) {
 				if err == nil {
 					checkListing(t, req, p, acknowledged, anywhere)
 				} else if !strings.Contains(fmt.Sprintf("%T", err), "Read") {
-					t.Errorf("the error is not that of a read: %T %v", err, err)
+					t.Errorf("the error is not a read error: %T %v", err, err)
 				}
 			})
 		}
@@ -210,7 +210,7 @@ func TestListingMatchesQuorum(t *testing.T) {
 	}
 }
 
-// TestPartialResultsReachTheEnd lists partitions of which none is live, with almost no Patience. Each result says up to
+// TestPartialResultsReachTheEnd lists partitions that are all deleted, with almost no Patience. Each result says up to
 // where it is complete.
 func TestPartialResultsReachTheEnd(t *testing.T) {
 	f, table := newFakeRing(t, 3, 3, func() *fakeNode {
@@ -256,7 +256,7 @@ func checkListing(t *testing.T, req *Request, p *Result, acknowledged, anywhere 
 	listed := map[string]bool{}
 	for i, key := range p.Keys {
 		if i > 0 && compare(p.Keys[i-1], key) >= 0 {
-			t.Errorf("%q comes before %q", p.Keys[i-1], key)
+			t.Errorf("%q precedes %q", p.Keys[i-1], key)
 		}
 		if bytes.Compare(key, req.Span.From) < 0 || req.Span.To != nil && bytes.Compare(key, req.Span.To) >= 0 {
 			t.Errorf("%q is outside of %q", key, req.Span)
@@ -273,7 +273,7 @@ func checkListing(t *testing.T, req *Request, p *Result, acknowledged, anywhere 
 	case p.More != (p.Reached != nil):
 		t.Errorf("more %v, reached %q", p.More, p.Reached)
 	case p.More && n > 0 && compare(p.Reached, p.Keys[n-1]) < 0:
-		t.Errorf("%q was reached, behind %q", p.Reached, p.Keys)
+		t.Errorf("%q was reached, after %q", p.Reached, p.Keys)
 	}
 	for _, key := range acknowledged {
 		inside := key >= string(req.Span.From) && (req.Span.To == nil || key < string(req.Span.To))

@@ -72,7 +72,7 @@ const (
 	opAuthSuccess = 0x10
 )
 
-// A storm of connections, also with wrong credentials, verifies each password once.
+// In a storm of connections, each password is verified once, even wrong ones.
 func TestConnectionStorm(t *testing.T) {
 	h := hash(t, "right", bcrypt.MinCost)
 	a, err := New(Options{Lookup: func(role string) (Role, bool) { return Role{Hash: h, Login: true}, role == "ada" },

@@ -122,14 +122,14 @@ func TestStormsDoNotKeepOthersFromTheirFirstLogin(t *testing.T) {
 		}
 		refused := q.start("victim", 4000, 10)
 		if n := q.runsAfter("victim"); n > 1 || refused() {
-			t.Errorf("%s: %d verifications run before that of the victim, refused %t", name, n, refused())
+			t.Errorf("%s: %d verifications run before the victim's, refused %t", name, n, refused())
 		}
 		for i := range 3 { // the storm continues
 			q.start(storm(100 + i))
 			other := fmt.Sprint("other", i)
 			q.start(other, 5000+i, 10)
 			if n := q.runsAfter(other); n > 1 {
-				t.Errorf("%s: %d verifications run before that of %s", name, n, other)
+				t.Errorf("%s: %d verifications run before the one of %s", name, n, other)
 			}
 			q.next()
 		}

@@ -45,7 +45,7 @@ func (r *roles) lookup(name string) (Role, bool) {
 	return v.(Role), true
 }
 
-// fixture is an Authenticator with a clock and roles of its own.
+// fixture is an Authenticator with its own clock and roles.
 type fixture struct {
 	*Authenticator
 	t      *testing.T
@@ -206,7 +206,7 @@ func TestCorrectCredentialsAreRemembered(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	f.try(1, "ada", "right")
 	expect(2)
-	// A changed password, or only a new hash of the same one, invalidates what is remembered.
+	// A changed password, or only a new hash of the same password, invalidates cached verifications.
 	f.roles.Store("ada", Role{Hash: hash(t, "new", bcrypt.MinCost), Login: true})
 	if err := f.try(1, "ada", "right"); err != "Provided username ada and/or password are incorrect" {
 		t.Errorf("the old password: %q", err)
@@ -433,7 +433,7 @@ func TestQueueIsBounded(t *testing.T) {
 	start(t.Context(), 4, "f", wrong) // the fifth
 	await.Until(t, "one has made room", func() bool { return f.Stats().Reasons[Overload.String()] == 2 })
 	start(t.Context(), 4, "g", overloaded) // its address would have as many as the others
-	// The client whose connection ends leaves the queue, and the one that has joined its verification continues.
+	// The client whose connection ends leaves the queue, and a client that shares its verification continues.
 	start(t.Context(), 5, "e", wrong)
 	await.Until(t, "three are refused", func() bool { return f.Stats().Reasons[Overload.String()] == 3 })
 	cancel()

@@ -7,7 +7,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// decodeTwice decodes b, encodes what it held and decodes that: no panic, and nothing lost.
+// decodeTwice decodes b, encodes the result and decodes it again: nothing panics and nothing is lost.
 func decodeTwice(t *testing.T, b []byte) {
 	t.Helper()
 	c := wire.NewCursor(b)
@@ -32,6 +32,6 @@ func TestFailuresKeepTheirForm(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if err := decodeFailure(nil); err == nil {
-		t.Error("an empty failure is none")
+		t.Error("an empty failure is not a failure")
 	}
 }

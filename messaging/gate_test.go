@@ -38,7 +38,7 @@ func testHandshakesAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if n := enterAll(ctx, g, false, 10); n != 2 {
-		t.Errorf("%d strangers were admitted at once", n)
+		t.Errorf("%d strangers were admitted concurrently", n)
 	}
 	long, cancelLong := context.WithTimeout(t.Context(), patience)
 	defer cancelLong()
@@ -49,7 +49,7 @@ func testHandshakesAreBounded(t *testing.T) {
 	some, cancelSome := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancelSome()
 	if n := enterAll(some, g, true, 10); n != 4 {
-		t.Errorf("%d more members were admitted at once", n)
+		t.Errorf("%d more members were admitted concurrently", n)
 	}
 	leave()
 	if _, err := g.enter(long, true); err != nil {

@@ -50,8 +50,8 @@ func isUnknownPeer(err error) bool {
 	return errors.As(err, &remote) && remote.Code == CodeUnknownPeer
 }
 
-// A node acts as the member that it says it is only from that member's address. Others can use the verbs that are for
-// any node, and nothing else.
+// A node can act as a member only from that member's address. Other nodes can use only the verbs that are open to any
+// node.
 func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 	var truncated atomic.Int64
 	b := openAt(t, 2, "127.63.1.2:0", DefaultLimits(),

@@ -6,7 +6,7 @@ import (
 	"cqld/internal/invariant/invarianttest"
 )
 
-// TestInvariantsFire gives back what was not taken, each as a bug in a worker or a writer would.
+// TestInvariantsFire returns resources that were not taken, as a bug in a worker or a writer would.
 func TestInvariantsFire(t *testing.T) {
 	busy := func(tasks, bytes int) *pool {
 		p := newPool(DefaultLimits())

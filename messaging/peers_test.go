@@ -28,7 +28,7 @@ func within(t *testing.T, f func()) {
 	}
 }
 
-// A reply may ask again while the peers change: the transport holds no lock around replies.
+// A reply callback may send a request while the peers change: the transport holds no lock around replies.
 func TestReplyMaySendWhilePeersChange(t *testing.T) {
 	a, b := pair(t, func(b *StreamTransport) {
 		b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}})
@@ -49,7 +49,7 @@ func TestReplyMaySendWhilePeersChange(t *testing.T) {
 	})
 }
 
-// When a node comes back at another address, the last that is heard of its stream is that it is up.
+// When a node returns at another address, the last report about its stream is that it is up.
 func TestPeerMovesToAnotherAddress(t *testing.T) {
 	var mu sync.Mutex
 	var heard []bool
@@ -96,7 +96,7 @@ func TestWrongNodeAtAddressGetsNoMessages(t *testing.T) {
 	}
 }
 
-// A queue that is full refuses at once; what is refused was not sent.
+// A full queue refuses immediately, and nothing that is refused was sent.
 func TestFullQueueRefuses(t *testing.T) {
 	mine, _ := net.Pipe()
 	l := newLink(&StreamTransport{limits: Limits{QueuedBytes: 1000, FrameBytes: 2000}}, mine, nil)
@@ -171,7 +171,7 @@ func TestTooManyPendingRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// Close returns when the handlers have: their owner may close what they use.
+// Close returns when the handlers have returned, because their owner may then close what they use.
 func TestCloseWaitsForHandlers(t *testing.T) {
 	entered, ended := make(chan struct{}), make(chan struct{})
 	a, b := pair(t, func(b *StreamTransport) {

@@ -141,7 +141,7 @@ func openSecured(t *testing.T, id ring.NodeID, s Security) *StreamTransport {
 	return n
 }
 
-// askOnce sends one request over a connection of its own.
+// askOnce sends one request over its own connection.
 func askOnce(t *testing.T, from, to *StreamTransport) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

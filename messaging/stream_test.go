@@ -248,8 +248,8 @@ func TestMessagesBeyondTheLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// Peers of another version, of another cluster, and processes that speak another protocol are refused with a reason
-// that does not tell the cluster's name or its hash.
+// Peers of another version, peers of another cluster, and processes with another protocol are refused with a reason
+// that reveals neither the cluster's name nor its hash.
 func TestHandshakesThatAreRefused(t *testing.T) {
 	b := openNode(t, 2, "secret", nil)
 	other := NewStreamTransport(Options{Cluster: "other"})

@@ -253,7 +253,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		}
 	}
 	if got := most.Load(); got != 2 {
-		t.Errorf("%d workers ran at once", got)
+		t.Errorf("%d workers ran concurrently", got)
 	}
 
 	hold, done := make(chan struct{}), make(chan struct{})

@@ -110,7 +110,7 @@ func (n *Node) panics() (sum int64) {
 	return sum
 }
 
-// cqlScan creates a table of which both nodes store a part, and reads all of it.
+// cqlScan creates a table that both nodes store parts of, and reads all of it.
 func (r *inProcess) cqlScan(c *cqlclient.Conn) func(context.Context) error {
 	r.fill(c, "1", 20)
 	return func(ctx context.Context) error {

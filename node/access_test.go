@@ -58,7 +58,7 @@ func (r *inProcess) connectAs(i int, user string) *cqlclient.Conn {
 }
 
 // TestRoleChangesAreInForceOnEveryNode checks, without waiting, that permissions are in force on each node when GRANT
-// and REVOKE return on one, also for prepared statements, and that a new process of a node has them.
+// and REVOKE return on one, also for prepared statements, and that a restarted node enforces them.
 func TestRoleChangesAreInForceOnEveryNode(t *testing.T) {
 	r := openNodes(t, 61, 3, func(o *config.Options) {
 		withRoles(o)
@@ -183,8 +183,8 @@ func TestRolesOfOpenConnections(t *testing.T) {
 	}
 }
 
-// TestCreatorsHavePermissions checks that the creator of a keyspace, a table and a role has all permissions on them,
-// and that they end with what they were granted on.
+// TestCreatorsHavePermissions checks that the creator of a keyspace, a table and a role has all permissions on it, and
+// that they end when it is dropped.
 func TestCreatorsHavePermissions(t *testing.T) {
 	r := openNodes(t, 63, 1, withRoles)
 	admin := r.connectAs(0, "cassandra")

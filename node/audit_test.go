@@ -91,9 +91,8 @@ func secretStatements() []string {
 	}
 }
 
-// TestSecretsAppearNowhere lets clients send passwords, hashes, account keys and signatures, and looks for them in
-// everything that the node then has: its data directory with the audit log, its log at debug level, its traces, and
-// error messages.
+// TestSecretsAppearNowhere sends passwords, hashes, account keys and signatures, and then searches everything of the
+// node for them: its data directory with the audit log, its log at debug level, its traces, and error messages.
 func TestSecretsAppearNowhere(t *testing.T) {
 	var log syncbuf.Buffer
 	r := openNodes(t, 180, 1, func(o *config.Options) {
@@ -160,7 +159,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	}
 }
 
-// sendTablesSecrets sends an account's key and signatures to a Tables server, also in requests that are not HTTP.
+// sendTablesSecrets sends an account's key and signatures to a Tables server, some in requests that are not HTTP.
 func sendTablesSecrets(t *testing.T, address string) {
 	t.Helper()
 	for _, path := range []string{"/secretaccount/T?sv=2019-02-02&sig=" + secretSignature, "/secretaccount/T?%53ig=" +

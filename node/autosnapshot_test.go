@@ -32,7 +32,7 @@ func (r *inProcess) snapshots() []control.Snapshot {
 	return all.Snapshots
 }
 
-// automatic waits for the only snapshot of node 0, checks what it says of a table with data, and removes it.
+// automatic waits for the only snapshot of node 0, checks its description of a table with data, and removes it.
 func (r *inProcess) automatic(reason snapshot.Reason, keyspace, table string) {
 	r.t.Helper()
 	r.eventually("a snapshot", func() bool { return len(r.snapshots()) > 0 })
@@ -134,7 +134,7 @@ func (r *inProcess) empty(id schema.StorageID) bool {
 }
 
 // TestRemovalsWaitForSnapshots truncates and drops a table while no snapshot can be made, because a file has the name
-// of the directory. TRUNCATE fails and says why, and no row is removed until a snapshot is made.
+// of the directory. TRUNCATE fails with the reason, and no row is removed until a snapshot is made.
 func TestRemovalsWaitForSnapshots(t *testing.T) {
 	r := openNodes(t, 215, 1, func(o *config.Options) { o.FS = vfs.Default })
 	c := r.connect(0)
@@ -177,7 +177,7 @@ func TestRemovalsWaitForSnapshots(t *testing.T) {
 	r.eventually("the data of the table are removed", func() bool { return r.empty(id) })
 }
 
-// filledDisk is a file system in memory that says that it is nearly full.
+// filledDisk is an in-memory file system that reports that it is nearly full.
 type filledDisk struct {
 	vfs.FS
 	full atomic.Bool

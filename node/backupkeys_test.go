@@ -30,9 +30,9 @@ func bytesOf(t *testing.T, dir string) (all []byte) {
 	return all
 }
 
-// TestEncryptedBackupsRevealNothing backs the same rows of a ring up in clear and with keys, and looks for them, and
-// for names of the schema and of roles, in all bytes of the store. A ring with the key restores them, and one without a
-// key is refused.
+// TestEncryptedBackupsRevealNothing backs up the same rows without encryption and with keys, and searches all bytes of
+// the store for them, and for names of the schema and of roles. A ring with the key restores them, and a ring without
+// it is refused.
 func TestEncryptedBackupsRevealNothing(t *testing.T) {
 	words := []string{"confidentialkeyspace", "confidentialtable", "confidentialrole", "value-7f3a9c55"}
 	locations := map[bool]string{false: t.TempDir(), true: t.TempDir()}

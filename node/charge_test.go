@@ -22,9 +22,10 @@ import (
 	"cqld/row"
 )
 
-// peakLive calls f and returns the largest live heap meanwhile, as four cycles of the collector in turn find it,
-// without the bytes that apart returns. Cycles are frequent. What is allocated while a cycle runs counts as live in it,
-// and on a loaded machine two cycles in turn may run long enough for tens of MiB; later cycles do not find them.
+// peakLive calls f and returns the largest live heap during the call, as found by four consecutive garbage collections,
+// without the bytes that apart returns. Collections are frequent. Memory allocated during a collection counts as live
+// in it, and on a loaded machine two consecutive collections may run long enough for tens of MiB; later collections do
+// not find them.
 func peakLive(apart func() int64, f func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
@@ -75,7 +76,7 @@ func (x *charges) pebbleHeap() (total int64) {
 	return total
 }
 
-// charges draws requests of all kinds, each of which takes many times its size if nothing bounds it.
+// charges draws requests of all kinds that take many times their size unless that is bounded.
 type charges struct {
 	r     *inProcess
 	big   string // a value of 8 KiB
@@ -282,13 +283,13 @@ func (x *charges) count(kind, code string) {
 	x.codes[code]++
 }
 
-// Requests of all kinds, whose replicas differ and some of whose clients leave, keep the live heap below the memory
-// of requests and a constant. Afterwards nothing is reserved.
+// Requests of all kinds, with slow replicas and disconnecting clients, keep the live heap below the request memory plus
+// a constant. Afterwards nothing is reserved.
 func TestRequestsStayWithinTheirMemory(t *testing.T) {
 	tier.Long(t)
 	const clients = 16
-	// The constant is what nodes hold beside requests: caches of metadata, what is sent between nodes, and the
-	// clients' own requests and answers.
+	// The constant covers what nodes hold besides requests: caches of metadata, messages between nodes, and the
+	// clients' own requests and results.
 	const constant = 32 << 20
 	r := openNodes(t, 88, 3, func(o *config.Options) {
 		d, err := memory.Divide(512<<20, "test", memory.Figures{BlockCache: 8 << 20, Requests: 32 << 20,

@@ -140,8 +140,8 @@ func TestDroppedKeyspacesMoveWithTheRing(t *testing.T) {
 	}
 }
 
-// TestGraceOfKeyspacesEnds drops a keyspace and moves the time beyond its grace: the first live node removes it, and no
-// other one.
+// TestGraceOfKeyspacesEnds drops a keyspace and advances time beyond its grace period: the first live node removes it,
+// and no other one does.
 func TestGraceOfKeyspacesEnds(t *testing.T) {
 	r := openNodes(t, 236, 2, func(o *config.Options) { o.DropGrace = time.Hour })
 	c := r.connect(0)
@@ -159,7 +159,7 @@ func TestGraceOfKeyspacesEnds(t *testing.T) {
 			purged = now
 		}
 	}
-	// The clock of the ring is the real one, so that the change is proposed here, through a node that may not purge.
+	// The ring uses the real clock, so the change is proposed here, through a node that may not purge.
 	done := make(chan error, 1)
 	r.nodes[1].cluster.StartSchema(&schema.PurgeKeyspaces{Keyspaces: purged}, func(err error) { done <- err })
 	if err := <-done; err != nil {

@@ -28,7 +28,7 @@ func (r *inProcess) keptTable(c *cqlclient.Conn) schema.StorageID {
 	return id
 }
 
-// refused executes a statement, whose error must contain a text.
+// refused executes a statement, whose error message must contain text.
 func (r *inProcess) refused(c *cqlclient.Conn, text, want string) {
 	r.t.Helper()
 	if _, err := send(c, text, cqlclient.Options{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -36,8 +36,8 @@ func (r *inProcess) refused(c *cqlclient.Conn, text, want string) {
 	}
 }
 
-// TestDroppedTablesAreRestored drops a table on a ring, writes to another one of its name, restores the first one, and
-// reads its rows, by its index, too. A node that was killed in between takes part.
+// TestDroppedTablesAreRestored drops a table on a ring, writes to another table with its name, restores the first one,
+// and reads its rows, also by its index. A node that was killed in between has them, too.
 func TestDroppedTablesAreRestored(t *testing.T) {
 	r := openNodes(t, 231, 2, func(o *config.Options) { o.FS, o.DropGrace = vfs.NewCrashableMem(), time.Hour })
 	c := r.connect(0)
@@ -120,7 +120,8 @@ func TestDroppedTablesMoveWithTheRing(t *testing.T) {
 	}
 }
 
-// TestGraceEnds drops a table and moves the time beyond its grace: the first live node removes it, and no other one.
+// TestGraceEnds drops a table and advances time beyond its grace period: the first live node removes it, and no other
+// one does.
 func TestGraceEnds(t *testing.T) {
 	r := openNodes(t, 232, 2, func(o *config.Options) { o.DropGrace = time.Hour })
 	c := r.connect(0)

@@ -20,7 +20,7 @@ const (
 	secondKey = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
 )
 
-// inClear returns the files of a directory that contain a text, by the first directory of their paths.
+// inClear returns the files of a directory that contain a text, grouped by the first directory of their paths.
 func inClear(t *testing.T, dir, text string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -114,7 +114,7 @@ func TestStoredDataIsEncrypted(t *testing.T) {
 			t.Errorf("%s is in clear: %v", text, found)
 		}
 	}
-	// Without the key, and with another one, the node does not start, and says what is missing.
+	// Without the key, or with another one, the node does not start, and reports the missing key.
 	r.refusesKeys("", "no key is configured: set encryption_key_file")
 	r.refusesKeys(secondKey, "which is not among the configured keys")
 	r.refusesKeys("short", "is not 32 bytes")
@@ -137,7 +137,7 @@ func TestStoredDataIsEncrypted(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows(3)
-	// A snapshot that was rewritten is still what its manifest says, and can be restored.
+	// A rewritten snapshot still matches its manifest, and can be restored.
 	v, err := r.nodes[0].commands.Snapshots.Verify(t.Context(), control.VerifyArgs{Tag: "after"}, nil)
 	if err != nil || len(v.Problems) > 0 {
 		t.Errorf("%+v, %v", v, err)

@@ -18,7 +18,7 @@ func TestTheFirstReadOfATableIsMeasured(t *testing.T) {
 	}
 }
 
-// TestRequestsAreCountedByTable executes statements, and compares what the tables of system_views then count.
+// TestRequestsAreCountedByTable executes statements, and checks the counts in the tables of system_views.
 func TestRequestsAreCountedByTable(t *testing.T) {
 	r := openNodes(t, 69, 1, nil)
 	c := r.connect(0)

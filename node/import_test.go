@@ -24,7 +24,7 @@ func (r *inProcess) importRows(i int, tag, keyspace, table string) error {
 	return err
 }
 
-// automaticTag returns the name of the last snapshot that a node has made by itself, when there are n of them.
+// automaticTag returns the name of the newest automatic snapshot of a node, once there are n of them.
 func (r *inProcess) automaticTag(i, n int, reason string) string {
 	r.t.Helper()
 	var tags []string
@@ -47,9 +47,9 @@ func (r *inProcess) automaticTag(i, n int, reason string) string {
 	return tags[len(tags)-1]
 }
 
-// TestImportsUndoRemovals truncates a table, and drops and creates it with its columns in another order, on a ring of
-// two. Importing the snapshots before both on each node brings back what was there: statics, collections, deletions,
-// rows without cells, and entries of the index. The snapshots stay as they were.
+// TestImportsUndoRemovals truncates a table, and drops it and creates it with its columns in another order, on a ring
+// of two. Importing the snapshots from before on each node restores everything: statics, collections, deletions, rows
+// without cells, and index entries. The snapshots do not change.
 func TestImportsUndoRemovals(t *testing.T) {
 	r := openNodes(t, 217, 2, func(o *config.Options) { o.FS = vfs.Default })
 	c := r.connect(0)
@@ -122,7 +122,7 @@ func TestImportsUndoRemovals(t *testing.T) {
 	r.queryAll(c, "UPDATE a.t SET v = 'newer' WHERE k = 1 AND c = 1")
 	want = r.query(c, "SELECT k, c, s, v, m, p FROM a.t").Rows
 	restored("dropped", 1)
-	// The statements in the manifest create what was dropped.
+	// The statements in the manifest create the dropped elements.
 	r.query(c, "ALTER TABLE a.t DROP more")
 	r.query(c, "DROP KEYSPACE a")
 	var tag string
@@ -143,7 +143,7 @@ func TestImportsUndoRemovals(t *testing.T) {
 	restored("dropped", 2)
 }
 
-// TestImportsAreRefused imports rows that do not fit, with a message that says why.
+// TestImportsAreRefused imports rows that do not match the table, and checks the error messages.
 func TestImportsAreRefused(t *testing.T) {
 	r := openNodes(t, 220, 1, func(o *config.Options) { o.FS = vfs.Default })
 	c := r.connect(0)

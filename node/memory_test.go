@@ -9,7 +9,8 @@ import (
 	"cqld/node/config"
 )
 
-// The parts of a node's memory add up to what its process has of the operating system, and to what the kernel counts.
+// The parts of a node's memory add up to the memory that its process has from the operating system, and to the kernel's
+// count.
 func TestMemoryAddsUp(t *testing.T) {
 	r := openNodes(t, 87, 1, nil)
 	c := r.connect(0)
@@ -36,16 +37,15 @@ func TestMemoryAddsUp(t *testing.T) {
 		t.Errorf("memtables with 2 MB: %+v", part)
 	}
 	if kernel := m.Parts[memory.Kernel].Used; uses != m.Sum || m.Sum-kernel < m.Heap.Total() {
-		t.Errorf("the parts have %d bytes, of which %d are of files, and the heap has %d", uses, kernel, m.Heap.Total())
+		t.Errorf("the parts have %d bytes (%d for files), and the heap has %d", uses, kernel, m.Heap.Total())
 	}
-	// In a test process, the runtime has pages that it has not used yet, and the detector of races has memory of its
-	// own.
+	// In a test process, the runtime has unused pages, and the race detector has its own memory.
 	if m.Resident > 0 && (m.Sum < m.Resident/3 || m.Sum > m.Resident*3) {
 		t.Errorf("the parts have %d MiB, and the kernel counts %d MiB", m.Sum>>20, m.Resident>>20)
 	}
 }
 
-// A node does not start with a memory that does not suffice, and says so.
+// A node refuses to start with too little memory.
 func TestMemoryIsRefused(t *testing.T) {
 	for want, set := range map[string]func(o *config.Options){
 		"a node needs at least 256 MiB": func(o *config.Options) { o.Memory.Limit = 100 << 20 },

@@ -503,7 +503,7 @@ func TestOperationsChangeTheRing(t *testing.T) {
 			control.Invalid, "does not exist"),
 	})
 	if got := operate(r, 0, control.Repair, control.RepairArgs{TablesArgs: orders, Corrupted: true}); got.Ranges != 0 {
-		t.Errorf("repair of corrupt files, of which there are none, %+v", got)
+		t.Errorf("repair without corrupt files: %+v", got)
 	}
 	second := r.nodes[1].opts.Internode().String()
 	for target, a := range map[string]control.RepairArgs{
@@ -541,6 +541,6 @@ func TestOperationsChangeTheRing(t *testing.T) {
 		return len(operate(r, 0, control.StatusOf, control.KeyspaceArgs{}).Members) == 1
 	})
 	if got := r.query(r.connect(0), "SELECT * FROM shop.orders"); len(got.Rows) == 0 {
-		t.Error("the rows are gone")
+		t.Error("the rows were lost")
 	}
 }

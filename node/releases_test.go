@@ -39,7 +39,7 @@ const releasesDir = "../testdata/releases"
 const (
 	disksFile  = "disks.tar.gz"
 	checksFile = "checks.json"
-	// recordingMax bounds a recording: they stay in the repository for ever.
+	// recordingMax bounds a recording, because recordings stay in the repository permanently.
 	recordingMax = 300 << 10
 	// releaseSubnet is part of the recorded addresses.
 	releaseSubnet = 113
@@ -199,7 +199,7 @@ func readRelease(t *testing.T, dir string) {
 		return len(r.query(other, "SELECT name FROM k.users WHERE id = 4").Rows) == 1 &&
 			r.nodes[0].parts.Hints.Pending(r.nodes[1].cluster.Self()) == 0
 	})
-	// Both nodes write to what the release wrote, also conditionally.
+	// Both nodes write to the rows that the release wrote, also conditionally.
 	a := r.query(other, "UPDATE k.users SET name = 'new' WHERE id = 1 IF mail = 'a@b'")
 	if len(a.Rows) != 1 || !bytes.Equal(a.Rows[0][0], []byte{1}) {
 		t.Errorf("a condition on recorded data: %q", a.Rows)
@@ -262,7 +262,7 @@ func filesOf(t *testing.T, disk vfs.FS, dir string) (out []string) {
 	t.Helper()
 	names, err := disk.List(dir)
 	if err != nil {
-		return nil // a new disk has none
+		return nil // a new disk has no recording
 	}
 	slices.Sort(names)
 	for _, name := range names {

@@ -77,7 +77,7 @@ func (r *restorer) snapshot(tag string, keyspaces ...string) string {
 	return filepath.Join(made.Directory, "data")
 }
 
-// refused restores a snapshot that does not fit. The node must refuse to start, each time, with all parts in its error,
+// refused restores an inconsistent snapshot. The node must refuse to start, each time, with all causes in its error,
 // and starts with its own data.
 func (r *restorer) refused(data string, parts ...string) {
 	r.t.Helper()
@@ -144,7 +144,8 @@ func TestRestoredDataMustFitTheMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.refused(all, "snapshot all", "table kept.t was dropped and created again after the snapshot")
-	// A table that was dropped since is not missed. What a crash left of another snapshot is removed.
+	// A table that was dropped since is not reported. The remains of another snapshot, from before a crash, are
+	// removed.
 	r.query(r.c, "DROP TABLE kept.t")
 	interrupted := filepath.Join(r.nodes[0].opts.DataDir, "snapshots", ".making-cut")
 	if err := os.MkdirAll(filepath.Join(interrupted, "data"), 0o700); err != nil {

@@ -72,7 +72,7 @@ const (
 	oneEntity    = "/Orders(PartitionKey='p',RowKey='1')"
 )
 
-// TestAccountsAreRoles creates an account by CQL and lets its role have permissions, one after the other. Both keys, on
+// TestAccountsAreRoles creates an account in CQL and grants its role permissions one after the other. Both keys, on
 // both nodes, have the rights of the role over the rows that CQL reads and writes.
 func TestAccountsAreRoles(t *testing.T) {
 	var log syncbuf.Buffer
@@ -94,7 +94,7 @@ func TestAccountsAreRoles(t *testing.T) {
 	one.expect(noPermission, "POST", "/Tables", `{"TableName":"Orders"}`)
 	r.query(admin, "GRANT CREATE ON KEYSPACE shop TO shopper")
 	one.expect("201", "POST", "/Tables", `{"TableName":"Orders"}`)
-	// a role may use what it has created
+	// a role may use the tables that it has created
 	two.expect("201", "POST", "/Orders", `{"PartitionKey":"p","RowKey":"1","Item":"bread"}`)
 	if rows := r.query(r.mustLogIn(1, "shopper", "p"), `SELECT * FROM shop."orders"`).Rows; len(rows) != 1 {
 		t.Errorf("by CQL: %q", rows)
@@ -124,7 +124,7 @@ func TestAccountsAreRoles(t *testing.T) {
 	two.refused()
 }
 
-// checkAccountSecrets looks for keys where only the metadata log may have them, and for the role in the audit log.
+// checkAccountSecrets checks that keys are only in the metadata log, and that the role is in the audit log.
 func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log *syncbuf.Buffer, keys ...string) {
 	t.Helper()
 	given := access.NewTablesKey()
@@ -185,7 +185,7 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	}
 	r.account(1, "shop", keys.Key2).expect("201", "POST", "/Tables", `{"TableName":"Orders"}`)
 	var current atomic.Value // the key that clients use
-	var mu sync.RWMutex      // a request holds it, so that a switch waits for the requests with the old key
+	var mu sync.RWMutex      // a request holds it, so a switch waits for the requests with the old key
 	current.Store(keys.Key1)
 	var clients sync.WaitGroup
 	done := make(chan struct{})

@@ -7,7 +7,7 @@ import (
 )
 
 // TestNodeThatLeavesWhileItOpensHasNotFailed opens the servers of a node that has left the ring. The node must not
-// fail, whatever the error is: Retired ends its process, whose log says that it has left.
+// fail, whatever the error is: Retired ends its process, and the log reports that it has left.
 func TestNodeThatLeavesWhileItOpensHasNotFailed(t *testing.T) {
 	n := openNodes(t, 187, 1, nil).nodes[0]
 	refused := errors.New("the first superuser was not created")

@@ -58,8 +58,8 @@ func (c *unreadClient) query(stream uint16, text string, pageSize uint32) {
 	c.send(stream, 7, binary.BigEndian.AppendUint32(append(body, 4), pageSize))
 }
 
-// peakHeap calls f and returns by how much the heap grows meanwhile, as far as it is seen. The collector runs often, so
-// that this is what is in use.
+// peakHeap calls f and returns the growth of the heap during the call. The collector runs often, so this is memory in
+// use.
 func peakHeap(f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	// Nodes of earlier tests are not part of it: servers of Azure Tables keep them for 10 s after their end.
@@ -98,8 +98,8 @@ func (r *inProcess) fillLarge(c *cqlclient.Conn, n, size int) {
 	}
 }
 
-// Clients that read nothing of the large results that they ask for neither take more memory than the bound of requests
-// nor keep others waiting. When they have gone, they have no memory.
+// Clients that do not read their large results neither take more memory than the limit of requests nor block others.
+// When they have disconnected, they hold no memory.
 func TestUnreadReplies(t *testing.T) {
 	tier.Long(t)
 	for _, pageSize := range []uint32{5000, 0} {
@@ -121,7 +121,7 @@ func TestUnreadReplies(t *testing.T) {
 				// A request waits for memory longer than 3 s: the loop must not end while the first one waits.
 				end, latest := time.Now().Add(3*time.Second), time.Now().Add(time.Minute)
 				for now := time.Now(); now.Before(end) || served == 0 && now.Before(latest); now = time.Now() {
-					// All clients have one address, so that it competes with the others and may be refused.
+					// All clients have one address, so it competes with the others and may be refused.
 					a, err := c.Query("SELECT c FROM k.t WHERE k = 1 AND c = 5", cqlclient.Options{})
 					if err != nil || a.Err != nil && !strings.Contains(a.Err.Error(), "no memory") {
 						t.Fatal(err, a)
@@ -143,7 +143,7 @@ func TestUnreadReplies(t *testing.T) {
 				t.Errorf("%d bytes were reserved of %d", s.Peak, most)
 			}
 			t.Logf("heap %d MiB, %+v", heap>>20, s)
-			if heap > 400<<20 { // four times the bound, of which a half is garbage and what a node needs
+			if heap > 400<<20 { // four times the limit: half of it is garbage and what a node needs
 				t.Errorf("the heap had %d MiB", heap>>20)
 			}
 		})

@@ -181,7 +181,7 @@ func expiringChange(r *rand.Rand, timestamp int64) *row.Mutation {
 	return m
 }
 
-// liveCells formats what is live in a page at a time.
+// liveCells formats the live cells of a page at a time.
 func liveCells(page []byte, now int64) string {
 	var b bytes.Buffer
 	var p row.PageReader

@@ -204,7 +204,7 @@ func (s *casSchedule) topologyAt(stage int) *ring.Topology {
 	return ring.NewMovingTopology(t.Epoch(), t.Epoch(), t.Nodes(), []*ring.Operation{o})
 }
 
-// transfer copies the rows and the Paxos state of node 1 to node 4. Node 4 restarts, so that it reads them.
+// transfer copies the rows and the Paxos state of node 1 to node 4. Node 4 then restarts and reads them.
 func (s *casSchedule) transfer() {
 	for _, table := range []schema.StorageID{s.Table.StorageID, schema.Initial().Table("system", "paxos").StorageID} {
 		page, err := s.Node(1).Engine.Read(nil, &row.ReadCommand{Table: table, Key: s.key,

@@ -11,7 +11,7 @@ import (
 	"cqld/types"
 )
 
-// canonicalTypes returns types of which a client can send a value in several forms.
+// canonicalTypes returns types whose values clients can send in several forms.
 func canonicalTypes() []string {
 	return []string{
 		"set<int>",

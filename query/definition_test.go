@@ -67,8 +67,8 @@ func (c *testClock) Now() time.Time {
 func (c *testClock) Monotonic() time.Duration              { return c.now.Sub(time.Unix(0, 0)) }
 func (c *testClock) After(time.Duration, func()) env.Timer { panic("nothing waits here") }
 
-// TestDefinitionsAnswerAsCassandra executes definitions whose answers were recorded from Cassandra 5.0.9: errors with
-// their codes and texts, warnings, and the text of DESCRIBE.
+// TestDefinitionsAnswerAsCassandra executes definitions whose results were recorded from Cassandra 5.0.9: error codes
+// and messages, warnings, and the output of DESCRIBE.
 func TestDefinitionsAnswerAsCassandra(t *testing.T) {
 	datadriven.Walk(t, "testdata/definition", func(t *testing.T, path string) {
 		n := newOneNode()

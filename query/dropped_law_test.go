@@ -35,7 +35,7 @@ func (s *droppedStore) Search(req *search.Request, done func(*search.Result, err
 	s.shortPages.Search(req, done)
 }
 
-// answerOrError is the answer to a query: its rows, or the text of its error.
+// answerOrError is the result of a query: its rows, or its error message.
 type answerOrError struct {
 	rows []string
 	err  string

@@ -94,7 +94,7 @@ func (c *extensionCase) compareSorted(equal func(what string, got, want []string
 		rest[:min(limit, len(rest))])
 }
 
-// compareShown compares two values as rows show them: null first, numbers of one digit and texts of one length.
+// compareShown compares two values in the form that rows show: null first, one-digit numbers, and texts of one length.
 func compareShown(a, b string) int {
 	switch {
 	case a == "null" && b == "null":

@@ -47,7 +47,7 @@ type modelSearch struct {
 	req    *search.Request
 	def    *index.Definition
 	union  []index.Definition
-	left   int // rows or partitions to look at
+	left   int // rows or partitions to examine
 	writer row.PageWriter
 	result search.Result
 }

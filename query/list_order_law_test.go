@@ -73,7 +73,7 @@ func newListRing(t *testing.T, seed uint64) *listRing {
 	return r
 }
 
-// observe is what the messages of an acknowledged write do: all nodes know the timestamps of its coordinator.
+// observe has the effect of the messages of an acknowledged write: all nodes learn the timestamps of its coordinator.
 func (r *listRing) observe() {
 	for _, from := range r.stamps {
 		for _, to := range r.stamps {
@@ -200,7 +200,7 @@ func merged(list []int32, changes []listChange, got []int32) error {
 		return fmt.Errorf("%d + %d + %d elements give %d: %v", front, len(list), back, len(got), got)
 	}
 	if mid := got[front : front+len(list)]; !slices.Equal(mid, list) {
-		return fmt.Errorf("the list %v is %v between what was prepended and appended", list, mid)
+		return fmt.Errorf("the list %v is %v between the prepended and appended elements", list, mid)
 	}
 	for _, c := range changes {
 		for _, part := range []struct{ want, in []int32 }{{c.front, got[:front]}, {c.back, got[front+len(list):]}} {

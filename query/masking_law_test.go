@@ -34,7 +34,7 @@ const (
 
 func newMaskedTable(rnd *rand.Rand) *maskedTable {
 	m := &maskedTable{rnd: rnd, secrets: [][]byte{[]byte(secretText), []byte("secret"), {0x5E, 0xC1, 0xE7},
-		[]byte("5345435245"), []byte("15908")}} // also the numbers and texts in decimal and hexadecimal digits
+		[]byte("5345435245"), []byte("15908")}} // numbers and texts in decimal and hexadecimal digits as well
 	scalars := []string{"int", "text", "blob"}
 	others := append([]string{"list<text>", "set<text>", "map<text, int>", "ut", "frozen<ut>", "frozen<list<int>>",
 		"tuple<int, text>"}, scalars...)

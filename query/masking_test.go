@@ -195,7 +195,7 @@ func TestWithoutMaskingMasksAreIgnored(t *testing.T) {
 }
 
 // TestMetadataTellsNoElements differs from Cassandra for masks that are not empty: the metadata of an element, or of a
-// slice, would tell which elements a masked collection contains.
+// slice, would reveal which elements a masked collection contains.
 func TestMetadataTellsNoElements(t *testing.T) {
 	p, s := newMaskingProcessor(t)
 	s.Keyspace = "msk"
@@ -222,8 +222,8 @@ func TestMetadataTellsNoElements(t *testing.T) {
 	}
 }
 
-// TestSealedPagingStatesAreOurs checks that a paging state of a table with masked keys can be used after the masks are
-// gone, and one from before after a mask was added, but that no changed one is accepted.
+// TestSealedPagingStatesAreOurs checks that a paging state of a table with masked keys can be used after the masks were
+// removed, and a paging state from before after a mask was added, but that no modified one is accepted.
 func TestSealedPagingStatesAreOurs(t *testing.T) {
 	p, s := newMaskingProcessor(t)
 	s.Keyspace = "msk"

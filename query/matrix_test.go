@@ -217,7 +217,7 @@ func (x *differences) finish(t *testing.T) {
 	t.Helper()
 	for _, statement := range slices.Sorted(maps.Keys(x.expected)) {
 		if x.actual[statement] == "" {
-			t.Errorf("differences.txt is outdated: there is no difference any more: %s", statement)
+			t.Errorf("differences.txt is outdated: there is no longer a difference: %s", statement)
 		}
 	}
 }

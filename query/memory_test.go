@@ -10,7 +10,7 @@ import (
 	"cqld/ring"
 )
 
-// budget is what a request of these tests may hold, in bytes.
+// budget is the memory that a request of these tests may hold, in bytes.
 const budget = 8 << 20
 
 // bounded executes a statement with a memory account of budget bytes. It returns the error, and the bytes that were

@@ -12,9 +12,9 @@ import (
 	"cqld/ring"
 )
 
-// TestNullRelationsChangeNothing draws DELETE and UPDATE statements of which one value in WHERE is null or unset, as
-// a literal or as a bound value. Each must be refused, and must not change the table. (Cassandra answers DELETE …
-// WHERE c > null with a time-out.)
+// TestNullRelationsChangeNothing draws DELETE and UPDATE statements in which one value in WHERE is null or unset, as a
+// literal or as a bound value. Each must be refused, and must not change the table. (Cassandra answers DELETE … WHERE c
+// > null with a time-out.)
 func TestNullRelationsChangeNothing(t *testing.T) {
 	operators := map[string]int{}
 	for seed := range uint64(extensionSeeds) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// unrecorded contains the texts of errors that no transcript has, each with the reason.
+// unrecorded contains error messages that no transcript has, each with the reason.
 func unrecorded() map[string]string {
 	const exception = "Cassandra fails with an exception of Java instead"
 	const unlike = "Cassandra answers with another error of the transcripts"

@@ -19,7 +19,7 @@ var repetitions = flag.Int("repetitions", 4000, "how often TestStatementsGrowLin
 // ratio, quadratic cost its square, 256.
 const growth = 16
 
-// effort is what one layer used for a statement.
+// effort is the work of one layer for a statement.
 type effort struct {
 	bytes uint64
 	time  time.Duration // of processors
@@ -65,7 +65,7 @@ func TestStatementsGrowLinearly(t *testing.T) {
 // compareEfforts compares large repetitions of a production with growth times fewer.
 func compareEfforts(t *testing.T, production *repetition.Production, large int) {
 	small, more := map[string]effort{}, map[string]effort{}
-	for range 5 { // a pause of the process is no growth
+	for range 5 { // a pause of the process does not count as growth
 		for layer, e := range efforts(t, production, large/growth) {
 			small[layer] = effort{max(e.bytes, small[layer].bytes), max(e.time, small[layer].time)}
 		}
@@ -121,7 +121,7 @@ func efforts(t *testing.T, production *repetition.Production, n int) map[string]
 				}
 			}
 		})
-		if err != nil { // a bound refuses what the statement needs, which must not cost more than in proportion either
+		if err != nil { // a limit refuses the statement, which must not cost more than in proportion either
 			if len(err.Error()) > len(refused)+1<<20 {
 				t.Errorf("%d repetitions are refused with a message of %d bytes", n, len(err.Error()))
 			}

@@ -62,7 +62,7 @@ func (s *matrixServer) statements() *roles.Statements {
 
 // run executes a statement, and the following pages of its result.
 func (l *largeSchema) run(text string) {
-	params := &Params{PageSize: 10} // small, so that what every page does for the whole schema is seen
+	params := &Params{PageSize: 10} // small, so that work of every page on the whole schema becomes visible
 	if strings.HasPrefix(text, "DESCRIBE") {
 		params.PageSize = 100 // each page sorts all names, as in Cassandra
 	}
@@ -139,8 +139,8 @@ func enlargements() map[string]struct {
 	}
 }
 
-// schemaStatements are statements on the schema and on roles, in an order in which each finds what it needs. # is the
-// number of the execution.
+// schemaStatements are statements on the schema and on roles, in an order in which each finds the elements that it
+// needs. # is the number of the execution.
 func schemaStatements() []string {
 	return []string{
 		"CREATE KEYSPACE x# WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -212,7 +212,7 @@ func TestSchemaStatementsGrowLinearly(t *testing.T) {
 			small, large := newLargeSchema(t), newLargeSchema(t)
 			kind.add(small, n/times)
 			kind.add(large, n)
-			var wrong map[string]string // the statements that grew in all rounds: a pause of the process is no growth
+			var wrong map[string]string // grew in all rounds: a pause is no growth
 			for round := range 3 {
 				before := wrong
 				wrong = map[string]string{}

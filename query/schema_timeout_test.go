@@ -68,8 +68,8 @@ func (lateNodes) AwaitSchema(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestDefinitionsOfWhatExistsAwaitTheOthers repeats definitions while other nodes lack what they define: a client
-// that gets the answer may read it from any node.
+// TestDefinitionsOfWhatExistsAwaitTheOthers repeats definitions while other nodes lack the defined elements: a client
+// that gets the answer may read them from any node.
 func TestDefinitionsOfWhatExistsAwaitTheOthers(t *testing.T) {
 	p, s := newTestProcessor(t, nil, "CREATE TABLE t (k int PRIMARY KEY)", "CREATE TYPE u (a int)")
 	p.o.Changer, p.services.Timeouts.Schema = lateNodes{p.o.Changer.(*oneNode)}, 5*time.Millisecond

@@ -19,8 +19,7 @@ import (
 	"cqld/request"
 )
 
-// secretForms are statements with a secret, %s; the forms of texts that are not statements are generated in package
-// cql.
+// secretForms are statements with a secret, %s. Package cql generates texts that are not statements.
 func secretForms() []string {
 	return []string{
 		"CREATE ROLE r%d WITH PASSWORD = %s", "CREATE USER u%d WITH PASSWORD %s NOSUPERUSER",

@@ -6,7 +6,7 @@ import (
 	"cqld/internal/testclock"
 )
 
-// A Budget never admits more than what is left, whatever the measurements say in between, and admits again when stored
+// A Budget never admits more than its remainder, whatever the measurements in between, and admits again when stored
 // traces have expired.
 func TestBudgetBoundsWhatIsStored(t *testing.T) {
 	clock := new(testclock.Clock)

@@ -94,7 +94,7 @@ func (s *dropSteps) confirmed(unclean uint64, former map[string]*FormerData) str
 		former: former})
 }
 
-// searched returns steps whose decision has found data; the replicas are asked.
+// searched returns steps whose decision has found data and queries the replicas.
 func searched(t testing.TB, unclean uint64, former map[string]*FormerData) *dropSteps {
 	s := newDropSteps(t)
 	s.step(dropEvent{kind: dropRequested})
@@ -235,7 +235,7 @@ func holdsCases() []dropCase {
 			if reachable {
 				return s.answer(yes)
 			}
-			// No replica is asked.
+			// No replica is queried.
 			return fmt.Sprintf("phase %d, %d items", s.m.phase, len(s.m.decision.items))
 		}
 	}

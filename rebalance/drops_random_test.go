@@ -22,7 +22,7 @@ type dropChaos struct {
 	data      map[string]bool // the keyspaces and ranges with data
 	open      []dropEffect    // whose event has not come yet
 	past      []dropEvent
-	confirmed map[string]map[ring.NodeID]bool // replicas that confirmed a range in the present decision
+	confirmed map[string]map[ring.NodeID]bool // replicas that confirmed a range in the current decision
 	fenced    []dropItem                      // as the last fence found; nil without a fence
 	stopped   bool
 	waiting   []*cleanup
@@ -164,7 +164,7 @@ func (c *dropChaos) event(e *dropEffect) *dropEvent {
 			ev.items = e.items[1:]
 		}
 	case effectDrop:
-		// The data are gone with the last unit of an item.
+		// The data are removed with the last unit of an item.
 		if ev.kind = dropRemoved; e.unit.states && ev.err == nil {
 			delete(c.data, keyOf(e.unit.keyspace, e.unit.tokens))
 		}

@@ -40,7 +40,7 @@ type dropWorld struct {
 	gained   []GainedData
 	answers  map[ring.NodeID]byte // by node; none means that it does not answer
 	asked    int
-	before   func() // called while the replicas are asked
+	before   func() // called while the replicas are queried
 	timers   []func()
 	confirm  func(done func()) // nil confirms at once, if majority
 }
@@ -244,13 +244,13 @@ func TestADropIsTriedAgain(t *testing.T) {
 		t.Fatalf("%d timers", len(w.timers))
 	}
 	w.answers = map[ring.NodeID]byte{2: 1, 3: 1, 4: 1}
-	w.before = func() { // the ring changes while the replicas are asked: the node holds all of it
+	w.before = func() { // the ring changes while the replicas are queried: the node holds all of it
 		nodes := fourNodes()[:1]
 		w.view.topology, w.epoch = ring.NewTopology(9, nodes), 9
 	}
 	w.timers[0]()
 	if held, _ := w.has(); held != 64 {
-		t.Errorf("%d of 64 rows are left of a range that the node gained meanwhile", held)
+		t.Errorf("%d of 64 rows are left of a range that the node gained in the meantime", held)
 	}
 }
 
@@ -298,8 +298,7 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 }
 
 // TestPaxosStatesAreDroppedByKeyspace checks that a node drops the states of the partitions that it lost, and keeps
-// those of another keyspace of which it still holds the same ranges. The states are dropped also where no rows are
-// left.
+// those of another keyspace whose same ranges it still holds. The states are dropped even if no rows are left.
 func TestPaxosStatesAreDroppedByKeyspace(t *testing.T) {
 	for _, empty := range []bool{false, true} {
 		w := newDropWorld(t)

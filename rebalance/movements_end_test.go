@@ -9,7 +9,7 @@ import (
 	"cqld/ring"
 )
 
-// heldHashes is a Hashes that answers when the test says so.
+// heldHashes is a Hashes that responds when the test permits it.
 type heldHashes struct {
 	open []func(repair.HashStep, error)
 }
@@ -74,7 +74,7 @@ func TestAComparisonEndsWithItsOperation(t *testing.T) {
 func TestAnOperationEndsWhileSessionsStart(t *testing.T) {
 	for range 5 {
 		w, h := comparingWorld(t)
-		w.lose = true // the source does not answer, so that a session stays under way
+		w.lose = true // the source does not respond, so a session stays in progress
 		h.answer(1)
 		var both sync.WaitGroup
 		both.Go(func() { h.answer(2) })

@@ -7,7 +7,7 @@ import (
 )
 
 // TestNoSourcesForANodeThatIsNoMember plans a range after the operation was aborted, when its node or a source of the
-// range is no longer a member: no stream starts, and nothing panics. The simulation found it (seed 61).
+// range has left the ring: no stream starts, and nothing panics. The simulation found this bug (seed 61).
 func TestNoSourcesForANodeThatIsNoMember(t *testing.T) {
 	member := &ring.Node{ID: 2, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{7}}
 	v := &view{self: 9, topology: ring.NewTopology(5, []*ring.Node{member})}

@@ -216,7 +216,7 @@ func (c *moveChaos) run() {
 	c.finish()
 }
 
-// finish ends the operation, or stops the movements, and delivers what is late.
+// finish ends the operation, or stops the movements, and delivers late events.
 func (c *moveChaos) finish() {
 	c.over = true
 	if c.chance(2) {

@@ -66,7 +66,7 @@ func TestFailedSessionsDoNotRepeatOthers(t *testing.T) {
 		}
 	}
 	if len(m.queued) != 1 {
-		t.Fatalf("%d ranges have two sources, want that of which node 2 was a replica", len(m.queued))
+		t.Fatalf("%d ranges have two sources, want only the range of which node 2 was a replica", len(m.queued))
 	}
 	m.pause = machine.number()
 	moves.deliver(&moveEvent{kind: moveResumed, movement: m, number: m.pause})

@@ -184,12 +184,12 @@ func rowOf(table *schema.Table, key string) *row.Mutation {
 	return m
 }
 
-// missing returns the partitions of which a node stores nothing.
+// missing returns the partitions that a node does not store.
 func (w *moveWorld) missing(node ring.NodeID, keys []string) []string {
 	return w.missingFrom(w.table, node, keys)
 }
 
-// missingFrom returns the keys of partitions of a table of which a node stores nothing.
+// missingFrom returns the keys of a table's partitions that a node does not store.
 func (w *moveWorld) missingFrom(table *schema.Table, node ring.NodeID, keys []string) (out []string) {
 	for _, key := range keys {
 		token := row.NewPartitionKey([]byte(key)).Token
@@ -286,7 +286,7 @@ func compareMoves(t *testing.T, leafBytes int64, lacks func(i int) bool) {
 	}
 }
 
-// TestASourceThatIsBehindIsNotCompared checks that a node which does not know of the switch returns no hashes: requests
+// TestASourceThatIsBehindIsNotCompared checks that a node which has not applied the switch returns no hashes: requests
 // of the former ring may still change its data. The comparison fails and is retried after a pause.
 func TestASourceThatIsBehindIsNotCompared(t *testing.T) {
 	w := newMoveWorld(t, ring.Operation{Phase: ring.Switching, Switched: 8, Known: true, Streamed: []ring.NodeID{1}}, 0)

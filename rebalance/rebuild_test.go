@@ -10,7 +10,7 @@ import (
 	"cqld/types"
 )
 
-// newRebuildWorld returns two members with two replicas of each range of table w.table. Node 1 has none of its rows.
+// newRebuildWorld returns two members, both replicas of each range of table w.table. Node 1 has no rows.
 func newRebuildWorld(t *testing.T) (w *moveWorld, keys []string) {
 	w = newMoveWorld(t, ring.Operation{Phase: ring.Streaming}, 0)
 	for _, change := range []schema.Change{

@@ -224,7 +224,7 @@ func (c *streamChaos) run() {
 	c.stop()
 }
 
-// stop stops all sessions, and delivers what is late. No file stays open.
+// stop stops all sessions, and delivers late events. No file stays open.
 func (c *streamChaos) stop() {
 	c.begin("a")
 	c.send(streamEvent{kind: streamStopped})

@@ -64,7 +64,7 @@ type worldMessage struct {
 	arrive func(damage bool)
 }
 
-// worldNode is one node with its present process.
+// worldNode is one node and its current process.
 type worldNode struct {
 	w        *streamWorld
 	id       ring.NodeID

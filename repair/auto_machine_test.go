@@ -32,7 +32,7 @@ func newAutoSteps(t testing.TB, m func(s *autoSteps) autoMachine) *autoSteps {
 	return s
 }
 
-// autoCatalog returns a catalog of n tables, each of which is repaired at most once an hour.
+// autoCatalog returns a catalog of n tables, each repaired at most once an hour.
 func autoCatalog(t testing.TB, n int) *schema.Schema {
 	changes := []schema.Change{
 		&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}}}

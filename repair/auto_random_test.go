@@ -40,8 +40,8 @@ type lostHint struct {
 	chunk int
 }
 
-// autoChaos answers the effects of Auto's machines in any order. It models what the hints that were lost require, and
-// when each range was repaired.
+// autoChaos responds to the effects of Auto's machines in any order. It models what lost hints require, and when each
+// range was repaired.
 type autoChaos struct {
 	t       *testing.T
 	seed    uint64
@@ -107,7 +107,7 @@ func (c *autoChaos) fatalf(format string, args ...any) {
 	c.t.Fatalf("seed %d: %s", c.seed, fmt.Sprintf(format, args...))
 }
 
-// boot starts a process with what the last one stored.
+// boot starts a process with the state that the last one stored.
 func (c *autoChaos) boot() {
 	c.open, c.past = nil, nil
 	c.dirty = &dirtyMachine{view: c.v, o: &c.o, tables: loadDirty(c.store)}
@@ -281,7 +281,7 @@ func (c *autoChaos) lose(h lostHint) {
 	c.send(c.dirty, autoEvent{kind: autoLost, table: h.table, chunk: h.chunk})
 }
 
-// stop stops both machines, and delivers what is late: nothing is started.
+// stop stops both machines, and delivers late events: nothing is started.
 func (c *autoChaos) stop() {
 	c.both(autoEvent{kind: autoStopped})
 	for late := len(c.open); late > 0; late-- {

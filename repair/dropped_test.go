@@ -14,8 +14,9 @@ import (
 	"cqld/schema"
 )
 
-// TestRepairOfADroppedTable drops a table after every possible number of messages of its repair. The repair ends at
-// once, and reports that the table was dropped, unless it ended before; no text contains the number of the table.
+// TestRepairOfADroppedTable drops a table after every possible number of messages of its repair. The repair ends
+// immediately, and reports that the table was dropped, unless it had already ended; no message contains the table's
+// number.
 func TestRepairOfADroppedTable(t *testing.T) {
 	dropped := 0
 	for n := range 60 {

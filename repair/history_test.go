@@ -141,8 +141,8 @@ func openEngine(t *testing.T, disk *vfs.MemFS) *storage.Engine {
 // stoppedClock is a clock that is never read.
 type stoppedClock struct{ env.Clock }
 
-// TestStorageSeesSettledAdditions checks that what is added becomes visible to storage after the settling time, also if
-// additions never pause, that removals are visible at once, and that the number of versions is bounded.
+// TestStorageSeesSettledAdditions checks that additions become visible to storage after the settling time, even if
+// additions never pause, that removals are visible immediately, and that the number of versions is bounded.
 func TestStorageSeesSettledAdditions(t *testing.T) {
 	const settling = time.Minute
 	engine := openEngine(t, vfs.NewMem())

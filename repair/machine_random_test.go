@@ -273,8 +273,8 @@ func (c *chaos) run() {
 	c.checkEnd()
 }
 
-// checkEnd checks what a job promises that has succeeded: the replicas in its scope are equal in each range that it has
-// not skipped.
+// checkEnd checks the guarantee of a successful job: the replicas in its scope are equal in each range that it has not
+// skipped.
 func (c *chaos) checkEnd() {
 	if len(c.finished) != 1 {
 		c.fatalf("the job ends %d times", len(c.finished))

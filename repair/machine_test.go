@@ -149,7 +149,7 @@ func (s *stepper) named(e *effect) string {
 	return "unknown"
 }
 
-// outcome returns the error of the job as text, and the parts of its report that are unusual.
+// outcome formats the error of the job, and the unusual parts of its report.
 func (s *stepper) outcome(e *effect) string {
 	text, r := "ok", e.report
 	if e.err != nil {

@@ -118,7 +118,7 @@ func TestRepairPurgesPaxosState(t *testing.T) {
 	r, raised := w.purger(w.nodes...)
 	report := w.run(r)
 	if got := w.states(); *raised != 1 || report.Forgotten != 27 || got[0] != 1 || got[1] != 1 || got[2] != 1 {
-		t.Errorf("raised %d times, forgotten %d, states left %v, want those of k, whose votes are new", *raised,
+		t.Errorf("raised %d times, forgotten %d, states left %v, want the states of k, whose votes are new", *raised,
 			report.Forgotten, got)
 	}
 	if equal, rows := w.roots(); !equal || rows != 10 {

@@ -27,8 +27,8 @@ func (e *countedLosses) Lift(_ schema.StorageID, _ ring.Range, loss uint64) erro
 	return nil
 }
 
-// TestNoticeLiftsLossesBeforeItsSession loses files between the steps of sessions. A notice lifts what was lost before
-// the first step of its session, and nothing if the session is unknown.
+// TestNoticeLiftsLossesBeforeItsSession loses files between the steps of sessions. A notice lifts the losses before the
+// first step of its session, and none if the session is unknown.
 func TestNoticeLiftsLossesBeforeItsSession(t *testing.T) {
 	engine := openEngine(t, vfs.NewMem())
 	defer engine.Close()

@@ -55,8 +55,8 @@ func TestShellPerformsOneAtATime(t *testing.T) {
 	}
 }
 
-// TestShellPerformsAfterPanic delivers events after an effect has panicked, as a guard lets a node do. The other
-// effects are performed in their order, and the one that panicked is not repeated.
+// TestShellPerformsAfterPanic delivers events after an effect has panicked, as a node's guard permits. The other
+// effects are performed in order, and the one that panicked is not repeated.
 func TestShellPerformsAfterPanic(t *testing.T) {
 	for name, run := range map[string]func(func()){"by the caller": nil, "scheduled": func(f func()) { f() }} {
 		t.Run(name, func(t *testing.T) {

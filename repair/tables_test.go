@@ -146,7 +146,7 @@ func TestInterruptedRepairContinues(t *testing.T) {
 			t.Fatalf("seed %d: %+v", seed, s)
 		}
 		if err := o.nodes[0].engine.ScanLocal([]byte("repair/job/"), func(key, _ []byte) error {
-			return fmt.Errorf("%q is left behind", key)
+			return fmt.Errorf("%q was not removed", key)
 		}); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

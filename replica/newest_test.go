@@ -23,8 +23,8 @@ func (e *engine) Newest(cmd *row.ReadCommand) (int64, error) {
 	return int64(-n), e.err
 }
 
-// TestNewestTimestampComesFromReplica shows that the command and the answer arrive completely, and that a node refuses
-// a command for a partition of which it is not a replica, or for several partitions.
+// TestNewestTimestampComesFromReplica checks that the command and the response arrive completely, and that a node
+// refuses a command for a partition of which it is not a replica, or for several partitions.
 func TestNewestTimestampComesFromReplica(t *testing.T) {
 	for self, held := range map[ring.NodeID]bool{1: true, 2: false} {
 		remote, e, _, table := pair(t, 2, self)

@@ -93,7 +93,7 @@ func TestPagesShareMemory(t *testing.T) {
 	}
 }
 
-// A page for another node waits for memory before it is read, and is refused if there is none in time. That of a
+// A page for another node waits for memory before it is read, and is refused if there is none in time. A page for a
 // request of this node is reserved.
 func TestPagesOfOtherNodesWait(t *testing.T) {
 	l, _, table := newStored(t)

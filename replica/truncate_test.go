@@ -20,8 +20,8 @@ func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(erro
 	testcluster.Truncate(r, 5, x, done)
 }
 
-// TestLateTruncations sends a replica truncations that must not remove rows: their coordinator may have died before the
-// table was truncated again and filled.
+// TestLateTruncations sends a replica truncations that must not remove rows: their coordinator may have failed before
+// the table was truncated again and filled.
 func TestLateTruncations(t *testing.T) {
 	l, engine, table := newStored(t)
 	send := func(id uint64, phase coordinator.TruncationPhase, timeout time.Duration) (err error) {

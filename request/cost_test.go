@@ -81,7 +81,7 @@ func TestCostOfConditionalChangeCountsAttempts(t *testing.T) {
 				t.Errorf("measured %t, failure %v: cost %+v, want %+v", measured, failure, cost, want)
 			}
 			if updates != 3 {
-				t.Errorf("the change is asked for %d times", updates)
+				t.Errorf("the change is made %d times", updates)
 			}
 			if !measured && p.asked != req {
 				t.Error("the request is copied although nothing is measured")

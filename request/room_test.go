@@ -173,7 +173,7 @@ func TestWaitsForTheDiskEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if err := e.Write(&Request{Context: ctx}, sizedWrite(80<<10)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the client has gone: %v", err)
+		t.Errorf("the client has disconnected: %v", err)
 	}
 	var overloaded *coordinator.Overloaded
 	late := &Request{Context: context.Background(), Deadline: e.o.Clock.Monotonic() + 20*time.Millisecond}

@@ -196,7 +196,7 @@ func rowText(key row.PartitionKey, x *row.Row) string {
 	return fmt.Sprintf("%x/%x %s", key.Bytes, x.Clustering, x.Cells[0].Value)
 }
 
-// counts reports whether a row is in the answer, if it is live.
+// counts reports whether a row is part of the result, if it is live.
 func (c *scanCase) counts(x *row.Row) bool { return c.keep == 0 || x.Cells[0].Value[0] == c.keep }
 
 // Next implements Source.
@@ -449,7 +449,7 @@ type growing struct {
 	reads   int
 }
 
-// growingNeeds is what the first read of growing asks for.
+// growingNeeds is how much the first read of growing reserves.
 const growingNeeds = 3 << 20
 
 func (g *growing) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
@@ -476,7 +476,7 @@ func (g *growing) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
 }
 
 // TestReadsThatGrowReturnTheirMemory scans with reads that reserve memory while they run. A read that gets too little
-// is repeated when there is enough, and what it has reserved is returned with its page.
+// is repeated when there is enough, and its reservation is returned with its page.
 func TestReadsThatGrowReturnTheirMemory(t *testing.T) {
 	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 12 << 20, Reserve: 6 << 20}})
 	for seed := range uint64(50) {

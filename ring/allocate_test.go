@@ -10,7 +10,7 @@ import (
 // member is a node of a growing ring.
 type member struct{ dc, rack string }
 
-// growth returns the topologies of members that join one after the other with 16 tokens each.
+// growth returns the topologies of a ring whose members join one after the other, with 16 tokens each.
 func growth(members ...member) []*Topology {
 	var nodes []*Node
 	t := NewTopology(0, nil)
@@ -108,7 +108,7 @@ func checkDistinct(t *testing.T, top *Topology) {
 	tokens := top.Tokens()
 	for i, tok := range tokens {
 		if tok == MinToken || i > 0 && tokens[i-1] == tok {
-			t.Errorf("token %d is not one of its own", tok)
+			t.Errorf("token %d is not the node's", tok)
 		}
 	}
 }

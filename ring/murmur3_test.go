@@ -63,11 +63,11 @@ func TestSignedAndFastPathAgreeWithoutSigns(t *testing.T) {
 		}
 	}
 	if differ == 0 {
-		t.Error("signs made no difference: the signed path is not what it says")
+		t.Error("signs made no difference: the signed path is not used")
 	}
 }
 
-// The least long is no key's token: a key that hashes to it has the greatest token instead.
+// No key has the minimum token: a key that hashes to it has the maximum token instead.
 func TestNoKeyHasTheLeastToken(t *testing.T) {
 	for i := range uint64(100) {
 		key := keyThatHashesTo(1<<63, i*0x0123456789ABCDEF)

@@ -139,8 +139,8 @@ func drawOperation(rng *rand.Rand) (nodes []*Node, o *Operation) {
 	return nodes, o
 }
 
-// missedQuorum returns asked sources that are disjoint from some quorum of the replicas, or nil if there are none. If
-// there are fewer sources than asked, the range waits for them.
+// missedQuorum returns contacted sources that are disjoint from some quorum of the replicas, or nil if there are none.
+// If there are fewer sources than required, the range waits.
 func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (chosen []NodeID) {
 	if quorum > len(replicas) || asked > len(sources) {
 		return nil

@@ -200,7 +200,7 @@ func TestPlacementsAreKeptAndBounded(t *testing.T) {
 				want := Replication{Class: Simple, Factor: 1 + (i+g)%(3*placementsMax)}
 				if p := top.Placement(want); !p.Replication().Equal(want) ||
 					len(p.Replicas(1).Natural) != min(3, want.Factor) {
-					t.Errorf("placement of %v is that of %v", want, p.Replication())
+					t.Errorf("placements of %v and %v are the same", want, p.Replication())
 				}
 			}
 		})

@@ -152,7 +152,7 @@ func TestFilterBoundsAreChecked(t *testing.T) {
 			t.Errorf("%s: supported", name)
 		}
 		if name == "null" {
-			continue // has no encoding of its own
+			continue // has no separate encoding
 		}
 		cursor := wire.NewCursor(appendFilter(nil, &Filter{Conditions: []Condition{c}}))
 		if consumeFilter(&cursor); cursor.Err() == nil {

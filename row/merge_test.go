@@ -89,7 +89,7 @@ func TestNormalizingManyTombstonesIsNotQuadratic(t *testing.T) {
 	}
 	// A hundred times as many at once take about 1.7 times as long, and 100 times if the cost is quadratic.
 	if few, many := cost(1_000, 100), cost(100_000, 1); many > 15*few {
-		t.Fatalf("100 times 1,000 nested tombstones took %v, 100,000 at once %v", few, many)
+		t.Fatalf("100 times 1,000 nested tombstones took %v, 100,000 together %v", few, many)
 	}
 }
 

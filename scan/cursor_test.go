@@ -91,7 +91,7 @@ func TestPagesConcatenateToTheAnswer(t *testing.T) {
 			}
 			if end := c.Reader.End(); end != nil && end.Whole && cmd.SinglePartition() &&
 				bytes.Equal(cmd.Key.Bytes, end.Key.Bytes) {
-				t.Fatalf("seed %d reads a partition again that a page had ended behind", seed)
+				t.Fatalf("seed %d reads a partition again after whose end a page had ended", seed)
 			}
 			commands, encoded = append(commands, cmd), append(encoded, row.AppendReadCommand(nil, &cmd))
 			if c.Next(&again); !bytes.Equal(row.AppendReadCommand(nil, &cmd), row.AppendReadCommand(nil, &again)) {
@@ -145,7 +145,7 @@ func TestPagesConcatenateToTheAnswer(t *testing.T) {
 		}
 	}
 	if pages < 10_000 || filtered < 500 {
-		t.Errorf("only %d pages, of which %d ended at a position", pages, filtered)
+		t.Errorf("only %d pages, %d ended at a position", pages, filtered)
 	}
 }
 

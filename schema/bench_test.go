@@ -67,7 +67,7 @@ func newView(s *Schema, table, name string, id int) *CreateView {
 		Partition: []ColumnID{key}, Options: DefaultOptions(), Where: where}
 }
 
-// sized is a change of a schema, either of which has a size.
+// sized is a change of a schema; either of them has a size.
 type sized struct {
 	name string
 	max  int

@@ -106,12 +106,12 @@ func compareRebuilt(t *testing.T, s *Schema) {
 	}
 	for id, table := range again.byStorage {
 		if s.byStorage[id] != table {
-			t.Errorf("number %d is not that of %s", id, table.Name)
+			t.Errorf("number %d does not belong to %s", id, table.Name)
 		}
 	}
 	for id, table := range again.byIndex {
 		if s.byIndex[id] != table {
-			t.Errorf("index %d is not that of %s", id, table.Name)
+			t.Errorf("index %d does not belong to %s", id, table.Name)
 		}
 	}
 	if !slices.Equal(again.stored, s.stored) || !slices.Equal(again.indexed, s.indexed) {
@@ -120,7 +120,7 @@ func compareRebuilt(t *testing.T, s *Schema) {
 	for _, k := range s.keyspaces {
 		for i, table := range k.sorted {
 			if k.digests[i] != (digested{table.ID, table.digest}) {
-				t.Errorf("the digest of %s is not that of its definition", table.Name)
+				t.Errorf("the digest of %s does not match its definition", table.Name)
 			}
 		}
 		fresh := *k

@@ -86,7 +86,7 @@ func TestTablesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestReplacementsAreRefused changes what a replacement was planned with. Nothing is replaced then.
+// TestReplacementsAreRefused changes the schema after a replacement was planned. Nothing is replaced then.
 func TestReplacementsAreRefused(t *testing.T) {
 	type changed func(c *ReplaceTables) []Change
 	dropped := []Change{&DropView{Keyspace: "k", View: "v"}, &DropTable{Keyspace: "k", Table: "t"}}

@@ -59,7 +59,7 @@ func TestDroppedKeyspaceIsHidden(t *testing.T) {
 		slices.Contains(s.KeyspaceNames(), hidden) || before.Table("k", "t").Retention != nil {
 		t.Error("statements find the keyspace, or an earlier schema has changed")
 	}
-	// What follows is what storage, streams, repairs, and maintainers of indexes and views ask a schema.
+	// The following are the uses of a schema by storage, streams, repairs, and maintainers of indexes and views.
 	kept := s.TableByStorage(table.StorageID)
 	if kept == nil || kept.Keyspace != hidden || *kept.Retention != (Retention{100, 160}) ||
 		s.StoredKeyspace(kept.Keyspace) != dropped[0] || !slices.Contains(s.StoredKeyspaceNames(), hidden) ||
@@ -67,7 +67,7 @@ func TestDroppedKeyspaceIsHidden(t *testing.T) {
 		s.Dropped(table.StorageID) || len(kept.Views()) != 1 || s.BaseOf(kept.Views()[0]) != kept {
 		t.Errorf("kept: %+v", kept)
 	}
-	// The table that had been dropped keeps the end of its own grace.
+	// The table that was dropped before keeps the end of its own grace period.
 	if all := s.Retained(); len(all) != 1 || all[0].StorageID != gone.StorageID || all[0].Retention.Until != 1001 ||
 		!slices.Contains(dropped[0].StoredTables(), all[0]) {
 		t.Errorf("retained %+v", s.Retained())
@@ -146,7 +146,7 @@ func TestKeyspaceIsRestoredWithAnotherName(t *testing.T) {
 		t.Errorf("function %+v", f)
 	}
 	gone := s.Keyspace("old").Retained()[0]
-	// Types of other keyspaces would not be renewed, and a table that was dropped before gets the present ones.
+	// Types of other keyspaces would not be updated, and a table that was dropped before gets the current types.
 	s = mustApply(t, s, &AlterType{Keyspace: "old", Name: "u", Field: "b", FieldType: types.Native(types.Text)},
 		&UndropTable{Keyspace: "old", Table: gone.StorageID, As: "gone"})
 	for _, name := range []string{"t", "gone"} {
@@ -161,8 +161,8 @@ func TestKeyspaceIsRestoredWithAnotherName(t *testing.T) {
 	compareRebuilt(t, s)
 }
 
-// TestPurgedKeyspaceIsDropped purges a dropped keyspace, and a dropped table of another one: their numbers are dropped
-// for ever.
+// TestPurgedKeyspaceIsDropped purges a dropped keyspace, and a dropped table of another one: their ids are never
+// reused.
 func TestPurgedKeyspaceIsDropped(t *testing.T) {
 	s := applyEncoded(t, full(t), dropKeyspace("k", 1, 60))
 	hidden, gone := s.DroppedKeyspaces()[0], s.Retained()[0]

@@ -78,7 +78,7 @@ func TestRestoredTableIsTheDroppedOne(t *testing.T) {
 	}
 }
 
-// TestPurgedTableIsDropped purges a retained table, and drops a keyspace with one: their numbers are dropped for ever.
+// TestPurgedTableIsDropped purges a retained table, and drops a keyspace with one: their ids are never reused.
 func TestPurgedTableIsDropped(t *testing.T) {
 	s := mustApply(t, Initial(), createKeyspace("k"), createTable("k", "t", 1), createTable("k", "u", 2))
 	first, second := s.Table("k", "t").StorageID, s.Table("k", "u").StorageID

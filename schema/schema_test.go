@@ -81,7 +81,7 @@ func TestColumnComesBackUnderItsOldID(t *testing.T) {
 	add := &AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "v", Kind: Regular, Type: v.Type}}}
 	s = mustApply(t, s, add)
 	if back := s.Table("k", "t").Column("v"); back.ID != v.ID || back.DroppedMicros != 77 {
-		t.Fatalf("it came back as %+v", back)
+		t.Fatalf("it was decoded as %+v", back)
 	}
 	s = mustApply(t, s, &AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}, DropMicros: 5})
 	s = mustApply(t, s, add)

@@ -69,7 +69,7 @@ func viewColumns(t *Table) string {
 	return strings.Join(all, ", ")
 }
 
-// TestViewsFollowTheirBase checks that views have the columns that changes of the base table give them.
+// TestViewsFollowTheirBase checks that changes of the base table update the columns of its views.
 func TestViewsFollowTheirBase(t *testing.T) {
 	s := viewed(t)
 	integer := types.Native(types.Int)

@@ -12,7 +12,7 @@ import (
 	"cqld/storage/index"
 )
 
-// keeper is a Keeper that records what is called.
+// keeper is a Keeper that records calls.
 type keeper struct {
 	pending []index.Work
 	steps   int // of each build

@@ -72,7 +72,7 @@ func TestRequestsAndPagesRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzDecodeSearch decodes requests and pages of searches: what is decoded is the same after it was encoded again.
+// FuzzDecodeSearch decodes requests and pages of searches: encoding and decoding a result again returns an equal one.
 func FuzzDecodeSearch(f *testing.F) {
 	for _, q := range samplePageRequests() {
 		f.Add(appendPageRequest(nil, 9, q))

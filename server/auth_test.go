@@ -105,8 +105,8 @@ func TestConnectionsOfDroppedRolesEnd(t *testing.T) {
 	})
 }
 
-// closedAfter checks that a request is answered with a text and that the connection then ends. The server may have read
-// another request before, which it answers with an error, before or after that.
+// closedAfter checks that the response to a request contains a text, and that the connection then ends. The server may
+// also have read another request, which it answers with an error, before or after.
 func (c *client) closedAfter(answered int16, text string, refused int16) {
 	c.tb.Helper()
 	found := false
@@ -289,7 +289,7 @@ func TestMalformedAuthResponses(t *testing.T) {
 	}
 }
 
-// writeLarge sends an AUTH_RESPONSE of which the server reads only the first segment.
+// writeLarge sends an AUTH_RESPONSE whose first segment only is read by the server.
 func (c *client) writeLarge(body []byte) {
 	_, _ = c.net.Write(frame.AppendSegments(nil, envelope(c.version, frame.OpAuthResponse, 1, 0, body), nil))
 }

@@ -20,7 +20,7 @@ import (
 	"cqld/server/frame"
 )
 
-// Drivers go by the version in the header and by these words (§14.1).
+// Drivers rely on the version in the header and on this text (§14.1).
 func TestUnsupportedVersionErrorListsSupported(t *testing.T) {
 	_, addr := start(t, Options{})
 	for _, v := range []frame.Version{0, 7, 65, 66, 127} {
@@ -103,7 +103,7 @@ func TestBadEnvelopes(t *testing.T) {
 			"Invalid value 'abc' for Type", frame.CodeProtocolError, false},
 		{
 			"too large", func(c *client) { c.send(1, string(long)) },
-			" maximum ", frame.CodeInvalid, false, // TestTheLargestRequest has the texts
+			" maximum ", frame.CodeInvalid, false, // TestTheLargestRequest has the messages
 		},
 	}
 	everyWay(t, func(t *testing.T, v frame.Version, options []frame.StringPair) {
@@ -171,7 +171,7 @@ func TestBadHandshakes(t *testing.T) {
 	}
 }
 
-// What is no CQL at all gets an answer or a closed connection, soon.
+// Input that is not CQL gets a response or a closed connection, soon.
 func TestOtherProtocolsAreRefused(t *testing.T) {
 	_, addr := start(t, Options{Limits: Limits{HandshakeTimeout: 200 * time.Millisecond}})
 	for _, hello := range []string{
@@ -342,7 +342,7 @@ func TestPanicEndsOnlyItsRequestOrConnection(t *testing.T) {
 	if got := g.Counts(); got["CQL request"] != 1 || got["CQL reply"] != 1 || len(got) != 2 {
 		t.Errorf("counted %v", got)
 	}
-	mu.Lock() // the race detector does not know that the connection is closed after the log is written
+	mu.Lock() // the race detector does not order the log's write before the end of the connection
 	defer mu.Unlock()
 	if n := strings.Count(log.String(), "a defect"); n != 1 || !strings.Contains(log.String(), "processGuarded") {
 		t.Errorf("%d logs of the panic:\n%s", n, &log)

@@ -17,7 +17,7 @@ import (
 	"cqld/server/frame"
 )
 
-// fake is a Processor whose statements do what the test says.
+// fake is a Processor whose statements behave as the test specifies.
 type fake struct {
 	query   func(r *request.Request, s *query.Session, text string, p *query.Params) (*query.Result, error)
 	execute func(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestDecodedRequestsAreReserved sends requests whose decoded form takes many times the size of their bodies, on many
-// connections at once, and keeps those that are executed. Their number is bounded by what they take, each has reserved
-// it, and the others are executed or refused as overloaded when these have ended.
+// connections concurrently, and blocks their execution. Memory limits their number; each has reserved its size, and the
+// others are executed or refused as overloaded when these have ended.
 func TestDecodedRequestsAreReserved(t *testing.T) {
 	const (
 		clients  = 24
@@ -88,7 +88,7 @@ func TestDecodedRequestsAreReserved(t *testing.T) {
 			close(opened)
 			all.Wait()
 			if n := answered.Load(); n == 0 || n != reserved.Load() || n+refused.Load() != clients {
-				t.Errorf("%d of %d requests were answered, %d refused; %d had reserved what they took", n, clients,
+				t.Errorf("%d of %d requests were answered, %d refused; %d had reserved their memory", n, clients,
 					refused.Load(),
 					reserved.Load())
 			}

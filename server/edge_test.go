@@ -35,7 +35,7 @@ func TestRateAdmitsABurstAndThenTheRate(t *testing.T) {
 	}
 }
 
-// TestRequestsPerSecond checks both answers to too many requests. The text is Cassandra 5.0.9's.
+// TestRequestsPerSecond checks both responses to too many requests. The message is Cassandra 5.0.9's.
 func TestRequestsPerSecond(t *testing.T) {
 	s, addr := start(t, Options{Limits: Limits{RequestsPerSecond: 3}})
 	throwing := connect(t, addr, 4, frame.StringPair{Key: "THROW_ON_OVERLOAD", Value: "1"})

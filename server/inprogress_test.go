@@ -12,7 +12,7 @@ import (
 
 func noText([16]byte) string { return "" }
 
-// TestTasksHaveNoSecrets checks the texts of requests in progress.
+// TestTasksHaveNoSecrets checks the text of requests in progress.
 func TestTasksHaveNoSecrets(t *testing.T) {
 	textOf := func(id [16]byte) string {
 		if id[0] == 1 {

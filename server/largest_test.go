@@ -7,8 +7,8 @@ import (
 	"cqld/server/frame"
 )
 
-// TestTheLargestRequest checks the bound, to the byte, and the texts against what Cassandra 5.0.9 answered: the bound
-// is on the frame with its header before protocol v5, and on the body from then on.
+// TestTheLargestRequest checks the limit, to the byte, and the messages against Cassandra 5.0.9: before protocol v5,
+// the limit applies to the frame with its header, and from then on to the body.
 func TestTheLargestRequest(t *testing.T) {
 	const bound = 1 << 18
 	_, addr := start(t, Options{Limits: Limits{FrameBytesMax: bound}})

@@ -128,7 +128,7 @@ func TestFullQueueIsOverloaded(t *testing.T) {
 		}
 	}
 	if n := running.Load(); n > 2 {
-		t.Errorf("%d run at once", n)
+		t.Errorf("%d run concurrently", n)
 	}
 	open()
 	for range 5 {
@@ -138,8 +138,7 @@ func TestFullQueueIsOverloaded(t *testing.T) {
 	}
 }
 
-// A client that sends requests and reads no answers is disconnected, and
-// what it held is free again.
+// A client that sends requests and reads no responses is disconnected, and its memory is released.
 func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	big := rowsOf(1, strings.Repeat("x", 256<<10))
 	s, addr := start(t, Options{

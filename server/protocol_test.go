@@ -400,8 +400,8 @@ func TestAuthentication(t *testing.T) {
 	})
 }
 
-// Each request of v6 needs the flag, also when the connection has been set up with it. As in Cassandra 5, the
-// connection continues.
+// Each request of v6 needs the flag, even if the connection was set up with it. As in Cassandra 5, the connection
+// continues.
 func TestBetaVersionNeedsItsFlag(t *testing.T) {
 	_, addr := start(t, Options{})
 	c := connect(t, addr, frame.V6)
@@ -419,7 +419,7 @@ func TestBetaVersionNeedsItsFlag(t *testing.T) {
 		t.Errorf("%+v %+v", h, e)
 	}
 	c.works()
-	// Version 7 is none of the package's versions.
+	// Version 7 is not supported.
 	_, addr = start(t, Options{Limits: Limits{VersionMax: frame.V4}})
 	for _, v := range []frame.Version{frame.V6, 7} {
 		c = dial(t, addr, v)

@@ -47,7 +47,7 @@ func TestCompressedBodiesStayWithinTheBound(t *testing.T) {
 		open()
 		clients.Wait()
 		if n := running.Load(); n > 8 {
-			t.Errorf("%v: %d were executed at once", algorithm, n)
+			t.Errorf("%v: %d were executed concurrently", algorithm, n)
 		}
 		eventually(t, "all is free", func() bool { return s.InFlightBytes() == 0 })
 	}

@@ -105,12 +105,12 @@ func (p *pool) connect(n int) {
 // Restarts during which a client is known to have stood still do not count.
 const lostMax = 1
 
-// stalledAfter is how late a client wakes up if the machine let it stand still.
+// stalledAfter is how late a client may wake up because the machine stalled.
 const stalledAfter = drain.HoldQuiet / 3
 
-// Rolling restarts under load answer all that was sent before the server closed a connection. What a client sends while
-// the end of its connection is on the way cannot be answered: there is no message of the protocol that announces it. So
-// every request that fails must be among what the server found behind the end.
+// Rolling restarts under load answer everything that was sent before the server closed a connection. Requests that a
+// client sends while the end of its connection is in transit cannot be answered: no message of the protocol announces
+// it. So every failed request must be one that the server received after the end.
 func TestRollingRestartsAnswerSentRequests(t *testing.T) {
 	const restarts, workers = 20, 16
 	processor := &fake{query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
@@ -183,7 +183,7 @@ func TestRollingRestartsAnswerSentRequests(t *testing.T) {
 	t.Logf("%d requests were answered, %d failed, %d were sent while the end was on the way, %d of them when a client "+
 		"stood still; clients did %d times", answered.Load(), failed.Load(), behind, excused, stalls.Load())
 	if failed.Load() > min(behind, lostMax+excused) || answered.Load() < 100 {
-		t.Errorf("%d requests failed, of which %d were sent while the end was on the way; %d were answered",
+		t.Errorf("%d requests failed, %d sent while the end was in transit; %d were answered",
 			failed.Load(), behind, answered.Load())
 	}
 	for i := range servers {

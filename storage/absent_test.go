@@ -14,8 +14,8 @@ import (
 	"cqld/storage/reading"
 )
 
-// TestAbsentKeysReadNoBlock shows that reads by key, also those of conditional changes and of headers, rarely read a
-// block of the last level for a key that is not stored.
+// TestAbsentKeysReadNoBlock checks that reads by key, including conditional changes and headers, rarely read a block of
+// the last level for a key that is not stored.
 func TestAbsentKeysReadNoBlock(t *testing.T) {
 	tier.OneGoroutine(t)
 	const keys, tries = 2_000, 2_000
@@ -200,7 +200,7 @@ func TestProbesFindEveryPartition(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range partitions { // the same reader, each time with a filter of its own
+	for i := range partitions { // the same reader, each time with another filter
 		if live := rows(t, mustRead(t, e, readKey(fmt.Sprint("key", i)))); len(live) != 2 {
 			t.Fatalf("partition %d has %d rows", i, len(live))
 		}

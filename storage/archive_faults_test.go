@@ -25,7 +25,7 @@ func openArchived(t testing.TB, disk vfs.FS, o logarchive.Options) *Engine {
 	return openTest(t, Options{FS: disk, Archive: &o, NoSweep: true, BallastBytes: -1})
 }
 
-// fillLogs writes several logs, and waits until kept says that enough was noted about them.
+// fillLogs writes several logs, and waits until kept returns true.
 func fillLogs(t testing.TB, e *Engine, n int, kept func(logarchive.Kept) bool) {
 	t.Helper()
 	for i := range n {
@@ -46,8 +46,8 @@ func mustGap(t testing.TB, err error) logarchive.Position {
 	return gap.Oldest
 }
 
-// TestWritesWithinAndAfterTheMoment restores the moment between two writes of one key with timestamps of clients that
-// say the opposite.
+// TestWritesWithinAndAfterTheMoment restores to a moment between two writes of one key, whose client timestamps have
+// the opposite order.
 func TestWritesWithinAndAfterTheMoment(t *testing.T) {
 	disk, stamp := vfs.NewMem(), stamps()
 	e := openArchived(t, disk, logarchive.Options{Stamp: stamp})
@@ -198,8 +198,8 @@ func TestPauseOfArchivingIsAGap(t *testing.T) {
 	}
 }
 
-// TestArchiveContainsNothingThatACrashTakes writes with and without waiting for the disk, loses power, and reads on
-// from the same position: what the log contains is what the engine has.
+// TestArchiveContainsNothingThatACrashTakes writes with and without waiting for the disk, loses power, and continues to
+// read from the same position: the log contains exactly what the engine has.
 func TestArchiveContainsNothingThatACrashTakes(t *testing.T) {
 	for seed := range uint64(tier.Draws(30, 8)) {
 		rng, stamp := rand.New(rand.NewPCG(seed, 3)), stamps()

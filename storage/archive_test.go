@@ -49,7 +49,7 @@ func contentOfEngine(t testing.TB, e *Engine) string {
 	})
 }
 
-// archived is what a backup store would contain of one engine.
+// archived is the part of a backup store that belongs to one engine.
 type archived struct {
 	segments [][]byte
 	at       logarchive.Position
@@ -183,7 +183,7 @@ func restoreMoments(t *testing.T, seed uint64) {
 			a.checkpoint(t, m.engine, m.opts.FS, stamp)
 		}
 		if i > based && m.rng.IntN(10) == 0 {
-			// What a crash cannot take back.
+			// State that a crash cannot undo.
 			m.check("sync", m.engine.SetLocal([]byte("synced"), nil, true))
 			moments[stamp()] = contentOfEngine(t, m.engine)
 		}

@@ -108,7 +108,7 @@ func benchApply(b *testing.B, o Options, keyOf func(int) row.PartitionKey) {
 	b.ReportMetric(float64(cputime.Process()-began)/float64(b.N), "cpu-ns/op")
 }
 
-// BenchmarkApplyDurable has as many writers waiting for the disk as its name says.
+// BenchmarkApplyDurable has as many writers waiting for the disk as its name states.
 func BenchmarkApplyDurable64(b *testing.B) {
 	e := openBench(b, Options{})
 	defer e.Close()

@@ -11,7 +11,7 @@ import (
 	"cqld/row"
 )
 
-// askedClock goes on by a second each time that it is asked.
+// askedClock advances by a second on each call.
 type askedClock struct {
 	env.Clock
 	asked int
@@ -38,8 +38,7 @@ func TestReadsEndEarly(t *testing.T) {
 	header := row.NewRow()
 	header.Deletion = row.Deletion{Timestamp: 2, LocalTime: 1_000_000}
 	deleted.AddHeader(header)
-	// Reads of it find only the last row, and look at all of it: without that row they would know that nothing is
-	// newer.
+	// Reads find only the last row, and examine all of it: without that row, they would skip the rest.
 	mustApply(t, e, deleted, putRow("big", rowsOfOne, 3, "v"))
 	before := e.Metrics()
 	for name, read := range map[string]func(*env.Cancel) error{

@@ -49,9 +49,9 @@ func files(t *testing.T, disk vfs.FS, dir string) map[string]string {
 	return out
 }
 
-// TestCheckpointIsReadIntoAnotherTable makes a checkpoint with rows in files and in the log, reads it when the rows are
-// gone, and ingests them as rows of another table whose columns have other numbers. The directory of the checkpoint
-// stays as it was.
+// TestCheckpointIsReadIntoAnotherTable makes a checkpoint with rows in files and in the log, reads it after the rows
+// were removed, and ingests them as rows of another table whose columns have other ids. The directory of the checkpoint
+// does not change.
 func TestCheckpointIsReadIntoAnotherTable(t *testing.T) {
 	const other schema.StorageID = 2000
 	disk := vfs.NewMem()

@@ -47,7 +47,7 @@ func (t *testTimer) Stop() bool {
 	return waiting
 }
 
-// advance moves the clock and calls what is due.
+// advance advances the clock and runs due callbacks.
 func (c *testClock) advance(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)

@@ -100,7 +100,7 @@ func TestPeriodicSyncBringsWritesToDisk(t *testing.T) {
 	}
 	mustApply(t, e, putRow("a", 1, 1, "x"))
 	if n := survivors(); n != 0 {
-		t.Fatalf("%d rows are on disk before the period is over", n)
+		t.Fatalf("%d rows are on disk before the period has ended", n)
 	}
 	await.Until(t, "the row is on disk after the period", func() bool {
 		clock.advance(time.Second)

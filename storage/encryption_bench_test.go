@@ -85,8 +85,8 @@ func (e *encryptionRows) next(partition, n int) {
 	benchMutationOf(e.mutations[0], e.row, benchKey(partition), n, 1, e.value[:])
 }
 
-// encryptionInserts returns a round of inserts. Each has an engine of its own, which it closes: compactions of one
-// round would count for the next.
+// encryptionInserts returns a round of inserts. Each round opens and closes its own engine, because compactions of one
+// round would slow down the next.
 func encryptionInserts(b *testing.B, fs vfs.FS) func() {
 	rows := newEncryptionRows()
 	return func() {

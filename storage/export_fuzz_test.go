@@ -7,7 +7,7 @@ import (
 	"cqld/storage/reading"
 )
 
-// FuzzIngestionTakesNoNonsense adds blocks that another node may have sent: what is taken can be read.
+// FuzzIngestionTakesNoNonsense adds blocks that another node may have sent: accepted blocks can be read.
 func FuzzIngestionTakesNoNonsense(f *testing.F) {
 	e := openTest(f, Options{Inline: true})
 	defer e.Close()

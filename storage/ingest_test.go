@@ -141,7 +141,7 @@ func TestIngestionIsDurableAndWhole(t *testing.T) {
 	target = openTest(t, Options{FS: crashed, Inline: true})
 	defer target.Close()
 	if names, err := crashed.List("db/ingest"); err == nil && len(names) > 0 {
-		t.Errorf("left behind: %v", names)
+		t.Errorf("not removed: %v", names)
 	}
 	for _, cmd := range []*row.ReadCommand{
 		{Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}},

@@ -45,8 +45,8 @@ func TestTooManyTombstonesAreRefused(t *testing.T) {
 	}
 }
 
-// TestLongHeaderEndsPartition shows that a partition whose header alone is longer than a page does not say
-// that there is more: the next read would return the same page.
+// TestLongHeaderEndsPartition checks that a partition whose header alone exceeds a page does not report further rows:
+// the next read would return the same page.
 func TestLongHeaderEndsPartition(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone, PageBytes: 100})
 	defer e.Close()

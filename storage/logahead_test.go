@@ -51,8 +51,8 @@ func crashed(t *testing.T, e *Engine) (copied, lastLog string) {
 	return copied, lastLog
 }
 
-// Whatever follows what was synced, zeros, half a record, or the rest of an older log: all that was acknowledged
-// is there.
+// Whatever follows the synced part (zeros, half a record, or the rest of an older log), everything acknowledged is
+// recovered.
 func TestPreallocatedLogIsReadToItsEnd(t *testing.T) {
 	tier.Long(t)
 	for name, disk := range map[string]vfs.FS{"clear": vfs.Default, "encrypted": encrypted(t, vfs.Default)} {
@@ -133,7 +133,7 @@ func TestLogIsPreallocated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.HasPrefix(got, want) || len(bytes.TrimRight(got[len(want):], "\x00")) > 0 {
-		t.Fatal("the file is not what was written, and zeros")
+		t.Fatal("the file differs from the written bytes followed by zeros")
 	}
 	if most := len(want)/logguard.AheadBytes + 2; len(sizes) > most {
 		t.Fatalf("%d lengths, %d would do", len(sizes), most)

@@ -287,7 +287,7 @@ func (m *maintainedMeta) step() {
 	}
 }
 
-// restart closes and opens the engine, after a loss of power that took a part of what was not synced.
+// restart closes and opens the engine, perhaps after a power failure that removed a part of the unsynced data.
 func (m *maintainedMeta) restart(crash bool) {
 	disk := m.disk
 	if crash {

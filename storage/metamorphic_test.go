@@ -165,7 +165,7 @@ func (m *meta) sweep() {
 		_ = restarted
 	}
 	m.model.Purge(m.clock.Now().Unix())
-	// What a sweep removed may come back after a crash, which the model does not know.
+	// A sweep may be undone by a crash, which the model does not track.
 	m.check("sync", m.engine.SetLocal([]byte("swept"), nil, true))
 }
 
@@ -217,7 +217,7 @@ func (m *meta) clustering() []byte {
 	return c
 }
 
-// bound returns a clustering or the beginning of one, or what is behind it.
+// bound returns a clustering, the beginning of one, or a position after one.
 func (m *meta) bound() []byte {
 	c := m.clustering()
 	b := c[:len(c)/3*m.rng.IntN(4)]

@@ -104,7 +104,7 @@ func stampOf(t *testing.T, m *row.Mutation) int64 {
 	return newest
 }
 
-// checkSeen shows that c, made at stamp, is what a reader finds where it touched.
+// checkSeen checks that c, made at stamp, is visible to readers in the rows that it touched.
 func checkSeen(t *testing.T, e *Engine, c change, stamp int64) {
 	t.Helper()
 	var page row.PageReader

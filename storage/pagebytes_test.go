@@ -86,7 +86,7 @@ func randomPartition(r *rand.Rand) *row.Mutation {
 	return m
 }
 
-// TestPageBytes reads random tables with pages of random sizes: together, they have what a single page has.
+// TestPageBytes reads random tables with pages of random sizes: together, they contain the same rows as a single page.
 func TestPageBytes(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 7))

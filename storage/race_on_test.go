@@ -2,5 +2,5 @@
 
 package storage
 
-// raceEnabled: sync.Pool drops at random under the race detector, so allocations say nothing.
+// raceEnabled: sync.Pool drops items at random under the race detector, so allocation counts are meaningless.
 const raceEnabled = true

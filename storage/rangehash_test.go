@@ -43,7 +43,7 @@ func TestHashesMatchVisibleRows(t *testing.T) {
 			var engines [2]*Engine
 			for i := range engines {
 				mine := info
-				if i == 0 { // only one engine knows of a repair
+				if i == 0 { // only one engine has been repaired
 					mine.RepairedBefore = func(ring.Token) int64 { return clock.Now().Unix() - 5 }
 				}
 				engines[i] = openTest(t, Options{Clock: clock, Inline: true, FS: vfs.NewMem(), MemTableBytes: 1 << 15,
@@ -129,7 +129,7 @@ func TestHashRefusesUnsupportedRanges(t *testing.T) {
 	}
 }
 
-// BenchmarkHash is what a repair costs a replica: of small partitions, and of wide ones.
+// BenchmarkHash measures the cost of a repair for a replica: with small partitions, and with wide ones.
 func BenchmarkHash(b *testing.B) {
 	for _, shape := range []struct{ partitions, rows int }{{50_000, 1}, {500, 100}} {
 		b.Run(fmt.Sprintf("partitions=%d/rows=%d", shape.partitions, shape.rows), func(b *testing.B) {

@@ -105,7 +105,7 @@ type wallClock struct {
 func (c *wallClock) Now() time.Time { return c.testClock.Now().Add(c.ahead) }
 
 // TestLiftKeepsLaterLosses loses files before and after a repair begins, while the wall clock stands still and is set
-// back. The repair brings back only what was lost before it.
+// back. The repair restores only what was lost before it.
 func TestLiftKeepsLaterLosses(t *testing.T) {
 	clock := &wallClock{newTestClock(), time.Hour}
 	exists := func(id schema.StorageID) tableinfo.Info {
@@ -283,7 +283,7 @@ func (fs *replacingFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, erro
 }
 
 // TestQuarantineBesideACompaction compacts all files while a quarantine is about to read one of them, whose rows are on
-// both sides of the border. The removal must not fail because the file has gone.
+// both sides of the boundary. The removal must not fail because the file no longer exists.
 func TestQuarantineBesideACompaction(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := &replacingFS{FS: mem}

@@ -89,7 +89,7 @@ func tableFiles(t *testing.T, disk vfs.FS) (size int64) {
 		if !strings.HasSuffix(name, ".sst") {
 			continue
 		}
-		if info, err := disk.Stat(disk.PathJoin("db", name)); err == nil { // or it has gone meanwhile
+		if info, err := disk.Stat(disk.PathJoin("db", name)); err == nil { // or it has been removed in the meantime
 			size += info.Size()
 		}
 	}

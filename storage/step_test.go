@@ -39,8 +39,7 @@ func fillShape(t *testing.T, e *Engine, rows int, clustering, statics, tombstone
 	}
 }
 
-// TestScansStep shows that a scan of partitions that lie side by side searches for next to none of them, whatever they
-// have.
+// TestScansStep checks that a scan of adjacent partitions seeks in almost none of them, whatever their contents.
 func TestScansStep(t *testing.T) {
 	for _, x := range []struct {
 		name                            string

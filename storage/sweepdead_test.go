@@ -56,8 +56,8 @@ func settleFiles(t testing.TB, e *Engine) {
 	}
 }
 
-// steps returns how many keys Pebble looks at to iterate over the test table, also those that are deleted, and how many
-// it finds.
+// steps returns how many keys Pebble examines to iterate over the test table, including deleted ones, and how many it
+// finds.
 func steps(t testing.TB, e *Engine) (internal, found int) {
 	t.Helper()
 	lower, upper := rowkey.AppendTable(nil, testTable), rowkey.AppendTableEnd(nil, testTable)
@@ -73,8 +73,8 @@ func steps(t testing.TB, e *Engine) (internal, found int) {
 	return stats.ForwardStepCount[pebble.InternalIterCall] + stats.ForwardSeekCount[pebble.InternalIterCall], found
 }
 
-// TestReadsHaveShadowedRowsPurged shows that after one read that met the rows of a deleted partition, or of a deleted
-// range, nothing looks at them again, and that the rows that are newer stay.
+// TestReadsHaveShadowedRowsPurged checks that after one read that met the rows of a deleted partition, or of a deleted
+// range, no read examines them again, and that newer rows stay.
 func TestReadsHaveShadowedRowsPurged(t *testing.T) {
 	tier.OneGoroutine(t)
 	for _, x := range []struct {
@@ -170,7 +170,7 @@ func TestPurgerIsWoken(t *testing.T) {
 	clock := newTestClock()
 	e := shadowEngine(t, Options{Clock: clock})
 	defer e.Close()
-	mustApply(t, e, deletePartition("a", 5, 999_999), putRow("a", shadowRows, 6, "newer")) // the read looks at all rows
+	mustApply(t, e, deletePartition("a", 5, 999_999), putRow("a", shadowRows, 6, "newer")) // the read examines all rows
 	if live := rows(t, mustRead(t, e, readKey("a"))); len(live) != 1 {
 		t.Fatalf("%d live rows", len(live))
 	}
@@ -199,7 +199,7 @@ func TestCompactTablePurges(t *testing.T) {
 }
 
 // TestCompactionOfPartsPurges compacts a table in parts, which are reported one after the other. Together they purge
-// what the compaction of the whole purges, and each partition is in one of them.
+// the same rows as a compaction of the whole table, and each partition is in one of them.
 func TestCompactionOfPartsPurges(t *testing.T) {
 	clock := newTestClock()
 	e := openTest(t, Options{Inline: true, Clock: clock, Sync: SyncNone, Table: tableWith(tableinfo.GCTimeout, 10)})
@@ -220,7 +220,7 @@ func TestCompactionOfPartsPurges(t *testing.T) {
 		t.Errorf("reports %v", reports)
 	}
 	if n := entries(t, e); n != 100 {
-		t.Errorf("%d entries, want those of 50 partitions with 2 rows", n)
+		t.Errorf("%d entries, want the entries of 50 partitions with 2 rows", n)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -329,7 +329,7 @@ func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
 // TestPurgeOfRunsKeepsConcurrentWrites inserts rows into a deleted partition while its shadowed rows are purged.
 func TestPurgeOfRunsKeepsConcurrentWrites(t *testing.T) {
 	if lost := raceRuns(t); lost != 0 {
-		t.Fatalf("%d acknowledged rows are gone", lost)
+		t.Fatalf("%d acknowledged rows were lost", lost)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"cqld/row"
 )
 
-// Rows inserted with collections have a deletion for each, which an INSERT writes before the elements. They are no
-// tombstones, as in Cassandra: a read of 1,500 such rows gives no warning.
+// Rows inserted with collections have a deletion for each collection, which INSERT writes before the elements. As in
+// Cassandra, they do not count as tombstones: a read of 1,500 such rows returns no warning.
 func TestInsertedCollectionsAreNoTombstones(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone})
 	defer e.Close()

@@ -323,7 +323,7 @@ func TestVerifyReportsMissingFiles(t *testing.T) {
 	}
 }
 
-// TestVerifyReportsDisksThatCannotRead fails the reads of one file. That is no corruption: the rows may be there.
+// TestVerifyReportsDisksThatCannotRead fails the reads of one file. This is not corruption: the rows may be intact.
 func TestVerifyReportsDisksThatCannotRead(t *testing.T) {
 	e := openTest(t, Options{FS: vfs.NewMem()})
 	defer e.Close()

@@ -1,4 +1,4 @@
 package tlsconfig
 
-// Check does what the watcher of a Source does regularly.
+// Check does what the watcher of a Source does periodically.
 func Check(s *Source) { s.check() }

@@ -438,7 +438,7 @@ func TestExpiryIsReportedOnceADay(t *testing.T) {
 	}
 }
 
-// A file that contains a private key is private, also if it is configured as a certificate.
+// A file that contains a private key is private, even if it is configured as a certificate.
 func TestKeysInReadableCertificateFilesAreRefused(t *testing.T) {
 	p := newPKI(t)
 	f := p.files(p.issue(p.ca, nodeRequest()))

@@ -54,20 +54,20 @@ func TestOrderedFormRoundTrips(t *testing.T) {
 					t.Fatalf("%s: SkipOrdered(%x): rest %q, %v", typ, key[6:], skipped, err)
 				}
 				if (a == nil) != (wire == nil) {
-					t.Fatalf("%s: %x came back as %x", typ, a, wire)
+					t.Fatalf("%s: %x was decoded as %x", typ, a, wire)
 				}
 				if a == nil {
 					continue
 				}
 				got := wire[3:]
 				if typ.Compare(a, got) != 0 {
-					t.Fatalf("%s: %x came back as %x", typ, a, got)
+					t.Fatalf("%s: %x was decoded as %x", typ, a, got)
 				}
 				if again := typ.AppendOrdered(nil, got, desc); !bytes.Equal(again, key[6:len(key)-5]) {
 					t.Fatalf("%s: key %x of the value read from %x", typ, again, key)
 				}
 				if sameBytes(typ) && !bytes.Equal(a, got) {
-					t.Fatalf("%s: %x came back as %x", typ, a, got)
+					t.Fatalf("%s: %x was decoded as %x", typ, a, got)
 				}
 			}
 		}
@@ -125,7 +125,7 @@ func TestMalformedBytesKeepTheirKeyAndSortLast(t *testing.T) {
 			}
 			if got, _, err := typ.ConsumeOrdered(nil, kb, false); err != nil || kb[0] == tagMalformed &&
 				!bytes.Equal(got, bad) {
-				t.Errorf("%s: malformed %x came back as %x, %v", typ, bad, got, err)
+				t.Errorf("%s: malformed %x was decoded as %x, %v", typ, bad, got, err)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func FuzzConsumeOrdered(f *testing.F) {
 		again := typ.AppendOrdered(nil, wire, desc)
 		back, _, err := typ.ConsumeOrdered(nil, again, desc)
 		if err != nil || typ.Compare(wire, back) != 0 {
-			t.Fatalf("%s: %x came back as %x, %v", typ, wire, back, err)
+			t.Fatalf("%s: %x was decoded as %x, %v", typ, wire, back, err)
 		}
 	})
 }

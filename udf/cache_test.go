@@ -34,7 +34,7 @@ func testCache(compile func(f *schema.Function) (program, error)) *cache {
 		programBytesMax, time.Now)
 }
 
-// TestFunctionsAreCompiledOnce asks for equal functions, concurrently and after each other.
+// TestFunctionsAreCompiledOnce requests equal functions, concurrently and in sequence.
 func TestFunctionsAreCompiledOnce(t *testing.T) {
 	var compilations atomic.Int64
 	begin := make(chan struct{})

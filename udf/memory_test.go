@@ -56,16 +56,16 @@ func greedy(n int) map[string]*schema.Function {
 	return all
 }
 
-// live returns the bytes that the last collection found.
+// live returns the live bytes of the last garbage collection.
 func live() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	return int64(sample[0].Value.Uint64())
 }
 
-// TestCallsStayWithinTheirPart runs many concurrent calls that use as much memory as they may. What they have together
-// is below the bound, by the counters and by the collector, and each ends with a result or a clear error. Afterwards
-// only programs and idle instances hold memory.
+// TestCallsStayWithinTheirPart runs many concurrent calls that use as much memory as they may. Together they stay below
+// the limit, by the counters and by the collector, and each ends with a result or a clear error. Afterwards only
+// programs and idle instances hold memory.
 func TestCallsStayWithinTheirPart(t *testing.T) {
 	const part, callers = 16 << 20, 16
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
@@ -116,7 +116,7 @@ func TestCallsStayWithinTheirPart(t *testing.T) {
 			s.Memory.Waits)
 	}
 	if grown := most.Load() - before; grown > part*5/4 {
-		t.Errorf("calls had %d bytes at once, of %d", grown, part)
+		t.Errorf("concurrent calls had %d bytes, of %d", grown, part)
 	}
 	if held := s.Compilations.Bytes + s.IdleBytes; s.Memory.Used != held || held > part/keptDivisor*2 {
 		t.Errorf("%d bytes are in use afterwards, %d of them by programs and %d by idle instances", s.Memory.Used,
@@ -133,7 +133,7 @@ func TestCallsStayWithinTheirPart(t *testing.T) {
 	}
 }
 
-// measuring collects garbage whenever a call reserves memory, and compares what is live with what was reserved.
+// measuring collects garbage whenever a call reserves memory, and compares the live heap with the reservation.
 type measuring struct{ before, reserved, missing int64 }
 
 func (m *measuring) Grow(n int64) error {
@@ -145,7 +145,7 @@ func (m *measuring) Grow(n int64) error {
 
 func (m *measuring) Shrink(n int64) { m.reserved -= n }
 
-// TestReservationsCoverCalls compares what calls have reserved with what is live.
+// TestReservationsCoverCalls compares the reservations of calls with the live heap.
 func TestReservationsCoverCalls(t *testing.T) {
 	r := New(Options{})
 	for name, f := range greedy(200_000) {

@@ -87,7 +87,7 @@ func TestTurnsAreNotLost(t *testing.T) {
 				return
 			}
 			if !mu.TryLock() {
-				t.Error("two turns at once")
+				t.Error("two turns at the same time")
 				return
 			}
 			mu.Unlock()

@@ -35,8 +35,8 @@ func (testClock) Now() time.Time                        { return time.Unix(testN
 func (testClock) Monotonic() time.Duration              { return 1 }
 func (testClock) After(time.Duration, func()) env.Timer { panic("nothing waits here") }
 
-// base is a coordinator and a searcher over a model of the base table. The searcher knows the rows by the terms that
-// the index would have.
+// base is a coordinator and a searcher over a model of the base table. The searcher finds rows by the terms that the
+// index would have.
 type base struct {
 	model.Table
 	schema *schema.Table

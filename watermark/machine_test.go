@@ -214,8 +214,8 @@ func written(effects []Effect[int, int]) string {
 	return strings.Join(out, ", ")
 }
 
-// TestStepsOfAMachine gives the effects of each event, at QUORUM of nodes 1 to 4, of which node 2 is this node. Nodes
-// that are asked together are asked in the order of their distance, this node last.
+// TestStepsOfAMachine checks the effects of each event, at QUORUM of nodes 1 to 4. Node 2 is this node. Nodes that are
+// contacted together are in the order of their distance, this node last.
 func TestStepsOfAMachine(t *testing.T) {
 	for name, test := range map[string]struct {
 		bounded bool
@@ -357,7 +357,7 @@ func TestAnswersDoNotNest(t *testing.T) {
 }
 
 // TestPanicsEndAnOperationOnce panics in a step, in an effect, and by a broken invariant. The client gets one error,
-// the lock is free, and the read is no longer in flight.
+// the lock is released, and the read is no longer in flight.
 func TestPanicsEndAnOperationOnce(t *testing.T) {
 	for name, explode := range map[string]func(*sum){
 		"step":      func(s *sum) { s.explodes = true },

@@ -33,8 +33,8 @@ func quorumOfFour(down ring.NodeID, reversed bool) *Plan[int] {
 	return p
 }
 
-// run asks the nodes of a plan for the entries that they hold, in pages of random sizes and in random order of the
-// answers, and returns the entries up to the watermark. It fails if a page leads nowhere.
+// run requests the entries that the nodes of a plan hold, in pages of random sizes and with responses in random order,
+// and returns the entries up to the watermark. It fails if a page makes no progress.
 func run(t *testing.T, r *rand.Rand, p *Plan[int], holds map[ring.NodeID][]int, failing ring.NodeID) (found []int,
 	err error) {
 	t.Helper()
@@ -82,7 +82,7 @@ func run(t *testing.T, r *rand.Rand, p *Plan[int], holds map[ring.NodeID][]int, 
 			open = append(open, request{n, from})
 		}
 		if len(open) == 0 {
-			t.Fatal("nothing is asked, and the watermark is not at the end")
+			t.Fatal("no node is asked, and the watermark is not at the end")
 		}
 		i := r.IntN(len(open))
 		q := open[i]
@@ -177,7 +177,7 @@ func TestTooManyFailuresAreReported(t *testing.T) {
 	}
 }
 
-// A page that ends where it began would be asked for without end.
+// A page that ends where it started would be requested forever.
 func TestPagesMustAdvance(t *testing.T) {
 	p := quorumOfFour(0, false)
 	n := p.Nodes()[0]

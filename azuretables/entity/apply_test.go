@@ -45,7 +45,7 @@ func TestTransactionIsAtomic(t *testing.T) {
 		err := r.refuse(c.code, "things", c.ops...)
 		var failed *entity.Failed
 		if !errors.As(err, &failed) || failed.Index != c.index {
-			t.Errorf("%s: %v, want that of %d", c.code, err, c.index)
+			t.Errorf("%s: %v, want the error of %d", c.code, err, c.index)
 		}
 	}
 	page, err := r.nodes[0].store.Query(anyone(), account, "things", &entity.Query{})
@@ -377,8 +377,8 @@ func TestAllocationsOfAChange(t *testing.T) {
 	}
 }
 
-// TestTransactionsReadAllTheirRows checks that a transaction is refused if its rows do not fit into the page that its
-// round reads: rows after the page must not count as missing.
+// TestTransactionsReadAllTheirRows checks that a transaction is refused if its rows exceed the page that its round
+// reads: rows after the page must not be treated as missing.
 func TestTransactionsReadAllTheirRows(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")

@@ -63,7 +63,7 @@ func FuzzStrings(f *testing.F) {
 	})
 }
 
-// FuzzParseFilter checks that the text of an accepted filter is accepted and comes back unchanged, and that Matches
+// FuzzParseFilter checks that formatting and parsing an accepted filter again returns the same text, and that Matches
 // does not panic.
 func FuzzParseFilter(f *testing.F) {
 	for _, s := range []string{
@@ -85,7 +85,7 @@ func FuzzParseFilter(f *testing.F) {
 		if x == nil {
 			return
 		}
-		raised := l // the formatted text has explicit parentheses, and thus more depth than the input
+		raised := l // the formatted text has explicit parentheses, and therefore more depth than the input
 		raised.FilterDepth, raised.FilterBytes = 1000, 1<<20
 		printed := string(AppendFilter(nil, x))
 		back, err := ParseFilter(printed, &raised)
@@ -93,13 +93,13 @@ func FuzzParseFilter(f *testing.F) {
 			t.Fatalf("%v: %q from %q", err, printed, text)
 		}
 		if again := string(AppendFilter(nil, back)); again != printed {
-			t.Fatalf("%q came back as %q", printed, again)
+			t.Fatalf("%q was formatted as %q", printed, again)
 		}
 	})
 }
 
-// FuzzParsePath checks that an accepted path has a resource and an account, and that the path of an entity comes back
-// from its link.
+// FuzzParsePath checks that an accepted path has a resource and an account, and that parsing the link of an entity
+// returns its path.
 func FuzzParsePath(f *testing.F) {
 	for _, s := range []string{
 		"/acc/Tables", "/acc/Tables('x')", "/acc/t()", "/acc/t(PartitionKey='a%27%27b',RowKey='c%20d')", "/acc/$batch",
@@ -157,7 +157,7 @@ func FuzzParseBatch(f *testing.F) {
 	})
 }
 
-// FuzzParseETag checks that the Timestamp of an accepted tag comes back from the tag that it has.
+// FuzzParseETag checks that the tag of an accepted Timestamp is parsed to the same Timestamp.
 func FuzzParseETag(f *testing.F) {
 	f.Add(`W/"datetime'2021-05-26T15%3A48%3A07.0454448Z'"`)
 	f.Add("*")
@@ -170,7 +170,7 @@ func FuzzParseETag(f *testing.F) {
 		}
 		back, _, err := ParseETag(string(AppendETag(nil, ticks)))
 		if err != nil || back != ticks {
-			t.Fatalf("%q is %d, comes back as %d: %v", tag, ticks, back, err)
+			t.Fatalf("%q is %d, but was parsed again as %d: %v", tag, ticks, back, err)
 		}
 	})
 }

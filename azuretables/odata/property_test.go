@@ -363,7 +363,7 @@ func TestTimesAreThoseOfTheCalendar(t *testing.T) {
 		var c second
 		c.append(nil, ticks/ticksPerSecond*ticksPerSecond)
 		if got := c.append(nil, ticks); string(got) != string(text) {
-			t.Fatalf("%d: %s behind one of the same second, %s alone", ticks, got, text)
+			t.Fatalf("%d: %s after another of the same second, %s alone", ticks, got, text)
 		}
 		want := time.Unix(ticks/ticksPerSecond, ticks%ticksPerSecond*100).UTC()
 		if s := want.Format("2006-01-02T15:04:05.9999999Z"); s != string(text) {
@@ -373,11 +373,11 @@ func TestTimesAreThoseOfTheCalendar(t *testing.T) {
 			t.Fatalf("%s: %d ticks, want %d", text, ticksOf(want), ticks)
 		}
 		if back, ok := ParseDateTime(text); !ok || back != ticks {
-			t.Fatalf("%s came back as %d, want %d", text, back, ticks)
+			t.Fatalf("%s was parsed as %d, want %d", text, back, ticks)
 		}
 		zoned := want.In(time.FixedZone("", (r.IntN(27*60)-13*60)*60)).Format("2006-01-02T15:04:05.9999999Z07:00")
 		if back, ok := ParseDateTime([]byte(zoned)); want.Year() > 1 && want.Year() < 9999 && (!ok || back != ticks) {
-			t.Fatalf("%s came back as %d, want %d", zoned, back, ticks)
+			t.Fatalf("%s was parsed as %d, want %d", zoned, back, ticks)
 		}
 		tag := string(AppendETag(nil, ticks))
 		if back, any, err := ParseETag(tag); err != nil || any || back != ticks {
@@ -394,7 +394,7 @@ func TestETagsOfDistantTimestampsAreExact(t *testing.T) {
 		math.MinInt64 + 1} {
 		tag := string(AppendETag(nil, ticks))
 		if back, any, err := ParseETag(tag); err != nil || any || back != ticks {
-			t.Errorf("%s of %d came back as %d, %v", tag, ticks, back, err)
+			t.Errorf("%s of %d was parsed as %d, %v", tag, ticks, back, err)
 		}
 		body := string(context.appendBody(nil, &Entity{PartitionKey: "p", RowKey: "r", Timestamp: ticks}))
 		if want := `"odata.etag":` + strconv.Quote(tag); !strings.HasPrefix(body, want) {

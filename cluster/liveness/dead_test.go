@@ -34,7 +34,7 @@ func TestDeadMembersCountFromTheirDeath(t *testing.T) {
 	}
 }
 
-// TestInvariantsFire asks for the time of death at a tick before it.
+// TestInvariantsFire requests the time of death at a tick before it.
 func TestInvariantsFire(t *testing.T) {
 	d := Dead{since: map[ring.NodeID]uint64{2: 9}}
 	invarianttest.Fires(t, func() { d.For(2, 8) }, "")

@@ -163,8 +163,8 @@ func TestOwnPauseConvictsNoPeer(t *testing.T) {
 	}
 }
 
-// TestOwnPauseIsNoIntervalOfPeer checks that a pause of this process does not make the detector slower: a peer that
-// dies after it is down as fast as without it.
+// TestOwnPauseIsNoIntervalOfPeer checks that a pause of this process does not slow down the detector: a peer that fails
+// afterwards is detected as fast as without a pause.
 func TestOwnPauseIsNoIntervalOfPeer(t *testing.T) {
 	d, clock, _ := newTestDetector()
 	d.Connected(2, true)

@@ -9,7 +9,7 @@ import (
 	"cqld/schema"
 )
 
-// fourNodes returns a walk in which four nodes have joined, and dropped what they lost by it.
+// fourNodes returns a walk in which four nodes have joined, and have dropped the ranges that they lost.
 func fourNodes(t *testing.T) *operationsWalk {
 	t.Helper()
 	w := newOperationsWalk(t, 1)

@@ -9,7 +9,7 @@ import (
 	"cqld/schema"
 )
 
-// TestInvariantsFire breaks what every command preserves, each as a bug in an apply function would.
+// TestInvariantsFire violates each invariant that commands preserve, as a bug in an apply function would.
 func TestInvariantsFire(t *testing.T) {
 	refused := &Refused{Reason: "refused"}
 	base := func() *Metadata {

@@ -162,8 +162,8 @@ func removalOf(t *testing.T, force bool) *Metadata {
 	return m
 }
 
-// TestRemovalEndsWithoutDeadNodes removes a node while one of those that gain its ranges is dead: the operation ends
-// with the live ones, and the metadata name what the dead one lacks, unless it returns in time.
+// TestRemovalEndsWithoutDeadNodes removes a node while another node that gains ranges is dead: the operation ends with
+// the live nodes, and the metadata list what the dead node lacks, unless it returns in time.
 func TestRemovalEndsWithoutDeadNodes(t *testing.T) {
 	for _, returns := range []ring.Phase{0, ring.Streaming, ring.Switching} {
 		m := removalOf(t, false)

@@ -278,7 +278,7 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := admit(8, "a"); err == nil || !strings.Contains(err.Error(), "is in progress") {
-		t.Errorf("two nodes join one data center at once: %v", err)
+		t.Errorf("two nodes join one data center concurrently: %v", err)
 	}
 	if err := admit(9, "b"); err != nil || len(m.Topology.Operations()) != 2 {
 		t.Errorf("a node of another data center has to wait: %v", err)
@@ -286,12 +286,12 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 	alter := &schema.AlterKeyspace{Keyspace: "ks", Replication: &ring.Replication{Class: ring.Simple, Factor: 2}}
 	if err := do(&Command{Schema: &SchemaChange{Change: schema.EncodeChange(alter)}}); err == nil ||
 		!strings.Contains(err.Error(), "cannot change while the ring is changing") {
-		t.Errorf("the replication changed meanwhile: %v", err)
+		t.Errorf("the replication changed during an operation: %v", err)
 	}
 }
 
 // TestOperationDoesNotWaitForDepartedNode makes nodes of two data centers leave concurrently: each gains ranges of a
-// system keyspace by the departure of the other, and the one that has left first delays nothing.
+// system keyspace because the other leaves, and the one that has left first does not delay the other.
 func TestOperationDoesNotWaitForDepartedNode(t *testing.T) {
 	m, index := Empty(), uint64(0)
 	m.Schema = schema.Initial()

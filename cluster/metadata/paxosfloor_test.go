@@ -9,8 +9,7 @@ import (
 	"cqld/types"
 )
 
-// TestPaxosLowBoundsRiseAndAreDropped applies commands one after the other, each to metadata that were decoded from a
-// snapshot.
+// TestPaxosLowBoundsRiseAndAreDropped applies commands in sequence, each to metadata decoded from a snapshot.
 func TestPaxosLowBoundsRiseAndAreDropped(t *testing.T) {
 	m := Empty()
 	step := func(c *Command) error {

@@ -103,7 +103,7 @@ func TestAdmitAtAddressOfLostNode(t *testing.T) {
 	}
 }
 
-// TestRecoverEndsOperationsOfLostNodes aborts what a lost node was doing, and nothing else.
+// TestRecoverEndsOperationsOfLostNodes aborts the operations of a lost node, and no others.
 func TestRecoverEndsOperationsOfLostNodes(t *testing.T) {
 	for _, c := range []struct {
 		node, lost ring.NodeID
@@ -130,7 +130,7 @@ func TestRecoverEndsOperationsOfLostNodes(t *testing.T) {
 	}
 }
 
-// TestRecoverRefuses refuses recoveries that do not fit the metadata.
+// TestRecoverRefuses refuses recoveries that do not match the metadata.
 func TestRecoverRefuses(t *testing.T) {
 	m := recoverable(t)
 	for name, r := range map[string]Recovery{

@@ -77,7 +77,7 @@ func TestRestoredKeyspaceHasItsGrants(t *testing.T) {
 	roles(&auth.DropRole{Name: "again"})
 	roles(&auth.CreateRole{Name: "again"})
 	undrop := &schema.UndropKeyspace{Keyspace: hidden, As: "old"}
-	// Nodes that stream Paxos states of the dropped keyspace know it by its hidden name.
+	// Nodes that stream Paxos states of the dropped keyspace use its hidden name.
 	idle := m.Topology
 	m.Topology = ring.NewMovingTopology(index, index, []*ring.Node{{ID: 1, Tokens: []ring.Token{1}}},
 		[]*ring.Operation{{ID: 1, Kind: ring.Move, Node: 1, Phase: ring.Streaming}})

@@ -50,9 +50,9 @@ func (l *commandLog) define(c schema.Change, creator string) {
 	l.do(&Command{Schema: &SchemaChange{Change: schema.EncodeChange(c), Creator: creator}})
 }
 
-// TestRestoredTableHasItsGrants drops a table and restores it under another name. The roles that had permissions have
-// them again, except for one that was dropped and created again, and the client that restores the table gets none. A
-// table that is created with the name meanwhile has none of them either.
+// TestRestoredTableHasItsGrants drops a table and restores it under another name. Roles get their permissions back,
+// except for a role that was dropped and created again. The client that restores the table gets none, and neither does
+// a table that was created with the old name in the meantime.
 func TestRestoredTableHasItsGrants(t *testing.T) {
 	l := &commandLog{t: t, m: Empty()}
 	for _, name := range []string{"maker", "reader", "again", "other"} {
@@ -95,8 +95,8 @@ func TestRestoredTableHasItsGrants(t *testing.T) {
 	}
 }
 
-// TestReplacedTableKeepsGrants replaces a table. The roles that had permissions on it have them on the restored table,
-// those on the restored table alone end, and UNDROP TABLE gives the replaced one its own.
+// TestReplacedTableKeepsGrants replaces a table. Its grants apply to the restored table, the restored table's previous
+// grants end, and UNDROP TABLE restores the replaced table's own.
 func TestReplacedTableKeepsGrants(t *testing.T) {
 	l := &commandLog{t: t, m: Empty()}
 	for _, name := range []string{"maker", "other"} {

@@ -46,7 +46,7 @@ func (w *versionsWalk) must(err error) {
 	}
 }
 
-// refused requires a refusal that contains a text.
+// refused requires a refusal whose message contains text.
 func (w *versionsWalk) refused(err error, text string) {
 	w.t.Helper()
 	var refused *Refused

@@ -73,7 +73,7 @@ func TestFailedLogSyncSavesNothing(t *testing.T) {
 		t.Error("a log that has failed is used again")
 	}
 	if hs, _, err := l.memory.InitialState(); err != nil || hs.GetTerm() != 4 {
-		t.Errorf("Raft was shown what may not be on disk: %v, %v", hs, err)
+		t.Errorf("Raft reads state that may not be on disk: %v, %v", hs, err)
 	}
 }
 

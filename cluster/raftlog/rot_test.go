@@ -17,7 +17,7 @@ import (
 // flipsFlag is for long runs by hand.
 var flipsFlag = flag.Int("flips", 500, "bits that TestFlippedBitsOfTheRaftLog changes")
 
-// rotContent returns what a node knows from its log.
+// rotContent returns the content of a log.
 func rotContent(l *Log) (string, error) {
 	hard, conf, err := l.memory.InitialState()
 	if err != nil {

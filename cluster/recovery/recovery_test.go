@@ -61,12 +61,12 @@ func spec(number int) metadata.NodeSpec {
 		Native:    netip.MustParseAddrPort(fmt.Sprintf("127.0.0.%d:9042", number)), NumTokens: 1}
 }
 
-// stateOf returns the state of a member whose log ends at an index, and which knows of commits up to another one.
-// Members 1, 2, 3, 4 and 5 vote.
+// stateOf returns the state of a member whose log ends at an index, with the given commit index. Members 1, 2, 3, 4 and
+// 5 vote.
 func stateOf(t testing.TB, number int, term, last, commit uint64) *State {
 	t.Helper()
 	entries := logOf(t)[:last]
-	// The snapshot is of the first entry only, so that the others are applied here.
+	// The snapshot covers only the first entry, so the others are applied here.
 	m, err := (&State{Entries: entries[:7], Hard: new(pb.HardState), Snapshot: new(pb.Snapshot)}).metadata(7)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func recoded(t *testing.T, f *File) *File {
 	return f
 }
 
-// TestPrepareRefuses refuses reports that do not fit together, and recoveries that are not needed.
+// TestPrepareRefuses refuses inconsistent reports, and unnecessary recoveries.
 func TestPrepareRefuses(t *testing.T) {
 	other := reportOf(t, 5, 2, 9, 9)
 	other.Cluster = "another"
@@ -307,8 +307,8 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-// TestTwoRecoveriesShareNoMajority makes two plans from the same survivors: they have the same voters, so that each
-// survivor strengthens one of the two only.
+// TestTwoRecoveriesShareNoMajority makes two plans from the same survivors: they have the same voters, so each survivor
+// can vote in only one of the two clusters.
 func TestTwoRecoveriesShareNoMajority(t *testing.T) {
 	a, err := Prepare(stateOf(t, 4, 2, 9, 9), []*Report{reportOf(t, 5, 2, 9, 9), reportOf(t, 6, 2, 9, 9)}, draw, false)
 	if err != nil {
@@ -355,7 +355,7 @@ func TestVotersAfterEntries(t *testing.T) {
 	}
 }
 
-// TestLosses computes what the loss of nodes means for writes at each level.
+// TestLosses computes the effect of losing nodes on writes at each consistency level.
 func TestLosses(t *testing.T) {
 	m, err := stateOf(t, 4, 2, 10, 10).member()
 	if err != nil {

@@ -43,7 +43,7 @@ func local(dir string, fresh bool) error {
 	return c.prepareData(members)
 }
 
-// start runs `cqld start` with a canceled context, so that it returns after the checks of the directory.
+// start runs `cqld start` with a canceled context, so it returns after the checks of the directory.
 func start(t *testing.T, dir string) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestTheLastStatusIsTheNewest changes a status in several goroutines, each of which reports it afterwards. No line is
-// older than the one before it, so the last line is the final status.
+// TestTheLastStatusIsTheNewest changes a status in several goroutines, each of which then reports it. No line is older
+// than the line before it, so the last line is the final status.
 func TestTheLastStatusIsTheNewest(t *testing.T) {
 	const goroutines, changes = 8, 500
 	var status atomic.Int64
@@ -46,7 +46,7 @@ func TestTheLastStatusIsTheNewest(t *testing.T) {
 	}
 }
 
-// Profiles are served for loopback addresses only, also if the name of another host resolves to one.
+// Profiles are served for loopback addresses only, even if another host's name resolves to one.
 func TestProfilesCheckTheHost(t *testing.T) {
 	h := loopbackOnly(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {

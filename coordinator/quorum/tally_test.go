@@ -132,7 +132,7 @@ func TestTallyOfNodesNeedsAllOfThem(t *testing.T) {
 			}
 			y.Opened(id)
 			if y.Ask(id) != counts {
-				t.Fatalf("of %v, node %d is asked: %v", nodes, id, !counts)
+				t.Fatalf("of %v, node %d is contacted: %v", nodes, id, !counts)
 			}
 			if counts {
 				open++
@@ -152,7 +152,8 @@ func TestTallyOfNodesNeedsAllOfThem(t *testing.T) {
 	}
 }
 
-// TestAskContactsFewestReplicas checks that as few nodes are asked as the level requires, first those of both sides.
+// TestAskContactsFewestReplicas checks that only as many nodes are contacted as the level requires, starting with those
+// on both sides.
 func TestAskContactsFewestReplicas(t *testing.T) {
 	topology, _, _ := world()
 	simple := ring.Replication{Class: ring.Simple, Factor: 3}

@@ -28,7 +28,7 @@ var shapes = []draws{
 	{partitions: 2, rows: 20, cells: 20, static: 3, tombstones: 2, path: 3, value: 9},
 }
 
-// drawRow returns a row with n cells of a few timestamps, times to live and tombstones.
+// drawRow returns a row with n cells that share a few timestamps, times to live and tombstones.
 func (d *draws) drawRow(r *rand.Rand, n int) *row.Row {
 	x := row.NewRow()
 	if r.IntN(2) == 0 {

@@ -156,7 +156,7 @@ func play(t *testing.T, w *Machine, v *view, lines string) {
 	}
 }
 
-// TestSteps gives the effects of each event. Node 1 is this node.
+// TestSteps checks the effects of each event. Node 1 is this node.
 func TestSteps(t *testing.T) {
 	const sent = "begin -> arm, send 2, send 3, send 4, apply\n"
 	for name, test := range map[string]struct {

@@ -8,8 +8,8 @@ import (
 
 var errForgotten = errors.New("forgotten")
 
-// TestDuplicateNamesCountOnce enters updates repeatedly and in any order: each is entered once, and none that is no
-// longer recorded is entered again.
+// TestDuplicateNamesCountOnce enters updates repeatedly and in any order: each is entered once, and none that has left
+// the window is entered again.
 func TestDuplicateNamesCountOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, limit := range []int{1, 8, 1000} {

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// answers is a connection from which a text is read, whatever is written.
+// answers is a connection that returns a fixed text, whatever is written.
 type answers struct {
 	net.Conn
 	io.Reader

@@ -57,7 +57,7 @@ func TestHooksAreCalledOnceOrRemoved(t *testing.T) {
 		t.Errorf("called %d times, and can be removed afterwards", called)
 	}
 	if late := c.OnCancel(func() { called++ }); called != 2 || late() {
-		t.Error("a late hook was not called at once")
+		t.Error("a late hook was not called immediately")
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestRecordedAnswersAreCanonical: Parse and Format are inverse for every recorded row, so that a recording changes
-// only what differs.
+// TestRecordedAnswersAreCanonical: Parse and Format are inverse for every recorded row, so a recording changes only the
+// rows that differ.
 func TestRecordedAnswersAreCanonical(t *testing.T) {
 	m, err := Load(os.DirFS("testdata"))
 	if err != nil {
@@ -78,7 +78,7 @@ func TestUsersHaveTheirGrants(t *testing.T) {
 	}
 }
 
-// scripted answers every statement with the user's name, and records what the superuser executes.
+// scripted responds to every statement with the user's name, and records the superuser's statements.
 type scripted struct {
 	Target
 	answers map[string]string

@@ -48,7 +48,7 @@ func TestPacerKeepsSmallHeapsSmall(t *testing.T) {
 	}
 }
 
-// After a collection that found more live memory, the pace is another one; after Close it is the former one.
+// After a collection that found more live memory, the pace changes; after Close it is the initial one.
 func TestPacerFollowsTheCollector(t *testing.T) {
 	d, err := Divide(1<<30, "the test", Figures{})
 	if err != nil {

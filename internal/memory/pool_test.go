@@ -59,8 +59,8 @@ func TestProperty(t *testing.T) {
 	}
 }
 
-// TestSpareMemory checks that a small account keeps what it returns, for its next Grow and its reply only, and that a
-// large one does not.
+// TestSpareMemory checks that a small account keeps returned memory for its next Grow and its reply only, and that a
+// large one does not keep any.
 func TestSpareMemory(t *testing.T) {
 	p, _ := testPool(Limits{Bytes: 1 << 20})
 	role, address := new(Owner), new(Owner)
@@ -163,7 +163,7 @@ func awaitWaiting(p *Pool, n int) {
 	p.Wake()
 }
 
-// TestPatience shows that a wait ends with ErrExhausted, that small requests do not wait for large ones, and that the
+// TestPatience checks that a wait ends with ErrExhausted, that small requests do not wait for large ones, and that the
 // pool looks for clients that do not read.
 func TestPatience(t *testing.T) {
 	p, clock := testPool(Limits{Bytes: 8 << 20, Reserve: 4 << 20, WaitMax: time.Second})

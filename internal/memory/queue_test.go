@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// crowd is a pool in which accounts wait without goroutines: a test looks at waiting.
+// crowd is a pool in which accounts wait without goroutines; the test inspects waiting.
 type crowd struct {
 	*Pool
 	r       *rand.Rand
@@ -131,7 +131,7 @@ func (c *crowd) secondClient(o Origin, size int64) error {
 		if ended > ran+1 {
 			return fmt.Errorf("it waits after the end of the %d requests that ran", ran)
 		}
-		if given := len(c.end()); a.waiting { // requests that began at the same moment use what the request left
+		if given := len(c.end()); a.waiting { // requests that began at the same moment use the rest
 			storm += given
 		}
 	}
@@ -149,8 +149,8 @@ func (c *crowd) secondClient(o Origin, size int64) error {
 	return nil
 }
 
-// TestFullQueueAdmitsOthers has one role fill the queue from many addresses. A request of another role takes the
-// place of its last one, and none of its own requests does.
+// TestFullQueueAdmitsOthers makes one role fill the queue from many addresses. A request of another role replaces that
+// role's last request; its own further requests do not.
 func TestFullQueueAdmitsOthers(t *testing.T) {
 	for name, s := range storms {
 		t.Run(name, func(t *testing.T) {

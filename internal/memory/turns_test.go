@@ -10,7 +10,7 @@ import (
 	"cqld/internal/env"
 )
 
-// signaled is a waiter without a goroutine: a test looks at given.
+// signaled is a waiter without a goroutine; the test inspects given.
 type signaled struct{ given bool }
 
 func (s *signaled) Wait()   {}

@@ -184,7 +184,7 @@ func TestCountsAreCheckedBeforeAllocation(t *testing.T) {
 	}
 	list := NewCursor([]byte{0xFF, 0xFF, 0, 0})
 	if got := testing.AllocsPerRun(100, func() { c := list; c.StringList() }); got != 0 {
-		t.Errorf("a [string list] that cannot fit allocates %v times", got)
+		t.Errorf("a [string list] that exceeds its bytes allocates %v times", got)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestAppendStringCutsAtTheNotationsLimit(t *testing.T) {
 		"\x80": 65531} {
 		c := NewCursor(AppendString(nil, strings.Repeat(text, 70000)))
 		if got := c.String(); len(got) != want || c.Finish() != nil || utf8.ValidString(text) != utf8.ValidString(got) {
-			t.Errorf("70000 times %q comes back with %d bytes, not %d (err %v)", text, len(got), want, c.Err())
+			t.Errorf("70000 times %q was decoded to %d bytes, not %d (err %v)", text, len(got), want, c.Err())
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestFallbackIsForClientsWithoutCertificateOnly(t *testing.T) {
 		t.Errorf("with an unknown identity: %v", err)
 	}
 	if s.Check("app", client()).Ended || !s.Check("nl", client()).Ended {
-		t.Error("the standing of clients is not that of their roles")
+		t.Error("the standing of clients differs from the standing of their roles")
 	}
 }
 

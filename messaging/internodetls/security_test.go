@@ -274,7 +274,7 @@ func TestNodesActFromTheirAddresses(t *testing.T) {
 	if got, err := ask(a, b, messaging.VerbHeartbeat); err != nil || got != "1" {
 		t.Errorf("a member: %q, %v", got, err)
 	}
-	// Node 3 has a certificate of its own and says that it is node 1.
+	// Node 3 has its own certificate, and claims to be node 1.
 	forger := node(1, "127.64.2.3", p.node("c", "127.64.2.3"))
 	if got, err := ask(forger, b, messaging.VerbHeartbeat); err == nil {
 		t.Errorf("a forger acts as a member: %q", got)
@@ -379,7 +379,7 @@ func TestEncryptionByPlace(t *testing.T) {
 			a := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
 			plain := s.AcceptsPlain(a)
 			if plain != !s.Encrypts(netip.AddrPortFrom(a, 7000)) {
-				t.Errorf("%s: what is accepted from %s is not what is opened to it", x.encryption, a)
+				t.Errorf("%s: connections from and to %s are treated differently", x.encryption, a)
 			}
 			got += map[bool]string{true: "p", false: "t"}[plain]
 		}

@@ -24,8 +24,9 @@ func sealed(t *testing.T, v *Snapshots, m *snapshot.Manifest) {
 	}
 }
 
-// TestExpiredSnapshotsAreRemoved removes snapshots whose time is over. Snapshots that an operator has made stay,
-// whatever their names are, and so do snapshots whose manifests cannot be read. On a full disk, all automatic ones go.
+// TestExpiredSnapshotsAreRemoved removes snapshots that have expired. Snapshots that an operator has made stay,
+// whatever their names, and so do snapshots with unreadable manifests. On a full disk, all automatic snapshots are
+// removed.
 func TestExpiredSnapshotsAreRemoved(t *testing.T) {
 	v := &Snapshots{dir: "data", disk: vfs.NewMem(), log: slog.New(slog.DiscardHandler)}
 	now := time.Date(2026, 11, 30, 1, 0, 0, 0, time.UTC)

@@ -2,7 +2,7 @@ package admin
 
 import "testing"
 
-// TestCheckpointsOfVerifications decodes what is stored with jobs, and other bytes.
+// TestCheckpointsOfVerifications decodes checkpoints of jobs, and malformed bytes.
 func TestCheckpointsOfVerifications(t *testing.T) {
 	for text, want := range map[string]uint64{"": 0, "\x00\x00\x00\x00\x00\x00\x01\x02": 258} {
 		if got, err := checkpointFile([]byte(text)); got != want || err != nil {

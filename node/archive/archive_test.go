@@ -41,7 +41,7 @@ type fixture struct {
 	mu       sync.Mutex
 	stamp    int64
 	times    []int64 // of the bytes of the log
-	oldest   int     // bytes before it are gone
+	oldest   int     // bytes before it have been removed
 	released int
 	fresh    bool // the log begins with the data
 	meta     *metadata.Metadata
@@ -89,7 +89,7 @@ func (x *fixture) write(n int) {
 	}
 }
 
-// change makes the state of an epoch the present one.
+// change makes the state of an epoch the current one.
 func (x *fixture) change(epoch uint64) {
 	topology, err := ring.RestoreTopology(1, 1, []*ring.Node{{ID: 1, Datacenter: "d", Rack: "r", State: ring.Normal,
 		Tokens: []ring.Token{7}}}, nil)

@@ -80,7 +80,7 @@ func TestDroppedTablesAreFound(t *testing.T) {
 		}
 		for _, id := range want {
 			if !slices.Contains(got, id) {
-				t.Fatalf("the data of table %d is not dropped, only those of %v", id, got)
+				t.Fatalf("the data of table %d is not dropped, only the data of %v", id, got)
 			}
 		}
 		for _, id := range got {
@@ -98,8 +98,8 @@ func TestDroppedTablesAreFound(t *testing.T) {
 	}
 }
 
-// TestDroppedTablesAreDescribed drops two tables; no pass has seen one of them. The owner of the node gets the schema
-// that still had each, and can postpone the removal of the data. What was reconciled is forgotten.
+// TestDroppedTablesAreDescribed drops two tables before a pass has seen them. The owner of the node receives the schema
+// that still contained each, and can postpone the removal of the data. Reconciled tables are forgotten.
 func TestDroppedTablesAreDescribed(t *testing.T) {
 	var history []*schema.Schema
 	now := changed(t, schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks",

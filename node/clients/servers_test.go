@@ -75,7 +75,7 @@ func TestReadinessNamesTheReason(t *testing.T) {
 	expect(ErrStopping)
 }
 
-// A node whose join was aborted stops before the other nodes know of that: its operator must have a response by then.
+// A node whose join was aborted stops before the other nodes are notified: its operator must have a response by then.
 func TestDepartureIsSeenBeforeOtherNodesKnow(t *testing.T) {
 	member := false
 	s := closedServers(&member, new(error))

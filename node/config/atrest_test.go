@@ -61,7 +61,7 @@ func TestFileWithKeysIsPrivate(t *testing.T) {
 	}
 }
 
-// TestKeysAreNotShown looks for the key in what system_views.settings shows.
+// TestKeysAreNotShown searches system_views.settings for the key.
 func TestKeysAreNotShown(t *testing.T) {
 	o := Default()
 	o.AtRest.Keys = "secret of the store"

@@ -63,8 +63,8 @@ func TestAuditOptions(t *testing.T) {
 	}
 }
 
-// FuzzAuditOptions reads malformed audit_logging_options and, from the same text, lists of names. Options that are
-// accepted are valid, or Validate says why not.
+// FuzzAuditOptions parses malformed audit_logging_options and, from the same text, lists of names. Accepted options are
+// valid, or Validate returns an error.
 func FuzzAuditOptions(f *testing.F) {
 	for _, s := range []string{"{enabled: true}", "{logger: [ {class_name: BinAuditLogger} ]}",
 		"{included_users: 'a, b'}", "{excluded_keyspaces: [a, {b: c}]}",

@@ -91,7 +91,7 @@ func TestReachableAddressesRequireSecurity(t *testing.T) {
 		listen, rpc        string
 		internode          InternodeEncryption
 		clients            Encryption
-		refused            []string // texts of the errors
+		refused            []string // the messages of the errors
 		warnings, insecure int      // with secure options, and with the override
 	}{
 		{name: "loopback", listen: "127.0.0.2", rpc: "127.0.0.2"},

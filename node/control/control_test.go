@@ -115,7 +115,7 @@ func TestOperationEndsWithClientOrServer(t *testing.T) {
 		t.Error("Close left an operation under way")
 	}
 	if _, err := os.Stat(filepath.Join(dir, SocketName)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is left behind: %v", err)
+		t.Errorf("the socket was not removed: %v", err)
 	}
 }
 
@@ -365,8 +365,9 @@ func TestLocalOperationsNeedTheSocket(t *testing.T) {
 	}
 }
 
-// In Cassandra, a local user who bound the registry of JMX first received the passwords of operators. Here, a node
-// replaces whatever is at the path of its socket, also what a symbolic link names, and only its user can connect.
+// In Cassandra, a local user who bound the JMX registry first received the passwords of operators. Here, a node
+// replaces whatever is at the path of its socket, including the target of a symbolic link, and only its own user can
+// connect.
 func TestCVE2020_13946_OperatorsReachTheNode(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 	for name, occupy := range map[string]func(path string) error{

@@ -50,7 +50,7 @@ func TestAmbiguousHeadersAreRefused(t *testing.T) {
 	}
 }
 
-// A page reads the node's parts, so Close waits for it also after the grace period.
+// A page refers to the node's parts, so Close waits for it even after the grace period.
 func TestCloseWaitsForPages(t *testing.T) {
 	s := NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
 	s.grace = time.Millisecond

@@ -53,7 +53,7 @@ func example() *Manifest {
 			Indexes: []Element{{"i", "CREATE INDEX i …"}}, Views: []Element{{"v", "CREATE MATERIALIZED VIEW v …"}}}}}
 }
 
-// TestManifestIsRead reads what was written, and refuses every changed byte of it that is not white space.
+// TestManifestIsRead reads a written manifest, and refuses every changed byte of it that is not white space.
 func TestManifestIsRead(t *testing.T) {
 	m := example()
 	m.Files = []File{{Name: "000001.sst", Size: 4}}
@@ -100,7 +100,7 @@ func TestManifestIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes arbitrary bytes. What is accepted is encoded and decoded to the same manifest.
+// FuzzDecode decodes arbitrary bytes. An accepted manifest is encoded and decoded to an equal one.
 func FuzzDecode(f *testing.F) {
 	b, err := example().Encode()
 	if err != nil {

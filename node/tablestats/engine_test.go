@@ -61,7 +61,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 	m.ForgetTable(999)
 	if len(*m.tables.Load()) != 999 {
-		t.Error("a table that is gone is still counted")
+		t.Error("a dropped table is still counted")
 	}
 }
 

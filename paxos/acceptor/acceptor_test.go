@@ -94,7 +94,7 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 		t.Errorf("a promise after acceptance: %+v", p)
 	}
 	if got := accept(t, l, mine); got.Present() {
-		t.Errorf("a message that comes twice was accepted before the promise: refused for %v", got)
+		t.Errorf("a duplicate of a message that was accepted before the promise: refused for %v", got)
 	}
 	if got := accept(t, l, proposalOf(table, ballotAt(15, 1), ballotAt(15, 1), "k")); got != ballotAt(20, 2) {
 		t.Errorf("an overtaken proposal: refused for %v", got)
@@ -113,7 +113,7 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 	var r row.PageReader
 	r.Reset(p.Page)
 	if !r.NextPartition() {
-		t.Error("what was decided cannot be read")
+		t.Error("the decided value cannot be read")
 	}
 	truncateNow(l.replica, coordinator.Truncation{Table: table.StorageID, ID: 1}, func(err error) {
 		if err != nil {
@@ -154,7 +154,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 	prepare(t, l, table, ballotAt(10, 1))
 	accept(t, l, proposalOf(table, ballotAt(10, 1), ballotAt(10, 1), "k"))
 	if err := commit(ballotAt(11, 1)); !errors.Is(err, ballot.ErrNotAccepted) {
-		t.Errorf("a commit of what was not accepted: %v", err)
+		t.Errorf("a commit of an unaccepted proposal: %v", err)
 	}
 	for range 2 {
 		if err := commit(ballotAt(10, 1)); err != nil && !errors.Is(err, ballot.ErrNotAccepted) {
@@ -185,7 +185,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 		t.Errorf("it was accepted: refused for %v", got)
 	}
 	if got := accept(t, l, after(ballotAt(33, 1), ballotAt(33, 1))); got != ballotAt(35, 2) {
-		t.Errorf("the promise to 35/2 is gone: refused for %v", got)
+		t.Errorf("the promise to 35/2 was lost: refused for %v", got)
 	}
 	// The cached state equals the state on disk.
 	key, partition := row.NewPartitionKey([]byte("k")),
@@ -205,7 +205,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 	check(engine.Apply([]*row.Mutation{stateMutation(table, key, promiseRow(l, ballotAt(90, 2)))}, true, check))
 	l.Reload()
 	if got := accept(t, l, after(ballotAt(40, 1), ballotAt(30, 1))); got != ballotAt(90, 2) {
-		t.Errorf("a promise that came with the range: refused for %v", got)
+		t.Errorf("a promise that was streamed with the range: refused for %v", got)
 	}
 }
 

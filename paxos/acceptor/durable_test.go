@@ -47,7 +47,7 @@ func TestAcceptorAnswersWhenItsStateIsOnDisk(t *testing.T) {
 		}
 	})
 	if watched.applied != 3 || watched.fleeting > 0 {
-		t.Errorf("%d changes of the state, %d of which are not durable", watched.applied, watched.fleeting)
+		t.Errorf("%d changes of the state, %d not durable", watched.applied, watched.fleeting)
 	}
 }
 

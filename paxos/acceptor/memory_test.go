@@ -15,7 +15,7 @@ import (
 	"cqld/row"
 )
 
-// respondLater is a transport that shows what is reserved when a response is passed to it.
+// respondLater is a transport that records what is reserved when a response is passed to it.
 type respondLater struct {
 	loopback
 	pool *memory.Pool
@@ -31,8 +31,8 @@ func (l *respondLater) promise(cmd *row.ReadCommand, b ballot.Ballot) (err error
 	return err
 }
 
-// The page that an acceptor reads for another node is reserved until the transport has it, and is refused if there is
-// no memory in time. The page for a request of this node belongs to that request.
+// The page that an acceptor reads for another node is reserved until the transport has it, and is refused if memory is
+// not available in time. The page for a request of this node belongs to that request.
 func TestPagesOfPromisesAreReserved(t *testing.T) {
 	acceptor, _, table := newAcceptor(t)
 	const page = 1 << 20

@@ -65,7 +65,7 @@ func TestTheFloorIsAPromise(t *testing.T) {
 	rests := proposalOf(table, ballotAt(30, 1), ballotAt(30, 1), "k")
 	rests.Previous = ballotAt(10, 1)
 	if got := accept(t, l, rests); got.Micros != 20 {
-		t.Errorf("what rests on a ballot before the low bound was refused for %v", got)
+		t.Errorf("a proposal that is based on a ballot below the low bound was refused for %v", got)
 	}
 	if p = prepare(t, l, table, ballotAt(30, 2)); p.Refused || p.LowBound.Micros != 20 {
 		t.Errorf("a promise after the low bound: %+v", p)
@@ -173,7 +173,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 		}
 	}
 	if got := accept(t, l, proposalOf(table, ballotAt(9, 2), ballotAt(9, 2), "old")); got.Micros != 20 {
-		t.Errorf("what was forgotten does not refuse: %v", got)
+		t.Errorf("a purged state does not refuse: %v", got)
 	}
 	if cells := rowsOn(t, engine); cells != 4 {
 		t.Errorf("%d rows are left, want 4", cells)
@@ -183,7 +183,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 	block, _, err := engine.Export(nil, schema.PaxosTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil || bytes.Contains(block, []byte("old")) || !bytes.Contains(block, []byte("young")) {
-		t.Errorf("storage still has what was forgotten, or nothing: %q (%v)", block, err)
+		t.Errorf("storage still has the purged state, or nothing: %q (%v)", block, err)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestATableIsConditionalAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhoIsToldMayAskAgain shows that callbacks run without a lock.
+// TestWhoIsToldMayAskAgain checks that callbacks run without a lock.
 func TestWhoIsToldMayAskAgain(t *testing.T) {
 	_, _, r, table := newPurged(t)
 	answers := 0

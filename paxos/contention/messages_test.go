@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// FuzzTurns decodes arbitrary replies of an arbiter. What is decoded survives another round trip.
+// FuzzTurns decodes arbitrary replies of an arbiter. A decoded reply survives another round trip.
 func FuzzTurns(f *testing.F) {
 	f.Add(appendTurn(nil, Turn{Ticket: 7, Alone: true, Kept: 250 * time.Millisecond}))
 	f.Add(appendTurn(nil, Turn{}))

@@ -12,8 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// TestTurns shows that an arbiter grants one turn at a time, in the order of the requests, and does not wait for nodes
-// for ever.
+// TestTurns checks that an arbiter grants one turn at a time, in the order of the requests, and does not wait for nodes
+// forever.
 func TestTurns(t *testing.T) {
 	clock := &testclock.Clock{}
 	arbiter := NewArbiter(clock, func(ring.NodeID) bool { return true })

@@ -15,7 +15,7 @@ import (
 	"cqld/schema"
 )
 
-// TestDefinitions executes statements one after the other, and checks their events, warnings, errors, and the lines of
+// TestDefinitions executes statements in sequence, and checks their events, warnings and errors, and the lines of
 // DESCRIBE KEYSPACE that they add (+) and remove (-).
 func TestDefinitions(t *testing.T) {
 	s := testschema.New(t)

@@ -11,7 +11,7 @@ import (
 	"cqld/schema"
 )
 
-// TestUndropOfKeyspaces executes statements one after the other, and compares their errors.
+// TestUndropOfKeyspaces executes statements in sequence, and compares their errors.
 func TestUndropOfKeyspaces(t *testing.T) {
 	s := testschema.New(t)
 	now := int64(0)

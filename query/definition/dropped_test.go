@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// TestUndropOfNames executes statements one after the other. The tables have the ids 1, 2, and so on, and the times of
-// the statements differ by a second.
+// TestUndropOfNames executes statements in sequence. The tables have the ids 1, 2, and so on, and the statements are
+// one second apart.
 func TestUndropOfNames(t *testing.T) {
 	s := testschema.New(t)
 	now, ids := int64(0), byte(0)

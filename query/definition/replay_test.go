@@ -46,7 +46,7 @@ func (w *world) run(text string) {
 	}
 }
 
-// describe returns the text of the keyspace k, statement by statement.
+// describe returns the statements that create the keyspace k.
 func (w *world) describe(internals bool) []string {
 	w.t.Helper()
 	d := &Describer{Schema: w.schema, Topology: ring.NewTopology(1, nil), Internals: internals}
@@ -61,7 +61,7 @@ func (w *world) describe(internals bool) []string {
 	return texts
 }
 
-// randomMask returns the mask of a column, or an empty text. An empty type stands for any.
+// randomMask returns the mask of a column, or "". An empty type stands for any type.
 func randomMask(rnd *rand.Rand, typ string) string {
 	masks := []string{"", "", "DEFAULT", "mask_null()", "mask_replace(null)"}
 	masks = append(masks, map[string][]string{

@@ -78,7 +78,7 @@ func reader(x *row.Partition, rows *int) Read {
 	}
 }
 
-// shown are the fragments of a page: the clustering of each, and its text.
+// shown are the fragments of a page: the clustering and the text of each.
 type shown struct {
 	clustering []byte
 	text       string

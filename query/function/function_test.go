@@ -68,7 +68,7 @@ func sample(rng *rand.Rand, t *types.Type) [][]byte {
 func TestNoFunctionPanics(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := New()
-	for _, name := range slices.Sorted(maps.Keys(l.fixed)) { // sorted, so that a seed repeats
+	for _, name := range slices.Sorted(maps.Keys(l.fixed)) { // sorted, so that a seed is repeatable
 		for _, f := range l.fixed[name] {
 			choices := make([][][]byte, len(f.Args))
 			for i, a := range f.Args {
@@ -217,7 +217,7 @@ func TestEveryBlobConversionGoesBack(t *testing.T) {
 			b, _ := to.Eval(testEnv{}, [][]byte{v})
 			back, err := from.Eval(testEnv{}, [][]byte{b})
 			if err != nil || string(back) != string(v) {
-				t.Errorf("%s %x comes back as %x: %v", typ, v, back, err)
+				t.Errorf("%s %x was converted back to %x: %v", typ, v, back, err)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func evalText(t *testing.T, f *Function, text string) string {
 	return string(f.Returns.AppendText(nil, v))
 }
 
-// TestAveragesDoNotOverflow checks averages of doubles whose sum is none.
+// TestAveragesDoNotOverflow checks averages of doubles whose sum is not finite.
 func TestAveragesDoNotOverflow(t *testing.T) {
 	const most = math.MaxFloat64
 	for _, c := range []struct {

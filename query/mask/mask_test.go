@@ -32,7 +32,7 @@ func masked(name string, t *types.Type, function string, args ...[]byte) *schema
 	return &schema.Column{Name: name, Type: t, Mask: &schema.Mask{Function: function, Args: args}}
 }
 
-// TestTextIsCassandras checks DESCRIBE and system_schema.column_masks. The texts were recorded from Cassandra 5.0.9.
+// TestTextIsCassandras checks DESCRIBE and system_schema.column_masks against text recorded from Cassandra 5.0.9.
 func TestTextIsCassandras(t *testing.T) {
 	text, number := types.Native(types.Text), types.Native(types.Int)
 	five := wire.AppendInt32(nil, 5)
@@ -117,7 +117,7 @@ func TestBadMasksHideTheirColumn(t *testing.T) {
 	}
 }
 
-// TestDecision checks which permissions are asked for, and that a failure to decide is neither a refusal nor a
+// TestDecision checks which permissions are required, and that a failure to decide is neither a refusal nor a
 // permission.
 func TestDecision(t *testing.T) {
 	a, b := masked("a", types.Native(types.Int), "mask_default"),

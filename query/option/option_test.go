@@ -49,8 +49,8 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// TestMaps compares the canonical forms of the options that are maps. Nil means that the option is refused. Parsing a
-// canonical form again changes nothing, and the given maps stay as they are.
+// TestMaps compares the canonical forms of the map options. nil means that the option is refused. Parsing a canonical
+// form again returns it unchanged, and the given maps are not modified.
 func TestMaps(t *testing.T) {
 	type options = map[string]string
 	const compactions, compressors = "org.apache.cassandra.db.compaction.", "org.apache.cassandra.io.compress."

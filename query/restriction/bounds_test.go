@@ -91,8 +91,8 @@ func rangeTable(n int) (definition, columns, values string) {
 		")) WITH CLUSTERING ORDER BY (c ASC, " + strings.Join(order, ", ") + ")", columns, strings.Join(ones, ", ")
 }
 
-// TestSlicesOfRangesAreBoundedBeforeTheyAreBuilt: IN on a column before a range on several columns has slices for each
-// value and column. Their product is refused before they are built, and the memory of what is built is reserved.
+// TestSlicesOfRangesAreBoundedBeforeTheyAreBuilt: IN on a column before a range on several columns results in slices
+// for each value and column. Their product is limited before they are built, and their memory is reserved.
 func TestSlicesOfRangesAreBoundedBeforeTheyAreBuilt(t *testing.T) {
 	definition, columns, values := rangeTable(20)
 	s := testschema.New(t, definition)

@@ -16,8 +16,8 @@ import (
 	"cqld/schema"
 )
 
-// TestPlans checks what WHERE means in SELECT, UPDATE and DELETE: partitions, slices of clusterings, filters, the
-// chosen index, the ways to find the rows, and errors. The table k has indexes; t has none.
+// TestPlans checks how WHERE is planned in SELECT, UPDATE and DELETE: partitions, slices of clusterings, filters, the
+// chosen index, the access paths, and errors. The table k has indexes; t has none.
 func TestPlans(t *testing.T) {
 	s := testschema.New(t,
 		"CREATE TABLE t (a int, b int, c int, d text, v int, l list<int>, m map<text, int>, s int STATIC, "+

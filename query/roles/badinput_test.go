@@ -19,7 +19,7 @@ func badNames() []string {
 		strings.Repeat("n", 1<<20)}
 }
 
-// Statements with malformed and long names are executed, or refused with a text, and lose nothing: what they store
+// Statements with malformed and long names are executed, or refused with a message, and lose nothing: what they store
 // survives encoding.
 func TestNamesWithAnyCharacters(t *testing.T) {
 	for i, name := range badNames() {
@@ -85,7 +85,7 @@ func newSessionOf(s *session, user string) *session {
 }
 
 // FuzzStatements executes statements with any names, option keys and values as a superuser and as a role without
-// permissions. None panics, all errors have a text, and the second changes nothing.
+// permissions. None panics, all errors have a message, and those of the role change nothing.
 func FuzzStatements(f *testing.F) {
 	for _, option := range []string{"PASSWORD = 'x'", "HASHED PASSWORD = '$2a$10$'", "OPTIONS = {'a': 'b'}",
 		"OPTIONS = {'tables_account': 'x', 'tables_key1': '='}",
@@ -133,8 +133,8 @@ func mustApply(t *testing.T, d *auth.Directory, c auth.Change) *auth.Directory {
 	return next
 }
 
-// Passwords of which bcrypt ignores a part are refused, and hashes that make logins more expensive than those that
-// nodes make are for superusers only. Cassandra cuts the former in silence, and accepts every cost of the latter.
+// Passwords that bcrypt would truncate are refused. Hashes that make logins more expensive than the nodes' own hashes
+// are reserved for superusers. Cassandra truncates such passwords silently, and accepts every cost.
 func TestPasswordsAndHashesAreBounded(t *testing.T) {
 	s := newSession("authentication authorization")
 	s.user = "cassandra"

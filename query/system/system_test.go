@@ -22,7 +22,7 @@ func (v fixedView) Self() ring.NodeID        { return v.self }
 func (v fixedView) Schema() *schema.Schema   { return v.s }
 func (v fixedView) Topology() *ring.Topology { return v.t }
 
-// SchemaVersion returns a version of its own for node 4, which lacks the last change.
+// SchemaVersion returns another version for node 4, which lacks the last change.
 func (v fixedView) SchemaVersion(id ring.NodeID) schema.UUID {
 	if id == 4 {
 		return schema.UUID{4}
@@ -143,7 +143,7 @@ func TestPeersAreTheOtherCompleteNodes(t *testing.T) {
 			}
 			version := s.o.View.SchemaVersion(ring.NodeID(p.Key.Bytes[3]))
 			if got := value(def, &p.Rows[0], "schema_version"); !bytes.Equal(got, version[:]) {
-				t.Errorf("%s: schema_version %x of %v, want what the node has reported", table, got, p.Key.Bytes)
+				t.Errorf("%s: schema_version %x of %v, want the reported version", table, got, p.Key.Bytes)
 			}
 		}
 	}

@@ -25,7 +25,8 @@ func testMutation(key uint32, n int) *row.Mutation {
 	return m
 }
 
-// TestChangeSetCombinesPartitions adds two changes of each of more partitions than are compared one after the other.
+// TestChangeSetCombinesPartitions adds two changes of each partition, with more partitions than the linear search
+// handles.
 func TestChangeSetCombinesPartitions(t *testing.T) {
 	var s changeSet
 	const partitions = 4 * changesScanned

@@ -124,7 +124,7 @@ func TestOperationsOnListsFindEarlierOnes(t *testing.T) {
 		if got := c.ints(); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %d elements, want %d: %v, %v", seed, len(got), len(want), got, want)
 		}
-		// What the row has, without the state that was kept between the operations, is the same list.
+		// The list read from the row, without the state kept between the operations, is the same.
 		c.x.elements = nil
 		if got := c.ints(); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: built again: %v, want %v", seed, got, want)

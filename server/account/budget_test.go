@@ -34,7 +34,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Many waiters and releases at once: every waiter must come back.
+// With many waiters and concurrent releases, every waiter must return.
 func TestBudgetLosesNoWakeUp(t *testing.T) {
 	b := NewBudget(100)
 	const n = 8

@@ -2,7 +2,7 @@ package buffer
 
 import "testing"
 
-// A slice comes back for requests that it can serve without wasting half of it or more.
+// A slice is reused for requests of more than half its size.
 func TestPoolLendsEnough(t *testing.T) {
 	var p Pool
 	for n := 1; n <= 4<<20; n += n/3 + 1 {

@@ -8,8 +8,8 @@ type busy int
 // Executing implements Executor.
 func (b busy) Executing() int { return int(b) }
 
-// Connections of one client end one after the other, and one waits until the client has been quiet since the end of
-// another. Late in a drain they end independently.
+// Connections of one client end one after the other, each once the client has been quiet since the end of the previous
+// one. Late in a drain they end independently.
 func TestConnectionsOfAClientEndInSequence(t *testing.T) {
 	var all Clients
 	key := Key{Driver: "gocql"}

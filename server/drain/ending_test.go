@@ -42,7 +42,7 @@ type modelThread struct {
 	waiting   bool
 }
 
-// decider is ending, or what it replaced.
+// decider is ending, or its predecessor.
 type decider interface {
 	step(moment) Action
 	poll() time.Duration
@@ -137,7 +137,7 @@ func (m *model) send(w *modelThread) {
 	p.requests++
 	m.sent++
 	p.running = append(p.running, modelRequest{w, m.now + m.spread(m.service)})
-	p.polled = 0 // the reader looks at each request
+	p.polled = 0 // the reader examines each request
 }
 
 // answer gives a thread the answer at a time.
@@ -221,7 +221,7 @@ func (m *model) abandon(p *modelConn) {
 	}
 }
 
-// release gives the client all held answers, and returns when it has read them.
+// release delivers all held responses, and returns when the client has read them.
 func (m *model) release(p *modelConn, at time.Duration) time.Duration {
 	for _, r := range p.held {
 		m.answer(r.thread, at+modelTick) // it has to wake up

@@ -23,7 +23,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 				h.Flags |= FlagBeta
 			}
 			if err != nil || got != h {
-				t.Errorf("%+v comes back %+v, %v", h, got, err)
+				t.Errorf("%+v was decoded as %+v, %v", h, got, err)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestMalformedHeaders(t *testing.T) {
 	}
 }
 
-// Drivers search the text and fall back to the version in the header.
+// Drivers search for this text, and fall back to the version in the header.
 func TestUnsupportedVersionAnswer(t *testing.T) {
 	const text = "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)"
 	answer := AppendUnsupportedVersion(nil, &UnsupportedVersion{Version: 66}, 7)
@@ -152,7 +152,7 @@ func TestIncompressibleBodiesAreSentAsTheyAre(t *testing.T) {
 	}
 }
 
-// A compressed body of a few bytes must not make the server allocate what it claims.
+// A compressed body of a few bytes must not make the server allocate the size that it claims.
 func TestDecompressionBombsAreRefused(t *testing.T) {
 	bombs := map[string]struct {
 		algorithm Compression
@@ -202,7 +202,7 @@ func FuzzEnvelope(f *testing.F) {
 			return
 		}
 		if got := AppendHeader(nil, h); !bytes.Equal(got, b[:HeaderSize]) {
-			t.Errorf("% x came back % x", b[:HeaderSize], got)
+			t.Errorf("% x was encoded again as % x", b[:HeaderSize], got)
 		}
 	})
 }

@@ -64,8 +64,7 @@ var recordedStatements = []string{
 	"DROP KEYSPACE frame_recorded",
 }
 
-// What Cassandra sends must come out the same when it is decoded and encoded
-// again: its bytes are the independent witness for decoder and encoder both.
+// What Cassandra sends must be unchanged after decoding and encoding: its bytes are an independent reference for both.
 func TestCassandrasResponsesRoundTrip(t *testing.T) {
 	if *recordFrom != "" {
 		record(t, *recordFrom)

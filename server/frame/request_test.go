@@ -321,13 +321,13 @@ func FuzzHandshake(f *testing.F) {
 		c := wire.NewCursor(data)
 		if pairs := ConsumeStringMap(&c); c.Err() == nil {
 			if got := AppendStringMap(nil, pairs); !bytes.HasPrefix(data, got) {
-				t.Errorf("string map % x came back % x", data, got)
+				t.Errorf("string map % x was encoded again as % x", data, got)
 			}
 		}
 		c = wire.NewCursor(data)
 		if options := ConsumeSupported(&c); c.Err() == nil {
 			if got := AppendSupported(nil, options); !bytes.HasPrefix(data, got) {
-				t.Errorf("string multimap % x came back % x", data, got)
+				t.Errorf("string multimap % x was encoded again as % x", data, got)
 			}
 		}
 		c = wire.NewCursor(data)

@@ -223,7 +223,7 @@ func TestTypeOptions(t *testing.T) {
 	}
 }
 
-// Every native type has an id of its own in v5 and comes back.
+// Every native type has a distinct id in v5, and is decoded to itself.
 func TestEveryScalarTypeRoundTrips(t *testing.T) {
 	seen := map[string]types.Kind{}
 	for k := types.Ascii; k <= types.Varint; k++ {
@@ -234,7 +234,7 @@ func TestEveryScalarTypeRoundTrips(t *testing.T) {
 		seen[string(encoded)] = k
 		c := wire.NewCursor(encoded)
 		if got := ConsumeType(&c); got == nil || got.Kind() != k {
-			t.Errorf("kind %d comes back as %v", k, got)
+			t.Errorf("kind %d was decoded as %v", k, got)
 		}
 	}
 }

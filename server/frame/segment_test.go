@@ -25,7 +25,7 @@ func TestPayloadCRCIsSeeded(t *testing.T) {
 	}
 }
 
-// The table must compute what the bitwise definition of the specification does.
+// The table must match the bitwise definition in the specification.
 func TestCRC24IsThePolynomial(t *testing.T) {
 	bitwise := func(v uint64, n int) uint32 {
 		crc := uint32(crc24Initial)

@@ -14,7 +14,7 @@ import (
 	"cqld/server/buffer"
 )
 
-// connection counts what a queue reports.
+// connection counts the reports of a queue.
 type connection struct {
 	failed  chan error
 	written chan struct{}
@@ -75,7 +75,7 @@ func TestEnvelopesAreSentInOrder(t *testing.T) {
 	}
 	q.Serve()
 	if got := receive(t, client, len(want)); !bytes.Equal(got, want) {
-		t.Error("the envelopes are not what was sent, in its order")
+		t.Error("the envelopes differ from the sent ones, or in their order")
 	}
 	if q.Close() {
 		t.Error("envelopes were pending after all were read")

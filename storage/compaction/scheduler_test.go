@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// backlog is a database that wants compactions. Like Pebble, it calls TrySchedule with its lock held, and not while it
+// backlog is a database that needs compactions. Like Pebble, it calls TrySchedule with its lock held, and not while it
 // knows that a compaction is waiting.
 type backlog struct {
 	t *testing.T
@@ -129,7 +129,7 @@ func TestEveryWantedCompactionRuns(t *testing.T) {
 	}
 }
 
-// TestPebbleCompacts checks that Pebble compacts by itself with a Scheduler, and closes.
+// TestPebbleCompacts checks that Pebble compacts on its own with a Scheduler, and closes.
 func TestPebbleCompacts(t *testing.T) {
 	o := &pebble.Options{FS: vfs.NewMem(), MemTableSize: 32 << 10, L0CompactionThreshold: 2, Logger: quiet{t}}
 	o.Experimental.CompactionScheduler = new(Scheduler)

@@ -130,7 +130,7 @@ func (m *model) step() {
 	}
 }
 
-// same fails if one of two errors is nil, or only one says that a file does not exist.
+// same fails if only one of two errors is nil, or if only one is fs.ErrNotExist.
 func (m *model) same(what string, a, b error) {
 	m.t.Helper()
 	if (a == nil) != (b == nil) || errors.Is(a, fs.ErrNotExist) != errors.Is(b, fs.ErrNotExist) {
@@ -253,7 +253,7 @@ func (m *model) compare() {
 	}
 }
 
-// TestNothingIsInClear writes a text in parts and at offsets, and looks for it on the disk. Equal files must differ.
+// TestNothingIsInClear writes a text in parts and at offsets, and searches the disk for it. Equal files must differ.
 func TestNothingIsInClear(t *testing.T) {
 	below := vfs.NewMem()
 	disk := New(below, testKeys(t, 1), random(1))
@@ -305,7 +305,7 @@ func TestKeysThatAreMissing(t *testing.T) {
 	if got := read(t, disk, "clear"); got != "content" {
 		t.Error(got)
 	}
-	// A damaged header is corruption, also if its key seems to be another one.
+	// A damaged header counts as corruption, even if its key appears to be another one.
 	whole := read(t, below, "a")
 	for at := range fieldsBytes {
 		b := []byte(whole)

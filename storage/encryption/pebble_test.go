@@ -103,7 +103,7 @@ func rotate(t *testing.T, disk *FS) {
 	}
 }
 
-// noSecrets looks at every byte of every file.
+// noSecrets searches every file for the secret bytes.
 func noSecrets(t *testing.T, below vfs.FS) {
 	t.Helper()
 	files := 0

@@ -37,8 +37,7 @@ func indexOn(column string) schema.Change {
 		Column: column, Target: schema.IndexSimple}
 }
 
-// TestCatalogFollowsTheSchema expects the definitions of the present version of a table, after each change of the
-// schema.
+// TestCatalogFollowsTheSchema checks the definitions of a table after each change of the schema.
 func TestCatalogFollowsTheSchema(t *testing.T) {
 	now := catalogSchema(t)
 	id := now.Table("k", "t").StorageID
@@ -71,8 +70,8 @@ func TestCatalogFollowsTheSchema(t *testing.T) {
 	}
 }
 
-// TestCatalogOfManyTables asks for the definitions of n tables, of each version of their schema: 8 times as many
-// allocate less than 16 times as much, and those of former versions are not kept.
+// TestCatalogOfManyTables requests the definitions of n tables for each version of their schema: 8 times as many
+// allocate less than 16 times as much, and old versions are not kept.
 func TestCatalogOfManyTables(t *testing.T) {
 	allocated := func(n int) uint64 {
 		var changes []schema.Change

@@ -35,7 +35,7 @@ type run struct {
 	opts    storage.Options
 	engine  *engine
 	model   model.Table
-	ordered bool // what the schema says
+	ordered bool // in the schema
 	log     []string
 }
 
@@ -158,7 +158,7 @@ func (m *run) sweep() {
 		m.check("sweep", err)
 	}
 	m.model.Purge(m.clock.Now().Unix())
-	// What a sweep removed may come back after a crash, which the model does not know.
+	// A sweep may be undone by a crash, which the model does not track.
 	m.check("sync", m.engine.SetLocal([]byte("swept"), nil, true))
 }
 
@@ -216,7 +216,7 @@ func (m *run) ingest() {
 	m.check("ingest", g.Commit())
 }
 
-// live are the keys of the model's partitions that have a live row.
+// live are the keys of the model's partitions with a live row.
 func (m *run) live() (keys []string) {
 	cmd := &row.ReadCommand{
 		Table: testTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},

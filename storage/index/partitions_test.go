@@ -218,8 +218,8 @@ func TestIngestionThatBeganBeforeTheIndex(t *testing.T) {
 	}
 }
 
-// TestIndexInQuarantine corrupts the files of rows and of entries: they go with them, and the index is built again when
-// what was lost is back.
+// TestIndexInQuarantine corrupts the files of rows and of entries: the index is dropped with them, and built again once
+// the lost data are restored.
 func TestIndexInQuarantine(t *testing.T) {
 	mem := vfs.NewMem()
 	o := storage.Options{FS: mem, Inline: true, Table: tables(tableinfo.GCDisabled)}
@@ -257,7 +257,7 @@ func TestIndexInQuarantine(t *testing.T) {
 		t.Fatalf("lost %v, %v", lost, err)
 	}
 	if _, err := list(); !errors.Is(err, failure.ErrCorrupt) {
-		t.Fatalf("a listing of what was lost: %v", err)
+		t.Fatalf("a listing of lost partitions: %v", err)
 	}
 	if e.index.state(testTable) != partial || len(entriesOf(t, e)) > 1 { // the other file's
 		t.Fatalf("state %d, %d entries", e.index.state(testTable), len(entriesOf(t, e)))
@@ -309,7 +309,7 @@ func corrupt(t *testing.T, mem *vfs.MemFS, n int) {
 	t.Fatalf("%d sstables too few", n)
 }
 
-// askedClock goes on by a second each time that it is asked.
+// askedClock advances by a second on each call.
 type askedClock struct {
 	env.Clock
 	asked int

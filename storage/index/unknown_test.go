@@ -47,8 +47,8 @@ func builtWhile(t *testing.T, restart bool, rows int, arrive func(m *valuesRun, 
 	}
 }
 
-// TestIndexOfRowsThatCameWhileItWasUnknown writes and ingests rows on a node that does not know an index, or not from
-// the beginning of the ingestion, as when the metadata reaches it late: what was built before does not count.
+// TestIndexOfRowsThatCameWhileItWasUnknown writes and ingests rows on a node that does not know an index, or learns of
+// it during the ingestion, as when the metadata arrives late: an earlier build does not count.
 func TestIndexOfRowsThatCameWhileItWasUnknown(t *testing.T) {
 	late := putRow("late", 1, 5, "value")
 	for name, arrive := range map[string]func(m *valuesRun, know func(bool)){

@@ -43,7 +43,7 @@ func openValues(b testing.TB, indexed bool) (*engine, *Values) {
 	return &engine{Engine: e}, x
 }
 
-// valuesMutation makes m the insert of a row of about 200 bytes into a partition of its own.
+// valuesMutation makes m the insert of a row of about 200 bytes into a new partition.
 func valuesMutation(m *row.Mutation, r *row.Row, i int, value, rest []byte) {
 	benchMutation(m, r, benchKey(i), 1, rest)
 	r.Cells[0].Value = value

@@ -51,7 +51,7 @@ type valuesRun struct {
 	engine *storage.Engine
 	values *Values
 	model  model.Table
-	known  []Definition // what the schema says
+	known  []Definition // in the schema
 	log    []string
 	ahead  time.Duration // by which the clock was stepped forward
 }
@@ -163,8 +163,7 @@ func (m *valuesRun) step() {
 	}
 }
 
-// redefine changes the schema: an index is created or dropped. Definitions come back only with other entries than
-// before.
+// redefine changes the schema: it creates or drops an index. A recreated definition has other entries than before.
 func (m *valuesRun) redefine() {
 	m.known = slices.Clone(m.known)
 	if len(m.known) > 0 && m.rng.IntN(3) == 0 {
@@ -181,7 +180,7 @@ func (m *valuesRun) redefine() {
 	}
 }
 
-// build does steps of what is pending.
+// build executes steps of pending builds.
 func (m *valuesRun) build(steps int) {
 	for range steps {
 		work := m.values.Pending([]schema.StorageID{testTable})

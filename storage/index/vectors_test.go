@@ -93,7 +93,7 @@ func (m *vectorRun) apply(x *row.Mutation) {
 func (m *vectorRun) step() {
 	m.at++
 	switch n := m.rng.IntN(100); {
-	case n < 70: // also with a timestamp in the past
+	case n < 70: // sometimes with an older timestamp
 		m.apply(putRow(m.key(), m.rng.IntN(8), m.at-int64(m.rng.IntN(2)*m.rng.IntN(200)), string(m.random())))
 	case n < 80: // null
 		x := putRow(m.key(), m.rng.IntN(8), m.at, "")
@@ -351,7 +351,7 @@ func TestRemovedVectorsLeaveTheGraph(t *testing.T) {
 	}
 	sweep()
 	if n := m.inGraphOnly(); n != 60 {
-		t.Errorf("%d entries of 60 rows, of which 20 were overwritten", n)
+		t.Errorf("%d entries of 60 rows, 20 overwritten", n)
 	}
 	m.apply(deleteKey("a", 12, 100))
 	sweep()

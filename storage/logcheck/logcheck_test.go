@@ -16,7 +16,7 @@ const testNumber = 258
 type written struct {
 	bytes  []byte
 	starts []int // of its chunks
-	synced int   // the length that the last chunk says was synced
+	synced int   // the synced length in the last chunk
 }
 
 // appendChunk appends a chunk, after padding if the block has no space for it.
@@ -108,8 +108,8 @@ func padding(w *written, at int) bool {
 	return true
 }
 
-// TestInterruptedWritesAreNoCorruption replaces any sectors after the synced end by the ones of an older log, or by
-// zeros, as a failure of power does.
+// TestInterruptedWritesAreNoCorruption replaces any sectors after the synced end by sectors of an older log, or by
+// zeros, as a power failure does.
 func TestInterruptedWritesAreNoCorruption(t *testing.T) {
 	const sector = 512
 	for seed := range uint64(3000) {

@@ -263,7 +263,7 @@ func (g *generator) number(t string) string {
 	return fmt.Sprintf("%s %s %s", left, pick(r, operators...), right) // by precedence; possibly of another type
 }
 
-// longOnly draws what has the type long, or nothing.
+// longOnly draws an expression of type long, or nothing.
 func (g *generator) longOnly() string {
 	switch g.r.IntN(5) {
 	case 0:
@@ -278,7 +278,7 @@ func (g *generator) longOnly() string {
 	return ""
 }
 
-// intOnly draws what has the type int.
+// intOnly draws an expression of type int.
 func (g *generator) intOnly() string {
 	r := g.r
 	switch r.IntN(15) {
@@ -352,8 +352,7 @@ func (g *generator) condition() string {
 		g.expr(pick(r, numbers...)))
 }
 
-// text draws a String. Doubles and floats have no part in it: their texts differ between versions of Java
-// (differences.md).
+// text draws a String. It contains no doubles and floats, whose text differs between versions of Java (differences.md).
 func (g *generator) text() string {
 	r := g.r
 	whole := []string{"byte", "short", "int", "long", "boolean", "String", "java.math.BigInteger",

@@ -71,7 +71,7 @@ func TestAttacksEnd(t *testing.T) {
 	}
 }
 
-// The same call uses the same steps and has the same result, also when it fails.
+// The same call uses the same steps and has the same result, even if it fails.
 func TestCallsAreDeterministic(t *testing.T) {
 	for _, body := range []string{
 		"local t = {z = 1, y = 2, x = 3} local s = '' for k in pairs(t) do s = s .. k end return s",

@@ -91,7 +91,7 @@ func TestCallsShareNothing(t *testing.T) {
 			used = append(used, name)
 			body = code(body, list[name], add)
 		}
-		// Small memories are in the heap, and large ones mappings, of which touched pages are reset.
+		// Small memories are on the heap, and large ones are mappings whose touched pages are reset.
 		pages := 1 + r.IntN(3)
 		if round%2 == 1 {
 			pages = 4 + r.IntN(12)
@@ -191,7 +191,7 @@ func TestIdleInstancesAreBounded(t *testing.T) {
 	}
 }
 
-// node is the memory of a node, which counts what a call reserves.
+// node is a node's memory, which counts the reservations of a call.
 type node struct{ left, held, most int64 }
 
 func (n *node) Grow(bytes int64) error {

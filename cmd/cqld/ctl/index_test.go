@@ -9,8 +9,8 @@ import (
 	"cqld/node/control"
 )
 
-// TestBuildThroughputIsSentInBytes sets rates whose number of bytes does and does not fit 64 bits. A rate that does not
-// fit must not reach the node: 2^44 MiB would arrive as 0, which means no bound.
+// TestBuildThroughputIsSentInBytes sets rates whose number of bytes does and does not fit into 64 bits. A rate that
+// does not must not reach the node: 2^44 MiB would arrive as 0, which means no limit.
 func TestBuildThroughputIsSentInBytes(t *testing.T) {
 	sent := make(chan int64, 1)
 	s := sessionOf(t, func(server *control.Server) {

@@ -22,8 +22,8 @@ import (
 // stopDir is the environment variable with the directory of the process in TestProcessThatDrains.
 const stopDir = "CTL_TEST_DIRECTORY"
 
-// TestProcessThatDrains is no test: TestStopReturnsWhenTheProcessHasEnded runs it in a process of its own. Like a node,
-// the process closes its control port first. It drains until its standard input ends, and writes the file drained last.
+// TestProcessThatDrains is not a test: TestStopReturnsWhenTheProcessHasEnded runs it in a separate process. Like a
+// node, it closes its control port first. It drains until its standard input ends, and finally writes the file drained.
 func TestProcessThatDrains(t *testing.T) {
 	dir := os.Getenv(stopDir)
 	if dir == "" {
@@ -99,7 +99,7 @@ func (p *draining) wrote(name string) bool {
 }
 
 // TestStopReturnsWhenTheProcessHasEnded stops a process that drains after it has closed its control port, over the
-// socket and over the address. If the process does not end in time, Stop fails, and says so.
+// socket and over the address. If the process does not end in time, Stop returns an error.
 func TestStopReturnsWhenTheProcessHasEnded(t *testing.T) {
 	for name, dial := range map[string]func(p *draining) *control.Client{
 		"socket": func(p *draining) *control.Client {
@@ -107,7 +107,7 @@ func TestStopReturnsWhenTheProcessHasEnded(t *testing.T) {
 		},
 		"address": func(p *draining) *control.Client { return control.DialAddress(p.address, "secret") },
 	} {
-		// In parallel, because each has a process of its own and waits for it most of the time.
+		// In parallel, because each test mostly waits for its own process.
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := startDraining(t)

@@ -98,7 +98,7 @@ func filesInClear(t *testing.T, dir string) string {
 	}
 	var out strings.Builder
 	for _, u := range uses {
-		// Without keys, the ones of the files are listed as well.
+		// Without keys, the test lists the keys of the files as well.
 		if u.Key == (encryption.KeyID{}) {
 			fmt.Fprintf(&out, "%d files in clear\n", u.Files)
 		}
@@ -106,8 +106,7 @@ func filesInClear(t *testing.T, dir string) string {
 	return cmp.Or(out.String(), "none\n")
 }
 
-// runIn executes a command line with DIR replaced by dir, and returns what it prints, with the parts that differ from
-// run to run replaced.
+// runIn executes a command line with DIR replaced by dir, and returns the output, in which varying parts are replaced.
 func runIn(t *testing.T, dir, line string) string {
 	t.Helper()
 	line, in, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(line), "DIR", dir), "<")
@@ -134,8 +133,8 @@ func runIn(t *testing.T, dir, line string) string {
 	return text
 }
 
-// makeNode makes the data directory of a member of a ring of six nodes in two data centers. Members 1 to 5 vote. The
-// entries 8 to 10 of the log create keyspaces; the node knows of commits up to entry 8.
+// makeNode creates the data directory of a member of a ring of six nodes in two data centers. Members 1 to 5 vote.
+// Entries 8 to 10 of the log create keyspaces; the commit index is 8.
 func makeNode(t *testing.T, dir string, number int, last, term uint64) {
 	t.Helper()
 	raftDir := filepath.Join(dir, datadir.Metadata)

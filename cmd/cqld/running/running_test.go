@@ -40,8 +40,8 @@ func TestRingsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestRingsAreRememberedWhileTheyStartAgain has a ring start again and again while another process looks for rings. It
-// is always found, because its file is never incomplete.
+// TestRingsAreRememberedWhileTheyStartAgain restarts a ring repeatedly while another process looks for rings. It always
+// finds the ring, because the ring's file is never incomplete.
 func TestRingsAreRememberedWhileTheyStartAgain(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
