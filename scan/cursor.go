@@ -9,10 +9,10 @@ import (
 	"cqld/row"
 )
 
-// Position is a place in the order of a scan. The zero value is its beginning.
+// Position is a position in the order of a scan. The zero value is the beginning.
 type Position struct {
 	Key row.PartitionKey // Bytes is nil at the beginning
-	// Inside reports that the rows of the partition up to Clustering, included, were read.
+	// Inside means that the partition was read up to and including Clustering.
 	Inside     bool
 	Clustering []byte
 	Done       bool   // no further row of the partition is needed
@@ -20,13 +20,13 @@ type Position struct {
 	Given      uint32 // rows of the partition, or groups of rows, that count for Cursor.PerPartition
 }
 
-// errPage is the error of a page that does not say how far it extends.
+// errPage is the error of a page without an end that is empty and not the last.
 var errPage = errors.New("scan: a page is empty and not the last")
 
 // Cursor is the state of a scan. It is not safe for concurrent use.
 type Cursor struct {
-	// Command contains what all commands have in common: everything but Key and Range. Its limits apply to each
-	// command; they may be changed between commands. Its limit of rows in a partition, if any, must equal PerPartition,
+	// Command contains the fields that all commands share: everything except Key and Range. Its limits apply to each
+	// command, and may change between commands. Its limit of rows in a partition, if any, must equal PerPartition,
 	// unless EndPartition is called for each partition.
 	Command row.ReadCommand
 	// Keys are the partitions to read, in this order. Nil means all partitions with a token in Tokens, which does not
@@ -53,7 +53,7 @@ type state struct {
 	ended  bool // no partition of Tokens is left
 	ready  bool // the next command is determined by single, resumed and rest
 	single bool // the command reads one partition
-	// resumed reports that the command reads the rows of a partition after At; rest are the slices that are left of it.
+	// resumed means that the command reads the rows of a partition after At; rest contains the remaining slices.
 	resumed bool
 	rest    []row.Slice
 
@@ -93,7 +93,7 @@ func (c *Cursor) Seek(at Position) bool {
 	if i < 0 {
 		return false
 	}
-	// A partition whose rest is not needed is passed at once; otherwise enter finds the rest of it.
+	// If the rest of the partition is not needed, it is skipped; otherwise enter finds its remaining slices.
 	if c.key = i; at.Done {
 		c.key++
 	}
@@ -109,7 +109,7 @@ func (c *Cursor) More() bool {
 			c.ready = c.Keys == nil && !c.ended
 			return c.ready
 		}
-		// A partition without slices left, or with enough rows, takes no command.
+		// A partition without remaining slices, or with enough rows, needs no command.
 		if c.ready = c.enter(key); !c.ready {
 			c.leave(key)
 		}
@@ -128,7 +128,7 @@ func (c *Cursor) partition() (key row.PartitionKey, ok bool) {
 	return row.PartitionKey{}, false
 }
 
-// enter determines the command that reads the rest of a partition. It returns false if none is needed.
+// enter prepares the command that reads the rest of a partition. It returns false if none is needed.
 func (c *Cursor) enter(key row.PartitionKey) bool {
 	c.single, c.rest = true, c.Command.Slices
 	c.resumed = c.At.Inside && bytes.Equal(c.At.Key.Bytes, key.Bytes)
@@ -192,7 +192,7 @@ func (c *Cursor) Next(cmd *row.ReadCommand) bool {
 	return true
 }
 
-// Page begins the iteration over the page that answers the command of Next. c refers to page until EndPage.
+// Page starts the iteration over the page that answers the command of Next. c refers to page until EndPage.
 func (c *Cursor) Page(page []byte) {
 	c.Reader.Reset(page)
 	c.ready, c.open, c.partitions, c.rows = false, false, 0, 0
@@ -205,7 +205,7 @@ func (c *Cursor) NextPartition() bool {
 		return false
 	}
 	c.partitions++
-	// A partition that is resumed keeps its position: Given and Live continue.
+	// A resumed partition keeps its position: Given and Live continue.
 	if !c.resumed || !bytes.Equal(c.At.Key.Bytes, c.Reader.Key.Bytes) {
 		c.move(c.Reader.Key)
 	}
@@ -225,10 +225,10 @@ func (c *Cursor) NextRow(x *row.Row) bool {
 	}
 	c.open = false
 	if c.continues = c.Reader.Continues(); c.continues && c.rows > 0 {
-		// Rows that were not consumed were read, too: a page of deleted rows is progress.
+		// Rows that were not consumed count as read: a page of deleted rows is progress.
 		c.At.Inside, c.At.Clustering = true, append(c.At.Clustering[:0], c.last...)
 		if c.Command.StaticCounts && !c.At.Live {
-			// If no row can follow, the static row represents the partition, and no page comes after this one.
+			// If no row can follow, the static row represents the partition, and this is its last page.
 			c.continues = len(row.SlicesAfter(c.Command.Slices, c.last, c.Command.Reversed)) > 0
 		}
 	}
@@ -256,22 +256,22 @@ func (c *Cursor) Consumed() {
 	c.At.Clustering = append(c.At.Clustering[:0], c.last...)
 }
 
-// ConsumedStatic records that the live static row represents the partition, which has no other row, and moves the
+// ConsumedStatic records that the live static row represents the partition, which has no other live row, and moves the
 // position past the partition.
 func (c *Cursor) ConsumedStatic() { c.At.Inside, c.At.Live, c.At.Done = true, true, true }
 
-// EndPartition omits the rest of the current partition, also of later pages.
+// EndPartition skips the rest of the current partition, including later pages.
 func (c *Cursor) EndPartition() { c.At.Done = true }
 
-// EndPage moves the position to the end of the page, and skips what was not read of it. It returns an error if the page
-// is malformed; the position is then undefined.
+// EndPage moves the position to the end of the page, and skips unread rows. It returns an error if the page is
+// malformed; the position is then undefined.
 func (c *Cursor) EndPage() error {
 	for c.NextPartition() {
 	}
 	if err := c.Reader.Err(); err != nil {
 		return err
 	}
-	// An explicit end takes precedence: it may be later than the last row of the page.
+	// An explicit end takes precedence, because it may be after the last row of the page.
 	more := c.Reader.More()
 	switch end := c.Reader.End(); {
 	case end != nil:
@@ -282,13 +282,13 @@ func (c *Cursor) EndPage() error {
 		c.At.Done = true // its static row counted, for which the replica read the whole partition
 	}
 	switch {
-	// A range is read until a page says that it is complete.
+	// A range is read until a page is the last.
 	case !c.single:
 		c.ended = !more
 	case !more || c.At.Done:
 		key := c.At.Key
 		if c.Keys != nil {
-			key = c.Keys[c.key] // the page may have had no partition
+			key = c.Keys[c.key] // the page may have contained no partition
 		}
 		c.leave(key)
 	}
@@ -308,7 +308,7 @@ func (c *Cursor) Skip(page []byte) error {
 	return err
 }
 
-// passed moves the position to the explicit end of a page, whose last rows are not in it.
+// passed moves the position to the explicit end of a page, which may be after its last row.
 func (c *Cursor) passed(end *row.Position) {
 	if c.At.Key.Bytes == nil || !bytes.Equal(c.At.Key.Bytes, end.Key.Bytes) {
 		c.move(end.Key)

@@ -1,8 +1,8 @@
 // Package scan divides a read of many rows into commands, and continues each where the page of the previous one ended.
 //
-// A Cursor is given partition keys, or a range of tokens, and the clustering slices to read in each partition. It
-// returns the commands of the scan one after the other, iterates over the page of each, and knows its position: after a
-// row, or after a whole partition. A scan can continue at a position later, on any node.
+// A Cursor reads partition keys, or a range of tokens, and the same clustering slices in each partition. It returns the
+// commands of the scan in sequence, iterates over the page of each, and tracks the position: after a row, or after a
+// whole partition. A scan can be continued from a position later, on any node.
 //
 //	for c.Next(&cmd) {
 //		c.Page(…)              // the page that answers cmd

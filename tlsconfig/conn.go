@@ -15,8 +15,8 @@ import (
 // protocol of this module begins with it.
 const recordHandshake = 0x16
 
-// Conn is the server side of a connection that is encrypted, or that may be if the client wants. Its first Read, or
-// Handshake, performs the handshake. The methods may be called concurrently, like those of a net.Conn.
+// Conn is the server side of a connection that is encrypted or, optionally, not: the client chooses. The first Read, or
+// Handshake, performs the handshake. Methods may be called concurrently, as for a net.Conn.
 type Conn struct {
 	net.Conn // the socket
 	// config is shared by all connections of a port.
@@ -25,14 +25,14 @@ type Conn struct {
 	records  recordReader
 
 	handshake sync.Mutex
-	// done and err are guarded by handshake. The first attempt decides: a handshake is never repeated.
+	// handshake guards done and err. The first attempt decides: a handshake is never repeated.
 	done bool
 	err  error
 	// secure is nil before the first byte, and if the client does not encrypt. Read and Write load it without a lock.
 	secure atomic.Pointer[tls.Conn]
-	// plain means that the client does not encrypt.
+	// plain means that the client does not use encryption.
 	plain atomic.Bool
-	// closed is set by Close, for a handshake that begins at the same time.
+	// closed is set by Close, for a concurrent handshake.
 	closed atomic.Bool
 }
 
@@ -45,13 +45,13 @@ func NewConn(socket net.Conn, config *tls.Config, optional bool) *Conn {
 	return c
 }
 
-// Handshake waits for the handshake, until the connection's deadlines or the end of ctx. It reads no data of the client
-// beyond it. A client that does not encrypt gets no answer and costs one read; after the error, a tls.RecordHeaderError
-// with the beginning of what the client sent, the caller may send a reply without encryption.
+// Handshake waits for the handshake, until the connection's deadlines or the end of ctx. It reads no application data.
+// If the client does not use encryption, the handshake sends nothing and fails with a tls.RecordHeaderError that
+// contains the first bytes received; the caller may then reply without encryption.
 func (c *Conn) Handshake(ctx context.Context) error {
 	c.handshake.Lock()
 	defer c.handshake.Unlock()
-	// Concurrent calls wait for the lock, and have the result of the first one.
+	// Concurrent calls wait for the lock, and return the result of the first one.
 	if c.done {
 		return c.err
 	}
@@ -63,7 +63,7 @@ func (c *Conn) Handshake(ctx context.Context) error {
 			secure.Close() // Close may have missed it
 		}
 		err = secure.HandshakeContext(ctx)
-		// crypto/tls sets Conn only if it has not written anything. The socket is then still usable without encryption.
+		// crypto/tls sets Conn only if it has not written anything, so the socket can still be used without encryption.
 		if first := (tls.RecordHeaderError{}); errors.As(err, &first) && first.Conn != nil {
 			c.plain.Store(true)
 			c.secure.Store(nil)
@@ -73,12 +73,12 @@ func (c *Conn) Handshake(ctx context.Context) error {
 	return err
 }
 
-// detect reads the first byte if the client may choose. The byte is kept for the first Read.
+// detect reads the first byte if encryption is optional. The byte is kept for the first Read.
 func (c *Conn) detect() error {
 	if !c.optional {
 		return nil
 	}
-	// The deadlines of the socket bound this read like the handshake.
+	// The socket's deadlines also bound this read.
 	if _, err := c.Conn.Read(c.records.first[:]); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return c.records.raw(b)
 }
 
-// Write implements net.Conn. Like Read, it begins with the handshake.
+// Write implements net.Conn. Like Read, it performs the handshake first.
 func (c *Conn) Write(b []byte) (int, error) {
 	if secure := c.secure.Load(); secure != nil {
 		return secure.Write(b)
@@ -117,7 +117,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// CloseWrite ends the output. It has no effect if the socket cannot do so.
+// CloseWrite closes the write side. It has no effect if the socket does not support that.
 func (c *Conn) CloseWrite() error {
 	if secure := c.secure.Load(); secure != nil {
 		return secure.CloseWrite()
@@ -164,20 +164,18 @@ func (c *Conn) State() (state tls.ConnectionState, ok bool) {
 
 // Peer returns the verified certificate of the client after the handshake, or nil if it has none.
 func (c *Conn) Peer() *x509.Certificate {
-	// Without chains the certificate was not verified, and proves nothing.
+	// A certificate without verified chains proves nothing.
 	if state, ok := c.State(); ok && len(state.VerifiedChains) > 0 {
 		return state.PeerCertificates[0]
 	}
 	return nil
 }
 
-// Partial reports whether a part of an encrypted record has been read, so that more of it must follow. It may be called
-// by the goroutine that reads.
+// Partial reports whether only a part of an encrypted record has been read. Only the reading goroutine may call it.
 func (c *Conn) Partial() bool { return c.Encrypted() && c.records.partial() }
 
-// recordReader is the socket below crypto/tls. It follows the boundaries of records: crypto/tls reads incomplete ones
-// into memory of its own, where they are visible neither in the socket nor to its caller. It does not interpret them:
-// it only counts bytes.
+// recordReader is the socket below crypto/tls. It tracks the boundaries of records by counting bytes, because
+// crypto/tls buffers incomplete records, which are then visible neither in the socket nor to its caller.
 type recordReader struct {
 	net.Conn
 	// first is the byte that detect has read.
@@ -187,9 +185,9 @@ type recordReader struct {
 
 	// header of the current record: type, version, and length of the body.
 	header [5]byte
-	// have is the number of bytes of header that were read.
+	// have is the number of header bytes read so far.
 	have int
-	// body is the number of bytes of the record that are still to be read.
+	// body is the number of unread bytes of the record's body.
 	body int
 }
 
@@ -200,7 +198,7 @@ func (r *recordReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// raw reads without following records. The byte that detect has read comes first, alone.
+// raw reads without tracking records. The byte that detect has read is returned first, alone.
 func (r *recordReader) raw(b []byte) (n int, err error) {
 	if r.unread && len(b) > 0 {
 		r.unread = false
@@ -217,7 +215,7 @@ func (r *recordReader) follow(b []byte) {
 		if r.body > 0 {
 			n := min(r.body, len(b))
 			r.body -= n
-			// The body of the record needs no copy.
+			// The body needs no copy.
 			b = b[n:]
 			continue
 		}

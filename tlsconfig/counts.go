@@ -16,8 +16,8 @@ type Counts struct {
 // reasons is the number of values of Reason. It must be changed with the constants.
 const reasons = 10
 
-// HandshakeStats are the handshakes of a port. Failures has an entry for each reason, also with a count of zero, so
-// that metrics exist from the beginning.
+// HandshakeStats are the handshakes of a port. Failures has an entry for each reason, even if the count is zero, so
+// that metrics exist from the start.
 type HandshakeStats struct {
 	Completed int64 // including those that resumed a session
 	Resumed   int64
@@ -32,7 +32,7 @@ func (c *Counts) Complete(state tls.ConnectionState) {
 	}
 }
 
-// Fail counts a handshake that failed with err, and returns why.
+// Fail counts a handshake that failed with err, and returns the reason.
 func (c *Counts) Fail(err error) Reason {
 	reason := ReasonOf(err)
 	for i, r := range Reasons() {
@@ -43,7 +43,7 @@ func (c *Counts) Fail(err error) Reason {
 	return reason
 }
 
-// Stats returns the counts so far, with all reasons. They are read one after the other while handshakes continue.
+// Stats returns the current counts, with all reasons. They are not a consistent snapshot, because handshakes continue.
 func (c *Counts) Stats() HandshakeStats {
 	s := HandshakeStats{Completed: c.completed.Load(), Resumed: c.resumed.Load(), Failures: map[Reason]int64{}}
 	for i, r := range Reasons() {

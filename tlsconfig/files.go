@@ -12,22 +12,22 @@ import (
 // Files names the files of a Source. Each value is a path, or PEM text itself if it contains "-----BEGIN". It must not
 // change while a Source uses it.
 type Files struct {
-	// Certificate has the certificate of this process, followed by those of intermediate authorities. If it is empty,
-	// the file of the private key contains them as well.
+	// Certificate contains the certificate of this process, followed by intermediate certificates. If it is empty, the
+	// private key's file contains them as well.
 	Certificate string
 	// PrivateKey has the key of Certificate: PKCS#8, PKCS#1 or SEC 1. Only the user that runs the process may be able
 	// to read the file, and a group if the file belongs to root.
 	PrivateKey string
 	// PrivateKeyPassword decrypts a PKCS#8 key. "" means that the key is not encrypted.
 	PrivateKeyPassword string
-	// TrustedCertificates has the authorities whose certificates peers may present. "" means none: a server then cannot
-	// verify client certificates, and clients trust the authorities of the operating system.
+	// TrustedCertificates contains the authorities that may sign peers' certificates. "" means none: a server then
+	// cannot verify client certificates, and clients trust the operating system's authorities.
 	TrustedCertificates string
 	// RevocationLists are the certificate revocation lists (CRLs) of trusted authorities, as PEM or DER.
 	RevocationLists []string
 }
 
-// paths returns the files to be watched. Inline PEM text cannot change.
+// paths returns the files to watch. Inline PEM text cannot change.
 func (f Files) paths() []string {
 	var paths []string
 	for _, p := range append([]string{f.Certificate, f.PrivateKey, f.TrustedCertificates}, f.RevocationLists...) {
@@ -41,7 +41,7 @@ func (f Files) paths() []string {
 // inline reports whether the value is PEM text instead of a path.
 func inline(value string) bool { return strings.Contains(value, "-----BEGIN") }
 
-// describe returns the value for messages. Messages must not contain inline text, which may be a private key.
+// describe formats the value for messages, which must not contain inline text, because it may be a private key.
 func describe(value string) string {
 	if inline(value) {
 		return "inline PEM"
@@ -49,9 +49,9 @@ func describe(value string) string {
 	return value
 }
 
-// read returns the bytes of a value, which are at most limit. If secret is true or the file has a private key, other
-// users must not be able to read it. The check is of the opened file, so that a replacement between the check and the
-// read has no effect.
+// read returns the content of a value, at most limit bytes. If secret is true, or the file contains a private key,
+// other users must not be able to read the file. The opened file is checked, so replacing it between check and read has
+// no effect.
 func read(value string, limit int64, secret bool) ([]byte, error) {
 	if inline(value) {
 		return []byte(value), nil
@@ -69,12 +69,12 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", value)
 	}
-	// One byte more than the limit shows that the file is larger, without reading it all.
+	// Reading one byte beyond the limit detects a larger file without reading all of it.
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	// Users also put the key into the file of the certificate.
+	// The certificate's file may contain the key as well.
 	if secret || bytes.Contains(b, []byte("PRIVATE KEY-----")) {
 		if err := CheckPrivate(value, "a private key", info); err != nil {
 			return nil, err
@@ -86,9 +86,9 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 	return b, nil
 }
 
-// CheckPrivate returns an error if users other than the owner can read or change a file with secrets. A group may read
-// the files of root: this is how packages and orchestrators hand keys to the user of a service. secrets names what the
-// file contains. There is no error on systems where modes do not restrict access.
+// CheckPrivate returns an error if users other than the owner can read or change a file with secrets. A file that
+// belongs to root may be readable by a group, because packages and orchestrators pass keys to a service's user that
+// way. secrets names the content in the message. On systems where file modes do not restrict access, it returns nil.
 func CheckPrivate(path, secrets string, info os.FileInfo) error {
 	mode := info.Mode().Perm()
 	// All other bits of the mode must be zero.
@@ -103,14 +103,15 @@ func CheckPrivate(path, secrets string, info os.FileInfo) error {
 		secrets, mode, path)
 }
 
-// signature identifies the contents of watched files without reading them.
+// signature identifies the content of watched files without reading it.
 type signature []os.FileInfo // nil for a file that does not exist
 
-// newSignature examines the files at paths. The element of a file that cannot be examined is nil, and load reports why.
+// newSignature examines the files at paths. The element of a file that cannot be examined is nil; load reports the
+// error.
 func newSignature(paths []string) signature {
 	s := make(signature, len(paths))
 	for i, p := range paths {
-		// Stat follows symbolic links: orchestrators replace a link and not the file.
+		// Stat follows symbolic links, because orchestrators replace a link instead of the file.
 		if info, err := os.Stat(p); err == nil {
 			s[i] = info
 		} else if !errors.Is(err, os.ErrNotExist) {
@@ -120,8 +121,8 @@ func newSignature(paths []string) signature {
 	return s
 }
 
-// equal reports whether no file has changed between two signatures of the same paths. A file that was replaced by
-// another of the same size and time is a different file (os.SameFile).
+// equal reports whether no file has changed between two signatures of the same paths. A replacement with the same size
+// and time is detected as another file (os.SameFile).
 func (s signature) equal(other signature) bool {
 	for i, a := range s {
 		b := other[i]

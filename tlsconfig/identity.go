@@ -12,8 +12,8 @@ const (
 	spiffePrefix = spiffeScheme + "://"
 )
 
-// SPIFFE returns the first SPIFFE identity of a certificate. ok is false if it has none. It says nothing about whether
-// the certificate is to be trusted.
+// SPIFFE returns the first SPIFFE identity of a certificate. ok is false if it has none. It does not verify the
+// certificate.
 func SPIFFE(c *x509.Certificate) (identity string, ok bool) {
 	for _, u := range c.URIs {
 		if text := u.String(); strings.HasPrefix(text, spiffePrefix) {
@@ -23,8 +23,8 @@ func SPIFFE(c *x509.Certificate) (identity string, ok bool) {
 	return "", false
 }
 
-// NodeIdentity returns the SPIFFE identity of a node: spiffe://CLUSTER/node/NAME. Characters of the cluster's name that
-// SPIFFE does not allow in trust domains become hyphens.
+// NodeIdentity returns the SPIFFE identity of a node: spiffe://CLUSTER/node/NAME. Characters of the cluster name that
+// are invalid in SPIFFE trust domains become hyphens.
 func NodeIdentity(cluster, name string) string {
 	return identity(cluster, "node", name)
 }
@@ -40,8 +40,8 @@ func identity(cluster, kind, name string) string {
 	return u.String()
 }
 
-// TrustDomain returns the SPIFFE trust domain of a cluster. Letters become lower case, because trust domains have no
-// others. Different names of clusters may have the same trust domain.
+// TrustDomain returns the SPIFFE trust domain of a cluster. Letters become lower case, because trust domains contain no
+// upper case. Different cluster names may have the same trust domain.
 func TrustDomain(cluster string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -56,13 +56,17 @@ func TrustDomain(cluster string) string {
 }
 
 // Node returns the name of the node that a certificate identifies in a cluster: NAME of spiffe://CLUSTER/node/NAME. ok
-// is false for certificates of clients, of other clusters, and without such an identity.
+// is false for clients' certificates, other clusters' certificates, and certificates without such an identity.
+//
+//	spiffe://shop/node/n1, cluster shop     n1
+//	spiffe://shop/client/app                not a node
+//	spiffe://other/node/n1                  another cluster
 func Node(c *x509.Certificate, cluster string) (name string, ok bool) {
 	for _, u := range c.URIs {
 		if u.Scheme != spiffeScheme || u.Host != TrustDomain(cluster) {
 			continue
 		}
-		// The path is compared after unescaping, the reverse of identity.
+		// u.Path is unescaped, the inverse of identity.
 		if name, ok = strings.CutPrefix(u.Path, "/node/"); ok && name != "" {
 			return name, true
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // material contains the certificates and keys that were read from the files at one time. It is immutable. Connections
-// that have begun with it keep it after a reload.
+// that started with it keep it after a reload.
 type material struct {
 	// pair is the certificate with its key and chain; nil if there is no certificate.
 	pair *tls.Certificate
@@ -21,8 +21,8 @@ type material struct {
 	expiry time.Time
 }
 
-// load reads all files. now is used to refuse a certificate that no peer would accept. Either everything is usable, or
-// there is an error: a Source never mixes old and new files.
+// load reads all files. It refuses a certificate that is invalid at now, because no peer would accept it. It uses all
+// files or none: a Source never mixes old and new files.
 func load(f Files, now time.Time) (*material, error) {
 	m := &material{revoked: &revoked{}}
 	var authorities []*x509.Certificate
@@ -34,14 +34,14 @@ func load(f Files, now time.Time) (*material, error) {
 		if authorities, err = ParseCertificates(describe(f.TrustedCertificates), b, trustedMax); err != nil {
 			return nil, fmt.Errorf("trusted certificates: %w", err)
 		}
-		// A pool that is not nil replaces the authorities of the operating system.
+		// A non-nil pool replaces the operating system's authorities.
 		m.trusted = x509.NewCertPool()
 		for _, a := range authorities {
 			m.trusted.AddCert(a)
 		}
 	}
 	if len(f.RevocationLists) > 0 {
-		// A list proves itself by the signature of a trusted authority.
+		// A revocation list is verified by the signature of a trusted authority.
 		if authorities == nil {
 			return nil, errors.New("revocation lists need trusted certificates, which must contain the authorities " +
 				"that signed them")
@@ -62,14 +62,14 @@ func load(f Files, now time.Time) (*material, error) {
 	if m.pair, err = loadPair(f); err != nil {
 		return nil, err
 	}
-	// A certificate of this process that has expired is an error when it is read. One that expires later stays in use,
-	// and is reported by warnExpiry.
+	// An expired certificate is an error only when it is loaded. One that expires later stays in use, and warnExpiry
+	// reports it.
 	m.expiry, err = m.validity(now)
 	return m, err
 }
 
-// validity returns when the certificate, or an authority above it, expires. The error is for a certificate that is not
-// valid at now.
+// validity returns when the certificate, or an authority above it, expires. It returns an error if the certificate is
+// not valid at now.
 func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 	leaf := m.pair.Leaf
 	if now.After(leaf.NotAfter) {
@@ -99,10 +99,10 @@ func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 	if m.trusted == nil {
 		return expiry, nil
 	}
-	// Peers may trust other authorities, so it is no error if the certificate is not from the trusted ones.
+	// The certificate need not be signed by a trusted authority, because peers may trust others.
 	chains, err := leaf.Verify(x509.VerifyOptions{Roots: m.trusted, Intermediates: intermediates, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-	// The root counts as well: the chain that was found ends with it.
+	// The verified chain ends with the root, whose expiry counts as well.
 	if err == nil {
 		for _, c := range chains[0] {
 			earliest(c)
@@ -111,5 +111,5 @@ func (m *material) validity(now time.Time) (expiry time.Time, err error) {
 	return expiry, nil
 }
 
-// date returns a time as messages contain it.
+// date formats a time for messages.
 func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// checkFormat returns an error for files that are not PEM, with the command that converts them. Keystores of Java are
-// what users of Cassandra have. what names the file.
+// checkFormat returns an error for files that are not PEM, with the command that converts them: users of Cassandra have
+// Java keystores. what names the file.
 func checkFormat(what string, b []byte) error {
 	switch {
 	case bytes.Contains(b, []byte("-----BEGIN ")):
 		return nil
-	// A file that is being written is empty for a moment.
+	// A file that is being written may be empty for a moment.
 	case len(bytes.TrimSpace(b)) == 0:
 		return fmt.Errorf("%s is empty", what)
 	case bytes.HasPrefix(b, []byte{0xfe, 0xed, 0xfe, 0xed}), bytes.HasPrefix(b, []byte{0xce, 0xce, 0xce, 0xce}):
@@ -37,9 +37,9 @@ func checkFormat(what string, b []byte) error {
 	return fmt.Errorf("%s has no PEM block", what)
 }
 
-// ParseCertificates returns the certificates of PEM text and ignores its other blocks. It is an error if there are
-// none, or more than limit. what names the text in errors. The order is kept: a file of a chain begins with the
-// certificate of this process.
+// ParseCertificates returns the certificates in PEM text, in order, and ignores other blocks. It returns an error if
+// there are none, or more than limit. what names the text in errors. In a chain's file, the certificate of this process
+// comes first.
 func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate, error) {
 	if err := checkFormat(what, text); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate
 		if block.Type != "CERTIFICATE" && block.Type != "X509 CERTIFICATE" {
 			continue
 		}
-		// The limit is examined before a certificate is parsed: parsing is what costs time.
+		// Checked before parsing, which is the expensive part.
 		if len(list) == limit {
 			return nil, fmt.Errorf("%s has more than %d certificates", what, limit)
 		}
@@ -61,7 +61,7 @@ func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate
 		if err != nil {
 			return nil, fmt.Errorf("%s: certificate %d: %w", what, len(list)+1, err)
 		}
-		// Configured certificates have the bounds that peers apply to them.
+		// Configured certificates have the same limits as peers' certificates.
 		if err := checkNames(c); err != nil {
 			return nil, fmt.Errorf("%s: certificate %d: %w", what, len(list)+1, err)
 		}
@@ -73,8 +73,8 @@ func ParseCertificates(what string, text []byte, limit int) ([]*x509.Certificate
 	return list, nil
 }
 
-// ParseKey returns the private key of PEM text. what names the text in errors, which never contain the key or the
-// password. It is the first key; other blocks are ignored, so that a file may also contain certificates.
+// ParseKey returns the first private key in PEM text. what names the text in errors, which never contain the key or the
+// password. Other blocks are ignored, so a file may also contain certificates.
 func ParseKey(what string, text []byte, password string) (crypto.Signer, error) {
 	if err := checkFormat(what, text); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func ParseKey(what string, text []byte, password string) (crypto.Signer, error) 
 		if block, rest = pem.Decode(rest); block == nil {
 			return nil, fmt.Errorf("%s has no PRIVATE KEY block", what)
 		}
-		// This includes the types that are refused, so that their message names them.
+		// Unsupported types are included, so that the message can name them.
 		if !strings.HasSuffix(block.Type, "PRIVATE KEY") {
 			continue
 		}
@@ -152,8 +152,7 @@ func checkKey(key crypto.Signer) error {
 	return nil
 }
 
-// checkNames bounds the names of a certificate. It applies to certificates of peers, which choose how many names they
-// present.
+// checkNames limits the number of names in a certificate, because peers choose how many they present.
 func checkNames(c *x509.Certificate) error {
 	if n := len(c.DNSNames) + len(c.IPAddresses) + len(c.URIs) + len(c.EmailAddresses); n > namesMax {
 		return fmt.Errorf("the certificate has %d names, and at most %d are supported", n, namesMax)
@@ -167,7 +166,7 @@ func loadPair(f Files) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without a separate file, the certificate is in the file of the key.
+	// Without a certificate file, the key's file contains the certificate.
 	certificate, certText := f.Certificate, keyText
 	if certificate == "" {
 		certificate = f.PrivateKey
@@ -182,13 +181,13 @@ func loadPair(f Files) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	// All supported keys have Equal. The comparison finds files that were not replaced together.
+	// All supported keys have Equal. The comparison detects files that were not replaced together.
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(chain[0].PublicKey) {
 		return nil, fmt.Errorf("private key %s does not belong to the first certificate of %s", describe(f.PrivateKey),
 			describe(certificate))
 	}
-	// Leaf spares crypto/tls from parsing the certificate for each connection.
+	// With Leaf, crypto/tls need not parse the certificate for each connection.
 	pair := &tls.Certificate{PrivateKey: key, Leaf: chain[0]}
 	for _, c := range chain {
 		pair.Certificate = append(pair.Certificate, c.Raw)

@@ -68,7 +68,7 @@ func decryptKey(der []byte, password string) (any, error) {
 	if _, err := asn1.Unmarshal(k.Algorithm.Parameters.FullBytes, &p); err != nil {
 		return nil, errEncryption
 	}
-	// This takes up to some seconds, depending on the iterations.
+	// Takes up to some seconds, depending on the number of iterations.
 	block, iv, err := p.cipher(password)
 	if err != nil {
 		return nil, err
@@ -79,13 +79,13 @@ func decryptKey(der []byte, password string) (any, error) {
 	}
 	key, err := x509.ParsePKCS8PrivateKey(plain)
 	if err != nil {
-		return nil, errPassword // a wrong password has valid padding by chance
+		return nil, errPassword // a wrong password can result in valid padding by chance
 	}
 	return key, nil
 }
 
-// cipher derives the key and returns the cipher with its initialization vector. Everything that comes from the file is
-// bounded before it is used: the iterations, and the lengths of the key and of the vector.
+// cipher derives the key, and returns the cipher with its initialization vector. It validates everything from the file
+// before use: the iterations, and the lengths of the key and of the vector.
 func (p *pbes2Parameters) cipher(password string) (block cipher.Block, iv []byte, err error) {
 	scheme, ok := cipherOf(p.Scheme.Algorithm)
 	if !ok || !p.Derivation.Algorithm.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}) { // PBKDF2
@@ -99,7 +99,7 @@ func (p *pbes2Parameters) cipher(password string) (block cipher.Block, iv []byte
 	if !ok || d.Iterations < 1 || d.KeyLength != 0 && d.KeyLength != scheme.keyBytes {
 		return nil, nil, errEncryption
 	}
-	// The file determines the iterations, so that they are examined before the derivation.
+	// The iterations come from the file, so they are checked before the derivation.
 	if d.Iterations > iterationsMax {
 		return nil, nil, fmt.Errorf("the encryption of the private key has %d iterations, and at most %d are "+
 			"supported", d.Iterations, iterationsMax)
@@ -157,8 +157,8 @@ func hashOf(id asn1.ObjectIdentifier) (h func() hash.Hash, ok bool) {
 	return nil, false
 }
 
-// decryptCBC decrypts data and removes its padding (RFC 8018 section 6.1.1). The padding has no authentication: a wrong
-// password is found by it or, with a small probability, only when the key is parsed. data is not changed.
+// decryptCBC decrypts data and removes its padding (RFC 8018 section 6.1.1). The padding is not authenticated: a wrong
+// password is detected by it or, with a small probability, only when the key is parsed. data is not modified.
 func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
 	size := block.BlockSize()
 	if len(data) == 0 || len(data)%size != 0 {

@@ -11,39 +11,39 @@ import (
 	"time"
 )
 
-// ClientAuth is whether a server wants certificates of its clients. Certificates that clients present are always
+// ClientAuth says whether a server requests certificates from its clients. Certificates that clients present are always
 // verified.
 type ClientAuth uint8
 
 // Values of ClientAuth.
 const (
-	// Clients are not asked for a certificate.
+	// ClientAuthNone does not request certificates.
 	ClientAuthNone ClientAuth = iota
-	// Clients may present a certificate.
+	// ClientAuthOptional requests certificates, but accepts clients without one.
 	ClientAuthOptional
-	// Clients must present a certificate.
+	// ClientAuthRequired refuses clients without a certificate.
 	ClientAuthRequired
 )
 
-// Policy is how the files of a Source are used. The zero value is a server for all clients, or a client that verifies
-// the server's certificate and name, with TLS 1.2 and 1.3. A Policy is copied into the configuration; its slices must
-// not change.
+// Policy says how the files of a Source are used. The zero value is a server that accepts all clients, or a client that
+// verifies the server's certificate and name, with TLS 1.2 and 1.3. A Policy is copied; its slices must not be
+// modified.
 type Policy struct {
 	// ClientAuth is for servers.
 	ClientAuth ClientAuth
-	// MinVersion and MaxVersion are tls.VersionTLS12 or tls.VersionTLS13. 0 means the former and the latter.
+	// MinVersion and MaxVersion are tls.VersionTLS12 or tls.VersionTLS13. 0 means TLS 1.2 and 1.3, respectively.
 	MinVersion, MaxVersion uint16
 	// CipherSuites applies to TLS 1.2; nil means DefaultCipherSuites. TLS 1.3 has no configurable suites.
 	CipherSuites []uint16
 	// NextProtos are the application protocols (ALPN), the preferred ones first.
 	NextProtos []string
-	// ServerName is what the server's certificate must contain, a DNS name or an IP address. A client without a
+	// ServerName is the DNS name or IP address that the server's certificate must contain. A client without a
 	// ServerName must set AnyName.
 	ServerName string
-	// AnyName makes a client accept each trusted certificate whatever its names. The caller sets Verify instead.
+	// AnyName makes a client accept every trusted certificate, whatever its names. The caller then sets Verify.
 	AnyName bool
-	// MaxValidity and MinValidity refuse peers' certificates that are issued for longer, or expire sooner. 0 means no
-	// bound.
+	// MaxValidity and MinValidity refuse certificates of peers that are issued for longer, or that expire sooner. 0
+	// means no limit.
 	MaxValidity, MinValidity time.Duration
 	// Verify is called with the peer's certificate after it was verified, for each connection. An error ends the
 	// handshake.
@@ -59,8 +59,8 @@ var errNoCertificate = errors.New("tlsconfig: no certificate is configured")
 // that it has the private key, and revocation takes effect at the next connection. A Source without a certificate
 // refuses all connections.
 func (s *Source) Server(p Policy) *tls.Config {
-	// A configuration is made for each material, not for each connection: crypto/tls keeps the keys of session tickets
-	// in it. Two connections may both make one after a reload; one of them is then used only once.
+	// The configuration is cached for each material instead of each connection, because crypto/tls keeps the keys of
+	// session tickets in it. After a reload, two connections may both create one; one of them is then used only once.
 	var cached atomic.Pointer[serverConfig]
 	outer := s.base(p)
 	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -69,14 +69,14 @@ func (s *Source) Server(p Policy) *tls.Config {
 			return nil, errNoCertificate
 		}
 		c := cached.Load()
-		// The files were read again since the configuration was made.
+		// The files were reloaded since the configuration was created.
 		if c == nil || c.material != m {
 			c = &serverConfig{m, s.serverConfig(p, m)}
 			cached.Store(c)
 		}
 		return c.config, nil
 	}
-	// crypto/tls requires a certificate in the outer configuration, which is not used.
+	// crypto/tls requires a certificate in the outer configuration, which it does not use.
 	outer.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if m := s.current.Load(); m.pair != nil {
 			return m.pair, nil
@@ -99,13 +99,13 @@ func (s *Source) serverConfig(p Policy, m *material) *tls.Config {
 	if p.ClientAuth == ClientAuthNone {
 		return c
 	}
-	// A certificate that is presented is verified even if none is required.
+	// A presented certificate is verified even if none is required.
 	c.ClientAuth = tls.VerifyClientCertIfGiven
 	if p.ClientAuth == ClientAuthRequired {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	if c.ClientCAs = m.trusted; c.ClientCAs == nil {
-		c.ClientCAs = x509.NewCertPool() // nil would mean the authorities of the operating system
+		c.ClientCAs = x509.NewCertPool() // nil would mean the operating system's authorities
 	}
 	// A resumed session would skip the proof of the private key.
 	c.SessionTicketsDisabled = true
@@ -128,17 +128,16 @@ func (s *Source) Client(p Policy) *tls.Config {
 		if m := s.current.Load(); m.pair != nil {
 			return m.pair, nil
 		}
-		return &tls.Certificate{}, nil // presents none
+		return &tls.Certificate{}, nil // presents no certificate
 	}
-	// The authorities of a configuration cannot change, so VerifyConnection verifies the server instead.
+	// The authorities in a configuration cannot change, so VerifyConnection verifies the server instead.
 	c.InsecureSkipVerify = true
 	c.VerifyConnection = func(state tls.ConnectionState) error { return s.verifyServer(p, state) }
 	return c
 }
 
-// ClientConfig returns a configuration for a client that runs for a short time: the files are read once. serverName is
-// a DNS name or an IP address. It has no Policy: TLS 1.2 or later, the name of the server is verified, and revocation
-// lists apply.
+// ClientConfig returns a configuration for a short-lived client: the files are read once. serverName is a DNS name or
+// an IP address. TLS 1.2 or later is used, the server's name is verified, and revocation lists apply.
 func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, error) {
 	m, err := load(files, now)
 	if err != nil {
@@ -154,8 +153,8 @@ func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, e
 	return c, nil
 }
 
-// base returns the part of a configuration that is the same for servers and clients. Nil cipher suites and version 0
-// are replaced by their defaults.
+// base returns the common part of the configurations of servers and clients, with defaults for nil cipher suites and
+// version 0.
 func (s *Source) base(p Policy) *tls.Config {
 	c := &tls.Config{
 		MinVersion: p.MinVersion, MaxVersion: p.MaxVersion,
@@ -163,7 +162,7 @@ func (s *Source) base(p Policy) *tls.Config {
 		NextProtos:   p.NextProtos,
 		Time:         s.options.Clock.Now,
 	}
-	// Records of full size from the beginning: answers are read as a whole.
+	// Records have full size from the start, because clients need a complete response anyway.
 	c.DynamicRecordSizingDisabled = true
 	if c.MinVersion == 0 {
 		c.MinVersion = tls.VersionTLS12
@@ -185,7 +184,7 @@ func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 	if err := checkNames(leaf); err != nil {
 		return err
 	}
-	// A nil pool means the authorities of the operating system.
+	// A nil pool means the operating system's authorities.
 	options := x509.VerifyOptions{Roots: m.trusted, Intermediates: x509.NewCertPool(),
 		CurrentTime: s.options.Clock.Now()}
 	if !p.AnyName {
@@ -193,11 +192,11 @@ func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
 			options.DNSName = state.ServerName
 		}
 		if options.DNSName == "" {
-			// A client must not accept every trusted certificate by mistake, so this requires an explicit AnyName.
+			// A client must not accept every trusted certificate by mistake, so this requires AnyName.
 			return errors.New("tlsconfig: the name of the server is not known")
 		}
 	}
-	// Peers send the certificates between theirs and the root.
+	// Peers send the certificates between their own and the root.
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
@@ -213,7 +212,7 @@ func (s *Source) verified(p Policy, m *material, leaf *x509.Certificate, chains 
 	if err := checkNames(leaf); err != nil {
 		return err
 	}
-	// crypto/tls does not know revocation lists.
+	// crypto/tls does not check revocation lists.
 	if err := m.revoked.check(chains); err != nil {
 		return err
 	}
@@ -227,14 +226,14 @@ func (s *Source) verified(p Policy, m *material, leaf *x509.Certificate, chains 
 			Reason: fmt.Sprintf("expires in %v, and must be valid for %v",
 				left.Round(time.Minute), p.MinValidity)}
 	}
-	// The caller's function sees only certificates that passed everything else.
+	// Verify is called last, only for certificates that passed all other checks.
 	if p.Verify != nil {
 		return p.Verify(leaf)
 	}
 	return nil
 }
 
-// ValidityError is the error for a peer whose certificate is issued for too long, or expires too soon.
+// ValidityError is the error for a peer's certificate that is issued for too long, or expires too soon.
 type ValidityError struct{ Subject, Reason string }
 
 // Error returns a message that names the certificate.

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Reason is why a handshake failed, as a label of metrics. There are a fixed few. Errors contain names and addresses
-// that peers choose, so they cannot be labels.
+// Reason is why a handshake failed, as a label of metrics. There is a fixed set, because errors contain names and
+// addresses that peers choose.
 type Reason string
 
 // Reasons of failed handshakes.
@@ -35,7 +35,12 @@ func Reasons() [reasons]Reason {
 		ReasonCertificate, ReasonRefused, ReasonProtocol}
 }
 
-// ReasonOf returns why a handshake failed with err. The order matters: an error may wrap several of these types.
+// ReasonOf returns why a handshake failed with err. The order of the cases matters, because an error may wrap several
+// of these types.
+//
+//	x509.CertificateInvalidError, Expired     ReasonExpired
+//	an alert of the peer                      ReasonRefused
+//	a reset connection                        ReasonClosed
 func ReasonOf(err error) Reason {
 	var plain tls.RecordHeaderError
 	var alert tls.AlertError
@@ -48,17 +53,17 @@ func ReasonOf(err error) Reason {
 		return ReasonTimeout
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return ReasonClosed
-	// Alerts of the peer arrive as *net.OpError from crypto/tls.
+	// crypto/tls returns alerts of the peer as *net.OpError.
 	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error":
 		return ReasonRefused
-	// Other errors of the network, such as a reset, end the connection.
+	// Other network errors, such as a reset, end the connection.
 	case errors.As(err, &op):
 		return ReasonClosed
 	}
 	return certificateReason(err)
 }
 
-// certificateReason returns the reason of an error that is not one of the connection.
+// certificateReason returns the reason of an error about a certificate or the protocol.
 func certificateReason(err error) Reason {
 	var invalid x509.CertificateInvalidError
 	var untrusted x509.UnknownAuthorityError

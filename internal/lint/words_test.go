@@ -32,6 +32,7 @@ func plainer() map[string]string {
 		"mends":              "repairs, fixes",
 		"is stored of":       "has a stored row, has an entry",
 		"nobody":             "no client, no caller",
+		"side by side":       "parallel, adjacent",
 		"takes the answer":   "handles the answer",
 		"takes the end of":   "handles the end of",
 		"takes the outcome":  "handles the outcome",

@@ -25,13 +25,13 @@ const (
 	LeafValidity      = 90 * 24 * time.Hour
 )
 
-// backdated is how long before the time of issue certificates are valid, for peers whose clocks are behind.
+// backdated is how long before the time of issue certificates become valid, for peers whose clocks are late.
 const backdated = 5 * time.Minute
 
-// keyAttempts bounds the draws of a key. A draw fails with a probability of 2^-32.
+// keyAttempts bounds the attempts to generate a key. An attempt fails with a probability of 2^-32.
 const keyAttempts = 16
 
-// Environment is the source of time and randomness. Tests set both fields to make the same certificates again.
+// Environment provides time and randomness. Tests set both fields to issue the same certificates again.
 type Environment struct {
 	// Random is read for keys and serial numbers; nil means crypto/rand.
 	Random io.Reader
@@ -70,19 +70,19 @@ type Authority struct {
 	environment Environment
 }
 
-// New makes a certificate authority with a common name. validity 0 means AuthorityValidity.
+// New creates a certificate authority with a common name. validity 0 means AuthorityValidity.
 func New(e Environment, name string, validity time.Duration) (*Authority, error) {
 	return newAuthority(e, &x509.Certificate{Subject: pkix.Name{CommonName: name}}, validity)
 }
 
-// NewCluster makes the certificate authority of a cluster, whose certificate contains the SPIFFE trust domain of the
-// cluster.
+// NewCluster creates the certificate authority of a cluster. Its certificate contains the cluster's SPIFFE trust
+// domain.
 func NewCluster(e Environment, cluster string, validity time.Duration) (*Authority, error) {
 	return newAuthority(e, &x509.Certificate{Subject: pkix.Name{CommonName: cluster + " CA"},
 		URIs: []*url.URL{{Scheme: "spiffe", Host: tlsconfig.TrustDomain(cluster)}}}, validity)
 }
 
-// newAuthority makes a root: template and parent of its certificate are the same.
+// newAuthority creates a self-signed root: template is also its parent.
 func newAuthority(e Environment, template *x509.Certificate, validity time.Duration) (*Authority, error) {
 	if validity == 0 {
 		validity = AuthorityValidity
@@ -92,7 +92,7 @@ func newAuthority(e Environment, template *x509.Certificate, validity time.Durat
 		return nil, err
 	}
 	template.BasicConstraintsValid, template.IsCA = true, true
-	// The key signs certificates and revocation lists, and nothing else.
+	// The key may only sign certificates and revocation lists.
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	if template.SubjectKeyId, err = keyID(key.Public()); err != nil {
 		return nil, err
@@ -104,8 +104,7 @@ func newAuthority(e Environment, template *x509.Certificate, validity time.Durat
 	return &Authority{Pair{Certificate: cert, Key: key}, e}, nil
 }
 
-// Cluster returns the SPIFFE trust domain of the cluster for which the authority was made, or "" if it is not from
-// NewCluster.
+// Cluster returns the SPIFFE trust domain of the authority's cluster, or "" if the authority is not from NewCluster.
 func (a *Authority) Cluster() string {
 	for _, u := range a.Certificate.URIs {
 		if u.Scheme == "spiffe" {
@@ -115,9 +114,9 @@ func (a *Authority) Cluster() string {
 	return ""
 }
 
-// Load returns the authority of PEM text, which may also have been made by other programs. key may be encrypted with
-// password. The first certificate is the authority, which must belong to the key; those after it are intermediate
-// authorities above it.
+// Load returns the authority in PEM text, which other programs may have created. key may be encrypted with password.
+// The first certificate is the authority's, and must match the key; the following ones are intermediate authorities
+// above it.
 func Load(e Environment, certificate, key []byte, password string) (*Authority, error) {
 	chain, err := tlsconfig.ParseCertificates("the certificate of the authority", certificate, 16)
 	if err != nil {
@@ -131,7 +130,7 @@ func Load(e Environment, certificate, key []byte, password string) (*Authority, 
 	if !ok || !public.Equal(chain[0].PublicKey) {
 		return nil, errors.New("the private key does not belong to the certificate of the authority")
 	}
-	// Go would sign with the certificate of a leaf as well, and no peer would accept the result.
+	// Go would also sign with a leaf certificate, but no peer would accept the result.
 	if !chain[0].IsCA {
 		return nil, fmt.Errorf("the certificate of %q is not one of a certificate authority", chain[0].Subject)
 	}
@@ -157,7 +156,7 @@ type Request struct {
 }
 
 // Node returns the request for a node of a cluster. Nodes serve clients and other nodes, and connect to other nodes.
-// dns and addresses are the names by which clients and nodes connect to it.
+// Clients and nodes connect to one of dns and addresses.
 func Node(cluster, name string, dns []string, addresses []netip.Addr) Request {
 	return Request{Name: name, DNS: dns, Addresses: addresses, Identity: tlsconfig.NodeIdentity(cluster, name),
 		Server: true, Client: true}
@@ -168,8 +167,8 @@ func Client(cluster, name string) Request {
 	return Request{Name: name, Identity: tlsconfig.ClientIdentity(cluster, name), Client: true}
 }
 
-// Issue makes a certificate. It does not outlive the authority. r is not changed. A new key is made for each
-// certificate unless r.Key is set.
+// Issue issues a certificate, which expires with the authority at the latest. r is not modified. Unless r.Key is set, a
+// new key is generated.
 func (a *Authority) Issue(r Request) (*Pair, error) {
 	e := a.environment
 	if !r.Issued.IsZero() {
@@ -201,7 +200,7 @@ func (a *Authority) Issue(r Request) (*Pair, error) {
 		}
 		template.URIs = []*url.URL{u}
 	}
-	// Extended usages separate clients from servers: a client's certificate cannot be used to serve.
+	// Extended key usages separate clients from servers: a client's certificate cannot be used by a server.
 	if r.Server {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
@@ -216,16 +215,16 @@ func (a *Authority) Issue(r Request) (*Pair, error) {
 	return &Pair{Certificate: cert, Key: r.Key, Chain: a.intermediates()}, nil
 }
 
-// intermediates returns the certificates between issued ones and the root: a root is not sent to peers.
+// intermediates returns the certificates between issued ones and the root, which is not sent to peers.
 func (a *Authority) intermediates() []*x509.Certificate {
-	// A root has issued itself.
+	// A root is its own issuer.
 	if string(a.Certificate.RawSubject) == string(a.Certificate.RawIssuer) {
 		return nil
 	}
 	return append([]*x509.Certificate{a.Certificate}, a.Chain...)
 }
 
-// sign makes a certificate that the authority signs, and that ends with the authority at the latest.
+// sign signs a certificate with the authority's key. It expires with the authority at the latest.
 func (a *Authority) sign(e Environment, template *x509.Certificate, public crypto.PublicKey,
 	validity time.Duration) (*x509.Certificate, error) {
 	now := e.now()
@@ -233,15 +232,15 @@ func (a *Authority) sign(e Environment, template *x509.Certificate, public crypt
 		return nil, fmt.Errorf("the certificate authority expired on %s",
 			a.Certificate.NotAfter.UTC().Format(time.DateOnly))
 	}
-	// Peers would refuse the rest of the time anyway.
+	// Peers would refuse the certificate once the authority has expired.
 	if left := a.Certificate.NotAfter.Sub(now); validity > left {
 		validity = left
 	}
 	return sign(e, template, a.Certificate, public, a.Key, validity)
 }
 
-// sign makes a certificate that is valid from now, or a little earlier. It sets the validity and the serial number of
-// template. The certificate is not valid before its parent, unless it is its own parent.
+// sign signs a certificate that is valid from slightly before now. It sets the validity and the serial number of
+// template. Unless it is self-signed, the certificate does not become valid before its parent.
 func sign(e Environment, template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer,
 	validity time.Duration) (*x509.Certificate, error) {
 	now := e.now().Truncate(time.Second)
@@ -262,7 +261,7 @@ func sign(e Environment, template, parent *x509.Certificate, public crypto.Publi
 	return x509.ParseCertificate(der)
 }
 
-// signatureRandom returns the randomness for signatures. ECDSA signatures need none (RFC 6979), which makes them
+// signatureRandom returns the randomness for signatures. ECDSA signatures need none (RFC 6979), so they are
 // reproducible.
 func signatureRandom(key crypto.Signer, random io.Reader) io.Reader {
 	if _, ok := key.(*ecdsa.PrivateKey); ok {
@@ -271,15 +270,15 @@ func signatureRandom(key crypto.Signer, random io.Reader) io.Reader {
 	return random
 }
 
-// newKey draws a private key. It does not use ecdsa.GenerateKey, which ignores the given randomness. Drawing the scalar
-// makes the key depend on random alone.
+// newKey generates a private key. ecdsa.GenerateKey ignores the given randomness, so the scalar is drawn directly, and
+// the key depends on random alone.
 func newKey(random io.Reader) (*ecdsa.PrivateKey, error) {
 	var scalar [32]byte
 	for range keyAttempts {
 		if _, err := io.ReadFull(random, scalar[:]); err != nil {
 			return nil, err
 		}
-		// Numbers that are zero, or not less than the order of the curve, are no keys.
+		// Zero, and numbers not below the order of the curve, are not valid keys.
 		if key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar[:]); err == nil {
 			return key, nil
 		}
@@ -287,7 +286,7 @@ func newKey(random io.Reader) (*ecdsa.PrivateKey, error) {
 	return nil, errors.New("the random numbers are no private keys")
 }
 
-// newSerial draws a serial number of 127 bits. The first bit is zero, because serial numbers are positive (RFC 5280
+// newSerial generates a serial number of 127 bits. The first bit is zero, because serial numbers are positive (RFC 5280
 // section 4.1.2.2).
 func newSerial(random io.Reader) (*big.Int, error) {
 	var b [16]byte

@@ -11,8 +11,10 @@ import (
 	"time"
 )
 
-// CertificatePEM returns the certificate and the certificates of intermediate authorities. Peers need the certificates
-// in this order: each is followed by the one that has signed it.
+// CertificatePEM returns the certificate and the intermediate certificates, in the order that peers require: each is
+// followed by its signer's.
+//
+//	leaf ─ signed by ─▶ intermediate ─ signed by ─▶ root, which is not included
 func (p *Pair) CertificatePEM() []byte {
 	var b bytes.Buffer
 	for _, c := range append([]*x509.Certificate{p.Certificate}, p.Chain...) {
@@ -21,8 +23,7 @@ func (p *Pair) CertificatePEM() []byte {
 	return b.Bytes()
 }
 
-// KeyPEM returns the private key as PKCS#8. It is not encrypted: the caller stores it in a file that only its user can
-// read.
+// KeyPEM returns the private key as unencrypted PKCS#8. The caller must store it in a file that only its user can read.
 func (p *Pair) KeyPEM() ([]byte, error) { return keyPEM(p.Key) }
 
 // keyPEM returns a private key as an unencrypted PEM block.
@@ -34,7 +35,7 @@ func keyPEM(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// TLS returns the pair as crypto/tls uses it. It shares the certificates with p.
+// TLS returns the pair for crypto/tls. It shares the certificates with p.
 func (p *Pair) TLS() tls.Certificate {
 	c := tls.Certificate{PrivateKey: p.Key, Leaf: p.Certificate, Certificate: [][]byte{p.Certificate.Raw}}
 	for _, i := range p.Chain {
@@ -43,18 +44,18 @@ func (p *Pair) TLS() tls.Certificate {
 	return c
 }
 
-// Pool returns a pool that contains the authority. Peers with this pool accept what the authority has issued, even if
-// it is an intermediate one.
+// Pool returns a pool that contains the authority. Peers with this pool accept certificates of the authority, even of
+// an intermediate one.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Certificate)
 	return pool
 }
 
-// Revoke returns a revocation list, as PEM, of certificates that the authority has issued. It is due for replacement
-// after validity. The list replaces earlier ones, so serials must contain all certificates that are still revoked.
+// Revoke returns a revocation list, as PEM, of certificates that the authority has issued. It must be replaced within
+// validity. It supersedes earlier lists, so serials must contain all revoked certificates.
 func (a *Authority) Revoke(validity time.Duration, serials ...*big.Int) ([]byte, error) {
-	// The number of a list must grow (RFC 5280 section 5.2.3); the time of issue does.
+	// List numbers must increase (RFC 5280 section 5.2.3), and the time of issue does.
 	now := a.environment.now().Truncate(time.Second)
 	list := &x509.RevocationList{Number: big.NewInt(now.Unix()), ThisUpdate: now.Add(-backdated),
 		NextUpdate: now.Add(validity)}
