@@ -49,6 +49,17 @@ func (p *progress) everywhere(index uint64) bool {
 	return true
 }
 
+// byMembers reports whether all members have applied the log up to index, also the ones that are dead.
+func (p *progress) byMembers(index uint64) bool {
+	for _, n := range p.view.metadata().Topology.Nodes() {
+		// The last report of a dead node counts: it has not lost what it has applied.
+		if p.applied[n.ID] < index {
+			return false
+		}
+	}
+	return true
+}
+
 // note reports to the peers that this node has applied the log up to index.
 func (p *progress) note(index uint64) {
 	p.applied[p.view.self()] = index

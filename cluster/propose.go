@@ -24,8 +24,11 @@ type proposal struct {
 	done  func(error)
 	// shared means that even a refusal is returned only after every live node has applied the commands that caused it.
 	shared bool
-	result error // once index is set
-	// abandoned means that the caller no longer waits, so the command is not proposed again.
+	// members means that it also waits for members that this node considers dead. One that has not applied a TRUNCATE
+	// may be alive for clients, and would still read and write the rows that were truncated.
+	members bool
+	result  error // once index is set
+	// abandoned means that no caller waits for it: the command is not proposed again.
 	abandoned atomic.Bool
 }
 
@@ -53,14 +56,26 @@ type proposals struct {
 
 // start proposes cmd with a new id. The loop calls done. stop abandons the proposal.
 func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func()) {
-	p := &proposal{done: done, shared: cmd.Schema != nil}
+	return s.begin(cmd, &proposal{done: done})
+}
+
+// startSchema is start for a change of the schema.
+func (s *proposals) startSchema(cmd *metadata.Command, change schema.Change, done func(error)) (stop func()) {
+	// What was truncated must not be read or written after the answer.
+	_, truncates := change.(*schema.TruncateTable)
+	return s.begin(cmd, &proposal{done: done, shared: true, members: truncates})
+}
+
+// begin is start for a new proposal p of cmd.
+func (s *proposals) begin(cmd *metadata.Command, p *proposal) (stop func()) {
 	posted := s.loop.post(func() {
 		// Drawn in the loop, so simulations draw random numbers in a fixed order.
 		cmd.ID = metadata.CommandID(uuid.Random(s.opts.Rand))
 		p.id = cmd.ID
 		var err error
 		if p.data, err = cmd.Encode(); err != nil {
-			done(fmt.Errorf("cluster: encode command: %w", err))
+			// A command that cannot be encoded is never applied.
+			p.done(fmt.Errorf("cluster: encode command: %w", err))
 			return
 		}
 		// Registered before it is sent, so that resolve finds it.
@@ -68,7 +83,7 @@ func (s *proposals) start(cmd *metadata.Command, done func(error)) (stop func())
 		s.send(p)
 	})
 	if !posted {
-		done(errQueueFull)
+		p.done(errQueueFull)
 	}
 	return func() { p.abandoned.Store(true) }
 }
@@ -94,10 +109,15 @@ func (s *proposals) startAwait(done func(error)) (stop func()) {
 // propose proposes cmd and returns its result. If no majority of the voters is alive, it returns an error instead. The
 // loop must not call it.
 func (s *proposals) propose(ctx context.Context, cmd *metadata.Command) error {
+	return s.wait(ctx, func(done func(error)) func() { return s.start(cmd, done) })
+}
+
+// wait calls start, unless no majority of the voters is alive, and waits for the result.
+func (s *proposals) wait(ctx context.Context, start func(done func(error)) (stop func())) error {
 	if err := s.majority.await(ctx); err != nil {
 		return err
 	}
-	return s.loop.wait(ctx, func(done func(error)) func() { return s.start(cmd, done) })
+	return s.loop.wait(ctx, start)
 }
 
 // send proposes p to Raft, which forwards it to the leader.
@@ -157,11 +177,11 @@ func (s *proposals) resolveRecent(m *metadata.Metadata) {
 	}
 }
 
-// complete completes the proposals that every live node has applied.
+// complete completes the proposals that every live node, or every member, has applied.
 func (s *proposals) complete() {
 	// Sorted, for repeatable simulations.
 	for _, p := range s.sorted() {
-		if p.index != 0 && s.progress.everywhere(p.index) {
+		if p.index != 0 && s.progress.everywhere(p.index) && (!p.members || s.progress.byMembers(p.index)) {
 			invariant.Check(p.index <= s.driver.applied, "cluster: a proposal is answered before it is applied")
 			// Removed first, because done may start another proposal.
 			delete(s.open, p.id)
@@ -171,8 +191,9 @@ func (s *proposals) complete() {
 }
 
 // ProposeSchema changes the schema. It returns when every live node has applied the change. If the change is refused,
-// it returns an error of package refused, after every live node has applied the earlier changes. If no majority of the
-// voters is alive, it proposes nothing and returns a *refused.Unavailable. If ctx ends first, the outcome is unknown.
+// it returns schema's typed error when every live node has applied the earlier changes. It returns a
+// *refused.Unavailable, and proposes nothing, if no majority of the voters is alive. If ctx ends first, the outcome is
+// unknown. A TRUNCATE also waits for members that this node considers dead.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return c.ProposeSchemaAs(ctx, change, "")
 }
@@ -180,12 +201,15 @@ func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error
 // ProposeSchemaAs is ProposeSchema, and grants the role creator all permissions on the keyspaces and tables that the
 // change creates, in the same entry of the log. Empty means no role.
 func (c *Cluster) ProposeSchemaAs(ctx context.Context, change schema.Change, creator string) error {
-	return c.proposals.propose(ctx, c.schemaCommand(change, creator))
+	return c.proposals.wait(ctx, func(done func(error)) func() {
+		// The id of the command is drawn when it is posted.
+		return c.proposals.startSchema(c.schemaCommand(change, creator), change, done)
+	})
 }
 
 // StartSchema is ProposeSchema without blocking. The loop calls done.
 func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
-	c.proposals.start(c.schemaCommand(change, ""), done)
+	c.proposals.startSchema(c.schemaCommand(change, ""), change, done)
 }
 
 // schemaCommand returns the command of a change. It contains the proposer's time, so all nodes apply the same time.

@@ -496,7 +496,7 @@ func (n *Node) newProcessor() *query.Processor {
 		DropCompactStorage: n.opts.DropCompactStorage,
 		ViewsDisabled:      n.opts.ViewsDisabled,
 		NodeLocal:          n.opts.Requests.NodeLocal,
-		DropGrace:          droppedTables{n}.grace,
+		DropGrace:          droppedTables{n}.grace, Truncater: truncations{n},
 		Timeouts: query.Timeouts{Read: n.opts.Timeouts.Read, Range: n.opts.Timeouts.Range, Write: n.opts.Timeouts.Write,
 			CAS: n.opts.Timeouts.CAS, Counter: n.opts.Timeouts.Counter, Truncate: n.opts.Timeouts.Truncate},
 		Limits: query.Limits{BatchWarnBytes: n.opts.Requests.BatchWarnBytes,

@@ -188,6 +188,7 @@ type Options struct {
 	// DropGrace returns how long tables that are dropped now can be restored. If it is nil or returns 0, dropped
 	// tables cannot be restored.
 	DropGrace  func() time.Duration
+	Truncater  Truncater             // nil means that rows are not retained by TRUNCATE
 	Guardrails *guardrail.Guardrails // nil means none
 	// IsSuperuser reports whether a role is exempt from guardrails. nil means that no role is exempt.
 	IsSuperuser func(role string) bool

@@ -10,7 +10,6 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/definition"
 	"cqld/query/function"
-	"cqld/query/guardrail"
 	"cqld/query/invalid"
 	"cqld/query/permissions"
 	"cqld/query/roles"
@@ -196,40 +195,4 @@ func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.T
 // and its time is a write timestamp, which is unique. It generates the ids of tables.
 func (p *Processor) newTimeUUID() schema.UUID {
 	return uuid.OfNode(p.services.Timestamps.Next(), uint64(p.services.View.Self()))
-}
-
-// executeTruncate drops all rows of a table on all replicas. It fails if any replica does not answer. The table is
-// resolved at execution, since it may be dropped and created again after the statement was prepared.
-func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Truncate, params *Params) (*Result, error) {
-	params, err := params.WithTimeout(pl.timeout, params.Values)
-	if err != nil {
-		return nil, err
-	}
-	keyspace, err := (&definition.Definer{Keyspace: pl.keyspace}).KeyspaceOf(stmt.Table)
-	if err == nil {
-		err = p.services.Guard(r).Enabled(guardrail.DropTruncateTable)
-	}
-	if err != nil {
-		return nil, definitionError(err)
-	}
-	// Use the current schema: the table may have changed since the statement was prepared.
-	k := p.services.View.Schema().Keyspace(keyspace)
-	if k == nil {
-		return nil, invalid.Errorf("keyspace %s does not exist", keyspace)
-	}
-	t := k.Table(stmt.Table.Name)
-	if t == nil {
-		return nil, invalid.Errorf("table %s does not exist", stmt.Table.Name)
-	}
-	// The rows of a view derive from its base table and cannot be dropped separately.
-	if t.View != nil {
-		return nil, invalid.Errorf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
-	}
-	if t.Virtual || p.services.IsVirtual(t) {
-		return nil, invalid.Errorf("Truncation is not supported by table %s.%s", keyspace, t.Name)
-	}
-	if err := p.services.Executor.Truncate(r, t, p.services.TimeoutsOf(params).Truncate); err != nil {
-		return nil, err
-	}
-	return &Result{Kind: KindVoid}, nil
 }

@@ -108,8 +108,8 @@ func (pl *plan) callsOthers(s *schema.Schema) bool {
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
-		// A table that was dropped and created again has another storage id.
-		if now == nil || now.StorageID != t.StorageID || !slices.EqualFunc(t.Columns(), now.Columns(), sameColumn) {
+		// A table that was dropped and created again has another id. TRUNCATE changes the storage id only.
+		if now == nil || now.ID != t.ID || !slices.EqualFunc(t.Columns(), now.Columns(), sameColumn) {
 			return true
 		}
 	}

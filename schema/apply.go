@@ -45,6 +45,8 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyUndropTable(s, c)
 	case *PurgeTables:
 		return applyPurgeTables(s, c)
+	case *TruncateTable:
+		return applyTruncateTable(s, c)
 	case *ReplaceTables:
 		return applyReplaceTables(s, c)
 	case *CreateView:

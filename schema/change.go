@@ -8,7 +8,7 @@ import (
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
 // *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType,
 // *DropType, *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction, *UndropTable, *PurgeTables,
-// *ReplaceTables, *UndropKeyspace, *PurgeKeyspaces.
+// *TruncateTable, *ReplaceTables, *UndropKeyspace, *PurgeKeyspaces.
 //
 // A Change contains every UUID and time that it adds to the schema, so every node computes the same schema from it. It
 // is immutable. The method change marks the implementations.

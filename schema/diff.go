@@ -91,8 +91,8 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	}
 	for _, t := range changed {
 		switch old := b.tables[t.Name]; {
-		// A table that was dropped and created again has a new storage id, and gets both events.
-		case old == nil || old.StorageID != t.StorageID:
+		// A table that was dropped and created again has both events. TRUNCATE has none.
+		case old == nil || !sameTable(old, t):
 			events = append(events, Event{Change: Created, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 		case !t.sameDefinition(old):
 			// A new pointer with an unchanged definition, for example after a change of the replication, is not an
@@ -123,7 +123,7 @@ func differentTables(old, now []*Table) (dropped, changed []*Table) {
 			now = now[1:]
 		// Both lists have the table, with different pointers. diffKeyspace compares the definitions.
 		default:
-			if old[0].StorageID != now[0].StorageID {
+			if !sameTable(old[0], now[0]) {
 				dropped = append(dropped, old[0])
 			}
 			changed = append(changed, now[0])
@@ -199,5 +199,5 @@ func (t *Table) sameDefinition(o *Table) bool {
 	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)
-		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal) && t.sameView(o)
+		}) && t.Options.equal(&o.Options) && sameIndexes(t, o) && t.sameView(o)
 }

@@ -26,6 +26,7 @@ type encodedChange struct {
 	DropTable       *DropTable              `json:",omitempty"`
 	UndropTable     *UndropTable            `json:",omitempty"`
 	PurgeTables     *PurgeTables            `json:",omitempty"`
+	TruncateTable   *TruncateTable          `json:",omitempty"`
 	ReplaceTables   *ReplaceTables          `json:",omitempty"`
 	CreateView      *CreateView             `json:",omitempty"`
 	AlterView       *AlterView              `json:",omitempty"`
@@ -85,6 +86,8 @@ func EncodeChange(c Change) []byte {
 		e.UndropTable = c
 	case *PurgeTables:
 		e.PurgeTables = c
+	case *TruncateTable:
+		e.TruncateTable = c
 	case *ReplaceTables:
 		e.ReplaceTables = c
 	case *CreateView:
@@ -174,6 +177,8 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.UndropTable, nil
 	case e.PurgeTables != nil:
 		return e.PurgeTables, nil
+	case e.TruncateTable != nil:
+		return e.TruncateTable, nil
 	case e.ReplaceTables != nil:
 		return e.ReplaceTables, nil
 	case e.CreateView != nil:

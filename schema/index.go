@@ -128,11 +128,6 @@ func (ix *Index) sameExceptName(o *Index) bool {
 	return ix.Kind == o.Kind && ix.Column == o.Column && ix.Target == o.Target && maps.Equal(ix.Options, o.Options)
 }
 
-// equal reports whether both indexes are the same. An index that was dropped and created again has a new id.
-func (ix *Index) equal(o *Index) bool {
-	return ix.ID == o.ID && ix.Name == o.Name && ix.sameExceptName(o)
-}
-
 // Indexes returns the indexes of t, sorted by name. Callers must not modify the slice.
 func (t *Table) Indexes() []*Index { return t.indexes }
 

@@ -19,7 +19,7 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 	for i := range draws {
 		name := fmt.Sprintf("t%d", rnd.IntN(8))
 		var c Change
-		switch rnd.IntN(13) {
+		switch rnd.IntN(14) {
 		case 0, 1:
 			create := newTable(i+1, 3)
 			create.Table = name
@@ -51,6 +51,12 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 				if rnd.IntN(4) == 0 {
 					c = &PurgeTables{Tables: map[StorageID]int64{dropped.StorageID: dropped.Retention.Until}}
 				}
+			}
+		case 13:
+			if table := s.Table("ks", name); table != nil && table.View == nil {
+				c = &TruncateTable{Keyspace: "ks", Table: name, Rows: table.StorageID,
+					Kept:      UUID{1, byte(i >> 8), byte(i)},
+					Retention: Retention{Dropped: int64(i), Until: int64(i) + 10}}
 			}
 		case 11, 12:
 			c = replaceOne(s, rnd, name, int64(i))

@@ -14,12 +14,19 @@ import (
 // and its name is free, but it keeps its storage id. Its rows are therefore replicated, repaired and moved like all
 // others. UNDROP TABLE gives the table a name again.
 //
-//	DROP TABLE ──▶ retained ──▶ UNDROP TABLE: a table with the same storage id, rows and indexes
-//	                   └──────▶ PURGE TABLE, or the end of the grace period: Dropped reports its id
+//	DROP TABLE ──▶ retained ──▶ UNDROP TABLE: a table with the same number, rows and indexes
+//	TRUNCATE ─────────┘ └──────▶ PURGE TABLE, or the end of the grace: Dropped reports its number
+//
+// TRUNCATE retains the rows of a table that stays (TruncateTable).
 
-// Retention says when a table was dropped, and until when it can be restored. Both are in seconds since 1970, by the
-// clock of the node that executed the statement.
-type Retention struct{ Dropped, Until int64 }
+// Retention describes when a retained table was dropped, and until when it can be restored. Both are seconds since
+// 1970, by the clock of the node that executed the statement.
+type Retention struct {
+	Dropped, Until int64
+	// Truncated is the identifier of the table whose rows these were before a TRUNCATE. Zero means that the retained
+	// table was dropped.
+	Truncated UUID `json:",omitzero"`
+}
 
 // retainedMax bounds the retained tables of a schema, because every node keeps their definitions in memory. Beyond it,
 // the table that was dropped first is removed.

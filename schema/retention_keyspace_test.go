@@ -50,7 +50,7 @@ func TestDroppedKeyspaceIsHidden(t *testing.T) {
 	s := applyEncoded(t, before, dropKeyspace("k", 100, 60))
 	dropped := s.DroppedKeyspaces()
 	if len(dropped) != 1 || dropped[0].Dropped.Name != "k" || *dropped[0].Dropped != (DroppedKeyspace{
-		Retention{100, 160}, "k", before.nextStorage}) {
+		Retention{Dropped: 100, Until: 160}, "k", before.nextStorage}) {
 		t.Fatalf("dropped: %+v", dropped)
 	}
 	hidden := dropped[0].Name
@@ -61,7 +61,7 @@ func TestDroppedKeyspaceIsHidden(t *testing.T) {
 	}
 	// The following are the uses of a schema by storage, streams, repairs, and maintainers of indexes and views.
 	kept := s.TableByStorage(table.StorageID)
-	if kept == nil || kept.Keyspace != hidden || *kept.Retention != (Retention{100, 160}) ||
+	if kept == nil || kept.Keyspace != hidden || *kept.Retention != (Retention{Dropped: 100, Until: 160}) ||
 		s.StoredKeyspace(kept.Keyspace) != dropped[0] || !slices.Contains(s.StoredKeyspaceNames(), hidden) ||
 		!slices.Contains(s.StorageIDs(), table.StorageID) || !slices.Contains(s.IndexedIDs(), table.StorageID) ||
 		s.Dropped(table.StorageID) || len(kept.Views()) != 1 || s.BaseOf(kept.Views()[0]) != kept {

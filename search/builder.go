@@ -12,7 +12,7 @@ import (
 )
 
 // Keeper keeps the indexes of this node (index.Values). Its methods are called by one step at a time, except Progress
-// and Rebuild. Pending returns the work in the order in which it is done: the order of the identifiers of indexes.
+// and Rebuild. Pending returns the work in the order in which it is done.
 // Build executes one step and is called until more is false. Sweep examines n entries and removes the stale ones; now
 // is in seconds since 1970. Refresh adds up to n vectors to each graph.
 type Keeper interface {
@@ -170,7 +170,7 @@ func (b *Builder) work() time.Duration {
 	if len(pending) == 0 {
 		return b.maintain(tables)
 	}
-	// Indexes are built one at a time, the oldest first.
+	// One index is built at a time, apart from first steps.
 	w := pending[0]
 	var err error
 	rest := b.o.Limits.BuildPause

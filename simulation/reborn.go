@@ -26,6 +26,8 @@ type reborn struct {
 	clients
 	rows      []*rebornRow
 	truncates []*rebornTruncate
+	// retained are the numbers of the rows that succeeded truncations have retained and that are not restored.
+	retained []schema.StorageID
 	// made is the number of tables created so far.
 	made  int
 	tried int
@@ -86,6 +88,8 @@ func (w *reborn) start() {
 			w.operate(l, table, what, next)
 		case table == nil:
 			end()
+		case slices.Contains(w.retained, table.StorageID):
+			w.c.fail("reborn: a process uses table %d after a TRUNCATE has succeeded", table.StorageID)
 		case what < 60:
 			w.write(l, table, next)
 		default:
@@ -101,11 +105,15 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 		func(t *schema.Table) bool { return t.Name != rebornTable })
 	switch {
 	case table == nil && len(retained) > 0 && what%2 == 0:
-		w.change(l, &schema.UndropTable{Keyspace: keyspace, Table: retained[0].StorageID, As: rebornTable}, done)
+		restored := retained[0].StorageID
+		w.retained = slices.DeleteFunc(w.retained, func(id schema.StorageID) bool { return id == restored })
+		w.change(l, &schema.UndropTable{Keyspace: keyspace, Table: restored, As: rebornTable}, done)
 	case table == nil:
 		w.create(l, done)
-	case what < 20:
+	case what < 12:
 		w.truncate(l, table, done)
+	case what < 20:
+		w.retain(l, table, done)
 	case what < 28:
 		// Half of the drops can be undone. The grace does not end by itself here.
 		w.change(l, &schema.DropTable{Keyspace: keyspace, Table: rebornTable, IfExists: true,
@@ -151,8 +159,33 @@ func operationOf(change schema.Change) string {
 		return meetings.Undrop
 	case *schema.PurgeTables:
 		return meetings.Purge
+	case *schema.TruncateTable:
+		return meetings.Truncate
 	}
 	return meetings.SchemaChange
+}
+
+// retain truncates the table by a change of the schema, which retains the rows. No process may use the former number
+// after it has succeeded. UNDROP TABLE restores the rows after a drop.
+func (w *reborn) retain(l *process, table *schema.Table, done func(error)) {
+	w.tried++
+	w.made++
+	c := &schema.TruncateTable{Keyspace: keyspace, Table: rebornTable, Rows: table.StorageID,
+		Retention: schema.Retention{Until: int64(w.tried)}}
+	copy(c.Kept[:], fmt.Sprintf("reborn%010d", w.made))
+	l.Soon(func() {
+		met := w.c.meetings.Begin(meetings.Truncate, 10*operationTimeout)
+		l.cluster.StartSchema(c, func(err error) {
+			met()
+			w.c.kernel.Trace(fmt.Sprint("reborn truncation retained ", err))
+			if err == nil {
+				w.acked++
+				w.c.count("truncations retained")
+				w.retained = append(w.retained, table.StorageID)
+			}
+			done(err)
+		})
+	})
 }
 
 // create creates the table with a new ID.

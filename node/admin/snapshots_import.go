@@ -240,13 +240,17 @@ func (i *Imports) importRange(ctx context.Context, c *export.Checkpoint, p *impo
 }
 
 // unchanged returns an error if a new replica or the build of a new view may have read a range before its rows were
-// imported.
+// imported, or if the table is gone.
 func (p *importPlan) unchanged(now *metadata.Metadata) error {
 	if now.Topology != p.topology {
 		return importRefused("the ring has changed during the import: resume it when `cqld ctl operations` shows " +
 			"nothing")
 	}
-	if t := now.Schema.TableByStorage(p.table.StorageID); t != nil && len(t.Views()) > 0 {
+	t := now.Schema.TableByStorage(p.table.StorageID)
+	if t == nil || t.Retention != nil {
+		return importRefused("table %s.%s was dropped or truncated during the import", p.table.Keyspace, p.table.Name)
+	}
+	if len(t.Views()) > 0 {
 		return importRefused("a materialized view of table %s.%s was created during the import: drop it, and repeat "+
 			"the import", p.table.Keyspace, p.table.Name)
 	}

@@ -336,6 +336,11 @@ func (x *restoring) commit(t *restored, file *storage.Ingestion) error {
 		file.Abort()
 		return errRingChanged
 	}
+	// TRUNCATE may have retained the rows so far (schema.TruncateTable).
+	if now := x.n.o.Cluster.Metadata().Schema.TableByStorage(t.into.StorageID); now == nil || now.Retention != nil {
+		file.Abort()
+		return fmt.Errorf("table %s.%s was dropped or truncated meanwhile", t.into.Keyspace, t.into.Name)
+	}
 	valid, err := x.n.o.Truncations.Commit(t.into.StorageID, t.count, file.Commit)
 	if !valid {
 		file.Abort()

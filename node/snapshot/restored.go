@@ -120,6 +120,8 @@ func (m *Manifest) Fits(data, cluster string, catalog *schema.Schema) error {
 		// The metadata does not know the number yet, so it is older than the snapshot.
 		case now == nil && catalog.TableByStorage(t.StorageID) == nil:
 			problems = append(problems, "the metadata does not know table "+name)
+		case now != nil && now.ID.String() == t.ID && now.StorageID != t.StorageID:
+			problems = append(problems, "table "+name+" was truncated after the snapshot")
 		// A table cannot be renamed, so its number decides.
 		case now == nil || now.StorageID != t.StorageID || now.ID.String() != t.ID:
 			problems = append(problems, "table "+name+" was dropped and created again after the snapshot: its rows "+

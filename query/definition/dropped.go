@@ -25,8 +25,17 @@ func (d dropping) retention() *schema.Retention {
 	return &schema.Retention{Dropped: now, Until: now + int64(d.DropGrace()/time.Second)}
 }
 
-// undrop defines UNDROP TABLE. If several dropped tables had the name, it restores the one with the given id, or the
-// one that was dropped last.
+// Truncation returns the change that empties a table and retains its rows, or nil if they cannot be retained.
+func Truncation(d *Definer, t *schema.Table) *schema.TruncateTable {
+	r := dropping{d}.retention()
+	if r == nil || schema.IsSystem(t.Keyspace) {
+		return nil
+	}
+	return &schema.TruncateTable{Keyspace: t.Keyspace, Table: t.Name, Rows: t.StorageID, Kept: d.NewID(), Retention: *r}
+}
+
+// undrop defines UNDROP TABLE. Of several dropped tables with the name, the last one is restored, or the one with
+// the id.
 func (d dropping) undrop(stmt *cql.UndropTable) Definition {
 	// To clients the restored table is a new one, so the permissions and checks of CREATE TABLE apply.
 	keyspace, found, err := d.named(stmt.Table, stmt.Properties, "CREATE")

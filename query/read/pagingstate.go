@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"strconv"
 
@@ -24,7 +25,7 @@ import (
 // version 2, followed by the plain state encrypted with mask.Seal.
 //
 // Clusters that share a secret accept each other's states: ZDM's dual reads carry them from one cluster to another.
-// The storage ids of the tables differ between clusters. A shared state (version 3, or 4 if sealed) therefore
+// The ids of the tables differ between clusters. A shared state (version 3, or 4 if sealed) therefore
 // identifies the table by a hash of its name and of the types and orders of its key columns, which determine the
 // meaning of a position.
 const (
@@ -82,7 +83,7 @@ func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagi
 		key, seal = keys.Shared, stateSharedSealed
 		dst = append(append(dst, stateShared), stateNameOf(table)...)
 	} else {
-		dst = wire.AppendUvarint(append(dst, stateVersion), uint64(table.StorageID))
+		dst = wire.AppendUvarint(append(dst, stateVersion), uint64(stateNumberOf(table)))
 	}
 	var flags byte
 	if s.At.Inside {
@@ -105,6 +106,10 @@ func appendPagingState(dst []byte, keys pagingKeys, table *schema.Table, s *pagi
 	}
 	return dst
 }
+
+// stateNumberOf identifies a table in its cluster, by the part of its id that differs most. TRUNCATE, which changes the
+// number in storage, leaves it, so that clients can read the next page after it.
+func stateNumberOf(table *schema.Table) uint32 { return binary.BigEndian.Uint32(table.ID[:]) }
 
 // stateNameOf identifies a table in all clusters. Equal hashes mean that positions in the tables have the same meaning.
 // A change of the types of the key, or of their order, changes the hash. Other columns do not matter: a position
@@ -168,7 +173,7 @@ func decodePagingState(b []byte, keys pagingKeys, table *schema.Table) (*pagingS
 		if !bytes.Equal(c.Take(stateNameBytes), stateNameOf(table)) {
 			return nil, errPagingState
 		}
-	} else if schema.StorageID(c.Uvarint()) != table.StorageID {
+	} else if c.Uvarint() != uint64(stateNumberOf(table)) {
 		return nil, errPagingState
 	}
 	flags := c.Uint8()

@@ -166,7 +166,10 @@ func (s *Source) droppedTables(b *builder) {
 		}
 		row := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "id": uuid(t.ID),
 			"dropped_at":       timestampOrNull(time.Unix(t.Retention.Dropped, 0)),
-			"restorable_until": timestampOrNull(time.Unix(t.Retention.Until, 0))}
+			"restorable_until": timestampOrNull(time.Unix(t.Retention.Until, 0)), "reason": text("drop")}
+		if t.Retention.Truncated != (schema.UUID{}) {
+			row["reason"] = text("truncate")
+		}
 		if f := &s.o.Figures; f.DroppedBytes != nil {
 			row["size_on_disk"] = bigint(f.DroppedBytes(t.StorageID))
 		}

@@ -219,7 +219,7 @@ const SystemViews = `
 345 cql_metrics | Metrics specific to CQL prepared statement caching
 	name text P; value double
 349 dropped_tables | dropped tables that UNDROP TABLE can restore
-	keyspace_name text P; table_name text C; id uuid C; dropped_at timestamp; restorable_until timestamp;
+	keyspace_name text P; table_name text C; id uuid C; dropped_at timestamp; reason text; restorable_until timestamp;
 	size_on_disk bigint
 350 dropped_keyspaces | dropped keyspaces that UNDROP KEYSPACE can restore
 	keyspace_name text P; id bigint C; dropped_at timestamp; restorable_until timestamp; size_on_disk bigint; tables int

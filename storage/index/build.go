@@ -126,6 +126,8 @@ type Work struct {
 	Table, Index schema.StorageID
 	// Drop means that DropIndex must be called; otherwise Build.
 	Drop bool
+	// begun means that a step of the build has been executed, and another one is needed.
+	begun bool
 }
 
 // Pending returns the pending tasks: to build indexes that are not built, and to drop the entries of indexes that are
@@ -133,8 +135,8 @@ type Work struct {
 func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 	for _, table := range tables {
 		for _, d := range x.definitions(table) {
-			if !x.Built(table, d.ID) {
-				out = append(out, Work{Table: table, Index: d.ID})
+			if s, _ := x.state(table, d.ID); s.state != built {
+				out = append(out, Work{Table: table, Index: d.ID, begun: s.position != nil})
 			}
 		}
 	}
@@ -146,8 +148,14 @@ func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
 			}
 		}
 	}
-	// The order of identifiers is the order of creation, and the same after each start.
-	slices.SortFunc(out, func(a, b Work) int { return int(a.Index) - int(b.Index) })
+	// The order of identifiers is the order of creation, and the same after each start. What has not begun comes first:
+	// one step is enough for a table that was just created or truncated, and it need not wait for a large one.
+	slices.SortFunc(out, func(a, b Work) int {
+		if a.begun != b.begun {
+			return map[bool]int{false: -1, true: 1}[a.begun]
+		}
+		return int(a.Index) - int(b.Index)
+	})
 	return out
 }
 
