@@ -253,7 +253,8 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 // panicRequest sends one kind of request to a coordinator.
 type panicRequest func(n *benchNode, done func(error))
 
-const panicTimeout = 5 * time.Second
+// panicTimeout is longer than a machine may stop the process.
+const panicTimeout = 20 * time.Second
 
 func panicRequests() map[string]panicRequest {
 	key := row.NewPartitionKey([]byte("k"))
