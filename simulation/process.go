@@ -187,10 +187,9 @@ func (l *process) opening() assembly.Opening {
 		Storage: storage.Options{
 			// An inline engine has no goroutines of its own: their progress would not depend on the seed.
 			Dir: dataDir, FS: l.data, Clock: clock{l}, Inline: true, Sync: c.options.Unsafe.Sync, ShadowedRows: 2,
-			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes,
-			FilterRows: c.options.FilterRows, OnFatal: l.fail, FreeSpace: l.node.faults.Space,
-			Archive: c.options.LogArchive(l.hlc),
-		},
+			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, RowCacheBytes: 64 << 10,
+			PageBytes: c.options.PageBytes, FilterRows: c.options.FilterRows, FreeSpace: l.node.faults.Space,
+			OnFatal: l.fail, Archive: c.options.LogArchive(l.hlc)},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
 		Searches:  func(x *index.Values) assembly.SearchEngine { return engine.NewIndexes(x, l) },

@@ -76,6 +76,21 @@ func fillBench(b testing.TB, e *Engine, headers bool) {
 	}
 }
 
+// readBench reads all rows of fillBench.
+func readBench(b testing.TB, e *Engine) {
+	b.Helper()
+	var page []byte
+	for p := range benchPartitions {
+		for n := range benchRows {
+			var err error
+			cmd := row.ReadCommand{Table: testTable, Now: 1, Key: benchKey(p), Slices: []row.Slice{exactRow(n)}}
+			if page, err = e.Read(page[:0], &cmd); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 func BenchmarkApply(b *testing.B) {
 	benchApply(b, Options{Sync: SyncNone}, func(int) row.PartitionKey { return benchKey(1) })
 }
@@ -90,11 +105,16 @@ func BenchmarkApplyArchived(b *testing.B) {
 func benchApply(b *testing.B, o Options, keyOf func(int) row.PartitionKey) {
 	e := openBench(b, o)
 	defer e.Close()
+	if o.RowCacheBytes > 0 {
+		fillBench(b, e, false)
+		readBench(b, e)
+	}
 	m, r := new(row.Mutation), row.NewRow()
 	ms := []*row.Mutation{m}
 	var wait sync.WaitGroup
 	done := func(error) { wait.Done() }
 	b.ReportAllocs()
+	b.ResetTimer()
 	began := cputime.Process()
 	for i := range b.N {
 		benchMutation(m, r, keyOf(i), i, int64(i))
@@ -106,6 +126,11 @@ func benchApply(b *testing.B, o Options, keyOf func(int) row.PartitionKey) {
 	}
 	wait.Wait()
 	b.ReportMetric(float64(cputime.Process()-began)/float64(b.N), "cpu-ns/op")
+}
+
+// BenchmarkApplyCached writes rows while the cache is full of others.
+func BenchmarkApplyCached(b *testing.B) {
+	benchApply(b, Options{Sync: SyncNone, RowCacheBytes: 64 << 20}, func(int) row.PartitionKey { return benchKey(1) })
 }
 
 // BenchmarkApplyDurable has as many writers waiting for the disk as its name states.
@@ -134,7 +159,11 @@ func BenchmarkApplyDurable64(b *testing.B) {
 }
 
 func benchRead(b *testing.B, headers, flushed bool, slice func(n int) row.Slice) {
-	e := openBench(b, Options{Sync: SyncNone})
+	benchReadWith(b, Options{Sync: SyncNone, RowCacheBytes: -1}, headers, flushed, slice)
+}
+
+func benchReadWith(b *testing.B, o Options, headers, flushed bool, slice func(n int) row.Slice) {
+	e := openBench(b, o)
 	defer e.Close()
 	fillBench(b, e, headers)
 	if flushed {
@@ -169,6 +198,16 @@ func benchRead(b *testing.B, headers, flushed bool, slice func(n int) row.Slice)
 func exactRow(n int) row.Slice { return row.ExactRow(clusteringOf(n)) }
 func sliceOf(n int) row.Slice  { return row.SliceOf(clusteringOf(n)) }
 func allRows(int) row.Slice    { return row.AllRows() }
+
+// BenchmarkReadPointCached reads rows that the cache has, once it has read all of them.
+func BenchmarkReadPointCached(b *testing.B) {
+	benchReadWith(b, Options{Sync: SyncNone, RowCacheBytes: 64 << 20}, false, true, exactRow)
+}
+
+// BenchmarkReadPointOnce reads rows that a small cache does not have.
+func BenchmarkReadPointOnce(b *testing.B) {
+	benchReadWith(b, Options{Sync: SyncNone, RowCacheBytes: 1 << 20}, false, true, exactRow)
+}
 
 func BenchmarkReadPoint(b *testing.B)        { benchRead(b, false, true, exactRow) }
 func BenchmarkReadPointMem(b *testing.B)     { benchRead(b, false, false, exactRow) }

@@ -24,6 +24,7 @@ import (
 	"cqld/storage/lost"
 	"cqld/storage/purge"
 	"cqld/storage/reading"
+	"cqld/storage/rowcache"
 	"cqld/storage/space"
 )
 
@@ -51,6 +52,7 @@ type core struct {
 	dead     *backlog.Dead
 	derived  *maintenance
 	reads    *reading.Reads
+	rows     *rowcache.Cache // nil without Options.RowCacheBytes
 	purger   *purge.Purger
 	archive  *logarchive.Keeper // nil without Options.Archive
 	counters counters
@@ -122,6 +124,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.derived = &maintenance{core: shared}
 	// Pebble calls the merger, which reports hot rows, and the handler of a full disk, which deletes the ballast,
 	// while it opens the database. Both must exist before.
+	e.rows = rowcache.New(o.RowCacheBytes)
 	e.hot, e.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
 	archive, err := openArchive(&o)
 	if err != nil {
@@ -142,7 +145,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.db, err = database.Open(database.Options{
 		Dir: o.Dir, FS: o.FS, Lock: lock, Clock: o.Clock, Logger: o.Logger,
 		CacheBytes: o.CacheBytes, MemTableBytes: o.MemTableBytes, BlockBytes: o.blockBytes,
-		SyncLog: o.Sync != SyncNone, Archive: archive, Inline: o.Inline,
+		SyncLog: o.Sync != SyncNone, Archive: archive, Rows: e.rows, Inline: o.Inline,
 		Crowded: e.hot.Add, DiskFull: e.disk.Overflow, OnFatal: o.OnFatal, OnCorruption: o.OnCorruption,
 	})
 	if err != nil {
@@ -170,7 +173,8 @@ func (e *core) readOptions() reading.Options {
 	o := &e.opts
 	return reading.Options{
 		DB: e.db, Logger: o.Logger, Table: o.Table, Dropped: e.isDropped,
-		Headers: &e.headers, Bounds: &e.bounds, Lost: &e.lost, Hot: e.hot, Fold: e.foldHot, Dead: e.dead,
+		Headers: &e.headers, Bounds: &e.bounds, Lost: &e.lost, Rows: e.rows, Hot: e.hot, Fold: e.foldHot,
+		Dead:      e.dead,
 		PageBytes: o.PageBytes, FilterRows: o.FilterRows, ShadowedRows: o.ShadowedRows, SkipAfter: o.skipAfter,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/failure"
+	"cqld/storage/rowcache"
 	"cqld/storage/rowkey"
 )
 
@@ -29,6 +30,9 @@ func openTest(t testing.TB, o Options) *Engine {
 	}
 	if o.Clock == nil {
 		o.Clock = newTestClock()
+	}
+	if o.RowCacheBytes == 0 {
+		o.RowCacheBytes = rowcache.BytesMin
 	}
 	e, err := Open(o)
 	if err != nil {

@@ -278,7 +278,7 @@ func (e *core) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 	// In the innermost call, the entries of all maintainers are on disk.
 	if len(staged) == 0 {
 		e.db.AwaitFlushes()
-		return e.db.Ingest(context.Background(), []string{g.path})
+		return e.db.Ingest(context.Background(), g.table, []string{g.path})
 	}
 	s := staged[0]
 	batch := s.batch

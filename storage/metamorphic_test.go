@@ -53,6 +53,10 @@ type meta struct {
 	rising     bool
 	encrypts   bool  // whether files are encrypted
 	timestamps int64 // the least one of now
+	// repeated are the last reads of one row by its key. They are repeated after each write, so that the cache has
+	// most of their rows.
+	repeated []row.ReadCommand
+	hits     int64 // of an engine in the cache, before a restart or the end
 }
 
 func runMetamorphic(t *testing.T, seed uint64) {
@@ -78,7 +82,12 @@ func runMetamorphic(t *testing.T, seed uint64) {
 	m.rising = m.rng.IntN(2) == 0
 	m.encrypts = seed%3 == 1 // not drawn: the draws of a seed remain the same
 	m.open()
-	defer func() { m.engine.Close() }()
+	defer func() {
+		if m.hits == 0 {
+			t.Error("no read found its row in the cache")
+		}
+		m.engine.Close()
+	}()
 	for i := range *opsFlag {
 		m.step()
 		if t.Failed() {
@@ -111,11 +120,23 @@ func (m *meta) step() {
 	switch n := m.rng.IntN(1000); {
 	case n < 500:
 		m.apply()
+		m.repeat()
 	case n < 940:
 		m.read()
 	default:
 		m.disturb(n)
+		m.repeat()
 	}
+}
+
+// repeat repeats the last reads of one row, which draws nothing.
+func (m *meta) repeat() {
+	for i := range m.repeated {
+		cmd := &m.repeated[i]
+		cmd.Now = m.clock.Now().Unix()
+		m.compare(cmd)
+	}
+	m.hits = max(m.hits, m.engine.Metrics().Rows.Hits)
 }
 
 // disturb does what must not change what is read, or changes it as a whole; n is from 940 to 999.
@@ -187,6 +208,14 @@ func (m *meta) read() {
 		m.readFiltered(cmd)
 		return
 	}
+	if cmd.SinglePartition() && len(cmd.Slices) == 1 && cmd.Slices[0].Exact() {
+		m.repeated = append(m.repeated[max(0, len(m.repeated)-7):], *cmd)
+	}
+	m.compare(cmd)
+}
+
+// compare compares a page of the engine with that of the model.
+func (m *meta) compare(cmd *row.ReadCommand) {
 	got, err := m.engine.Read([]byte("before"), cmd)
 	if err != nil {
 		m.t.Errorf("read: %v", err)

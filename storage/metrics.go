@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/storage/rowcache"
 )
 
 // counters count events since the engine was opened.
@@ -34,6 +36,7 @@ type Metrics struct {
 	PausesByCause             map[string]int64
 	Corruptions               int64
 	DiskFull                  bool
+	Rows                      rowcache.Stats  // of the cache of rows
 	Pebble                    *pebble.Metrics // nil after the engine has failed
 }
 
@@ -49,6 +52,7 @@ func (e *Engine) Metrics() Metrics {
 		PausesByCause: e.commits.pauses.ByCause(),
 		SlowSyncs:     e.commits.slowSyncs.Count(), LongestSync: e.commits.slowSyncs.Longest(),
 		Corruptions: int64(len(e.db.Corruptions())), DiskFull: e.disk.Full(),
+		Rows: e.rows.Stats(),
 	}
 	// Metrics must not block on the locks of a failed database.
 	if e.db.Err() == nil { // otherwise its locks may be held permanently

@@ -48,7 +48,8 @@ type Options struct {
 	Sync       SyncMode
 	SyncPeriod time.Duration
 
-	CacheBytes    int64
+	CacheBytes    int64 // of the cache of blocks
+	RowCacheBytes int64 // of the cache of rows; less than rowcache.BytesMin means that there is none
 	MemTableBytes int64
 	PendingBytes  int // of mutations that wait for the committer
 	PageBytes     int

@@ -99,21 +99,22 @@ storage/dropped: schema
 storage/merging: internal/invariant row
 storage/pause: internal/invariant
 storage/space: internal/env
+storage/rowcache: internal/invariant ring schema storage/rowkey
 storage/database: internal/env internal/invariant schema storage/blockfilter storage/compaction storage/encryption
-	storage/failure storage/format storage/logarchive storage/logguard storage/merging storage/rowkey
+	storage/failure storage/format storage/logarchive storage/logguard storage/merging storage/rowcache storage/rowkey
 storage/headers: internal/invariant schema
 storage/lost: internal/invariant ring schema storage/failure
 storage/export: internal/invariant ring row schema storage/block storage/database storage/failure storage/format
 	storage/logarchive storage/overlay storage/rowkey
 storage/reading: internal/env internal/invariant ring row schema storage/backlog storage/blockfilter storage/bounds
-	storage/database storage/failure storage/headers storage/lost storage/merging storage/rowkey storage/step
-	storage/tableinfo
+	storage/database storage/failure storage/headers storage/lost storage/merging storage/rowcache storage/rowkey
+	storage/step storage/tableinfo
 storage/purge: internal/env internal/invariant internal/wire ring row schema storage/backlog storage/bounds
 	storage/database storage/failure storage/latch storage/rowkey storage/space storage/tableinfo
 storage: internal/env internal/guard internal/invariant internal/wire ring row schema storage/backlog storage/block
 	storage/bounds storage/database storage/dropped storage/encryption storage/estimate storage/export storage/failure
 	storage/format storage/headers storage/latch storage/logarchive storage/lost storage/pause storage/purge
-	storage/reading storage/rowkey storage/space storage/step storage/tableinfo
+	storage/reading storage/rowcache storage/rowkey storage/space storage/step storage/tableinfo
 storage/index/vector: types/similarity
 storage/index: internal/env internal/invariant ring row schema storage storage/failure storage/index/vector
 	storage/reading types types/analysis types/similarity

@@ -31,7 +31,7 @@ func (db *DB) checkFiles(lower, upper []byte) (info CorruptionInfo, replaced boo
 	}
 	for _, files := range levels {
 		for i := range files {
-			info = db.whole(&files[i])
+			info = db.opts.whole(&files[i])
 			if info.Err = db.checkBorders(&info, lower, upper); info.Err != nil {
 				replaced = errors.Is(info.Err, fs.ErrNotExist) && !db.uses(uint64(files[i].BackingSSTNum))
 				return info, replaced, info.Err

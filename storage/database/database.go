@@ -30,10 +30,11 @@ import (
 	"cqld/storage/logarchive"
 	"cqld/storage/logguard"
 	"cqld/storage/merging"
+	"cqld/storage/rowcache"
 	"cqld/storage/rowkey"
 )
 
-// Options configure a DB. All fields except Archive are required.
+// Options configure a DB. All fields except Archive and Rows are required.
 type Options struct {
 	Dir    string
 	FS     vfs.FS
@@ -49,6 +50,8 @@ type Options struct {
 	SyncLog bool
 	// Archive keeps the logs, and adds a stamp to each batch. Nil means that Pebble removes its logs.
 	Archive *logarchive.Keeper
+	// Rows is the cache of rows, from which writes remove what they change. Nil means that there is none.
+	Rows *rowcache.Cache
 	// Inline disables features that make results depend on the progress of Pebble's goroutines.
 	Inline bool
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -49,17 +50,17 @@ func (db *DB) openFile(path string) (*sstable.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.newReader(f)
+	return newReader(db.Format, f)
 }
 
-// newReader returns a reader of an sstable, which closes the file.
-func (db *DB) newReader(f vfs.File) (*sstable.Reader, error) {
+// newReader returns a reader of an sstable of a database with these options. The reader closes the file.
+func newReader(format *pebble.Options, f vfs.File) (*sstable.Reader, error) {
 	readable, err := sstable.NewSimpleReadable(f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	// NewReader closes the file if it fails.
-	return sstable.NewReader(context.Background(), readable, db.Format.MakeReaderOptions())
+	return sstable.NewReader(context.Background(), readable, format.MakeReaderOptions())
 }
 
 // readableKey reads the keys in the bounds of info from the first on, or from the last on backwards, until one cannot

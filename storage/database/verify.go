@@ -120,7 +120,7 @@ func (db *DB) filesOf(tables []schema.StorageID) (files []tableFile, total int64
 				continue
 			}
 			files = append(files, tableFile{
-				CorruptionInfo: db.whole(f),
+				CorruptionInfo: db.opts.whole(f),
 				number:         uint64(f.BackingSSTNum),
 				size:           int64(f.Size),
 				whole:          !f.Virtual,
@@ -133,9 +133,9 @@ func (db *DB) filesOf(tables []schema.StorageID) (files []tableFile, total int64
 }
 
 // whole describes a file, or the part of it that is in use, as if none of its keys could be read.
-func (db *DB) whole(f *pebble.SSTableInfo) CorruptionInfo {
+func (o *Options) whole(f *pebble.SSTableInfo) CorruptionInfo {
 	return CorruptionInfo{
-		Path:  db.opts.FS.PathJoin(db.opts.Dir, fmt.Sprintf("%06d.sst", f.BackingSSTNum)),
+		Path:  o.FS.PathJoin(o.Dir, fmt.Sprintf("%06d.sst", f.BackingSSTNum)),
 		Start: f.Smallest.UserKey,
 		End:   f.Largest.UserKey,
 	}
@@ -192,7 +192,7 @@ func (db *DB) openPaced(ctx context.Context, path string, wait func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	return db.newReader(&pacedFile{File: f, ctx: ctx, wait: wait})
+	return newReader(db.Format, &pacedFile{File: f, ctx: ctx, wait: wait})
 }
 
 // pacedFile is a file that calls wait before each read, which bounds the rate.

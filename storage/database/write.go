@@ -1,16 +1,20 @@
 package database
 
 import (
+	"context"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
+	"cqld/schema"
 	"cqld/storage/failure"
 	"cqld/storage/logarchive"
+	"cqld/storage/rowcache"
 )
 
-// These methods replace Pebble's, so that everything that is written has a stamp for the archive of the log.
+// These methods replace Pebble's, so that everything that is written has a stamp for the archive of the log, and leaves
+// no older entry in the cache of rows.
 
 // Apply is pebble.DB.Apply. It adds a stamp to a batch that is not empty.
 func (db *DB) Apply(b *pebble.Batch, o *pebble.WriteOptions) error {
@@ -26,6 +30,8 @@ func (db *DB) ApplyNoSyncWait(b *pebble.Batch, o *pebble.WriteOptions) error {
 func (db *DB) stamped(b *pebble.Batch, o *pebble.WriteOptions,
 	apply func(*pebble.Batch, *pebble.WriteOptions) error,
 ) error {
+	w := uncache(db.opts.Rows, b)
+	defer w.End()
 	// An empty batch is not written to the log.
 	if db.opts.Archive == nil || b.Empty() {
 		return apply(b, o)
@@ -49,6 +55,53 @@ func (db *DB) Set(key, value []byte, o *pebble.WriteOptions) error {
 // Delete is pebble.DB.Delete, with a stamp.
 func (db *DB) Delete(key []byte, o *pebble.WriteOptions) error {
 	return db.writeOne(o, func(b *pebble.Batch) error { return b.Delete(key, nil) })
+}
+
+// uncache removes the keys of a batch from the cache of rows. The caller ends the write when the batch is visible, or
+// has failed.
+func uncache(rows *rowcache.Cache, b *pebble.Batch) *rowcache.Write {
+	w := rows.Begin()
+	if w == nil {
+		return nil
+	}
+	for r := b.Reader(); ; {
+		kind, key, value, ok, err := r.Next()
+		if err != nil {
+			w.All()
+		}
+		if !ok || err != nil {
+			return w
+		}
+		switch kind {
+		case pebble.InternalKeyKindMerge, pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete:
+			w.Key(key)
+		case pebble.InternalKeyKindRangeDelete:
+			w.Range(key, value)
+		case pebble.InternalKeyKindLogData:
+		default:
+			w.All() // an operation that this package does not know may change anything
+		}
+	}
+}
+
+// Ingest is pebble.DB.Ingest of files with rows of a table; zero means that they may be of several tables.
+func (db *DB) Ingest(ctx context.Context, id schema.StorageID, paths []string) error {
+	w := db.opts.Rows.Begin()
+	defer w.End()
+	if id == 0 {
+		w.All()
+	} else {
+		w.Table(id)
+	}
+	return db.DB.Ingest(ctx, paths)
+}
+
+// Excise is pebble.DB.Excise.
+func (db *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
+	w := db.opts.Rows.Begin()
+	defer w.End()
+	w.Range(span.Start, span.End)
+	return db.DB.Excise(ctx, span)
 }
 
 // writeOne commits a batch with one entry.

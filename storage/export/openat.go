@@ -231,7 +231,7 @@ func (r *replay) ingest(ctx context.Context, number uint64) error {
 	if err := vfs.CopyAcrossFS(r.Base, from, r.Scratch, to); err != nil {
 		return failure.Of(err)
 	}
-	return failure.Of(r.db.Ingest(ctx, []string{to})) // removes the file
+	return failure.Of(r.db.Ingest(ctx, 0, []string{to})) // removes the file
 }
 
 // Tags of the fields at the beginning of a record in Pebble's MANIFEST.

@@ -57,9 +57,10 @@ func (r *reader) toNextPartition() bool {
 	return r.toKey()
 }
 
-// iterError returns the error of the iterator. An iterator at a key has none, and asking it costs as much as a step.
+// iterError returns the error of the iterator. An iterator at a key has none, and asking it costs as much as a step. A
+// read from the cache has no iterator.
 func (c *cursor) iterError() error {
-	if c.iter.Valid() {
+	if c.iter == nil || c.iter.Valid() {
 		return nil
 	}
 	return c.iter.Error()
@@ -71,5 +72,11 @@ func hasRange(s []row.Slice) bool {
 	return slices.ContainsFunc(s, func(s row.Slice) bool { return !s.Exact() })
 }
 
-// badValue returns the error for a value at the iterator that is not a row.
-func (c *cursor) badValue(err error) error { return failure.BadRow(c.iter.Key(), err) }
+// badValue returns the error for a value that is not a row: of the key at the iterator, or of the last one that was
+// searched in the cache.
+func (c *cursor) badValue(err error) error {
+	if c.iter == nil {
+		return failure.BadRow(c.seek, err)
+	}
+	return failure.BadRow(c.iter.Key(), err)
+}

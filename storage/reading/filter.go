@@ -68,9 +68,9 @@ func (r *reader) endAfter(clustering []byte, whole bool) {
 // onlyStatic reports whether the page may omit the header of a partition without rows, because the header is merged
 // with no other and deletes nothing. A partition without matching rows is no row of the result even if it has static
 // cells, unless StaticCounts is set.
-func (r *reader) onlyStatic() bool {
-	f := r.cmd.Filter
-	return f != nil && f.Decisive && !r.cmd.StaticCounts && len(r.shownRT) == 0 && !r.shown.Deletion.Present()
+func (p *partition) onlyStatic(cmd *row.ReadCommand) bool {
+	f := cmd.Filter
+	return f != nil && f.Decisive && !cmd.StaticCounts && len(p.shownRT) == 0 && !p.shown.Deletion.Present()
 }
 
 // finish ends the page and returns it. It is called once, after a read without an error.

@@ -147,7 +147,7 @@ func (h *hasher) partition() error {
 	h.sum = LeafHash{}
 	resumed := h.cmd.After != nil && bytes.HasPrefix(h.cmd.After, h.prefix)
 	if row.EntryKind(suffix[0]) == row.KindHeader {
-		if err := h.readHeader(); err != nil {
+		if err := h.readHeader(h.iter.ValueAndErr()); err != nil {
 			return err
 		}
 		if !resumed {

@@ -49,6 +49,7 @@ type reader struct {
 	cut         bool  // Limits.Bytes ended it, before a row
 
 	partition // being read
+	cached    // of a read of one row
 
 	filter       row.FilterMatcher
 	omitted      int          // rows, and whole partitions, that the filter omitted
@@ -116,6 +117,7 @@ func (r *reader) safely(f func() error) (err error) {
 // afterwards.
 func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info, r.alone = nil, row.PageWriter{}, row.PartitionKey{}, tableinfo.Info{}, false
+	r.adds, r.hit = nil, false
 	r.filter.Reset(nil, 0)
 	r.stream.Release()
 	if cap(r.stored.Cells) > cellsKept {
@@ -173,6 +175,20 @@ func (r *reader) openOne() error {
 
 // readOne reads the partition of a key.
 func (r *reader) readOne() error {
+	if r.alone && cacheable(r.cmd) && r.e.opts.Rows != nil {
+		r.prefix = rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), r.cmd.Slices[0].Start...)
+		r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
+		if r.search(&r.e.opts, r.cmd, r.seek, r.lower) {
+			r.beginPartition(r.cmd.Key)
+			if r.headerPresent {
+				if err := r.readHeader(r.found[len(r.value):], nil); err != nil {
+					return err
+				}
+			}
+			return r.readPartition()
+		}
+	}
 	if err := r.openOne(); err != nil {
 		return err
 	}
@@ -184,9 +200,13 @@ func (r *reader) readOpened() error {
 	r.beginPartition(r.cmd.Key)
 	// The flag must be checked after the iterator was created: see headers.Flags. Most tables have no headers, which
 	// saves a seek. The bloom filter saves most of the others.
-	if r.stepping = false; r.e.opts.Headers.Has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
-		if err := r.readHeader(); err != nil {
-			return err
+	if r.stepping = false; r.e.opts.Headers.Has(r.cmd.Table) {
+		if r.iter.SeekPrefixGE(r.lower) {
+			if err := r.readHeader(r.iter.ValueAndErr()); err != nil {
+				return err
+			}
+		} else {
+			r.addAbsent(r.lower, r.iter.Error())
 		}
 	}
 	return r.readPartition()
@@ -223,7 +243,7 @@ func (r *reader) readRange() error {
 		r.beginPartition(key)
 		// The header is the first entry of a partition that has one.
 		if row.EntryKind(suffix[0]) == row.KindHeader {
-			if err := r.readHeader(); err != nil {
+			if err := r.readHeader(r.iter.ValueAndErr()); err != nil {
 				return err
 			}
 		}
@@ -280,71 +300,6 @@ func (r *reader) beginPartition(key row.PartitionKey) {
 	r.begun, r.liveRows, r.skipAt = false, 0, r.e.opts.SkipAfter
 }
 
-// readHeader reads the header at the iterator, and the range tombstones if there are any. It keeps the header, which
-// may be as large as a row, in its encoded form: decoded cells of a collection take a multiple of that.
-func (r *reader) readHeader() error {
-	value, err := r.iter.ValueAndErr()
-	if err != nil {
-		return err
-	}
-	r.cmd.Process(len(value))
-	var stored row.Outline
-	r.header, stored, r.shown, err = r.stream.Header(r.header[:0], value, r.gcBefore, r.cmd.Now)
-	if err != nil {
-		return r.badValue(err)
-	}
-	r.deletion = stored.Deletion
-	// The flag of the header saves the seek for range tombstones. It stays set when they are purged.
-	if !stored.RangeTombstones {
-		return nil
-	}
-	return r.readRangeTombstones()
-}
-
-// readRangeTombstones reads all range tombstones of the partition, because one that begins before the slices may reach
-// into them.
-func (r *reader) readRangeTombstones() error {
-	r.raw, r.arena = r.raw[:0], r.arena[:0]
-	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
-	for valid := r.toKey(); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
-		t, err := r.rangeTombstone()
-		if err != nil {
-			return err
-		}
-		r.raw = append(r.raw, t)
-		if err := r.met(2); err != nil { // a start and an end, as Cassandra counts
-			return err
-		}
-	}
-	// Purged tombstones still shadow rows here, because the rows may not have been purged yet.
-	r.deletions = row.NormalizeRangeTombstones(r.raw, r.deletion)
-	invariant.Check(len(r.deletions) < 2*len(r.raw)+1, "reading: more intervals than bounds of range tombstones")
-	for _, t := range row.CutRangeTombstones(r.deletions, r.cmd.Slices) {
-		// A purged tombstone is not in the page: other replicas may have removed it.
-		if t.Deletion.LocalTime >= r.gcBefore {
-			r.shownRT = append(r.shownRT, t)
-		}
-	}
-	return r.iter.Error()
-}
-
-// rangeTombstone returns the range tombstone at the iterator, with copied bounds.
-func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
-	var ok bool
-	if r.arena, t.Start, t.End, ok = rowkey.ParseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
-		return t, failure.BadKey(r.iter.Key())
-	}
-	value, err := r.iter.ValueAndErr()
-	if err != nil {
-		return t, err
-	}
-	if err := row.DecodeRow(&r.stored, value); err != nil {
-		return t, r.badValue(err)
-	}
-	t.Deletion = r.stored.Deletion
-	return t, nil
-}
-
 // readPartition reads the rows and writes the partition with its header. A partition without rows is in the page only
 // if its header or its tombstones have content.
 func (r *reader) readPartition() error {
@@ -364,7 +319,7 @@ func (r *reader) readPartition() error {
 		return err
 	}
 	// No row has written the header into the page yet. A page that was cut ended before this partition.
-	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty) && !(r.omitted > before && r.onlyStatic()) {
+	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty) && !(r.omitted > before && r.onlyStatic(r.cmd)) {
 		mark := r.w.Len()
 		r.beginPage()
 		if n := r.size(); r.exceeds(n) {
@@ -413,10 +368,17 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	start := len(r.prefix) + 1
 	// The row is found by its whole key, so files without it are skipped by their bloom filters.
 	if s.Exact() && r.cmd.SinglePartition() {
+		if r.hit {
+			if r.looked++; !r.present {
+				return false, nil
+			}
+			return r.writeRow(s.Start, r.value)
+		}
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
 		if r.stepping = false; r.iter.SeekPrefixGE(r.seek) {
 			return r.readRow(s.Start)
 		}
+		r.addAbsent(r.seek, r.iter.Error())
 		return false, r.iterError()
 	}
 	if r.cmd.Reversed {
@@ -462,6 +424,12 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 		invariant.Check(bytes.HasPrefix(r.iter.Key(), r.prefix), "reading: a row of another partition")
 		invariant.Check(bytes.HasSuffix(r.iter.Key(), clustering), "reading: a row under another clustering")
 	}
+	r.add(r.seek, value)
+	return r.writeRow(clustering, value)
+}
+
+// writeRow is readRow for the stored value of a row.
+func (r *reader) writeRow(clustering, value []byte) (done bool, err error) {
 	r.cmd.Process(len(value))
 	// This command only returns rows with a row marker.
 	if r.cmd.Inserted {

@@ -24,12 +24,13 @@ import (
 	"cqld/storage/failure"
 	"cqld/storage/headers"
 	"cqld/storage/lost"
+	"cqld/storage/rowcache"
 	"cqld/storage/tableinfo"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Options are the dependencies of reads on their engine. All fields are required.
+// Options are the dependencies of reads on their engine. All fields are required, except Rows.
 type Options struct {
 	DB *database.DB
 	// Logger receives warnings about reads of many tombstones.
@@ -42,6 +43,7 @@ type Options struct {
 	Headers *headers.Flags
 	Bounds  *bounds.Bounds
 	Lost    *lost.Ranges
+	Rows    *rowcache.Cache  // nil: no rows are cached
 	Hot     *backlog.Crowded // rows with many operands, which reads find
 	Fold    func()           // collapses them; no iterator is open
 	Dead    *backlog.Dead    // partitions of which reads meet many shadowed rows

@@ -55,6 +55,8 @@ func areas() []area {
 				"TestSimDeletedRowsStayDeleted"}},
 		{"purge", []string{"storage/purge/sweep.go", "repair/purge.go", "paxos/acceptor/purge.go"}, 4,
 			[]string{"TestSimDeletedRowsStayDeleted", "TestSimPurge"}},
+		{"rowcache", []string{"storage/rowcache/*.go", "storage/reading/cached.go"}, 4,
+			[]string{"TestSim -workloads=register,set,cas -kinds=kill,restart,isolate"}},
 		// Its places are in files of other areas, from which candidates are drawn.
 		{"truncate", nil, 0, []string{"TestSimTruncate"}},
 		// Most of its places are on paths that only a restoration executes.
