@@ -85,6 +85,7 @@ func parse(opts []Option) (options, error) {
 const (
 	testMemory        = 1 << 30 // bounds what clients use at once
 	testCacheBytes    = 4 << 20
+	testRowCacheBytes = 1 << 20
 	testMemTableBytes = 4 << 20
 )
 
@@ -97,6 +98,7 @@ func (o *options) nodeOptions(i int, all []addresses) config.Options {
 	// Background repairs are off unless a function of Configure enables them.
 	n.Memory.Limit, n.Memory.CacheBytes, n.Memory.MemTableBytes, n.Background.AutoRepair = testMemory, testCacheBytes,
 		testMemTableBytes, false
+	n.Memory.RowCacheBytes = testRowCacheBytes
 	// Tests truncate and drop tables all the time.
 	n.Snapshots.Auto, n.DropGrace = false, 0
 	n.LogLevel = new(slog.LevelVar)

@@ -292,7 +292,7 @@ func TestRequestsStayWithinTheirMemory(t *testing.T) {
 	// clients' own requests and results.
 	const constant = 32 << 20
 	r := openNodes(t, 88, 3, func(o *config.Options) {
-		d, err := memory.Divide(512<<20, "test", memory.Figures{BlockCache: 8 << 20, Requests: 32 << 20,
+		d, err := memory.Divide(512<<20, "test", memory.Figures{BlockCache: 8 << 20, RowCache: -1, Requests: 32 << 20,
 			Frame: 4 << 20})
 		if err != nil {
 			t.Fatal(err)

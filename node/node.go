@@ -401,8 +401,8 @@ func (n *Node) storageOptions() storage.Options {
 		Archive: archived(n),
 		Dir:     n.rows(), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
 		SyncPeriod: n.opts.CommitLog.SyncPeriod, CacheBytes: n.opts.Memory.CacheBytes,
-		MemTableBytes: n.opts.Memory.MemTableBytes,
-		PendingBytes:  int(pendingBytes(&n.opts)), OnFatal: n.fail,
+		RowCacheBytes: n.opts.Memory.RowCacheBytes, MemTableBytes: n.opts.Memory.MemTableBytes,
+		PendingBytes: int(pendingBytes(&n.opts)), OnFatal: n.fail,
 		Guard: n.guard,
 		// A corrupt file is reported and taken out of use; it does not stop the node.
 		OnCorruption: func(c database.CorruptionInfo) {

@@ -22,6 +22,8 @@ const (
 	Collector
 	// BlockCache is block_cache_size.
 	BlockCache
+	// RowCache is point_read_cache_size.
+	RowCache
 	// MemTables are the memtables, and the mutations that wait for the committer.
 	MemTables
 	// Requests are the requests and replies of clients, from the first byte to the last.
@@ -47,7 +49,7 @@ const (
 
 // String returns the name of the part for operators.
 func (p Part) String() string {
-	return [...]string{"kernel and page cache", "base", "collector", "block cache", "memtables",
+	return [...]string{"kernel and page cache", "base", "collector", "block cache", "row cache", "memtables",
 		"requests and replies", "writes in flight",
 		"pages of replicas", "internode", "streams and hints", "backups", "vector graphs", "functions"}[p]
 }
@@ -100,7 +102,8 @@ const sharesTotal = 102
 // which has 677 MiB for them, a weight of 1 is 6.6 MiB. The columns are part, weight, minimum and maximum.
 func shares(frame int64) []share {
 	return []share{
-		{BlockCache, 24, 4 * mib, unlimited},
+		{BlockCache, 18, 4 * mib, unlimited},
+		{RowCache, 6, 1 * mib, 4 << 30},
 		{MemTables, 10, 6 * mib, memTableParts * memTableBytesMax},
 		{Requests, 31, max(32*mib, frameDivisor*frame), max(2<<30, frameDivisor*frame)},
 		{Writes, 6, 4 * mib, 1 << 30},
@@ -115,7 +118,11 @@ func shares(frame int64) []share {
 
 // Figures are the bounds that the operator has set; zero means none. Requests bounds complete requests and replies, and
 // Frame the largest request. They are the values of the configuration in bytes.
-type Figures struct{ BlockCache, MemTable, Requests, Frame, Graph int64 }
+type Figures struct {
+	BlockCache, MemTable, Requests, Frame, Graph int64
+	// RowCache is the figure that is set, unless it is negative: zero means that there is no such cache.
+	RowCache int64
+}
 
 // Divide divides a figure. Bounds that the operator has set replace shares, and the rest is divided by weight. Divide
 // fails if the figure is too small for a node, or for what the operator has set. source is used in errors only.
@@ -136,6 +143,9 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 		if n > 0 {
 			fixed[part] = n
 		}
+	}
+	if set.RowCache >= 0 {
+		fixed[RowCache] = set.RowCache
 	}
 	if set.Requests > 0 {
 		fixed[Requests] = max(fixed[Requests], frameDivisor*set.Frame)
@@ -211,7 +221,7 @@ func configured(f Figures) string {
 	for _, o := range []struct {
 		name  string
 		bytes int64
-	}{{"block_cache_size", f.BlockCache}, {"memtable_heap_space", f.MemTable},
+	}{{"block_cache_size", f.BlockCache}, {"point_read_cache_size", f.RowCache}, {"memtable_heap_space", f.MemTable},
 		{"native_transport_max_request_data_in_flight", f.Requests},
 		{"native_transport_max_frame_size", f.Frame},
 		{"vector_index_graph_size", f.Graph}} {

@@ -76,6 +76,8 @@ func (st *Status) Info(context.Context, control.None, control.Report) (control.I
 	if p := figures.Pebble; p != nil {
 		i.CacheSize, i.CacheCapacity = p.BlockCache.Size, st.config.Memory.CacheBytes
 		i.CacheHits, i.CacheMisses = p.BlockCache.Hits, p.BlockCache.Misses
+		i.RowCacheSize, i.RowCacheCapacity = figures.Rows.Bytes, st.config.Memory.RowCacheBytes
+		i.RowCacheHits, i.RowCacheMisses = figures.Rows.Hits, figures.Rows.Misses
 	}
 	// The paths of corrupt files, which a repair removes.
 	for _, c := range st.instance.Engine.Corruptions() {

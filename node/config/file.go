@@ -87,6 +87,7 @@ func storageSettings() map[string]setting {
 		"backup_log_space":        size64(func(o *Options) *int64 { return &o.CommitLog.ArchiveSpace }),
 		"memory_limit":            size64(func(o *Options) *int64 { return &o.Memory.Limit }),
 		"block_cache_size":        size64(func(o *Options) *int64 { return &o.Memory.CacheBytes }),
+		"point_read_cache_size":   size64(func(o *Options) *int64 { return &o.Memory.RowCacheBytes }),
 		"vector_index_graph_size": size64(func(o *Options) *int64 { return &o.Memory.VectorGraphBytes }),
 		"memtable_heap_space":     size64(func(o *Options) *int64 { return &o.Memory.MemTableBytes }),
 	}

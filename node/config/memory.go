@@ -29,7 +29,7 @@ func (o *Options) DivideMemory(s memory.System) error {
 		// Parts that the configuration sets are taken out of the division first.
 		memory.Figures{BlockCache: o.Memory.CacheBytes, MemTable: o.Memory.MemTableBytes,
 			Requests: o.ClientLimits.BytesInFlight, Frame: int64(o.Requests.MaxFrameBytes),
-			Graph: max(o.Memory.VectorGraphBytes, 0)})
+			Graph: max(o.Memory.VectorGraphBytes, 0), RowCache: o.Memory.RowCacheBytes})
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,10 @@ func (o *Options) DivideMemory(s memory.System) error {
 	// Options that the configuration has set keep their values.
 	setUnset(&o.Memory.CacheBytes, m.Part[memory.BlockCache])
 	setUnset(&o.Memory.MemTableBytes, m.MemTable())
-	// A negative value means that the configuration has none; zero means no graphs.
+	// A negative value means that the configuration has none; zero means no graphs, and no cache of rows.
+	if o.Memory.RowCacheBytes < 0 {
+		o.Memory.RowCacheBytes = m.Part[memory.RowCache]
+	}
 	if o.Memory.VectorGraphBytes < 0 {
 		o.Memory.VectorGraphBytes = m.Graph()
 	}

@@ -130,7 +130,7 @@ func Default() Options {
 			NetworkAuthorizer: AllowAllNetworkAuthorizer, CIDRAuthorizer: AllowAllCIDRAuthorizer},
 		CommitLog: CommitLog{Sync: SyncBatch, SyncPeriod: 10 * time.Second, ArchiveSpace: 8 << 30},
 		// Zero would mean no graphs, so a negative value stands for not set.
-		Memory: Memory{VectorGraphBytes: -1},
+		Memory: Memory{VectorGraphBytes: -1, RowCacheBytes: -1},
 		Timeouts: Timeouts{
 			Read:     5 * time.Second,
 			Range:    10 * time.Second,

@@ -77,6 +77,7 @@ type Memory struct {
 	Limit            int64
 	Division         memory.Division
 	CacheBytes       int64 // of the cache of blocks: block_cache_size
+	RowCacheBytes    int64 // of the cache of rows: point_read_cache_size; zero: none, negative: a share of Division
 	MemTableBytes    int64 // of the memtables: memtable_heap_space
 	VectorGraphBytes int64 // of the graph of one index of vectors; zero: no graphs, negative: a share of Division
 }

@@ -45,6 +45,7 @@ func (o *Options) Settings() map[string]string {
 		"backup_log_space":                 size(o.CommitLog.ArchiveSpace),
 		"memory_limit":                     size(o.Memory.Division.Figure),
 		"block_cache_size":                 size(o.Memory.CacheBytes),
+		"point_read_cache_size":            size(o.Memory.RowCacheBytes),
 		"memtable_heap_space":              size(o.Memory.MemTableBytes),
 		"vector_index_graph_size":          size(o.Memory.VectorGraphBytes),
 		"read_request_timeout":             o.Timeouts.Read.String(),

@@ -135,27 +135,31 @@ type Info struct {
 	OldestVersion  int `json:"oldest_version"`
 	NewestVersion  int `json:"newest_version"`
 	// Mode is the state of the node's own membership, in nodetool's words.
-	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED, STARTING
-	NativeActive  bool          `json:"native_transport_active"`
-	Uptime        time.Duration `json:"uptime_ns"`
-	Memory        Memory        `json:"memory"`
-	HeapUsed      int64         `json:"heap_used"`
-	HeapLimit     int64         `json:"heap_limit"` // 0: no limit
-	Goroutines    int           `json:"goroutines"`
-	Clients       int           `json:"clients"`
-	CacheSize     int64         `json:"block_cache_size"`
-	CacheCapacity int64         `json:"block_cache_capacity"`
-	CacheHits     int64         `json:"block_cache_hits"`
-	CacheMisses   int64         `json:"block_cache_misses"`
-	DiskFree      int64         `json:"disk_free"`
-	DiskTotal     int64         `json:"disk_total"`
-	DiskFull      bool          `json:"disk_full"` // writes are refused
-	Corrupt       []string      `json:"corrupt_files"`
-	Keys          []KeyUse      `json:"encryption_keys"` // nil: nothing is encrypted
-	Hints         int           `json:"hints_pending"`   // records stored for other nodes
-	ListOfTokens  []int64       `json:"token_list"`
-	Internode     Internode     `json:"internode"`
-	Voters        Voters        `json:"voters"`
+	Mode             string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED, STARTING
+	NativeActive     bool          `json:"native_transport_active"`
+	Uptime           time.Duration `json:"uptime_ns"`
+	Memory           Memory        `json:"memory"`
+	HeapUsed         int64         `json:"heap_used"`
+	HeapLimit        int64         `json:"heap_limit"` // 0: no limit
+	Goroutines       int           `json:"goroutines"`
+	Clients          int           `json:"clients"`
+	CacheSize        int64         `json:"block_cache_size"`
+	CacheCapacity    int64         `json:"block_cache_capacity"`
+	CacheHits        int64         `json:"block_cache_hits"`
+	CacheMisses      int64         `json:"block_cache_misses"`
+	RowCacheSize     int64         `json:"row_cache_size"`
+	RowCacheCapacity int64         `json:"row_cache_capacity"`
+	RowCacheHits     int64         `json:"row_cache_hits"`
+	RowCacheMisses   int64         `json:"row_cache_misses"`
+	DiskFree         int64         `json:"disk_free"`
+	DiskTotal        int64         `json:"disk_total"`
+	DiskFull         bool          `json:"disk_full"` // writes are refused
+	Corrupt          []string      `json:"corrupt_files"`
+	Keys             []KeyUse      `json:"encryption_keys"` // nil: nothing is encrypted
+	Hints            int           `json:"hints_pending"`   // records stored for other nodes
+	ListOfTokens     []int64       `json:"token_list"`
+	Internode        Internode     `json:"internode"`
+	Voters           Voters        `json:"voters"`
 }
 
 // Voters describes the voters of the metadata. A majority of the voters is required for each change of the schema, of

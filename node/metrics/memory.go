@@ -50,7 +50,9 @@ func (c *Collector) MemoryUse() (m control.Memory) {
 // Base, Collector and Kernel stay 0 here.
 func (c *Collector) measuredMemory() (used [memory.Parts]int64) {
 	// A failed engine has no metrics, and its memory is not counted.
-	if p := c.o.Instance.Engine.Metrics().Pebble; p != nil {
+	figures := c.o.Instance.Engine.Metrics()
+	used[memory.RowCache] = figures.Rows.Bytes
+	if p := figures.Pebble; p != nil {
 		used[memory.BlockCache] = p.BlockCache.Size
 		// Zombies are memtables that are flushed and still read.
 		used[memory.MemTables] = int64(p.MemTable.Size + p.MemTable.ZombieSize)

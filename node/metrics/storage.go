@@ -40,6 +40,11 @@ func (c *Collector) storage(m sink) {
 		m.counter("storage_cache_hits", "Blocks found in the cache.", p.BlockCache.Hits)
 		m.counter("storage_cache_misses", "Blocks read from disk.", p.BlockCache.Misses)
 	}
+	m.gauge("storage_row_cache_bytes", "Bytes of the cache of rows.", s.Rows.Bytes)
+	m.gauge("storage_row_cache_entries", "Rows, headers and absent keys in the cache of rows.", s.Rows.Entries)
+	m.counter("storage_row_cache_hits", "Searches that found an entry in the cache of rows.", s.Rows.Hits)
+	m.counter("storage_row_cache_misses", "Searches that found none.", s.Rows.Misses)
+	m.counter("storage_row_cache_removed", "Entries that a write removed from the cache of rows.", s.Rows.Removed)
 }
 
 // vectors collects the graphs of indexes of vectors. They are zero without an index of vectors. Searches are counted by

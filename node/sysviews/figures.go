@@ -21,17 +21,19 @@ func (v *views) figures() system.Figures {
 		DroppedBytes: v.droppedBytes}
 }
 
-// caches returns the block cache, which is the only cache that system_views.caches lists.
+// caches returns the block cache and the cache of rows, the only ones that system_views.caches lists.
 func (v *views) caches() []system.Cache {
-	p := v.o.Instance.Engine.Metrics().Pebble
+	figures := v.o.Instance.Engine.Metrics()
+	p := figures.Pebble
 	// The storage engine has failed.
 	if p == nil {
 		return nil
 	}
-	c := &p.BlockCache
+	c, r := &p.BlockCache, &figures.Rows
 	return []system.Cache{{Name: "blocks", Entries: c.Count, Bytes: c.Size, Max: v.o.Config.Memory.CacheBytes,
-		Requests: c.Hits +
-			c.Misses, Hits: c.Hits}}
+		Requests: c.Hits + c.Misses, Hits: c.Hits},
+		{Name: "rows", Entries: r.Entries, Bytes: r.Bytes, Max: v.o.Config.Memory.RowCacheBytes,
+			Requests: r.Hits + r.Misses, Hits: r.Hits}}
 }
 
 // hints returns the members for which hints are stored. Members without hints have no row.

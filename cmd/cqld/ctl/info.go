@@ -66,14 +66,17 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		voters = fmt.Sprintf("%d of %d alive, %d needed", i.Voters.Alive, i.Voters.Voters, i.Voters.Required)
 	}
 	field("Metadata voters", "%s", voters)
-	requests := i.CacheHits + i.CacheMisses
-	// As in nodetool, there is no rate before the first request.
-	rate := "NaN"
-	if requests > 0 {
-		rate = fmt.Sprintf("%.3f", float64(i.CacheHits)/float64(requests))
+	showCache := func(name string, used, capacity, hits, misses int64) {
+		// As in nodetool, there is no rate before the first request.
+		rate := "NaN"
+		if hits+misses > 0 {
+			rate = fmt.Sprintf("%.3f", float64(hits)/float64(hits+misses))
+		}
+		field(name, "size %s, capacity %s, %d hits, %d requests, %s hit rate", size(used), size(capacity), hits,
+			hits+misses, rate)
 	}
-	field("Block Cache", "size %s, capacity %s, %d hits, %d requests, %s hit rate", size(i.CacheSize),
-		size(i.CacheCapacity), i.CacheHits, requests, rate)
+	showCache("Block Cache", i.CacheSize, i.CacheCapacity, i.CacheHits, i.CacheMisses)
+	showCache("Row Cache", i.RowCacheSize, i.RowCacheCapacity, i.RowCacheHits, i.RowCacheMisses)
 	state := "writes accepted"
 	if i.DiskFull {
 		state = "WRITES REFUSED until space is free"

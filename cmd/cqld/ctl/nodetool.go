@@ -88,8 +88,11 @@ there is no such cache: roles and permissions are always current
 	invalidatenetworkpermissionscache invalidatejmxpermissionscache invalidatecidrpermissionscache
 	reloadcidrgroupscache getauthcacheconfig setauthcacheconfig
 
-there is no such cache: blocks of files are cached (block_cache_size)
-	invalidatekeycache invalidaterowcache invalidatecountercache
+there is no such cache: blocks of files and rows are cached (block_cache_size, point_read_cache_size)
+	invalidatekeycache invalidatecountercache
+
+rows in the cache are always current (point_read_cache_size)
+	invalidaterowcache
 
 there are no such statistics; the log names refused logins
 	cidrfilteringstats
