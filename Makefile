@@ -86,7 +86,7 @@ generate-check:
 .PHONY: vet
 vet: # all files of all build tags, so that go test need not do a part of it again
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags integration,level ./integration/...
+	$(GO) vet -tags integration,level,upgrade ./integration/...
 	$(GO) vet -tags invariants ./internal/invariant
 	@for f in $$(git grep -l '^//go:build race$$' -- '*.go'); do $(GO) vet $$f || exit 1; done
 	@for m in $(filter-out .,$(MODULES)); do (cd $$m && $(GO) vet ./...) || exit 1; done
@@ -136,6 +136,12 @@ level: tools ## the memory of a node at 200 requests a second, every minute: LEV
 .PHONY: drill
 drill: ## a ring of four is backed up under load, lost, and restored to three nodes, twice: ROWS=1000000 (make test: 4000)
 	CQLD_BACKUP_ROWS=$(ROWS) $(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestDrill$$' ./integration
+
+.PHONY: upgrade-test
+upgrade-test: ## a ring of the build of a commit is upgraded to this build and back, under load: FROM=v0.1.0
+	tools/install.sh python
+	CQLD_UPGRADE_FROM=$(FROM) $(GO) test -tags integration,upgrade -timeout 1h -count=1 -v \
+		-run 'TestUpgradeBetweenBuilds$$' ./integration
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers
