@@ -216,8 +216,11 @@ func (c *Cluster) Operations() *Operations { return c.operations }
 // last topology that contained it.
 func (c *Cluster) LastRing() *ring.Topology { return c.view.lastRing() }
 
-// AwaitDeparture returns when every live node has applied that this node is no longer a member.
-func (c *Cluster) AwaitDeparture(ctx context.Context) error { return c.membership.awaitDeparture(ctx) }
+// AwaitDeparture returns when every live node has applied that this node is no longer a member, and this node is no
+// voter of the metadata. A voter that stopped would be missed: of two voters, both are needed to exclude one.
+func (c *Cluster) AwaitDeparture(ctx context.Context) error {
+	return c.membership.awaitDeparture(ctx, func() bool { return !c.Voters().Has(c.Self()) })
+}
 
 // SchemaVersion returns the schema version that a member last reported. If the member has not reported one, or its
 // connection has ended, it returns this node's version. It is safe for concurrent use.

@@ -173,9 +173,10 @@ func (b *membership) inquire() {
 	b.inquiry += inquiries // the next inquiry continues after these
 }
 
-// awaitDeparture returns when every live node has applied that this node is no longer a member. Nodes that have applied
-// it no longer send heartbeats to this node, so nodes that do not respond are considered dead after the usual time.
-func (b *membership) awaitDeparture(ctx context.Context) error {
+// awaitDeparture returns when every live node has applied that this node is no longer a member, and relieved returns
+// true. Nodes that have applied it no longer send heartbeats to this node, so nodes that do not respond are considered
+// dead after the usual time.
+func (b *membership) awaitDeparture(ctx context.Context, relieved func() bool) error {
 	for unaware := b.view.metadata().Peers(); ; {
 		knows := make(chan ring.NodeID, len(unaware))
 		for _, id := range sortedIDs(unaware) {
@@ -204,7 +205,7 @@ func (b *membership) awaitDeparture(ctx context.Context) error {
 				return errStopped
 			}
 		}
-		if len(unaware) == 0 {
+		if len(unaware) == 0 && relieved() {
 			return nil
 		}
 		if err := b.loop.pause(ctx, joinPause); err != nil {

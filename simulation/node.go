@@ -280,11 +280,23 @@ func (n *Node) retire() {
 		})
 		return
 	}
-	// From now on, nothing is required of this node. Its process ends a second later.
+	// From now on, nothing is required of this node. Its process ends a second later, if it is no voter then.
 	n.departed = true
 	n.cluster.verify.excused.left(n.process)
 	n.cluster.count("nodes left")
-	n.cluster.kernel.After(time.Second, "retire", func() { n.crash(true) })
+	n.endRetired(20)
+}
+
+// endRetired ends the process of a node that has left, as an operator does when the decommission has returned: when it
+// is no voter any longer, or after so many seconds.
+func (n *Node) endRetired(most int) {
+	n.cluster.kernel.After(time.Second, "retire", func() {
+		if l := n.process; most > 0 && l != nil && l.cluster != nil && l.cluster.Voters().Has(l.Self()) {
+			n.endRetired(most - 1)
+			return
+		}
+		n.crash(true)
+	})
 }
 
 // wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former

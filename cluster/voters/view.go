@@ -22,6 +22,9 @@ type View struct {
 	Down []ring.NodeID
 }
 
+// Has reports whether a node votes. It may be called with a nil View, which has no voters.
+func (v *View) Has(id ring.NodeID) bool { return v != nil && slices.Contains(v.IDs, id) }
+
 // Majority reports whether enough voters are alive.
 func (v *View) Majority() bool { return v == nil || v.Alive >= v.Required }
 
