@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cqld/internal/cputime"
+	"cqld/internal/invariant"
 	"cqld/internal/tier"
 	"cqld/simulation/kernel"
 )
@@ -255,12 +256,18 @@ func runTwice(t *testing.T, o Options) {
 	}
 }
 
-// mustFail runs n seeds, with a mutant or without a safeguard, until one fails with one of the messages.
+// mustFail runs n seeds, with a mutant or without a safeguard, until one fails with one of the messages, or violates an
+// invariant.
 func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...string) {
 	for seed := first; seed < first+n; seed++ {
 		o := DefaultOptions(seed)
 		without(&o)
-		for _, f := range run(t, o).Failures {
+		failures, violation := runChecked(t, o)
+		if violation != nil {
+			t.Logf("seed %d: %v", seed, violation)
+			return
+		}
+		for _, f := range failures {
 			if slices.ContainsFunc(ways, func(way string) bool { return strings.Contains(f, way) }) {
 				t.Logf("seed %d: %s", seed, f)
 				return
@@ -268,6 +275,20 @@ func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...str
 		}
 	}
 	t.Errorf("%d seeds did not find the fault", n)
+}
+
+// runChecked is run for faults that may violate an invariant before they violate a guarantee.
+func runChecked(t *testing.T, o Options) (failures []string, violation error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case invariant.Violation:
+			violation = v
+		default:
+			panic(v)
+		}
+	}()
+	return run(t, o).Failures, nil
 }
 
 // runAlone runs n seeds with the options that change sets, and returns the sum of their results. Each of them executes
