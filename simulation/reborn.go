@@ -110,20 +110,20 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 		w.change(l, &schema.UndropTable{Keyspace: keyspace, Table: restored, As: rebornTable}, done)
 	case table == nil:
 		w.create(l, done)
-	case what < 12:
-		w.truncate(l, table, done)
 	case what < 20:
+		w.truncate(l, table, done)
+	case what < 26:
 		w.retain(l, table, done)
-	case what < 28:
+	case what < 34:
 		// Half of the drops can be undone. The grace does not end by itself here.
 		w.change(l, &schema.DropTable{Keyspace: keyspace, Table: rebornTable, IfExists: true,
 			Retention: []*schema.Retention{nil, {Until: int64(w.tried)}}[what%2]}, done)
 	// The column is added if it is missing, and dropped otherwise.
-	case what < 34 && table.Column(rebornColumn) == nil:
+	case what < 40 && table.Column(rebornColumn) == nil:
 		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, AddIfNotExists: true,
 			Add: []schema.ColumnSpec{
 				{Name: rebornColumn, Kind: schema.Regular, Type: types.Native(types.Text)}}}, done)
-	case what < 34:
+	case what < 40:
 		w.change(l, &schema.AlterTable{Keyspace: keyspace, Table: rebornTable, DropIfExists: true,
 			Drop: []string{rebornColumn}, DropMicros: w.c.order.stamp()}, done)
 	case what > 96 && len(retained) > 0:

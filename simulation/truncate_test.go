@@ -95,7 +95,7 @@ func TestSimTruncatesWithoutClocks(t *testing.T) { runAlone(t, alone(), 50, cloc
 // batches are ordered by wall clocks.
 func TestSimNeedsTruncationMarks(t *testing.T) {
 	mutant.Need(t, "truncate/marks-by-clock")
-	mustFail(t, 80, 120, clockTruncates, "was resurrected")
+	mustFail(t, 160, 120, clockTruncates, "was resurrected")
 }
 
 // TestTruncationAfterAClockWentBack runs seed 870803 with the workloads and faults that failed: the clock of a node
