@@ -26,7 +26,7 @@ func TestOperationsMeet(t *testing.T) {
 	}
 }
 
-const meetingSeeds = 12
+const meetingSeeds = 16
 
 // metIn runs the seeds from … to-1, and returns in how many of them each pair of operations was in progress together.
 func metIn(t *testing.T, from, to uint64, options func(seed uint64) Options) map[meetings.Pair]int {

@@ -28,6 +28,8 @@ type reborn struct {
 	truncates []*rebornTruncate
 	// retained are the numbers of the rows that succeeded truncations have retained and that are not restored.
 	retained []schema.StorageID
+	// restored are the numbers whose restoration has begun, perhaps before the truncation was acknowledged.
+	restored map[schema.StorageID]bool
 	// made is the number of tables created so far.
 	made  int
 	tried int
@@ -72,7 +74,9 @@ const (
 	rebornWindow = 2500 * time.Millisecond
 )
 
-func newReborn(c *Cluster) *reborn { return &reborn{clients: newClients(c, rebornTable)} }
+func newReborn(c *Cluster) *reborn {
+	return &reborn{clients: newClients(c, rebornTable), restored: map[schema.StorageID]bool{}}
+}
 
 // counts returns all operations, changes of the schema included.
 func (w *reborn) counts() (tried, acked int) { return w.tried, w.acked }
@@ -107,6 +111,7 @@ func (w *reborn) operate(l *process, table *schema.Table, what int, done func(er
 	case table == nil && len(retained) > 0 && what%2 == 0:
 		restored := retained[0].StorageID
 		w.retained = slices.DeleteFunc(w.retained, func(id schema.StorageID) bool { return id == restored })
+		w.restored[restored] = true
 		w.change(l, &schema.UndropTable{Keyspace: keyspace, Table: restored, As: rebornTable}, done)
 	case table == nil:
 		w.create(l, done)
@@ -170,6 +175,7 @@ func operationOf(change schema.Change) string {
 func (w *reborn) retain(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	w.made++
+	w.restored[table.StorageID] = false
 	c := &schema.TruncateTable{Keyspace: keyspace, Table: rebornTable, Rows: table.StorageID,
 		Retention: schema.Retention{Until: int64(w.tried)}}
 	copy(c.Kept[:], fmt.Sprintf("reborn%010d", w.made))
@@ -181,7 +187,9 @@ func (w *reborn) retain(l *process, table *schema.Table, done func(error)) {
 			if err == nil {
 				w.acked++
 				w.c.count("truncations retained")
-				w.retained = append(w.retained, table.StorageID)
+				if !w.restored[table.StorageID] {
+					w.retained = append(w.retained, table.StorageID)
+				}
 			}
 			done(err)
 		})

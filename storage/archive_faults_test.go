@@ -114,6 +114,14 @@ func TestBoundLeavesAGap(t *testing.T) {
 	}
 	_, err := LogOf(e).Read(a.at, 1<<20)
 	a.at = mustGap(t, err)
+	// Pebble removes logs in the background, which may leave another gap.
+	await.Until(t, "the reader continues after the gap", func() bool {
+		_, err := LogOf(e).Read(a.at, 1<<20)
+		if err != nil {
+			a.at = mustGap(t, err)
+		}
+		return err == nil
+	})
 	a.read(t, e, 1<<20, 1)
 	// Kept logs are found again, and go when they are released.
 	if err := e.Close(); err != nil {
