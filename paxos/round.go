@@ -312,8 +312,18 @@ func (r *round) leave() {
 	if r.passed.Swap(true) {
 		return
 	}
-	if next := r.c.queues.next(r.partition, &r.c.limits); next != nil {
-		// The next round starts on another stack: otherwise the depth of this one would grow with the queue.
-		r.c.clock.After(0, r.c.newRound(r.partition, next).deliverBegun)
+	next := r.c.queues.next(r.partition, &r.c.limits)
+	if next == nil {
+		return
 	}
+	begin, scheduled := r.c.newRound(r.partition, next).deliverBegun, false
+	// If the clock panics, the next round begins here: nothing else would begin it, and its members would not end.
+	defer func() {
+		if !scheduled {
+			begin()
+		}
+	}()
+	// The next round starts on another stack: otherwise the depth of this one would grow with the queue.
+	r.c.clock.After(0, begin)
+	scheduled = true
 }
