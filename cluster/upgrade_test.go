@@ -65,9 +65,20 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	// A downgrade after that is refused by the node's own log.
 	last := nodes[2]
-	last.fatal = func(error) {} // the error is returned, too
-	if err := last.restartAs(1, 1); err == nil || !strings.Contains(err.Error(), "the upgrade was finalized") {
-		t.Fatalf("started with the old build: %v", err)
+	// The loop reports the reason before it stops; the start may only return that it has stopped.
+	reason := make(chan error, 1)
+	last.fatal = func(err error) {
+		select {
+		case reason <- err:
+		default: // the first one counts
+		}
+	}
+	if err := last.restartAs(1, 1); err == nil {
+		t.Fatal("started with the old build")
+	} else if !strings.Contains(err.Error(), "the upgrade was finalized") {
+		if cause := <-reason; !strings.Contains(cause.Error(), "the upgrade was finalized") {
+			t.Fatalf("refused the old build: %v, %v", err, cause)
+		}
 	}
 	if err := last.restartAs(2, 3); err != nil {
 		t.Fatal(err)
