@@ -134,11 +134,11 @@ level: tools ## the memory of a node at 200 requests a second, every minute: LEV
 		-run 'TestResidentMemoryIsLevel$$' ./integration
 
 .PHONY: drill
-drill: ## a ring of four is backed up under load, lost, and restored to three nodes, twice: ROWS=1000000 (make test: 4000)
+drill: ## back up a ring of four under load, lose it, restore it to three nodes, twice: ROWS=1000000 (make test: 4000)
 	CQLD_BACKUP_ROWS=$(ROWS) $(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestDrill$$' ./integration
 
 .PHONY: upgrade-test
-upgrade-test: ## a ring of the build of a commit is upgraded to this build and back, under load: FROM=v0.1.0
+upgrade-test: ## upgrade a ring from the build of a commit to this build and back, under load: FROM=v0.1.0
 	tools/install.sh python
 	CQLD_UPGRADE_FROM=$(FROM) $(GO) test -tags integration,upgrade -timeout 1h -count=1 -v \
 		-run 'TestUpgradeBetweenBuilds$$' ./integration

@@ -145,7 +145,7 @@ func (s Logs) Moments(ctx context.Context, m *Manifest, from []LogFrom) (until i
 	if err != nil {
 		return 0, err
 	}
-	// From the present ring to earlier ones, to the last moment of the member whose archive ends first.
+	// From the current ring to earlier ones, to the last moment of the member whose archive ends first.
 	for end := int64(math.MaxInt64); end > m.Ended.UnixMicro(); {
 		o, problem := StateAt(all, end)
 		var t *State
@@ -166,7 +166,7 @@ func (s Logs) Moments(ctx context.Context, m *Manifest, from []LogFrom) (until i
 		if begins = max(begins, m.Ended.UnixMicro()+1); problem == nil && until >= begins {
 			return until, nil
 		}
-		// The first problem is of the present ring.
+		// The first problem concerns the current ring.
 		if err == nil {
 			err = problem
 		}

@@ -13,7 +13,7 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// graceCluster returns four nodes, of which the first three are the replicas. gc_grace_seconds is one hour.
+// graceCluster returns four nodes; the first three are the replicas. gc_grace_seconds is one hour.
 func graceCluster(t *testing.T) *cluster {
 	return newCluster(t, scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 3,
 		Replication: ring.Replication{Class: ring.Simple, Factor: 3},

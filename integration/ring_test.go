@@ -82,7 +82,14 @@ func cqld(t *testing.T) (binary, dir string) {
 // startRing starts a ring for one test and stops it at the end of the test.
 func startRing(t *testing.T, o process.Options) *process.Ring {
 	t.Helper()
-	binary, dir := cqld(t)
+	binary, _ := cqld(t)
+	return startRingOf(t, binary, o)
+}
+
+// startRingOf is startRing with a binary that may be another build.
+func startRingOf(t *testing.T, binary string, o process.Options) *process.Ring {
+	t.Helper()
+	_, dir := cqld(t)
 	r, err := process.NewRing(binary, filepath.Join(dir, t.Name()), o)
 	if err != nil {
 		t.Fatal(err)

@@ -30,14 +30,7 @@ func TestUpgradeBetweenBuilds(t *testing.T) {
 	}
 	binary, dir := cqld(t)
 	former := buildFormer(t, root, filepath.Join(dir, t.Name(), "former"))
-	ring, err := process.NewRing(former, filepath.Join(dir, t.Name()), process.Options{Nodes: 4, Spare: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ring.Stop)
-	if err := ring.Start(ringStart); err != nil {
-		t.Fatal(err)
-	}
+	ring := startRingOf(t, former, process.Options{Nodes: 4, Spare: 1})
 	alter(t, ring.Servers[0], "CREATE KEYSPACE upgraded WITH replication = {'class': 'SimpleStrategy', "+
 		"'replication_factor': 3}", "CREATE TABLE upgraded.claims (k int PRIMARY KEY, owner text)")
 	loads, end := startPrograms(root, "failover", servers{ring.Addresses(), 4, 3}, "go-gocql", "python")

@@ -261,8 +261,8 @@ func (f *File) Adopted(id *identity.Identity) bool {
 	return slices.ContainsFunc(id.Recoveries, func(r metadata.Recovery) bool { return r.ID == f.ID() })
 }
 
-// lastOf returns the id of the last recovery of a node, or zero. It implies the earlier ones, of which a node keeps a
-// bounded number.
+// lastOf returns the id of the last recovery of a node, or zero. It implies the earlier ones; a node keeps a bounded
+// number of them.
 func lastOf(all []metadata.Recovery) (id metadata.RecoveryID) {
 	if n := len(all); n > 0 {
 		id = all[n-1].ID

@@ -17,8 +17,8 @@ type RangesArgs struct {
 	Limit int    `json:"limit,omitempty"` // of Ranges; 0 means all
 }
 
-// RangeLoads are the loads of nodes and ranges. Rates are per second, and averages over about 10 s, except those of
-// fields whose names end in Slow: over about 2 min. A charge of 1 is the work of a point read of 1 KiB on one replica.
+// RangeLoads are the loads of nodes and ranges. Rates are per second. They are averages over about 10 s; fields whose
+// names end in Slow are averages over about 2 min. A charge of 1 is the work of a point read of 1 KiB on one replica.
 type RangeLoads struct {
 	Nodes []NodeLoad `json:"nodes"`
 	// Ranges are the selected ones of All ranges that are known. The rates are sums over the replicas.

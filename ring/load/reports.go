@@ -113,7 +113,7 @@ func (r *Reports) All(self ring.NodeID) map[ring.NodeID]*Report {
 	now, last, most := r.clock.Monotonic(), maps.Clone(r.received), reportsMissed*interval(len(r.members))
 	r.mu.Unlock()
 	for id, x := range last {
-		// A report that was decoded when it came has an error only if it names ranges beyond the present ring.
+		// A report that was decoded when it came has an error only if it names ranges beyond the current ring.
 		if decoded, err := decodeReport(x.report, l, entriesMax); err == nil && id != self && now-x.at <= most {
 			out[id] = decoded
 		}

@@ -87,7 +87,7 @@ func (w *Workload) operateMoments() {
 	})
 }
 
-// momentsRestored returns the number of moments of which a restoration was begun.
+// momentsRestored returns the number of restorations of moments that were begun.
 func (w *Workload) momentsRestored() (n int) {
 	for _, x := range w.restored {
 		if x.moment != 0 {

@@ -24,7 +24,7 @@ import (
 // Cache is a cache of entries by their keys. Its methods are safe for concurrent use. A nil Cache is empty.
 type Cache struct {
 	shards []shard
-	// slots have the counters of partitions, by a hash of table and token, and tables those of whole tables.
+	// slots have the counters of partitions, by a hash of table and token, and tables the counters of whole tables.
 	slots  []counters
 	tables [tableGroups]counters
 	writes sync.Pool // *Write
@@ -132,7 +132,7 @@ func hashPartition(id schema.StorageID, t ring.Token) uint64 {
 // hashKey hashes a key of a partition, whose bytes after the token distinguish it from others with the same token. Keys
 // are compared as a whole when they are found, so equal hashes only make one replace the other.
 func hashKey(partition uint64, key []byte) uint64 {
-	// The rest is read in words of eight bytes, the last of which overlaps the one before.
+	// The key is read in words of eight bytes; the last word may overlap the one before.
 	h, n := partition, len(key)
 	for i := 0; i < n; i += 8 {
 		h = mix(h ^ word(key, min(i, max(0, n-8))))

@@ -40,8 +40,8 @@ func (w *Write) Key(key []byte) {
 	w.cache.shardOf(h).remove(h, key)
 }
 
-// Range removes the entries of all keys from start, and before end. A range within a partition removes those of the
-// partition, and a larger one those of its tables.
+// Range removes the entries of all keys from start on, and before end. A range within a partition removes all entries
+// of the partition, and a larger range all entries of its tables.
 func (w *Write) Range(start, end []byte) {
 	if w == nil {
 		return
