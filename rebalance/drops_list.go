@@ -36,7 +36,7 @@ func (d *Drops) list() (items []dropItem) {
 		if k.Replication.Class == ring.Local {
 			continue
 		}
-		// Pending replicas count as holding a range: an operation may still be aborted or completed.
+		// Former and pending replicas count as holding a range: an operation may still be aborted or completed.
 		held := heldBy(t.Placement(k.Replication), self)
 		former := d.o.Former(name)
 		changed = changed || former != nil

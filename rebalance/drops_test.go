@@ -224,6 +224,22 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsRemovedDropsNothing checks that a node that others take for dead keeps its ranges until its removal has
+// ended: if that is aborted, the node serves them again.
+func TestANodeThatIsRemovedDropsNothing(t *testing.T) {
+	w := newDropWorld(t)
+	before, _ := w.has()
+	nodes := fourNodes()
+	nodes[0].State = ring.Leaving
+	w.view.topology = ring.NewMovingTopology(8, 8, nodes, []*ring.Operation{{ID: 7, Kind: ring.Remove, Node: 1,
+		Phase: ring.Switching, Switched: 8, Gaining: []ring.NodeID{2, 3, 4}, Streamed: []ring.NodeID{2, 3, 4}}})
+	w.drops.Cleanup("", nil, nil, func(error) {})
+	w.view.topology = ring.NewTopology(9, fourNodes())
+	if after, _ := w.has(); before == 0 || after != before {
+		t.Errorf("%d of %d rows are left after the removal was aborted", after, before)
+	}
+}
+
 // TestADropNeedsNoDeadNode shows that if one of a range's replicas is dead, the others suffice, unless it was the only
 // one.
 func TestADropNeedsNoDeadNode(t *testing.T) {

@@ -17,10 +17,14 @@ import (
 // TestOperationsKeepTheirPromises applies random commands and checks the metadata after each: every range has its
 // replicas, every replica that serves reads of it has streamed it from enough others, and no other node serves them.
 // Applying a snapshot and the rest of the log gives the same metadata as applying the whole log, with any version of
-// the command that created the cluster.
+// the command that created the cluster. Every fourth ring has a replica on each node.
 func TestOperationsKeepTheirPromises(t *testing.T) {
 	for seed := range uint64(tier.Draws(60, 10)) {
-		w := newOperationsWalk(t, seed)
+		r := walkReplication
+		if seed%4 == 3 {
+			r = ring.Replication{Class: ring.Everywhere}
+		}
+		w := newOperationsWalk(t, seed, r)
 		for range 120 {
 			w.step()
 		}
@@ -45,7 +49,7 @@ type operationsWalk struct {
 
 var walkReplication = ring.Replication{Class: ring.Simple, Factor: 3}
 
-func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
+func newOperationsWalk(t *testing.T, seed uint64, r ring.Replication) *operationsWalk {
 	w := &operationsWalk{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), m: Empty(),
 		log: Empty(), has: map[ring.NodeID]map[ring.Token]bool{}}
 	if err := w.apply(&Command{Found: &Found{Secret: []byte("s"), Schema: otherVersion(t)}}); err != nil {
@@ -55,9 +59,9 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 		w.join()
 	}
 	w.apply(&Command{Schema: &SchemaChange{Change: schema.EncodeChange(&schema.CreateKeyspace{Keyspace: "ks",
-		Replication: walkReplication})}})
+		Replication: r})}})
 	for _, tok := range w.samples() {
-		for _, id := range w.m.Topology.Placement(walkReplication).Replicas(tok).Natural {
+		for _, id := range w.m.Topology.Placement(w.replication()).Replicas(tok).Natural {
 			w.keep(id, tok)
 		}
 	}
@@ -73,6 +77,9 @@ func otherVersion(t *testing.T) []byte {
 	}
 	return schema.Encode(s)
 }
+
+// replication returns the replication of the walk's keyspace, with the present number of members.
+func (w *operationsWalk) replication() ring.Replication { return w.m.Schema.Keyspace("ks").Replication }
 
 func (w *operationsWalk) samples() (out []ring.Token) {
 	for i := range 64 {
@@ -144,9 +151,10 @@ func (w *operationsWalk) step() {
 	w.check()
 }
 
+// clean drops what a node holds at no stage of the operations in progress, as rebalance.Drops does.
 func (w *operationsWalk) clean(u PendingCleanup) {
 	for tok := range w.has[u.Node] {
-		if !w.m.Topology.Placement(walkReplication).Replicas(tok).Contains(u.Node) {
+		if !w.m.Topology.Placement(w.replication()).Replicas(tok).Involves(u.Node) {
 			delete(w.has[u.Node], tok)
 		}
 	}
@@ -166,7 +174,7 @@ func (w *operationsWalk) proceed() {
 			if slices.Contains(o.Streamed, id) {
 				continue
 			}
-			for _, g := range w.m.Topology.Gains(o, walkReplication, id) {
+			for _, g := range w.m.Topology.Gains(o, w.replication(), id) {
 				w.fetch(g)
 			}
 			if err := w.apply(&Command{Streamed: &Streamed{Operation: o.ID, Node: id}}); err != nil {
@@ -231,10 +239,14 @@ func (w *operationsWalk) fetch(g ring.Gain) {
 }
 
 func (w *operationsWalk) check() {
-	p := w.m.Topology.Placement(walkReplication)
+	p := w.m.Topology.Placement(w.replication())
 	for _, tok := range w.samples() {
 		set := p.Replicas(tok)
-		if want := min(3, len(w.m.Topology.Nodes())); len(set.Natural) < want && len(w.m.Topology.Operations()) == 0 {
+		want := len(w.m.Topology.Nodes())
+		if w.replication().Class == ring.Simple {
+			want = min(3, want)
+		}
+		if len(set.Natural) < want && len(w.m.Topology.Operations()) == 0 {
 			w.t.Fatalf("seed %d: token %s has replicas %v", w.seed, tok, set)
 		}
 		for _, id := range set.Natural {
