@@ -110,7 +110,7 @@ func (u *updating) leader(t *ring.Topology) (best ring.NodeID, found bool) {
 		if n := t.Node(node); n != nil {
 			local = n.Datacenter == c.localDC
 		}
-		if !local && u.level.IsLocal() && u.table.Replication.Class == ring.NetworkTopology {
+		if !local && u.level.IsLocal() && u.table.Replication.ByDatacenter() {
 			// The leader's acknowledgement would not count in this data center.
 			continue
 		}

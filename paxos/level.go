@@ -14,8 +14,9 @@ import (
 // levels need, for example if the replication factor is larger than the ring: Cassandra uses the factor, not the number
 // of nodes. It checks the serial level first. machine.plan handles replicas that are down.
 func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
-	if req.Serial == ring.All {
-		return nil // a round of all existing replicas
+	// A round of all existing replicas, or a keyspace that has a replica on each of them.
+	if req.Serial == ring.All || table.Replication.Class == ring.Everywhere {
+		return nil
 	}
 	set := c.replicasOf(c.view.Topology(), table, req.Command.Key.Token)
 	// The serial level is checked first: a change that cannot be decided is never committed.

@@ -224,8 +224,8 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 	}
 }
 
-// TestANodeThatIsRemovedDropsNothing checks that a node that others take for dead keeps its ranges until its removal has
-// ended: if that is aborted, the node serves them again.
+// TestANodeThatIsRemovedDropsNothing checks that a node that others take for dead keeps its ranges until its removal
+// has ended: if that is aborted, the node serves them again.
 func TestANodeThatIsRemovedDropsNothing(t *testing.T) {
 	w := newDropWorld(t)
 	before, _ := w.has()

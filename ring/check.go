@@ -94,6 +94,8 @@ func (r *tokenRing) replicasMax(of Replication) int {
 	switch of.Class {
 	case Simple:
 		return min(of.Factor, len(r.members))
+	case Everywhere:
+		return len(r.members)
 	case NetworkTopology:
 		n := 0
 		for _, f := range of.Datacenters {

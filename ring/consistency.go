@@ -58,7 +58,7 @@ func (c Consistency) BlockFor(r Replication, localDatacenter string) int {
 		return QuorumOf(r.In(localDatacenter))
 	case EachQuorum:
 		// Without data centers, EACH_QUORUM is QUORUM.
-		if r.Class != NetworkTopology {
+		if !r.ByDatacenter() {
 			return QuorumOf(r.Total())
 		}
 		n := 0

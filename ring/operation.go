@@ -236,7 +236,7 @@ func (t *Topology) gainsAt(out []Gain, o *Operation, r Replication, node NodeID,
 		// A quorum of the previous replicas has every acknowledged write, and any len(before)-quorum+1 of them include
 		// a member of it. In the data center, the same holds for writes at LOCAL_QUORUM.
 		g.Total = max(1, len(before)-QuorumOf(r.Total())+1)
-		if r.Class == NetworkTopology {
+		if r.ByDatacenter() {
 			g.Local = max(0, local-QuorumOf(r.In(dc))+1)
 		}
 		out = append(out, g)

@@ -148,6 +148,9 @@ func TestReplicaSetsAreCompleteAndDistinct(t *testing.T) {
 	for range 3000 {
 		top := randomTopology(rng)
 		r := randomReplication(rng)
+		if rng.IntN(4) == 0 {
+			r = EverywhereOn(top.Nodes())
+		}
 		owners := map[string]int{}
 		for _, n := range top.Nodes() {
 			if n.State != Joining {
@@ -156,7 +159,7 @@ func TestReplicaSetsAreCompleteAndDistinct(t *testing.T) {
 			}
 		}
 		want := min(r.Factor, owners[""])
-		if r.Class == NetworkTopology {
+		if r.ByDatacenter() {
 			want = 0
 			for _, f := range r.Datacenters {
 				want += min(f.Factor, owners[f.Datacenter])

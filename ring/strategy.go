@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -8,11 +9,13 @@ import (
 // Class is a replication strategy.
 type Class uint8
 
-// The strategies. Local keeps data on the node that wrote it.
+// The strategies. Local keeps data on the node that wrote it. Everywhere places a replica on each node that owns
+// tokens.
 const (
 	Local Class = iota + 1
 	Simple
 	NetworkTopology
+	Everywhere
 )
 
 // Name returns the full class name that system_schema.keyspaces shows.
@@ -25,6 +28,8 @@ func (c Class) Name() string {
 		return "org.apache.cassandra.locator.SimpleStrategy"
 	case NetworkTopology:
 		return "org.apache.cassandra.locator.NetworkTopologyStrategy"
+	case Everywhere:
+		return "org.apache.cassandra.locator.EverywhereStrategy"
 	}
 	return ""
 }
@@ -41,9 +46,11 @@ type DatacenterFactor struct {
 
 // Replication is a keyspace's strategy with its parameters. Values are immutable.
 type Replication struct {
-	Class       Class
-	Factor      int                // Simple
-	Datacenters []DatacenterFactor // NetworkTopology, sorted by name
+	Class  Class
+	Factor int // Simple
+	// Datacenters are sorted by name. For NetworkTopology, they are part of the definition. For Everywhere, they are
+	// the numbers of members that own tokens, and follow the members (package cluster/metadata).
+	Datacenters []DatacenterFactor
 }
 
 // NewNetworkTopology returns NetworkTopologyStrategy with the given factors, sorted by name.
@@ -51,6 +58,55 @@ func NewNetworkTopology(factors ...DatacenterFactor) Replication {
 	f := slices.Clone(factors)
 	slices.SortFunc(f, func(a, b DatacenterFactor) int { return strings.Compare(a.Datacenter, b.Datacenter) })
 	return Replication{Class: NetworkTopology, Datacenters: f}
+}
+
+// ByDatacenter reports whether r has a number of replicas for each data center, so that the local levels and
+// EACH_QUORUM count data centers separately.
+func (r Replication) ByDatacenter() bool { return r.Class == NetworkTopology || r.Class == Everywhere }
+
+// Definition returns r without what follows from the members: as it is defined, shown and stored.
+func (r Replication) Definition() Replication {
+	if r.Class == Everywhere {
+		r.Datacenters = nil
+	}
+	return r
+}
+
+// Among returns r with the factors of an Everywhere replication whose only replicas are the nodes. Other replications
+// are returned as they are. During a change of the ring, the replicas before and after it differ in number.
+func (r Replication) Among(t *Topology, nodes []NodeID) Replication {
+	if r.Class != Everywhere {
+		return r
+	}
+	count := map[string]int{}
+	for _, id := range nodes {
+		// A node that has left counts nowhere.
+		if n := t.Node(id); n != nil {
+			count[n.Datacenter]++
+		}
+	}
+	return everywhere(count)
+}
+
+// EverywhereOn returns the replication that places a replica on each of the nodes that own tokens.
+func EverywhereOn(nodes []*Node) Replication {
+	count := map[string]int{}
+	for _, n := range nodes {
+		// Leaving nodes own their tokens until the operation ends.
+		if n.State != Joining {
+			count[n.Datacenter]++
+		}
+	}
+	return everywhere(count)
+}
+
+// everywhere returns an Everywhere replication with a number of replicas for each data center.
+func everywhere(count map[string]int) Replication {
+	r := Replication{Class: Everywhere}
+	for _, dc := range slices.Sorted(maps.Keys(count)) {
+		r.Datacenters = append(r.Datacenters, DatacenterFactor{Datacenter: dc, Factor: count[dc]})
+	}
+	return r
 }
 
 // Equal reports whether both place data alike.
@@ -78,7 +134,7 @@ func (r Replication) Total() int {
 // In returns the number of replicas that a data center should hold. Strategies without data centers count all of
 // their replicas, as Cassandra does for the LOCAL levels.
 func (r Replication) In(datacenter string) int {
-	if r.Class != NetworkTopology {
+	if !r.ByDatacenter() {
 		return r.Total()
 	}
 	for _, f := range r.Datacenters {

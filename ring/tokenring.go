@@ -82,6 +82,9 @@ func (r *tokenRing) replicas(of Replication, tok Token) []NodeID {
 		return r.simple(r.position(tok), of.Factor)
 	case NetworkTopology:
 		return r.network(r.position(tok), of.Datacenters)
+	// The members of this stage of the ring, not the factors of the present one.
+	case Everywhere:
+		return r.simple(r.position(tok), len(r.members))
 	}
 	return nil
 }

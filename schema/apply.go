@@ -3,7 +3,6 @@ package schema
 import (
 	"bytes"
 	"maps"
-	"slices"
 
 	"cqld/ring"
 	"cqld/schema/refused"
@@ -116,20 +115,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 		if err := checkReplication(*c.Replication); err != nil {
 			return nil, err
 		}
-		// Each table has a copy of the replication, so each is replaced. Their definitions (digests) do not change.
-		k.Replication = *c.Replication
-		for name, t := range k.tables {
-			moved := *t // columns and indexes do not change, so they are shared
-			moved.Replication = k.Replication
-			k.tables[name] = &moved
-		}
-		// Dropped tables follow the replication of their keyspace. The list is shared with old.
-		k.retained = slices.Clone(k.retained)
-		for i, t := range k.retained {
-			moved := *t
-			moved.Replication = k.Replication
-			k.retained[i] = &moved
-		}
+		replicate(k, *c.Replication)
 	}
 	// Unlike the properties above, extensions are merged, because several protocol servers set them.
 	k.Extensions = extend(old.Extensions, c.Extend)
@@ -239,6 +225,8 @@ func checkReplication(r ring.Replication) error {
 				return misconfiguredf("Replication factor must be non-negative, found %d", f.Factor)
 			}
 		}
+	// The factors follow the members, whatever the change says.
+	case ring.Everywhere:
 	// LocalStrategy is the class of the local and virtual system keyspaces, which are not created by a Change.
 	case ring.Local:
 		return invalidf("Unable to use given strategy class: LocalStrategy is reserved for internal use.")

@@ -50,7 +50,7 @@ func Diff(before, after *Schema) []Event {
 			events = append(events, Event{Change: Created, Target: TargetKeyspace, Keyspace: name})
 			// Comparing with an empty keyspace reports all contents as created.
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
-		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
+		case a.DurableWrites != b.DurableWrites || !a.Replication.Definition().Equal(b.Replication.Definition()),
 			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""),
 			a.Label("", "") != b.Label("", ""):
 			events = append(events, Event{Change: Updated, Target: TargetKeyspace, Keyspace: name})

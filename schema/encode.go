@@ -130,7 +130,7 @@ func marshal(v any) []byte {
 
 // encodeKeyspace encodes a keyspace and its tables. link passes a copy without tables.
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
-	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites,
+	e := encodedKeyspace{Name: k.Name, Replication: k.Replication.Definition(), DurableWrites: k.DurableWrites,
 		Extensions: k.Extensions,
 		Comments:   k.comments, Labels: k.labels}
 	if d := k.Dropped; d != nil {

@@ -50,6 +50,46 @@ func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 		routines: routines{functions: map[string]*Function{}, aggregates: map[string]*Aggregate{}}}
 }
 
+// replicate sets the replication of k, which is not linked yet, and of its tables. Each table has a copy, so each is
+// replaced. Their definitions (digests) do not change.
+func replicate(k *Keyspace, r ring.Replication) {
+	k.Replication = r
+	for name, t := range k.tables {
+		moved := *t // columns and indexes do not change, so they are shared
+		moved.Replication = r
+		k.tables[name] = &moved
+	}
+	// Dropped tables follow the replication of their keyspace. The list is shared with the previous keyspace.
+	k.retained = slices.Clone(k.retained)
+	for i, t := range k.retained {
+		moved := *t
+		moved.Replication = r
+		k.retained[i] = &moved
+	}
+}
+
+// WithEverywhere returns s with r as the replication of all keyspaces with EverywhereStrategy, also dropped ones. r is
+// that strategy with the numbers of members (ring.EverywhereOn). It returns s if nothing changes.
+func (s *Schema) WithEverywhere(r ring.Replication) *Schema {
+	keyspaces, dropped := maps.Clone(s.keyspaces), maps.Clone(s.dropped)
+	changed := false
+	for _, all := range [...]map[string]*Keyspace{keyspaces, dropped} {
+		for name, k := range all {
+			if k.Replication.Class != ring.Everywhere || k.Replication.Equal(r) {
+				continue
+			}
+			c := k.clone()
+			replicate(c, r)
+			c.link()
+			all[name], changed = c, true
+		}
+	}
+	if !changed {
+		return s
+	}
+	return s.rebuiltWith(keyspaces, dropped, s.nextStorage)
+}
+
 // Table returns the table or materialized view with this name, or nil. Names are case-sensitive.
 func (k *Keyspace) Table(name string) *Table { return k.tables[name] }
 

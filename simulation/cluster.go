@@ -20,11 +20,14 @@ import (
 // goroutines read through atomic fields (damage.Faults). It belongs to one run and is never reused.
 type Cluster struct {
 	// options is with points applied (withPoints), and does not change during the run.
-	options  Options
-	kernel   *kernel.Kernel
-	net      *network.Network
-	nodes    []*Node
-	failures []string
+	options Options
+	// everyNode gives the workloads' keyspace a replica on each node. Options.Factor is then only how many nodes the
+	// faults leave.
+	everyNode bool
+	kernel    *kernel.Kernel
+	net       *network.Network
+	nodes     []*Node
+	failures  []string
 	// counted counts the faults by kind, and other events. It shows that a run did something: tests require that some
 	// events occur in some seed.
 	counted map[string]int
@@ -140,7 +143,14 @@ func (c *Cluster) metadata() *metadata.Metadata {
 }
 
 // replication returns the replication of the workloads' keyspace.
-func (c *Cluster) replication() ring.Replication { return c.options.replication() }
+func (c *Cluster) replication() ring.Replication {
+	if c.everyNode {
+		// With the number of the first members; metadata replace it by the present one.
+		return ring.Replication{Class: ring.Everywhere,
+			Datacenters: []ring.DatacenterFactor{{Datacenter: datacenterName(1), Factor: c.options.Nodes}}}
+	}
+	return c.options.replication()
+}
 
 // makeSchema creates the tables of the workloads that run.
 func (c *Cluster) makeSchema() {

@@ -53,5 +53,5 @@ func (n *Node) replicasNearby() int { return n.cluster.replication().In(n.dc) }
 // neighbours reports whether two machines hold replicas of the same group: those of one data center or, with
 // SimpleStrategy, all.
 func (n *Node) neighbours(o *Node) bool {
-	return n.cluster.replication().Class != ring.NetworkTopology || n.dc == o.dc
+	return !n.cluster.replication().ByDatacenter() || n.dc == o.dc
 }

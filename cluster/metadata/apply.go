@@ -72,6 +72,7 @@ func apply(m *Metadata, c *Command, index uint64) (*Metadata, error) {
 		next = *m
 	} else {
 		next.Epoch = index
+		followMembers(&next, m)
 	}
 	next.recent = appendRecent(m.recent, c.ID)
 	return &next, err
@@ -102,6 +103,15 @@ func refuse(m *Metadata, c *Command, reason string) (*Metadata, error) {
 	refused := *m
 	refused.recent = appendRecent(m.recent, c.ID)
 	return &refused, &Refused{Reason: reason}
+}
+
+// followMembers sets the factors of keyspaces with EverywhereStrategy in m, which follows before, to the numbers of
+// members. Operations move the ranges that members gain and lose, so no repair is needed as after a change of
+// replication (noteFormer).
+func followMembers(m, before *Metadata) {
+	if m.Topology != before.Topology || m.Schema != before.Schema {
+		m.Schema = m.Schema.WithEverywhere(ring.EverywhereOn(m.Topology.Nodes()))
+	}
 }
 
 func appendRecent(recent []CommandID, id CommandID) []CommandID {
@@ -276,6 +286,8 @@ func applySchema(m *Metadata, c *SchemaChange, index uint64) error {
 	if err != nil {
 		return err
 	}
+	// The proposer may have known other members.
+	s = s.WithEverywhere(ring.EverywhereOn(m.Topology.Nodes()))
 	// The ranges gained by an operation were computed from the replication at its start. If that changed, nodes would
 	// stream ranges that they do not need, and miss ranges that they do need.
 	if alter, ok := change.(*schema.AlterKeyspace); ok && len(m.Topology.Operations()) > 0 {

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"errors"
 	"fmt"
 
 	"cqld/ring"
@@ -25,6 +26,10 @@ func (m *Metadata) Check() (err error) {
 	}
 	if err := m.checkOwners(); err != nil {
 		return err
+	}
+	// The levels of keyspaces with EverywhereStrategy count the members.
+	if m.Schema.WithEverywhere(ring.EverywhereOn(m.Topology.Nodes())) != m.Schema {
+		return errors.New("a keyspace with EverywhereStrategy counts other members")
 	}
 	// Compute what the coordinator and the operations derive from a topology: they assume consistent metadata, and only
 	// here is a panic recovered.

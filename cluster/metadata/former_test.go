@@ -12,7 +12,7 @@ import (
 // fourNodes returns a walk in which four nodes have joined, and have dropped the ranges that they lost.
 func fourNodes(t *testing.T) *operationsWalk {
 	t.Helper()
-	w := newOperationsWalk(t, 1)
+	w := newOperationsWalk(t, 1, walkReplication)
 	for len(w.m.Topology.Nodes()) < 4 {
 		if err := w.join(); err != nil {
 			t.Fatal(err)

@@ -237,6 +237,7 @@ func Decode(b []byte) (*Metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metadata: decode: %w", err)
 	}
+	s = s.WithEverywhere(ring.EverywhereOn(t.Nodes())) // the members are not part of a schema's encoding
 	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: t, Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
 		Incomplete: j.Incomplete, Recoveries: j.Recoveries, ClusterVersion: max(j.ClusterVersion, clusterversion.V1),

@@ -79,16 +79,17 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 }
 
 // independent reports whether two operations affect no common range of a keyspace: they are in different data centers,
-// and no user keyspace has SimpleStrategy.
+// and no user keyspace has SimpleStrategy or EverywhereStrategy.
 func (m *Metadata) independent(t *ring.Topology, a, b *ring.Operation) bool {
 	// Unlike m.Topology, t contains a node that joins by one of them.
 	if a.Node == b.Node || t.Node(a.Node).Datacenter == t.Node(b.Node).Datacenter {
 		return false
 	}
-	// SimpleStrategy ignores data centers, so any two operations can affect the same range. System keyspaces never
+	// These strategies ignore data centers, so any two operations can affect the same range. System keyspaces never
 	// block an operation.
 	for _, name := range userKeyspaces(m.Schema) {
-		if m.Schema.StoredKeyspace(name).Replication.Class == ring.Simple {
+		switch m.Schema.StoredKeyspace(name).Replication.Class {
+		case ring.Simple, ring.Everywhere:
 			return false
 		}
 	}
@@ -138,7 +139,8 @@ func (m *Metadata) onlyOn(r ring.Replication, id ring.NodeID) (at ring.Range, on
 // shortOf returns the number of nodes that remain for r in the leaving node's data center, and the number that r
 // requires.
 func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string, left, want int) {
-	if r.Class == ring.Local {
+	// With EverywhereStrategy, a leaving node is one replica less, and not a missing one.
+	if r.Class == ring.Local || r.Class == ring.Everywhere {
 		return "", 0, 0
 	}
 	where, want = "ring", r.Total()

@@ -72,6 +72,7 @@ func (m *Metadata) Recover(r Recovery) (*Metadata, error) {
 	next.Topology = ring.NewMovingTopology(r.Epoch, next.Topology.Moved(), next.Topology.Nodes(),
 		next.Topology.Operations())
 	next.Epoch = r.Epoch
+	followMembers(&next, m)
 	checkStep(m, &next, nil)
 	return &next, next.Check()
 }

@@ -32,6 +32,10 @@ type Tally struct {
 	local  string
 	t      *ring.Topology
 	self   ring.NodeID
+
+	// Of Reset. The need of each side is computed from them if the strategy is Everywhere.
+	level       ring.Consistency
+	replication ring.Replication
 }
 
 // scope determines whose answers count.
@@ -47,13 +51,14 @@ const (
 // Reset prepares the tally for a level and a replication, without replicas.
 func (y *Tally) Reset(level ring.Consistency, r ring.Replication, t *ring.Topology, self ring.NodeID, localDC string) {
 	y.scope, y.local, y.t, y.self, y.sides = scopeAll, localDC, t, self, 1
+	y.level, y.replication = level, r
 	y.one[0] = Quota{Need: level.BlockFor(r, localDC)}
 	y.quotas = y.one[:]
 	switch {
 	case level == ring.NodeLocal:
 		y.scope = scopeSelf
 	// Without data centers, LOCAL_QUORUM and EACH_QUORUM count all replicas, as ring.Consistency.BlockFor does.
-	case r.Class != ring.NetworkTopology:
+	case !r.ByDatacenter():
 	case level.IsLocal():
 		y.scope = scopeDatacenter
 	case level == ring.EachQuorum:
@@ -70,7 +75,7 @@ func (y *Tally) ResetTo(nodes []ring.NodeID) {
 	if nodes == nil {
 		nodes = []ring.NodeID{}
 	}
-	y.scope, y.sides = scopeAll, 1
+	y.scope, y.sides, y.replication = scopeAll, 1, ring.Replication{}
 	y.one[0] = Quota{Need: max(1, len(nodes)), members: nodes}
 	y.quotas = y.one[:]
 }
@@ -113,9 +118,23 @@ func (y *Tally) join(natural []ring.NodeID, others [][]ring.NodeID) {
 		}
 		for _, q := range first {
 			q.side, q.members = side, members
+			// With EverywhereStrategy, a ring that gains or loses a node has another number of replicas on each side.
+			if y.replication.Class == ring.Everywhere {
+				q.Need = y.needAmong(members, q.datacenter)
+			}
 			y.quotas = append(y.quotas, q)
 		}
 	}
+}
+
+// needAmong returns how many of an Everywhere keyspace's replicas on one side must answer: in a data center for
+// EACH_QUORUM, and otherwise as the level says.
+func (y *Tally) needAmong(members []ring.NodeID, datacenter string) int {
+	side := y.replication.Among(y.t, members)
+	if y.scope == scopeEach {
+		return ring.QuorumOf(side.In(datacenter))
+	}
+	return y.level.BlockFor(side, y.local)
 }
 
 // TwoSided reports whether the level must be met on more than one side of a change of the ring.

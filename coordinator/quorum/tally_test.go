@@ -33,6 +33,10 @@ func TestTallyMatchesLevelDefinitions(t *testing.T) {
 	for range 20_000 {
 		level := levels[rnd.IntN(len(levels))]
 		natural, after := some(rnd), some(rnd)
+		replication := replication
+		if rnd.IntN(3) == 0 {
+			replication = ring.EverywhereOn(topology.Nodes())
+		}
 		var y Tally
 		y.Reset(level, replication, topology, 1, "east")
 		sides := [][]ring.NodeID{{1, 2, 3, 4, 5, 6}}
@@ -96,18 +100,33 @@ func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.Node
 	in := func(dc string) func(ring.NodeID) bool {
 		return func(id ring.NodeID) bool { return datacenters[id] == dc }
 	}
+	// With EverywhereStrategy, a side has as many replicas as nodes.
+	if r.Class == ring.Everywhere {
+		r = ring.NewNetworkTopology(of(side, "east", datacenters), of(side, "west", datacenters))
+	}
 	switch level {
 	case ring.NodeLocal:
 		met(1, func(id ring.NodeID) bool { return id == 1 })
 	case ring.LocalOne, ring.LocalQuorum:
 		met(level.BlockFor(r, "east"), in("east"))
 	case ring.EachQuorum:
-		met(2, in("east"))
-		met(2, in("west"))
+		met(ring.QuorumOf(r.In("east")), in("east"))
+		met(ring.QuorumOf(r.In("west")), in("west"))
 	default:
 		met(level.BlockFor(r, "east"), func(ring.NodeID) bool { return true })
 	}
 	return satisfied, hopeless
+}
+
+// of returns the number of a side's nodes in a data center.
+func of(side []ring.NodeID, datacenter string, datacenters map[ring.NodeID]string) ring.DatacenterFactor {
+	f := ring.DatacenterFactor{Datacenter: datacenter}
+	for _, id := range side {
+		if datacenters[id] == datacenter {
+			f.Factor++
+		}
+	}
+	return f
 }
 
 // TestTallyOfNodesNeedsAllOfThem checks that a tally of certain nodes is satisfied when all of them have answered,

@@ -19,7 +19,12 @@ func (n *Node) estimate(p *Planned, s *schema.Schema, t *ring.Topology) {
 	// The files do not show which table needs which part of them, so all tables count alike.
 	var replicas float64
 	for _, target := range p.Targets {
-		replicas += min(float64(s.Keyspace(target.Into).Replication.Total()), nodes) / float64(len(p.Targets))
+		r := s.Keyspace(target.Into).Replication
+		each := min(float64(r.Total()), nodes)
+		if r.Class == ring.Everywhere {
+			each = nodes
+		}
+		replicas += each / float64(len(p.Targets))
 	}
 	files, _ := p.Manifest.Bytes()
 	p.NodeBytes = int64(float64(p.Bytes)/nodes + float64(files)*replicas/nodes)

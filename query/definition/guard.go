@@ -112,6 +112,10 @@ func (g guarding) replication(keyspace string, r ring.Replication) error {
 			return err
 		}
 	}
+	// The guardrails bound what a statement chooses.
+	if r.Class == ring.Everywhere {
+		return nil
+	}
 	factors := []int{r.Factor}
 	if r.Class != ring.Simple {
 		factors = nil

@@ -152,6 +152,8 @@ func (x replications) parse(keyspace string, options map[string]string, previous
 		return x.simple(keyspace, rest)
 	case ring.NetworkTopology.Name():
 		return x.network(keyspace, rest, previous)
+	case ring.Everywhere.Name():
+		return x.everywhere(keyspace, rest)
 	case ring.Local.Name():
 		return ring.Replication{}, invalid.Errorf("Unable to use given strategy class: LocalStrategy is reserved for " +
 			"internal use.")
@@ -180,6 +182,17 @@ func (x replications) simple(keyspace string, options map[string]string) (ring.R
 		}
 	}
 	return ring.Replication{Class: ring.Simple, Factor: factor}, nil
+}
+
+// everywhere parses the options of EverywhereStrategy, which has none. DataStax Enterprise and ScyllaDB have this
+// class, and Cassandra does not.
+func (x replications) everywhere(keyspace string, options map[string]string) (ring.Replication, error) {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		return ring.Replication{},
+			invalid.Configf("Unrecognized strategy option {%s} passed to EverywhereStrategy for keyspace %s", name,
+				keyspace)
+	}
+	return ring.EverywhereOn(x.topology.Nodes()), nil
 }
 
 // network expands replication_factor to all data centers. As in Cassandra, ALTER KEYSPACE keeps the factors of the
@@ -294,7 +307,7 @@ func (x replications) warnings(keyspace string, r ring.Replication) []string {
 	if r.Class == ring.Simple {
 		warn(r.Factor, x.nodesIn(""), "")
 	}
-	// Empty for SimpleStrategy.
+	// Empty for SimpleStrategy, and never higher than the number of nodes for EverywhereStrategy.
 	for _, f := range r.Datacenters {
 		warn(f.Factor, x.nodesIn(f.Datacenter), " for datacenter "+f.Datacenter)
 	}

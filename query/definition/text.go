@@ -42,7 +42,7 @@ func replicationText(r ring.Replication) string {
 		text += ", 'replication_factor': '" + strconv.Itoa(r.Factor) + "'"
 	}
 	// Empty for SimpleStrategy.
-	for _, f := range r.Datacenters {
+	for _, f := range r.Definition().Datacenters {
 		text += ", " + cql.QuoteString(f.Datacenter) + ": '" + strconv.Itoa(f.Factor) + "'"
 	}
 	return text + "}"

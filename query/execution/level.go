@@ -84,8 +84,8 @@ func CheckConditionalLevels(t *schema.Table, commit, serial ring.Consistency) er
 		return invalid.Errorf("%s is not supported as conditional update commit consistency. Use ANY if you mean "+
 			"\"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
 	}
-	// Only NetworkTopologyStrategy has a quorum in each data center.
-	if x := t.Replication; commit == ring.EachQuorum && x.Class != ring.NetworkTopology {
+	// SimpleStrategy and LocalStrategy have no quorum in each data center.
+	if x := t.Replication; commit == ring.EachQuorum && !x.ByDatacenter() {
 		return invalid.Errorf("consistency level EACH_QUORUM not compatible with replication strategy (%s)",
 			x.Class.Name())
 	}

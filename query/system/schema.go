@@ -82,7 +82,7 @@ func replicationMap(r ring.Replication) map[string]string {
 		m["replication_factor"] = strconv.Itoa(r.Factor)
 	}
 	// NetworkTopologyStrategy has a factor for each data center.
-	for _, f := range r.Datacenters {
+	for _, f := range r.Definition().Datacenters {
 		m[f.Datacenter] = strconv.Itoa(f.Factor)
 	}
 	return m

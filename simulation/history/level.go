@@ -26,7 +26,7 @@ type LevelAt struct {
 // groups returns how many replicas of each data center, and of all, have answered at least when a request succeeds.
 func (a LevelAt) groups(r ring.Replication) (each []int, all int) {
 	// All replicas are one group.
-	if r.Class != ring.NetworkTopology {
+	if !r.ByDatacenter() {
 		if a.Level != ring.Any {
 			all = a.Level.BlockFor(r, a.Datacenter)
 		}
@@ -62,7 +62,7 @@ func (a LevelAt) Overlaps(b LevelAt, r ring.Replication) bool {
 	}
 	for i := range eachA {
 		have := r.Total()
-		if r.Class == ring.NetworkTopology {
+		if r.ByDatacenter() {
 			have = r.Datacenters[i].Factor
 		}
 		if eachA[i]+eachB[i] > have {
