@@ -20,10 +20,8 @@ import (
 // goroutines read through atomic fields (damage.Faults). It belongs to one run and is never reused.
 type Cluster struct {
 	// options is with points applied (withPoints), and does not change during the run.
-	options Options
-	// everyNode gives the workloads' keyspace a replica on each node. Options.Factor is then only how many nodes the
-	// faults leave.
-	everyNode bool
+	options   Options
+	everyNode bool // the workloads' keyspace has a replica on each node
 	kernel    *kernel.Kernel
 	net       *network.Network
 	nodes     []*Node
@@ -145,9 +143,9 @@ func (c *Cluster) metadata() *metadata.Metadata {
 // replication returns the replication of the workloads' keyspace.
 func (c *Cluster) replication() ring.Replication {
 	if c.everyNode {
-		// With the number of the first members; metadata replace it by the present one.
-		return ring.Replication{Class: ring.Everywhere,
-			Datacenters: []ring.DatacenterFactor{{Datacenter: datacenterName(1), Factor: c.options.Nodes}}}
+		// The metadata count the members; here, the factor is how many nodes the faults leave.
+		stay := []ring.DatacenterFactor{{Datacenter: datacenterName(1), Factor: c.options.Factor}}
+		return ring.Replication{Class: ring.Everywhere, Datacenters: stay}
 	}
 	return c.options.replication()
 }
