@@ -259,7 +259,8 @@ node/notify: cluster cluster/metadata node/clients query ring schema server serv
 node/archive: auth backup cluster/metadata internal/env schema storage/logarchive
 node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot
 	repair ring row schema storage storage/block storage/export storage/format storage/logarchive storage/rowkey
-node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints internal/env
+node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints
+	internal/cputime internal/env
 	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive
 	node/assembly node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot
 	node/tablestats query/definition query/system rebalance repair ring ring/load schema search storage storage/block

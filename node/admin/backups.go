@@ -15,6 +15,7 @@ import (
 	"cqld/backup/schedule"
 	"cqld/cluster"
 	"cqld/cluster/metadata"
+	"cqld/internal/cputime"
 	"cqld/internal/env"
 	"cqld/internal/release"
 	"cqld/jobs"
@@ -61,8 +62,9 @@ func (c *Commands) openBackups(o Options) error {
 		},
 		Lacks: func() []string { return lacking(i.Engine.Lost(), i.Engine.Corruptions(), c.Catalog.schema()) },
 		Stamp: o.Stamp, Clock: o.Jobs.Clock, Await: env.AwaitChannel, Run: o.Jobs.Run, Lifetime: o.Jobs.Lifetime,
-		Rate: o.Config.Background.StreamThroughput, Ask: c.Peers.askBackup, Name: o.Config.ClusterName,
-		ID: func() string { return ClusterID(i.Cluster.Metadata()) }, Build: release.Build(), Log: o.Log})
+		Rate: o.Config.Background.StreamThroughput, Busy: new(cputime.Gauge).Busy, Ask: c.Peers.askBackup,
+		Name: o.Config.ClusterName, ID: func() string { return ClusterID(i.Cluster.Metadata()) },
+		Build: release.Build(), Log: o.Log})
 	c.Backups = &Backups{node: node, stores: stores, jobs: c.Jobs, now: o.Jobs.Clock.Now,
 		cluster: i.Cluster}
 	c.Backups.Scheduler = backups.NewScheduler(backups.SchedulerOptions{

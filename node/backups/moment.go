@@ -102,7 +102,7 @@ func (n *Node) momentOf(ctx context.Context, s *backup.Store, m *backup.Manifest
 func (n *Node) logStarts(ctx context.Context, s *backup.Store, m *backup.Manifest) (out []backup.LogFrom, err error) {
 	for i := range m.Shares {
 		share := &m.Shares[i]
-		files := backup.NewFiles(ctx, s, share, n.pacer(ctx))
+		files := backup.NewFiles(ctx, s, share, n.pacer(ctx, n.steady))
 		log, err := export.LogStart(files, backup.FilesDir)
 		files.Close()
 		if err != nil {
@@ -220,7 +220,7 @@ func momentTables(m *backup.Manifest, base, then *schema.Schema) (out []*schema.
 func (n *Node) scan(ctx context.Context, s *backup.Store, m *backup.Manifest, x *moment, tables []schema.StorageID,
 	own func(i int) bool) error {
 	// Segments are counted over all nodes, so that the work is divided evenly.
-	pace, i := n.pacer(ctx), 0
+	pace, i := n.pacer(ctx, n.steady), 0
 	for _, of := range x.sources {
 		owner := backup.LogOwner{Cluster: m.ClusterID, Host: of.host}
 		for _, stored := range of.way.Segments {

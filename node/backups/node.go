@@ -55,6 +55,9 @@ type Options struct {
 	Lifetime context.Context // ends when the node stops
 	// Rate is how many bytes a node reads per second.
 	Rate int64
+	// Busy returns the share of the processors that is in use, between 0 and 1. A node that makes a backup reads fewer
+	// bytes while it is high. nil means 0.
+	Busy func() float64
 	// Ask sends a request to another node.
 	Ask  func(node ring.NodeID, request []byte, reply func(answer []byte, err error))
 	Name string // of the cluster
@@ -244,7 +247,7 @@ func (n *Node) upload(ctx context.Context, r *Request, progress func(done, total
 	share.Files = make([]backup.File, len(names))
 	var mu sync.Mutex
 	var done int64
-	pace := n.pacer(ctx)
+	pace := n.pacer(ctx, n.yielding)
 	err = s.PutAll(ctx, len(names), func(ctx context.Context, i int) error {
 		path := n.o.Disk.PathJoin(dir, names[i])
 		// A damaged file would make the backup of all nodes useless: a restoration reads it to its end.
@@ -291,17 +294,30 @@ func (n *Node) sizes(dir string, names []string) (total int64, err error) {
 	return total, nil
 }
 
-// pacer returns a function that waits so that no more than Rate bytes are read per second. It is safe for concurrent
-// use.
-func (n *Node) pacer(ctx context.Context) func(int) error {
+// steady returns Rate: the pace of work that an operator waits for.
+func (n *Node) steady() int64 { return n.o.Rate }
+
+// yielding returns the pace of work that must not be noticed by clients: Rate while at least half of the processors are
+// idle, and down to a quarter of it while fewer are. A quarter is left, so that a backup always ends.
+func (n *Node) yielding() int64 {
+	if n.o.Busy == nil {
+		return n.o.Rate
+	}
+	return max(int64(float64(n.o.Rate)*min(1, 2*(1-n.o.Busy()))), n.o.Rate/4, 1)
+}
+
+// pacer returns a function that waits so that no more bytes than rate, which may change, are read per second. It is
+// safe for concurrent use.
+func (n *Node) pacer(ctx context.Context, rate func() int64) func(int) error {
 	// A pause follows the reading that has exceeded the rate. Several readers share the rate.
 	var mu sync.Mutex
 	var ahead time.Duration // of the rate, since last
 	last := n.o.Clock.Monotonic()
 	return func(bytes int) error {
+		perSecond := rate()
 		mu.Lock()
 		now := n.o.Clock.Monotonic()
-		ahead = max(ahead-(now-last), 0) + time.Duration(int64(bytes)*int64(time.Second)/n.o.Rate)
+		ahead = max(ahead-(now-last), 0) + time.Duration(int64(bytes)*int64(time.Second)/perSecond)
 		last = now
 		wait := ahead
 		mu.Unlock()

@@ -73,7 +73,7 @@ func (n *Node) restore(ctx context.Context, r *Request, progress func(done, tota
 		shares[i] = x.partsOf(i)
 		total += shares[i].bytes
 	}
-	pace := n.pacer(ctx)
+	pace := n.pacer(ctx, n.steady)
 	for i := range shares {
 		err := x.share(ctx, s, &shares[i], pace, func(of int64) { progress(done+of, total) })
 		if err != nil {

@@ -38,7 +38,7 @@ func (n *Node) compare(ctx context.Context, s *backup.Store, objects []backup.Ob
 	for _, o := range objects {
 		total += o.Size
 	}
-	pace := n.pacer(ctx)
+	pace := n.pacer(ctx, n.yielding)
 	var mu sync.Mutex
 	var done, reported int64
 	return s.Verify(ctx, objects, func(bytes int) error {
