@@ -42,7 +42,7 @@ func (s *Store) Release(ctx context.Context, name, id string) error {
 	return nil
 }
 
-// held reports whether a backup is being restored. A restoration that was abandoned does not keep it for ever.
+// held reports whether a backup is being restored. A restoration that was abandoned does not keep it forever.
 func (s *Store) held(ctx context.Context, name string, now time.Time) (bool, error) {
 	// Several restorations may read one backup, also of different clusters.
 	ids, err := s.files.list(ctx, holdsDir+"/"+name)

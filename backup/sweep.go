@@ -121,7 +121,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, grace time.Duration) (
 func (s *Store) sweeping(ctx context.Context, now time.Time) (bool, error) {
 	var m mark
 	found, err := s.read(ctx, sweepingName, &m)
-	// One that was interrupted does not block backups for ever.
+	// One that was interrupted does not block backups forever.
 	return found && now.Sub(m.At) < 2*sweepMax, err
 }
 

@@ -137,7 +137,7 @@ func (r *reading) nextRepaired(failed ring.NodeID) *readTarget {
 // advance answers, or continues reading if the round ended before the limit.
 func (r *reading) advance(out []readEffect) []readEffect {
 	for r.next != nil {
-		// Replicas that differ in every row could continue the read for ever.
+		// Replicas that differ in every row could continue the read forever.
 		if r.rounds >= r.c.limits.RoundsMax {
 			return r.fail(r.failure(), out)
 		}

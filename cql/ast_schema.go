@@ -78,7 +78,7 @@ type CreateTableLike struct {
 	Indexes  bool // WITH INDEXES
 	Comments bool // WITH COMMENTS
 	Labels   bool // WITH SECURITY LABELS
-	// Properties that replace the ones of the source.
+	// Properties that replace properties of the source.
 	Properties Properties
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	// Superseded is called with the notice of a peer whose cluster continues the cluster of this node after a recovery
 	// in which this node did not take part. It must not block. nil means that the notice is logged only.
 	Superseded func(notice string)
-	// Protocols are the versions of the internode protocol that this node speaks. Zero means the ones of this build.
+	// Protocols are the versions of the internode protocol that this node speaks. Zero means all of this build.
 	Protocols Protocols
 	// Guard ends requests and replies whose handling panics. nil means that a panic continues.
 	Guard *guard.Guard

@@ -12,7 +12,7 @@ import (
 )
 
 // TestBuildsOfIndexesAreJobs builds an index slowly. Its job and the system tables show it, searches fail as in
-// Cassandra, a killed node goes on with it, and an operator repeats it.
+// Cassandra, a killed node continues it, and an operator repeats it.
 func TestBuildsOfIndexesAreJobs(t *testing.T) {
 	const rows = 5_000
 	r := openNodes(t, 81, 1, func(o *config.Options) {

@@ -55,9 +55,9 @@ func (m *machine) checkPhase() {
 		invariant.Check(m.alarm.kind == alarmResume || m.alarm.kind == alarmTurn && m.turn.waiting,
 			"paxos: an idle round waits for nothing")
 	case phasePreparing, phaseSettling:
-		invariant.Check(m.armed(), "paxos: a round waits for promises for ever")
+		invariant.Check(m.armed(), "paxos: a round waits for promises forever")
 	case phaseAccepting:
-		invariant.Check(m.armed(), "paxos: a round waits for acceptances for ever")
+		invariant.Check(m.armed(), "paxos: a round waits for acceptances forever")
 		p := &m.proposal
 		invariant.Check(p.Ballot == m.ballot, "paxos: the proposal has the ballot of another attempt")
 		invariant.Check(!p.Origin.After(p.Ballot), "paxos: a proposal is older than its origin")

@@ -25,7 +25,7 @@ func (m *moveMachine) handedOver(ev *moveEvent, out []moveEffect) []moveEffect {
 	case ev.err != nil:
 		return append(out, moveEffect{kind: effectNote,
 			note: fmt.Sprintf("operation %d: the hand-over failed: %v", ev.operation, ev.err)})
-	// An aborted operation needs no report, and the log would refuse it for ever.
+	// An aborted operation needs no report, and the log would refuse it forever.
 	case m.view.Topology().Operation(ev.operation) == nil:
 		return out
 	}

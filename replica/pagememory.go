@@ -74,7 +74,7 @@ func (l *Local) freePage(p *page) {
 	p.memory.Close()
 	// The command refers to the payload of the request, which must not be kept with the page.
 	p.cmd = row.ReadCommand{}
-	// A larger buffer is left to the garbage collector; otherwise one large page would keep its memory for ever.
+	// A larger buffer is left to the garbage collector; otherwise one large page would keep its memory forever.
 	if cap(p.bytes) <= pageKept {
 		l.pages.Put(p)
 	}

@@ -22,7 +22,7 @@ import (
 // So each node counts its truncations of a table: a stream session discards its data and restarts when the count
 // changes between a request and the commit of its file. And a request names the truncations that the receiver has
 // applied: the source answers when it has applied them, too. A truncation that failed on the source would stop streams
-// for ever; after the wait given to Load, the receiver no longer requires it.
+// forever; after the wait given to Load, the receiver no longer requires it.
 const (
 	// truncationsKept bounds the applied truncations that a node remembers per table.
 	truncationsKept = 16

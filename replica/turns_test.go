@@ -11,7 +11,7 @@ import (
 )
 
 // TestLongReadsTakeTurns reads while another computation has the only turn. A read of few bytes ends; one of many bytes
-// waits, also if a filter omits all rows, and goes on with the turn. A read has no turn when its page is passed on.
+// waits, also if a filter omits all rows, and continues with the turn. A read has no turn when its page is passed on.
 func TestLongReadsTakeTurns(t *testing.T) {
 	const rows, size = 40, 8 << 10
 	l, engine, table := newStored(t)

@@ -89,7 +89,7 @@ func (s *rowSequence) arrivals(to watermark.Position) (out []watermark.Position)
 			}
 		}
 	}
-	// The candidates of each node are in order, but not the ones of several.
+	// The candidates of one node are in order, but the candidates of several nodes are not.
 	slices.SortFunc(out, s.m.Plan.Compare)
 	return slices.CompactFunc(out, func(a, b watermark.Position) bool { return bytes.Equal(a.Key, b.Key) })
 }

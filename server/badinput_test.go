@@ -47,7 +47,7 @@ func TestUnsupportedVersionErrorListsSupported(t *testing.T) {
 	}
 }
 
-// Each input gets its error; the connection then goes on or ends, and another
+// Each input gets its error; the connection then continues or ends, and another
 // connection notices nothing.
 func TestBadEnvelopes(t *testing.T) {
 	_, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20}})

@@ -67,7 +67,7 @@ func TestLeaveHasADeadline(t *testing.T) {
 	s, addr := start(t, Options{Processor: processor})
 	listener, busy := connect(t, addr, 4), connect(t, addr, 4)
 	listener.listen()
-	busy.send(1, "for ever")
+	busy.send(1, "forever")
 	eventually(t, "the request runs", func() bool { return running.Load() == 1 })
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

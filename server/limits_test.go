@@ -314,7 +314,7 @@ func TestDrainHasADeadline(t *testing.T) {
 		},
 	}})
 	c := connect(t, addr, 4)
-	c.send(1, "for ever")
+	c.send(1, "forever")
 	eventually(t, "the request runs", func() bool { return s.Clients()[0].Requests == 2 })
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

@@ -163,7 +163,7 @@ func (v *recoverer) adopt(n *Node) {
 
 // execute executes the command. If cut is set, the power fails before the given number of operations on the log: the
 // disk becomes what it was then, and execute returns true. Errors of the disk are not injected, because Pebble repeats
-// a failed flush for ever.
+// a failed flush forever.
 func (v *recoverer) execute(n *Node, cut bool, operations int) bool {
 	var after *vfs.MemFS
 	disk := faultfs.Wrap(n.disk)

@@ -289,7 +289,7 @@ func (c *committer) finish(g *group) {
 	invariant.Check(q.committing, "storage: a commit ended that had not begun")
 	q.committing = false
 	q.bytes -= g.bytes
-	// Bytes that are never released would refuse writes for ever; bytes released twice would let the queue grow
+	// Bytes that are never released would refuse writes forever; bytes released twice would let the queue grow
 	// without a bound.
 	if q.bytes < 0 || len(q.groups) == 0 && q.bytes != 0 {
 		invariant.Fail(fmt.Sprintf("storage: %d bytes are in a queue of %d groups", q.bytes, len(q.groups)))

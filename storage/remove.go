@@ -89,7 +89,7 @@ func (rm *remover) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) 
 	return published, err
 }
 
-// DropTable removes a table for ever. Later writes get *failure.UnknownTable, and so do reads that end later: they may
+// DropTable removes a table forever. Later writes get *failure.UnknownTable, and so do reads that end later: they may
 // have read a part of the table.
 func (e *Engine) DropTable(id schema.StorageID) error {
 	q := &e.commits.queue

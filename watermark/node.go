@@ -60,7 +60,7 @@ func (p *Plan[E]) Take(n *Node[E], from Position, page *Page[E], err error) {
 	n.slow = false
 	reached := Position{Place: AfterAll}
 	if err == nil && page.More {
-		// A page that makes no progress would be requested again for ever.
+		// A page that makes no progress would be requested again forever.
 		if reached = (Position{Key: page.Last}); p.Compare(reached, from) <= 0 {
 			err = fmt.Errorf("watermark: the page of node %s ends at %x, which is not behind its beginning",
 				p.o.Topology.NameOf(n.ID), page.Last)

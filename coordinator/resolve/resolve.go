@@ -64,7 +64,7 @@ func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
 	}
 	v.more = r.More()
 	v.at = (*Position)(r.End())
-	// A page that reports more rows but has no position to continue from would be requested for ever.
+	// A page that reports more rows but has no position to continue from would be requested forever.
 	if v.more && v.at == nil && len(v.partitions) == 0 {
 		return nil, fmt.Errorf("resolve: page of node %d says more, but has nothing", node)
 	}

@@ -16,6 +16,7 @@ func plainer() map[string]string {
 		"are told":           "are notified",
 		"at most most":       "at most",
 		"besides its bytes":  "memory overhead, in bytes",
+		"for ever":           "forever, permanently",
 		"function of a user": "user-defined function",
 		"functions of users": "user-defined functions",
 		"goes on":            "continues",

@@ -41,7 +41,7 @@ func (s *Settings) SetHandoff(_ context.Context, a control.Switch, _ control.Rep
 	return a, nil
 }
 
-// Timeouts shows the timeouts of requests. They are the ones of the configuration, which do not change while the node
+// Timeouts shows the timeouts of requests. They come from the configuration, which do not change while the node
 // runs.
 func (s *Settings) Timeouts(context.Context, control.None, control.Report) (control.Timeouts, error) {
 	t := &s.options.Timeouts

@@ -36,7 +36,7 @@ func (a *Acceptor) statePage(s *states, f func(key row.PartitionKey, x *row.Row)
 	var cmd row.ReadCommand
 	s.Next(&cmd)
 	// Purged states are tombstones, many in a row after a repair. The limit that protects clients from them would stop
-	// the scan for ever.
+	// the scan forever.
 	page, err := a.replica.ReadPageWhole(&cmd)
 	if err != nil {
 		return err

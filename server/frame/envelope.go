@@ -136,7 +136,7 @@ func envelopeSize(b []byte) int {
 // client reads (v1 and v2 have their own header), whose version is the one that the client should try next.
 func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) []byte {
 	message := e.Error()
-	// Such a client reads a header of 8 bytes with a stream of one byte, and would wait for ever for other bytes.
+	// Such a client reads a header of 8 bytes with a stream of one byte, and would wait forever for other bytes.
 	if e.Version == 1 || e.Version == 2 {
 		dst = append(dst, e.Version|directionBit, 0, byte(stream), byte(OpError))
 		dst = wire.AppendUint32(dst, uint32(4+2+len(message)))

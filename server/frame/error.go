@@ -119,7 +119,7 @@ func AppendError(dst []byte, v Version, e *Error) []byte {
 	case CodeWriteTimeout:
 		dst = e.appendCounts(dst)
 		writeType := e.WriteType
-		// Its counts are the ones of a write timeout, and only the type must say CAS.
+		// It has the counts of a write timeout, and only the type must say CAS.
 		if e.Code == CodeCASWriteUnknown {
 			writeType = WriteTypeCAS
 		}

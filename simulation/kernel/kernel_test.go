@@ -6,7 +6,7 @@ import (
 )
 
 // TestKernelDetectsEndlessEvents runs an event that schedules itself again without a pause. The clock would stand still
-// for ever.
+// forever.
 func TestKernelDetectsEndlessEvents(t *testing.T) {
 	k, found := New(), ""
 	k.Overrun = func(label string) { found += label }

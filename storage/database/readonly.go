@@ -28,7 +28,7 @@ func OpenReadOnly(fs vfs.FS, dir string, log *slog.Logger) (*pebble.DB, error) {
 
 // OpenReplay opens a copy of a database to which batches of a log are added. It has no log of its own: what was added
 // and not flushed is lost at Close. It compacts nothing. The caller flushes after batches of about flushBytes, so
-// that a failing flush does not block Apply for ever. The memtable has twice the space, because entries take more
+// that a failing flush does not block Apply forever. The memtable has twice the space, because entries take more
 // than their bytes.
 func OpenReplay(fs vfs.FS, dir string, flushBytes int, log *slog.Logger) (*DB, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
@@ -45,7 +45,7 @@ func OpenReplay(fs vfs.FS, dir string, flushBytes int, log *slog.Logger) (*DB, e
 		// Each flush adds a file, and no compaction removes it, so the limits on level 0 are lifted.
 		o.L0CompactionThreshold, o.L0StopWritesThreshold = 1<<20, 1<<20
 		o.EventListener = db.listener()
-		// Pebble would retry a failing flush for ever. The copy fails instead.
+		// Pebble would retry a failing flush forever. The copy fails instead.
 		o.EventListener.BackgroundError = db.Fail
 	})
 	if err != nil {

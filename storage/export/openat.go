@@ -210,7 +210,7 @@ func (r *replay) apply(ctx context.Context, b []byte) error {
 	if r.unflushed += len(b); r.unflushed < r.FlushBytes {
 		return nil
 	}
-	// Flushing here reports errors: Apply would wait for ever if no memtable could be flushed.
+	// Flushing here reports errors: Apply would wait forever if no memtable could be flushed.
 	r.unflushed = 0
 	return r.db.FlushUntil(ctx)
 }

@@ -175,7 +175,7 @@ func (s *Purger) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int,
 		}
 		first = false
 		if *budget <= 0 || begins && s.part.watched {
-			// The span is swept in order; if the position moved back, the sweep would repeat a partition for ever.
+			// The span is swept in order; if the position moved back, the sweep would repeat a partition forever.
 			invariant.Check(bytes.Compare(x.Position, iter.Key()) <= 0, "purge: the position of a sweep falls")
 			x.Position = append(x.Position[:0], iter.Key()...)
 			return true, nil

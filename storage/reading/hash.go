@@ -166,7 +166,7 @@ func (h *hasher) partition() error {
 		}
 		if h.scanned >= h.cmd.BytesMax {
 			h.next = bytes.Clone(h.iter.Key())
-			// The next step continues after this key: one that does not advance would repeat for ever.
+			// The next step continues after this key: one that does not advance would repeat forever.
 			invariant.Check(bytes.Compare(h.cmd.After, h.next) < 0, "reading: a step of a hash made no progress")
 			return nil
 		}

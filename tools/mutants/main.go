@@ -119,7 +119,7 @@ func (s *settings) run(ctx context.Context) error {
 	if s.rewrite {
 		err = c.rewrite(done, explained)
 	}
-	// The score counts all results so far, not only the ones of this run.
+	// The score counts all results so far, not only the results of this run.
 	result := c.score(done, explained)
 	fmt.Println(result)
 	if len(result.unexplained) > 0 {

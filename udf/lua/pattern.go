@@ -474,7 +474,7 @@ func gmatch(fr *frame, a args) []value.Value {
 			at = len(m.src) + 1
 			return nil
 		}
-		// A match of nothing must advance, or it would repeat for ever.
+		// A match of nothing must advance, or it would repeat forever.
 		if at = end; end == start {
 			at++
 		}
