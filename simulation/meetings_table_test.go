@@ -243,7 +243,7 @@ func classified() map[string]map[string]string {
 		},
 		"control operation": {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads",
-			"ranges":       "- reads",
+			"ranges": "- reads", "balance": "- reads",
 			"getendpoints": "- reads", "info": "- reads",
 			"tablestats": "- reads", "tablehistograms": "- reads", "toppartitions": "- reads", "tpstats": "- reads",
 			"compactionstats": "- reads",

@@ -51,6 +51,7 @@ schema/refused:
 schema/indexclass: internal/javanumber schema/refused types
 schema: ring schema/indexclass schema/refused schema/systemtables types
 ring/load: internal/env internal/wire ring schema
+ring/balance: ring ring/load
 row: internal/env internal/invariant internal/wire ring schema types
 scan: ring row
 internal/model: ring row
@@ -263,7 +264,7 @@ node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterve
 	internal/cputime internal/env
 	internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive
 	node/assembly node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot
-	node/tablestats query/definition query/system rebalance repair ring ring/load schema search storage storage/block
+	node/tablestats query/definition query/system rebalance repair ring ring/balance ring/load schema search storage storage/block
 	storage/database storage/encryption storage/export storage/format storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin

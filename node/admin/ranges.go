@@ -23,9 +23,10 @@ type Ranges struct {
 	loads   *assembly.Loads
 }
 
-// register adds the operation that shows the load. It changes nothing.
+// register adds the operations that show the load and plan how to even it out. They change nothing.
 func (v *Ranges) register(s *control.Server) {
 	control.Handle(s, control.RangesOf, v.Load)
+	control.Handle(s, control.BalanceOf, v.Balance)
 }
 
 // Combined returns the load of all nodes that this node knows.

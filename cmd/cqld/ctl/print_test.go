@@ -23,6 +23,7 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"describecluster": shown(showCluster),
 		"describering":    shown(showRanges),
 		"ranges":          shown(showLoads),
+		"balance":         shown(showPlan),
 		"getendpoints":    shown(showEndpoints),
 		"members":         shown(showMembers),
 		"operations":      shown(showChanges),
