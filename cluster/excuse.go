@@ -23,12 +23,12 @@ func (p *Operations) excusable(m *metadata.Metadata, o *ring.Operation) (out []r
 	for _, id := range o.Awaits() {
 		dead := p.dead.For(id, p.loop.ticks)
 		// A node that was declared lost never returns.
-		if m.IsLost(id) && id != o.Node {
+		if m.IsLost(id) && !o.Needs(id) {
 			out = append(out, id)
 			continue
 		}
-		// The operation's own node is never excused.
-		if id == o.Node || dead < excuseSystemTicks || !m.MayExcuse(o, id) {
+		// The nodes that get tokens are never excused.
+		if o.Needs(id) || dead < excuseSystemTicks || !m.MayExcuse(o, id) {
 			continue
 		}
 		// A node that gains only ranges of system keyspaces misses no user data.

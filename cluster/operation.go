@@ -81,6 +81,24 @@ func (p *Operations) Move(ctx context.Context, tokens []ring.Token) (uint64, err
 	}
 }
 
+// Reassign starts to change the owners of tokens, in ascending order of the tokens, and returns the operation's id. The
+// id is zero if the operation has ended already, because it changes no replica set.
+func (p *Operations) Reassign(ctx context.Context, transfers []ring.Transfer) (uint64, error) {
+	return p.begin(ctx, reassignment(transfers))
+}
+
+// StartReassign is Reassign without blocking.
+func (p *Operations) StartReassign(transfers []ring.Transfer, done func(error)) {
+	// A split or a merge has ended when done is called; other transfers have begun.
+	p.proposals.start(&metadata.Command{Begin: reassignment(transfers)}, done)
+}
+
+// reassignment returns the command that begins a Reassign.
+func reassignment(transfers []ring.Transfer) *metadata.Begin {
+	// Without an epoch: the transfers are checked against the ring to which they are applied.
+	return &metadata.Begin{Kind: ring.Reassign, Node: ring.NodeOf(transfers), Transfers: transfers}
+}
+
 // How often an operation is attempted while a node drops data of ranges that it lost, and the pause between attempts.
 const (
 	cleanTries = 50

@@ -60,6 +60,9 @@ type Node struct {
 	Native     netip.AddrPort // address for CQL clients
 	State      NodeState
 	Tokens     []Token // ascending
+	// Reassigned means that tokens were added to the node or taken from it one by one, so their number is not the one
+	// in its configuration.
+	Reassigned bool
 	// DiskID identifies the data directory: a host that returns with another one has lost its data.
 	DiskID [16]byte
 	// Versions are the cluster versions that the node's build supported at its last start.

@@ -13,6 +13,7 @@ const (
 	Remove
 	Replace
 	Move
+	Reassign // tokens are added, removed, or given to other members
 )
 
 // String returns the name that operators use.
@@ -29,6 +30,8 @@ func (k OperationKind) String() string {
 		return "replace"
 	case Move:
 		return "move"
+	case Reassign:
+		return "reassign"
 	}
 	return "unknown"
 }
@@ -65,15 +68,19 @@ func (p Phase) String() string {
 
 // Operation is a change of the ring in progress. Values are immutable.
 type Operation struct {
-	ID       uint64 // epoch at which it began
-	Kind     OperationKind
-	Node     NodeID  // the node that joins, leaves, is removed, replaces or moves
+	ID   uint64 // epoch at which it began
+	Kind OperationKind
+	// Node joins, leaves, is removed, replaces or moves. For Reassign, it is the first member that gets a token or, if
+	// none does, the first that loses one (NodeOf).
+	Node     NodeID
 	Replaced NodeID  // the node whose tokens Node takes over; Replace only
 	Tokens   []Token // tokens of Node afterwards; Join and Move only
-	Phase    Phase
-	Switched uint64   // epoch at which Switching began
-	Gaining  []NodeID // nodes that must stream data, ascending
-	Streamed []NodeID // those of Gaining that have streamed it, ascending
+	// Transfers are the changes of a Reassign, ascending by token. The members in them stay Normal.
+	Transfers []Transfer `json:",omitempty"`
+	Phase     Phase
+	Switched  uint64   // epoch at which Switching began
+	Gaining   []NodeID // nodes that must stream data, ascending
+	Streamed  []NodeID // those of Gaining that have streamed it, ascending
 	// Known means that no quorum of readers is left that has not applied Switching. Compared lists the nodes that
 	// have compared their gained ranges since then, ascending.
 	Known    bool     `json:",omitempty"`
@@ -122,6 +129,8 @@ func (o *Operation) apply(owned map[NodeID][]Token) {
 		owned[o.Node] = o.Tokens
 	case Leave, Remove:
 		delete(owned, o.Node)
+	case Reassign:
+		reassign(owned, o.Transfers)
 	// The new node takes over exactly the ranges of the old one, so no other node gains or loses anything.
 	case Replace:
 		owned[o.Node] = owned[o.Replaced]
@@ -146,6 +155,8 @@ func (o *Operation) Completed(t *Topology) bool {
 	// The member exists before and after: only its tokens show the result. Their order does not matter.
 	case Move:
 		return n != nil && slices.Equal(slices.Sorted(slices.Values(n.Tokens)), slices.Sorted(slices.Values(o.Tokens)))
+	case Reassign:
+		return reassigned(t, o.Transfers)
 	}
 	return false
 }

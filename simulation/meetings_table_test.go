@@ -266,6 +266,7 @@ func classified() map[string]map[string]string {
 			"setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
 			"repair":       meetings.Repair + ", " + meetings.RestrictedRepair,
 			"decommission": meetings.Decommission, "removenode": meetings.Decommission, "move": meetings.Move,
+			"split-range": meetings.Move, "merge-range": meetings.Move, "move-range": meetings.Move,
 			"rebuild": meetings.Rebuild,
 			"abort":   meetings.Join + ", " + meetings.Decommission + ", " + meetings.Move, "operations": "- reads",
 			"updatecidrgroup": opRoles, "dropcidrgroup": opRoles, "listcidrgroups": "- reads",

@@ -208,6 +208,11 @@ func CheckTokens(t *ring.Topology, tokens []ring.Token, self ring.NodeID) error 
 				return &Refused{Reason: fmt.Sprintf("token %s is being moved to node %d", tok, o.Node), Busy: true}
 			}
 		}
+		for _, x := range o.Transfers {
+			if owned[x.Token] {
+				return &Refused{Reason: fmt.Sprintf("token %s is being reassigned", x.Token), Busy: true}
+			}
+		}
 	}
 	return nil
 }

@@ -128,6 +128,9 @@ type Begin struct {
 	Kind   ring.OperationKind
 	Node   ring.NodeID
 	Tokens []ring.Token `json:",omitempty"` // Move only; chosen for the topology of Epoch
+	// Transfers are for Reassign only, ascending by token. They are checked against the ring to which the command is
+	// applied, so they need no Epoch. Node is ring.NodeOf of them.
+	Transfers []ring.Transfer `json:",omitempty"`
 	// Epoch is the epoch of the topology for which Tokens were allocated. Only Move uses it.
 	Epoch uint64
 	// Force continues although the only replica of a range is lost, and without waiting for nodes that still drop data.

@@ -105,9 +105,9 @@ func applyExcuse(m *Metadata, c *Excuse, index uint64) error {
 	next := *o
 	next.Absent = slices.Clone(o.Absent)
 	for _, id := range c.Nodes {
-		// The operation's own node is never excused: a join without the joining node would give it ranges without their
+		// A node that gets tokens is never excused: a join without the joining node would give it ranges without their
 		// data.
-		if id == o.Node || !m.MayExcuse(o, id) {
+		if o.Needs(id) || !m.MayExcuse(o, id) {
 			return &Refused{Reason: fmt.Sprintf("the %s of %s must wait for %s", o.Kind, m.Topology.NameOf(o.Node),
 				m.Topology.NameOf(id))}
 		}

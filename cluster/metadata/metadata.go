@@ -164,6 +164,7 @@ type nodeJSON struct {
 	Tokens     []ring.Token
 	Disk       [16]byte
 	Versions   clusterversion.Range `json:",omitzero"`
+	Reassigned bool                 `json:",omitempty"`
 }
 
 // Empty returns the metadata of a node that has applied nothing.
@@ -185,7 +186,7 @@ func (m *Metadata) Encode() ([]byte, error) {
 		BackupSchedules: m.BackupSchedules}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State,
-			n.Tokens, n.DiskID, n.Versions})
+			n.Tokens, n.DiskID, n.Versions, n.Reassigned})
 	}
 	// Without roles, the snapshot is the same as before roles existed.
 	if !m.Roles.Empty() {
@@ -226,7 +227,7 @@ func Decode(b []byte) (*Metadata, error) {
 	for _, n := range j.Nodes {
 		nodes = append(nodes, &ring.Node{ID: n.ID, Host: n.Host, Datacenter: n.Datacenter, Rack: n.Rack,
 			Internode: n.Internode, Native: n.Native, State: n.State, Tokens: n.Tokens, DiskID: n.Disk,
-			Versions: n.Versions.OrFirst()})
+			Versions: n.Versions.OrFirst(), Reassigned: n.Reassigned})
 	}
 	if j.Moved == 0 {
 		j.Moved = j.Topology // written before changes of the ring were recorded

@@ -75,6 +75,10 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 		t = ring.NewMovingTopology(index, index, nodes, operations)
 	}
 	m.Topology = t
+	// A Reassign that changes no replica set, such as the split of a range, has no step left.
+	if o.Kind == ring.Reassign && o.Phase == ring.Switching {
+		return applyEnd(m, &End{Operation: o.ID}, index)
+	}
 	return nil
 }
 
@@ -164,6 +168,9 @@ func (m *Metadata) shortOf(r ring.Replication, leaver *ring.Node) (where string,
 // applyBegin starts an operation of a member in state Normal. A member has at most one operation at a time, so an abort
 // can return it to Normal.
 func applyBegin(m *Metadata, c *Begin, index uint64) error {
+	if c.Kind == ring.Reassign {
+		return beginReassign(m, c, index)
+	}
 	n := m.Topology.Node(c.Node)
 	if n == nil {
 		return &Refused{Reason: "the node is no longer a member"}
@@ -366,11 +373,15 @@ func applyEnd(m *Metadata, c *End, index uint64) error {
 	switch o.Kind {
 	case ring.Join, ring.Move:
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, o.Tokens })
+	case ring.Reassign:
+		nodes = withTransfers(before.Nodes(), o)
 	// The replaced node may have been about to gain ranges by an operation in another data center.
 	case ring.Replace:
 		others = withoutMember(others, o.Replaced, index)
-		tokens := before.Node(o.Replaced).Tokens
-		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State, n.Tokens = ring.Normal, tokens })
+		old := before.Node(o.Replaced)
+		nodes = m.withNode(o.Node, func(n *ring.Node) {
+			n.State, n.Tokens, n.Reassigned = ring.Normal, old.Tokens, old.Reassigned
+		})
 		nodes = m.without(nodes, o.Replaced, index, "was replaced")
 	case ring.Leave:
 		others = withoutMember(others, o.Node, index)
@@ -466,6 +477,7 @@ func applyAbort(m *Metadata, c *Abort, index uint64) error {
 	case ring.Join, ring.Replace:
 		others = withoutMember(others, o.Node, index)
 		nodes = m.without(nodes, o.Node, index, "did not join: the operation was aborted")
+	case ring.Reassign: // its members have stayed Normal
 	default:
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State = ring.Normal })
 	}

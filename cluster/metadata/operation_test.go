@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -25,11 +26,12 @@ func TestOperationsKeepTheirPromises(t *testing.T) {
 			r = ring.Replication{Class: ring.Everywhere}
 		}
 		w := newOperationsWalk(t, seed, r)
+		w.reassigns = rand.New(rand.NewPCG(seed, 2))
 		for range 120 {
 			w.step()
 		}
-		if w.ended == 0 {
-			t.Errorf("seed %d: no operation ended", seed)
+		if w.ended == 0 || w.reassigned == 0 {
+			t.Errorf("seed %d: no operation ended, or none reassigned tokens", seed)
 		}
 	}
 }
@@ -45,6 +47,9 @@ type operationsWalk struct {
 	has   map[ring.NodeID]map[ring.Token]bool
 	ended int
 	hosts byte
+	// reassigns draws reassignments of tokens; nil means none.
+	reassigns  *rand.Rand
+	reassigned int
 }
 
 var walkReplication = ring.Replication{Class: ring.Simple, Factor: 3}
@@ -127,6 +132,9 @@ func (w *operationsWalk) tokens() []ring.Token {
 func (w *operationsWalk) step() {
 	nodes := w.m.Topology.Nodes()
 	some := nodes[w.rand.IntN(len(nodes))].ID
+	if w.reassigns != nil && w.reassigns.IntN(4) == 0 {
+		w.reassign()
+	}
 	switch w.rand.IntN(10) {
 	case 0:
 		_ = w.join() // refused while another operation runs
@@ -149,6 +157,32 @@ func (w *operationsWalk) step() {
 		w.proceed()
 	}
 	w.check()
+}
+
+// reassign adds, removes and gives away a few tokens. A refusal is an outcome like any other.
+func (w *operationsWalk) reassign() {
+	t, r := w.m.Topology, w.reassigns
+	nodes := t.Nodes()
+	var all []ring.Transfer
+	for range 1 + r.IntN(3) {
+		at := r.IntN(len(t.Tokens()))
+		tok, owner := t.Tokens()[at], t.Owner(at).ID
+		other := nodes[r.IntN(len(nodes))].ID
+		switch r.IntN(4) {
+		case 0:
+			all = append(all, ring.Transfer{Token: tok - ring.Token(1+r.IntN(1<<50)), To: owner}) // a split
+		case 1:
+			all = append(all, ring.Transfer{Token: ring.Token(r.Uint64()), To: other})
+		case 2:
+			all = append(all, ring.Transfer{Token: tok, From: owner})
+		default:
+			all = append(all, ring.Transfer{Token: tok, From: owner, To: other})
+		}
+	}
+	slices.SortFunc(all, func(a, b ring.Transfer) int { return cmp.Compare(a.Token, b.Token) })
+	if w.apply(&Command{Begin: &Begin{Kind: ring.Reassign, Node: ring.NodeOf(all), Transfers: all}}) == nil {
+		w.reassigned++
+	}
 }
 
 // clean drops what a node holds at no stage of the operations in progress, as rebalance.Drops does.

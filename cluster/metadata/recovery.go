@@ -63,7 +63,7 @@ func (m *Metadata) Recover(r Recovery) (*Metadata, error) {
 	next.nextNode += lostIDs
 	// An aborted operation returns its node to Normal, or removes it if it was joining.
 	for _, o := range m.Topology.Operations() {
-		if slices.ContainsFunc(r.Lost, func(l LostMember) bool { return l.Node == o.Node && o.Kind != ring.Remove }) {
+		if slices.ContainsFunc(r.Lost, func(l LostMember) bool { return o.Needs(l.Node) && o.Kind != ring.Remove }) {
 			if err := applyAbort(&next, &Abort{Operation: o.ID}, r.Epoch); err != nil {
 				return nil, err
 			}

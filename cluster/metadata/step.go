@@ -67,6 +67,14 @@ func (m *Metadata) checkOwners() error {
 		case len(o.Streamed) > len(o.Gaining), len(o.Compared) > len(o.Gaining):
 			return fmt.Errorf("more nodes have streamed ranges of operation %d than gain some", o.ID)
 		}
+		if (o.Kind == ring.Reassign) != (len(o.Transfers) > 0) {
+			return fmt.Errorf("operation %d (%s) has %d transfers", o.ID, o.Kind, len(o.Transfers))
+		}
+		for _, x := range o.Transfers {
+			if x.From != 0 && m.Topology.Node(x.From) == nil || x.To != 0 && m.Topology.Node(x.To) == nil {
+				return fmt.Errorf("operation %d reassigns token %s of or to an unknown node", o.ID, x.Token)
+			}
+		}
 		for _, id := range o.Gaining {
 			if m.Topology.Node(id) == nil {
 				return fmt.Errorf("operation %d has an unknown gaining node", o.ID)

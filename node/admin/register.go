@@ -46,6 +46,9 @@ func (c *Topology) register(s *control.Server) {
 	control.Handle(s, control.Decommission, c.Decommission)
 	control.Handle(s, control.RemoveNode, c.RemoveNode)
 	control.Handle(s, control.Move, c.Move)
+	control.Handle(s, control.SplitRange, c.SplitRange)
+	control.Handle(s, control.MergeRange, c.MergeRange)
+	control.Handle(s, control.MoveRange, c.MoveRange)
 	control.Handle(s, control.Abort, c.Abort)
 }
 

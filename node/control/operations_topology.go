@@ -7,6 +7,9 @@ var (
 	RemoveNode   = Operation[NodeArgs, Removal]{Name: "removenode", Changes: true}
 	Move         = Operation[MoveArgs, None]{Name: "move", Changes: true}
 	Rebuild      = Operation[RebuildArgs, None]{Name: "rebuild", Changes: true}
+	SplitRange   = Operation[TokenArgs, None]{Name: "split-range", Changes: true}
+	MergeRange   = Operation[TokenArgs, None]{Name: "merge-range", Changes: true}
+	MoveRange    = Operation[MoveRangeArgs, None]{Name: "move-range", Changes: true}
 	Abort        = Operation[AbortArgs, Departure]{Name: "abort", Changes: true}
 	Operations   = Operation[None, Changes]{Name: "operations"}
 )
@@ -55,6 +58,17 @@ type NodeArgs struct {
 type MoveArgs struct {
 	Tokens []int64 `json:"tokens"`
 	Force  bool    `json:"force,omitempty"` // also if these are fewer than the node has now
+}
+
+// TokenArgs name a range by its end, or a place in it at which it is divided.
+type TokenArgs struct {
+	Token int64 `json:"token"`
+}
+
+// MoveRangeArgs name ranges by their ends, and the node that will own these tokens: its host id, number or address.
+type MoveRangeArgs struct {
+	Tokens []int64 `json:"tokens"`
+	To     string  `json:"to"`
 }
 
 // RebuildArgs select the source of the data. Empty means any.

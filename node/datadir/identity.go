@@ -122,9 +122,10 @@ func (p Place) Check(configured Place) error {
 
 // CheckTokens compares the configured number of tokens with the entry of this node in the metadata. A node that moved,
 // or replaced another one, may have another number of tokens than it was configured with when it joined. Only a node in
-// the state Normal is checked: the number changes while it moves.
+// the state Normal is checked: the number changes while it moves. Nor is
+// one checked whose tokens were changed one by one.
 func CheckTokens(own *ring.Node, configured int) error {
-	if tokens := len(own.Tokens); own.State == ring.Normal && tokens != configured {
+	if tokens := len(own.Tokens); own.State == ring.Normal && !own.Reassigned && tokens != configured {
 		return fmt.Errorf("node: cannot change the number of tokens from %d to %d: set num_tokens: %[1]d, or "+
 			"decommission this node and let it join again with an empty data directory", tokens, configured)
 	}

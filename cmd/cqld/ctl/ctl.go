@@ -50,6 +50,7 @@ type changeCommands struct {
 	Decommission decommissionCommand `cmd:"" group:"change" help:"Stream the node's data to the other nodes and leave the ring."`
 	Removenode   removeNodeCommand   `cmd:"" group:"change" help:"Remove a dead node; the other nodes stream its data from each other."`
 	Move         moveCommand         `cmd:"" group:"change" help:"Change the node's tokens."`
+	Range        rangeCommands       `cmd:"" group:"change" help:"Split, merge or move single ranges of the ring."`
 	Rebuild      rebuildCommand      `cmd:"" group:"change" help:"Stream the node's data from other nodes."`
 	Abort        abortCommand        `cmd:"" group:"change" help:"Abort an operation that is changing the ring."`
 	Repair       repairCommand       `cmd:"" group:"change" help:"Compare the replicas of all ranges and copy what differs."`
