@@ -40,13 +40,14 @@ func (c *Cluster) watch() {
 		// Less is the skew that all runs have.
 		jumped = jumped || max(off, -off) > time.Second
 	}
-	moving := false
+	moving, reassigning := false, false
 	if m := c.metadata(); m != nil {
 		for _, o := range m.Topology.Operations() {
 			joining = joining || o.Kind == ring.Join
 			replacing = replacing || o.Kind == ring.Replace
 			leaving = leaving || o.Kind == ring.Leave || o.Kind == ring.Remove
 			moving = moving || o.Kind == ring.Move
+			reassigning = reassigning || o.Kind == ring.Reassign
 		}
 	}
 	// The order of the map does not matter: of two operations that are first seen in one poll, the second counts the
@@ -55,8 +56,9 @@ func (c *Cluster) watch() {
 		meetings.FullDisk:  full,
 		meetings.ClockJump: jumped, meetings.Join: joining,
 		meetings.Replace: replacing, meetings.Decommission: leaving, meetings.Move: moving,
-		meetings.Partition: c.net.IsCut(),
-		meetings.Hints:     c.pendingHints() > 0} {
+		meetings.Reassignment: reassigning,
+		meetings.Partition:    c.net.IsCut(),
+		meetings.Hints:        c.pendingHints() > 0} {
 		c.meetings.Saw(op, is)
 	}
 	if !c.settled {

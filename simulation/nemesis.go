@@ -22,7 +22,9 @@ func (k faultKind) late() bool {
 
 // explicitOnly reports whether a kind is used only if the options name it: no seed draws it. Tests of one effect name
 // these.
-func (k faultKind) explicitOnly() bool { return k == "stop" || k == "dc-loss" }
+func (k faultKind) explicitOnly() bool {
+	return slices.Contains([]faultKind{"stop", "dc-loss", "split", "merge", "reassign"}, k)
+}
 
 // drawn reports whether only DrawnOptions draws a kind, so that the seeds of DefaultOptions do not change.
 func (k faultKind) drawn() bool {
@@ -47,6 +49,8 @@ func faultKinds() []faultKind {
 		"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "dc-loss", "rebuild", "repair", "snapshot",
 		// the disk of the Raft log
 		"raft-fsync-error", "raft-write-error", "raft-full",
+		// single ranges
+		"split", "merge", "reassign",
 	}
 }
 

@@ -29,6 +29,9 @@ func (op *operator) strikes() map[faultKind]func(*kernel.Stream) {
 		"move":       op.moveNode,
 		"removenode": op.removeNode,
 		"abort":      op.abortOperation,
+		"split":      op.splitRange,
+		"merge":      op.mergeRanges,
+		"reassign":   op.reassignTokens,
 		"rebuild":    op.rebuildNode,
 		"repair":     op.repairTable,
 	}

@@ -7,9 +7,9 @@ var (
 	RemoveNode   = Operation[NodeArgs, Removal]{Name: "removenode", Changes: true}
 	Move         = Operation[MoveArgs, None]{Name: "move", Changes: true}
 	Rebuild      = Operation[RebuildArgs, None]{Name: "rebuild", Changes: true}
-	SplitRange   = Operation[TokenArgs, None]{Name: "split-range", Changes: true}
-	MergeRange   = Operation[TokenArgs, None]{Name: "merge-range", Changes: true}
-	MoveRange    = Operation[MoveRangeArgs, None]{Name: "move-range", Changes: true}
+	SplitRange   = Operation[TokenArgs, None]{Name: "splitrange", Changes: true}
+	MergeRange   = Operation[TokenArgs, None]{Name: "mergerange", Changes: true}
+	MoveRange    = Operation[MoveRangeArgs, None]{Name: "moverange", Changes: true}
 	Abort        = Operation[AbortArgs, Departure]{Name: "abort", Changes: true}
 	Operations   = Operation[None, Changes]{Name: "operations"}
 )

@@ -43,10 +43,11 @@ const (
 	Purge             = "PURGE TABLE"
 	DatacenterLoss    = "loss of a data center" // drawn by TestMembersMeetLossOfADatacenter only
 	RollingUpgrade    = "rolling upgrade"       // drawn by TestUpgrades only
+	Reassignment      = "reassignment"          // drawn by TestReassignments only
 )
 
-// Operations returns all operations of the table, in its order. DatacenterLoss and RollingUpgrade are not in the
-// table.
+// Operations returns all operations of the table, in its order. DatacenterLoss, RollingUpgrade and Reassignment
+// are not in the table.
 func Operations() []string {
 	return []string{Join, Decommission, Move, Replace, Rebuild, Repair, RestrictedRepair, Restart, Kill,
 		Pause, Partition, FullDisk, SchemaChange, Truncate, Hints, BatchLog, ConditionalChange, Counter, Snapshot,
