@@ -136,7 +136,7 @@ type AlterTable struct {
 
 // AlterTableAction is the action of ALTER TABLE. The sum type is closed: *AddColumns, *DropColumns, *RenameColumns,
 // *AlterColumnType, *AlterColumnMask, *AlterColumnConstraints, *AlterColumnDefault, *DropCompactStorage,
-// *SetTableOptions.
+// *SetTableOptions, *UndropColumns, *PurgeColumns.
 type AlterTableAction interface{ alterTable() }
 
 // AddColumns is ADD. The columns have no PrimaryKey.
@@ -152,6 +152,12 @@ type DropColumns struct {
 	// Microseconds; nil means now.
 	Timestamp *Literal // integer
 }
+
+// UndropColumns is UNDROP, an extension: it restores dropped columns.
+type UndropColumns struct{ Columns []string }
+
+// PurgeColumns is PURGE, an extension: dropped columns cannot be restored from then on.
+type PurgeColumns struct{ Columns []string }
 
 // RenameColumns is RENAME a TO b AND ….
 type RenameColumns struct {
@@ -535,6 +541,8 @@ func (*Describe) statement()               {}
 
 func (*AddColumns) alterTable()             {}
 func (*DropColumns) alterTable()            {}
+func (*UndropColumns) alterTable()          {}
+func (*PurgeColumns) alterTable()           {}
 func (*RenameColumns) alterTable()          {}
 func (*AlterColumnType) alterTable()        {}
 func (*AlterColumnMask) alterTable()        {}

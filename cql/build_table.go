@@ -179,6 +179,10 @@ func (b schemaBuilder) alterTable(ctx *grammar.AlterTableContext) Statement {
 			drop.Timestamp = literal(timestamp.GetSymbol())
 		}
 		a.Action = drop
+	case ctx.K_UNDROP() != nil:
+		a.Action = &UndropColumns{Columns: names(ctx.AllIdent())}
+	case ctx.K_PURGE() != nil:
+		a.Action = &PurgeColumns{Columns: names(ctx.AllIdent())}
 	case ctx.K_RENAME() != nil:
 		a.Action = &RenameColumns{IfExists: inner, Renames: renames(ctx.AllRename())}
 	default:

@@ -132,6 +132,10 @@ func appendAlterTable(dst []byte, action AlterTableAction) []byte {
 			dst = appendLiteral(append(dst, " USING TIMESTAMP "...), a.Timestamp)
 		}
 		return dst
+	case *UndropColumns:
+		return appendNames(append(dst, " UNDROP "...), a.Columns)
+	case *PurgeColumns:
+		return appendNames(append(dst, " PURGE "...), a.Columns)
 	case *RenameColumns:
 		dst = appendIf(append(dst, " RENAME "...), a.IfExists, "IF EXISTS ")
 		return appendList(dst, a.Renames, " AND ", appendRename)

@@ -66,7 +66,8 @@ func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 		"statement > securityLabelOn", "statement > undropTable", "statement > purgeTable",
 		"statement > undropKeyspace", "statement > purgeKeyspace",
 		"alterTable > columnConstraints",
-		"alterTable > columnDefault", "alterTable > K_SET", "alterTable > K_CHECK", "alterTable > K_DEFAULT"}
+		"alterTable > columnDefault", "alterTable > K_SET", "alterTable > K_CHECK", "alterTable > K_DEFAULT",
+		"alterTable > K_UNDROP", "alterTable > K_PURGE"}
 	laterRules := []string{"offset", "timeoutClause", "usingTimeout", "likeOption", "commentOn", "securityLabelOn",
 		"commented", "memberName", "undropTable", "purgeTable", "undropKeyspace", "purgeKeyspace"}
 	for _, production := range productions(t) {

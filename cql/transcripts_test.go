@@ -78,7 +78,7 @@ func notRecorded() []string {
 		"commented > keyspaceKeyword",
 		"likeOption > K_INDEXES", "statement > undropTable", "statement > purgeTable", "undropTable", "purgeTable",
 		"statement > undropKeyspace", "statement > purgeKeyspace", "undropKeyspace", "purgeKeyspace",
-		"laterKeyword > K_PURGE", "laterKeyword > K_UNDROP",
+		"laterKeyword > K_PURGE", "laterKeyword > K_UNDROP", "alterTable > K_PURGE", "alterTable > K_UNDROP",
 		// Roles need authentication; the permission matrix has the other forms.
 		"alterRole > K_AND", "alterUser > ifExists", "alterUser > userPassword", "createUser > ifNotExists",
 		"dropUser > ifExists",

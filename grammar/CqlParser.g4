@@ -407,6 +407,7 @@ alterTable
       | K_ADD ifNotExists? ( addedColumn | LPAREN addedColumn ( COMMA addedColumn )* RPAREN )
       | K_DROP K_COMPACT K_STORAGE
       | K_DROP ifExists? ( ident | LPAREN ident ( COMMA ident )* RPAREN ) ( K_USING K_TIMESTAMP INTEGER )?
+      | ( K_UNDROP | K_PURGE ) ( ident | LPAREN ident ( COMMA ident )* RPAREN )
       | K_RENAME ifExists? rename ( K_AND rename )*
       | K_WITH properties
       )

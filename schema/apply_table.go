@@ -275,6 +275,10 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		}
 	case len(c.Drop) > 0:
 		err = t.alterDrop(c)
+	case len(c.Undrop) > 0:
+		err = alterUndrop(t, k, c)
+	case len(c.Purge) > 0:
+		err = alterPurge(t, c)
 	case len(c.Rename) > 0:
 		err = t.alterRename(c)
 	case c.DropCompact:
@@ -423,7 +427,8 @@ func kindWord(k ColumnKind) string {
 // alterDrop removes columns and records when they were dropped. Their cells are hidden, and stay in files until they
 // are purged.
 //
-//	DROP c              c is in Dropped, with the time of the drop
+//	DROP c              c is in Dropped, with the time of the drop, and the end of its grace
+//	UNDROP c            c is as before the drop (alterUndrop)
 //	ADD c again         c has its old id, and DroppedMicros
 //	DROP c again        the same entry in Dropped, with the later time
 func (t *Table) alterDrop(c *AlterTable) error {
@@ -453,6 +458,10 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		// Dropped has one entry for each name. Its time never decreases: a later drop with an older timestamp must not
 		// reveal cells that an earlier drop hid.
 		d := DroppedColumn{Column: *col, Micros: max(c.DropMicros, col.DroppedMicros)}
+		// Columns cannot be added to a compact table, so that none is restored.
+		if t.Compact == NotCompact && c.DropUntil > 0 {
+			d.Until, d.Declared = c.DropUntil, col.Type
+		}
 		// The recorded type must stay the same if the user-defined type is altered.
 		d.Type = ExpandUserTypes(d.Type)
 		if at, again := dropped[name]; again {

@@ -84,10 +84,12 @@ type ColumnSpec struct {
 	Attributes *Attributes // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask or
-// attributes of a column, set options, set extensions. The first that is present applies. The statements:
+// AlterTable does one of: add columns, drop columns, restore or purge dropped columns, rename key columns, drop compact
+// storage, set the mask or attributes of a column, set options, set extensions. The first that is present applies. The
+// statements:
 //
 //	ADD, DROP, RENAME                             Add, Drop, Rename
+//	UNDROP, PURGE                                 Undrop, Purge
 //	DROP COMPACT STORAGE                          DropCompact
 //	ALTER c MASKED WITH, DROP MASKED              Mask
 //	ALTER c CHECK, SET DEFAULT; COMMENT ON COLUMN Attributes
@@ -106,6 +108,15 @@ type AlterTable struct {
 	// DropMicros is in µs since 1970: cells with timestamps up to it are dropped. The node that creates the change
 	// reads its clock, so all nodes hide the same cells.
 	DropMicros int64 // µs since 1970; cells with timestamps up to this one are dropped
+	// DropUntil is the end of the grace of the dropped columns, in seconds since 1970. Zero means that they cannot be
+	// restored.
+	DropUntil int64 `json:",omitempty"`
+
+	// Undrop names dropped columns to restore whose grace ends after At, and Purge dropped columns that can no longer
+	// be restored from now on.
+	Undrop []string `json:",omitempty"`
+	Purge  []string `json:",omitempty"`
+	At     int64    `json:",omitempty"` // when the change was created, in seconds since 1970
 
 	// Renames apply in sequence: a later one refers to the names after the earlier ones.
 	Rename []Rename

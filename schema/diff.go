@@ -198,6 +198,7 @@ func (t *Table) sameDefinition(o *Table) bool {
 	// encoding. The caller compares keyspace and name.
 	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
-			return x.Micros == y.Micros && same(&x.Column, &y.Column)
+			return x.Micros == y.Micros && x.Until == y.Until && sameType(x.Declared, y.Declared) &&
+				same(&x.Column, &y.Column)
 		}) && t.Options.equal(&o.Options) && sameIndexes(t, o) && t.sameView(o)
 }

@@ -89,6 +89,8 @@ type encodedColumn struct {
 	// DroppedMicros is in µs since 1970; see Column.DroppedMicros.
 	DroppedMicros int64       `json:",omitempty"`
 	Micros        int64       `json:",omitempty"` // of a dropped column
+	Until         int64       `json:",omitempty"` // of a dropped column that can be restored
+	Declared      string      `json:",omitempty"` // its class, if it differs from Type
 	Mask          *Mask       `json:",omitempty"`
 	Attributes    *Attributes `json:",omitempty"`
 }
@@ -162,7 +164,11 @@ func encodeTable(t *Table) encodedTable {
 	}
 	for i := range t.Dropped {
 		d := encodeColumn(&t.Dropped[i].Column)
-		d.Micros = t.Dropped[i].Micros
+		d.Micros, d.Until = t.Dropped[i].Micros, t.Dropped[i].Until
+		// Only user-defined types are expanded.
+		if declared := t.Dropped[i].Declared; declared != nil && declared.DeclaredClass() != d.Type {
+			d.Declared = declared.DeclaredClass()
+		}
 		e.Dropped = append(e.Dropped, d)
 	}
 	for _, ix := range t.indexes {
@@ -357,7 +363,16 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.Dropped = append(t.Dropped, DroppedColumn{Column: *c, Micros: e.Dropped[i].Micros})
+		d := DroppedColumn{Column: *c, Micros: e.Dropped[i].Micros, Until: e.Dropped[i].Until}
+		if d.Until > 0 {
+			d.Declared = c.Type
+		}
+		if class := e.Dropped[i].Declared; class != "" {
+			if d.Declared, err = decodeType(class); err != nil {
+				return nil, err
+			}
+		}
+		t.Dropped = append(t.Dropped, d)
 	}
 	// Apply's rules are not repeated, except for those on which other code relies.
 	if len(t.PartitionKey) == 0 {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -165,26 +166,37 @@ func applyUndropTable(s *Schema, c *UndropTable) (*Schema, error) {
 func updateTypes(t *Table, k *Keyspace) error {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
 		for i, old := range list {
-			// Native functions cannot be dropped, and masks use functions of their own keyspace only.
-			if m := old.Mask; m != nil && m.Keyspace != "" && !k.hasFunction(m.Function) {
-				return invalidf("Cannot restore table '%s.%s': column '%s' is masked with function '%s.%s', which was "+
-					"dropped", t.Keyspace, t.Name, old.Name, m.Keyspace, m.Function)
+			now, reason := restored(k, old)
+			if reason != "" {
+				return invalidf("Cannot restore table '%s.%s': %s", t.Keyspace, t.Name, reason)
 			}
-			// The current type may have more fields, and renamed ones.
-			now, err := k.current(old.Type)
-			if err != nil || !extends(now, old.Type, old.Kind == PartitionKey) {
-				return invalidf("Cannot restore table '%s.%s': column '%s' has type %s, which was dropped or created "+
-					"again with other fields", t.Keyspace, t.Name, old.Name, old.Type)
-			}
-			// Columns are shared, so a changed one is replaced.
-			if now != old.Type {
-				c := *old
-				c.Type = now
-				list[i] = &c
-			}
+			list[i] = now
 		}
 	}
 	return nil
+}
+
+// restored returns a column with the current versions of user-defined types: old itself if they are the same. If the
+// column cannot be restored, it returns a reason.
+func restored(k *Keyspace, old *Column) (now *Column, reason string) {
+	// Native functions cannot be dropped, and masks use functions of their own keyspace only.
+	if m := old.Mask; m != nil && m.Keyspace != "" && !k.hasFunction(m.Function) {
+		return nil, fmt.Sprintf("column '%s' is masked with function '%s.%s', which was dropped", old.Name, m.Keyspace,
+			m.Function)
+	}
+	// The current type may have more fields, and renamed ones.
+	typ, err := k.current(old.Type)
+	if err != nil || !extends(typ, old.Type, old.Kind == PartitionKey) {
+		return nil, fmt.Sprintf("column '%s' has type %s, which was dropped or created again with other fields",
+			old.Name, old.Type)
+	}
+	// Columns are shared, so a changed one is replaced.
+	if typ == old.Type {
+		return old, ""
+	}
+	c := *old
+	c.Type = typ
+	return &c, ""
 }
 
 // hasFunction reports whether a function of the keyspace has a name, with any arguments.

@@ -214,18 +214,26 @@ func (n renaming) table(t *Table) {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
 		for i, old := range list {
 			c := *old
-			c.Type = n.typ(old.Type)
-			// Native functions have no keyspace, and masks use functions of their own keyspace only.
-			if m := old.Mask; m != nil && m.Keyspace == n.from {
-				c.Mask = n.mask(m)
-			}
+			c.Type, c.Mask = n.typ(old.Type), n.mask(old.Mask)
 			list[i] = &c
+		}
+	}
+	// The recorded types of dropped columns are expanded. The list belongs to the copy.
+	for i := range t.Dropped {
+		d := &t.Dropped[i]
+		d.Mask = n.mask(d.Mask)
+		if d.Declared != nil {
+			d.Declared = n.typ(d.Declared)
 		}
 	}
 }
 
-// mask returns a copy of a mask with the new keyspace.
+// mask returns a copy of a mask with the new keyspace. Native functions have no keyspace, and masks use functions of
+// their own keyspace only. m may be nil.
 func (n renaming) mask(m *Mask) *Mask {
+	if m == nil || m.Keyspace != n.from {
+		return m
+	}
 	mask := *m
 	mask.Keyspace, mask.Types = n.to, slices.Clone(m.Types)
 	for i, class := range m.Types {

@@ -63,6 +63,10 @@ type DroppedColumn struct {
 	Column
 	// Micros is the time of the drop in µs since 1970.
 	Micros int64
+	// Until is the end of the grace in which the column can be restored, in seconds since 1970. Zero means that it
+	// cannot be restored. Declared is then nil, otherwise the type that is not expanded.
+	Until    int64
+	Declared *types.Type
 }
 
 // Table is a table definition. It is immutable and sealed. A materialized view is a Table with a View.

