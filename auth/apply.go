@@ -199,7 +199,7 @@ func (c *GrantRole) apply(d *Directory) error {
 	if slices.Contains(d.RolesOf(c.Role), c.Grantee) {
 		return invalidf("%s is a member of %s", c.Role, c.Grantee)
 	}
-	// Both are copies of pair, and with copies the lists.
+	// pair has returned copies of both roles, and with returns copies of the lists.
 	role.Members = with(role.Members, c.Grantee)
 	grantee.MemberOf = with(grantee.MemberOf, c.Role)
 	d.putPair(role, grantee)
@@ -295,7 +295,7 @@ func (d *Directory) toChange(role string, r Resource, set PermissionSet) (Permis
 	return d.grants[role][r], nil
 }
 
-// apply grants nothing to an anonymous creator, and to one that was dropped meanwhile.
+// apply grants nothing to an anonymous creator, or to a creator that was dropped meanwhile.
 func (c *ResourcesCreated) apply(d *Directory) error {
 	// Anonymous creators have an empty name, which no role has.
 	if d.roles[c.Creator] == nil {
@@ -399,7 +399,7 @@ func (c *DropCIDRGroup) apply(d *Directory) error {
 	return nil
 }
 
-// apply has no effect if there is any role, also if none of them is a superuser.
+// apply has no effect if any role exists, even if no role is a superuser.
 func (c *FirstSuperuser) apply(d *Directory) error {
 	if len(d.roles) > 0 {
 		return errUnchanged

@@ -26,7 +26,7 @@ func newModel() *model {
 		map[string]TablesAccount{}}
 }
 
-// memberOf reports whether a role is another, or a member of it through others.
+// memberOf reports whether two roles are equal, or the first is a direct or indirect member of the second.
 func (m *model) memberOf(role, of string, depth int) bool {
 	if role == of {
 		return true
@@ -275,7 +275,7 @@ func compare(t *testing.T, at string, d *Directory, m *model) {
 	}
 }
 
-// TestAuthorizationDoesNotAllocate also measures nothing: BenchmarkAuthorize does.
+// TestAuthorizationDoesNotAllocate counts allocations only; BenchmarkAuthorize measures times.
 func TestAuthorizationDoesNotAllocate(t *testing.T) {
 	a, p := benchAuthorizer(t)
 	needs := []Requirement{{Select, Table("ks", "t")}, {Modify, Table("ks", "t")}, {Select, Table("system", "local")}}

@@ -107,7 +107,7 @@ func Decode(b []byte) (*Directory, error) {
 			r.CIDRs = *e.CIDRs
 		}
 		if d.roles[e.Name] != nil {
-			return nil, fmt.Errorf("auth: decode directory: role %q is there twice", e.Name)
+			return nil, fmt.Errorf("auth: decode directory: role %q is listed twice", e.Name)
 		}
 		d.roles[e.Name] = r
 	}
@@ -134,7 +134,7 @@ func Decode(b []byte) (*Directory, error) {
 	for _, e := range j.Accounts {
 		a := TablesAccount(e)
 		if d.roles[a.Role] == nil || d.accounts[a.Name] != nil {
-			return nil, fmt.Errorf("auth: decode directory: account %q is there twice, or its role is unknown", a.Name)
+			return nil, fmt.Errorf("auth: decode directory: account %q is listed twice, or its role is unknown", a.Name)
 		}
 		d.accounts[a.Name] = &a
 	}

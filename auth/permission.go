@@ -4,7 +4,7 @@ package auth
 // part of its encoding: they must not change.
 type Permission uint8
 
-// The permissions. The zero value is none of them.
+// The permissions. The zero value is not a permission.
 const (
 	Create       Permission = 1 + iota // create keyspaces, tables, functions or roles
 	Alter                              // alter a keyspace, table, function or role

@@ -5,7 +5,7 @@ import "strings"
 // Kind is a kind of resource. Values are part of the encoding of grants.
 type Kind uint8
 
-// The kinds of resources. The zero value is none of them.
+// The kinds of resources. The zero value is not a kind.
 const (
 	KindAllKeyspaces Kind = 1 + iota
 	KindKeyspace

@@ -141,7 +141,7 @@ func (a *TablesAccount) check() error {
 	return nil
 }
 
-// CheckTablesName returns why a name cannot name an account of Azure Tables, or an empty string if it is.
+// CheckTablesName returns why a name is not valid for an account of Azure Tables, or an empty string if it is valid.
 func CheckTablesName(name string) (problem string) {
 	// These are Azure's rules for the names of storage accounts.
 	if len(name) < 3 || len(name) > 24 {
@@ -154,12 +154,13 @@ func CheckTablesName(name string) (problem string) {
 	}
 	// Names of other system keyspaces contain an underscore, which the loop rejects.
 	if name == "system" {
-		return "the name is that of a system keyspace"
+		return "the name belongs to a system keyspace"
 	}
 	return ""
 }
 
-// CheckTablesConsistency returns why a level is not the consistency of an account, or an empty string if it is.
+// CheckTablesConsistency returns why a level is not valid as the consistency of an account, or an empty string if it is
+// valid.
 func CheckTablesConsistency(level string) (problem string) {
 	if level != "" && level != TablesQuorum && level != TablesLocalQuorum {
 		return "the level must be QUORUM or LOCAL_QUORUM, or empty for the default of the nodes (tables_consistency)"
@@ -167,7 +168,7 @@ func CheckTablesConsistency(level string) (problem string) {
 	return ""
 }
 
-// CheckTablesKey returns why a key is not valid, or an empty string if it is.
+// CheckTablesKey returns why a key is not valid, or an empty string if it is valid.
 func CheckTablesKey(key string) (problem string) {
 	// The message must not contain the key.
 	b, err := base64.StdEncoding.DecodeString(key)

@@ -12,13 +12,14 @@ import (
 	"cqld/schema"
 )
 
-// accounts finds accounts: those of the cluster's directory, which change at any time, then those of the configuration.
-// It keeps the HMAC states of each account until the account's keys, role or consistency change. It is safe for
-// concurrent use. An account of the directory takes precedence over one of the configuration with the same name.
+// accounts finds accounts, first in the cluster's directory, which may change at any time, and then in the
+// configuration. It keeps the HMAC states of each account until the account's keys, role or consistency change. It is
+// safe for concurrent use. An account of the directory takes precedence over one of the configuration with the same
+// name.
 //
 // An account is immutable: a changed one replaces it, so a request that has one keeps it until its end.
 type accounts struct {
-	directory   func() *auth.Directory // nil means that there is none
+	directory   func() *auth.Directory // nil means that there is no directory
 	configured  map[string]*account    // by name; never changes after configure
 	development *account               // nil means that it is never served
 	unknown     account                // without a name and keys, in place of one that does not exist
@@ -52,7 +53,7 @@ func CheckAccount(a Account) error {
 	problem := auth.CheckTablesName(a.Name)
 	switch {
 	case problem == "" && schema.IsSystem(a.Name):
-		problem = "the name is that of a system keyspace"
+		problem = "the name belongs to a system keyspace"
 	// Consistency is checked last, so the message names the first problem.
 	case problem == "":
 		problem = auth.CheckTablesKey(a.Key)

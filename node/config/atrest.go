@@ -58,7 +58,7 @@ func (k *KeySource) count() (n int) {
 	return n
 }
 
-// Source describes the source of the keys for messages. It is empty if there is none.
+// Source describes the source of the keys for messages. It is empty if no keys are configured.
 func (k *KeySource) Source() string {
 	switch {
 	case k.KeyFile != "":

@@ -20,7 +20,7 @@ var errArchive = errors.New("archive_command is not supported, because settings 
 	"audit_logs_dir by a job of the operating system")
 
 // setAuditLogging reads audit_logging_options. All errors are reported together, each with its line. Options that are
-// not in the group keep their defaults. A section that is there twice is found by reader.set.
+// not in the group keep their defaults. reader.set reports a section that appears twice.
 func setAuditLogging(o *Options, v *yaml.Node) error {
 	if v.Kind != yaml.MappingNode {
 		return errors.New("expected options of the form `name: value`")

@@ -324,9 +324,9 @@ func protocolVersion(name string) (uint16, error) {
 	return 0, fmt.Errorf("%q is not supported; the protocols are TLSv1.2 and TLSv1.3", name)
 }
 
-// setCipherSuites reads the cipher suites of TLS 1.2. Those of TLS 1.3 may be listed, but all of them are always
-// allowed. An empty list means the default suites of tlsconfig. Names are in the IANA registry's form, as Java and
-// Go write them: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256.
+// setCipherSuites reads the cipher suites of TLS 1.2. The cipher suites of TLS 1.3 may be listed, but all of them are
+// always allowed. An empty list means the default suites of tlsconfig. Names are in the IANA registry's form, as Java
+// and Go write them: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256.
 func setCipherSuites(e *Encryption, v *yaml.Node) error {
 	list, err := texts(v)
 	if err != nil {

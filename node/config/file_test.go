@@ -177,7 +177,7 @@ tables_max_connections: 10
 		"tables_accounts: [ { name: races, key: eHh4eA== } ]":                  "must be base64 of at least 16 bytes",
 		"tables_accounts: [ { name: system, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]": "system keyspace",
 		"tables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh }, { name: abc, key: " +
-			"cmFjZXMgcmFjZXMgcmFjZXMh } ]": "there twice",
+			"cmFjZXMgcmFjZXMgcmFjZXMh } ]": "listed twice",
 		"tables_port: 9042":           "is native_transport_port",
 		"tables_port: many":           "not a port",
 		"tables_partition_target: -1": "must not be negative",
@@ -218,7 +218,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{} // the default or, if only one value is valid, that value
-	options := false                  // whether the table has options of the file, and not those within one of them
+	options := false                  // the table contains top-level options of the file
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
 		if len(cells) > 1 && strings.HasPrefix(strings.TrimSpace(cells[1]), "option") {

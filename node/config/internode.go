@@ -30,7 +30,8 @@ type InternodeEncryption struct {
 // encrypted connections and opens none has TLS as well.
 func (e *InternodeEncryption) Used() bool { return e.encrypts() || e.Optional }
 
-// encrypts reports whether this node encrypts any connections that it opens. An empty value is none.
+// encrypts reports whether this node encrypts any connections that it opens. An empty value means that it encrypts
+// none.
 func (e *InternodeEncryption) encrypts() bool { return e.Peers != "" && e.Peers != internodetls.None }
 
 // required reports whether connections that must be encrypted cannot be opened without TLS. Optional accepts a peer
@@ -76,7 +77,7 @@ func setInternodeEncryption(o *Options, v *yaml.Node) error {
 	e := InternodeEncryption{Encryption: Encryption{line: v.Line, ClientAuth: tlsconfig.ClientAuthRequired}}
 	// A new map for each call, so the changes below do not reach clients' options.
 	known := encryptionSettings()
-	// The settings of a port are extended by the ones that only nodes have.
+	// The settings for connections between nodes extend the settings of a port.
 	known["internode_encryption"] = func(_ *Encryption, v *yaml.Node) error { return e.setPeers(v) }
 	known["require_endpoint_verification"] = func(_ *Encryption, v *yaml.Node) error {
 		verify, err := truthOf(v)

@@ -16,7 +16,7 @@ func (o *Options) DivideMemory(s memory.System) error {
 		// Zero marks a division that has not been made.
 		return nil
 	}
-	// The system is asked once: its answer may change while the node runs.
+	// The system is queried once, because its answer may change while the node runs.
 	figure, err := o.figure(s)
 	if err != nil {
 		return err

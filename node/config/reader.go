@@ -95,8 +95,8 @@ func (r *reader) unknown(name string) string {
 	return unknownName(name, similar)
 }
 
-// warning returns one text about all options without effect or with new names; empty if there are none. The options
-// are named once, so a file of Cassandra causes one warning.
+// warning returns one message about all options without effect or with new names. It is empty if there are no such
+// options. The options are named once, so a file of Cassandra causes one warning.
 func (r *reader) warning() string {
 	// One warning instead of many keeps the log of a node with a stock file of Cassandra readable.
 	var parts []string

@@ -134,8 +134,8 @@ type Requests struct {
 // every field. The names of the options begin with tables_, because Cassandra has none for it.
 type Tables struct {
 	Port uint16 // on RPCAddress; 0: closed
-	// Accounts are the accounts of the server. Those of the cluster's metadata are served as well. If there are none,
-	// the development account is, on a loopback address.
+	// Accounts are the accounts of the server. The accounts in the cluster's metadata are served as well. If there are
+	// none, the development account is, on a loopback address.
 	Accounts []azuretables.Account
 	// Consistency is the consistency of requests of accounts without their own: QUORUM or LOCAL_QUORUM.
 	Consistency string

@@ -17,8 +17,8 @@ func (o *Options) controlAddress() string {
 }
 
 // Settings returns the options in the form of system_views.settings, under their names in the file. Options that are
-// not set show their default. Values that are secrets are not in the map. It is called after DivideMemory, so sizes are
-// the ones in use. The map is new at each call.
+// not set show their default. Values that are secrets are not in the map. It is called after DivideMemory, so it shows
+// the sizes in use. The map is new at each call.
 func (o *Options) Settings() map[string]string {
 	// Sizes are shown in bytes, which the file reads as well.
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }

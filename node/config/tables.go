@@ -28,7 +28,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	if o.Tables.Consistency != azuretables.Quorum && o.Tables.Consistency != azuretables.LocalQuorum {
 		bad("tables_consistency", "%q is neither QUORUM nor LOCAL_QUORUM", o.Tables.Consistency)
 	}
-	// A name that is there twice would leave one key without effect.
+	// If a name is listed twice, one of its keys has no effect.
 	seen := map[string]bool{}
 	// The errors name accounts and never keys, because they are logged.
 	for _, a := range o.Tables.Accounts {
@@ -36,7 +36,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 			bad("tables_accounts", "account %q: %v", a.Name, err)
 		}
 		if seen[a.Name] {
-			bad("tables_accounts", "account %q is there twice", a.Name)
+			bad("tables_accounts", "account %q is listed twice", a.Name)
 		}
 		seen[a.Name] = true
 	}
