@@ -14,8 +14,8 @@ type Limits struct {
 	BytesPerSecond int64
 	// Retry is the pause before a batch that could not be written or handed over is tried again.
 	Retry time.Duration
-	// Spare is how long a holder may take to store a batch before a further node is asked: several times a sync of a
-	// slow disk, and a tenth of the default write timeout.
+	// Spare is how long a holder may take to store a batch before a request goes to a further node: several times a
+	// sync of a slow disk, and a tenth of the default write timeout.
 	Spare time.Duration
 	// HandOvers is how many batches a node that leaves hands over at a time: at 5 ms for the syncs of two holders,
 	// 3,000 a second; at 50 KiB, the largest that clients may send, 800 KiB are in flight.

@@ -376,9 +376,9 @@ func (l *Log) dueLocked() bool {
 // older than the truncation.
 var errTruncating = errors.New("batchlog: a table of the batch is being truncated")
 
-// read returns a batch from disk without void mutations; nil means that there is none or that it cannot be decoded, and
-// then it cannot be applied. The caller has called BeginSending: a truncation that is prepared later waits for the
-// caller.
+// read returns a batch from disk without void mutations. nil means that the batch no longer exists, or that it cannot
+// be decoded and therefore not applied. The caller has called BeginSending: a truncation that is prepared later waits
+// for the caller.
 func (l *Log) read(h *held) (batch *loggedBatch, err error) {
 	var encoded []byte
 	err = l.store.ScanLocal(h.key, func(_, value []byte) error {

@@ -40,7 +40,7 @@ type storing struct {
 	encoded  []byte // nil after the end
 	handed   bool   // this node stores the batch and leaves the ring; nothing is reserved, and the answer waits for all
 
-	candidates []*holder // in the order in which they are asked
+	candidates []*holder // in the order in which they receive requests
 	need       int
 	open       int           // requests without an answer
 	over       bool          // the batch is stored, or the operation has failed
@@ -90,8 +90,8 @@ const (
 type holder struct {
 	node        ring.NodeID
 	state       holderState
-	requestedAt time.Duration // monotonic: when it was asked last
-	spared      bool          // a further node was asked because this one is late
+	requestedAt time.Duration // monotonic: the time of the last request
+	spared      bool          // a request went to a further node because this one is late
 	uncertain   bool          // an answer was lost: it may have the batch
 	err         error         // of holderSilent and holderRefused
 }
@@ -107,11 +107,12 @@ const (
 	holderRefused                    // it answered that it does not store the batch
 )
 
-// choose lists the nodes that may hold the batch: other live nodes of this data center, those of other racks first. A
-// node that is alone in its data center holds its batches itself, and so does one that writes at ANY. If it leaves the
-// ring, nodes of other data centers hold them.
+// choose lists the nodes that may hold the batch: other live nodes of this data center, with nodes of other racks
+// first. A node that is alone in its data center holds its batches itself, as does a coordinator that writes at ANY. If
+// it leaves the ring, nodes of other data centers hold them.
 func (op *storeOp) choose() error {
-	// The choice is made once for each batch. Whether a candidate is alive is checked again when it is asked.
+	// The choice is made once for each batch. Whether a candidate is alive is checked again before a request is sent to
+	// it.
 	l, t := op.l, op.l.view.Topology()
 	self := l.view.Self()
 	rack, others := "", 0
@@ -138,7 +139,7 @@ func (op *storeOp) choose() error {
 		others++
 		switch {
 		case !l.view.Alive(n.ID):
-		// Nodes of the own rack come last, because a failure of the rack would affect the batch and its coordinator
+		// Nodes of this node's rack come last, because a failure of the rack would affect the batch and this node
 		// together.
 		case n.Rack == rack:
 			near = append(near, n.ID)
@@ -153,7 +154,7 @@ func (op *storeOp) choose() error {
 	}
 	found := append(far, near...)
 	switch {
-	// found is in order of preference: other racks, then the own rack.
+	// found is in order of preference: other racks, then this node's rack.
 	case len(found) > 0:
 	case !l.stays():
 		found = distant

@@ -61,17 +61,17 @@ func (s *storing) step(ev storeEvent, out []storeEffect) []storeEffect {
 	return s.proceed(ev.now, out)
 }
 
-// replaceLate marks holders that are late, so that others are asked too. If no other is left, silent holders may be
-// asked again.
+// replaceLate marks holders that are late, so that ask contacts other candidates. If no other candidate is left, silent
+// holders may be contacted again.
 func (s *storing) replaceLate(now time.Duration) {
 	spare := false
 	for _, h := range s.candidates {
 		late := h.state == holderPending && (now-h.requestedAt >= s.l.limits.Spare || !s.alive(h.node))
-		// The answer of a late holder still counts. Only one more candidate is asked in its place.
+		// The answer of a late holder still counts. Only one more candidate is contacted in its place.
 		h.spared = h.spared || late
 		spare = spare || h.state == holderSpare && s.alive(h.node)
 	}
-	// Only if no other candidate is left: a node that did not answer is asked again.
+	// If no other candidate is left, a node that did not answer is contacted again.
 	for _, h := range s.candidates {
 		if h.state == holderSilent && !spare && s.alive(h.node) {
 			h.state, h.spared = holderSpare, false
@@ -86,7 +86,7 @@ func (s *storing) arm(now time.Duration, out []storeEffect) []storeEffect {
 
 // ask marks candidates as asked: as many as are needed if all candidates that are not late answer.
 func (s *storing) ask(now time.Duration, out []storeEffect) []storeEffect {
-	// Late holders are not counted, so others are asked too.
+	// Late holders are not counted, so other candidates are contacted too.
 	missing := s.need
 	for _, h := range s.candidates {
 		if h.state == holderHas || h.state == holderPending && !h.spared {
@@ -111,7 +111,7 @@ func (s *storing) alive(node ring.NodeID) bool {
 }
 
 // mayRetry reports whether a holder that failed with err may be asked again: it was unreachable, or its answer was
-// lost. An overloaded or failing holder is not asked again.
+// lost. An overloaded or failing holder is not contacted again.
 func mayRetry(err error) bool {
 	var overloaded *coordinator.Overloaded
 	return errors.Is(err, coordinator.ErrNoReply) || errors.Is(err, coordinator.ErrNotSent) &&

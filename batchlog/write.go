@@ -127,7 +127,7 @@ func (l *Log) expired(b *loggedBatch) bool {
 	catalog, now := l.view.Schema(), l.clock.Now().UnixNano()
 	return slices.ContainsFunc(b.mutations, func(m *row.Mutation) bool {
 		table := catalog.TableByStorage(m.Table)
-		// created is by the coordinator's clock; the comparison with this clock only shifts the limit.
+		// created comes from the coordinator's clock. A difference between the two clocks only shifts the limit.
 		return table != nil && b.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now
 	})
 }

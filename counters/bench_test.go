@@ -56,7 +56,7 @@ func (c *benchClock) run() {
 	}
 }
 
-// benchReplica answers at once. It is a leader, too. While hold is set, it keeps the answers to writes.
+// benchReplica answers at once. It also leads updates. While hold is set, it keeps the answers to writes.
 type benchReplica struct {
 	page []byte
 	hold bool
@@ -162,8 +162,8 @@ func BenchmarkCounterUpdate(b *testing.B) {
 	}
 }
 
-// TestPanicOfACallbackEndsItsUpdateOnly leads three updates together. The callback of the first one panics: the others
-// are answered, and so is the next update of the partition.
+// TestPanicOfACallbackEndsItsUpdateOnly leads three updates together. The callback of the first update panics: the
+// other two and the next update of the partition are answered.
 func TestPanicOfACallbackEndsItsUpdateOnly(t *testing.T) {
 	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	n, replica, clock, req := newQuick(t, g, 1)

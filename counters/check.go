@@ -9,15 +9,15 @@ import (
 //
 // Of an update at its coordinator:
 //
-//  4. A leader is asked only while no other one may count the update.
-//  5. A plan asks a node once.
+//  4. The update is sent to a leader only while no other leader may count it.
+//  5. A plan sends the update to a node once.
 //  6. The epochs of plans do not decrease.
 //  7. Until the client is answered, the answer of a leader or the end of a pause is awaited.
 //
 // Of the updates of a partition at their leader:
 //
 //  8. A partition has one queue, and one group at a time may change its shard.
-//  9. If updates wait, an event is awaited that leads them: the end of a group, or a timer.
+//  9. If updates wait, the end of a group or a timer is awaited, which leads them.
 //  10. A group has updates of one partition and one level, and each update is answered once.
 //  11. The new sums are replicated after they are on this node's disk.
 

@@ -17,7 +17,7 @@ type group struct {
 	epoch    uint64        // of the newest plan of an update
 	trace    coordinator.Trace
 	result   *row.Mutation // the new sums, if writing or replicating
-	blocks   bool          // the goroutine of the present event may block on the disk
+	blocks   bool          // the goroutine of the current event may block on the disk
 
 	mu      sync.Mutex
 	machine leading // its steps hold mu
@@ -117,7 +117,7 @@ func (g *group) read(cmd *row.ReadCommand) {
 	c := g.l.c
 	done := func(page []byte, err error) { g.deliver(&groupEvent{kind: groupRead, cmd: cmd, page: page, err: err}) }
 	self, timeout := c.self(g.trace), c.c.Remaining(g.deadline)
-	if here, ok := self.(coordinator.Blocking); ok && g.blocks { // spares two changes of goroutines
+	if here, ok := self.(coordinator.Blocking); ok && g.blocks { // saves two goroutine switches
 		here.ReadHere(g.epoch, cmd, timeout, done)
 		return
 	}

@@ -22,7 +22,7 @@ type leading struct {
 	updates []*ledUpdate // nil after they were answered
 	change  shard.Change
 	rows    *scan.Cursor     // the shards to be read
-	cmd     *row.ReadCommand // that is read, if reading
+	cmd     *row.ReadCommand // the current read, if reading
 	durable bool             // the new sums are on this node's disk
 }
 
@@ -113,7 +113,7 @@ func (g *leading) step(ev *groupEvent, out []groupEffect) []groupEffect {
 			return g.replicated(ev, out)
 		}
 	case groupFailed:
-		// The shell passes to the next group if that has not happened.
+		// The shell permits the next group, unless this group has done so.
 		if g.state != groupOver {
 			return g.answer(ev.err, out)
 		}

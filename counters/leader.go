@@ -21,7 +21,7 @@ type leader struct {
 // stripe contains the partitions of some tokens that have an update in progress.
 type stripe struct {
 	mu   sync.Mutex
-	busy map[key]*queue // none is idle
+	busy map[key]*queue // partitions without updates have no entry
 }
 
 // key identifies a partition.
@@ -38,9 +38,10 @@ type ledUpdate struct {
 	done     func(error)   // nil after it was called
 }
 
-// newLeader returns a leader that has no updates.
+// newLeader returns a leader without updates.
 func newLeader(c *Counters) *leader {
-	// An update that is no longer recorded may have been counted, so its sender gets the error of a lost answer.
+	// The leader may have counted an update that Windows no longer records, so the sender gets the error of a lost
+	// answer.
 	l := &leader{c: c, seen: shard.NewWindows(c.limits.Names, coordinator.ErrNoReply)}
 	for i := range l.stripes {
 		l.stripes[i].busy = map[key]*queue{}

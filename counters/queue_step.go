@@ -39,7 +39,7 @@ type queueEventKind uint8
 const (
 	// queueArrived is an update of the partition.
 	queueArrived queueEventKind = iota
-	// queuePassed means that the next group may begin: the present one has written its sums, or has ended.
+	// queuePassed means that the next group may begin: the current group has written its sums, or has ended.
 	queuePassed
 	// queueDue follows queueSchedule.
 	queueDue
@@ -63,9 +63,10 @@ type queueEffectKind uint8
 const (
 	// queueLead begins a group of updates. The queue gets the event queuePassed from it, once.
 	queueLead queueEffectKind = iota
-	// queueAnswer answers updates with err. Nothing of them was counted.
+	// queueAnswer answers updates with err. None of these updates was counted.
 	queueAnswer
-	// queueSchedule requests queueDue in another goroutine: the one of queuePassed may be storage's committer.
+	// queueSchedule requests queueDue in another goroutine, because queuePassed may run on the committer's goroutine in
+	// storage.
 	queueSchedule
 	// queueForget removes the queue from its stripe. It is performed with the lock, so that no update gets lost.
 	queueForget

@@ -31,7 +31,7 @@ func newQueue(state queueState, waiting ...*ledUpdate) *queue {
 	return q
 }
 
-// play takes an event as a shell does.
+// play delivers an event as the shell does.
 func (q *queue) play(ev queueEvent) []queueEffect {
 	ev.limit = 2
 	if ev.kind == queueArrived && q.state == queueIdle {
@@ -117,8 +117,8 @@ func TestStepsOfAQueue(t *testing.T) {
 	}
 }
 
-// TestQueuesLeadEachUpdateOnce plays events in any order, also timers that come twice, and panics. Each update is led
-// or answered once, one group at a time, and none is left.
+// TestQueuesLeadEachUpdateOnce delivers events in any order, including repeated timers, and panics. Each update is led
+// or answered once, one group runs at a time, and no update remains.
 func TestQueuesLeadEachUpdateOnce(t *testing.T) {
 	led, answered := 0, 0
 	for seed := range uint64(3000) {

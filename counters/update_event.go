@@ -26,7 +26,7 @@ type updateEvent struct {
 	kind   updateEventKind
 	number uint32        // answered, resumed: the number of the effect that the event follows
 	after  time.Duration // begun: until the deadline
-	// topology is the present ring, from which a plan is derived; nil if the answer is a success.
+	// topology is the current topology, from which a plan is derived; nil if the answer is a success.
 	topology *ring.Topology
 	err      error // answered
 	// arrives means that err will not last: a node that has just been admitted sends its first heartbeat soon.

@@ -23,10 +23,10 @@ type updating struct {
 	level ring.Consistency
 
 	state   updateState
-	refused bool   // a node of this plan responded that it is not a replica
+	refused bool   // a node of this plan answered that it is not a replica
 	number  uint32 // of the awaited event, if asked or paused
-	plans   int32  // that found no leader
-	epoch   uint64 // of the present plan
+	plans   int32  // plans that found no leader
+	epoch   uint64 // of the current plan
 	tried   []ring.NodeID
 	backing [3]ring.NodeID // of tried, so that a usual update allocates none
 }
@@ -94,7 +94,8 @@ func (u *updating) await(s updateState) uint32 {
 	return u.number
 }
 
-// leader returns this node if it is a replica, or else the nearest live replica that was not asked yet.
+// leader returns this node if it is a replica, and otherwise the nearest live replica to which the current plan has not
+// sent the update.
 func (u *updating) leader(t *ring.Topology) (best ring.NodeID, found bool) {
 	c, self, least := u.c, u.c.view.Self(), int64(math.MaxInt64)
 	for _, node := range coordinator.ReplicasOf(self, t, u.table, u.token).Natural {
@@ -125,7 +126,7 @@ func (u *updating) leader(t *ring.Topology) (best ring.NodeID, found bool) {
 	return best, found
 }
 
-// wasTried reports whether a node was asked by the current plan. Such a node has certainly done nothing.
+// wasTried reports whether the current plan has sent the update to a node. Such a node has certainly not counted it.
 func (u *updating) wasTried(node ring.NodeID) bool { return slices.Contains(u.tried, node) }
 
 // unled is called when no (further) replica can lead the update; nothing was done so far. Replicas that refuse know a
@@ -143,7 +144,8 @@ func (u *updating) unled(out []updateEffect) []updateEffect {
 	return u.reply(&coordinator.Unavailable{Consistency: u.level, Required: u.blockFor()}, out)
 }
 
-// answered handles the answer of the leader. Another leader is asked only if this one certainly counted nothing.
+// answered handles the answer of the leader. The update is sent to another leader only if this leader certainly counted
+// nothing.
 func (u *updating) answered(ev *updateEvent, out []updateEffect) []updateEffect {
 	if ev.err == nil { // before the variables that errors.As lets escape
 		return u.reply(nil, out)
@@ -157,7 +159,7 @@ func (u *updating) answered(ev *updateEvent, out []updateEffect) []updateEffect 
 	err := ev.err
 	switch {
 	case ev.arrives:
-		// The same leader may be asked again, because nothing was sent.
+		// The same leader may be tried again, because nothing was sent.
 		u.tried = u.tried[:0]
 		return append(out, updateEffect{
 			kind:   updatePause,

@@ -56,7 +56,8 @@ func newUpdating() (*updating, *stepView) {
 	return u, v
 }
 
-// updateAnswers are the answers of a leader, by their names in scripts. The first ones mean that it counted nothing.
+// updateAnswers returns the answers of a leader by their names in scripts. The first answers mean that it counted
+// nothing.
 func updateAnswers() (names []string, errs map[string]error) {
 	errs = map[string]error{
 		"refuses": &coordinator.NotReplica{}, "unreachable": coordinator.ErrNotSent,
@@ -180,7 +181,7 @@ func TestStepsOfAnUpdate(t *testing.T) {
 }
 
 // TestUpdatesAreCountedOnce plays events in any order: answers of each kind, also twice and late, deaths, moves of the
-// ring, and the deadline. At most one leader counts the update, the client is answered once, and the answer is true.
+// ring, and the deadline. At most one leader counts the update, the client is answered once, and the answer is correct.
 func TestUpdatesAreCountedOnce(t *testing.T) {
 	names, errs := updateAnswers()
 	outcomes := map[string]int{}

@@ -74,7 +74,7 @@ func (c *Client) Lead(node ring.NodeID, update *Update, timeout time.Duration, d
 			return
 		}
 		reads, err := decodeOutcome(payload)
-		// Nothing was read if the update failed, which Read accepts.
+		// If the update failed, reads is zero, which Read accepts.
 		if update.Trace != nil {
 			update.Trace.Read(reads)
 		}
@@ -88,7 +88,7 @@ func appendCounter(dst []byte, u *Update, timeout time.Duration) []byte {
 	dst = coordinator.AppendRequestID(dst, u.ID)
 	dst = append(dst, byte(u.Consistency))
 	dst = wire.AppendUvarint(dst, uint64(timeout.Microseconds()))
-	// Also if the sender forwards an update that another node observes.
+	// The flag is also set when the sender forwards an update that another node observes.
 	observed := byte(0)
 	if u.Trace != nil || u.observed {
 		observed = 1

@@ -113,8 +113,8 @@ func (l reader) Lead(u *Update, _ time.Duration, done func(error)) {
 	done(l.err)
 }
 
-// TestLeaderReadRoundTrip: an observed update gets what its leader has read, another one the same bytes as without
-// observation.
+// TestLeaderReadRoundTrip checks that the reply to an observed update contains what the leader has read, and that other
+// replies do not.
 func TestLeaderReadRoundTrip(t *testing.T) {
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	serve(l, reader{})

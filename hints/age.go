@@ -15,8 +15,8 @@ type aged struct {
 	mutations []*row.Mutation
 }
 
-// ageParts is the precision with which the age of mutations is kept that are written or handed over together: they
-// expire up to this fraction of gc_grace_seconds early, and never late.
+// ageParts is the precision of the age of mutations that are written or handed over together: they expire at most
+// gc_grace_seconds / ageParts early, and never late.
 const ageParts = 100
 
 // byAge divides the mutations of a delivery. Hints and batches that replace the delivery expire with the oldest

@@ -10,9 +10,9 @@ import (
 // check stops the program if an invariant is broken:
 //
 //  1. The bytes that are released are the bytes that were reserved: no count is negative.
-//  2. Records that exist are being delivered, or an event is awaited that begins their delivery. Otherwise they would
-//     stay until the node is restarted.
-//  3. A node has one delivery at a time, and none is scheduled while it is under way.
+//  2. Records that exist are being delivered, or an awaited event begins their delivery. Otherwise they would remain
+//     until the node restarts.
+//  3. A node has one delivery at a time, and none is scheduled while one is in progress.
 //  4. A callback waits only for a hint that is in the buffer.
 //  5. No hint is stored before the records of an earlier process are known.
 //  6. The counts of all nodes add up.

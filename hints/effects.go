@@ -220,8 +220,8 @@ func (h *Hints) send(d *delivery) {
 // deliveryTimeout bounds a delivery. No client waits for it.
 const deliveryTimeout = 10 * time.Second
 
-// sift removes the mutations of a delivery that are void because of a truncation after they were read. It begins a
-// second generation, which ends with the last answer to reroute; the delivery may end before.
+// sift removes the mutations of a delivery that a truncation has made void since they were read. It begins a second
+// generation, which ends with the last answer to reroute; the delivery may end before.
 func (h *Hints) sift(d *delivery) {
 	d.rerouting, d.since = h.c.BeginSending(), h.clock.Monotonic()
 	valid, created := d.mutations[:0:0], d.created[:0:0]
@@ -234,7 +234,7 @@ func (h *Hints) sift(d *delivery) {
 	h.deliver(&event{kind: eventSifted, delivery: d, leaves: h.leaves()})
 }
 
-// reroute writes a delivery to the present replicas, because its node is no longer a replica of all of it, or because
+// reroute writes a delivery to the current replicas, because its node is no longer a replica of all of it, or because
 // other nodes are becoming replicas.
 func (h *Hints) reroute(d *delivery) {
 	parts, generation := h.byAge(d), d.rerouting

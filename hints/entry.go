@@ -54,7 +54,7 @@ func grace(table *schema.Table) time.Duration {
 	return time.Duration(table.Options.GCGraceSeconds) * time.Second
 }
 
-// validUntil returns when a hint expires that is made at now, of a mutation of a table that was first written at
+// validUntil returns the expiry of a hint that is made at now, for a mutation of table that was first written at
 // created (ns since 1970). The window counts from now, even for a hint that replaces another one. gc_grace_seconds
 // counts from the write: after that time, a later deletion of the written data may have been purged.
 func (h *Hints) validUntil(table *schema.Table, now time.Time, created int64) time.Time {

@@ -39,8 +39,8 @@ func TestRecordsOfAnEarlierVersionAreRead(t *testing.T) {
 	}
 }
 
-// TestEntriesOfALaterVersionAreRefused reads an entry whose version this build does not know: it is not taken for one
-// of another version.
+// TestEntriesOfALaterVersionAreRefused reads an entry whose version this build does not know: it is not decoded as
+// another version.
 func TestEntriesOfALaterVersionAreRefused(t *testing.T) {
 	b := appendEntry(nil, &entry{expiry: 1, mark: 2, created: 3, mutation: new(row.Mutation)})
 	b[0] = entryVersion + 1

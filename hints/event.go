@@ -98,7 +98,7 @@ const (
 	effectSend
 	// effectSift removes void mutations from a delivery to other nodes. Its event is eventSifted.
 	effectSift
-	// effectReroute writes a delivery to the present replicas. Its event is eventRerouted.
+	// effectReroute writes a delivery to the current replicas. Its event is eventRerouted.
 	effectReroute
 	// effectTransfer stores a delivery on two other nodes as a logged batch. Its event is eventRerouted.
 	effectTransfer

@@ -9,7 +9,7 @@ import (
 )
 
 // When a node leaves the ring, the hints that it stores are lost, and a write at ANY may have no other copy. So, from
-// the moment at which the node learns that it leaves,
+// the moment when the node learns that it leaves the ring,
 //
 //  1. a hint that it stores no longer satisfies ANY (Add, SatisfyAny), and
 //  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and

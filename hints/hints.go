@@ -119,7 +119,7 @@ func (h *Hints) Stats() Stats {
 // Load is the size of the stored hints and its bounds.
 type Load struct{ Bytes, BytesMax, BytesPerNodeMax int64 }
 
-// Load returns the present load.
+// Load returns the current load.
 func (h *Hints) Load() Load {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,7 +197,7 @@ func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 		stored:    stored,
 		leaves:    stored != nil && h.leaves(),
 	}
-	// Encoded without the lock. Before the records are known, the machine refuses the hint anyway.
+	// The hint is encoded without the lock. The machine refuses hints until the records on disk are known.
 	if h.loaded() {
 		buffer := h.encoded.Get().(*[]byte)
 		defer h.encoded.Put(buffer)
@@ -240,5 +240,5 @@ func (h *Hints) encode(dst []byte, mutations []*row.Mutation, began time.Duratio
 // NodeUp begins at once to replay the hints of a node that came up.
 func (h *Hints) NodeUp(node ring.NodeID) { h.deliver(&event{kind: eventCameUp, node: node}) }
 
-// Close writes buffered hints and stops replay. It does not wait for a delivery that is under way.
+// Close writes buffered hints and stops replay. It does not wait for a delivery in progress.
 func (h *Hints) Close() { h.deliver(&event{kind: eventStopped}) }

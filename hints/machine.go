@@ -29,8 +29,8 @@ type machine struct {
 type queue struct {
 	node     ring.NodeID
 	sequence uint64 // of the next record
-	// records are on disk, and writing on their way there. A replay may remove a record before its eventWritten, so
-	// that records is briefly negative.
+	// records counts the records on disk, and writing counts the records that are being written. A replay may remove a
+	// record before its eventWritten, so that records is briefly negative.
 	records    int
 	writing    int
 	bytes      int64         // in records, writing and buffer
@@ -257,7 +257,7 @@ func (m *machine) read(ev *event, out []effect) []effect {
 		return m.schedule(q, m.limits.Retry, out)
 	case ev.err != nil:
 		return m.pause(d, m.limits.Retry, m.report(q, "not read, replay is tried again", ev, out))
-	case len(d.mutations) == 0: // all are void
+	case len(d.mutations) == 0: // all mutations are void
 		return append(out, effect{kind: effectRemove, delivery: d})
 	// Other nodes get the mutations: the node has left, this node leaves, or ranges are moving.
 	case ev.former || ev.leaves || ev.alive && ev.moving:

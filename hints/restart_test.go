@@ -21,7 +21,7 @@ type cluster struct{ *scenario.Cluster }
 
 func newCluster(t *testing.T, o scenario.Options) *cluster { return &cluster{scenario.New(t, o)} }
 
-// hintedCluster returns four nodes; the first three are the replicas. Node 1 considers node 3 down.
+// hintedCluster returns a cluster of four nodes; the first three are the replicas. Node 1 considers node 3 down.
 func hintedCluster(t *testing.T, store func(*storage.Engine) hints.Store) *cluster {
 	c := newCluster(t, scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 3,
 		Replication: ring.Replication{Class: ring.Simple, Factor: 3}, Store: store})

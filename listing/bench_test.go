@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// promptRing answers requests in their order, with pages of 20 keys. Answers come after Page has returned, as those of
-// a transport and of workers do.
+// promptRing answers requests in their order, with pages of 20 keys. Answers arrive after Page has returned, as with a
+// transport or with workers.
 type promptRing struct {
 	*fakeRing
 	answers *[]func()

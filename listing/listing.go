@@ -48,8 +48,8 @@ type Request struct {
 	Reversed    bool
 	Consistency ring.Consistency
 	Timeout     time.Duration
-	// Patience is the time after which an incomplete result is returned, if anything is known by then. Zero means that
-	// only a complete result is returned.
+	// Patience is the time after which an incomplete result is returned, if the watermark has reached a key by then.
+	// Zero means that only a complete result is returned.
 	Patience time.Duration
 	Now      int64 // seconds since 1970; decides what has expired
 	// Dead includes partitions without a live row. Replicas then need not check whether a partition has one, which is

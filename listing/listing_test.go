@@ -21,7 +21,7 @@ import (
 	"cqld/types"
 )
 
-// realClock is the machine's clock: these tests are about goroutines, not about time.
+// realClock is the system clock: these tests check goroutines, not times.
 type realClock struct{ start time.Time }
 
 func (c realClock) Now() time.Time                            { return time.Now() }
@@ -38,13 +38,13 @@ type fakeRing struct {
 // fakeNode is a node with some live partitions and some deleted ones. It returns a few at a time, late, or not at all.
 type fakeNode struct {
 	keys  []string // sorted; dead ones end with a dash
-	quiet int      // so many of 100 requests fail or are never answered
+	quiet int      // of 100 requests, the number that fail or are never answered
 }
 
 func dead(key string) bool { return strings.HasSuffix(key, "-") }
 
-// running counts goroutines. Unlike with a WaitGroup some may begin while another one waits: timers ask nodes at any
-// time.
+// running counts goroutines. Unlike a WaitGroup, it allows goroutines to begin while another one waits: timers send
+// requests to nodes at any time.
 type running struct{ n atomic.Int64 }
 
 func (r *running) Go(f func()) {
@@ -210,8 +210,8 @@ func TestListingMatchesQuorum(t *testing.T) {
 	}
 }
 
-// TestPartialResultsReachTheEnd lists partitions that are all deleted, with almost no Patience. Each result says up to
-// where it is complete.
+// TestPartialResultsReachTheEnd lists partitions that are all deleted, with almost no Patience. Each result reports the
+// key up to which it is complete.
 func TestPartialResultsReachTheEnd(t *testing.T) {
 	f, table := newFakeRing(t, 3, 3, func() *fakeNode {
 		n := &fakeNode{}

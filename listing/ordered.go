@@ -165,7 +165,7 @@ func (s *keySequence) Request(from watermark.Position) *PageRequest {
 	return q
 }
 
-// partial reports whether the request's Patience is over and the result has at least one key.
+// partial reports whether the request's Patience is over and the watermark has reached a key.
 func (s *keySequence) partial() bool {
 	// The result contains the keys up to the watermark. Before the first key there is no position to continue from.
 	return s.m.Plan.Mark().Place == watermark.AtKey && s.req.Patience > 0 && s.waited() >= s.req.Patience

@@ -18,9 +18,9 @@ type PageRequest struct {
 	Limit    int
 	Now      int64 // seconds since 1970
 	Dead     bool  // include partitions without a live row
-	// Moved lets a node refuse that does not know the movement yet: it would leave out ranges that it holds since.
+	// Moved makes a node refuse if it does not know that movement yet: it would leave out ranges that it has gained.
 	Moved  uint64      // ring.Topology.Moved of the topology that the listing was planned with
-	Cancel *env.Cancel // is not sent; nil means that nothing ends the request early
+	Cancel *env.Cancel // not sent; nil means that the request cannot be canceled
 }
 
 // Page contains every partition with a live row that a node holds, from the beginning of the span up to and including
@@ -72,7 +72,7 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 		return nil, err
 	}
 	topology := r.view.Topology()
-	// The coordinator knows of a later movement, by which this node may hold further ranges.
+	// The coordinator knows a later movement, in which this node may have gained ranges.
 	if q.Moved > topology.Moved() {
 		return nil, &coordinator.NotReplica{Epoch: topology.Epoch()}
 	}

@@ -29,8 +29,8 @@ type scanOp struct {
 	bound    []byte // keys at or after it are not in the result; nil means that all may be
 	result   Result
 
-	// arrived counts the two events of a round: the page has arrived, and the call that requested it has returned.
-	// The later one starts the next round, so that synchronous pages do not nest calls.
+	// arrived counts the two events of a round: the page has arrived, and the call that requested it has returned. The
+	// later event starts the next round, so calls do not nest when pages arrive synchronously.
 	arrived atomic.Int32
 	ended   bool
 }

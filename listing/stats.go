@@ -5,7 +5,7 @@ import "sync/atomic"
 // Stats are counts since the start. The Coordinator counts timeouts, refusals, speculation and new plans of listings
 // together with those of its own requests.
 type Stats struct {
-	// Ordered counts listings that began with the partition index, Scans those of tables without one.
+	// Ordered counts listings that used the partition index, and Scans counts listings of tables without one.
 	Ordered, Scans uint64
 	// Pages counts the pages that were requested from replicas, this node's own included.
 	Pages uint64

@@ -70,7 +70,7 @@ func Serve(transport messaging.Transport, r *Replica) {
 			var page *Page
 			if err == nil {
 				q.Cancel = c.Cancel
-				// In this worker; Page would queue it again.
+				// This worker calls remotePage directly, because Page would queue the request again.
 				page, err = r.remotePage(epoch, q)
 			}
 			if err != nil {

@@ -32,7 +32,7 @@ const (
 type Event[E, Q any] struct {
 	Kind EventKind
 	Now  time.Duration // monotonic
-	// Topology is the present ring, which a new plan is derived from.
+	// Topology is the current topology, from which a new plan is derived.
 	Topology *ring.Topology
 
 	Node *Node[E] // Paged: the node of the Ask
@@ -80,7 +80,7 @@ type Progress uint8
 const (
 	// NeedsPages means that the watermark must move.
 	NeedsPages Progress = iota
-	// NeedsAnswers means that the sequence waits for Fetched or Reserved, and needs no pages before.
+	// NeedsAnswers means that the sequence waits for Fetched or Reserved, and needs no pages until then.
 	NeedsAnswers
 	// Complete means that the result is complete.
 	Complete
@@ -122,7 +122,7 @@ type Sequence[E, Q any] interface {
 // Machine is the state machine of an operation. Step is a pure function of the state and the event. An Operation
 // serializes the events, performs the effects, and gives the Machine to one goroutine at a time.
 type Machine[E, Q any] struct {
-	// Plan is the present plan, Topology the ring that it is derived from.
+	// Plan is the current plan, and Topology is the topology from which it is derived.
 	Plan     Plan[E]
 	Topology *ring.Topology
 	Present  *ring.Topology // at the event
@@ -135,7 +135,7 @@ type Machine[E, Q any] struct {
 
 	seq     Sequence[E, Q]
 	o       Options
-	plans   int // the number of the present plan: answers to Ask of earlier ones are ignored
+	plans   int // the number of the current plan: answers to Asks of earlier plans are ignored
 	replans int
 	pausing bool // until Resumed
 	refused bool // a node of this plan answered coordinator.NotReplica
@@ -152,7 +152,7 @@ func (m *Machine[E, Q]) Reset(seq Sequence[E, Q], o Options, mark Position) {
 	m.Plan.SetMark(mark)
 }
 
-// NewPlan begins an empty plan for the present topology. Answers to the nodes of the previous plan are ignored.
+// NewPlan begins an empty plan for the current topology. Answers to the nodes of the previous plan are ignored.
 func (m *Machine[E, Q]) NewPlan() {
 	m.refused, m.Topology = false, m.Present
 	m.NextPlan()
@@ -206,7 +206,7 @@ func (m *Machine[E, Q]) Step(ev *Event[E, Q], out []Effect[E, Q]) []Effect[E, Q]
 		if m.Now >= m.Deadline {
 			return m.finish(out, m.seq.Failure())
 		}
-		// Further nodes are asked in addition to late ones.
+		// Further nodes are queried in addition to late nodes.
 		m.Plan.Speculate(m.Now)
 	case Resumed:
 		m.pausing = false
@@ -277,7 +277,7 @@ func (m *Machine[E, Q]) advance(out []Effect[E, Q]) []Effect[E, Q] {
 	case progress == NeedsAnswers:
 		return out
 	}
-	// ok is false if the failed nodes are too many. Answers to Fetch may still complete the result.
+	// ok is false if too many nodes have failed. Answers to Fetch may still complete the result.
 	asked, ok := m.Plan.Needed()
 	if !ok && m.seq.Fetching() == 0 {
 		return m.giveUp(out)
@@ -315,7 +315,7 @@ func (m *Machine[E, Q]) giveUp(out []Effect[E, Q]) []Effect[E, Q] {
 	return append(out, Effect[E, Q]{Kind: Pause, After: coordinator.ReplanPause << (m.replans - 1)})
 }
 
-// untilTick returns the time until the deadline, or until further nodes are asked because others are late.
+// untilTick returns the time until the deadline, or until further nodes are queried because others are late.
 func (m *Machine[E, Q]) untilTick() time.Duration {
 	wait := m.Deadline - m.Now
 	if after, ok := m.Plan.SpeculateAfter(); ok {

@@ -356,8 +356,8 @@ func TestAnswersDoNotNest(t *testing.T) {
 	}
 }
 
-// TestPanicsEndAnOperationOnce panics in a step, in an effect, and by a broken invariant. The client gets one error,
-// the lock is released, and the read is no longer in flight.
+// TestPanicsEndAnOperationOnce causes a panic in a step, in an effect, and in the check of an invariant. The client
+// gets one error, the lock is released, and the read is no longer in flight.
 func TestPanicsEndAnOperationOnce(t *testing.T) {
 	for name, explode := range map[string]func(*sum){
 		"step":      func(s *sum) { s.explodes = true },

@@ -15,14 +15,14 @@ type Node[E any] struct {
 	Position Position
 	// Entries are those that the node has returned and the owner of the Plan has not taken yet, in order.
 	Entries []E
-	Scanned int // what the node examined for its pages
+	Scanned int // entries that the node examined for its pages
 	Err     error
 
 	plan  int      // the number of its plan
 	from  Position // the page that was requested last begins after it
 	state state
-	asked bool // at least once
-	slow  bool // its page is late, so others are asked as well
+	asked bool // a page was requested at least once
+	slow  bool // its page is late, so pages of other nodes are requested as well
 	sent  time.Duration
 }
 
@@ -80,7 +80,7 @@ func (p *Plan[E]) Take(n *Node[E], from Position, page *Page[E], err error) {
 	n.Scanned += page.Scanned
 }
 
-// SelfLast moves this node to the end of nodes that are asked, because its page may come before the request returns.
+// SelfLast moves this node to the end of the nodes to query, because its page may arrive before the request returns.
 func SelfLast[E any](nodes []*Node[E], self ring.NodeID) {
 	slices.SortStableFunc(nodes, func(a, b *Node[E]) int {
 		switch {

@@ -126,7 +126,7 @@ func (op *Operation[E, Q]) canceled() {
 	op.End(env.ErrCanceled)
 }
 
-// immediate are effects that the goroutine of an event performs itself.
+// immediate contains the effects that the goroutine of an event performs itself.
 type immediate struct {
 	finish, arm, pause bool
 	perform            bool // this goroutine performs the queue
@@ -140,7 +140,7 @@ func (op *Operation[E, Q]) deliver(ev *Event[E, Q]) {
 	defer op.guard.Recover(op.where, op.End)
 	ev.Now, ev.Topology = op.clock.Monotonic(), op.o.View.Topology()
 	if n := ev.Node; n != nil && n.ID != op.o.View.Self() {
-		// No step changes the time of this request before its answer is taken.
+		// No step changes the start time of this request before Step handles its answer.
 		op.coordinator.RecordLatency(n.ID, n.Latency(ev.Now))
 	}
 	do := op.step(ev)
@@ -214,7 +214,8 @@ func (op *Operation[E, Q]) perform() {
 	}
 }
 
-// next moves the first effect of the queue to current. It returns false when the goroutine must stop to perform.
+// next moves the first effect of the queue to current. It returns false if the goroutine must perform no further
+// effects.
 func (op *Operation[E, Q]) next() bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()

@@ -22,7 +22,8 @@ type Options struct {
 	Reversed        bool // the order of keys is descending
 }
 
-// Plan has the nodes that are asked for entries of some replica sets, and the watermark. Its owner locks it.
+// Plan contains the nodes that are queried for entries of some replica sets, and the watermark. The owner of a Plan
+// serializes calls to it.
 type Plan[E any] struct {
 	o      Options
 	quotas []quota[E]
@@ -32,9 +33,9 @@ type Plan[E any] struct {
 	number int // of the plans of an operation
 }
 
-// quota is a set of nodes of which need must reach a position before the watermark does.
+// quota is a set of nodes. At least need of them must reach a position before the watermark does.
 type quota[E any] struct {
-	// A node may be in several quotas, and a page of it counts in all of them.
+	// A node may be in several quotas, and its pages count in all of them.
 	need  int
 	nodes []*Node[E]
 }
@@ -54,8 +55,8 @@ func (p *Plan[E]) Nodes() []*Node[E] { return p.nodes }
 // Compare compares positions in the order of the sequence.
 func (p *Plan[E]) Compare(a, b Position) int { return compare(a, b, p.o.Reversed) }
 
-// AppendReaders appends bytes that are equal for replica sets that are read from the same nodes: of those, one suffices
-// in a Plan.
+// AppendReaders appends bytes that are equal for replica sets that are read from the same nodes. A Plan needs only one
+// of such replica sets.
 func AppendReaders(dst []byte, set *ring.ReplicaSet) []byte {
 	for _, nodes := range [...][]ring.NodeID{set.Natural, set.Before} {
 		var backing [8]ring.NodeID
@@ -120,7 +121,7 @@ func (p *Plan[E]) node(id ring.NodeID) *Node[E] {
 		}
 	}
 	n := &Node[E]{ID: id, plan: p.number, Position: Position{Place: BeforeAll}}
-	// A dead node is not asked. If it comes up later, another plan includes it.
+	// A dead node is not queried. If it comes up later, another plan includes it.
 	if id != p.o.View.Self() && !p.o.View.Alive(id) {
 		n.Fail(coordinator.ErrNoReply)
 	}
@@ -137,7 +138,7 @@ func (p *Plan[E]) Complete() error {
 				alive++
 			}
 		}
-		// Before anything is sent, so that the client gets Unavailable and not a timeout.
+		// This is checked before any request is sent, so that the client gets Unavailable and not a timeout.
 		if alive < q.need {
 			p.o.Coordinator.Note(coordinator.EventUnavailable)
 			return &coordinator.Unavailable{Consistency: p.o.Consistency, Required: q.need, Alive: alive}
@@ -170,12 +171,12 @@ func (p *Plan[E]) reached(q *quota[E]) Position {
 	for _, n := range q.nodes {
 		positions = append(positions, n.Position)
 	}
-	// The farthest first: position need-1 is reached by need nodes.
+	// The positions are sorted in descending order: need nodes have reached the position at index need-1.
 	slices.SortFunc(positions, func(a, b Position) int { return p.Compare(b, a) })
 	return positions[q.need-1]
 }
 
-// Needed returns the nodes that must be asked for the watermark to move, and marks them as requested. It is not ok if
+// Needed returns the nodes that must be queried for the watermark to move, and marks them as requested. ok is false if
 // the watermark can no longer move.
 func (p *Plan[E]) Needed() (asked []*Node[E], ok bool) {
 	for best := p.mostNeeded(); best != nil; best = p.mostNeeded() {
@@ -186,7 +187,7 @@ func (p *Plan[E]) Needed() (asked []*Node[E], ok bool) {
 		// Slow nodes count here, because their pages may still come.
 		if q := &p.quotas[i]; p.expected(q, true) < q.need {
 			for _, n := range asked {
-				// Nothing is sent, so the nodes may be asked by another plan or after an answer.
+				// No request is sent, so another plan, or a call after the next answer, may query the nodes.
 				n.state = ready
 			}
 			return nil, false
@@ -209,7 +210,7 @@ func (p *Plan[E]) mostNeeded() (best *Node[E]) {
 				helps++
 			}
 		}
-		// A node that has returned a page has fewer entries left than one that was not asked before.
+		// A node that has returned a page has fewer entries left than a node without any request.
 		if helps > most || helps == most && helps > 0 && !best.asked && n.asked {
 			best, most = n, helps
 		}
@@ -228,10 +229,10 @@ func (p *Plan[E]) expected(q *quota[E], slow bool) (count int) {
 	return count
 }
 
-// SpeculateAfter returns how long a page may take before other nodes are asked as well. It is not ok if there are no
+// SpeculateAfter returns how long a page may take before other nodes are queried as well. ok is false if there are no
 // other nodes, or if the table's speculative_retry forbids it.
 func (p *Plan[E]) SpeculateAfter() (after time.Duration, ok bool) {
-	// Without a node to ask, the timer would have no effect.
+	// Without another node to query, the timer would have no effect.
 	spare := slices.ContainsFunc(p.nodes, func(n *Node[E]) bool {
 		return n.state == ready &&
 			p.Compare(n.Position, p.mark) <= 0
@@ -256,7 +257,7 @@ func (p *Plan[E]) Speculate(now time.Duration) {
 	}
 }
 
-// Failure returns the error of the present state: ReadFailure if nodes have answered with errors, otherwise
+// Failure returns the error of the current state: ReadFailure if nodes have answered with errors, otherwise
 // ReadTimeout. Its counts come from the quota that is farthest from the level. data means that entries were found.
 func (p *Plan[E]) Failure(data bool) error {
 	received, blockFor := 0, 0

@@ -19,7 +19,7 @@ const (
 // compare compares positions in ascending order of keys, or in descending order if reversed is set.
 func compare(a, b Position, reversed bool) int {
 	switch {
-	// BeforeAll and AfterAll are in the order of the sequence, also if that is reversed.
+	// BeforeAll and AfterAll follow the order of the sequence, even if that order is reversed.
 	case a.Place != AtKey || b.Place != AtKey:
 		return int(a.Place) - int(b.Place)
 	case reversed:

@@ -151,7 +151,7 @@ func (r *changedRow) join(o *changedRow) {
 	a.Sort()
 }
 
-// Scan returns the scan of the rows whose sums will change. It has no command if there are none.
+// Scan returns the scan of the rows whose sums will change. Without such rows, it has no command.
 func (x *Change) Scan(m *row.Mutation, now int64) *scan.Cursor {
 	c := &scan.Cursor{Command: row.ReadCommand{Table: m.Table, StaticCounts: true, Now: now}}
 	// Only rows with additions are read: deletions do not depend on the stored sums.
@@ -244,7 +244,7 @@ func (r *changedRow) sum(path []byte, stamp int64) {
 				continue
 			}
 			after = max(after, s.Timestamp)
-			// A deleted sum does not count: the shard begins again from the addition.
+			// A deleted sum does not count: the shard restarts from the addition.
 			if !s.Tombstone && len(s.Value) == 8 && !deleted.Deletes(s.Timestamp) {
 				total += delta(s)
 			}
