@@ -77,7 +77,7 @@ type Stats struct {
 	Waiting      int64            // verifications that are waiting
 }
 
-// counters contains the counters behind Stats.
+// counters contains the counters that Stats reports.
 type counters struct {
 	kinds                [Unauthorized + 1]atomic.Int64
 	reasons              [reasons]atomic.Int64

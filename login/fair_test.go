@@ -137,7 +137,7 @@ func TestStormsDoNotKeepOthersFromTheirFirstLogin(t *testing.T) {
 	}
 }
 
-// TestEqualApplicantsRunInOrder: without a storm, verifications run in the order in which they came.
+// TestEqualApplicantsRunInOrder checks that without a storm, verifications run in the order of their arrival.
 func TestEqualApplicantsRunInOrder(t *testing.T) {
 	q := newQueued(t, Limits{HashersMax: 1})
 	for i := range 8 {
@@ -152,7 +152,7 @@ func TestEqualApplicantsRunInOrder(t *testing.T) {
 	q.end()
 }
 
-// TestWorkIsForgotten: a role that has caused work is like others after some time, and the tables are bounded.
+// TestWorkIsForgotten checks that the work of a role no longer counts after some time, and that the tables are bounded.
 func TestWorkIsForgotten(t *testing.T) {
 	clock := new(testclock.Clock)
 	h := newHashers(Limits{HashersMax: 1, TrackedMax: 4}.withDefaults(), clock)

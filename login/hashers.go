@@ -249,7 +249,7 @@ func verify(compare comparison, hash string, password []byte, cost int) bool {
 // comparison is bcrypt.CompareHashAndPassword, or a replacement in tests.
 type comparison func(hash, password []byte) error
 
-// dummy returns a well-formed hash of that cost that no password is known to have.
+// dummy returns a well-formed hash of the given cost. No password with this hash is known.
 func dummy(cost int) []byte {
 	hash := []byte("$2a$00$......................abcdefghijklmnopqrstuvwxyzABCDE")
 	hash[4], hash[5] = byte('0'+cost/10), byte('0'+cost%10)

@@ -27,8 +27,8 @@ type Limits struct {
 	RejectedMax int // rejectedMax
 	// RejectFor is how long wrong credentials are remembered.
 	RejectFor time.Duration // rejectFor
-	// TrackedMax bounds each table that counts failures (by address, role, and pair of both) or work (by address and
-	// role).
+	// TrackedMax bounds each of the tables that record failures (by address, by role, and by pair) and work (by address
+	// and by role).
 	TrackedMax int // trackedMax
 }
 
@@ -50,7 +50,7 @@ const (
 	// workHalfLife is the half-life of the recorded work of a role or an address.
 	workHalfLife = 10 * time.Second
 
-	// passwordBytesMax is the length of the longest password of which bcrypt uses every byte.
+	// passwordBytesMax is the maximum length of a password. bcrypt ignores all bytes after it.
 	passwordBytesMax = 72
 
 	// Each takes 150 bytes: five tables of 8192 entries are 6.1 MB.

@@ -134,7 +134,7 @@ func TestRecordedTokens(t *testing.T) {
 				got = "0100 " + err.Error()
 			}
 		}
-		// Cassandra ignores the rest in silence
+		// Cassandra ignores the rest without an error
 		if strings.Contains(sent, "login_long") && len(sent) > passwordBytesMax+12 {
 			want = "0100 " + errLongPassword().Error()
 		}
@@ -228,7 +228,7 @@ func TestCorrectCredentialsAreRemembered(t *testing.T) {
 
 func TestWrongCredentialsAreVerifiedOnce(t *testing.T) {
 	f := newFixture(t, Limits{RejectFor: time.Minute})
-	for range 50 { // more than back-off allows guesses
+	for range 50 { // more attempts than the back-off allows guesses
 		for _, role := range []string{"ada", "unknown"} {
 			if err := f.try(1, role, "wrong"); err != "Provided username "+role+" and/or password are incorrect" {
 				t.Fatal(err)

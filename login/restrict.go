@@ -13,7 +13,7 @@ import (
 
 // Restrictions refuses roles by ACCESS TO DATACENTERS and ACCESS FROM CIDRS, as Cassandra's network and CIDR
 // authorizers do. Its method Access implements Options.Access. It is safe for concurrent use; its fields must not be
-// changed. The index of CIDR groups is rebuilt when the directory is another one; readers share it through an atomic
+// changed. The index of CIDR groups is rebuilt when the directory has changed; readers share it through an atomic
 // pointer.
 type Restrictions struct {
 	Directory func() *auth.Directory // returns the current roles
@@ -51,7 +51,7 @@ func (r *Restrictions) Access(role string, client netip.Addr) error {
 	return &invalid.Unauthorized{Msg: "You do not have access from this IP " + client.String()}
 }
 
-// A role that does not exist may come from nowhere.
+// mayComeFrom reports whether a role may connect from an address. A role that does not exist may not.
 func (r *Restrictions) mayComeFrom(d *auth.Directory, role string, client netip.Addr) bool {
 	stored, ok := d.Role(role)
 	if !ok || !stored.CIDRs.Restricted || !r.Superusers && d.IsSuperuser(role) {

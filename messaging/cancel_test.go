@@ -14,7 +14,7 @@ import (
 	"cqld/ring"
 )
 
-// untilCanceled returns a handler that works until it is canceled, and tells why it ended.
+// untilCanceled returns a handler that runs until it is canceled, and sends the reason to ended.
 func untilCanceled(began chan<- struct{}, ended chan<- error) CallHandler {
 	return func(c Call, respond Respond) {
 		began <- struct{}{}

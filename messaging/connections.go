@@ -69,7 +69,7 @@ func (t *StreamTransport) encrypted() (all []*tls.Conn) {
 	return all
 }
 
-// connected returns the link to the peer; nil while there is none.
+// connected returns the link to the peer; nil while the peer is not connected.
 func (p *peer) connected() *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -169,7 +169,7 @@ func TestStalledLargeFrameReleasesMemory(t *testing.T) {
 	}
 }
 
-// FuzzFrames reads arbitrary bytes as frames. Frames that are accepted are those which the bytes hold.
+// FuzzFrames reads arbitrary bytes as frames. The frames that it accepts equal the input when they are encoded again.
 func FuzzFrames(f *testing.F) {
 	f.Add(framesOf([]byte("hello"), nil))
 	f.Add(framesOf(make([]byte, 3000)))

@@ -165,7 +165,7 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 	case refusal != nil:
 		answer = append([]byte{handshakeRefused}, refusal.Error()...)
 	}
-	// Also a refusal is answered, so that the log of the peer names the reason.
+	// A refusal is sent, too, so that the log of the peer contains the reason.
 	if _, err := conn.Write(appendHandshake(nil, agreed, answer)); err != nil {
 		return 0, err
 	}
@@ -175,8 +175,8 @@ func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.Node
 	return from, conn.SetDeadline(time.Time{})
 }
 
-// checkHello checks a hello, and binds its connection. The refusals do not tell the cluster's name. A peer that is not
-// bound is accepted here; what it may use is decided for each message.
+// checkHello checks a hello, and binds its connection. The refusals do not reveal the cluster's name. A peer that is
+// not bound is accepted here; what it may use is decided for each message.
 func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inboundConn) (agreed uint16,
 	cluster clusterID, from ring.NodeID, err error) {
 	c := wire.NewCursor(body)

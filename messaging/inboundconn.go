@@ -259,7 +259,7 @@ func (s *inboundConns) rebind() {
 	}
 }
 
-// stop closes all connections, and those that are added later.
+// stop closes all connections, and makes add close later ones.
 func (s *inboundConns) stop() {
 	s.mu.Lock()
 	s.stopped = true

@@ -91,8 +91,8 @@ func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 	}
 }
 
-// A connection follows the metadata: a newcomer becomes a member on the connection that it has, a member that has left
-// may go on for a while, and one that is at another address now may not.
+// A connection follows the metadata: a new node becomes a member on its existing connection, a member that has left may
+// continue for a while, and a member whose address has changed may not.
 func TestConnectionsFollowTheMetadata(t *testing.T) {
 	b := openAt(t, 2, "127.63.1.2:0", DefaultLimits(),
 		Service{Verb: VerbRead, Name: "read", Handler: func(_ ring.NodeID, _ []byte,
@@ -194,7 +194,7 @@ func TestConnectionsOfUnknownPeersAreBounded(t *testing.T) {
 	}
 }
 
-// A member that sends frames of random envelopes ends its stream at most.
+// A member that sends frames of random envelopes can at most end its own stream.
 func TestRandomFrames(t *testing.T) {
 	echo := func(_ ring.NodeID, p []byte, respond Respond) { respond(p, nil) }
 	a, b := pair(t, func(b *StreamTransport) {

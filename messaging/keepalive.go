@@ -46,7 +46,7 @@ func (k *keepalive) stop() {
 	}
 }
 
-// check compares the progress of l with that at the previous check.
+// check compares the progress of l with its progress at the previous check.
 func (k *keepalive) check(l *link) {
 	quiet, err := k.compare(l)
 	switch {

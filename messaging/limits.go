@@ -7,8 +7,8 @@ type Limits struct {
 	// QueuedBytes bounds the bytes that wait to be written to a peer. At 100 MB/s the default takes a third of a
 	// second, longer than any stall that a write timeout of 2 s allows to wait for.
 	QueuedBytes int
-	// QueuedTotal bounds the bytes that wait to be written to all peers together, beyond those of the first frame of
-	// each. Zero means no bound.
+	// QueuedTotal bounds the bytes that wait to be written to all peers together, not counting the first frame of each
+	// peer. Zero means no bound.
 	QueuedTotal int
 	// Pending bounds the requests that wait for a peer's reply. The default, 32768, is the number of streams of one
 	// connection of the native protocol, all going to one replica.

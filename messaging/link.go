@@ -135,8 +135,8 @@ func (t *StreamTransport) admits(n int64) bool {
 	return t.limits.QueuedTotal == 0 || t.queued.Load()+n <= int64(t.limits.QueuedTotal)
 }
 
-// Memory returns the bytes that wait to be written to all peers, those of large frames that are received or handled,
-// and those of requests that wait for a worker or run.
+// Memory returns the sum of three sizes in bytes: data that waits to be written to all peers, large frames that are
+// being received or handled, and requests that wait for a worker or run.
 func (t *StreamTransport) Memory() int64 {
 	received, _ := t.memory.Used()
 	return t.queued.Load() + received + t.pool.held()

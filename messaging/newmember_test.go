@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// Messages of a node that has joined, and that this node does not know yet, are refused without a warning. Those of a
-// node that remains unknown are logged when its connection ends.
+// Messages of a node that has joined, and that this node does not know yet, are refused without a warning. Refused
+// messages of a node that remains unknown are logged when its connection ends.
 func TestNewMembersCauseNoWarning(t *testing.T) {
 	for _, joins := range []bool{true, false} {
 		log := new(syncbuf.Buffer)

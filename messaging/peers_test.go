@@ -112,8 +112,8 @@ func TestFullQueueRefuses(t *testing.T) {
 	}
 }
 
-// What waits for all peers together is bounded, except for the first messages of each peer, and given back when it is
-// sent or dropped.
+// The bytes that wait for all peers together are bounded, except for the first messages of each peer, and released when
+// they are sent or dropped.
 func TestQueuesOfAllPeersAreBounded(t *testing.T) {
 	transport := &StreamTransport{limits: Limits{QueuedBytes: 1 << 20, QueuedTotal: 1 << 20, FrameBytes: 1 << 20}}
 	large, sent := make([]byte, 200<<10), 0
@@ -199,7 +199,7 @@ func FuzzEnvelopes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { decodeTwice(t, b) })
 }
 
-// Headers are printable ASCII; a cluster's name is what its owner likes.
+// The name of a cluster may contain any characters.
 func TestClusterNamesMayBeInAnyLanguage(t *testing.T) {
 	echo := func(n *StreamTransport) {
 		n.Handle(Service{Verb: VerbJoin, Any: func(_ Sender, p []byte, respond Respond) { respond(p, nil) }})

@@ -21,7 +21,7 @@ import (
 // suiteTLS is the environment variable that makes the tests of this package use TLS.
 const suiteTLS = "CQLD_TEST_MESSAGING_TLS"
 
-// suiteSecurity is the Security of transports whose tests run with TLS and without: nil, or that of testSecurity.
+// suiteSecurity returns the Security of transports whose tests run with and without TLS: a testSecurity, or nil.
 func suiteSecurity(t testing.TB) Security {
 	if os.Getenv(suiteTLS) == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"cqld/ring"
 )
 
-// pair is two transports that know each other.
+// pair opens two transports that list each other as peers.
 func pair(t testing.TB, handle func(b *StreamTransport)) (a, b *StreamTransport) {
 	t.Helper()
 	a, b = openNode(t, 1, "c", nil), openNode(t, 2, "c", handle)
@@ -134,7 +134,7 @@ func TestSilenceTimesOutAndUnknownPeersAreUnreachable(t *testing.T) {
 	waitFor(t, func() bool { return errors.Is(ask(a, VerbHeartbeat, ""), ErrUnreachable) })
 }
 
-// TestReadsDoNotHoldUpTheStream: what comes behind one is handled while it reads.
+// TestReadsDoNotHoldUpTheStream checks that messages after a read are handled while it reads.
 func TestReadsDoNotHoldUpTheStream(t *testing.T) {
 	for _, slow := range []Verb{VerbRead, VerbDigest, VerbPartitions, VerbNewest} {
 		behind := make(chan struct{})

@@ -40,7 +40,7 @@ func NewValidator(class string) (Validator, error) {
 	case subjectValidator:
 		return subject, nil
 	case "":
-		// The text of Cassandra.
+		// This is Cassandra's message.
 		return nil, fmt.Errorf("authenticator.parameters.validator_class_name is not set")
 	}
 	return nil, fmt.Errorf("validator_class_name %q is not supported; it is %s or %s", class, spiffeValidator,
@@ -56,7 +56,7 @@ func spiffe(c *x509.Certificate) (string, error) {
 }
 
 func subject(c *x509.Certificate) (string, error) {
-	if len(c.RawSubject) > identityBytesMax { // before the costs of the text
+	if len(c.RawSubject) > identityBytesMax { // checked before the name is formatted, which costs CPU time
 		return "", refused("Unable to extract client identity from certificate for authentication")
 	}
 	return c.Subject.String(), nil

@@ -66,7 +66,7 @@ func issue(t *testing.T, r authority.Request) *x509.Certificate {
 	return pair.Certificate
 }
 
-// TestTextsAreThoseOfCassandra has the answers that Cassandra 5.0.9 gave to the same certificates.
+// TestTextsAreThoseOfCassandra compares the answers with the answers of Cassandra 5.0.9 to the same certificates.
 func TestTextsAreThoseOfCassandra(t *testing.T) {
 	spiffe := func(name string) *x509.Certificate { return issue(t, authority.Client("oracle", name)) }
 	named := &x509.Certificate{Subject: pkix.Name{CommonName: "subject", Organization: []string{"example"}}}

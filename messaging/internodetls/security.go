@@ -46,8 +46,8 @@ type Options struct {
 	Source         *tlsconfig.Source
 	// Policy has the versions and cipher suites; its other fields are ignored.
 	Policy tlsconfig.Policy
-	// Place returns the place of the member at an address; ok is false if there is none. It is required for Rack and
-	// Datacenter, and must not block.
+	// Place returns the place of the member at an address; ok is false if no member has the address. It is required for
+	// Rack and Datacenter, and must not block.
 	Place func(netip.Addr) (p Place, ok bool)
 	// Resolver resolves DNS names of certificates. nil means the resolver of the operating system.
 	Resolver Resolver
@@ -84,8 +84,8 @@ func New(o Options) (*Security, error) {
 }
 
 // serverName returns the server name that nodes of a cluster send in the first message of a TLS handshake. In TLS,
-// servers present their certificates first, and those of nodes contain the name of the cluster. The server name proves
-// nothing, but a process that does not know it receives no certificate, and costs no signature.
+// servers present their certificates first, and certificates of nodes contain the name of the cluster. The server name
+// proves nothing, but a process that does not know it receives no certificate, and costs no signature.
 func serverName(cluster string) string {
 	sum := sha256.Sum256([]byte("cqld internode TLS " + cluster))
 	return hex.EncodeToString(sum[:16]) + ".cqld"
@@ -176,7 +176,7 @@ func (s *Security) Authenticate(ctx context.Context, state tls.ConnectionState, 
 	return refuse("is for other addresses: %s", names(leaf))
 }
 
-// contains reports whether an address is among those of a certificate.
+// contains reports whether a certificate includes an address.
 func (s *Security) contains(ctx context.Context, leaf *x509.Certificate, peer netip.Addr) bool {
 	for _, ip := range leaf.IPAddresses {
 		if a, ok := netip.AddrFromSlice(ip); ok && a.Unmap() == peer {
