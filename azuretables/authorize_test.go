@@ -206,7 +206,7 @@ func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 			}
 			for _, method := range strings.Split(allowed(r, comp), ",") {
 				if method == "POST" && r == odata.OneEntity {
-					continue // the method is that of X-HTTP-Method
+					continue // the method comes from X-HTTP-Method
 				}
 				if !seen[kind{r, method, comp != ""}] {
 					t.Errorf("authorized has no %s of resource %d (comp %q)", method, r, comp)

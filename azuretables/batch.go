@@ -64,9 +64,8 @@ func (b *batch) replies() (replies []odata.Reply, err error) {
 // to SDKs, which parse the parts.
 func (b *batch) isChangeset() bool { return b.parsed == nil || b.parsed.Changeset }
 
-// refusal returns the single response to a changeset of which an operation was refused. inside is false if the error
-// concerns the whole batch: it is unreadable, or the client should retry it. The client sees 202, and the refusal in
-// the part.
+// refusal returns the single response to a changeset with a refused operation. inside is false if the error concerns
+// the whole batch: it is unreadable, or the client should retry it. The client sees 202, and the refusal in the part.
 func (b *batch) refusal(err error) (reply odata.Reply, inside bool) {
 	// The index is 0 if err names none.
 	e, known := serviceError(err)

@@ -47,7 +47,7 @@ type connection struct {
 	role, address *memory.Owner
 	roleName      string
 
-	stuck atomic.Int64 // ns since 1970: when the present write began; 0 if none is in progress
+	stuck atomic.Int64 // ns since 1970: when the current write began; 0 if none is in progress
 
 	// ctx ends with the connection, or when the client disconnects during a request. It is the parent of the contexts
 	// of all its requests.
@@ -161,9 +161,9 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// setRole counts the memory of the present request, and of the following ones, for a role. It runs on the connection's
+// setRole counts the memory of the current request and of later requests for a role. It runs on the connection's
 // goroutine. A role is released when the connection authenticates for another account. request is the account of the
-// present request.
+// current request.
 func (c *connection) setRole(name string, request *memory.Account) {
 	if pool := c.carrier.server.o.Memory; c.roleName != name {
 		old := c.role

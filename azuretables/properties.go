@@ -68,7 +68,7 @@ func (c *propertiesCache) of(raw []byte) *serviceProperties {
 }
 
 // parse sets the properties that a document contains and keeps the others. After an error p may have changed in part,
-// so the caller discards it. p is usually a copy of the present properties.
+// so the caller discards it. p is usually a copy of the current properties.
 func (p *serviceProperties) parse(body []byte) error {
 	root, err := parseXML(body, "StorageServiceProperties")
 	if err != nil {

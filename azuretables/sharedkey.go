@@ -63,8 +63,8 @@ type signer struct {
 	scratch []byte
 }
 
-// newAccount returns an account with one or two keys; an empty one is none. It returns false if a key is not base64.
-// given is kept to detect changes.
+// newAccount returns an account with one or two keys; an empty string is not a key. It returns false if a key is not
+// base64. given is kept to detect changes.
 func newAccount(name, role, level string, keys [2]string) (*account, bool) {
 	made := &account{name: name, role: role, level: level, given: keys}
 	for _, given := range keys {

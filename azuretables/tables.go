@@ -156,7 +156,7 @@ func (c *call) deleteTable() error {
 
 // tablesBelowTable responds to requests about /t/Tables, which clients send whose endpoint ends in the name of a table.
 // The service treats POST as the insert of an entity into t, and a name in parentheses as an entity with one key. SDKs
-// recognize these errors and tell their users to pass the endpoint of the account.
+// recognize these errors and advise their users to pass the endpoint of the account.
 func (c *call) tablesBelowTable() error {
 	table := c.path.Table
 	switch c.method {

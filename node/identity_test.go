@@ -10,7 +10,7 @@ import (
 )
 
 // A member that is restarted with another cluster name, data center, rack or number of tokens does not start, and says
-// why. The texts are those of Cassandra 5.0.9. With the previous values, it starts again and has lost nothing.
+// why. The messages equal Cassandra 5.0.9's. With the previous values, it starts again and has lost nothing.
 func TestMembersKeepTheirPlace(t *testing.T) {
 	r := openNodes(t, 77, 2, nil)
 	c := r.connect(0)

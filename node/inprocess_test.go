@@ -266,7 +266,7 @@ type refused struct{ answer *cqlclient.Error }
 
 func (r *refused) Error() string { return r.answer.Error() }
 
-// send executes a statement. A *refused is the server's error; other errors are those of the connection.
+// send executes a statement. A *refused is the server's error; other errors come from the connection.
 func send(c *cqlclient.Conn, text string, o cqlclient.Options) (*cqlclient.Answer, error) {
 	a, err := c.Query(text, o)
 	if err == nil && a.Err != nil {

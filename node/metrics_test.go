@@ -9,7 +9,7 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// families returns the types of the metrics of a node by their names, without those of the Go runtime.
+// families returns the types of the metrics of a node by their names, without metrics of the Go runtime.
 func families(t *testing.T, n *Node) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -342,8 +342,8 @@ func (n *Node) openTransport() error {
 	return nil
 }
 
-// peerClockAheadMax is how far the node's timestamps follow the clocks of other nodes. They never follow those of
-// clients.
+// peerClockAheadMax is how far the node's timestamps follow the clocks of other nodes. They never follow the timestamps
+// of clients.
 const peerClockAheadMax = time.Minute
 
 // stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame

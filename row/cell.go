@@ -68,7 +68,7 @@ func (l Liveness) Live(now int64) bool {
 
 // Deletion deletes all writes in its scope up to its timestamp. A write with the same timestamp is deleted too.
 type Deletion struct {
-	Timestamp int64 // µs; NoTimestamp if there is none
+	Timestamp int64 // µs; NoTimestamp means no timestamp
 	// LocalTime is the time of the deletion in seconds, from which gc_grace counts.
 	LocalTime int64
 }

@@ -39,7 +39,7 @@ const (
 	cellFlagsKnown = 1<<iota - 1
 )
 
-// cellState contains the values that a cell may omit because they equal those of the previous cell.
+// cellState contains the values that a cell may omit because they equal the values of the previous cell.
 type cellState struct {
 	timestamp int64
 	ttl       int32

@@ -157,7 +157,7 @@ func (w *PageWriter) Undo(n int) {
 	w.b = w.b[:n]
 }
 
-// Len returns the number of bytes so far, including those of dst.
+// Len returns the number of bytes so far, including the bytes of dst.
 func (w *PageWriter) Len() int { return len(w.b) }
 
 func (w *PageWriter) bytes(b []byte) {

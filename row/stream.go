@@ -78,7 +78,7 @@ func (e *encoder) begin(dst []byte, head *Row, now int64) {
 	e.b, e.flags = appendHead(dst, head, &e.state)
 }
 
-// cell appends a cell, which must follow the ones before it.
+// cell appends a cell, which must follow the previous cell in order.
 func (e *encoder) cell(c *Cell) {
 	if c.Tombstone || c.TTL > 0 {
 		e.flags |= flagMortal

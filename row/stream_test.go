@@ -81,7 +81,7 @@ func testHead(t *testing.T, s *Streamer, a *Row, encoded []byte) {
 	}
 }
 
-// testRuns compares the cells of DecodeRuns with those of DecodeRow.
+// testRuns compares the cells of DecodeRuns with the cells of DecodeRow.
 func testRuns(t *testing.T, a *Row, b []byte) {
 	t.Helper()
 	var plain, runs Row

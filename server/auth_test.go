@@ -189,7 +189,7 @@ func TestRoleDroppedDuringLogin(t *testing.T) {
 	c.closed()
 }
 
-// Standings that change all the time never leave an old one behind.
+// A standing that changes all the time never leaves an outdated standing in use.
 func TestConcurrentRechecks(t *testing.T) {
 	g := &testAuthenticator{}
 	s, addr := start(t, Options{Authenticator: g})
@@ -294,8 +294,8 @@ func (c *client) writeLarge(body []byte) {
 	_, _ = c.net.Write(frame.AppendSegments(nil, envelope(c.version, frame.OpAuthResponse, 1, 0, body), nil))
 }
 
-// TestRequestsBelongToRoleAndAddress shows that connections of one role share an owner of memory, as those of one
-// address do, and that it is forgotten with the last of them.
+// TestRequestsBelongToRoleAndAddress shows that connections of one role share an owner of memory, that connections of
+// one address do, too, and that an owner is removed with its last connection.
 func TestRequestsBelongToRoleAndAddress(t *testing.T) {
 	s, addr := start(t, Options{Authenticator: &testAuthenticator{}})
 	for _, user := range []string{"eve", "eve", "mallory"} {

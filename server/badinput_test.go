@@ -32,7 +32,7 @@ func TestUnsupportedVersionErrorListsSupported(t *testing.T) {
 			!strings.Contains(e.Message, "supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)") {
 			t.Errorf("version %d: %+v %+v", v, h, e)
 		}
-		c.version = frame.V4 // as Cassandra, the connection can go on with another
+		c.version = frame.V4 // as in Cassandra, the connection can continue with another version
 		c.startup()
 		c.works()
 	}

@@ -176,7 +176,7 @@ func TestBoundsAreCounted(t *testing.T) {
 }
 
 // TestCompressionBeforeAuthentication checks that a client that is not authenticated gets no memory for the size that a
-// compressed body declares, beyond that of a request in this stage.
+// compressed body declares, beyond the memory of a request in this stage.
 func TestCompressionBeforeAuthentication(t *testing.T) {
 	_, addr := start(t, Options{Authenticator: &testAuthenticator{}})
 	for _, size := range []uint32{handshakeFrameMax + 1, 1 << 20, 1<<31 - 1, 1<<32 - 1} {

@@ -136,8 +136,8 @@ const (
 	// The minimum memory that a request may hold, in frames of the largest size.
 	frameCopies = 2
 
-	// Replies of this size exist before they are charged: those of writes, which cannot be refused when they were
-	// applied.
+	// Replies up to this size exist before they are charged, such as replies to writes, which cannot be refused after
+	// they were applied.
 	replyFree = 4 << 10
 
 	// A reply without its rows: header and metadata of some columns.

@@ -333,7 +333,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	for i := range clients {
 		clients[i] = connect(t, addr, frame.Version(3+i%3))
 	}
-	// Half of them have been busy: that must not leave large buffers behind.
+	// Half of the connections have been busy. They must not keep large buffers.
 	for i := 0; i < n; i += 2 {
 		for j := range 100 {
 			clients[i].send(int16(j), "some statement that takes a few bytes")

@@ -80,7 +80,7 @@ func (r *reader) receiveBody(n int) (body []byte, err error) {
 	return r.receive(held, bigger, first)
 }
 
-// receive reads the rest of body, of which the first at bytes have been read.
+// receive reads the rest of body, after the first at bytes, which have been read.
 func (r *reader) receive(held *intake.Body, body []byte, at int) ([]byte, error) {
 	for at < len(body) {
 		step := min(len(body)-at, bodyStep)

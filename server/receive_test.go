@@ -53,8 +53,8 @@ func TestCompressedBodiesStayWithinTheBound(t *testing.T) {
 	}
 }
 
-// Clients that send all but the end of large requests and wait take no memory that others need: small requests go on as
-// if they were not there, and large ones get their turn when the slow ones have been closed.
+// Clients that send all but the end of large requests and wait take no memory that others need: small requests continue
+// as if these clients did not exist, and large requests get their turn when the slow clients have been disconnected.
 func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 	for _, v := range []frame.Version{4, 5} {
 		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20,

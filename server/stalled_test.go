@@ -12,8 +12,8 @@ import (
 	"cqld/server/frame"
 )
 
-// busyDisk is a processor whose writes wait for bytes of a pool, as those of package request do for the disk, and a
-// server that uses it. The pool is full until free is called.
+// busyDisk returns a processor whose writes wait for bytes of a pool, as writes of package request wait for the disk,
+// and a server that uses it. The pool is full until free is called.
 func busyDisk(t *testing.T) (s *Server, addr string, free func()) {
 	t.Helper()
 	room := request.RoomForWrites(1<<20, memory.Options{Limits: memory.Limits{}})

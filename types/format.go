@@ -143,7 +143,7 @@ func appendInetText(dst, wire []byte) []byte {
 
 // appendUUIDText appends the 8-4-4-4-12 form of 16 bytes.
 func appendUUIDText(dst, wire []byte) []byte {
-	// The groups end at these bytes; the ones between the first and the last have two bytes.
+	// The groups end at these bytes; the groups between the first and the last have two bytes.
 	for i, end := range []int{4, 6, 8, 10, 16} {
 		start := 0
 		if i > 0 {

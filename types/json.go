@@ -101,7 +101,7 @@ func appendJSONMap(t *Type, dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendJSONFields includes all fields, also the ones that are missing in a value written before ALTER TYPE.
+// appendJSONFields includes all fields, even fields that are missing in a value written before ALTER TYPE.
 func appendJSONFields(t *Type, dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	// Parts, field names and field types have the same positions.

@@ -29,7 +29,7 @@ func (t *Type) FromJSONValue(v *JSONValue, now func() int64) ([]byte, error) {
 // jsonScope is the context of the conversion of a part of a value.
 type jsonScope struct {
 	now func() int64
-	// depth counts nested JSON strings, each of which is parsed separately.
+	// depth counts nested JSON strings. Each is parsed separately.
 	depth int
 }
 

@@ -85,7 +85,7 @@ const (
 	digitsMax = 1 << 18
 )
 
-// appendOrderedDecimal appends the body of a decimal, or returns false for bytes that are none.
+// appendOrderedDecimal appends the body of a decimal, or returns false for bytes that are not a decimal.
 func appendOrderedDecimal(dst, wire []byte) ([]byte, bool) {
 	var buf [40]byte
 	if len(wire) < number.ScaleBytes {

@@ -361,7 +361,7 @@ func compiledJava(t testing.TB, form string, args ...argument) *java.Program {
 	return nil
 }
 
-// TestConversionsOfValuesCostWhatTheyCount converts values of CQL types to those of a function and back.
+// TestConversionsOfValuesCostWhatTheyCount converts values of CQL types to values of a function and back.
 func TestConversionsOfValuesCostWhatTheyCount(t *testing.T) {
 	perStep := unit(t)
 	for _, a := range arguments() {

@@ -233,8 +233,8 @@ const (
 // Languages returns the names of the languages.
 func Languages() []string { return []string{Lua, Wasm, Java} }
 
-// compile compiles a function. Errors are *Refused, or those of reserve. It is called by the cache, without a lock.
-// A panic of a compiler becomes *Refused, because bodies come from clients.
+// compile compiles a function. Errors are *Refused, or the errors of reserve. It is called by the cache, without a
+// lock. A panic of a compiler becomes *Refused, because bodies come from clients.
 func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (p program, err error) {
 	defer func() {
 		// A bug in a compiler must not affect other requests.

@@ -52,8 +52,8 @@ func (t *turns) wait(ctx context.Context, owner string) error {
 	return ctx.Err()
 }
 
-// leave removes a request that waits. It returns false if its turn has come. It is for a request whose context has
-// ended.
+// leave removes a request that waits. It returns false if the request has its turn already. It is for a request whose
+// context has ended.
 func (t *turns) leave(owner string, turn chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

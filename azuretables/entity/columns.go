@@ -79,7 +79,7 @@ type property struct {
 	name  string              // as in requests
 	index int                 // in plan.properties
 	base  *column             // column p, if there is one that can be shown
-	typed [typesCount]*column // p@Edm.Type; nil where there is none
+	typed [typesCount]*column // p@Edm.Type; nil for types without a column
 	ticks *column             // p@ticks; nil if no value had a fraction
 }
 

@@ -20,7 +20,7 @@ type decoder struct {
 
 	found      []found          // by property
 	generation uint32           // incremented for every row, so found needs no clearing
-	props      []odata.Property // those of many entities in sequence
+	props      []odata.Property // properties of many entities in sequence
 	arena      []byte           // converted text values
 	key        []byte           // the clustering of the current row, before conversion
 	keys       strings.Builder  // RowKeys in sequence, so that many share an allocation

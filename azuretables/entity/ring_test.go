@@ -179,7 +179,7 @@ func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
 		Clock: n.ring.clock, NewWaiter: newWaiter, Authorizer: n.authorizer})
 }
 
-// anyone returns a request of an anonymous client, like those of the protocol server.
+// anyone returns a request of an anonymous client, as the protocol server makes it.
 func anyone() *request.Request {
 	return &request.Request{Context: context.Background(), Consistency: ring.Quorum, SerialConsistency: ring.Serial}
 }

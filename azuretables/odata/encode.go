@@ -9,7 +9,7 @@ import (
 )
 
 // Metadata is the level of metadata in a response, from the Accept header. The zero value is the service's default. It
-// affects only what is written; requests may have any annotations.
+// affects responses only; requests may have any annotations.
 type Metadata uint8
 
 // The levels: nometadata, minimalmetadata, fullmetadata. NoMetadata has no type annotations at all.

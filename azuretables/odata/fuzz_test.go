@@ -44,7 +44,8 @@ func FuzzDecodeEntity(f *testing.F) {
 	})
 }
 
-// FuzzStrings compares strings with those of encoding/json, except where that replaces invalid characters.
+// FuzzStrings compares strings with the results of encoding/json, except where encoding/json replaces invalid
+// characters.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{`"a\u00e9\ud83d\ude00\\"`, `"\ud800"`, `"é啊"`, `"\b\f\n\r\t\/\""`, "\"\x01\""} {
 		f.Add([]byte(s))

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestUTF16LengthsAreThoseOfEachByte compares the count of many bytes at a time with that of single bytes, for valid
-// and invalid UTF-8.
+// TestUTF16LengthsAreThoseOfEachByte compares a count of many bytes at a time with a count byte by byte, for valid and
+// invalid UTF-8.
 func TestUTF16LengthsAreThoseOfEachByte(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	runes := []rune{'a', 'é', '€', '😀', 0x10FFFF, 0x800, 0x7FF, 0xFFFF, 0x10000}

@@ -158,7 +158,7 @@ func (p *parser) comparison() (operand, error) {
 	return left, err
 }
 
-// opOf returns the operator for a keyword, or 0. The zero Op means that the word is none.
+// opOf returns the operator for a keyword, or 0. The zero Op means that the word is not an operator.
 func opOf(word string) Op {
 	switch word {
 	// Keywords are in lower case only.

@@ -26,8 +26,8 @@ func NewPasswords() *Passwords {
 		hashesMax)}
 }
 
-// Hash returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed. bcrypt
-// refuses passwords of more than 72 bytes, of which it would ignore the rest.
+// Hash returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed. bcrypt refuses
+// passwords of more than 72 bytes, because it would ignore the rest.
 func (h *Passwords) Hash(ctx context.Context, password string) (string, error) {
 	select {
 	case h.admitted <- struct{}{}:

@@ -33,7 +33,7 @@ func (t *Accounts) List(_ context.Context, _ control.None, _ control.Report) (co
 		a, _ := d.TablesAccount(name)
 		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "",
 			Key2: a.Keys[1] != "",
-			// An account without a consistency has the level of the node that is asked.
+			// An account without a consistency has the level of the queried node.
 			Consistency: cmp.Or(a.Consistency, t.options.Tables.Consistency)})
 	}
 	for _, a := range t.options.Tables.Accounts {

@@ -54,7 +54,7 @@ func (s *builds) worked(w index.Work, err error) {
 		s.endLocked(w.Index, jobs.ErrCancelled)
 		return
 	}
-	// The progress is asked here, because the step itself does not know the table's size.
+	// The builder is queried for the progress here, because the step itself does not know the table's size.
 	p := s.builder.Progress(w.Table, w.Index)
 	b := s.open[w.Index]
 	// A build that this step completes needs no job. One with an error is shown, because it is tried again.

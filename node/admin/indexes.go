@@ -80,7 +80,7 @@ func (x *Indexes) ViewBuild(_ context.Context, a control.TableArgs, _ control.Re
 	view := m.Schema.Table(a.Keyspace, a.Table)
 	// Unbuilt is nil for a table that is no view, and then every node is unknown.
 	var unbuilt map[ring.NodeID][]schema.StorageID
-	// The list is asked of all nodes, because each knows only its own builds.
+	// The list comes from all nodes, because each knows only its own builds.
 	if view != nil && view.IsView() {
 		unbuilt = x.peers.Unbuilt()
 	}

@@ -387,7 +387,7 @@ func (v *Snapshots) tags() (tags []string, err error) {
 		return nil, nil
 	}
 	for _, name := range found {
-		// A name that begins with a dot is a snapshot that was not completed, and a file is none.
+		// A name that begins with a dot is a snapshot that was not completed. A file is not a snapshot.
 		if info, err := v.disk.Stat(v.path(name)); err == nil && info.IsDir() && !strings.HasPrefix(name, ".") {
 			tags = append(tags, name)
 		}

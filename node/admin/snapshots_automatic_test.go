@@ -119,8 +119,8 @@ func TestRemovalsOfSnapshotsDelayNothing(t *testing.T) {
 	}
 }
 
-// TestAutomaticSnapshotsAreBounded makes more automatic snapshots than a node keeps, in another order than that of
-// their names. The oldest are removed, and those that an operator has made do not count.
+// TestAutomaticSnapshotsAreBounded makes more automatic snapshots than a node keeps, in an order that differs from the
+// order of their names. The oldest are removed, and snapshots that an operator has made do not count.
 func TestAutomaticSnapshotsAreBounded(t *testing.T) {
 	v := &Snapshots{dir: "data", disk: vfs.NewMem(), log: slog.New(slog.DiscardHandler)}
 	now := time.Date(2026, 11, 30, 1, 0, 0, 0, time.UTC)

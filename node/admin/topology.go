@@ -24,7 +24,7 @@ type Topology struct {
 	run     func(func()) // runs a function in a goroutine that the node waits for
 }
 
-// Operations returns the ring operations in progress. They are the ones that this node has applied.
+// Operations returns the ring operations in progress, as far as this node has applied the metadata.
 func (c *Topology) Operations(context.Context, control.None, control.Report) (control.Changes, error) {
 	t := c.cluster.Metadata().Topology
 	out := control.Changes{Operations: []control.Change{}}

@@ -46,7 +46,7 @@ type Reactions struct {
 		// two passes, and in a replay.
 		described []description
 	}
-	// Only the running reconcile, of which there is at most one, uses these.
+	// Only the running reconcile uses these fields. At most one runs at a time.
 	catalog  *schema.Schema // last reconciled; nil before the first
 	topology *ring.Topology // last compared with the repaired ranges; nil: the comparison failed
 }

@@ -14,7 +14,7 @@ import (
 	"cqld/types"
 )
 
-// listedStore is storage with tables, some of which may be dropped. It counts its listings, and records the drops.
+// listedStore is storage with tables. Some of them may be dropped. It counts its listings, and records the drops.
 type listedStore struct {
 	stored  []schema.StorageID
 	listed  int

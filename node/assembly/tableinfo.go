@@ -8,10 +8,10 @@ import (
 	"cqld/storage/tableinfo"
 )
 
-// TableInfo returns what storage needs to know of a table. m is nil before the cluster is open; repaired is nil before
-// the repair history is loaded. Metadata that are not confirmed may be those of an earlier ring or catalog: until they
-// are confirmed, nothing is purged, and every write waits for its fsync. It returns a copy and never fails: an unknown
-// table gets the most careful settings.
+// TableInfo returns what storage needs to know about a table. m is nil before the cluster is open; repaired is nil
+// before the repair history is loaded. Metadata that are not confirmed may describe an earlier ring or catalog: until
+// they are confirmed, nothing is purged, and every write waits for its fsync. It returns a copy and never fails: an
+// unknown table gets the most careful settings.
 func TableInfo(m *metadata.Metadata, confirmed bool, id schema.StorageID, repaired *repair.History) tableinfo.Info {
 	if m == nil || !confirmed {
 		// Unconfirmed metadata may already say that the table was dropped.

@@ -19,6 +19,6 @@ const (
 	// progressEvery is the minimum interval between two progress lines; people cannot follow faster updates.
 	progressEvery = 100 * time.Millisecond
 	// socketPathMax is the maximum length of the path of a socket: sun_path has 108 bytes on Linux and 104 on the BSDs,
-	// of which the last is zero.
+	// including a zero at the end.
 	socketPathMax = 103
 )

@@ -115,8 +115,7 @@ type TableStat struct {
 	Files    int    `json:"sstable_count"`
 	Levels   []int  `json:"sstables_in_each_level"`
 	MaxBytes int64  `json:"max_sstable_size"`
-	// Partitions and MeanPartition are estimated from a sample. They include partitions of which only tombstones are
-	// left.
+	// Partitions and MeanPartition are estimated from a sample. They include partitions that contain only tombstones.
 	Partitions    int64 `json:"number_of_partitions_estimate"`
 	MeanPartition int64 `json:"mean_partition_size"`
 

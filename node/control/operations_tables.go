@@ -32,7 +32,7 @@ type TablesAccount struct {
 	Consistency string `json:"consistency"`
 }
 
-// TablesAccounts are the accounts of the cluster and those of the queried node's configuration.
+// TablesAccounts are the accounts of the cluster and the accounts in the queried node's configuration.
 type TablesAccounts struct {
 	Accounts []TablesAccount `json:"accounts"`
 }

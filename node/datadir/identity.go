@@ -40,7 +40,7 @@ type Identity struct {
 }
 
 // CheckDisk compares the disk id in the metadata with the one stored with the rows. A node whose rows were lost, or
-// replaced by those of another node, must not start: it would answer as if nothing had been written.
+// replaced by the rows of another node, must not start: it would answer as if nothing had been written.
 func (i Identity) CheckDisk() error {
 	stored, err := i.Engine.GetLocal([]byte(diskKey))
 	switch {

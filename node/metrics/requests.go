@@ -21,7 +21,7 @@ func (c *Collector) requests(m sink) {
 	// The events of conditional changes are counted by the proposer, and the others by the coordinator.
 	s, l, p := c.o.Commands.Activity.CoordinatorStats(), c.o.Instance.Coordinator.Load(), c.o.Instance.Proposer.Stats()
 	h, b, listed := c.o.Instance.Hints.Stats(), c.o.Instance.Batches.Stats(), c.o.Instance.Lister.Stats()
-	// Each part is asked once, so that the events of one part fit together.
+	// The statistics of each part are read once, so that the events of one part are consistent.
 	found := c.o.Instance.Searcher.Stats()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
 	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)

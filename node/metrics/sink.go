@@ -35,9 +35,9 @@ func (m sink) histogram(name, help string, h *histogram.Histogram, labels, value
 		sum.Seconds(), buckets, values...)
 }
 
-// scaled emits the histogram of requests of which only a sample was measured. All requests are counted, as if those not
-// measured had the same latencies. KindStats.Latency contains the sample (one in request.SampledReads for reads), Count
-// all requests. Bucket counts are cumulative, as Octaves returns them.
+// scaled emits the histogram of requests that were measured by sampling. All requests are counted, as if the others had
+// the same latencies. KindStats.Latency contains the sample (one in request.SampledReads for reads), Count all
+// requests. Bucket counts are cumulative, as Octaves returns them.
 func (m sink) scaled(name, help string, t *request.KindStats, labels, values []string) {
 	buckets, measured, sum := t.Latency.Octaves(16, 34)
 	// A counter that is read first may lack a few requests, so the larger one counts.

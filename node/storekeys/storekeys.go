@@ -31,7 +31,7 @@ const (
 	shownMax = 300
 )
 
-// Load returns the keys of the encryption at rest. It is nil if there are none: nothing is encrypted.
+// Load returns the keys of the encryption at rest. nil means that no keys are configured and nothing is encrypted.
 func Load(ctx context.Context, a *config.AtRest) (*encryption.Keys, error) {
 	keys, err := LoadFrom(ctx, &a.KeySource)
 	if keys != nil && a.Decrypt {
@@ -128,7 +128,7 @@ func run(ctx context.Context, command []string) (string, error) {
 	return output.text.String(), nil
 }
 
-// limited keeps at most textMax bytes of what is written to it.
+// limited keeps at most textMax bytes of its input.
 type limited struct {
 	// text is not embedded: io.Copy would call its ReadFrom, which has no bound.
 	text     bytes.Buffer

@@ -12,8 +12,8 @@ var testLimits = Limits{Hold: 600 * time.Millisecond, Timeout: 4 * time.Second}
 // modelTick is the resolution of the model of clients.
 const modelTick = 100 * time.Microsecond
 
-// modelClient is a client with several threads, each of which sends one request at a time to one of modelNodes nodes.
-// One node drains. The client does not repeat requests.
+// modelClient is a client with several threads. Each thread sends one request at a time to one of modelNodes nodes. One
+// node drains. The client does not repeat requests.
 type modelClient struct {
 	name     string
 	threads  int

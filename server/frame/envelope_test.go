@@ -65,7 +65,7 @@ func TestUnsupportedVersionAnswer(t *testing.T) {
 	}
 }
 
-// TestBetaVersion compares the refusal of v6 without FlagBeta with that of Cassandra 5.0.9, byte for byte.
+// TestBetaVersion compares the refusal of v6 without FlagBeta with Cassandra 5.0.9's, byte for byte.
 func TestBetaVersion(t *testing.T) {
 	const want = "8610000100000000" + "4f" + "0000000a" + "0049" +
 		"426574612076657273696f6e206f66207468652070726f746f636f6c20757365642028362f76362d62657461292c20" +

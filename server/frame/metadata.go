@@ -96,8 +96,8 @@ type Prepared struct {
 	Result       []Column // nil if the statement returns no rows
 }
 
-// AppendPrepared appends the body of a Prepared result, without its kind. The metadata of the markers precede the ones
-// of the result.
+// AppendPrepared appends the body of a Prepared result, without its kind. The metadata of the markers precede the
+// metadata of the result.
 func AppendPrepared(dst []byte, v Version, p *Prepared) []byte {
 	dst = wire.AppendShortBytes(dst, p.ID)
 	if v >= V5 {

@@ -64,7 +64,7 @@ type Queue struct {
 	run        func() // flush, so that no reply allocates it
 
 	lastWrite atomic.Int64 // ns since 1970: when something was sent to the client
-	stuck     atomic.Int64 // ns since 1970: when the present write began; 0 if none is in progress
+	stuck     atomic.Int64 // ns since 1970: when the current write began; 0 if none is in progress
 	bytes     atomic.Int64 // pending and being written: the replies that the client has not read
 	flushers  sync.WaitGroup
 
@@ -109,7 +109,7 @@ func (q *Queue) Frame(compressor *frame.Compressor) {
 // Bytes returns the size of the envelopes that the client has not read.
 func (q *Queue) Bytes() int64 { return q.bytes.Load() }
 
-// Stuck returns when the present write began, in ns since 1970, or 0 if none is in progress.
+// Stuck returns when the current write began, in ns since 1970, or 0 if none is in progress.
 func (q *Queue) Stuck() int64 { return q.stuck.Load() }
 
 // LastWrite returns when something was last sent to the client.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestTermsAreCassandras compares terms with those of the analyzers of Cassandra 5.0.9. A line of testdata/tokens.txt
+// TestTermsAreCassandras compares terms with the output of Cassandra 5.0.9's analyzers. A line of testdata/tokens.txt
 // has the class, the options, a text and its terms, separated by tabs. Words that are not in lower case are not reduced
 // to stems here.
 func TestTermsAreCassandras(t *testing.T) {

@@ -78,9 +78,9 @@ func ForSASI(options map[string]string) *Analyzer {
 	return nil
 }
 
-// caseFilters returns the filters for the options of upper and lower case. Those of StandardAnalyzer have a prefix.
-// normalize_lowercase wins over normalize_uppercase. case_sensitive is an option of NonTokenizingAnalyzer only, whose
-// prefix is empty.
+// caseFilters returns the filters for the options of upper and lower case. The options of StandardAnalyzer have a
+// prefix. normalize_lowercase wins over normalize_uppercase. case_sensitive is an option of NonTokenizingAnalyzer only,
+// whose prefix is empty.
 func caseFilters(options map[string]string, prefix string) []filter {
 	sensitive, ok := options["case_sensitive"]
 	switch {

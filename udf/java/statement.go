@@ -401,8 +401,8 @@ func (c *compiler) assignable(v *variable, line int) {
 	}
 }
 
-// assignment compiles an assignment to a variable, or x++ and x--; it returns nil if the next tokens are none. The
-// value of an assignment cannot be used: it is a statement.
+// assignment compiles an assignment to a variable, or x++ and x--; it returns nil if the next tokens are not an
+// assignment. The value of an assignment cannot be used: it is a statement.
 func (c *compiler) assignment() stmt {
 	op := c.ahead(1)
 	if op.kind != tokenSymbol {

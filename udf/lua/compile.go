@@ -248,7 +248,7 @@ func (f *function) block(list []ast.Stmt) []stmt {
 	return f.statements(list)
 }
 
-// statements compiles statements in the present scope. The last statement may be return or break, which the parser
+// statements compiles statements in the current scope. The last statement may be return or break, which the parser
 // allows only there.
 func (f *function) statements(list []ast.Stmt) []stmt {
 	out := make([]stmt, 0, len(list))

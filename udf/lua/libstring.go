@@ -220,8 +220,8 @@ func formatOne(flags string, verb byte, a args, i int) string {
 	return ""
 }
 
-// formatString implements %s. Width and precision count bytes, as in Lua; the ones of Go's fmt count characters. flags
-// is the conversion without its letter. A text that is longer than the width is not copied.
+// formatString implements %s. Width and precision count bytes, as in Lua; in Go's fmt, they count characters. flags is
+// the conversion without its letter. A string that is longer than the width is not copied.
 func formatString(flags, s string) string {
 	digits := strings.TrimLeft(flags, "%-+ #0")
 	// Absent numbers are 0, as in C: %.s is an empty text.

@@ -81,7 +81,7 @@ func (m *linearMemory) restore(to *initial) (ok bool) {
 	})
 }
 
-// used returns bounds outside of which the memory is zero.
+// used returns bounds within the memory. Outside of them, it is zero.
 func (m *linearMemory) used() (from, to int) {
 	if len(m.b) == 0 || !m.mapped() {
 		return 0, len(m.b)

@@ -14,8 +14,8 @@ import (
 // calls the host, which grants another quantum or ends the call. A call is therefore stopped at the same instruction
 // on every node, and native code, which the scheduler cannot interrupt, runs for one quantum at most.
 
-// meterName is the name of the exported global, hostName and quantumName those of the imported function. It is the
-// first function of the module, so that the indexes of all others grow by one.
+// meterName is the name of the exported global. hostName and quantumName are the module and the name of the imported
+// function. It is the first function of the module, so that the indexes of all others grow by one.
 const (
 	meterName   = "cqld:operations"
 	hostName    = "cqld"
@@ -157,7 +157,7 @@ func appendName(dst []byte, name string) []byte {
 	return append(appendUnsigned(dst, uint64(len(name))), name...)
 }
 
-// meter rewrites the functions of a module. The index of its global follows those of the module.
+// meter rewrites the functions of a module. The index of its global follows the indexes of the module's globals.
 type meter struct {
 	layout
 	// The estimated work for the functions that are rewritten, in the units of limits.go.

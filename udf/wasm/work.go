@@ -178,7 +178,7 @@ func (e *estimate) close() {
 	}
 }
 
-// branch counts n branches to a block, of which depth blocks are inside. ok is false if there is no such block.
+// branch counts n branches to the block at a depth: 0 is the innermost block. ok is false if there is no such block.
 func (e *estimate) branch(depth uint32, n int64) (ok bool) {
 	if uint64(depth) >= uint64(len(e.frames)) {
 		return false
