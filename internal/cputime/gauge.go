@@ -39,7 +39,8 @@ func (g *Gauge) Busy() float64 {
 	return g.busy
 }
 
-// since returns the share of the processors that was in use between two readings, of which this process may use some.
+// since returns the share of the processors that was in use between two readings. This process may use only some of the
+// processors.
 func (r *reading) since(last *reading, processors int) float64 {
 	if !last.valid {
 		return 0

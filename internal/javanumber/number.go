@@ -24,8 +24,8 @@ func ParseUnsigned(text string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// asciiDigits replaces the decimal digits of the basic multilingual plane, which are in sequences from 0 to 9, by those
-// of ASCII. Digits of supplementary planes stay, and are then refused.
+// asciiDigits replaces the decimal digits of the basic multilingual plane, which are in sequences from 0 to 9, by ASCII
+// digits. Digits of supplementary planes stay, and are then refused.
 func asciiDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		for _, digits := range unicode.Nd.R16 {

@@ -46,8 +46,8 @@ func TestArchitectureListsPackages(t *testing.T) {
 	}
 }
 
-// packageTree returns the packages with their first sentences. The layers are those of allowedImports, from the top
-// to the bottom: each package is above all packages that it imports.
+// packageTree returns the packages with their first sentences. The layers come from allowedImports, from the top to the
+// bottom: each package is above all packages that it imports.
 func packageTree(t *testing.T) string {
 	t.Helper()
 	packages := parsePackages(t)

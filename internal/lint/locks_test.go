@@ -144,8 +144,8 @@ func (s *lockSearch) waits(n ast.Node) (found bool) {
 	return found
 }
 
-// calls calls f with the calls that the execution of n makes: also those of functions that are passed as arguments, but
-// not those of goroutines and of functions that are assigned.
+// calls calls f with the calls that the execution of n makes. These include calls of functions that are passed as
+// arguments, but not calls in goroutines or in functions that are assigned.
 func (s *lockSearch) calls(n ast.Node, f func(*ast.CallExpr)) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {

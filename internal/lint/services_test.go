@@ -8,7 +8,7 @@ import (
 )
 
 // mayBlock declares for each internode verb whether its handler may wait for the disk. A handler that does not block
-// runs on the goroutine of a peer's stream, before the heartbeats and writes behind it.
+// runs on the goroutine of a peer's stream, before the heartbeats and writes that follow.
 func mayBlock() map[string]bool {
 	return map[string]bool{
 		// These append to storage's queue, to memory or to the queue of the cluster's goroutine.

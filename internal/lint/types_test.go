@@ -58,8 +58,8 @@ func receiverName(e ast.Expr) string {
 	return ""
 }
 
-// fieldsOf returns the number of fields of a struct, including those of anonymous structs in it. An embedded type is
-// one field. Other types have no fields.
+// fieldsOf returns the number of fields of a struct, including the fields of anonymous structs in it. An embedded type
+// is one field. Other types have no fields.
 func fieldsOf(e ast.Expr) (n int) {
 	s, ok := e.(*ast.StructType)
 	if !ok {

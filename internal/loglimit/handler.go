@@ -40,7 +40,7 @@ type Handler struct {
 type state struct {
 	now func() time.Time
 	mu  sync.Mutex
-	// messages has the messages of the present periods; the zero key counts further ones.
+	// messages contains the messages of the current periods; the zero key counts further messages.
 	messages map[key]*message
 }
 

@@ -172,7 +172,7 @@ type Counted struct {
 	Group    int64 // of the process' cgroup, with its page cache
 }
 
-// Count returns the present memory of this process.
+// Count returns the current memory of this process.
 func (s System) Count() (c Counted) {
 	for line := range strings.Lines(s.read("proc/self/status")) {
 		fields := strings.Fields(line)

@@ -51,8 +51,8 @@ func NewPacer(d *Division) *Pacer {
 		live: liveHeap}
 }
 
-// liveHeap returns the bytes that the last collection has marked, and those of stacks and global variables, which the
-// runtime adds to the base of GOGC. The figure is the one of the last collection, so it does not change between
+// liveHeap returns the bytes that the last collection has marked, plus the bytes of stacks and global variables, which
+// the runtime adds to the base of GOGC. The figure comes from the last collection, so it does not change between
 // collections.
 func liveHeap() (bytes int64) {
 	// Reading metrics does not stop the program, unlike runtime.ReadMemStats.
@@ -102,7 +102,7 @@ func (p *Pacer) collected() {
 	p.watch()
 }
 
-// next returns the pace for the present live heap. GOGC = 100 · garbage / live, within percentMin and percentMax.
+// next returns the pace for the current live heap. GOGC = 100 · garbage / live, within percentMin and percentMax.
 func (p *Pacer) next() int {
 	live := max(p.live(), 1)
 	garbage := min(p.allowance, max(garbageMin, live))

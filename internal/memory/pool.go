@@ -135,7 +135,7 @@ func (p *Pool) OnShortage(f func()) (remove func()) {
 	}
 }
 
-// Stats returns the present figures. p must not be nil.
+// Stats returns the current figures. p must not be nil.
 func (p *Pool) Stats() Stats {
 	return Stats{Used: p.Used(), Peak: p.peak.Load(), Bytes: p.o.Bytes, Reserve: p.o.Reserve,
 		Waiting: int(p.queued.Load()),

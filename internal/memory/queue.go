@@ -19,8 +19,9 @@ func (p *Pool) enqueueLocked(a *Account, size int64) bool {
 	return true
 }
 
-// displaceLocked refuses the last account of the role and address with the most that wait, if they have more than those
-// of a would have. Clients with many waiting requests lose one before others are refused. mu is held.
+// displaceLocked refuses the last account of the role and address with the most waiting requests, if they have more
+// waiting requests than the role and address of a would have. Clients with many waiting requests lose one before others
+// are refused. mu is held.
 func (p *Pool) displaceLocked(a *Account) bool {
 	// The new account counts as waiting.
 	owned := map[*Owner]int64{a.origin.Role: 1}

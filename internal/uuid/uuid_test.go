@@ -56,7 +56,7 @@ type stamps int64
 func (s *stamps) Next() int64 { *s++; return int64(*s) }
 
 // TestPositions checks that elements that one write appends are in the order of their paths, elements that it prepends
-// in the reverse one, and that both surround those of earlier writes.
+// are in the reverse order, and that both surround the elements of earlier writes.
 func TestPositions(t *testing.T) {
 	source := New(rand.NewPCG(1, 2))
 	now := stamps(1_700_000_000_000_000)

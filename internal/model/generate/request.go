@@ -150,8 +150,8 @@ var requestLevels = []string{
 	"any", "one", "two", "three", "quorum", "all", "local_quorum", "each_quorum", "serial", "local_serial", "local_one",
 }
 
-// level returns the consistency level of a request. It is none at which Cassandra and cqld write different data:
-// batches at a serial level, and conditional changes whose commit too few replicas exist for.
+// level returns the consistency level of a request. It excludes levels at which Cassandra and cqld write different
+// data: batches at a serial level, and conditional changes whose commit too few replicas exist for.
 func (q *Requests) level(x *Request) string {
 	if q.oneIn(15) {
 		return []string{"11", "255", "65535"}[q.r.IntN(3)]
